@@ -1,0 +1,3 @@
+module github.com/haul-project/haul
+
+go 1.26
