@@ -1,0 +1,43 @@
+package transfer
+
+// Block numbers have 16 bits on the wire and 63 here, where they never wrap:
+// they are widened when a packet comes in, and narrowed when one goes out.
+
+// A Rollover says which number follows 65535 on the wire. No RFC does, so
+// peers differ; nearly all go on with 0. It is negotiated by the option
+// "rollover" that tftp-hpa introduced.
+type Rollover uint8
+
+// The rollovers.
+const (
+	RolloverDefault Rollover = iota // not negotiated: to 0
+	RolloverZero                    // 65535, 0, 1, …
+	RolloverOne                     // 65535, 1, 2, …
+)
+
+// oneCycle is how many blocks share no number when 65535 is followed by 1.
+const oneCycle = 65535
+
+// wireNumber narrows a block number.
+func wireNumber(block int64, roll Rollover) uint16 {
+	if roll == RolloverOne && block > 0 {
+		return uint16((block-1)%oneCycle + 1)
+	}
+	return uint16(block)
+}
+
+// widen returns the greatest block not above limit that has the given number
+// on the wire, or -1 if there is none.
+func widen(limit int64, wire uint16, roll Rollover) int64 {
+	if roll != RolloverOne {
+		return max(-1, limit-int64(uint16(limit)-wire))
+	}
+	if wire == 0 {
+		return min(limit, 0) // only the acknowledgement that starts a transfer
+	}
+	back := (int64(wireNumber(limit, roll)) - int64(wire) + oneCycle) % oneCycle
+	if limit-back < 1 {
+		return -1
+	}
+	return limit - back
+}

@@ -1,0 +1,271 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Ranges and defaults of the options.
+const (
+	MinBlockSize     = 8     // RFC 2348
+	MaxBlockSize     = 65464 // RFC 2348
+	DefaultBlockSize = 512   // RFC 1350: what holds without the option
+	MaxWindow        = 65535 // RFC 7440
+
+	netasciiWindow = 8 // most blocks a window in netascii
+
+	minTimeout      = time.Second // RFC 2349
+	maxTimeout      = 255 * time.Second
+	minMicroTimeout = 10 * time.Millisecond // as tftp-hpa has it
+)
+
+// The option names, in the lower case in which they are sent.
+const (
+	optBlockSize    = "blksize"
+	optSize         = "tsize"
+	optTimeout      = "timeout"
+	optMicroTimeout = "utimeout"
+	optWindow       = "windowsize"
+	optRollover     = "rollover"
+)
+
+// Options are the values that two peers agree on before data flows. A zero
+// field was not offered, or not agreed on.
+type Options struct {
+	BlockSize    int           // blksize: bytes a block, 8 to 65464
+	Window       int           // windowsize: blocks a window, 1 to 65535
+	Timeout      time.Duration // timeout: whole seconds, 1 s to 255 s
+	MicroTimeout time.Duration // utimeout: whole microseconds, 10 ms to 255 s
+	Rollover     Rollover      // rollover: which block number follows 65535
+	HasSize      bool          // tsize is present, with Size as its value
+	Size         int64         // bytes in the file
+}
+
+// IsZero reports whether no option is present.
+func (o Options) IsZero() bool { return o == Options{} }
+
+// blockSize, window and timeout return what holds, present or not.
+func (o Options) blockSize() int {
+	if o.BlockSize == 0 {
+		return DefaultBlockSize
+	}
+	return o.BlockSize
+}
+
+func (o Options) window() int { return max(1, o.Window) }
+
+func (o Options) timeout() time.Duration {
+	if o.MicroTimeout != 0 {
+		return o.MicroTimeout
+	}
+	return o.Timeout
+}
+
+// Limits is what this side will accept. A zero field means no limit of our
+// own: the whole range that the RFC allows.
+type Limits struct {
+	BlockSize  int           // most bytes a block
+	Window     int           // most blocks a window
+	MinTimeout time.Duration // shortest timeout confirmed
+	MaxTimeout time.Duration // longest timeout confirmed
+}
+
+// Agree returns the options to confirm for a request: only what was offered,
+// and never more than was offered. For a read, size is the file's; a size of
+// zero is left out because curl 7.88 takes an OACK with tsize 0 for a failure,
+// and one below zero because it is unknown.
+func (l Limits) Agree(r Request, size int64) Options {
+	o := r.Offer
+	if l.BlockSize > 0 {
+		o.BlockSize = min(o.BlockSize, max(l.BlockSize, MinBlockSize))
+	}
+	if l.Window > 0 {
+		o.Window = min(o.Window, l.Window)
+	}
+	o.limitWindow(r.Mode)
+	// A timeout is confirmed as it is or not at all (RFC 2349).
+	if !l.confirms(o.Timeout) {
+		o.Timeout = 0
+	}
+	if !l.confirms(o.MicroTimeout) {
+		o.MicroTimeout = 0
+	}
+	if !r.Write {
+		o.HasSize = o.HasSize && size > 0
+		o.Size = size
+	}
+	if !o.HasSize {
+		o.Size = 0
+	}
+	return o
+}
+
+// limitWindow keeps windows small in netascii, whose receiver must drop what
+// comes out of order: a large window would be sent many times over.
+func (o *Options) limitWindow(m Mode) {
+	if m == Netascii {
+		o.Window = min(o.Window, netasciiWindow)
+	}
+}
+
+func (l Limits) confirms(timeout time.Duration) bool {
+	return timeout >= l.MinTimeout && (l.MaxTimeout == 0 || timeout <= l.MaxTimeout)
+}
+
+// appendOptions appends the options present, as names and decimal values.
+func appendOptions(b []byte, o Options) []byte {
+	if o.BlockSize != 0 {
+		b = appendOption(b, optBlockSize, int64(o.BlockSize))
+	}
+	if o.HasSize {
+		b = appendOption(b, optSize, o.Size)
+	}
+	if o.Timeout != 0 {
+		b = appendOption(b, optTimeout, int64(o.Timeout/time.Second))
+	}
+	if o.MicroTimeout != 0 {
+		b = appendOption(b, optMicroTimeout, o.MicroTimeout.Microseconds())
+	}
+	if o.Window != 0 {
+		b = appendOption(b, optWindow, int64(o.Window))
+	}
+	if o.Rollover != RolloverDefault {
+		b = appendOption(b, optRollover, int64(o.Rollover-RolloverZero))
+	}
+	return b
+}
+
+func appendOption(b []byte, name string, value int64) []byte {
+	b = append(append(b, name...), 0)
+	return append(strconv.AppendInt(b, value, 10), 0)
+}
+
+// errMalformed marks an option that is known but has no valid value.
+var errMalformed = errors.New("value out of range")
+
+// parseOffer reads the options of a request. What is unknown, malformed or cut
+// off is passed over (RFC 2347); of an option given twice the first counts.
+func parseOffer(b []byte) Options {
+	var o Options
+	for {
+		name, value, rest, ok := cutOption(b)
+		if !ok {
+			return o
+		}
+		_, _ = o.set(name, value) // not for us to judge: just not confirmed
+		b = rest
+	}
+}
+
+// parseOptionAck reads the options of an OACK, and refuses what a server may
+// not send: options unknown, malformed, repeated or cut off.
+func parseOptionAck(b []byte) (Options, error) {
+	var o Options
+	b = b[2:]
+	for len(b) > 0 {
+		name, value, rest, ok := cutOption(b)
+		if !ok {
+			return o, errors.New("option list is cut off")
+		}
+		was := o
+		known, err := o.set(name, value)
+		switch {
+		case err != nil:
+			return o, fmt.Errorf("option %s: %w", clean(string(name)), err)
+		case !known:
+			return o, fmt.Errorf("option %s was not asked for", clean(string(name)))
+		case o == was:
+			return o, fmt.Errorf("option %s is given twice", clean(string(name)))
+		}
+		b = rest
+	}
+	return o, nil
+}
+
+func cutOption(b []byte) (name, value, rest []byte, ok bool) {
+	name, rest, ok = cutField(b)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	value, rest, ok = cutField(rest)
+	return name, value, rest, ok
+}
+
+// set notes one option unless it is already present.
+func (o *Options) set(name, value []byte) (known bool, err error) {
+	n, ok := parseDecimal(value)
+	in := func(low, high int64) bool { return ok && n >= low && n <= high }
+	valid := false
+	switch {
+	case equalFold(name, optBlockSize):
+		if valid = in(MinBlockSize, MaxBlockSize); valid && o.BlockSize == 0 {
+			o.BlockSize = int(n)
+		}
+	case equalFold(name, optWindow):
+		if valid = in(1, MaxWindow); valid && o.Window == 0 {
+			o.Window = int(n)
+		}
+	case equalFold(name, optTimeout):
+		if valid = in(int64(minTimeout/time.Second), int64(maxTimeout/time.Second)); valid && o.Timeout == 0 {
+			o.Timeout = time.Duration(n) * time.Second
+		}
+	case equalFold(name, optMicroTimeout):
+		if valid = in(minMicroTimeout.Microseconds(), maxTimeout.Microseconds()); valid && o.MicroTimeout == 0 {
+			o.MicroTimeout = time.Duration(n) * time.Microsecond
+		}
+	case equalFold(name, optSize):
+		if valid = ok; valid && !o.HasSize {
+			o.HasSize, o.Size = true, n
+		}
+	case equalFold(name, optRollover):
+		if valid = in(0, 1); valid && o.Rollover == RolloverDefault {
+			o.Rollover = RolloverZero + Rollover(n)
+		}
+	default:
+		return false, nil
+	}
+	if !valid {
+		return true, errMalformed
+	}
+	return true, nil
+}
+
+// parseDecimal reads an unsigned decimal number below 2^63: digits only.
+func parseDecimal(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 19 {
+		return 0, false
+	}
+	var n uint64 // 19 digits fit
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return int64(n), n <= 1<<63-1
+}
+
+// confirmedBy checks a server's OACK against what was asked (RFC 2347: only
+// what was asked; RFC 2348 and 7440: no more than was asked; RFC 2349: the
+// timeout, and a write's size, as asked).
+func (o Options) confirmedBy(ack Options, write bool) error {
+	switch {
+	case ack.BlockSize > o.BlockSize:
+		return fmt.Errorf("blksize %d where at most %d was asked", ack.BlockSize, o.BlockSize)
+	case ack.Window > o.Window:
+		return fmt.Errorf("windowsize %d where at most %d was asked", ack.Window, o.Window)
+	case ack.Timeout != 0 && ack.Timeout != o.Timeout:
+		return fmt.Errorf("timeout %v where %v was asked", ack.Timeout, o.Timeout)
+	case ack.MicroTimeout != 0 && ack.MicroTimeout != o.MicroTimeout:
+		return fmt.Errorf("utimeout %v where %v was asked", ack.MicroTimeout, o.MicroTimeout)
+	case ack.Rollover != RolloverDefault && ack.Rollover != o.Rollover:
+		return errors.New("rollover differs from what was asked")
+	case ack.HasSize && !o.HasSize:
+		return errors.New("tsize was not asked for")
+	case ack.HasSize && write && ack.Size != o.Size:
+		return fmt.Errorf("tsize %d where %d was offered", ack.Size, o.Size)
+	}
+	return nil
+}

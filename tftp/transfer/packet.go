@@ -1,0 +1,228 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// An Opcode is the first field of every packet (RFC 1350 §5, RFC 2347).
+type Opcode uint16
+
+// The opcodes.
+const (
+	ReadRequest     Opcode = 1
+	WriteRequest    Opcode = 2
+	Data            Opcode = 3
+	Acknowledgement Opcode = 4
+	ErrorPacket     Opcode = 5
+	OptionAck       Opcode = 6
+)
+
+// HeaderSize is the length in bytes of what precedes the data in a DATA
+// packet, and of a whole ACK.
+const HeaderSize = 4
+
+// MaxRequest is the longest request that ParseRequest accepts, in bytes.
+// RFC 2347 §2 allows 512; deep trees and long option lists get some room.
+const MaxRequest = 2048
+
+// maxMessage bounds the text of an ERROR packet, sent or received, in bytes.
+// It must stay short: an ERROR may answer a request with a forged address.
+const maxMessage = 128
+
+// A Mode is how a file's bytes are put on the wire (RFC 1350 §2).
+type Mode uint8
+
+// The modes. RFC 1350's "mail" is obsolete and not accepted.
+const (
+	Octet    Mode = iota // bytes as they are
+	Netascii             // text, with line ends as CR LF and bare CR as CR NUL
+)
+
+// String returns the mode's name on the wire.
+func (m Mode) String() string {
+	if m == Netascii {
+		return "netascii"
+	}
+	return "octet"
+}
+
+// A Request asks for one file to be read from, or written to, a server.
+type Request struct {
+	Write bool
+	Name  string // as it came: nothing is cleaned or checked
+	Mode  Mode
+	Offer Options
+}
+
+// OpcodeOf returns a datagram's opcode, or zero for one too short to have any.
+func OpcodeOf(b []byte) Opcode {
+	if len(b) < 2 {
+		return 0
+	}
+	return Opcode(binary.BigEndian.Uint16(b))
+}
+
+// ParseRequest reads a read or write request (RFC 1350 §5, RFC 2347). Mode and
+// option names count in any case; options that are unknown, malformed or
+// repeated are passed over. Its error is always an [*Error] to answer with.
+func ParseRequest(b []byte) (Request, error) {
+	op := OpcodeOf(b)
+	if op != ReadRequest && op != WriteRequest {
+		return Request{}, &Error{Code: IllegalOperation, Message: "not a request"}
+	}
+	if len(b) > MaxRequest {
+		return Request{}, &Error{Code: IllegalOperation, Message: "request too long"}
+	}
+	name, rest, ok := cutField(b[2:])
+	if !ok || len(name) == 0 {
+		return Request{}, &Error{Code: IllegalOperation, Message: "request without a file name"}
+	}
+	mode, rest, ok := cutField(rest)
+	if !ok {
+		return Request{}, &Error{Code: IllegalOperation, Message: "request without a mode"}
+	}
+	r := Request{Write: op == WriteRequest, Name: string(name)}
+	switch {
+	case equalFold(mode, "octet"):
+	case equalFold(mode, "netascii"):
+		r.Mode = Netascii
+	default:
+		return Request{}, &Error{Code: IllegalOperation, Message: "mode is neither octet nor netascii"}
+	}
+	r.Offer = parseOffer(rest)
+	return r, nil
+}
+
+// AppendRequest appends a request packet.
+func AppendRequest(b []byte, r Request) []byte {
+	op := ReadRequest
+	if r.Write {
+		op = WriteRequest
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(op))
+	b = append(append(b, r.Name...), 0)
+	b = append(append(b, r.Mode.String()...), 0)
+	return appendOptions(b, r.Offer)
+}
+
+// AppendHeader appends the header of a DATA packet, for drivers that build a
+// run of blocks in one buffer. Blocks count from 1 and never wrap here.
+func AppendHeader(b []byte, block int64, roll Rollover) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(Data))
+	return binary.BigEndian.AppendUint16(b, wireNumber(block, roll))
+}
+
+// AppendError appends an ERROR packet; msg is cut to a short line.
+func AppendError(b []byte, code ErrorCode, msg string) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(ErrorPacket))
+	b = binary.BigEndian.AppendUint16(b, uint16(code))
+	return append(append(b, clean(msg)...), 0)
+}
+
+func appendAck(b []byte, block int64, roll Rollover) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(Acknowledgement))
+	return binary.BigEndian.AppendUint16(b, wireNumber(block, roll))
+}
+
+func appendOptionAck(b []byte, o Options) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(OptionAck))
+	return appendOptions(b, o)
+}
+
+// An ErrorCode is the number in an ERROR packet (RFC 1350 appendix, RFC 2347).
+type ErrorCode uint16
+
+// The error codes.
+const (
+	NotDefined       ErrorCode = 0 // the message says what happened
+	FileNotFound     ErrorCode = 1
+	AccessViolation  ErrorCode = 2
+	DiskFull         ErrorCode = 3 // or allocation exceeded
+	IllegalOperation ErrorCode = 4
+	UnknownID        ErrorCode = 5 // unknown transfer ID
+	FileExists       ErrorCode = 6
+	NoSuchUser       ErrorCode = 7
+	OptionsRefused   ErrorCode = 8 // RFC 2347: the options cannot be agreed on
+)
+
+var errorTexts = [...]string{
+	NotDefined:       "error",
+	FileNotFound:     "file not found",
+	AccessViolation:  "access violation",
+	DiskFull:         "disk full or allocation exceeded",
+	IllegalOperation: "illegal TFTP operation",
+	UnknownID:        "unknown transfer ID",
+	FileExists:       "file already exists",
+	NoSuchUser:       "no such user",
+	OptionsRefused:   "options refused",
+}
+
+// String returns the code's meaning in the words of the RFC.
+func (c ErrorCode) String() string {
+	if int(c) < len(errorTexts) {
+		return errorTexts[c]
+	}
+	return fmt.Sprintf("error %d", uint16(c))
+}
+
+// An Error is the content of an ERROR packet.
+type Error struct {
+	Code    ErrorCode
+	Message string
+	Remote  bool // it came from the peer
+}
+
+// Error says who refused what.
+func (e *Error) Error() string {
+	s := e.Code.String()
+	if e.Message != "" && !strings.EqualFold(e.Message, s) {
+		s += ": " + e.Message
+	}
+	if e.Remote {
+		return fmt.Sprintf("peer says %s (ERROR %d)", s, uint16(e.Code))
+	}
+	return s
+}
+
+// parseError reads an ERROR packet. Peers that leave out the closing NUL, or
+// everything behind the opcode, are understood all the same.
+func parseError(b []byte) *Error {
+	e := &Error{Remote: true}
+	if len(b) < HeaderSize {
+		return e
+	}
+	e.Code = ErrorCode(binary.BigEndian.Uint16(b[2:]))
+	msg, _, _ := bytes.Cut(b[HeaderSize:], []byte{0})
+	if len(msg) > maxMessage {
+		msg = msg[:maxMessage]
+	}
+	e.Message = clean(string(msg))
+	return e
+}
+
+// clean cuts a message to maxMessage bytes and replaces what could hurt a
+// terminal or a log.
+func clean(msg string) string {
+	if len(msg) > maxMessage {
+		msg = msg[:maxMessage]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f {
+			return '?'
+		}
+		return r
+	}, msg)
+}
+
+// cutField cuts a NUL-terminated field off b.
+func cutField(b []byte) (field, rest []byte, ok bool) {
+	return bytes.Cut(b, []byte{0})
+}
+
+// equalFold compares in any case with s, which is in lower case.
+func equalFold(b []byte, s string) bool {
+	return len(b) == len(s) && bytes.EqualFold(b, []byte(s))
+}

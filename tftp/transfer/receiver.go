@@ -1,0 +1,425 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// A Receiver receives one file. It acknowledges only what the driver says is
+// stored, so a slow disk slows the peer, and a final ACK means the file is safe.
+//
+// It answers a write request (Answer) or makes a read request (Request). The
+// zero Receiver is ready for either.
+type Receiver struct {
+	phase   receiverPhase
+	answers bool // a server's side
+	heard   bool // something valid has come from the peer
+	reply   bool // the OACK or the request is due
+	inOrder bool // take no block before its predecessor: netascii's offsets depend on it
+	firsts  int  // how often the first packet was sent
+
+	request Request // a client's side: what is asked
+	agreed  Options
+	block   int64
+	window  int64
+
+	got   int64 // highest block received, all before it included
+	acked int64 // highest block acknowledged: the window begins behind it
+	last  int64 // number of the file's last block; 0 while unknown
+	tail  int64 // bytes in that block
+	ahead marks // blocks received beyond got
+
+	confirmed bool // acked has been sent
+	unstored  bool // the driver has not yet kept what it was given
+	ackDue    bool
+	nacked    int64 // the block behind which a gap was reported; -1 for none yet
+
+	timer    timer
+	ackedAt  time.Time // when the latest ACK left
+	timing   bool      // that ACK opens a window and was sent once: its answer is measured
+	deadline time.Time
+	heardAt  time.Time // when the latest DATA came
+	lastWord time.Time // when the peer last gave a sign of life
+
+	stats Stats
+	outcome
+}
+
+type receiverPhase uint8
+
+const (
+	receiverIdle  receiverPhase = iota
+	receiverAsks                // read request sent, no answer yet
+	receiverData                // data flows
+	receiverDally               // the last block is acknowledged; repeats are answered
+)
+
+// reorderSpan is how many blocks may overtake one before it counts as lost
+// (as TCP counts three, RFC 5681 §3.2).
+const reorderSpan = 3
+
+// A Chunk is file data that is new. Chunks may come out of order inside the
+// window; Data aliases the datagram.
+type Chunk struct {
+	Offset int64
+	Data   []byte
+	Last   bool // with this chunk the file is whole; Data may be empty
+}
+
+// Answer makes r the server's side of a write, under the options of
+// [Limits.Agree], which are confirmed by an OACK if there are any. A write in
+// netascii takes blocks in order only.
+func (r *Receiver) Answer(now time.Time, mode Mode, agreed Options) {
+	*r = Receiver{answers: true, lastWord: now, ahead: r.ahead}
+	r.inOrder = mode == Netascii
+	r.use(agreed)
+	r.phase, r.reply = receiverData, true
+}
+
+// Request makes r the client's side of a read.
+func (r *Receiver) Request(now time.Time, q Request) {
+	*r = Receiver{request: q, lastWord: now, ahead: r.ahead}
+	r.request.Write = false
+	r.request.Offer.limitWindow(q.Mode)
+	r.inOrder = q.Mode == Netascii
+	r.use(Options{})
+	r.timer.limit(q.Offer.timeout())
+	r.phase, r.reply = receiverAsks, true
+}
+
+func (r *Receiver) use(o Options) {
+	r.agreed = o
+	r.block = int64(o.blockSize())
+	r.window = int64(o.window())
+	r.timer.limit(o.timeout())
+	r.ahead.reset(r.window)
+	r.nacked = -1
+}
+
+// Handle takes a datagram from the peer, and returns the new data in it. When
+// there is some, or Last is set, the driver keeps it and then calls Stored.
+func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
+	if r.done && r.phase != receiverDally {
+		return Chunk{}
+	}
+	switch OpcodeOf(b) {
+	case Data:
+		if len(b) >= HeaderSize {
+			return r.data(now, binary.BigEndian.Uint16(b[2:]), b[HeaderSize:])
+		}
+		r.stats.Strays++
+	case OptionAck:
+		r.optionAck(now, b)
+	case ErrorPacket:
+		if !r.done {
+			r.fail(parseError(b))
+		}
+	default:
+		r.stats.Strays++
+	}
+	return Chunk{}
+}
+
+// optionAck takes a server's OACK.
+func (r *Receiver) optionAck(now time.Time, b []byte) {
+	switch {
+	case r.answers, r.done:
+		r.stats.Strays++
+		return
+	case r.phase == receiverData:
+		r.stats.Duplicates++
+		if r.got == 0 && !r.agreed.IsZero() {
+			r.repeatAck(now, r.ackedAt) // our ACK 0 was lost
+		}
+		return
+	}
+	o, err := parseOptionAck(b)
+	if err == nil {
+		err = r.request.Offer.confirmedBy(o, false)
+	}
+	if err != nil {
+		r.abort(OptionsRefused, err.Error(), nil)
+		return
+	}
+	if r.timing {
+		r.timer.sample(now.Sub(r.ackedAt))
+		r.timing = false
+	}
+	r.use(o)
+	r.hear(now)
+	r.phase, r.reply, r.ackDue = receiverData, false, true
+}
+
+func (r *Receiver) hear(now time.Time) {
+	r.heard, r.lastWord = true, now
+}
+
+// data takes the block with the given number.
+func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
+	if r.phase == receiverAsks {
+		if wire != 1 {
+			r.stats.Strays++
+			return Chunk{}
+		}
+		// A server that knows no options: RFC 1350 holds.
+		r.phase, r.reply = receiverData, false
+	}
+	k := widen(r.acked+r.window, wire, r.agreed.Rollover)
+	if k < 1 {
+		r.stats.Strays++
+		return Chunk{}
+	}
+	heard := r.heardAt
+	r.hear(now)
+	r.heardAt = now
+	if k <= r.got || r.ahead.has(k) {
+		r.stats.Duplicates++
+		if k <= r.acked {
+			r.repeatAck(now, heard)
+		}
+		return Chunk{}
+	}
+	if !r.fits(k, int64(len(data))) {
+		r.stats.Strays++
+		return Chunk{}
+	}
+	return r.take(now, k, data)
+}
+
+// fits checks a new block's length against what is known of the file: only
+// the last block may be short, and nothing follows it. A peer that breaks
+// this is told so.
+func (r *Receiver) fits(k, length int64) bool {
+	switch {
+	case length > r.block:
+		r.abort(IllegalOperation, "block longer than agreed", nil)
+	case r.last != 0 && k > r.last:
+		r.abort(IllegalOperation, "block after the last", nil)
+	case length < r.block && r.ahead.any(k):
+		r.abort(IllegalOperation, "short block inside the file", nil)
+	default:
+		return true
+	}
+	return false
+}
+
+// take accepts block k, which is new and within the window.
+func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
+	if int64(len(data)) < r.block {
+		r.last, r.tail = k, int64(len(data))
+	}
+	if r.timing && k == r.acked+1 {
+		r.timer.sample(now.Sub(r.ackedAt))
+		r.timing = false
+	}
+	r.deadline = now.Add(r.timer.rto(0))
+	if k > r.got+1 {
+		r.reportGap(k)
+		if r.inOrder {
+			r.last = 0
+			return Chunk{}
+		}
+		r.ahead.set(k)
+	} else {
+		filled := r.advance(k)
+		// An ACK is due at the end of a window and of the file, and at once
+		// where a gap has closed: the sender waits for nothing else.
+		if r.got == r.acked+r.window || r.whole() || filled {
+			r.ackDue = true
+		}
+	}
+	c := Chunk{Offset: (k - 1) * r.block, Data: data, Last: r.whole()}
+	r.unstored = r.unstored || c.Last || len(data) > 0
+	return c
+}
+
+// whole reports whether every block of the file has come.
+func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
+
+// advance moves got to block k and over what has come before its turn. It
+// reports whether that closed a gap the sender was told of.
+func (r *Receiver) advance(k int64) (filled bool) {
+	filled = r.nacked == k-1
+	r.got = k
+	for r.ahead.take(r.got + 1) {
+		r.got++
+		filled = true
+	}
+	return filled
+}
+
+// reportGap makes an ACK due when block k shows that the one after got is
+// lost: enough blocks have overtaken it, or no more will come. It does so once
+// for each gap; if that is lost too, the timer speaks.
+func (r *Receiver) reportGap(k int64) {
+	lost := k > r.got+reorderSpan || k == r.acked+r.window || k == r.last
+	if lost && r.nacked != r.got {
+		r.nacked, r.ackDue = r.got, true
+	}
+}
+
+// repeatAck makes an ACK due because the peer has sent again what was
+// acknowledged, so the ACK may be lost. It does so only for the first of such
+// blocks after a pause, once the ACK has had the time to arrive: in the midst
+// of a flow they are what a sender repeats needlessly after a gap, and one
+// that answers each repeated ACK with data would double every packet.
+func (r *Receiver) repeatAck(now, heard time.Time) {
+	pause := max(r.timer.least, clockGrain)
+	if now.Sub(r.ackedAt) >= pause && now.Sub(heard) >= pause {
+		r.ackDue = true
+	}
+}
+
+// Stored tells r that all chunks so far are kept; after Last, that the file is
+// published.
+func (r *Receiver) Stored(now time.Time) {
+	r.unstored = false
+	r.lastWord = now // a slow store is not the peer's silence
+}
+
+// AppendReply appends the packet that is due, if any: an ACK, the OACK, the
+// request, or an ERROR.
+func (r *Receiver) AppendReply(now time.Time, b []byte) []byte {
+	switch {
+	case r.owes:
+		r.stats.Sent++
+		return r.appendError(b)
+	case r.done && r.phase != receiverDally:
+		return b
+	case r.reply:
+		return r.appendFirst(now, b)
+	case r.ackDue && !r.unstored:
+		return r.appendAck(now, b)
+	}
+	return b
+}
+
+// appendFirst appends the packet that opens the transfer.
+func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
+	r.reply = false
+	r.firsts++
+	r.stats.Sent++
+	if r.firsts > 1 {
+		r.stats.Resent++
+	}
+	r.ackedAt, r.timing = now, r.firsts == 1
+	r.confirmed = r.answers // an OACK from here stands for ACK 0
+	r.deadline = now.Add(r.timer.rto(0))
+	switch {
+	case !r.answers:
+		return AppendRequest(b, r.request)
+	case r.agreed.IsZero():
+		return appendAck(b, 0, r.agreed.Rollover)
+	default:
+		return appendOptionAck(b, r.agreed)
+	}
+}
+
+func (r *Receiver) appendAck(now time.Time, b []byte) []byte {
+	r.ackDue = false
+	r.stats.Sent++
+	again := r.confirmed && r.acked == r.got
+	if again {
+		r.stats.Resent++
+	}
+	r.timing, r.confirmed = !again, true
+	r.acked, r.ackedAt = r.got, now
+	if r.whole() {
+		r.dally(now)
+	} else {
+		r.deadline = now.Add(r.timer.rto(0))
+	}
+	return appendAck(b, r.acked, r.agreed.Rollover)
+}
+
+// dally ends the transfer well, and keeps r answering for a while: the last
+// ACK may be lost.
+func (r *Receiver) dally(now time.Time) {
+	if r.phase == receiverDally {
+		return
+	}
+	r.phase, r.done = receiverDally, true
+	wait := serverDally
+	if !r.answers {
+		wait = min(max(4*r.timer.rto(0), minClientDally), maxClientDally)
+	}
+	r.deadline = now.Add(wait)
+}
+
+// Deadline returns when Expire is due; zero means never. It stays set for a
+// while after the transfer is done.
+func (r *Receiver) Deadline() time.Time {
+	if r.unstored || r.done && r.phase != receiverDally {
+		return time.Time{} // it is not the peer we wait for
+	}
+	return r.deadline
+}
+
+// Expire tells r that its deadline has passed. Earlier calls do nothing.
+func (r *Receiver) Expire(now time.Time) {
+	d := r.Deadline()
+	if d.IsZero() || now.Before(d) {
+		return
+	}
+	if r.phase == receiverDally {
+		r.deadline = time.Time{}
+		return
+	}
+	r.stats.Timeouts++
+	r.timer.expired()
+	r.timing = false
+	switch {
+	case !r.heard && r.answers && r.firsts > maxFirst,
+		!r.heard && !r.answers && r.firsts >= maxRequests,
+		r.heard && now.Sub(r.lastWord) >= silence(r.agreed.timeout()):
+		r.fail(ErrSilent)
+		return
+	case r.phase == receiverAsks, !r.heard:
+		r.reply = true
+	default:
+		r.ackDue = true
+	}
+	r.deadline = now.Add(r.timer.rto(0))
+}
+
+// Repeat tells r that the peer has sent its request once more. If nothing but
+// the request has come from it and the answer is not quite fresh, the answer
+// goes out again, within its bound.
+func (r *Receiver) Repeat(now time.Time) {
+	if !r.done && !r.heard && r.firsts <= maxFirst && now.Sub(r.ackedAt) >= repeatGap {
+		r.reply = true
+	}
+}
+
+// Abort ends the transfer with an ERROR packet to the peer. Done then reports
+// err, or the *Error that was sent if err is nil.
+func (r *Receiver) Abort(code ErrorCode, msg string, err error) { r.abort(code, msg, err) }
+
+// Done reports whether the transfer has ended, and why if it failed: an
+// [*Error] from or to the peer, [ErrSilent], or what Abort was given. A
+// transfer that ended well goes on answering until Deadline is zero.
+func (r *Receiver) Done() (bool, error) { return r.done, r.err }
+
+// Heard reports whether anything valid has come from the peer.
+func (r *Receiver) Heard() bool { return r.heard }
+
+// Received returns the bytes received without a gap.
+func (r *Receiver) Received() int64 {
+	if r.whole() {
+		return (r.last-1)*r.block + r.tail
+	}
+	return r.got * r.block
+}
+
+// Agreed returns the options that hold, absent ones left out.
+func (r *Receiver) Agreed() Options { return r.agreed }
+
+// BlockSize returns the bytes of data in a full block.
+func (r *Receiver) BlockSize() int { return int(r.block) }
+
+// Stats returns what r has counted so far.
+func (r *Receiver) Stats() Stats {
+	st := r.stats
+	st.RTT = r.timer.srtt
+	return st
+}

@@ -1,0 +1,136 @@
+package transfer
+
+import "time"
+
+// recovery decides what a Sender sends again after a loss.
+//
+// RFC 7440 §4 has the sender go back to the block after the one acknowledged
+// and send everything from there. Most receivers need just that, because they
+// drop what comes out of order. A receiver that keeps it, as ours does, needs
+// only the missing block; sending it the whole window again would waste most
+// of a lossy link. Which kind the peer is shows at the first loss: one block
+// goes out alone, and if the answer acknowledges blocks beyond it, the peer
+// keeps. If no answer comes within the retransmission timeout, everything follows.
+//
+// A round of recovery lasts until all blocks that were on their way when it
+// began are acknowledged, so one loss begins one round. Inside it each partial
+// acknowledgement shows the next gap, and twice as many blocks go out.
+type recovery struct {
+	active  bool
+	holding bool // one block is out to learn the peer's kind; nothing else goes
+
+	nudged bool // only the last block went out again, to make the peer speak
+
+	kind      peerKind
+	misses    int       // probes without an answer, one after another
+	began     time.Time // of the latest round
+	probeEnds time.Time
+
+	end         int64 // the round ends when this block is acknowledged
+	first, last int64 // blocks still to send again
+	burst       int64 // how many at a time, for a peer that keeps
+	resent      int64 // everything from the gap to here was sent again in this round
+}
+
+type peerKind uint8
+
+const (
+	kindUnknown peerKind = iota
+	kindKeeps            // takes blocks out of order
+	kindDrops            // needs everything again from the gap
+)
+
+// maxMisses is how many probes go unanswered before a peer counts as one that
+// drops: one may have been lost on the way.
+const maxMisses = 2
+
+// mayBegin holds rounds to one per round trip.
+func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
+	return r.began.IsZero() || now.Sub(r.began) >= trip
+}
+
+// begin starts a round: acked is acknowledged, the block after it is missing,
+// and everything up to high has been sent. A peer of unknown kind gets one
+// block, and the time given to show its kind.
+func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
+	r.active, r.nudged, r.began = true, false, now
+	r.end, r.burst = high, 1
+	r.resent = acked
+	r.first, r.last = acked+1, high
+	if r.kind == kindDrops {
+		return
+	}
+	r.last = acked + 1
+	if r.kind == kindUnknown && high > acked+1 {
+		r.holding = true
+		r.probeEnds = now.Add(wait)
+	}
+}
+
+// restart starts a round after a timeout, when nothing is known of what
+// arrived. A peer that keeps answers the last block alone with what it has,
+// and if that brings nothing gets the first; for others everything on its way
+// goes out again.
+func (r *recovery) restart(now time.Time, acked, high int64) {
+	r.active, r.holding, r.began = true, false, now
+	r.end, r.burst = high, 1
+	r.resent = acked
+	r.first, r.last = acked+1, high
+	again := r.nudged
+	r.nudged = r.kind == kindKeeps && !again
+	switch {
+	case r.nudged:
+		r.first = high
+	case again:
+		r.last = acked + 1
+	}
+}
+
+// advance takes an acknowledgement of block k, the highest so far, and reports
+// whether the block after it, if sent, is missing and calls for a new round.
+func (r *recovery) advance(k int64) (gap bool) {
+	if !r.active {
+		return true
+	}
+	if k > r.resent && r.last < r.end {
+		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
+	}
+	r.holding, r.nudged = false, false
+	if k >= r.end {
+		r.active = false
+		return false
+	}
+	if r.kind != kindKeeps {
+		return true
+	}
+	if k+1 > r.resent {
+		r.burst *= 2
+		r.resent = k
+		r.first, r.last = k+1, min(k+r.burst, r.end)
+	}
+	return false
+}
+
+// unanswered ends a probe that brought no answer: the rest follows.
+func (r *recovery) unanswered(now time.Time, acked, high int64) {
+	if r.misses++; r.misses >= maxMisses {
+		r.kind = kindDrops
+	}
+	r.restart(now, acked, high)
+}
+
+// due returns the blocks to send again, none if first is above last.
+func (r *recovery) due(acked int64) (first, last int64) {
+	if !r.active {
+		return 1, 0
+	}
+	return max(r.first, acked+1), r.last
+}
+
+// sent notes that n blocks from first have gone out again.
+func (r *recovery) sent(first, n int64) {
+	r.first = first + n
+	if first <= r.resent+1 { // not a nudge with the last block
+		r.resent = max(r.resent, r.first-1)
+	}
+}

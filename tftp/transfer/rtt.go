@@ -1,0 +1,79 @@
+package transfer
+
+import "time"
+
+// Retransmission timer (RFC 6298), with two deviations noted in
+// docs/protocol.md: the floor is 10 ms instead of 1 s, since a window that
+// waits a second for each lost packet is what makes TFTP slow; and the ceiling
+// is the negotiated timeout.
+const (
+	initialRTO = time.Second // RFC 6298 §2.1
+	minRTO     = 10 * time.Millisecond
+	maxRTO     = 3 * time.Second // where no timeout was negotiated
+	clockGrain = time.Millisecond
+
+	// windowRTO is the floor until a whole window has been measured: the
+	// first round trip carries one small packet, and says nothing of how long
+	// a window takes on a slow link.
+	windowRTO = 200 * time.Millisecond
+)
+
+// A timer estimates round trips and says how long to wait.
+type timer struct {
+	srtt, rttvar time.Duration
+	least        time.Duration // shortest round trip seen
+	ceiling      time.Duration
+	backoff      uint // doublings since the last measurement
+	sampled      bool
+}
+
+// limit sets the longest wait; zero stands for the default.
+func (t *timer) limit(timeout time.Duration) {
+	t.ceiling = timeout
+	if timeout <= 0 {
+		t.ceiling = maxRTO
+	}
+}
+
+// sample notes a measured round trip of a packet that was sent only once
+// (Karn's rule is the caller's), and ends the backoff.
+func (t *timer) sample(rtt time.Duration) {
+	rtt = max(rtt, 0) // a clock that was set back
+	t.backoff = 0
+	if !t.sampled {
+		t.sampled = true
+		t.srtt, t.rttvar, t.least = rtt, rtt/2, rtt
+		return
+	}
+	t.least = min(t.least, rtt)
+	t.rttvar += ((t.srtt - rtt).Abs() - t.rttvar) / 4
+	t.srtt += (rtt - t.srtt) / 8
+}
+
+// rto returns the retransmission timeout, with at least the given floor.
+func (t *timer) rto(floor time.Duration) time.Duration {
+	d := initialRTO
+	if t.sampled {
+		d = max(t.srtt+max(clockGrain, 4*t.rttvar), minRTO, floor)
+	}
+	return min(d<<min(t.backoff, 16), t.ceiling)
+}
+
+// expired doubles the wait (RFC 6298 §5.5).
+func (t *timer) expired() { t.backoff++ }
+
+// trip returns the smoothed round trip, or a guess before the first sample.
+func (t *timer) trip() time.Duration {
+	if !t.sampled {
+		return windowRTO
+	}
+	return t.srtt
+}
+
+// shortest returns the least round trip seen, or a guess before the first.
+func (t *timer) shortest() time.Duration {
+	if !t.sampled {
+		return windowRTO
+	}
+	return t.least
+}

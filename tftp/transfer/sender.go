@@ -1,0 +1,407 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// A Sender sends one file. It never sees the file's bytes; it says which
+// blocks are due and the driver fetches them.
+//
+// It answers a read request (Answer) or makes a write request (Request). The
+// zero Sender is ready for either.
+type Sender struct {
+	phase   senderPhase
+	answers bool // a server's side
+	heard   bool // something valid has come from the peer
+	reply   bool // the OACK or the request is due
+	firsts  int  // how often the first packet was sent
+
+	request Request // a client's side: what is asked
+	agreed  Options
+	size    int64 // bytes in the file
+	block   int64 // bytes a block
+	window  int64 // blocks a window
+	total   int64 // blocks in the file: the last is the one that is not full
+
+	// acked < next; what lies between is on its way.
+	acked int64 // highest block acknowledged, all before it included
+	next  int64 // lowest block never sent
+
+	recovery recovery
+	timer    timer
+	timed    int64     // block whose round trip is measured; 0 for none
+	timedAt  time.Time // when it left
+	measured bool      // a full window has been measured
+	deadline time.Time
+	lastWord time.Time // when the peer last said something valid
+
+	stats Stats
+	outcome
+}
+
+type senderPhase uint8
+
+const (
+	senderIdle  senderPhase = iota
+	senderAsks              // write request sent, no answer yet
+	senderOffer             // OACK sent, no ACK 0 yet
+	senderData              // data flows
+)
+
+// Answer makes s the server's side of a read: a file of size bytes, under the
+// options of [Limits.Agree], which are confirmed by an OACK if there are any.
+func (s *Sender) Answer(now time.Time, agreed Options, size int64) {
+	*s = Sender{answers: true, lastWord: now}
+	s.use(agreed, size)
+	s.phase = senderData
+	if !agreed.IsZero() {
+		s.phase, s.reply = senderOffer, true
+	}
+}
+
+// Request makes s the client's side of a write of size bytes.
+func (s *Sender) Request(now time.Time, r Request, size int64) {
+	*s = Sender{request: r, lastWord: now, phase: senderAsks, reply: true}
+	s.request.Write = true
+	s.use(Options{}, size)
+	s.timer.limit(r.Offer.timeout())
+}
+
+// use sets what follows from the options.
+func (s *Sender) use(o Options, size int64) {
+	s.agreed = o
+	s.size = size
+	s.block = int64(o.blockSize())
+	s.window = int64(o.window())
+	s.total = size/s.block + 1 // a file of whole blocks ends in an empty one
+	s.next = 1
+	s.timer.limit(o.timeout())
+}
+
+// Handle takes a datagram from the peer.
+func (s *Sender) Handle(now time.Time, b []byte) {
+	if s.done {
+		return
+	}
+	switch OpcodeOf(b) {
+	case Acknowledgement:
+		if len(b) < HeaderSize {
+			s.stats.Strays++
+			return
+		}
+		s.ack(now, binary.BigEndian.Uint16(b[2:]))
+	case OptionAck:
+		s.optionAck(now, b)
+	case ErrorPacket:
+		s.fail(parseError(b))
+	default:
+		s.stats.Strays++
+	}
+}
+
+// ack takes an acknowledgement with the given number.
+func (s *Sender) ack(now time.Time, wire uint16) {
+	if s.phase != senderData {
+		if wire != 0 {
+			s.stats.Strays++
+			return
+		}
+		// For a client this is a server that knows no options: RFC 1350 holds.
+		s.begin(now)
+		return
+	}
+	k := widen(s.next-1, wire, s.agreed.Rollover)
+	if k < s.acked {
+		s.stats.Strays++ // long acknowledged, or never sent
+		return
+	}
+	s.hear(now)
+	if k == s.acked {
+		s.stats.Duplicates++
+		// Answering a repeated ACK with data is how two peers double every
+		// packet (Sorcerer's Apprentice, RFC 1123 §4.2.3.1). In a window it is
+		// how the receiver reports a gap (RFC 7440 §4), once a round trip.
+		if s.window > 1 && s.next > k+1 && s.mayRewind(now) {
+			s.rewind(now)
+		}
+		return
+	}
+	s.progress(now, k)
+}
+
+// begin starts the data once the peer has agreed.
+func (s *Sender) begin(now time.Time) {
+	if s.firsts == 1 {
+		s.timer.sample(now.Sub(s.timedAt))
+	}
+	s.hear(now)
+	s.timer.backoff = 0
+	s.phase, s.reply = senderData, false
+	s.deadline = time.Time{}
+}
+
+func (s *Sender) hear(now time.Time) {
+	s.heard, s.lastWord = true, now
+}
+
+// progress takes an acknowledgement of k, beyond what was acknowledged.
+func (s *Sender) progress(now time.Time, k int64) {
+	s.acked = k
+	if s.timed != 0 && k >= s.timed {
+		s.timer.sample(now.Sub(s.timedAt))
+		s.measured = true
+		s.timed = 0
+	}
+	s.deadline = time.Time{}
+	gap := s.recovery.advance(k)
+	switch {
+	case k == s.total:
+		s.done = true
+	case k+1 == s.next: // nothing on its way
+	case gap && s.recovery.mayBegin(now, s.timer.shortest()):
+		s.rewind(now)
+	default:
+		s.deadline = now.Add(s.rto())
+	}
+}
+
+// mayRewind reports whether a repeated ACK may begin a rewind: not while one
+// is being answered, which takes a round trip, nor while the peer is tried.
+func (s *Sender) mayRewind(now time.Time) bool {
+	trip := s.timer.trip()
+	if s.recovery.nudged {
+		trip = s.timer.shortest() // nothing else is on its way
+	}
+	return !s.recovery.holding && s.recovery.mayBegin(now, trip)
+}
+
+// rewind begins to send again from the first block not acknowledged.
+func (s *Sender) rewind(now time.Time) {
+	s.timed = 0 // Karn's rule: what is sent twice is not measured
+	s.recovery.begin(now, s.acked, s.next-1, s.rto())
+	s.deadline = now.Add(s.rto())
+	if s.recovery.holding {
+		s.deadline = s.recovery.probeEnds
+	}
+}
+
+// optionAck takes a server's OACK.
+func (s *Sender) optionAck(now time.Time, b []byte) {
+	if s.phase != senderAsks {
+		if s.answers {
+			s.stats.Strays++
+		} else {
+			s.stats.Duplicates++ // the server missed DATA 1; the timer sends it again
+		}
+		return
+	}
+	o, err := parseOptionAck(b)
+	if err == nil {
+		err = s.request.Offer.confirmedBy(o, true)
+	}
+	if err != nil {
+		s.abort(OptionsRefused, err.Error(), nil)
+		return
+	}
+	s.use(o, s.size)
+	s.begin(now)
+}
+
+// A Run is a span of consecutive blocks a Sender wants on the wire. All hold
+// a full block of data except that the file's last may be shorter.
+type Run struct {
+	Block  int64 // first block, counted from 1 and never wrapping
+	Blocks int   // how many; zero when nothing is due
+	Offset int64 // where the first block's data begins in the file
+	Bytes  int64 // file bytes the run covers
+}
+
+// Due returns the next blocks to send; the driver sends some of them, reports
+// how many by Sent, and asks again until nothing is due.
+func (s *Sender) Due(now time.Time) Run {
+	if s.done || s.phase != senderData {
+		return Run{}
+	}
+	if first, last := s.recovery.due(s.acked); first <= last {
+		return s.run(first, last)
+	}
+	if s.recovery.holding {
+		return Run{}
+	}
+	return s.run(s.next, min(s.acked+s.window, s.total))
+}
+
+func (s *Sender) run(first, last int64) Run {
+	if first > last {
+		return Run{}
+	}
+	offset := (first - 1) * s.block
+	return Run{
+		Block:  first,
+		Blocks: int(last - first + 1),
+		Offset: offset,
+		Bytes:  min(s.size, last*s.block) - offset,
+	}
+}
+
+// Sent reports that the first blocks of what Due returned have left.
+func (s *Sender) Sent(now time.Time, blocks int) {
+	if blocks <= 0 || s.done {
+		return
+	}
+	n := int64(blocks)
+	s.stats.Sent += n
+	if !s.heard {
+		s.firsts++
+		s.timedAt = now
+	}
+	if first, last := s.recovery.due(s.acked); first <= last {
+		s.stats.Resent += n
+		s.recovery.sent(first, n)
+	} else {
+		s.next += n
+		s.time(now)
+	}
+	if s.recovery.holding {
+		return // the probe's own deadline holds
+	}
+	s.deadline = now.Add(s.rto())
+}
+
+// time begins to measure a round trip when the block just sent is one that
+// the peer acknowledges at once: the last of a window, or of the file.
+func (s *Sender) time(now time.Time) {
+	last := s.next - 1
+	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
+		s.timed, s.timedAt = last, now
+	}
+}
+
+// rto returns the retransmission timeout for the blocks on their way.
+func (s *Sender) rto() time.Duration {
+	if s.window > 1 && !s.measured {
+		return s.timer.rto(windowRTO)
+	}
+	return s.timer.rto(0)
+}
+
+// AppendReply appends the packet that is due besides data, if any: the OACK,
+// the request, or an ERROR.
+func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
+	if s.owes {
+		s.stats.Sent++
+		return s.appendError(b)
+	}
+	if !s.reply || s.done {
+		return b
+	}
+	s.reply = false
+	s.firsts++
+	s.stats.Sent++
+	if s.firsts > 1 {
+		s.stats.Resent++
+	}
+	s.timedAt = now
+	s.deadline = now.Add(s.timer.rto(0))
+	if s.answers {
+		return appendOptionAck(b, s.agreed)
+	}
+	return AppendRequest(b, s.request)
+}
+
+// Deadline returns when Expire is due; zero means never.
+func (s *Sender) Deadline() time.Time {
+	if s.done {
+		return time.Time{}
+	}
+	return s.deadline
+}
+
+// Expire tells s that its deadline has passed. Earlier calls do nothing.
+func (s *Sender) Expire(now time.Time) {
+	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
+		return
+	}
+	if s.recovery.holding {
+		s.recovery.unanswered(now, s.acked, s.next-1)
+		s.deadline = now.Add(s.rto())
+		return
+	}
+	s.stats.Timeouts++
+	s.timer.expired()
+	s.timed = 0
+	if s.givesUp(now) {
+		return
+	}
+	if s.phase == senderData {
+		s.recovery.restart(now, s.acked, s.next-1)
+	} else {
+		s.reply = true
+	}
+	s.deadline = now.Add(s.rto())
+}
+
+// givesUp ends a transfer whose peer has been silent too long.
+func (s *Sender) givesUp(now time.Time) bool {
+	silent := now.Sub(s.lastWord)
+	switch {
+	case !s.heard && s.answers && s.firsts > maxFirst:
+	case !s.heard && !s.answers && s.firsts >= maxRequests:
+	case s.heard && s.unconfirmed() && silent >= finalSilence:
+		s.stats.Unconfirmed, s.done = true, true
+		return true
+	case s.heard && silent >= silence(s.agreed.timeout()):
+	default:
+		return false
+	}
+	s.fail(ErrSilent)
+	return true
+}
+
+// unconfirmed reports whether all but the last block of a read is acknowledged.
+func (s *Sender) unconfirmed() bool {
+	return s.answers && s.acked == s.total-1 && s.next > s.total
+}
+
+// Repeat tells s that the peer has sent its request once more. If nothing but
+// the request has come from it and the answer is not quite fresh, the answer
+// goes out again, within its bound.
+func (s *Sender) Repeat(now time.Time) {
+	if s.done || s.heard || s.firsts > maxFirst || now.Sub(s.timedAt) < repeatGap {
+		return
+	}
+	if s.phase == senderOffer {
+		s.reply = true
+	} else if s.next > 1 {
+		s.recovery.restart(now, s.acked, s.next-1)
+		s.timed = 0
+	}
+}
+
+// Abort ends the transfer with an ERROR packet to the peer. Done then reports
+// err, or the *Error that was sent if err is nil.
+func (s *Sender) Abort(code ErrorCode, msg string, err error) { s.abort(code, msg, err) }
+
+// Done reports whether the transfer has ended, and why if it failed: an
+// [*Error] from or to the peer, [ErrSilent], or what Abort was given.
+func (s *Sender) Done() (bool, error) { return s.done, s.err }
+
+// Heard reports whether anything valid has come from the peer.
+func (s *Sender) Heard() bool { return s.heard }
+
+// Acked returns the bytes that the peer has confirmed.
+func (s *Sender) Acked() int64 { return min(s.acked*s.block, s.size) }
+
+// Agreed returns the options that hold, absent ones left out.
+func (s *Sender) Agreed() Options { return s.agreed }
+
+// BlockSize returns the bytes of data in a full block.
+func (s *Sender) BlockSize() int { return int(s.block) }
+
+// Stats returns what s has counted so far.
+func (s *Sender) Stats() Stats {
+	st := s.stats
+	st.RTT = s.timer.srtt
+	return st
+}

@@ -1,0 +1,508 @@
+package transfer
+
+import (
+	"bytes"
+	"container/heap"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var (
+	simSeed  = flag.Uint64("seed", 0, "run this one seed of the simulation")
+	simTrace = flag.Bool("trace", false, "print every simulated datagram")
+	simSeeds = flag.Int("seeds", 3000, "how many seeds the simulation runs")
+)
+
+// A faults is what a simulated path and its ends do wrong.
+type faults struct {
+	loss, dup, reorder float64       // chances per datagram
+	delay, jitter      time.Duration // one way
+	partial            float64       // chance that a driver sends only part of a run
+	slowStore          time.Duration // how long a chunk takes to be stored, at most
+	vanish             time.Duration // when the receiver's end (or the sender's) goes dark; 0 never
+	senderVanishes     bool
+	bandwidth          int64 // bytes a second; 0 is unlimited
+}
+
+// A world holds a Sender and a Receiver, the path between them, and the time.
+type world struct {
+	rng  *rand.Rand
+	f    faults
+	base time.Time
+	now  time.Time
+	evs  eventHeap
+	seq  int
+
+	s      Sender
+	r      Receiver
+	client bool // the Sender is the client: a write request
+	req    Request
+	limits Limits
+	size   int64
+
+	toR, toS   pipe
+	stored     []bool // blocks the store has
+	storedN    int64
+	lastSeen   bool // the chunk with Last has come
+	published  bool // and its file is stored
+	storing    int
+	sWake      time.Time
+	rWake      time.Time
+	sentTotal  int64
+	began      time.Time // of the sender's latest recovery, to watch its pace
+	problem    string
+	serverUp   bool
+	senderDark bool
+	recvDark   bool
+	dropNth    map[int]action // exhaustive worlds: what happens to the nth datagram
+	nth        int
+	watch      func() // called after every event
+	oldServer  bool   // the server knows no options
+}
+
+type action int
+
+const (
+	deliver action = iota
+	drop
+	duplicate
+	late
+)
+
+type pipe struct{ busyUntil time.Time }
+
+type event struct {
+	at  time.Time
+	seq int
+	run func()
+}
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].seq < h[j].seq
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
+}
+
+func (w *world) at(t time.Time, run func()) {
+	w.seq++
+	heap.Push(&w.evs, event{t, w.seq, run})
+}
+
+// content is the file: its byte at each offset.
+func content(off int64) byte { return byte(off*7 + off>>8 + off>>16) }
+
+func (w *world) fail(format string, args ...any) {
+	if w.problem == "" {
+		w.problem = fmt.Sprintf("after %v: ", w.now.Sub(w.base)) + fmt.Sprintf(format, args...)
+	}
+}
+
+// send puts a datagram on the path.
+func (w *world) send(p *pipe, b []byte, arrive func([]byte)) {
+	w.sentTotal++
+	w.nth++
+	if *simTrace {
+		to := "receiver"
+		if p == &w.toS {
+			to = "sender"
+		}
+		fmt.Printf("%12v to %-8s %x\n", w.now.Sub(w.base), to, b[:min(len(b), 24)])
+	}
+	b = bytes.Clone(b)
+	copies := 1
+	delay := w.f.delay
+	if w.dropNth != nil {
+		switch w.dropNth[w.nth] {
+		case drop:
+			return
+		case duplicate:
+			copies = 2
+		case late:
+			delay += w.f.delay + w.f.delay/2
+		}
+	} else {
+		if w.rng.Float64() < w.f.loss {
+			return
+		}
+		if w.rng.Float64() < w.f.dup {
+			copies = 2
+		}
+	}
+	leave := w.now
+	if w.f.bandwidth > 0 {
+		if p.busyUntil.After(leave) {
+			leave = p.busyUntil
+		}
+		leave = leave.Add(time.Duration(int64(len(b)+28) * int64(time.Second) / w.f.bandwidth))
+		p.busyUntil = leave
+	}
+	for range copies {
+		d := delay
+		if w.f.jitter > 0 {
+			d += time.Duration(w.rng.Int64N(int64(w.f.jitter)))
+		}
+		if w.dropNth == nil && w.rng.Float64() < w.f.reorder {
+			d += w.f.delay + time.Millisecond
+		}
+		w.at(leave.Add(d), func() { arrive(b) })
+	}
+}
+
+// driveSender does what a driver does after each event.
+func (w *world) driveSender() {
+	if w.senderDark {
+		return
+	}
+	if b := w.s.AppendReply(w.now, nil); len(b) > 0 {
+		w.send(&w.toR, b, w.arriveReceiver)
+	}
+	for {
+		run := w.s.Due(w.now)
+		if run.Blocks == 0 {
+			break
+		}
+		if run.Block < 1 || run.Block+int64(run.Blocks)-1 > w.s.acked+w.s.window || run.Offset+run.Bytes > w.size {
+			w.fail("run %+v outside the window or the file", run)
+			return
+		}
+		n := run.Blocks
+		if w.rng != nil && w.rng.Float64() < w.f.partial {
+			n = 1 + w.rng.IntN(n)
+		}
+		left := run.Bytes
+		for i := range n {
+			blk := run.Block + int64(i)
+			b := AppendHeader(nil, blk, w.s.agreed.Rollover)
+			size := min(left, w.s.block)
+			for o := range size {
+				b = append(b, content(run.Offset+int64(i)*w.s.block+o))
+			}
+			left -= size
+			w.send(&w.toR, b, w.arriveReceiver)
+		}
+		w.s.Sent(w.now, n)
+	}
+	w.watchPace()
+	if d := w.s.Deadline(); !d.IsZero() && !d.Equal(w.sWake) {
+		w.sWake = d
+		w.at(d, func() {
+			if w.senderDark {
+				return
+			}
+			w.s.Expire(w.now)
+			w.driveSender()
+		})
+	}
+}
+
+// watchPace checks that rounds of recovery are a round trip apart.
+func (w *world) watchPace() {
+	if b := w.s.recovery.began; b != w.began {
+		if gap := b.Sub(w.began); !w.began.IsZero() && gap < 2*w.f.delay {
+			w.fail("two rewinds %v apart on a path of %v", gap, 2*w.f.delay)
+		}
+		w.began = b
+	}
+}
+
+func (w *world) driveReceiver() {
+	if w.recvDark {
+		return
+	}
+	if b := w.r.AppendReply(w.now, nil); len(b) > 0 {
+		if OpcodeOf(b) == Acknowledgement && w.r.whole() && w.r.acked == w.r.last && !w.published {
+			w.fail("last ACK before the file is stored")
+		}
+		w.send(&w.toS, b, w.arriveSender)
+	}
+	if d := w.r.Deadline(); !d.IsZero() && !d.Equal(w.rWake) {
+		w.rWake = d
+		w.at(d, func() {
+			if w.recvDark {
+				return
+			}
+			w.r.Expire(w.now)
+			w.driveReceiver()
+		})
+	}
+}
+
+func (w *world) arriveSender(b []byte) {
+	if w.senderDark {
+		return
+	}
+	if op := OpcodeOf(b); op == ReadRequest {
+		if w.serverUp {
+			w.s.Repeat(w.now)
+		} else {
+			w.serverUp = true
+			q := mustParse(b)
+			if w.oldServer {
+				q.Offer = Options{}
+			}
+			w.s.Answer(w.now, w.limits.Agree(q, w.size), w.size)
+		}
+	} else {
+		w.s.Handle(w.now, b)
+	}
+	w.driveSender()
+}
+
+func (w *world) arriveReceiver(b []byte) {
+	if w.recvDark {
+		return
+	}
+	if op := OpcodeOf(b); op == WriteRequest {
+		if w.serverUp {
+			w.r.Repeat(w.now)
+		} else {
+			w.serverUp = true
+			q := mustParse(b)
+			if w.oldServer {
+				q.Offer = Options{}
+			}
+			w.r.Answer(w.now, q.Mode, w.limits.Agree(q, -1))
+		}
+	} else if c := w.r.Handle(w.now, b); len(c.Data) > 0 || c.Last {
+		w.keep(c)
+	}
+	w.driveReceiver()
+}
+
+func mustParse(b []byte) Request {
+	q, err := ParseRequest(b)
+	if err != nil {
+		panic(err)
+	}
+	return q
+}
+
+// keep is the store: it checks each chunk and confirms it, perhaps later.
+func (w *world) keep(c Chunk) {
+	if w.lastSeen {
+		w.fail("chunk at %d after the file was whole", c.Offset)
+	}
+	for i, v := range c.Data {
+		if v != content(c.Offset+int64(i)) {
+			w.fail("wrong byte at %d", c.Offset+int64(i))
+			return
+		}
+	}
+	if c.Offset+int64(len(c.Data)) > w.size {
+		w.fail("chunk beyond the file's end")
+		return
+	}
+	blk := c.Offset / w.r.block
+	if w.stored[blk] {
+		w.fail("block %d delivered twice", blk+1)
+	}
+	w.stored[blk] = true
+	w.storedN += int64(len(c.Data))
+	w.lastSeen = c.Last
+	done := func() {
+		if w.storing--; w.storing == 0 {
+			w.published = w.lastSeen
+			w.r.Stored(w.now)
+			w.driveReceiver()
+		}
+	}
+	w.storing++
+	if w.f.slowStore == 0 {
+		w.storing--
+		w.published = w.lastSeen
+		w.r.Stored(w.now)
+		return
+	}
+	w.at(w.now.Add(time.Duration(w.rng.Int64N(int64(w.f.slowStore)))), done)
+}
+
+// begin sends the request.
+func (w *world) begin() {
+	w.base = time.Unix(1_000_000, 0)
+	w.now = w.base
+	w.req.Write = w.client
+	blk := int64(MinBlockSize)
+	w.stored = make([]bool, w.size/blk+2)
+	if w.client {
+		w.req.Offer.Size = w.size
+		w.s.Request(w.now, w.req, w.size)
+		w.driveSender()
+	} else {
+		w.r.Request(w.now, w.req)
+		w.driveReceiver()
+	}
+	if w.f.vanish > 0 {
+		w.at(w.now.Add(w.f.vanish), func() {
+			w.senderDark, w.recvDark = w.f.senderVanishes, !w.f.senderVanishes
+		})
+	}
+}
+
+// run lets the world go on until nothing more happens.
+func (w *world) run() {
+	w.begin()
+	for w.evs.Len() > 0 && w.problem == "" {
+		e := heap.Pop(&w.evs).(event)
+		w.now = e.at
+		e.run()
+		if w.watch != nil {
+			w.watch()
+		}
+		needed := 2*(w.size/int64(max(w.req.Offer.BlockSize, MinBlockSize))+1) + 10
+		if w.oldServer {
+			needed = 2*(w.size/DefaultBlockSize+1) + 10
+		}
+		if w.sentTotal > 12*needed+2000 {
+			w.fail("%d packets where some %d are needed", w.sentTotal, needed)
+		}
+		if w.now.Sub(w.base) > time.Hour {
+			w.fail("not done in an hour")
+		}
+		if done, err := w.s.Done(); done && err == nil && !w.s.stats.Unconfirmed && !w.published {
+			w.fail("sender done before the file is stored")
+		}
+	}
+	if w.problem == "" {
+		w.judge()
+	}
+}
+
+// judge checks how it all ended.
+func (w *world) judge() {
+	sDone, sErr := w.s.Done()
+	rDone, rErr := w.r.Done()
+	if !w.s.Deadline().IsZero() && !w.senderDark || !w.r.Deadline().IsZero() && !w.recvDark {
+		w.fail("an end still waits, but nothing is left to happen")
+	}
+	if w.f.vanish > 0 {
+		// The end that stayed must notice, unless it never started.
+		if !w.senderDark && w.s.phase != senderIdle && !sDone || !w.recvDark && w.r.phase != receiverIdle && !rDone {
+			w.fail("an end never noticed that its peer vanished")
+		}
+		return
+	}
+	if rErr != nil || !rDone {
+		// At heavy loss a request may find no answer in all its attempts.
+		if errors.Is(rErr, ErrSilent) && w.f.loss > 0.04 && !w.r.heard ||
+			w.f.loss > 0.04 && !w.client && !w.s.heard && errors.Is(sErr, ErrSilent) ||
+			w.r.phase == receiverIdle && errors.Is(sErr, ErrSilent) {
+			return
+		}
+		w.fail("receiver: done %v, %v (sender: %v, %v)", rDone, rErr, sDone, sErr)
+		return
+	}
+	if !w.published {
+		w.fail("receiver done, but the file is not stored")
+	}
+	if w.storedN != w.size {
+		w.fail("stored %d of %d bytes", w.storedN, w.size)
+	}
+	if w.r.Received() != w.size {
+		w.fail("received %d of %d bytes", w.r.Received(), w.size)
+	}
+	if !sDone {
+		w.fail("sender is not done")
+	}
+	// A client whose last ACKs are all lost while it dallies leaves a server
+	// that cannot know; a client that sends must know.
+	if sErr != nil && (w.f.loss == 0 || w.client && w.f.loss < 0.04) {
+		w.fail("sender: %v", sErr)
+	}
+}
+
+// randomWorld draws a world from a seed, each fault off in half of them.
+func randomWorld(seed uint64) *world {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &world{rng: rng}
+	some := func() bool { return rng.IntN(2) == 0 }
+	w.f.delay = time.Duration(50+rng.IntN(20_000)) * time.Microsecond
+	if some() {
+		w.f.loss = []float64{0.001, 0.01, 0.02, 0.05, 0.1}[rng.IntN(5)]
+	}
+	if some() {
+		w.f.dup = 0.05 * rng.Float64()
+	}
+	if some() {
+		w.f.reorder = 0.05 * rng.Float64()
+	}
+	if some() {
+		w.f.jitter = time.Duration(1 + rng.Int64N(int64(w.f.delay)))
+	}
+	if some() {
+		w.f.partial = 0.3
+	}
+	if some() {
+		w.f.slowStore = time.Duration(1 + rng.Int64N(int64(30*time.Millisecond)))
+	}
+	if rng.IntN(8) == 0 {
+		w.f.vanish = time.Duration(1 + rng.Int64N(int64(2*time.Second)))
+		w.f.senderVanishes = some()
+	}
+	if some() {
+		w.f.bandwidth = 100_000 + rng.Int64N(10_000_000)
+	}
+	w.client = some()
+	if some() {
+		w.req.Mode = Netascii // the receiver then takes blocks in order only
+	}
+	w.req.Name = "f"
+	w.req.Offer.BlockSize = 8 + rng.IntN(64)
+	w.req.Offer.Window = []int{1, 2, 3, 4, 8, 16, 64, 256}[rng.IntN(8)]
+	w.req.Offer.HasSize = some()
+	w.req.Offer.Rollover = Rollover(rng.IntN(3))
+	if some() {
+		w.limits.Window = 1 + rng.IntN(64)
+	}
+	blocks := int64(1 + rng.IntN(400))
+	if rng.IntN(60) == 0 {
+		blocks = 65_530 + rng.Int64N(20) // over the edge of the block number
+		w.req.Mode = Octet
+		w.f.loss = min(w.f.loss, 0.02)
+		w.req.Offer.BlockSize = 8
+		w.req.Offer.Window = 64 + rng.IntN(192)
+		w.limits.Window = 0
+	}
+	w.size = (blocks-1)*int64(w.req.Offer.BlockSize) + rng.Int64N(int64(w.req.Offer.BlockSize))
+	if rng.IntN(10) == 0 {
+		w.oldServer = true
+	}
+	return w
+}
+
+// simBugs are seeds that once found a bug.
+var simBugs = []uint64{}
+
+func TestSim(t *testing.T) {
+	seeds := simBugs
+	first := uint64(1)
+	for i := range uint64(*simSeeds) {
+		seeds = append(seeds, first+i)
+	}
+	if *simSeed != 0 {
+		seeds = []uint64{*simSeed}
+	}
+	failed := 0
+	for _, seed := range seeds {
+		w := randomWorld(seed)
+		w.run()
+		if w.problem != "" {
+			t.Errorf("seed %d: %s\nfaults %+v, request %+v, limits %+v, size %d, client sends %v, old server %v\nrepeat with: go test ./tftp/transfer -run TestSim -seed=%d",
+				seed, w.problem, w.f, w.req, w.limits, w.size, w.client, w.oldServer, seed)
+			if failed++; failed > 5 {
+				t.Fatal("and more")
+			}
+		}
+	}
+}

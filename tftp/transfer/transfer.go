@@ -1,0 +1,114 @@
+// Package transfer is TFTP without a network: packets, options, and the two
+// state machines that move one file, [Sender] and [Receiver].
+//
+// It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348
+// (blksize), RFC 2349 (timeout, tsize) and RFC 7440 (windowsize), with the
+// timer of RFC 6298. docs/protocol.md lists each rule and each deviation.
+//
+// Nothing here opens a socket, reads a clock, touches a file or starts a
+// goroutine. A driver owns those, and runs a machine in four steps:
+//
+//  1. hand every datagram from the peer to Handle;
+//  2. call Expire when Deadline has passed;
+//  3. after either, send what AppendReply and (for a Sender) Due ask for;
+//  4. forget the machine once Done reports true and Deadline is zero.
+//
+// The server's event loop, the client and the simulator are three such
+// drivers. Machines begin with Answer (a server's side) or Request (a
+// client's); calling either again reuses the memory for another transfer.
+package transfer
+
+import (
+	"errors"
+	"time"
+)
+
+// Bounds of a transfer. Every wait and every retry in this package is held by
+// one of them.
+const (
+	// maxFirst is how often an answer is sent again while nothing valid has
+	// come from the peer. The address of a request may be forged, so this is
+	// what bounds the traffic that a forger can aim at somebody else.
+	maxFirst = 3
+
+	// repeatGap is how old an answer must be to be sent again for a repeated
+	// request: some ROMs repeat theirs within milliseconds.
+	repeatGap = 250 * time.Millisecond
+
+	// maxRequests is how often a client sends its request.
+	maxRequests = 6
+
+	// maxSilence is how long a peer that has answered before may say nothing;
+	// a longer negotiated timeout stretches it to maxSilentTimeouts of them.
+	maxSilence        = 30 * time.Second
+	maxSilentTimeouts = 5
+
+	// finalSilence is how long a Sender that answers a read waits for the
+	// acknowledgement of the last block alone: some boot ROMs never send it.
+	finalSilence = 5 * time.Second
+
+	// Dallying (RFC 1350 §6): how long a Receiver that is done answers repeats
+	// of the last block. A server waits for clients with timers of several
+	// seconds; a client for as long as a sender with a measured timer needs.
+	serverDally    = 12 * time.Second
+	minClientDally = 50 * time.Millisecond
+	maxClientDally = 3 * time.Second
+)
+
+// ErrSilent ends a transfer whose peer no longer answers, or never did.
+var ErrSilent = errors.New("peer does not answer")
+
+// Stats counts what one machine saw. All but RTT only grow.
+type Stats struct {
+	Sent       int64         // datagrams sent: DATA, ACK, OACK, requests and ERROR
+	Resent     int64         // of those, sent before: DATA blocks, and repeated replies
+	Duplicates int64         // DATA or ACK received again
+	Strays     int64         // datagrams that made no sense here, and were ignored
+	Timeouts   int64         // times the timer ran out
+	RTT        time.Duration // smoothed round trip; 0 before the first measurement
+
+	// Unconfirmed says that a read was answered whole, and all but the last
+	// block acknowledged: what a ROM leaves behind that never sends the last ACK.
+	Unconfirmed bool
+}
+
+// outcome is how a machine ended, and the ERROR packet that it still owes.
+type outcome struct {
+	done bool
+	err  error
+	owed Error
+	owes bool
+}
+
+// fail ends the machine without a word to the peer.
+func (o *outcome) fail(err error) {
+	if !o.done {
+		o.done, o.err = true, err
+	}
+}
+
+// abort ends the machine and leaves an ERROR packet to send.
+func (o *outcome) abort(code ErrorCode, msg string, err error) {
+	if o.done {
+		return
+	}
+	o.owed, o.owes = Error{Code: code, Message: msg}, true
+	if err == nil {
+		err = &Error{Code: code, Message: msg}
+	}
+	o.fail(err)
+}
+
+// appendError appends the owed ERROR packet, once.
+func (o *outcome) appendError(b []byte) []byte {
+	if !o.owes {
+		return b
+	}
+	o.owes = false
+	return AppendError(b, o.owed.Code, o.owed.Message)
+}
+
+// silence returns how long a peer may be silent under the given timeout.
+func silence(timeout time.Duration) time.Duration {
+	return max(maxSilence, maxSilentTimeouts*timeout)
+}
