@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+var _ Store = (*DirStore)(nil)
+
+// errOutside answers every name that leads out of the root, so that nobody
+// learns from the answer what exists there.
+var errOutside = fmt.Errorf("%w: leads outside the root", fs.ErrPermission)
+
+// A DirStore is a [Store] in a directory. See [Dir].
+type DirStore struct {
+	root   *os.Root
+	escape error // what root itself says of names that leave it
+
+	// before is called ahead of each system call that changes something,
+	// with its name; an error takes the place of the call. Only tests set it.
+	before func(call string) error
+}
+
+// Dir returns the store of the files under root. The caller closes root, when
+// done with the store.
+//
+// No name and no symbolic link leads out of root; one that tries to is an
+// [fs.ErrPermission]. Links that stay inside are followed; absolute ones count
+// as leading out. An upload to a link replaces the file it refers to.
+//
+// An upload is a hidden file beside its target, readable by its owner alone,
+// until it is committed. Such files cannot be opened or created by name. A
+// process that dies leaves them behind: see [DirStore.Sweep].
+//
+// Replacing a file takes permission to write to its directory, not to the
+// file, and the new file belongs to this process's user.
+//
+// On Linux the files are [TryReader]s. Everywhere they have the methods of an
+// *os.File, such as Seek and SyscallConn, so that net/http can use sendfile.
+func Dir(root *os.Root) *DirStore {
+	d := &DirStore{root: root}
+	// The os package does not export this error, but will always give it.
+	_, err := root.Lstat("..")
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		d.escape = pe.Err
+	}
+	return d
+}
+
+// Open opens a regular file for reading. Anything else is [ErrNotRegular],
+// and is not even opened: to open a device can set it going.
+func (d *DirStore) Open(ctx context.Context, name string) (File, error) {
+	f, err := d.open(ctx, name)
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return newFile(f)
+}
+
+func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	if err := d.hook("open"); err != nil {
+		return nil, err
+	}
+	// The name may have become a pipe by now. Without O_NONBLOCK, opening
+	// that would wait until somebody writes to it.
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkRegular returns an error unless f is a regular file.
+func checkRegular(f *os.File) error {
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	return err
+}
+
+// Stat describes what has the name, following symbolic links.
+func (d *DirStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, d.fail("stat", name, err)
+	}
+	return fi, nil
+}
+
+func (d *DirStore) stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, err
+	}
+	if isTemp(name) {
+		return nil, fs.ErrNotExist
+	}
+	return d.root.Stat(name)
+}
+
+// check returns an error if ctx has ended or name is no name.
+func check(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Localize refuses what fs.ValidPath does, NULs, and on Windows the
+	// backslashes, colons and device names that mean something there.
+	if _, err := filepath.Localize(name); err != nil {
+		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// hook calls d.before, if a test has set it.
+func (d *DirStore) hook(call string) error {
+	if d.before == nil {
+		return nil
+	}
+	return d.before(call)
+}
+
+// fail says that op failed on name because of err. It leaves out of err what
+// the os package said of itself, a path that is no business of the caller.
+func (d *DirStore) fail(op, name string, err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
+		err = le.Err
+	} else if se, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = se.Err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: d.classify(err)}
+}
+
+// classify gives err one of the kinds the package comment promises.
+func (d *DirStore) classify(err error) error {
+	switch {
+	case d.escape != nil && errors.Is(err, d.escape):
+		return errOutside
+	case isNoSpace(err):
+		return kindError{err, ErrNoSpace}
+	case errors.Is(err, syscall.EROFS):
+		return kindError{err, fs.ErrPermission}
+	case errors.Is(err, syscall.ENOTDIR): // "a/b" where a is a file
+		return kindError{err, fs.ErrNotExist}
+	case isBadName(err):
+		return kindError{err, fs.ErrInvalid}
+	}
+	return err
+}
+
+// Temporary files are named tempPrefix, 26 letters and digits, tempSuffix.
+const (
+	tempPrefix = ".haul-"
+	tempSuffix = ".part"
+	tempRandom = 26 // of base 32: 130 bits
+)
+
+// isTemp reports whether the last element of name is that of an upload under
+// way. It looks at the name the way a file system might that takes upper
+// for lower case, or drops what Windows drops from the end.
+func isTemp(name string) bool {
+	base := strings.ToUpper(name[strings.LastIndexByte(name, '/')+1:])
+	base = strings.TrimRight(base, " .")
+	s, ok := strings.CutPrefix(base, strings.ToUpper(tempPrefix))
+	if !ok {
+		return false
+	}
+	s, ok = strings.CutSuffix(s, strings.ToUpper(tempSuffix))
+	return ok && len(s) == tempRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}

@@ -1,0 +1,199 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+	"golang.org/x/sys/unix"
+)
+
+// A run of TFTP blocks, as one message takes them.
+const runBlocks, blockSize = 44, 1428
+
+// openRun returns a file of the size of a run, and buffers for one.
+func openRun(t testing.TB) (store.File, store.TryReader, [][]byte) {
+	t.Helper()
+	_, d := tempDir(t)
+	if err := upload(t, d, "f", string(make([]byte, runBlocks*blockSize)), store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := d.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	bufs := make([][]byte, runBlocks)
+	for i := range bufs {
+		bufs[i] = make([]byte, blockSize)
+	}
+	r := f.(store.TryReader)
+	if _, err := r.TryReadAt(bufs, 0); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("the file system of temporary files does not know RWF_NOWAIT")
+	}
+	return f, r, bufs
+}
+
+func TestTryReadAtDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget at random under the race detector")
+	}
+	_, r, bufs := openRun(t)
+	allocs := testing.AllocsPerRun(1000, func() {
+		if n, err := r.TryReadAt(bufs, 0); n != runBlocks*blockSize && !errors.Is(err, store.ErrWouldBlock) {
+			t.Fatalf("TryReadAt = %d, %v", n, err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations, want none", allocs)
+	}
+}
+
+// TestTryReadAtWouldBlock asks for what was put out of memory. The kernel may
+// keep it all the same; what it must not do is return anything else.
+func TestTryReadAtWouldBlock(t *testing.T) {
+	dir, d := tempDir(t)
+	const size = 4 << 20
+	content := bytes.Repeat([]byte("content!"), size/8)
+	if err := upload(t, d, "f", string(content), store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	dropCache(t, filepath.Join(dir, "f"))
+	f, err := d.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	buf := make([]byte, size)
+	for off := 0; off < size; {
+		n, err := f.(store.TryReader).TryReadAt([][]byte{buf[off:]}, int64(off))
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			t.Skip("the file system of temporary files does not know RWF_NOWAIT")
+		case errors.Is(err, store.ErrWouldBlock):
+			n, err = f.ReadAt(buf[off:min(off+64<<10, size)], int64(off))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		off += n
+	}
+	if !bytes.Equal(buf, content) {
+		t.Error("read other bytes than were written")
+	}
+}
+
+func dropCache(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDirDescriptors counts what uploads and files leave open.
+func TestDirDescriptors(t *testing.T) {
+	_, d := tempDir(t)
+	use := func() {
+		if err := upload(t, d, "f", "x", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, d, "f", store.Create{Size: 100}).Close()
+		late := begin(t, d, "new", store.Create{Exclusive: true})
+		d.Before(failAt("sync", unix.EIO))
+		wantError(t, "commit", late.Commit(), unix.EIO)
+		for _, name := range []string{".", "f/g", "no/such"} {
+			if _, err := d.Create(t.Context(), name, store.Create{}); err == nil {
+				t.Errorf("created %s", name)
+			}
+			if _, err := d.Open(t.Context(), name); err == nil {
+				t.Errorf("opened %s", name)
+			}
+		}
+		for _, call := range []string{"create", "lock", "reserve"} {
+			d.Before(failAt(call, unix.EIO))
+			_, err := d.Create(t.Context(), "f", store.Create{Size: 100})
+			wantError(t, call, err, unix.EIO)
+		}
+		d.Before(nil)
+		f, err := d.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if _, err := d.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	use() // opens what the runtime keeps
+	before := descriptors(t)
+	use()
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors open, were %d", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestTryReadAtWhileClosing closes files under readers: these must see their
+// file or fs.ErrClosed, and never the next file with that descriptor.
+func TestTryReadAtWhileClosing(t *testing.T) {
+	_, d := tempDir(t)
+	for _, name := range []string{"a", "b"} {
+		if err := upload(t, d, name, name, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		a, err := d.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for buf := []byte{0}; ; {
+				n, err := a.(store.TryReader).TryReadAt([][]byte{buf}, 0)
+				if n > 0 && buf[0] != 'a' {
+					t.Error("read another file")
+				}
+				if errors.Is(err, fs.ErrClosed) || errors.Is(err, errors.ErrUnsupported) {
+					return
+				}
+			}
+		})
+		a.Close()
+		b, err := d.Open(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		b.Close()
+	}
+}
+
+func BenchmarkTryReadAt(b *testing.B) {
+	_, r, bufs := openRun(b)
+	b.SetBytes(runBlocks * blockSize)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.TryReadAt(bufs, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package store
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock locks f until it is closed, by this process or by its death. It
+// reports false if f is locked through another open file, even one of this
+// process, and fails if the file system has no locks.
+func tryLock(f *os.File) (bool, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	var lockErr error
+	err = c.Control(func(fd uintptr) {
+		lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err != nil {
+		return false, err
+	}
+	if lockErr == unix.EWOULDBLOCK {
+		return false, nil
+	}
+	return lockErr == nil, os.NewSyscallError("flock", lockErr)
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir *os.Root) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil // a file system that has no such thing to ask for
+	}
+	return err
+}
+
+// isNoSpace reports whether err says that the file system has no room.
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// isBadName reports whether err says that no file can have such a name.
+func isBadName(err error) bool {
+	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ)
+}

@@ -1,0 +1,157 @@
+// Package store keeps files: it opens them for reading, and takes new ones in
+// so that nobody ever sees half of one.
+//
+// A file is read at offsets, by as many readers as like:
+//
+//	f, err := st.Open(ctx, "boot/kernel")
+//	if err != nil {
+//		return err
+//	}
+//	defer f.Close()
+//	n, err := f.ReadAt(buf, off)
+//
+// and written at offsets, in any order, then published in one step:
+//
+//	u, err := st.Create(ctx, "log", store.Create{Size: size})
+//	if err != nil {
+//		return err
+//	}
+//	defer u.Close() // discards, unless committed
+//	if _, err := u.WriteAt(data, off); err != nil {
+//		return err
+//	}
+//	return u.Commit()
+//
+// [Dir] keeps files in a directory, [Mem] in memory. Both pass
+// storetest.Run, and so should any other [Store].
+//
+// # Errors
+//
+// An error says what was attempted on which name, and wraps its reason. To
+// errors.Is that is [fs.ErrNotExist], [fs.ErrExist], [fs.ErrPermission],
+// [fs.ErrInvalid], [fs.ErrClosed], [ErrNotRegular] or [ErrNoSpace] where one of
+// them fits. An error number of the operating system stays in the chain beside
+// it, so that errors.Is(err, syscall.ENOSPC) holds too.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// A Store holds files. Any goroutine may call its methods.
+//
+// Names are as in io/fs: slash-separated, relative, without "." or ".." and
+// without a NUL. A name that is not so, or that the operating system could
+// not hold, gives [fs.ErrInvalid].
+type Store interface {
+	// Open opens a file for reading. It never waits for a peer at the
+	// other end of a pipe: what is not a regular file is [ErrNotRegular].
+	// A store may end the File when ctx ends.
+	Open(ctx context.Context, name string) (File, error)
+
+	// Create begins a file. Its directory must exist if the store has
+	// directories. What is named must be a regular file, or nothing yet.
+	Create(ctx context.Context, name string, c Create) (Upload, error)
+
+	// Stat describes whatever has the name, a directory included.
+	Stat(ctx context.Context, name string) (fs.FileInfo, error)
+}
+
+// A File is open for reading. Its content is the content the name had at
+// Open, even when an Upload replaces it meanwhile. Several goroutines may
+// read at once.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Stat() (fs.FileInfo, error)
+}
+
+// Create says how to begin an [Upload]. The zero value asks for a file of
+// unknown size which replaces the one that has its name.
+type Create struct {
+	// Size is how many bytes are expected; 0 or less means unknown. The
+	// store sets that much space aside, or fails at once with ErrNoSpace.
+	// It binds nobody: the file may still become shorter or longer.
+	Size int64
+
+	// Perm holds the permission bits of a new file; 0 means 0o644. They are
+	// set exactly, whatever the umask: who wants it obeyed masks them first.
+	// A replaced file passes its own bits on instead.
+	Perm fs.FileMode
+
+	// Exclusive refuses a name that exists, now or at Commit.
+	Exclusive bool
+}
+
+// perm returns the permission bits of a new file.
+func (c Create) perm() fs.FileMode {
+	if p := c.Perm.Perm(); p != 0 {
+		return p
+	}
+	return 0o644
+}
+
+// An Upload is a file being written. Nobody sees it under its name until
+// Commit, and after Commit everybody sees all of it. Of two uploads to one
+// name, the last to commit wins.
+//
+// Several goroutines may write at once, to different offsets; all must be
+// done before Truncate, Commit or Close is called.
+type Upload interface {
+	// WriteAt stores p at off. What is never written, below what is, reads
+	// as zeros.
+	io.WriterAt
+
+	// Truncate sets the size, in bytes: it cuts, or adds zeros.
+	Truncate(size int64) error
+
+	// Commit makes the file durable, then gives it its name, and ends the
+	// Upload. With Exclusive it fails with fs.ErrExist if the name was
+	// taken meanwhile. When Commit fails the file is discarded; only if
+	// making the new name itself durable failed may it be there already.
+	Commit() error
+
+	// Close discards the file unless it was committed. Closing again does
+	// nothing, so that it is safe to defer.
+	Close() error
+}
+
+// A TryReader is a [File] that can be read without waiting. A loop that must
+// never wait for a disk tries first, and leaves what ErrWouldBlock says to a
+// goroutine that may.
+type TryReader interface {
+	// TryReadAt fills bufs in order with the bytes at off that are in memory,
+	// and returns how many it read. Fewer than bufs hold means that the rest
+	// is not in memory, or that the file ends there: the next call tells.
+	// An error comes only with 0 bytes: [ErrWouldBlock]; io.EOF at the end;
+	// errors.ErrUnsupported, then and ever after, if the file system cannot
+	// tell what is in memory, and ReadAt is the only way.
+	TryReadAt(bufs [][]byte, off int64) (int, error)
+}
+
+var (
+	// ErrWouldBlock says that the bytes at that offset are not in memory.
+	ErrWouldBlock = errors.New("read would wait for the disk")
+
+	// ErrNotRegular says that a name is a directory, a pipe, a device or
+	// the like. It is also an [fs.ErrPermission].
+	ErrNotRegular = fmt.Errorf("%w: not a regular file", fs.ErrPermission)
+
+	// ErrNoSpace says that the store has no room: the disk or the quota is
+	// full, the file is larger than it can hold, or a [Mem] is at its limit.
+	ErrNoSpace = errors.New("no space left in the store")
+)
+
+// A kindError is an error of the operating system that is also, to
+// errors.Is, one of the few a caller of this package tells apart.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e kindError) Is(target error) bool { return target == e.kind }
+func (e kindError) Unwrap() error        { return e.error }

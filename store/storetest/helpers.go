@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// pattern returns n bytes that differ from those of another seed, and from
+// those at other offsets.
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i) ^ byte(i>>8)*31 ^ seed*101
+	}
+	return b
+}
+
+func create(t *testing.T, st store.Store, name string, c store.Create) store.Upload {
+	t.Helper()
+	u, err := st.Create(t.Context(), name, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = u.Close() })
+	return u
+}
+
+func write(t *testing.T, u store.Upload, p []byte, off int64) {
+	t.Helper()
+	if n, err := u.WriteAt(p, off); n != len(p) || err != nil {
+		t.Errorf("WriteAt(%d bytes, %d) = %d, %v", len(p), off, n, err)
+	}
+}
+
+func truncate(t *testing.T, u store.Upload, size int64) {
+	t.Helper()
+	if err := u.Truncate(size); err != nil {
+		t.Error(err)
+	}
+}
+
+func commit(t *testing.T, u store.Upload) {
+	t.Helper()
+	if err := u.Commit(); err != nil {
+		t.Error(err)
+	}
+}
+
+func put(t *testing.T, st store.Store, name, content string) {
+	t.Helper()
+	u := create(t, st, name, store.Create{})
+	write(t, u, []byte(content), 0)
+	commit(t, u)
+}
+
+func open(t *testing.T, st store.Store, name string) store.File {
+	t.Helper()
+	f, err := st.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func readAll(t *testing.T, f store.File) []byte {
+	t.Helper()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<40))
+	if err != nil {
+		t.Errorf("reading: %v", err)
+	}
+	return b
+}
+
+func wantContent(t *testing.T, st store.Store, name string, want []byte) {
+	t.Helper()
+	f, err := st.Open(t.Context(), name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	if got := readAll(t, f); !bytes.Equal(got, want) {
+		t.Errorf("%s has %d bytes %.20q..., want %d bytes %.20q...", name, len(got), got, len(want), want)
+	}
+	if fi, err := f.Stat(); err != nil || fi.Size() != int64(len(want)) {
+		t.Errorf("Stat of %s = %v, %v, want size %d", name, fi, err, len(want))
+	}
+}
+
+func wantMissing(t *testing.T, st store.Store, name string) {
+	t.Helper()
+	_, err := st.Open(t.Context(), name)
+	wantError(t, "Open("+name+")", err, fs.ErrNotExist)
+	_, err = st.Stat(t.Context(), name)
+	wantError(t, "Stat("+name+")", err, fs.ErrNotExist)
+}
+
+func wantMode(t *testing.T, st store.Store, name string, want fs.FileMode) {
+	t.Helper()
+	fi, err := st.Stat(t.Context(), name)
+	if err != nil {
+		t.Error(err)
+	} else if fi.Mode() != want {
+		t.Errorf("%s has mode %v, want %v", name, fi.Mode(), want)
+	}
+}
+
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+)
+
+const (
+	maxSweepDepth  = 64  // directories below each other; each holds a descriptor
+	maxSweepErrors = 16  // errors reported by one sweep
+	sweepBatch     = 256 // directory entries in memory, per level
+)
+
+// Sweep removes what uploads left behind whose process died, in the whole
+// tree, and returns how many files it removed. Uploads under way are left
+// alone, in other processes too: their files are locked. Where there are no
+// locks, Sweep removes nothing.
+//
+// Symbolic links are not followed. What cannot be read or removed is passed
+// over; the error joins the first 16 reasons. It ends early when ctx does.
+func (d *DirStore) Sweep(ctx context.Context) (removed int, err error) {
+	s := sweep{store: d, ctx: ctx}
+	s.dir(".", 0)
+	return s.removed, errors.Join(s.errs...)
+}
+
+type sweep struct {
+	store   *DirStore
+	ctx     context.Context // for the length of one Sweep
+	removed int
+	errs    []error
+}
+
+func (s *sweep) dir(name string, depth int) {
+	if depth > maxSweepDepth {
+		s.fail(name, fmt.Errorf("deeper than %d directories", maxSweepDepth))
+		return
+	}
+	f, err := s.store.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		s.fail(name, err)
+		return
+	}
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(sweepBatch)
+		for _, e := range entries {
+			if err := s.ctx.Err(); err != nil {
+				s.end(err)
+				return
+			}
+			s.entry(path.Join(name, e.Name()), e.Type(), depth)
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			s.fail(name, err)
+			return
+		}
+	}
+}
+
+func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
+	switch {
+	case kind.IsDir():
+		s.dir(name, depth+1)
+	case kind.IsRegular() && isTemp(name):
+		removed, err := s.remove(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // just committed
+			s.fail(name, err)
+		}
+		if removed {
+			s.removed++
+		}
+	}
+}
+
+// remove removes a temporary file unless an upload holds its lock.
+func (s *sweep) remove(name string) (bool, error) {
+	root := s.store.root
+	// NFS locks only what is open for writing; a file whose upload died just
+	// before it was published may by then be read-only.
+	f, err := root.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	locked, err := tryLock(f)
+	if err != nil || !locked {
+		return false, err
+	}
+	err = root.Remove(name)
+	return err == nil, err
+}
+
+func (s *sweep) fail(name string, err error) {
+	if len(s.errs) < maxSweepErrors {
+		s.errs = append(s.errs, s.store.fail("sweep", name, err))
+	}
+}
+
+// end notes that ctx ended, once however deep the sweep was.
+func (s *sweep) end(err error) {
+	if n := len(s.errs); n == 0 || s.errs[n-1] != err {
+		s.errs = append(s.errs, err)
+	}
+}
