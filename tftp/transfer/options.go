@@ -14,6 +14,11 @@ const (
 	DefaultBlockSize = 512   // RFC 1350: what holds without the option
 	MaxWindow        = 65535 // RFC 7440
 
+	// safeWindow is the most blocks a window that are agreed on: a quarter of
+	// the block numbers. The blocks of the window before may come again, and
+	// with fewer numbers than two windows need they would pass for new ones.
+	safeWindow = 16384
+
 	netasciiWindow = 8 // most blocks a window in netascii
 
 	minTimeout      = time.Second // RFC 2349
@@ -45,6 +50,21 @@ type Options struct {
 
 // IsZero reports whether no option is present.
 func (o Options) IsZero() bool { return o == Options{} }
+
+// Check reports a value outside the range that its option has.
+func (o Options) Check() error {
+	switch {
+	case o.BlockSize != 0 && (o.BlockSize < MinBlockSize || o.BlockSize > MaxBlockSize):
+		return fmt.Errorf("blksize %d is not in %d to %d", o.BlockSize, MinBlockSize, MaxBlockSize)
+	case o.Window < 0 || o.Window > MaxWindow:
+		return fmt.Errorf("windowsize %d is not in 1 to %d", o.Window, MaxWindow)
+	case o.Timeout != 0 && (o.Timeout < minTimeout || o.Timeout > maxTimeout || o.Timeout%time.Second != 0):
+		return fmt.Errorf("timeout %v is not whole seconds in %v to %v", o.Timeout, minTimeout, maxTimeout)
+	case o.MicroTimeout != 0 && (o.MicroTimeout < minMicroTimeout || o.MicroTimeout > maxTimeout):
+		return fmt.Errorf("utimeout %v is not in %v to %v", o.MicroTimeout, minMicroTimeout, maxTimeout)
+	}
+	return nil
+}
 
 // blockSize, window and timeout return what holds, present or not.
 func (o Options) blockSize() int {
@@ -102,12 +122,14 @@ func (l Limits) Agree(r Request, size int64) Options {
 	return o
 }
 
-// limitWindow keeps windows small in netascii, whose receiver must drop what
-// comes out of order: a large window would be sent many times over.
+// limitWindow keeps windows safe, and small in netascii, whose receiver must
+// drop what comes out of order: a large one would be sent many times over.
 func (o *Options) limitWindow(m Mode) {
+	most := safeWindow
 	if m == Netascii {
-		o.Window = min(o.Window, netasciiWindow)
+		most = netasciiWindow
 	}
+	o.Window = min(o.Window, most)
 }
 
 func (l Limits) confirms(timeout time.Duration) bool {

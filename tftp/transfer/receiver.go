@@ -273,8 +273,13 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 // Stored tells r that all chunks so far are kept; after Last, that the file is
 // published.
 func (r *Receiver) Stored(now time.Time) {
+	if !r.unstored {
+		return
+	}
 	r.unstored = false
-	r.lastWord = now // a slow store is not the peer's silence
+	// A slow store is not the peer's silence.
+	r.lastWord = now
+	r.deadline = now.Add(r.timer.rto(0))
 }
 
 // AppendReply appends the packet that is due, if any: an ACK, the OACK, the

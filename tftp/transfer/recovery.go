@@ -22,7 +22,7 @@ type recovery struct {
 	nudged bool // only the last block went out again, to make the peer speak
 
 	kind      peerKind
-	misses    int       // probes without an answer, one after another
+	misses    int       // signs in a row against the kind assumed
 	began     time.Time // of the latest round
 	probeEnds time.Time
 
@@ -40,8 +40,8 @@ const (
 	kindDrops            // needs everything again from the gap
 )
 
-// maxMisses is how many probes go unanswered before a peer counts as one that
-// drops: one may have been lost on the way.
+// maxMisses is how many signs in a row change what a peer counts as, once its
+// kind is guessed: one may be a packet lost on the way.
 const maxMisses = 2
 
 // mayBegin holds rounds to one per round trip.
@@ -68,32 +68,33 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 }
 
 // restart starts a round after a timeout, when nothing is known of what
-// arrived. A peer that keeps answers the last block alone with what it has,
-// and if that brings nothing gets the first; for others everything on its way
-// goes out again.
+// arrived. At first only the last block goes out again: whatever is missing,
+// it makes a receiver say what it has, and often nothing is but its answer,
+// which waits for a disk. If that brings nothing, a peer that keeps gets the
+// first block, and any other gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.holding, r.began = true, false, now
 	r.end, r.burst = high, 1
 	r.resent = acked
 	r.first, r.last = acked+1, high
 	again := r.nudged
-	r.nudged = r.kind == kindKeeps && !again
+	r.nudged = !again && r.kind != kindDrops
 	switch {
 	case r.nudged:
 		r.first = high
-	case again:
+	case r.kind == kindKeeps:
 		r.last = acked + 1
 	}
 }
 
 // advance takes an acknowledgement of block k, the highest so far, and reports
 // whether the block after it, if sent, is missing and calls for a new round.
-func (r *recovery) advance(k int64) (gap bool) {
+func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap bool) {
 	if !r.active {
 		return true
 	}
-	if k > r.resent && r.last < r.end {
-		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
+	if r.last < r.end {
+		r.judge(k, now.Sub(r.began) >= trip)
 	}
 	r.holding, r.nudged = false, false
 	if k >= r.end {
@@ -111,11 +112,27 @@ func (r *recovery) advance(k int64) (gap bool) {
 	return false
 }
 
+// judge learns the peer's kind from an acknowledgement of k after only some
+// blocks were sent again. One that comes sooner than an answer can was on its
+// way before, and says nothing.
+func (r *recovery) judge(k int64, answer bool) {
+	switch {
+	case k > r.resent && answer:
+		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
+	case k == r.resent && k < r.end && r.kind == kindKeeps:
+		// It has nothing beyond: all of that may be lost, but not time and again.
+		if r.misses++; r.misses >= maxMisses {
+			r.kind, r.misses = kindUnknown, 0
+		}
+	}
+}
+
 // unanswered ends a probe that brought no answer: the rest follows.
 func (r *recovery) unanswered(now time.Time, acked, high int64) {
 	if r.misses++; r.misses >= maxMisses {
 		r.kind = kindDrops
 	}
+	r.nudged = true // in effect it was
 	r.restart(now, acked, high)
 }
 

@@ -11,6 +11,7 @@ const (
 	minRTO     = 10 * time.Millisecond
 	maxRTO     = 3 * time.Second // where no timeout was negotiated
 	clockGrain = time.Millisecond
+	minTrip    = time.Microsecond
 
 	// windowRTO is the floor until a whole window has been measured: the
 	// first round trip carries one small packet, and says nothing of how long
@@ -36,9 +37,11 @@ func (t *timer) limit(timeout time.Duration) {
 }
 
 // sample notes a measured round trip of a packet that was sent only once
-// (Karn's rule is the caller's), and ends the backoff.
+// (Karn's rule is the caller's), and ends the backoff. It takes no trip for
+// longer than the timer allows, nor for instant, whatever the clock says: what
+// happens once a round trip must not happen without end.
 func (t *timer) sample(rtt time.Duration) {
-	rtt = max(rtt, 0) // a clock that was set back
+	rtt = min(max(rtt, minTrip), t.ceiling)
 	t.backoff = 0
 	if !t.sampled {
 		t.sampled = true

@@ -64,6 +64,7 @@ func (s *Sender) Answer(now time.Time, agreed Options, size int64) {
 func (s *Sender) Request(now time.Time, r Request, size int64) {
 	*s = Sender{request: r, lastWord: now, phase: senderAsks, reply: true}
 	s.request.Write = true
+	s.request.Offer.limitWindow(r.Mode)
 	s.use(Options{}, size)
 	s.timer.limit(r.Offer.timeout())
 }
@@ -154,7 +155,7 @@ func (s *Sender) progress(now time.Time, k int64) {
 		s.timed = 0
 	}
 	s.deadline = time.Time{}
-	gap := s.recovery.advance(k)
+	gap := s.recovery.advance(now, k, s.timer.shortest())
 	switch {
 	case k == s.total:
 		s.done = true
@@ -255,6 +256,9 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 	if !s.heard {
 		s.firsts++
 		s.timedAt = now
+	}
+	if s.deadline.IsZero() {
+		s.lastWord = now // a slow disk is not the peer's silence
 	}
 	if first, last := s.recovery.due(s.acked); first <= last {
 		s.stats.Resent += n

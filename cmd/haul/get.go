@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+)
+
+const getHelp = `Fetch the files at the URLs. LOCAL is the file to write, a directory to put
+files into, or - for standard output; without it files go to the current
+directory, under their own names.
+
+A file appears under its name when it is whole. Until then it is a hidden file
+beside it, and if the transfer fails nothing is left.`
+
+const getExamples = `  haul get tftp://192.0.2.1/boot/kernel
+  haul get tftp://192.0.2.1/boot/kernel /tmp/k
+  haul get tftp://192.0.2.1/config.txt - | less
+  haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/
+  haul get --netascii tftp://192.0.2.1/motd.txt`
+
+func newGet() *cobra.Command {
+	var f transferFlags
+	var parallel int
+	cmd := &cobra.Command{
+		Use:     "get URL... [LOCAL|-]",
+		Short:   "Fetch files",
+		Long:    getHelp,
+		Example: getExamples,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, urls []string) error {
+			if parallel < 1 {
+				return usagef("--parallel %d: must be above 0", parallel)
+			}
+			local := ""
+			if last := urls[len(urls)-1]; !strings.Contains(last, "://") {
+				local, urls = last, urls[:len(urls)-1]
+			}
+			jobs, err := f.downloads(urls, local, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			return runJobs(cmd.Context(), jobs, parallel, f, cmd.ErrOrStderr())
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to fetch at the same time")
+	return cmd
+}
+
+// A transferJob is one file to move.
+type transferJob struct {
+	label string // for bars and messages
+	run   func(context.Context, *tftp.Client) (tftp.Result, error)
+}
+
+// downloads works out where each file goes to.
+func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer) ([]transferJob, error) {
+	if len(urls) == 0 {
+		return nil, usagef("no URL given: %q is none (tftp://HOST/FILE)", local)
+	}
+	intoDir := strings.HasSuffix(local, "/")
+	if info, err := os.Stat(local); err == nil {
+		intoDir = info.IsDir()
+	}
+	switch {
+	case len(urls) > 1 && local == "-":
+		return nil, usagef("several files cannot go to standard output")
+	case len(urls) > 1 && local != "" && !intoDir:
+		return nil, usagef("several files need a directory, and %s is none", local)
+	}
+	var jobs []transferJob
+	taken := make(map[string]string)
+	for _, u := range urls {
+		t, err := f.target(u)
+		if err != nil {
+			return nil, err
+		}
+		to := local
+		if local == "" || intoDir {
+			base := path.Base(strings.ReplaceAll(t.Name, `\`, "/"))
+			if base == "." || base == ".." || base == "/" || strings.ContainsRune(base, filepath.Separator) {
+				return nil, usagef("%v: the URL gives no file name to store it under; name one", t)
+			}
+			to = filepath.Join(local, base)
+		}
+		if other, ok := taken[to]; ok {
+			return nil, usagef("%v and %s would both become %s", t, other, to)
+		}
+		taken[to] = u
+		jobs = append(jobs, transferJob{label: path.Base(t.Name), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {
+			return download(ctx, c, t, to, stdout)
+		}})
+	}
+	return jobs, nil
+}
+
+// download fetches one file.
+func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, stdout io.Writer) (tftp.Result, error) {
+	if to == "-" {
+		return c.Get(ctx, t, func(int64) (store.Upload, error) { return &stream{w: stdout}, nil })
+	}
+	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return c.Get(ctx, t, func(int64) (store.Upload, error) { return openStream(to) })
+	}
+	dir, name := splitPath(to)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return tftp.Result{}, localError{fmt.Errorf("write to directory %s: %w", dir, unwrapPath(err))}
+	}
+	defer root.Close()
+	res, err := c.Get(ctx, t, func(size int64) (store.Upload, error) {
+		u, err := store.Dir(root).Create(ctx, name, store.Create{Size: size})
+		if err != nil {
+			return nil, localError{err}
+		}
+		return localUpload{u}, nil
+	})
+	return res, err
+}
+
+// A localUpload marks its errors as this machine's.
+type localUpload struct{ store.Upload }
+
+func (u localUpload) WriteAt(p []byte, off int64) (int, error) {
+	n, err := u.Upload.WriteAt(p, off)
+	return n, asLocal(err)
+}
+
+func (u localUpload) Truncate(size int64) error { return asLocal(u.Upload.Truncate(size)) }
+func (u localUpload) Commit() error             { return asLocal(u.Upload.Commit()) }
+
+func asLocal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return localError{err}
+}
+
+// A stream is an Upload to what cannot be rewound, such as a pipe. It relies
+// on Get writing in order.
+type stream struct {
+	w    io.Writer
+	file *os.File // to be closed; nil for standard output
+	at   int64
+}
+
+// openStream opens a pipe or a device.
+func openStream(path string) (store.Upload, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, localError{err}
+	}
+	return &stream{w: f, file: f}, nil
+}
+
+func (s *stream) WriteAt(p []byte, off int64) (int, error) {
+	if off != s.at {
+		return 0, localError{fmt.Errorf("data at %d cannot be written to a stream at %d", off, s.at)}
+	}
+	n, err := s.w.Write(p)
+	s.at += int64(n)
+	return n, asLocal(err)
+}
+
+func (s *stream) Truncate(size int64) error {
+	if size != s.at {
+		return localError{errors.New("a stream cannot be cut")}
+	}
+	return nil
+}
+
+func (s *stream) Commit() error { return s.Close() }
+
+func (s *stream) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return asLocal(err)
+}
+
+// runJobs moves files, some at the same time, and returns all errors.
+func runJobs(ctx context.Context, jobs []transferJob, parallel int, f transferFlags, out io.Writer) error {
+	show := newProgress(out, f.quiet)
+	defer show.end()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	errs := make([]error, len(jobs))
+	for i, j := range jobs {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			line := show.begin(j.label)
+			c.Progress = line.update
+			res, err := j.run(ctx, c)
+			line.end(res, err)
+			errs[i] = err
+			if res.Resent+res.Timeouts+res.Duplicates > 0 {
+				c.Wait() // on a path that loses packets the last one may be lost too
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+// Haul serves and moves files over the protocols that devices and servers
+// already speak. See "haul --help".
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Exit codes, as the help text tells them.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitRefused     = 4
+	exitNoAnswer    = 5
+	exitLocal       = 6
+	exitInterrupted = 130
+)
+
+const rootHelp = `haul moves files as fast as the link allows.
+
+It is server and client for TFTP in one program:
+
+  haul serve DIR                      serve the files under DIR
+  haul get tftp://HOST/FILE           fetch a file
+  haul put FILE tftp://HOST/FILE      send a file
+
+Exit codes:
+  0    everything was done
+  1    a transfer failed
+  2    the command line is wrong
+  3    the server has no such file
+  4    the server refused
+  5    no answer, or nobody listens
+  6    a local file could not be read or written
+  130  interrupted`
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	ctx, stop := interruptible()
+	defer stop()
+	cmd := newRoot()
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "haul:", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, `"haul --help" and "haul COMMAND --help" tell more`)
+	}
+	return exitCode(err)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "haul",
+		Short:         "Move files fast, by TFTP",
+		Long:          rootHelp,
+		SilenceErrors: true, // main prints them, once
+		SilenceUsage:  true,
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newVersion())
+	return root
+}
+
+func noCommand(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("there is no command %q", args[0])
+	}
+	return nil
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends. The
+// second ends the process.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
+		os.Exit(exitInterrupted)
+	}()
+	return ctx, func() { signal.Stop(signals); cancel() }
+}
+
+// A usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// args turns cobra's complaints about arguments into usage errors.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// A localError is a failure to read or write a file of this machine.
+type localError struct{ error }
+
+func (e localError) Unwrap() error { return e.error }
+
+// exitCode maps an error to the exit code that the help text promises.
+func exitCode(err error) int {
+	var usage usageError
+	var local localError
+	var fault *transfer.Error
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &fault) && fault.Remote && fault.Code == transfer.FileNotFound:
+		return exitNotFound
+	case errors.As(err, &fault) && fault.Remote:
+		return exitRefused
+	case errors.As(err, &local), errors.Is(err, store.ErrNoSpace):
+		return exitLocal
+	case errors.Is(err, transfer.ErrSilent), errors.Is(err, syscall.ECONNREFUSED),
+		errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return exitNoAnswer
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return exitLocal
+	}
+	return exitFailed
+}

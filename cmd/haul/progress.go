@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/haul-project/haul/tftp"
+)
+
+// lineEvery is how often a transfer is reported where there is no terminal.
+const lineEvery = 5 * time.Second
+
+// A progress shows how transfers go: bars on a terminal, else a line for each
+// now and then, and a line at the end.
+type progress struct {
+	out   io.Writer
+	quiet bool
+	bars  *mpb.Progress // nil without a terminal
+	mu    sync.Mutex    // guards out
+}
+
+func newProgress(out io.Writer, quiet bool) *progress {
+	p := &progress{out: out, quiet: quiet}
+	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
+		p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(48))
+	}
+	return p
+}
+
+// end waits until all has been shown.
+func (p *progress) end() {
+	if p.bars != nil {
+		p.bars.Wait()
+	}
+}
+
+// A progressLine shows one transfer.
+type progressLine struct {
+	of    *progress
+	label string
+	began time.Time
+	last  time.Time // when a line was printed
+	bar   *mpb.Bar  // nil without a terminal
+}
+
+// begin shows a transfer that begins.
+func (p *progress) begin(label string) *progressLine {
+	l := &progressLine{of: p, label: label, began: time.Now(), last: time.Now()}
+	if p.bars != nil {
+		l.bar = p.bars.AddBar(0,
+			mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(label+" ", decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(
+				decor.CountersKibiByte("% .1f / % .1f", decor.WCSyncSpace),
+				decor.AverageSpeed(decor.SizeB1000(0), "  % .1f", decor.WCSyncSpace),
+			))
+	}
+	return l
+}
+
+// update is a Client's Progress.
+func (l *progressLine) update(bytes, size int64) {
+	switch {
+	case l.of.quiet:
+	case l.bar != nil:
+		if size > 0 {
+			l.bar.SetTotal(size, false)
+		}
+		l.bar.SetCurrent(bytes)
+	case time.Since(l.last) >= lineEvery:
+		l.last = time.Now()
+		if size > 0 {
+			l.of.printf("%s: %s of %s (%d %%)\n", l.label, formatBytes(bytes), formatBytes(size), bytes*100/size)
+		} else {
+			l.of.printf("%s: %s\n", l.label, formatBytes(bytes))
+		}
+	}
+}
+
+// end shows how it went. Errors are for main to print.
+func (l *progressLine) end(res tftp.Result, err error) {
+	if l.bar != nil {
+		l.bar.Abort(true)
+		l.bar.Wait()
+	}
+	if l.of.quiet || err != nil {
+		return
+	}
+	l.of.printf("%s: %s in %v, %s/s, %d resends\n", l.label, formatBytes(res.Bytes),
+		res.Duration.Round(time.Millisecond), formatBytes(perSecond(res.Bytes, res.Duration)), res.Resent)
+}
+
+func (p *progress) printf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bars != nil {
+		fmt.Fprintf(p.bars, format, args...)
+		return
+	}
+	fmt.Fprintf(p.out, format, args...)
+}
+
+func perSecond(bytes int64, d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64(float64(bytes) / d.Seconds())
+}
+
+// formatBytes gives a number of bytes in decimal units, as links are measured.
+func formatBytes(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%d B", n)
+}

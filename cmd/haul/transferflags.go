@@ -1,0 +1,72 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// transferFlags are the flags that get, put and probe share.
+type transferFlags struct {
+	blksize, windowsize int
+	timeout, utimeout   time.Duration
+	rollover            int
+	netascii            bool
+	noOptions           bool
+	noOffload           bool
+	quiet               bool
+}
+
+func (f *transferFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.blksize, "blksize", 0, "block size to ask for, 8 to 65464 `bytes`; 0 means what fits the path")
+	flags.IntVar(&f.windowsize, "windowsize", 0, "window to ask for, 1 to 65535 `blocks`; 0 means as many as pay")
+	flags.DurationVar(&f.timeout, "timeout", 0, "timeout to ask for, 1s to 255s; 0 asks for none")
+	flags.DurationVar(&f.utimeout, "utimeout", 0, "the same in microseconds (tftp-hpa), 10ms to 255s")
+	flags.IntVar(&f.rollover, "rollover", -1, "block `number` after 65535 to ask for, 0 or 1")
+	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and translate its line ends")
+	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
+	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+}
+
+// client checks the flags and makes a Client of them.
+func (f *transferFlags) client() (*tftp.Client, error) {
+	c := &tftp.Client{
+		BlockSize:    f.blksize,
+		Window:       f.windowsize,
+		Timeout:      f.timeout,
+		MicroTimeout: f.utimeout,
+		NoOptions:    f.noOptions,
+		Plain:        f.noOffload,
+	}
+	switch f.rollover {
+	case -1:
+	case 0:
+		c.Rollover = transfer.RolloverZero
+	case 1:
+		c.Rollover = transfer.RolloverOne
+	default:
+		return nil, usagef("--rollover %d: choose 0 or 1", f.rollover)
+	}
+	o := transfer.Options{BlockSize: c.BlockSize, Window: c.Window, Timeout: c.Timeout, MicroTimeout: c.MicroTimeout}
+	if err := o.Check(); err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// target reads a URL, and applies --netascii to it.
+func (f *transferFlags) target(rawURL string) (tftp.Target, error) {
+	t, err := tftp.ParseURL(rawURL)
+	if err != nil {
+		return t, usageError{err}
+	}
+	if f.netascii {
+		t.Mode = transfer.Netascii
+	}
+	return t, nil
+}

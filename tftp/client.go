@@ -1,0 +1,255 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+const (
+	// DefaultClientWindow is the largest window a Client asks for: enough to
+	// fill a gigabit link at 1 ms, and not more than switches buffer.
+	DefaultClientWindow = 128
+
+	// ipHeaders is what IP and UDP put before a TFTP packet, in bytes.
+	ip4Headers = 20 + 8
+	ip6Headers = 40 + 8
+
+	// progressEvery is the least time between two calls of Progress.
+	progressEvery = 50 * time.Millisecond
+)
+
+// A Client fetches files from TFTP servers and sends files to them. The zero
+// Client asks for what is fastest. Its methods may run at once, thousands of
+// them; each takes a socket of its own.
+type Client struct {
+	// BlockSize is the block size to ask for, in bytes, 8 to 65464. 0 means
+	// what fits the path's MTU.
+	BlockSize int
+
+	// Window is the window to ask for, in blocks, 1 to 65535. 0 means
+	// DefaultClientWindow, or less where the kernel's receive buffer is small.
+	Window int
+
+	Timeout      time.Duration     // to ask for: whole seconds, 1 s to 255 s; 0 asks for none
+	MicroTimeout time.Duration     // utimeout to ask for, 10 ms to 255 s; 0 asks for none
+	Rollover     transfer.Rollover // to ask for; the zero value asks for none
+	NoOptions    bool              // ask for no options at all, as RFC 1350 has it
+	Plain        bool              // use no kernel offloads, as if there were none
+
+	// Progress, if set, is called from time to time with the bytes moved and
+	// the file's size, -1 while unknown, and once at the end.
+	Progress func(bytes, size int64)
+
+	dallying sync.WaitGroup
+}
+
+// A Result tells how a transfer went. It is meaningful after errors too.
+type Result struct {
+	Peer     netip.AddrPort   // the server's end of the transfer
+	Options  transfer.Options // what was agreed on
+	Bytes    int64
+	Duration time.Duration
+	transfer.Stats
+}
+
+// Get fetches a file. create is called once the server has agreed to send it,
+// with the file's size or -1 if the server did not say, and returns where the
+// file goes to. Get commits it when it is whole, before the server gets the
+// last acknowledgement, and otherwise discards it.
+//
+// Errors wrap a *[transfer.Error] where the server refused, a
+// [transfer.ErrSilent] where it does not answer, syscall.ECONNREFUSED where
+// nobody listens, or what create and the Upload returned.
+func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
+	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
+		return x.get(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer}, create)
+	})
+	if err != nil {
+		err = fmt.Errorf("get %v: %w", t, err)
+	}
+	return res, err
+}
+
+// GetFile fetches the file that a URL names (see [ParseURL]) to a local path.
+// The file appears there when it is whole, replacing the one that was there.
+func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, error) {
+	t, err := ParseURL(rawURL)
+	if err != nil {
+		return Result{}, err
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return Result{}, err
+	}
+	defer root.Close()
+	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
+		return store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size})
+	})
+}
+
+// Put sends size bytes of src to a server, to be stored under the target's
+// name. When it returns nil, the server has acknowledged the whole file.
+// Its errors are as those of Get.
+func (c *Client) Put(ctx context.Context, t Target, src io.ReaderAt, size int64) (Result, error) {
+	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
+		return x.put(ctx, transfer.Request{Write: true, Name: t.Name, Mode: t.Mode, Offer: offer}, src, size)
+	})
+	if err != nil {
+		err = fmt.Errorf("put %v: %w", t, err)
+	}
+	return res, err
+}
+
+// PutFile sends the regular file at path to where a URL says.
+func (c *Client) PutFile(ctx context.Context, path, rawURL string) (Result, error) {
+	t, err := ParseURL(rawURL)
+	if err != nil {
+		return Result{}, err
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return Result{}, err
+	}
+	defer root.Close()
+	f, err := store.Dir(root).Open(ctx, filepath.Base(path))
+	if err != nil {
+		return Result{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Result{}, err
+	}
+	return c.Put(ctx, t, f, info.Size())
+}
+
+// ErrNoSize says that a server does not tell the size of a file: it ignores
+// the option tsize.
+var ErrNoSize = errors.New("server does not tell the size")
+
+// Size asks for a file's size in bytes, without fetching the file. An empty
+// file may be reported as ErrNoSize: many servers leave out a size of 0.
+func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
+	size := int64(-1)
+	_, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
+		var err error
+		// Without a window the least is on its way for nothing; a small block
+		// does the same where the server knows no tsize.
+		offer = transfer.Options{HasSize: true, BlockSize: min(offer.BlockSize, transfer.DefaultBlockSize)}
+		size, err = x.size(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer})
+		return err
+	})
+	if err != nil {
+		return -1, fmt.Errorf("size of %v: %w", t, err)
+	}
+	return size, nil
+}
+
+// Wait returns when no finished transfer repeats its last acknowledgement any
+// more, which takes a few round trips. A program that exits without it may
+// leave a server in doubt if that acknowledgement was lost; its own files are
+// whole in any case.
+func (c *Client) Wait() { c.dallying.Wait() }
+
+// each tries the addresses of the target's host one after the other, until
+// one answers, and where a server refuses options tries it without.
+func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfer.Options) error) (Result, error) {
+	if err := t.check(); err != nil {
+		return Result{}, err
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	if err != nil {
+		return Result{}, err
+	}
+	var res Result
+	for _, ip := range ips {
+		res, err = c.once(ctx, t.peerAt(ip), c.NoOptions, try)
+		var fault *transfer.Error
+		if errors.As(err, &fault) && fault.Remote && fault.Code == transfer.OptionsRefused && res.Bytes == 0 && !c.NoOptions {
+			res, err = c.once(ctx, t.peerAt(ip), true, try) // RFC 2347 §3
+		}
+		if !unreachable(err) {
+			break
+		}
+	}
+	return res, err
+}
+
+// unreachable reports whether another address may do better.
+func unreachable(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) ||
+		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
+		errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+// once runs one exchange with one address.
+func (c *Client) once(ctx context.Context, server netip.AddrPort, plain bool, try func(*exchange, transfer.Options) error) (Result, error) {
+	x, err := c.open(ctx, server)
+	if err != nil {
+		return Result{}, err
+	}
+	var offer transfer.Options
+	if !plain {
+		if offer, err = c.offer(server.Addr(), x.conn.Limits()); err != nil {
+			x.close()
+			return Result{}, err
+		}
+	}
+	began := time.Now()
+	err = try(x, offer)
+	x.result.Duration = time.Since(began)
+	x.result.Peer = x.peer
+	if x.dally != nil && err == nil {
+		c.dallying.Go(x.dallyOn)
+	} else {
+		x.close()
+	}
+	return x.result, err
+}
+
+// offer returns the options to ask for.
+func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, error) {
+	o := transfer.Options{
+		BlockSize:    c.BlockSize,
+		Window:       c.Window,
+		Timeout:      c.Timeout,
+		MicroTimeout: c.MicroTimeout,
+		Rollover:     c.Rollover,
+		HasSize:      true,
+	}
+	if o.BlockSize == 0 {
+		o.BlockSize = blockFor(server)
+	}
+	if o.Window == 0 {
+		// The kernel counts its own memory against the buffer, about as much
+		// again as the data; a window that does not fit is a window lost.
+		o.Window = min(DefaultClientWindow, max(1, limits.Buffer/(2*o.BlockSize+1024)))
+	}
+	return o, o.Check()
+}
+
+// blockFor returns the largest block that reaches a server unfragmented.
+func blockFor(server netip.Addr) int {
+	mtu, err := udp.PathMTU(server)
+	if err != nil {
+		mtu = 1500
+	}
+	headers := ip6Headers
+	if server.Is4() {
+		headers = ip4Headers
+	}
+	return min(max(mtu-headers-transfer.HeaderSize, transfer.DefaultBlockSize), transfer.MaxBlockSize)
+}

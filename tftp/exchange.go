@@ -1,0 +1,411 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// An exchange is one transfer of a client, with a socket of its own.
+type exchange struct {
+	client *Client
+	conn   socket
+	server netip.AddrPort // where the request goes to
+	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
+	in     []udp.Message
+	out    *outbox
+	result Result
+
+	strays   int // datagrams from others, answered
+	progress time.Time
+	dally    *transfer.Receiver // a read that is done, and still answers
+}
+
+const (
+	maxClientMessages    = 16
+	clientOutboxBytes    = 256 << 10
+	clientOutboxMessages = 16
+
+	// maxClientStrays is how many datagrams from strangers one transfer answers.
+	maxClientStrays = 16
+)
+
+// buffers keeps receive buffers between transfers.
+var buffers = sync.Pool{New: func() any { return new([1 << 16]byte) }}
+
+// open gives an exchange its socket.
+func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, error) {
+	any4 := netip.IPv4Unspecified()
+	if server.Addr().Is6() {
+		any4 = netip.IPv6Unspecified()
+	}
+	conn, err := openSocket(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
+	if err != nil {
+		return nil, err
+	}
+	x := &exchange{client: c, conn: conn, server: server}
+	x.in = make([]udp.Message, min(maxClientMessages, conn.Limits().Messages))
+	for i := range x.in {
+		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
+	}
+	x.out = newOutbox(conn, clientOutboxMessages, 0)
+	return x, nil
+}
+
+func (x *exchange) close() {
+	_ = x.conn.Close()
+	for i := range x.in {
+		buffers.Put((*[1 << 16]byte)(x.in[i].Data[:1<<16]))
+	}
+	x.in = nil
+}
+
+// A clientMachine is a Sender or a Receiver.
+type clientMachine interface {
+	machine
+	doneMachine
+	Heard() bool
+	Expire(now time.Time)
+	Abort(code transfer.ErrorCode, msg string, err error)
+	Agreed() transfer.Options
+	Stats() transfer.Stats
+}
+
+// run moves packets until the machine is done. handle takes a datagram of the
+// peer's, fill puts into the outbox what is due besides replies.
+func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Time, []byte), fill func(time.Time)) error {
+	stop := context.AfterFunc(ctx, x.conn.Wake)
+	defer stop()
+	defer func() {
+		x.result.Options, x.result.Stats = m.Agreed(), m.Stats()
+	}()
+	for {
+		now := time.Now()
+		m.Expire(now)
+		if err := ctx.Err(); err != nil {
+			m.Abort(transfer.NotDefined, "transfer was cancelled", err)
+		}
+		if x.out.reply(now, x.to(), netip.Addr{}, m); fill != nil {
+			fill(now)
+			x.out.reply(now, x.to(), netip.Addr{}, m) // filling may have failed
+		}
+		x.out.flush()
+		if done, err := m.Done(); done {
+			return err
+		}
+		if err := x.out.err; err != nil && !m.Heard() && unreachable(err) {
+			return err
+		}
+		n, err := x.conn.Read(x.in, m.Deadline())
+		if err != nil {
+			if err = x.refused(err, m.Heard()); err != nil {
+				return err
+			}
+			continue
+		}
+		now = time.Now()
+		for i := range x.in[:n] {
+			x.receive(now, &x.in[i], m, handle)
+		}
+	}
+}
+
+// to returns where packets go to: the server's own port until it has answered
+// from another.
+func (x *exchange) to() netip.AddrPort {
+	if x.peer.IsValid() {
+		return x.peer
+	}
+	return x.server
+}
+
+// refused says what an error of the socket means for the transfer.
+func (x *exchange) refused(err error, heard bool) error {
+	var op *net.OpError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
+		return err
+	}
+	from, ok := op.Addr.(*net.UDPAddr)
+	switch {
+	case !ok || from.AddrPort().Port() != x.to().Port():
+		return nil // about a packet to a stranger
+	case heard:
+		return fmt.Errorf("server went away: %w", syscall.ECONNREFUSED)
+	}
+	return fmt.Errorf("no TFTP server listens there: %w", syscall.ECONNREFUSED)
+}
+
+// receive hands a message to the machine if it comes from the server's end.
+func (x *exchange) receive(now time.Time, msg *udp.Message, m clientMachine, handle func(time.Time, []byte)) {
+	known := x.peer.IsValid()
+	if known && msg.Peer != x.peer || !known && msg.Peer.Addr() != x.server.Addr() {
+		x.stray(msg)
+		return
+	}
+	for b := range msg.Datagrams() {
+		handle(now, b)
+	}
+	if done, _ := m.Done(); !known && (m.Heard() || done) {
+		x.peer = msg.Peer
+	}
+}
+
+// stray tells a stranger that it has the wrong address (RFC 1350 §4). The
+// transfer itself is not disturbed.
+func (x *exchange) stray(m *udp.Message) {
+	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || x.strays >= maxClientStrays {
+		return
+	}
+	x.strays++
+	x.out.fault(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
+}
+
+// report calls Progress, not too often.
+func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
+	x.result.Bytes = bytes
+	if x.client.Progress == nil || !last && now.Sub(x.progress) < progressEvery {
+		return
+	}
+	x.progress = now
+	x.client.Progress(bytes, size)
+}
+
+// clientRing is the least that a read gathers in memory before it writes.
+const clientRing = 256 << 10
+
+// A download is a read under way.
+type download struct {
+	x      *exchange
+	r      *transfer.Receiver
+	create func(size int64) (store.Upload, error)
+	intake intake
+	upload store.Upload // nil until the server has agreed
+	size   int64        // as the server says; -1 if it does not
+	mode   transfer.Mode
+}
+
+// get runs a read.
+func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int64) (store.Upload, error)) error {
+	d := download{x: x, r: new(transfer.Receiver), create: create, size: -1, mode: q.Mode}
+	defer func() {
+		if d.upload != nil {
+			_ = d.upload.Close() // discards, unless committed
+		}
+	}()
+	d.r.Request(time.Now(), q)
+	err := x.run(ctx, d.r, d.handle, nil)
+	x.report(time.Now(), d.r.Received(), d.size, true)
+	if err == nil {
+		x.dally = d.r
+	}
+	return err
+}
+
+// handle takes a datagram, and keeps what is new in it.
+func (d *download) handle(now time.Time, b []byte) {
+	c := d.r.Handle(now, b)
+	if d.upload == nil && d.r.Heard() {
+		if done, _ := d.r.Done(); done || !d.begin() {
+			return
+		}
+	}
+	if len(c.Data) == 0 && !c.Last {
+		return
+	}
+	if err := d.keep(c); err != nil {
+		d.fail(err)
+		return
+	}
+	d.r.Stored(now)
+	d.x.report(now, d.r.Received(), d.size, false)
+}
+
+// begin opens the place the file goes to, once the options are agreed on.
+func (d *download) begin() bool {
+	o := d.r.Agreed()
+	if o.HasSize {
+		d.size = o.Size
+	}
+	u, err := d.create(d.size)
+	if err != nil {
+		d.fail(err)
+		return false
+	}
+	d.upload = u
+	window := max(1, o.Window) * d.r.BlockSize()
+	d.intake.reset(make([]byte, max(2*window, clientRing)), 0, d.mode)
+	return true
+}
+
+// keep puts a chunk where it belongs; the last one publishes the file.
+func (d *download) keep(c transfer.Chunk) error {
+	in := &d.intake
+	if err := in.put(c, d.r.Received()); err != nil {
+		return err
+	}
+	if in.pending() >= int64(len(in.ring)/2) || c.Last {
+		if err := in.flush(d.upload, in.flushed, in.whole); err != nil {
+			return err
+		}
+		in.flushed = in.whole
+	}
+	if !c.Last {
+		return nil
+	}
+	if err := d.upload.Truncate(in.whole); err != nil {
+		return err
+	}
+	return d.upload.Commit()
+}
+
+// fail ends the read because the file cannot be kept.
+func (d *download) fail(err error) {
+	code := transfer.NotDefined
+	if errors.Is(err, store.ErrNoSpace) {
+		code = transfer.DiskFull
+	}
+	d.r.Abort(code, "client cannot keep the file", err)
+}
+
+// put runs a write.
+func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt, size int64) error {
+	if q.Mode == transfer.Netascii {
+		text, err := openText(io.NewSectionReader(src, 0, size))
+		if err != nil {
+			return err
+		}
+		src, size = text, text.size()
+	}
+	if q.Offer.HasSize {
+		q.Offer.Size = size
+	}
+	x.out = newOutbox(x.conn, clientOutboxMessages, clientOutboxBytes)
+	s := new(transfer.Sender)
+	s.Request(time.Now(), q, size)
+	from := &blockingReader{src: src}
+	from.try, _ = src.(store.TryReader)
+	fill := func(now time.Time) {
+		for {
+			run := s.Due(now)
+			if run.Blocks == 0 {
+				return
+			}
+			if ok, err := x.out.data(now, x.to(), netip.Addr{}, s, run, from); !ok {
+				if err == nil || err == io.EOF {
+					err = errChanged
+				}
+				s.Abort(transfer.NotDefined, "client cannot read the file", err)
+				return
+			}
+		}
+	}
+	handle := func(now time.Time, b []byte) {
+		s.Handle(now, b)
+		x.report(now, s.Acked(), size, false)
+	}
+	err := x.run(ctx, s, handle, fill)
+	x.report(time.Now(), s.Acked(), size, true)
+	return err
+}
+
+// A blockingReader reads blocks of a file, and waits for them if need be.
+type blockingReader struct {
+	src     io.ReaderAt
+	try     store.TryReader // nil if src is none
+	scratch []byte
+}
+
+// TryReadAt fills bufs.
+func (r *blockingReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if r.try != nil {
+		n, err := r.try.TryReadAt(bufs, off)
+		if n >= len(bufs[0]) {
+			return n, nil
+		}
+		if n == 0 && errors.Is(err, errors.ErrUnsupported) {
+			r.try = nil
+		}
+	}
+	want := 0
+	for _, b := range bufs {
+		want += len(b)
+	}
+	if cap(r.scratch) < want {
+		r.scratch = make([]byte, want)
+	}
+	n, err := r.src.ReadAt(r.scratch[:want], off)
+	have := r.scratch[:n]
+	for _, b := range bufs {
+		have = have[copy(b, have):]
+	}
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// errProbed ends a request whose only purpose was the answer.
+var errProbed = errors.New("size is known")
+
+// size asks for a file with tsize, and ends the transfer with the answer.
+func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) {
+	r := new(transfer.Receiver)
+	r.Request(time.Now(), q)
+	size := int64(-1)
+	handle := func(now time.Time, b []byte) {
+		c := r.Handle(now, b)
+		if !r.Heard() {
+			return
+		}
+		if o := r.Agreed(); o.HasSize {
+			size = o.Size
+		} else if c.Last {
+			size = r.Received() // no larger than a block: that answers it too
+		}
+		r.Abort(transfer.NotDefined, "size is known", errProbed)
+	}
+	err := x.run(ctx, r, handle, nil)
+	switch {
+	case !errors.Is(err, errProbed):
+		return -1, err
+	case size < 0:
+		return -1, ErrNoSize
+	}
+	return size, nil
+}
+
+// dallyOn answers repeats of the last block for a while.
+func (x *exchange) dallyOn() {
+	defer x.close()
+	for {
+		deadline := x.dally.Deadline()
+		if deadline.IsZero() {
+			return
+		}
+		n, err := x.conn.Read(x.in, deadline)
+		if err != nil {
+			return // refused: the server is content
+		}
+		now := time.Now()
+		for i := range x.in[:n] {
+			if m := &x.in[i]; m.Peer == x.peer {
+				for b := range m.Datagrams() {
+					x.dally.Handle(now, b)
+				}
+			}
+		}
+		x.dally.Expire(now)
+		x.out.reply(now, x.peer, netip.Addr{}, x.dally)
+		x.out.flush()
+	}
+}

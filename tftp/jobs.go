@@ -1,0 +1,150 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A job is something that may wait for a disk, and so is a worker's.
+type job uint8
+
+const (
+	noJob     job = iota
+	openJob       // open the file, or begin the upload
+	fetchJob      // read from the file what was not in memory
+	flushJob      // write what an upload has gathered
+	commitJob     // the same, and publish the file
+	logJob        // write the transfer's line to the log
+	closeJob      // log if that is still to do, close everything
+)
+
+// workers is how many goroutines wait for disks on behalf of all sessions.
+const workers = 16
+
+// work runs the jobs until the queue is closed.
+func work(queue <-chan *session, wg *sync.WaitGroup) {
+	defer wg.Done()
+	for s := range queue {
+		s.work()
+		s.shard.workDone(s)
+	}
+}
+
+func (s *session) work() {
+	s.jobErr = nil
+	switch s.job {
+	case openJob:
+		s.jobErr = s.open()
+	case fetchJob:
+		s.jobErr = s.fetchNow()
+	case flushJob:
+		s.jobErr = s.intake.flush(s.upload, s.flush.from, s.flush.to)
+	case commitJob:
+		if s.jobErr = s.intake.flush(s.upload, s.flush.from, s.flush.to); s.jobErr == nil {
+			s.jobErr = s.commit()
+		}
+	case logJob:
+		s.shard.server.log(s.report)
+	case closeJob:
+		s.closeFiles()
+		if s.toLog {
+			s.shard.server.log(s.report)
+			s.toLog = false
+		}
+	}
+}
+
+// open asks the store for what the request names.
+func (s *session) open() error {
+	name, err := cleanName(s.request.Name)
+	if err != nil {
+		return err
+	}
+	if s.request.Write {
+		return s.create(name)
+	}
+	f, err := s.shard.server.Store.Open(s.ctx, name)
+	if err != nil {
+		return err
+	}
+	s.file, s.reader = f, f
+	if s.request.Mode == transfer.Netascii {
+		text, err := openText(f)
+		if err != nil {
+			return err
+		}
+		s.reader, s.size = text, text.size()
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s.size = info.Size()
+	s.try, _ = f.(store.TryReader)
+	return nil
+}
+
+func (s *session) create(name string) error {
+	srv := s.shard.server
+	offer := s.request.Offer
+	if srv.Upload == NoUploads {
+		return errUploadsOff
+	}
+	c := store.Create{Exclusive: srv.Upload == CreateUploads}
+	if offer.HasSize {
+		if limit := srv.maxUpload(); offer.Size > limit {
+			return errTooLarge
+		}
+		// In netascii the size on the wire is at least that of the file.
+		c.Size = offer.Size
+	}
+	u, err := srv.Store.Create(s.ctx, name, c)
+	s.upload = u
+	return err
+}
+
+// fetchNow reads the bytes wanted. What is there by then is enough; nothing
+// at all means that the file has shrunk.
+func (s *session) fetchNow() error {
+	f := &s.fetch
+	if cap(f.buf) < f.want {
+		f.buf = make([]byte, f.want)
+	}
+	var err error
+	f.n, err = s.reader.ReadAt(f.buf[:f.want], f.off)
+	switch {
+	case f.n > 0:
+		return nil
+	case errors.Is(err, io.EOF):
+		return errChanged
+	}
+	return err
+}
+
+func (s *session) commit() error {
+	if err := s.upload.Truncate(s.flush.to); err != nil {
+		return err
+	}
+	return s.upload.Commit()
+}
+
+// closeFiles lets go of everything that the store gave.
+func (s *session) closeFiles() {
+	if s.file != nil {
+		_ = s.file.Close() // it was read, there is nothing to lose
+	}
+	if s.upload != nil {
+		_ = s.upload.Close() // discards, unless committed
+	}
+	s.file, s.reader, s.try, s.upload = nil, nil, nil, nil
+}
+
+// background is the context of a session's files. They are closed with the
+// session, not by the end of a request.
+var background = context.Background()

@@ -1,0 +1,72 @@
+package tftp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// cleanName turns a name as clients send it into one of io/fs: leading and
+// doubled slashes go, and backslashes, which Windows loaders send, count as
+// slashes. A name that climbs out of the root is refused, not bent.
+func cleanName(name string) (string, error) {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
+	kept := parts[:0]
+	for _, p := range parts {
+		switch p {
+		case ".":
+		case "..":
+			return "", fmt.Errorf("%q leads out of the root: %w", name, fs.ErrPermission)
+		default:
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return "", fmt.Errorf("%q names no file: %w", name, store.ErrNotRegular)
+	}
+	return strings.Join(kept, "/"), nil
+}
+
+// faultFor says what to tell a peer about an error: the code true to the
+// cause, and nothing of our paths. It is the one place where that is decided.
+func faultFor(err error) (transfer.ErrorCode, string) {
+	var fault *transfer.Error
+	switch {
+	case errors.As(err, &fault) && !fault.Remote:
+		return fault.Code, fault.Message
+	case errors.Is(err, fs.ErrNotExist):
+		return transfer.FileNotFound, "file not found"
+	case errors.Is(err, fs.ErrExist):
+		return transfer.FileExists, "file already exists"
+	case errors.Is(err, store.ErrNotRegular):
+		return transfer.AccessViolation, "not a regular file"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrInvalid):
+		return transfer.AccessViolation, "access violation"
+	case errors.Is(err, store.ErrNoSpace):
+		return transfer.DiskFull, "no space left on the server"
+	case errors.Is(err, errTooLarge):
+		return transfer.DiskFull, "file is larger than the server accepts"
+	case errors.Is(err, errBusy):
+		return transfer.NotDefined, "server is busy, try again"
+	case errors.Is(err, errStopping):
+		return transfer.NotDefined, "server is shutting down"
+	case errors.Is(err, errChanged):
+		return transfer.NotDefined, "file changed while it was read"
+	}
+	return transfer.NotDefined, "server error"
+}
+
+// Why a server ends a transfer of its own accord.
+var (
+	errUploadsOff = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
+
+	errTooLarge = errors.New("file is larger than allowed")
+	errBusy     = errors.New("too many transfers")
+	errStopping = errors.New("server is shutting down")
+	errChanged  = errors.New("file has become shorter than it was")
+	errReplaced = errors.New("peer began anew")
+)

@@ -1,0 +1,67 @@
+package tftp
+
+import (
+	"io"
+	"sort"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// textPiece is how many bytes of a text file are translated at a time. Each
+// piece has eight bytes of index: 2 MiB for a file of 1 GiB.
+const textPiece = 4096
+
+// A textFile is a file seen in netascii. Its size is that of the translation,
+// which one pass over the file finds out; the same pass notes where in the
+// translation each piece begins, so that any block can be read by itself.
+type textFile struct {
+	file   io.ReaderAt
+	starts []int64 // where each piece begins; the last element is the size
+
+	text, ascii []byte
+}
+
+// openText translates f. One goroutine at a time may read the result.
+func openText(f io.ReaderAt) (*textFile, error) {
+	t := &textFile{file: f, text: make([]byte, textPiece), starts: []int64{0}}
+	size := int64(0)
+	for i := int64(0); ; i++ {
+		n, err := f.ReadAt(t.text, i*textPiece)
+		if n > 0 {
+			t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:n])
+			size += int64(len(t.ascii))
+			t.starts = append(t.starts, size)
+		}
+		switch {
+		case err == io.EOF, err == nil && n == 0:
+			return t, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// size returns the size of the translation.
+func (t *textFile) size() int64 { return t.starts[len(t.starts)-1] }
+
+// ReadAt reads from the translation.
+func (t *textFile) ReadAt(p []byte, off int64) (n int, err error) {
+	for n < len(p) {
+		at := off + int64(n)
+		piece := sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > at }) - 1
+		if piece == len(t.starts)-1 {
+			return n, io.EOF
+		}
+		got, err := t.file.ReadAt(t.text, int64(piece)*textPiece)
+		if got == 0 {
+			return n, err
+		}
+		t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:got])
+		skip := at - t.starts[piece]
+		if skip >= int64(len(t.ascii)) {
+			return n, io.ErrUnexpectedEOF // the file has changed
+		}
+		n += copy(p[n:], t.ascii[skip:])
+	}
+	return n, nil
+}

@@ -1,0 +1,304 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A session is one transfer of a server. Its shard's loop owns it. While a job
+// is out (job is not noJob), a worker owns the fields below "worker".
+type session struct {
+	shard   *shard
+	peer    netip.AddrPort
+	local   netip.Addr // the address the peer asked, which we answer from
+	request transfer.Request
+	began   time.Time
+	state   state
+	err     error // why it ended, nil if well
+
+	timer  int // place in the shard's timers, counted from 1
+	wakeAt time.Time
+	dirty  bool // in the shard's list of sessions to drive
+
+	sender   transfer.Sender   // a read
+	receiver transfer.Receiver // a write
+	intake   intake
+	held     bool // the intake had no room: the next ACK waits for a flush
+	parked   bool // a read that waits for a worker to fetch
+	ringCost int  // bytes taken from the shard's budget for uploads
+
+	job    job // what a worker does for this session now
+	report report
+	toLog  bool // the report has not been logged
+
+	// worker
+	ctx    context.Context
+	file   store.File
+	reader io.ReaderAt // file, or its translation to netascii
+	size   int64       // of what reader reads
+	try    store.TryReader
+	upload store.Upload
+	jobErr error
+	flush  struct{ from, to int64 }
+	fetch  struct {
+		buf  []byte // file bytes that TryReadAt did not have
+		off  int64
+		n    int
+		want int // how many to fetch
+	}
+}
+
+type state uint8
+
+const (
+	opening  state = iota // the request waits for the store
+	running               // packets flow
+	storing               // a write whose last block has come, being published
+	dallying              // done, logged, still answering repeats
+	ended                 // off the table; waits for its job, then is reused
+)
+
+// fetchSize bounds what one session fetches at a time, in bytes, from a store
+// that cannot say what is in memory, or has it on the disk.
+const (
+	minFetch = 4 << 10
+	maxFetch = 64 << 10
+)
+
+// same reports whether q is the request that began s.
+func (s *session) same(q request) bool {
+	return s.request == q.Request
+}
+
+// heard reports whether the peer has answered our answer.
+func (s *session) heard() bool {
+	if s.request.Write {
+		return s.receiver.Heard()
+	}
+	return s.sender.Heard()
+}
+
+// repeat answers a request sent once more.
+func (s *session) repeat(now time.Time) {
+	switch {
+	case s.state != running:
+	case s.request.Write:
+		s.receiver.Repeat(now)
+	default:
+		s.sender.Repeat(now)
+	}
+}
+
+// start begins the machine, once the store has answered.
+func (s *session) start(now time.Time) {
+	if s.jobErr != nil {
+		code, msg := faultFor(s.jobErr)
+		s.shard.out.fault(s.peer, s.local, code, msg)
+		s.shard.end(now, s, s.jobErr)
+		return
+	}
+	s.state = running
+	limits := s.shard.server.Limits
+	if !s.request.Write {
+		s.sender.Answer(now, limits.Agree(s.request, s.size), s.size)
+		return
+	}
+	agreed, err := s.shard.grantRing(s, limits.Agree(s.request, -1))
+	if err != nil {
+		code, msg := faultFor(err)
+		s.shard.out.fault(s.peer, s.local, code, msg)
+		s.shard.end(now, s, err)
+		return
+	}
+	s.receiver.Answer(now, s.request.Mode, agreed)
+}
+
+// handle takes a datagram from the peer.
+func (s *session) handle(now time.Time, b []byte) {
+	switch {
+	case s.state == opening || s.state == ended:
+	case !s.request.Write:
+		s.sender.Handle(now, b)
+	default:
+		c := s.receiver.Handle(now, b)
+		if len(c.Data) == 0 && !c.Last {
+			return
+		}
+		if err := s.intake.put(c, s.receiver.Received()); err != nil {
+			s.abort(now, err)
+			return
+		}
+		if c.Last {
+			s.state = storing
+		}
+		s.admit(now)
+	}
+}
+
+// admit lets the ACK go that is due if the intake could take another window,
+// and sends what has gathered on its way to the store.
+func (s *session) admit(now time.Time) {
+	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
+	s.held = s.state == storing || !s.intake.room(window)
+	if !s.held {
+		s.receiver.Stored(now)
+	}
+	s.maybeFlush()
+}
+
+// maybeFlush gives a worker what has gathered, if it is half a ring or the
+// rest of the file.
+func (s *session) maybeFlush() {
+	if s.job != noJob {
+		return
+	}
+	if s.state == storing {
+		s.flush.from, s.flush.to = s.intake.flushed, s.intake.whole
+		s.shard.submit(s, commitJob)
+	} else if s.intake.pending() >= int64(len(s.intake.ring)/2) {
+		s.flush.from, s.flush.to = s.intake.flushed, s.intake.whole
+		s.shard.submit(s, flushJob)
+	}
+}
+
+// drive puts into the outbox what is due, and sets the timer.
+func (s *session) drive(now time.Time) {
+	switch {
+	case s.state == opening || s.state == ended:
+		return
+	case s.request.Write:
+		s.shard.out.reply(now, s.peer, s.local, &s.receiver)
+		s.settle(now, &s.receiver)
+	default:
+		s.shard.out.reply(now, s.peer, s.local, &s.sender)
+		s.sendData(now)
+		s.settle(now, &s.sender)
+	}
+}
+
+// sendData sends the blocks that are due, until the file is not in memory.
+func (s *session) sendData(now time.Time) {
+	for s.job == noJob {
+		run := s.sender.Due(now)
+		if run.Blocks == 0 {
+			return
+		}
+		ok, err := s.shard.out.data(now, s.peer, s.local, &s.sender, run, s)
+		switch {
+		case ok:
+		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
+			s.park(run)
+			return
+		case err == nil, errors.Is(err, io.EOF):
+			s.abort(now, errChanged)
+			s.shard.out.reply(now, s.peer, s.local, &s.sender)
+			return
+		default:
+			s.abort(now, err)
+			s.shard.out.reply(now, s.peer, s.local, &s.sender)
+			return
+		}
+	}
+}
+
+// park has a worker fetch the file's bytes for a run.
+func (s *session) park(run transfer.Run) {
+	want := int(min(max(run.Bytes, minFetch), maxFetch))
+	s.fetch.off = run.Offset
+	s.fetch.want = max(want, min(s.sender.BlockSize(), int(run.Bytes)))
+	s.shard.submit(s, fetchJob)
+}
+
+// TryReadAt reads from what was fetched, or else from the file's memory.
+func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if i := off - s.fetch.off; s.fetch.n > 0 && i >= 0 && i < int64(s.fetch.n) {
+		have, n := s.fetch.buf[i:s.fetch.n], 0
+		for _, b := range bufs {
+			n += copy(b, have[n:])
+		}
+		if n >= len(bufs[0]) {
+			return n, nil
+		}
+	}
+	if s.try == nil {
+		return 0, store.ErrWouldBlock
+	}
+	n, err := s.try.TryReadAt(bufs, off)
+	if n > 0 && n < len(bufs[0]) {
+		return 0, store.ErrWouldBlock // half a block in memory is no use
+	}
+	return n, err
+}
+
+// A doneMachine is a Sender or a Receiver, as far as its end is concerned.
+type doneMachine interface {
+	Done() (bool, error)
+	Deadline() time.Time
+}
+
+// settle looks at where the machine stands after a turn.
+func (s *session) settle(now time.Time, m doneMachine) {
+	done, err := m.Done()
+	deadline := m.Deadline()
+	switch {
+	case done && deadline.IsZero():
+		s.shard.end(now, s, err)
+	case done && s.state != dallying:
+		s.state = dallying
+		s.shard.finish(now, s, err)
+		fallthrough
+	default:
+		s.shard.timers.set(s, deadline)
+	}
+}
+
+// expire looks at a session whose time has come.
+func (s *session) expire(now time.Time) {
+	switch {
+	case s.state == opening || s.state == ended:
+	case s.request.Write:
+		s.receiver.Expire(now)
+	default:
+		s.sender.Expire(now)
+	}
+}
+
+// abort ends the transfer for a reason of ours, and tells the peer.
+func (s *session) abort(now time.Time, err error) {
+	code, msg := faultFor(err)
+	switch {
+	case s.state == opening:
+		s.shard.out.fault(s.peer, s.local, code, msg)
+		s.shard.end(now, s, err)
+	case s.request.Write:
+		s.receiver.Abort(code, msg, err)
+	default:
+		s.sender.Abort(code, msg, err)
+	}
+}
+
+// finished takes a session back from a worker.
+func (s *session) finished(now time.Time) {
+	done := s.job
+	s.job = noJob
+	switch {
+	case s.state == ended:
+		s.shard.release(s)
+	case done == openJob:
+		s.start(now)
+	case done == logJob:
+	case s.jobErr != nil:
+		s.abort(now, s.jobErr)
+	case done == flushJob:
+		s.intake.flushed = s.flush.to
+		s.admit(now)
+	case done == commitJob:
+		s.receiver.Stored(now)
+	}
+}

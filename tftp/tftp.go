@@ -1,0 +1,27 @@
+// Package tftp is a TFTP server and client (RFC 1350, 2347, 2348, 2349, 7440).
+//
+// A [Server] serves a [store.Store]:
+//
+//	root, err := os.OpenRoot("/srv/tftp")
+//	if err != nil {
+//		return err
+//	}
+//	s := tftp.Server{Store: store.Dir(root)}
+//	return s.ListenAndServe(ctx, ":69")
+//
+// and ends when ctx does. A [Client] fetches and sends files; any number of
+// its transfers may run at once:
+//
+//	var c tftp.Client
+//	stats, err := c.GetFile(ctx, "tftp://host/boot/kernel", "kernel")
+//
+// # How the server works
+//
+// Requests come in at port 69, are parsed there (server.go), and go to a shard
+// that the peer's address selects. A shard is one event loop with one socket
+// and all its transfers (shard.go). What may wait for a disk, to open, to read
+// what is not in memory, to write and to publish, is done by a few workers
+// (jobs.go), so the loop never waits. Each transfer is a session (session.go)
+// around a machine of package transfer. What a turn of the loop has to send
+// gathers in an outbox (outbox.go) and leaves in one system call.
+package tftp

@@ -1,0 +1,108 @@
+package tftp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A Target names a file on a server.
+type Target struct {
+	Host string // name or address, an IPv6 address without brackets
+	Port uint16 // 0 means Port
+	Name string // as it goes out in the request
+	Mode transfer.Mode
+}
+
+// ParseURL reads a URL as in RFC 3617: "tftp://host[:port]/name", optionally
+// followed by ";mode=octet" or ";mode=netascii". The slash after the host is
+// no part of the name; for a name with a leading slash there are two.
+func ParseURL(s string) (Target, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return Target{}, err // it names the URL
+	}
+	t := Target{Host: u.Hostname(), Name: strings.TrimPrefix(u.Path, "/")}
+	fail := func(why string) (Target, error) { return Target{}, fmt.Errorf("URL %q: %s", s, why) }
+	switch {
+	case !strings.EqualFold(u.Scheme, "tftp"):
+		return fail("not of the form tftp://host/name")
+	case t.Host == "":
+		return fail("no host")
+	case u.User != nil:
+		return fail("TFTP has no users")
+	case u.RawQuery != "" || u.Fragment != "":
+		return fail("a ? or # in a name is written %3F or %23")
+	}
+	if p := u.Port(); p != "" {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return fail("port out of range")
+		}
+		t.Port = uint16(n)
+	}
+	if name, mode, ok := strings.Cut(t.Name, ";mode="); ok {
+		t.Name = name
+		switch strings.ToLower(mode) {
+		case "octet":
+		case "netascii":
+			t.Mode = transfer.Netascii
+		default:
+			return fail("mode is neither octet nor netascii")
+		}
+	}
+	if strings.IndexByte(t.Name, 0) >= 0 {
+		return fail("a name cannot hold a NUL")
+	}
+	return t, nil
+}
+
+// String returns the target as a URL.
+func (t Target) String() string {
+	host := t.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if t.Port != 0 && t.Port != Port {
+		host = net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
+	}
+	u := url.URL{Scheme: "tftp", Host: host, Path: "/" + t.Name}
+	if t.Mode == transfer.Netascii {
+		u.Path += ";mode=netascii"
+	}
+	return u.String()
+}
+
+// port returns the port to send requests to.
+func (t Target) port() uint16 {
+	if t.Port == 0 {
+		return Port
+	}
+	return t.Port
+}
+
+// check refuses what no request can hold.
+func (t Target) check() error {
+	switch {
+	case t.Host == "":
+		return errors.New("no host given")
+	case t.Name == "":
+		return errors.New("no file name given")
+	case strings.IndexByte(t.Name, 0) >= 0:
+		return errors.New("a name cannot hold a NUL")
+	case len(t.Name) > transfer.MaxRequest/2:
+		return fmt.Errorf("name is longer than %d bytes", transfer.MaxRequest/2)
+	}
+	return nil
+}
+
+// peerAt returns where a target's requests go to on one of its addresses.
+func (t Target) peerAt(ip netip.Addr) netip.AddrPort {
+	return netip.AddrPortFrom(ip.Unmap(), t.port())
+}

@@ -1,0 +1,53 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import "golang.org/x/sys/unix"
+
+// start readies both halves of c. The socket is bound and its options are set.
+func (c *Conn) start(config Config) error {
+	raw, err := c.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var q *refusals
+	if config.Refusals {
+		q = new(refusals)
+	}
+	c.in = receiver{raw: raw, pause: &c.pause, refusals: q}
+	c.in.ready = c.in.try
+	c.out.raw, c.out.pause, c.out.refusals = raw, &c.pause, q
+	c.out.patience, c.out.kernel = c.socket, sendBatch
+	c.out.ready = c.out.try
+	c.most = Limits{Messages: maxBatch, Segments: 1, Datagram: 1}
+	e := raw.Control(func(fd uintptr) { err = c.inspect(int(fd), config) })
+	if e != nil {
+		return e
+	}
+	c.out.segments.Store(int32(c.most.Segments))
+	return err
+}
+
+// inspect asks what the socket turned out to be and to do.
+func (c *Conn) inspect(fd int, config Config) error {
+	if !config.Plain && cuts(fd) {
+		c.most.Segments = maxSegments
+	}
+	if !config.Plain && glues(fd) {
+		c.most.Datagram = maxGlued
+	}
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return err
+	}
+	c.out.v6 = domain == unix.AF_INET6
+	c.most.Buffer, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return err
+}
+
+// maxGlued is the most bytes the kernel glues together: a packet's length is a
+// 16-bit number (net/ipv4/udp_offload.c, udp_gro_receive_segment).
+const maxGlued = 65535
+
+// limit is how many datagrams a message to send may hold at present.
+func (s *sender) limit() int { return int(s.segments.Load()) }

@@ -1,0 +1,148 @@
+//go:build !linux || haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// CanSharePort reports whether several sockets with [Config.ReusePort] may
+// listen on one port, each receiving from its own share of the peers.
+// Elsewhere than on Linux, one of them would receive everything.
+const CanSharePort = false
+
+// control sets no option: those of this path can wait until the socket is
+// open. IPv6 sockets are told apart by package net.
+func control(string, syscall.RawConn, Config) error { return nil }
+
+func (c *Conn) start(config Config) error {
+	c.in = receiver{socket: c.socket, pause: &c.pause}
+	c.out.socket = c.socket
+	setBuffer(c.socket.SetReadBuffer, config.buffer())
+	setBuffer(c.socket.SetWriteBuffer, config.buffer())
+	raw, err := c.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c.most = Limits{Messages: 1, Segments: 1, Datagram: 1}
+	e := raw.Control(func(fd uintptr) { c.most.Buffer, err = receiveBuffer(fd) })
+	return errors.Join(e, err)
+}
+
+// setBuffer asks for a buffer of size bytes, or of the largest power-of-two
+// part of it that the system grants.
+func setBuffer(set func(bytes int) error, size int) {
+	for ; size > 0 && set(size) != nil; size /= 2 {
+	}
+}
+
+// A receiver is the reading half of a Conn.
+type receiver struct {
+	socket *net.UDPConn
+	pause  *pause
+}
+
+// glance is how long a Read waits that is not to wait: to package net, a
+// deadline in the past is a reason not to look at the socket at all.
+const glance = 100 * time.Microsecond
+
+func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
+	for {
+		soon := time.Now().Add(glance)
+		until := deadline
+		if !deadline.IsZero() && deadline.Before(soon) {
+			until = soon
+		}
+		if !r.pause.armed.IsZero() && r.pause.armed.Before(soon) {
+			r.pause.arm(time.Time{})
+		}
+		if !r.pause.enter(until) {
+			r.pause.arm(soon)
+		}
+		whole, err := r.one(&ms[0])
+		woken := r.pause.leave()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if r.pause.expired(until) || woken {
+				return 0, nil
+			}
+		case err != nil:
+			return 0, err // says "read udp ...: use of closed network connection"
+		case whole:
+			return 1, nil
+		}
+	}
+}
+
+// one receives a datagram into m, and reports whether m holds all of it.
+func (r *receiver) one(m *Message) (whole bool, err error) {
+	n, _, flags, peer, err := r.socket.ReadMsgUDPAddrPort(m.Data[:cap(m.Data)], nil)
+	if truncated(flags, err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m.Data, m.Segment = m.Data[:n], 0
+	m.Peer, m.Local = unmapped(peer), netip.Addr{}
+	return true, nil
+}
+
+// A sender is the writing half of a Conn.
+type sender struct {
+	socket *net.UDPConn
+
+	mu      sync.Mutex // guards what follows, and the order of datagrams
+	armed   time.Time  // the write deadline the socket has
+	stalled bool       // the kernel had no room for maxStall, and has taken nothing since
+}
+
+// limit is how many datagrams a message to send may hold.
+func (s *sender) limit() int { return 1 }
+
+func (s *sender) send(ms []Message) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wait()
+	for i := range ms {
+		if err := s.one(&ms[i]); err != nil {
+			return i, fmt.Errorf("send to %v: %w", ms[i].Peer, err)
+		}
+	}
+	return len(ms), nil
+}
+
+// wait bounds the waits of the present call, by half of maxStall at the least:
+// setting a deadline costs enough not to do it each time.
+func (s *sender) wait() {
+	now, bound := time.Now(), maxStall
+	if s.stalled {
+		bound = glance
+	}
+	if left := s.armed.Sub(now); left < bound/2 || left > bound {
+		s.armed = now.Add(bound)
+		s.socket.SetWriteDeadline(s.armed) // a closed socket says so at the next send
+	}
+}
+
+// one sends the datagrams in m.
+func (s *sender) one(m *Message) error {
+	for offset := 0; ; {
+		p := m.next(offset, 1)
+		_, err := s.socket.WriteToUDPAddrPort(m.Data[offset:offset+p.length], m.Peer)
+		s.stalled = errors.Is(err, os.ErrDeadlineExceeded)
+		if err != nil {
+			return err
+		}
+		if offset += p.length; offset >= len(m.Data) {
+			return nil
+		}
+	}
+}

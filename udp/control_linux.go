@@ -1,0 +1,124 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// controlAlign is what control messages are aligned to: the size of a long
+// (CMSG_ALIGN in include/linux/socket.h).
+const controlAlign = int(unsafe.Sizeof(uintptr(0)))
+
+func align(n int) int { return (n + controlAlign - 1) &^ (controlAlign - 1) }
+
+// A controlWriter appends control messages to a buffer with room for them.
+type controlWriter struct {
+	b []byte
+	n int // bytes used
+}
+
+// add appends a message and returns its size bytes of data, all zero.
+func (w *controlWriter) add(level, kind int32, size int) []byte {
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&w.b[w.n]))
+	h.Level, h.Type = level, kind
+	h.SetLen(unix.SizeofCmsghdr + size)
+	data := w.b[w.n+unix.SizeofCmsghdr:][:size]
+	clear(data)
+	w.n += unix.SizeofCmsghdr + align(size)
+	return data
+}
+
+// setControl says where message i leaves from, and into datagrams of what size
+// the kernel cuts it.
+func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
+	h := &b.headers[i]
+	if !local.IsValid() && segment == 0 {
+		h.SetControllen(0)
+		return
+	}
+	w := controlWriter{b: b.controls[i][:]}
+	switch {
+	case !local.IsValid():
+	case v6:
+		// struct in6_pktinfo: address, interface. For an IPv4 peer the kernel
+		// takes the address in mapped form (net/ipv4/ip_sockglue.c,
+		// ip_cmsg_send).
+		info := w.add(unix.SOL_IPV6, unix.IPV6_PKTINFO, unix.SizeofInet6Pktinfo)
+		addr := local.As16()
+		copy(info, addr[:])
+		binary.NativeEndian.PutUint32(info[16:], zones.index(local.Zone()))
+	case local.Unmap().Is4():
+		// struct in_pktinfo: interface, source address, header address.
+		info := w.add(unix.SOL_IP, unix.IP_PKTINFO, unix.SizeofInet4Pktinfo)
+		addr := local.As4()
+		copy(info[4:], addr[:])
+	}
+	if segment > 0 {
+		binary.NativeEndian.PutUint16(w.add(unix.SOL_UDP, unix.UDP_SEGMENT, 2), uint16(segment))
+	}
+	h.SetControllen(w.n)
+}
+
+// cutControl splits the first control message off b.
+func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
+	if len(b) < unix.SizeofCmsghdr {
+		return 0, 0, nil, nil, false
+	}
+	size := uint64(binary.NativeEndian.Uint32(b))
+	if controlAlign == 8 {
+		size = binary.NativeEndian.Uint64(b)
+	}
+	if size < unix.SizeofCmsghdr || size > uint64(len(b)) {
+		return 0, 0, nil, nil, false
+	}
+	level = int32(binary.NativeEndian.Uint32(b[controlAlign:]))
+	kind = int32(binary.NativeEndian.Uint32(b[controlAlign+4:]))
+	data = b[unix.SizeofCmsghdr:size]
+	return level, kind, data, b[min(align(int(size)), len(b)):], true
+}
+
+// parseControl reads what the kernel says beside a received message: the
+// address it reached, and the size of each datagram if several are glued
+// together, else zero. It ignores what it does not know or cannot read.
+func parseControl(b []byte) (local netip.Addr, segment int) {
+	for {
+		level, kind, data, rest, ok := cutControl(b)
+		if !ok {
+			return local, segment
+		}
+		b = rest
+		switch {
+		case level == unix.SOL_UDP && kind == unix.UDP_GRO && len(data) >= 4:
+			segment = max(0, int(int32(binary.NativeEndian.Uint32(data))))
+		case level == unix.SOL_IP && kind == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+			// The first address is the one to answer from. The second is the
+			// one in the header, which may be a broadcast's.
+			local = netip.AddrFrom4([4]byte(data[4:]))
+		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+			// A socket for both families gets this for IPv4 too, with the
+			// address in the header.
+			if !local.IsValid() {
+				local = localAddress([16]byte(data), binary.NativeEndian.Uint32(data[16:]))
+			}
+		}
+	}
+}
+
+// localAddress returns the address a datagram reached on an interface, or
+// zero for a group's, from which nobody can answer.
+func localAddress(b [16]byte, index uint32) netip.Addr {
+	addr := netip.AddrFrom16(b)
+	switch {
+	case addr.IsMulticast():
+		return netip.Addr{}
+	case addr.IsLinkLocalUnicast():
+		return fromKernel(b, index)
+	default:
+		return addr.Unmap()
+	}
+}

@@ -1,0 +1,45 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// PathMTU returns the largest IP packet, in bytes, that would reach peer
+// unfragmented as far as this host knows: the MTU of the route, or less where
+// a router said so before (RFC 1191, RFC 8201). Nothing is sent.
+func PathMTU(peer netip.Addr) (int, error) {
+	if !peer.IsValid() {
+		return 0, errors.New("path MTU: no peer")
+	}
+	mtu, err := routeMTU(peer.Unmap())
+	if err != nil {
+		return 0, fmt.Errorf("path MTU to %v: %w", peer, err)
+	}
+	return mtu, nil
+}
+
+// routeMTU asks a socket connected to peer; one that is not knows no route.
+func routeMTU(peer netip.Addr) (int, error) {
+	const port = 9 // discard; any will do
+	family, level, option := unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_MTU
+	var to unix.Sockaddr = &unix.SockaddrInet6{Port: port, Addr: peer.As16(), ZoneId: zones.index(peer.Zone())}
+	if peer.Is4() {
+		family, level, option = unix.AF_INET, unix.SOL_IP, unix.IP_MTU
+		to = &unix.SockaddrInet4{Port: port, Addr: peer.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, to); err != nil {
+		return 0, err
+	}
+	return unix.GetsockoptInt(fd, level, option)
+}

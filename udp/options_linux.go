@@ -1,0 +1,76 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanSharePort reports whether several sockets with [Config.ReusePort] may
+// listen on one port, each receiving from its own share of the peers.
+const CanSharePort = true
+
+// control sets a new socket's options. It runs before bind, so that no
+// datagram comes in without what the options add to it.
+func control(network string, raw syscall.RawConn, c Config) error {
+	var err error
+	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", c) }); e != nil {
+		return e
+	}
+	return err
+}
+
+func setOptions(fd int, v6 bool, c Config) error {
+	setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, c.buffer())
+	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, c.buffer())
+	type option struct {
+		wanted      bool
+		level, name int
+		what        string
+	}
+	// An IPv6 socket takes the IPv4 options too, for its IPv4 peers.
+	for _, o := range []option{
+		{c.ReusePort, unix.SOL_SOCKET, unix.SO_REUSEPORT, "share the port"},
+		{true, unix.SOL_IP, unix.IP_PKTINFO, "learn local addresses"},
+		{v6, unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, "learn local addresses"},
+		{c.Refusals, unix.SOL_IP, unix.IP_RECVERR, "learn of refusals"},
+		{c.Refusals && v6, unix.SOL_IPV6, unix.IPV6_RECVERR, "learn of refusals"},
+	} {
+		if !o.wanted {
+			continue
+		}
+		if err := unix.SetsockoptInt(fd, o.level, o.name, 1); err != nil {
+			return fmt.Errorf("%s: %w", o.what, err)
+		}
+	}
+	if !c.Plain {
+		// A kernel that cannot is found out by glues.
+		unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
+	}
+	return nil
+}
+
+// setBuffer asks for a buffer of size bytes. Only the first way, which takes a
+// privilege, passes the system's maximum; the second is cut to it silently.
+func setBuffer(fd, name, force, size int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size)
+	}
+}
+
+// glues reports whether the socket receives datagrams glued together. Kernels
+// before 5.12 could, but cannot answer the question; their UDP_GRO had bugs,
+// and they go without.
+func glues(fd int) bool {
+	on, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO)
+	return err == nil && on == 1
+}
+
+// cuts reports whether the kernel cuts a buffer into datagrams: since 4.18.
+func cuts(fd int) bool {
+	_, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT)
+	return err == nil
+}

@@ -1,0 +1,118 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A receiver is the reading half of a Conn.
+type receiver struct {
+	raw      syscall.RawConn
+	pause    *pause
+	refusals *refusals             // nil unless asked for
+	ready    func(fd uintptr) bool // r.try, bound once so that a call allocates nothing
+
+	in       batch
+	wanted   int       // of the present call: most messages to receive
+	deadline time.Time // of the present call
+	tried    bool      // of the present wait: the kernel was asked
+	count    int       // its answer: messages received
+	errno    syscall.Errno
+}
+
+func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
+	r.prepare(ms[:min(len(ms), maxBatch)])
+	r.deadline = deadline
+	for {
+		if err := r.refusals.take(); err != nil {
+			return 0, err
+		}
+		r.tried, r.count, r.errno = false, 0, 0
+		err := r.raw.Read(r.ready)
+		woken := r.pause.leave()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			over := r.pause.expired(deadline)
+			if r.tried && (over || woken) {
+				return 0, nil
+			}
+			if over || woken {
+				// The deadline was an old one, and kept the kernel from being
+				// asked: look once, without waiting.
+				r.deadline = longAgo
+			}
+		case err != nil:
+			return 0, err // says "raw-read udp ...: use of closed network connection"
+		case r.count > 0:
+			if n := r.collect(ms); n > 0 {
+				return n, nil
+			}
+		case r.errno == unix.EAGAIN:
+			return 0, nil
+		default:
+			return 0, fmt.Errorf("receive: %w", r.errno)
+		}
+	}
+}
+
+// prepare points the kernel at the memory for as many messages as ms has.
+func (r *receiver) prepare(ms []Message) {
+	r.wanted = len(ms)
+	r.in.grow(len(ms))
+	for i := range ms {
+		r.in.setData(i, ms[i].Data[:cap(ms[i].Data)])
+		h := &r.in.headers[i]
+		h.Namelen = unix.SizeofSockaddrInet6
+		h.SetControllen(controlSize)
+	}
+}
+
+// try asks the kernel for messages. It reports false if there are none and
+// waiting for some makes sense.
+func (r *receiver) try(fd uintptr) bool {
+	r.tried = true
+	for {
+		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])
+		switch {
+		case r.errno == unix.EINTR:
+		case r.errno == unix.EAGAIN:
+			passed := !r.deadline.IsZero() && time.Until(r.deadline) <= 0
+			return passed || !r.pause.enter(r.deadline)
+		case r.errno != 0 && r.refusals.drain(fd):
+			r.errno = unix.EAGAIN
+			return true
+		default:
+			return true
+		}
+	}
+}
+
+// collect describes the received messages in ms, leaving out those cut short.
+func (r *receiver) collect(ms []Message) int {
+	n := 0
+	for i := range r.count {
+		h := &r.in.headers[i]
+		if h.Flags&unix.MSG_TRUNC != 0 {
+			continue
+		}
+		if n != i {
+			ms[n].Data, ms[i].Data = ms[i].Data, ms[n].Data
+		}
+		m := &ms[n]
+		m.Data = m.Data[:h.length]
+		m.Peer = r.in.peer(i)
+		m.Local, m.Segment = parseControl(r.in.controls[i][:h.Controllen])
+		if m.Segment >= len(m.Data) {
+			m.Segment = 0
+		}
+		n++
+	}
+	return n
+}

@@ -1,0 +1,90 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// refusals keeps what ICMP said about datagrams sent earlier, until Read
+// reports it. A nil *refusals knows of none.
+//
+// With IP_RECVERR the kernel queues each ICMP error on the socket, and also
+// fails the next send or receive with it, whoever's turn it is (ip(7)).
+type refusals struct {
+	last atomic.Pointer[net.OpError]
+}
+
+// take returns the latest refusal not yet taken, nil if there is none.
+func (r *refusals) take() error {
+	if r == nil || r.last.Load() == nil {
+		return nil
+	}
+	if err := r.last.Swap(nil); err != nil {
+		return err
+	}
+	return nil
+}
+
+// drain empties the socket's queue of errors and reports whether there were
+// any. A call that failed before was then perhaps not to blame, and is worth
+// another try. The queue must not be left to fill: it takes its memory from
+// the receive buffer.
+func (r *refusals) drain(fd uintptr) bool {
+	if r == nil {
+		return false
+	}
+	control := make([]byte, 256)
+	for found := false; ; found = true {
+		_, n, _, from, err := unix.Recvmsg(int(fd), nil, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return found
+		}
+		if refused(control[:n]) {
+			r.last.Store(&net.OpError{
+				Op: "read", Net: "udp", Addr: udpAddr(from),
+				Err: os.NewSyscallError("recvmmsg", unix.ECONNREFUSED),
+			})
+		}
+	}
+}
+
+// refused reports whether control data tell of a refusal: an ICMP message of
+// type 3 and code 3, or its like of IPv6 (RFC 792, RFC 4443 §3.1). What else
+// may be unreachable may be reachable again the next second.
+func refused(b []byte) bool {
+	for {
+		level, kind, data, rest, ok := cutControl(b)
+		if !ok {
+			return false
+		}
+		b = rest
+		v4 := level == unix.SOL_IP && kind == unix.IP_RECVERR
+		v6 := level == unix.SOL_IPV6 && kind == unix.IPV6_RECVERR
+		if (v4 || v6) && len(data) >= 4 {
+			// struct sock_extended_err begins with the errno.
+			return binary.NativeEndian.Uint32(data) == uint32(unix.ECONNREFUSED)
+		}
+	}
+}
+
+// udpAddr returns the destination of the datagram an error is about.
+func udpAddr(from unix.Sockaddr) net.Addr {
+	var peer netip.AddrPort
+	switch a := from.(type) {
+	case *unix.SockaddrInet4:
+		peer = netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		peer = netip.AddrPortFrom(fromKernel(a.Addr, a.ZoneId), uint16(a.Port))
+	}
+	return net.UDPAddrFromAddrPort(peer)
+}

@@ -1,0 +1,167 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sender is the writing half of a Conn.
+type sender struct {
+	raw      syscall.RawConn
+	pause    *pause    // to be woken when a refusal is found
+	refusals *refusals // nil unless asked for
+	v6       bool      // an IPv6 socket, perhaps for IPv4 peers as well
+	segments atomic.Int32
+	patience interface{ SetWriteDeadline(time.Time) error }
+	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
+	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
+
+	mu      sync.Mutex // guards what follows, and the order of datagrams
+	out     batch
+	pieces  []piece // what the kernel is asked to send
+	count   int     // its answer: pieces sent
+	errno   syscall.Errno
+	waits   bool // of the present call: the write deadline is set
+	stalled bool // the kernel had no room for maxStall, and has taken nothing since
+}
+
+// A cursor is a place in a list of messages.
+type cursor struct {
+	message int // index
+	offset  int // bytes of its Data
+	apart   int // index of a message the kernel would not cut up, or -1
+}
+
+func (s *sender) send(ms []Message) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.settle()
+	at := cursor{apart: -1}
+	for at.message < len(ms) {
+		s.plan(ms, at)
+		s.fill(ms)
+		err := s.push()
+		if s.count > 0 {
+			at.pass(s.pieces[s.count-1], ms)
+		}
+		if err != nil || s.errno != 0 && !s.retry(&at) {
+			if err == nil {
+				err = s.errno
+			}
+			return at.message, fmt.Errorf("send to %v: %w", ms[at.message].Peer, err)
+		}
+	}
+	return at.message, nil
+}
+
+// plan lists the pieces from a cursor on, as many as one call takes.
+func (s *sender) plan(ms []Message, at cursor) {
+	s.pieces = s.pieces[:0]
+	for at.message < len(ms) && len(s.pieces) < maxBatch {
+		segments := int(s.segments.Load())
+		if at.message == at.apart {
+			segments = 1
+		}
+		p := ms[at.message].next(at.offset, segments)
+		p.message = at.message
+		s.pieces = append(s.pieces, p)
+		at.pass(p, ms)
+	}
+}
+
+// pass moves the cursor behind p.
+func (at *cursor) pass(p piece, ms []Message) {
+	at.message, at.offset = p.message, p.offset+p.length
+	if at.offset >= len(ms[p.message].Data) {
+		at.message, at.offset = p.message+1, 0
+	}
+}
+
+// fill points the kernel at the planned pieces.
+func (s *sender) fill(ms []Message) {
+	s.out.grow(len(s.pieces))
+	for i, p := range s.pieces {
+		m := &ms[p.message]
+		s.out.setData(i, m.Data[p.offset:p.offset+p.length])
+		s.out.setPeer(i, m.Peer, s.v6)
+		s.out.setControl(i, m.Local, p.segment, s.v6)
+	}
+}
+
+// push sends the pieces, or some of them: s.count, and s.errno if that is
+// none. It waits for room. Its error ends the call.
+func (s *sender) push() error {
+	s.count, s.errno = 0, 0
+	err := s.raw.Write(s.ready)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && s.errno == unix.EAGAIN:
+		s.stalled = true
+		return os.ErrDeadlineExceeded
+	case s.count > 0:
+		s.stalled = false
+	}
+	return err
+}
+
+// try gives the kernel the pieces. It reports false if there is no room for
+// any and waiting makes sense.
+func (s *sender) try(fd uintptr) bool {
+	for {
+		s.count, s.errno = s.kernel(fd, s.out.headers[:len(s.pieces)])
+		switch {
+		case s.errno == unix.EINTR:
+		case s.errno == unix.EAGAIN:
+			return s.stalled || !s.wait()
+		case s.errno != 0 && s.refusals.drain(fd):
+			s.pause.wake()
+		default:
+			return true
+		}
+	}
+}
+
+// wait bounds the wait that follows, together with others in this call.
+func (s *sender) wait() bool {
+	if !s.waits {
+		s.waits = s.patience.SetWriteDeadline(time.Now().Add(maxStall)) == nil
+	}
+	return s.waits
+}
+
+// settle undoes wait at the end of a call.
+func (s *sender) settle() {
+	if s.waits {
+		s.waits = false
+		s.patience.SetWriteDeadline(time.Time{}) // a closed socket says so at the next send
+	}
+}
+
+// retry decides whether the piece at the cursor, which failed, is to be sent
+// in another way.
+func (s *sender) retry(at *cursor) bool {
+	if s.pieces[0].segment == 0 {
+		return false
+	}
+	switch s.errno {
+	case unix.EIO:
+		// The device computes no checksums, or IPsec is in the way
+		// (net/ipv4/udp.c, udp_send_skb). It will not change its mind.
+		s.segments.Store(1)
+	case unix.EINVAL, unix.EMSGSIZE:
+		// On this path a segment does not fit the MTU (EINVAL before 6.14). To
+		// others it may.
+		at.apart = at.message
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,13 @@
+//go:build unix && (!linux || haul_portable)
+
+package udp
+
+import "syscall"
+
+// receiveBuffer returns the size of a socket's receive buffer in bytes.
+func receiveBuffer(fd uintptr) (int, error) {
+	return syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+}
+
+// truncated reports whether a datagram was longer than the memory for it.
+func truncated(flags int, _ error) bool { return flags&syscall.MSG_TRUNC != 0 }

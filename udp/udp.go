@@ -1,0 +1,126 @@
+// Package udp moves datagrams in batches.
+//
+// On Linux a [Conn] uses recvmmsg and sendmmsg, and lets the kernel cut one
+// buffer into many datagrams (UDP_SEGMENT) or glue many into one (UDP_GRO).
+// Elsewhere it moves one datagram per call. Callers are written once: they ask
+// for [Conn.Limits] and work the same when every limit is one.
+//
+// A server's loop owns the memory and one Conn, and takes turns:
+//
+//	for {
+//		n, err := conn.Read(in, earliestDeadline) // wait for data, time or Wake
+//		if err != nil {
+//			return err
+//		}
+//		for i := range in[:n] {
+//			for datagram := range in[i].Datagrams() {
+//				handle(in[i].Peer, datagram) // may fill out
+//			}
+//		}
+//		send(conn, out)
+//	}
+//
+// The build tag haul_portable selects the portable path on Linux too, so that
+// one machine can test both.
+package udp
+
+import (
+	"iter"
+	"net/netip"
+)
+
+// A Message is one datagram, or several of one size that share a peer.
+type Message struct {
+	Peer    netip.AddrPort // where it came from, or goes to; never an IPv4-mapped address
+	Local   netip.Addr     // our address it reached, or leaves from; zero lets the kernel choose
+	Data    []byte         // Read fills Data[:cap] and sets the length
+	Segment int            // when above zero, Data holds datagrams of this many bytes; the last may be shorter
+}
+
+// Datagrams yields the datagrams in m, each a slice of m.Data. There is always
+// at least one, since a datagram may be empty.
+func (m *Message) Datagrams() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		rest := m.Data
+		for m.Segment > 0 && len(rest) > m.Segment {
+			// The capacity ends with the datagram, so that appending to one
+			// cannot write over the next.
+			if !yield(rest[:m.Segment:m.Segment]) {
+				return
+			}
+			rest = rest[m.Segment:]
+		}
+		yield(rest)
+	}
+}
+
+// Config chooses how [Listen] opens a socket. The zero value is a socket with
+// a port of its own and every offload the kernel has.
+type Config struct {
+	Buffer    int  // bytes of kernel buffer each way; 0 means 4 MiB, and less is accepted
+	ReusePort bool // share the port, if [CanSharePort]; the kernel spreads peers over the sharers
+	Plain     bool // use no offloads, as if the kernel had none
+	Refusals  bool // Linux: let Read report hosts that say nobody listens
+}
+
+const defaultBuffer = 4 << 20 // bytes; 2,900 full Ethernet frames, 23 ms at 1 Gb/s
+
+func (c Config) buffer() int {
+	if c.Buffer == 0 {
+		return defaultBuffer
+	}
+	return c.Buffer
+}
+
+// Limits says how much one call moves. Messages, Segments and Datagram are 1
+// on the portable path.
+type Limits struct {
+	Messages int // most messages moved per Read; Write takes any number
+	Segments int // datagrams worth putting in a message to send; falls to 1 if the device refuses
+
+	// Datagram is the bytes of Data a message needs at the least for Read to
+	// use: 64 KiB where datagrams arrive glued. Where it is 1, Data need only
+	// hold the longest datagram wanted.
+	Datagram int
+
+	// Buffer is what the kernel grants for datagrams received and not yet
+	// read, in bytes. Linux counts its own memory against it, about twice the
+	// payload of full Ethernet frames and more for smaller ones.
+	Buffer int
+}
+
+// maxPayload is the most bytes a UDP datagram carries over IPv4: 65,535 less
+// an IP header of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). IPv6 has
+// room for 20 more, which nobody needs. The kernel's limit on a buffer it cuts
+// up is the same (net/ipv4/ip_output.c, __ip_append_data).
+const maxPayload = 65507
+
+// maxSegments is the most datagrams the kernel cuts from one buffer:
+// UDP_MAX_SEGMENTS in include/linux/udp.h, before 6.9 raised it to 128.
+const maxSegments = 64
+
+// A piece is the part of a message that one kernel call takes: as many whole
+// segments as the kernel cuts up at once, or a single datagram.
+type piece struct {
+	message int // index of the message it belongs to
+	offset  int // bytes of Data before it
+	length  int // bytes
+	segment int // datagram size if the kernel is to cut it; zero if it is one datagram
+}
+
+// next returns the piece of m that begins at offset, holding at most segments
+// datagrams.
+func (m *Message) next(offset, segments int) piece {
+	p := piece{offset: offset, length: len(m.Data) - offset}
+	if m.Segment <= 0 || p.length <= m.Segment {
+		return p
+	}
+	whole := min(segments, maxPayload/m.Segment)
+	if whole <= 1 {
+		p.length = m.Segment
+		return p
+	}
+	p.length = min(p.length, whole*m.Segment)
+	p.segment = m.Segment
+	return p
+}
