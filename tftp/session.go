@@ -30,7 +30,6 @@ type session struct {
 	receiver transfer.Receiver // a write
 	intake   intake
 	held     bool // the intake had no room: the next ACK waits for a flush
-	parked   bool // a read that waits for a worker to fetch
 	ringCost int  // bytes taken from the shard's budget for uploads
 
 	job    job // what a worker does for this session now

@@ -120,14 +120,13 @@ func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, std
 		return tftp.Result{}, localError{fmt.Errorf("write to directory %s: %w", dir, unwrapPath(err))}
 	}
 	defer root.Close()
-	res, err := c.Get(ctx, t, func(size int64) (store.Upload, error) {
+	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
 		u, err := store.Dir(root).Create(ctx, name, store.Create{Size: size})
 		if err != nil {
-			return nil, localError{err}
+			return nil, localError{fmt.Errorf("write %s: %w", to, unwrapPath(err))}
 		}
 		return localUpload{u}, nil
 	})
-	return res, err
 }
 
 // A localUpload marks its errors as this machine's.

@@ -59,8 +59,7 @@ func run() int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "haul:", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(os.Stderr, `"haul --help" and "haul COMMAND --help" tell more`)
 	}
 	return exitCode(err)
@@ -130,19 +129,20 @@ func (e localError) Unwrap() error { return e.error }
 
 // exitCode maps an error to the exit code that the help text promises.
 func exitCode(err error) int {
-	var usage usageError
-	var local localError
-	var fault *transfer.Error
+	_, usage := errors.AsType[usageError](err)
+	_, local := errors.AsType[localError](err)
+	fault, remote := errors.AsType[*transfer.Error](err)
+	remote = remote && fault.Remote
 	switch {
-	case errors.As(err, &usage):
+	case usage:
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &fault) && fault.Remote && fault.Code == transfer.FileNotFound:
+	case remote && fault.Code == transfer.FileNotFound:
 		return exitNotFound
-	case errors.As(err, &fault) && fault.Remote:
+	case remote:
 		return exitRefused
-	case errors.As(err, &local), errors.Is(err, store.ErrNoSpace):
+	case local, errors.Is(err, store.ErrNoSpace):
 		return exitLocal
 	case errors.Is(err, transfer.ErrSilent), errors.Is(err, syscall.ECONNREFUSED),
 		errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):

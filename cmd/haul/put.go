@@ -74,12 +74,12 @@ func upload(ctx context.Context, c *tftp.Client, file string, t tftp.Target) (tf
 	defer root.Close()
 	src, err := store.Dir(root).Open(ctx, name)
 	if err != nil {
-		return tftp.Result{}, localError{err}
+		return tftp.Result{}, localError{fmt.Errorf("read %s: %w", file, unwrapPath(err))}
 	}
 	defer src.Close()
 	info, err := src.Stat()
 	if err != nil {
-		return tftp.Result{}, localError{err}
+		return tftp.Result{}, localError{fmt.Errorf("read %s: %w", file, unwrapPath(err))}
 	}
 	return c.Put(ctx, t, src, info.Size())
 }

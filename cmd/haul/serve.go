@@ -178,7 +178,8 @@ func announce(out io.Writer, dir string, at netip.AddrPort) {
 func sampleName(dir string) string {
 	entries, _ := os.ReadDir(dir) // an example is all that is at stake
 	for _, e := range entries {
-		if e.Type().IsRegular() && e.Name()[0] != '.' {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
 			return e.Name()
 		}
 	}
@@ -199,8 +200,7 @@ func sweep(ctx context.Context, files *store.DirStore, log *slog.Logger) {
 // unwrapPath takes the operation and path off an error that will name them
 // itself.
 func unwrapPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

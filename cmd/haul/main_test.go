@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+)
+
+// haul runs a command line in this process.
+func haul(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs lockedBuffer
+	cmd := newRoot()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	err := cmd.ExecuteContext(t.Context())
+	if err != nil {
+		code = exitCode(err)
+		_, _ = errs.Write([]byte(err.Error())) // as main prints it
+	}
+	return code, out.String(), errs.String()
+}
+
+// A lockedBuffer may be written to and read from at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startServer serves a new directory with the given files, and returns the
+// directory and the URL of its root.
+func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (dir, url string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		writeFile(t, filepath.Join(dir, name), content)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tftp.Server{Store: store.Dir(root), Upload: uploads}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := s.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("server:", err)
+		}
+		_ = root.Close()
+	})
+	return dir, "tftp://" + l.Addr().String() + "/"
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantFile(t *testing.T, path, content string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != content {
+		t.Errorf("%s has %d bytes, want %d, or differs", path, len(got), len(content))
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "x"})
+	local := filepath.Join(t.TempDir(), "f")
+	writeFile(t, local, "content")
+	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "tftp://" + closed.LocalAddr().String() + "/a"
+	_ = closed.Close()
+
+	for _, c := range []struct {
+		args []string
+		code int
+		says string // in the message
+	}{
+		{[]string{"get", url + "a", local + ".new"}, 0, ""},
+		{[]string{"get"}, exitUsage, "arg"},
+		{[]string{"get", "a", "b"}, exitUsage, "URL"},
+		{[]string{"get", "ftp://h/a"}, exitUsage, "tftp://"},
+		{[]string{"get", url + "a", url + "a"}, exitUsage, "both"},
+		{[]string{"get", url + "a", url + "b", "-"}, exitUsage, "standard output"},
+		{[]string{"get", url + "a", url + "b", local}, exitUsage, "directory"},
+		{[]string{"get", "--blksize", "7", url + "a"}, exitUsage, "blksize"},
+		{[]string{"get", "--windowsize", "65536", url + "a"}, exitUsage, "windowsize"},
+		{[]string{"get", "--timeout", "1500ms", url + "a"}, exitUsage, "timeout"},
+		{[]string{"get", "--rollover", "2", url + "a"}, exitUsage, "rollover"},
+		{[]string{"get", "--nosuch", url + "a"}, exitUsage, "nosuch"},
+		{[]string{"nosuch"}, exitUsage, "nosuch"},
+		{[]string{"serve"}, exitUsage, "arg"},
+		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "TFTP only"},
+		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
+		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},
+		{[]string{"serve", local + "/none"}, exitLocal, "none"},
+		{[]string{"get", url + "none", "-"}, exitNotFound, "not found"},
+		{[]string{"put", local, url + "a"}, exitRefused, "not allowed"},
+		{[]string{"probe", nobody}, exitNoAnswer, "listens"},
+		{[]string{"put", local + ".none", url + "a"}, exitLocal, "f.none"},
+		{[]string{"get", url + "a", local + "/in/a/file"}, exitLocal, "directory"},
+		{[]string{"put", filepath.Dir(local), url + "a"}, exitLocal, "not a regular file"},
+	} {
+		code, _, msg := haul(t, c.args...)
+		if code != c.code || !strings.Contains(msg, c.says) {
+			t.Errorf("haul %q: exit code %d, want %d, and a message with %q:\n%s", c.args, code, c.code, c.says, msg)
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 100_000)
+	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "first", "sub/b": long, "empty": ""})
+	to := t.TempDir()
+
+	if code, out, msg := haul(t, "get", url+"a", "-"); code != 0 || out != "first" {
+		t.Errorf("get to standard output: exit code %d, %q, %s", code, out, msg)
+	}
+	if code, _, msg := haul(t, "get", url+"a", url+"sub/b", url+"empty", to); code != 0 || !strings.Contains(msg, "b: 1.6 MB in ") {
+		t.Errorf("get of several: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(to, "a"), "first")
+	wantFile(t, filepath.Join(to, "b"), long)
+	wantFile(t, filepath.Join(to, "empty"), "")
+
+	t.Chdir(to)
+	if code, _, msg := haul(t, "get", "-q", "--blksize", "512", "--windowsize", "16", url+"sub/b"); code != 0 || msg != "" {
+		t.Errorf("get -q: exit code %d, says %q", code, msg)
+	}
+	if code, _, _ := haul(t, "get", "-q", url+"a", os.DevNull); code != 0 {
+		t.Errorf("get to a device: exit code %d", code)
+	}
+	// A failed transfer leaves what was there.
+	if code, _, _ := haul(t, "get", "-q", url+"none", "a"); code != exitNotFound {
+		t.Errorf("get of nothing: exit code %d", code)
+	}
+	wantFile(t, "a", "first")
+	if left, _ := filepath.Glob(filepath.Join(to, ".haul*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestPutAndProbe(t *testing.T) {
+	dir, url := startServer(t, tftp.CreateUploads, nil)
+	from := t.TempDir()
+	content := strings.Repeat("text\r\nmore\n", 5000)
+	writeFile(t, filepath.Join(from, "x"), content)
+	writeFile(t, filepath.Join(from, "y"), "why")
+
+	if code, _, msg := haul(t, "put", filepath.Join(from, "x"), filepath.Join(from, "y"), url); code != 0 {
+		t.Fatalf("put: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(dir, "x"), content)
+	wantFile(t, filepath.Join(dir, "y"), "why")
+	if code, _, msg := haul(t, "put", filepath.Join(from, "y"), url+"x"); code != exitRefused || !strings.Contains(msg, "exists") {
+		t.Errorf("put over an existing file: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(dir, "x"), content)
+	if code, _, msg := haul(t, "put", "--netascii", filepath.Join(from, "x"), url+"text"); code != 0 {
+		t.Errorf("put --netascii: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(dir, "text"), content)
+	if code, out, msg := haul(t, "probe", url+"x"); code != 0 || out != "55000\n" {
+		t.Errorf("probe: exit code %d, %q, %s", code, out, msg)
+	}
+}
+
+// TestServe runs the server as a command, until its context ends.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "boot.img"), "image")
+	writeFile(t, filepath.Join(dir, ".haul-0123456789abcdef.part"), "left behind")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out lockedBuffer
+	cmd := newRoot()
+	cmd.SetArgs([]string{"serve", dir, "--tftp", "127.0.0.1:0", "--http", "", "--https", "", "--sftp", "", "--upload", "create"})
+	cmd.SetErr(&out)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+
+	url := ""
+	for url == "" {
+		select {
+		case err := <-ended:
+			t.Fatalf("serve ended: %v\n%s", err, out.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if _, rest, ok := strings.Cut(out.String(), "try: haul get "); ok {
+			url, _, _ = strings.Cut(rest, " ")
+		}
+	}
+	if code, got, msg := haul(t, "get", url, "-"); code != 0 || got != "image" {
+		t.Errorf("the command that serve suggests: exit code %d, %q, %s", code, got, msg)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	for _, want := range []string{"result=done", "file=boot.img", "direction=read", "bytes=5", "blksize=", "rtt=", "resends="} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("log lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	if code, out, _ := haul(t, "version"); code != 0 || !strings.HasPrefix(out, "haul ") {
+		t.Errorf("version: exit code %d, %q", code, out)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, out, _ := haul(t, "completion", shell); code != 0 || !strings.Contains(out, "haul") {
+			t.Errorf("completion %s: exit code %d", shell, code)
+		}
+	}
+	for _, cmd := range []string{"serve", "get", "put", "probe", "version"} {
+		if _, out, _ := haul(t, cmd, "--help"); !strings.Contains(out, "Examples:\n  haul "+cmd) {
+			t.Errorf("haul %s --help has no example:\n%s", cmd, out)
+		}
+	}
+}
