@@ -40,6 +40,8 @@ type Receiver struct {
 	deadline time.Time
 	heardAt  time.Time // when the latest DATA came
 	lastWord time.Time // when the peer last gave a sign of life
+	moved    time.Time // when something new last came, or was stored
+	tries    int       // timeouts since the peer's last word
 
 	stats Stats
 	outcome
@@ -151,7 +153,19 @@ func (r *Receiver) optionAck(now time.Time, b []byte) {
 }
 
 func (r *Receiver) hear(now time.Time) {
-	r.heard, r.lastWord = true, now
+	if !r.heard || now.Sub(r.lastWord) >= silence(r.agreed.timeout()) {
+		r.moved = now // after a pause of the process, too
+	}
+	r.heard, r.lastWord, r.tries = true, now, 0
+}
+
+// stalled ends a transfer in which nothing has moved for too long.
+func (r *Receiver) stalled(now time.Time) bool {
+	if r.done || !r.heard || r.unstored || now.Sub(r.moved) < max(maxStall, silence(r.agreed.timeout())) {
+		return false
+	}
+	r.abort(NotDefined, ErrStalled.Error(), ErrStalled)
+	return true
 }
 
 // data takes the block with the given number.
@@ -174,6 +188,9 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 	r.heardAt = now
 	if k <= r.got || r.ahead.has(k) {
 		r.stats.Duplicates++
+		if r.stalled(now) {
+			return Chunk{}
+		}
 		if k <= r.acked {
 			r.repeatAck(now, heard)
 		}
@@ -278,7 +295,7 @@ func (r *Receiver) Stored(now time.Time) {
 	}
 	r.unstored = false
 	// A slow store is not the peer's silence.
-	r.lastWord = now
+	r.lastWord, r.moved = now, now
 	r.deadline = now.Add(r.timer.rto(0))
 }
 
@@ -371,12 +388,13 @@ func (r *Receiver) Expire(now time.Time) {
 		return
 	}
 	r.stats.Timeouts++
+	r.tries++
 	r.timer.expired()
 	r.timing = false
 	switch {
 	case !r.heard && r.answers && r.firsts > maxFirst,
 		!r.heard && !r.answers && r.firsts >= maxRequests,
-		r.heard && now.Sub(r.lastWord) >= silence(r.agreed.timeout()):
+		r.heard && r.tries >= minTries && now.Sub(r.lastWord) >= silence(r.agreed.timeout()):
 		r.fail(ErrSilent)
 		return
 	case r.phase == receiverAsks, !r.heard:

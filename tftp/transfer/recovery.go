@@ -19,6 +19,7 @@ type recovery struct {
 	active  bool
 	holding bool // one block is out to learn the peer's kind; nothing else goes
 
+	spared bool // the whole window went out again before any block was acknowledged
 	nudged bool // only the last block went out again, to make the peer speak
 
 	kind      peerKind
@@ -58,6 +59,7 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	r.resent = acked
 	r.first, r.last = acked+1, high
 	if r.kind == kindDrops {
+		r.spare(acked)
 		return
 	}
 	r.last = acked + 1
@@ -84,7 +86,22 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 		r.first = high
 	case r.kind == kindKeeps:
 		r.last = acked + 1
+	default:
+		r.spare(acked)
 	}
+}
+
+// spare keeps a whole window from going out again and again to a peer that
+// has acknowledged no block yet: with a forged address, ACK 0 can be forged
+// too. After the first time such a peer gets the first block only.
+func (r *recovery) spare(acked int64) {
+	if acked > 0 {
+		return
+	}
+	if r.spared {
+		r.last = 1
+	}
+	r.spared = true
 }
 
 // advance takes an acknowledgement of block k, the highest so far, and reports

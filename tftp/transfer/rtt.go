@@ -5,7 +5,7 @@ import "time"
 // Retransmission timer (RFC 6298), with two deviations noted in
 // docs/protocol.md: the floor is 10 ms instead of 1 s, since a window that
 // waits a second for each lost packet is what makes TFTP slow; and the ceiling
-// is the negotiated timeout.
+// is the negotiated timeout, or 3 s if that is longer and nobody answers.
 const (
 	initialRTO = time.Second // RFC 6298 §2.1
 	minRTO     = 10 * time.Millisecond
@@ -38,10 +38,10 @@ func (t *timer) limit(timeout time.Duration) {
 
 // sample notes a measured round trip of a packet that was sent only once
 // (Karn's rule is the caller's), and ends the backoff. It takes no trip for
-// longer than the timer allows, nor for instant, whatever the clock says: what
+// longer than any timeout, nor for instant, whatever the clock says: what
 // happens once a round trip must not happen without end.
 func (t *timer) sample(rtt time.Duration) {
-	rtt = min(max(rtt, minTrip), t.ceiling)
+	rtt = min(max(rtt, minTrip), maxTimeout)
 	t.backoff = 0
 	if !t.sampled {
 		t.sampled = true
@@ -59,7 +59,9 @@ func (t *timer) rto(floor time.Duration) time.Duration {
 	if t.sampled {
 		d = max(t.srtt+max(clockGrain, 4*t.rttvar), minRTO, floor)
 	}
-	return min(d<<min(t.backoff, 16), t.ceiling)
+	// Backoff may go beyond a short timeout: a peer that asked for 10 ms and
+	// is gone must not be sent a window a hundred times a second.
+	return min(min(d, t.ceiling)<<min(t.backoff, 16), max(t.ceiling, maxRTO))
 }
 
 // expired doubles the wait (RFC 6298 §5.5).

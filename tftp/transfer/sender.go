@@ -35,6 +35,8 @@ type Sender struct {
 	measured bool      // a full window has been measured
 	deadline time.Time
 	lastWord time.Time // when the peer last said something valid
+	moved    time.Time // when something new was last acknowledged
+	tries    int       // timeouts since the peer's last word
 
 	stats Stats
 	outcome
@@ -120,6 +122,9 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 	s.hear(now)
 	if k == s.acked {
 		s.stats.Duplicates++
+		if s.stalled(now) {
+			return
+		}
 		// Answering a repeated ACK with data is how two peers double every
 		// packet (Sorcerer's Apprentice, RFC 1123 §4.2.3.1). In a window it is
 		// how the receiver reports a gap (RFC 7440 §4), once a round trip.
@@ -137,18 +142,22 @@ func (s *Sender) begin(now time.Time) {
 		s.timer.sample(now.Sub(s.timedAt))
 	}
 	s.hear(now)
+	s.moved = now
 	s.timer.backoff = 0
 	s.phase, s.reply = senderData, false
 	s.deadline = time.Time{}
 }
 
 func (s *Sender) hear(now time.Time) {
-	s.heard, s.lastWord = true, now
+	if now.Sub(s.lastWord) >= silence(s.agreed.timeout()) {
+		s.moved = now // the process was paused, else the peer had been given up
+	}
+	s.heard, s.lastWord, s.tries = true, now, 0
 }
 
 // progress takes an acknowledgement of k, beyond what was acknowledged.
 func (s *Sender) progress(now time.Time, k int64) {
-	s.acked = k
+	s.acked, s.moved = k, now
 	if s.timed != 0 && k >= s.timed {
 		s.timer.sample(now.Sub(s.timedAt))
 		s.measured = true
@@ -219,7 +228,9 @@ type Run struct {
 }
 
 // Due returns the next blocks to send; the driver sends some of them, reports
-// how many by Sent, and asks again until nothing is due.
+// how many by Sent, and asks again until nothing is due. What Due returned
+// holds until the next call of Handle, Expire or Repeat; after one of these,
+// ask again.
 func (s *Sender) Due(now time.Time) Run {
 	if s.done || s.phase != senderData {
 		return Run{}
@@ -258,7 +269,7 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 		s.timedAt = now
 	}
 	if s.deadline.IsZero() {
-		s.lastWord = now // a slow disk is not the peer's silence
+		s.lastWord, s.moved = now, now // a slow disk is not the peer's silence
 	}
 	if first, last := s.recovery.due(s.acked); first <= last {
 		s.stats.Resent += n
@@ -333,6 +344,7 @@ func (s *Sender) Expire(now time.Time) {
 		return
 	}
 	s.stats.Timeouts++
+	s.tries++
 	s.timer.expired()
 	s.timed = 0
 	if s.givesUp(now) {
@@ -349,6 +361,9 @@ func (s *Sender) Expire(now time.Time) {
 // givesUp ends a transfer whose peer has been silent too long.
 func (s *Sender) givesUp(now time.Time) bool {
 	silent := now.Sub(s.lastWord)
+	if s.tries < minTries {
+		silent = 0
+	}
 	switch {
 	case !s.heard && s.answers && s.firsts > maxFirst:
 	case !s.heard && !s.answers && s.firsts >= maxRequests:
@@ -363,9 +378,18 @@ func (s *Sender) givesUp(now time.Time) bool {
 	return true
 }
 
-// unconfirmed reports whether all but the last block of a read is acknowledged.
+// stalled ends a transfer in which nothing has moved for too long.
+func (s *Sender) stalled(now time.Time) bool {
+	if s.phase != senderData || !s.heard || now.Sub(s.moved) < max(maxStall, silence(s.agreed.timeout())) {
+		return false
+	}
+	s.abort(NotDefined, ErrStalled.Error(), ErrStalled)
+	return true
+}
+
+// unconfirmed reports whether only the last window of a read lacks its ACK.
 func (s *Sender) unconfirmed() bool {
-	return s.answers && s.acked == s.total-1 && s.next > s.total
+	return s.answers && s.acked >= s.total-s.window && s.next > s.total
 }
 
 // Repeat tells s that the peer has sent its request once more. If nothing but

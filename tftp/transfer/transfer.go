@@ -40,23 +40,34 @@ const (
 
 	// maxSilence is how long a peer that has answered before may say nothing;
 	// a longer negotiated timeout stretches it to maxSilentTimeouts of them.
+	// It takes minTries timeouts as well: after a pause of the whole process
+	// the clock has moved, but the peer had no chance to speak.
 	maxSilence        = 30 * time.Second
 	maxSilentTimeouts = 5
+	minTries          = 3
 
-	// finalSilence is how long a Sender that answers a read waits for the
-	// acknowledgement of the last block alone: some boot ROMs never send it.
+	// maxStall is how long a peer may go on speaking, a repeated ACK now and
+	// then, while nothing moves.
+	maxStall = 5 * time.Minute
+
+	// finalSilence is how long a Sender that answers a read waits when only the
+	// acknowledgement of the last window is missing: some boot ROMs never send
+	// that of the last block.
 	finalSilence = 5 * time.Second
 
 	// Dallying (RFC 1350 §6): how long a Receiver that is done answers repeats
 	// of the last block. A server waits for clients with timers of several
 	// seconds; a client for as long as a sender with a measured timer needs.
 	serverDally    = 12 * time.Second
-	minClientDally = 50 * time.Millisecond
+	minClientDally = 250 * time.Millisecond // above windowRTO
 	maxClientDally = 3 * time.Second
 )
 
 // ErrSilent ends a transfer whose peer no longer answers, or never did.
 var ErrSilent = errors.New("peer does not answer")
+
+// ErrStalled ends a transfer whose peer goes on speaking while nothing moves.
+var ErrStalled = errors.New("peer makes no progress")
 
 // Stats counts what one machine saw. All but RTT only grow.
 type Stats struct {
@@ -67,8 +78,9 @@ type Stats struct {
 	Timeouts   int64         // times the timer ran out
 	RTT        time.Duration // smoothed round trip; 0 before the first measurement
 
-	// Unconfirmed says that a read was answered whole, and all but the last
-	// block acknowledged: what a ROM leaves behind that never sends the last ACK.
+	// Unconfirmed says that a read was answered whole, and only the last
+	// window's acknowledgement never came: what a ROM leaves behind that does
+	// not send its last ACK.
 	Unconfirmed bool
 }
 

@@ -1,0 +1,396 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A transcript in testdata/transcripts is one machine's talk with its peer.
+// Lines at the margin are what happens to the machine, and are written by hand;
+// indented lines are what it does, and -update rewrites them. # begins a comment.
+//
+// Who the machine is, and how it begins:
+//
+//	file 1100                 it serves reads of a file of 1100 bytes
+//	limits blksize=1024 …     what it will confirm (blksize, windowsize, timeout at most)
+//	<- RRQ "f" octet …        a first request makes it a server's Sender
+//	<- WRQ "f" octet …        or Receiver
+//	get "f" octet …           it is a client that reads
+//	put 1100 "f" octet …      or one that writes 1100 bytes
+//
+// What happens then; +10ms in front of a line lets time pass first:
+//
+//	<- ACK 1                  a packet comes: RRQ, WRQ, DATA, ACK, ERROR, OACK, or BYTES in hex
+//	+10ms                     nothing but time
+//	expire                    time passes up to the deadline
+//	vanish                    the same again and again, until there is none
+//	skip 65530                the peer goes on as it should, unwritten, up to that block
+//	store slowly              from here data is kept only when the next line says so
+//	stored                    what came so far is kept
+//	abort 3 "disk full"       the driver gives up
+//
+// What the machine does:
+//
+//	-> DATA 1 512 bytes       it sends a packet; options are written as name=value
+//	keep 512 bytes at 0       it hands over data; "whole" is added with the last
+//	after 1s                  how long it waited for its deadline
+//	waits for nothing         it has none
+//	done                      it ends well, or tells why not
+//	forgotten                 it no longer answers repeats
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p play
+			for i, line := range strings.Split(strings.TrimSuffix(string(script), "\n"), "\n") {
+				if strings.HasPrefix(line, "  ") {
+					continue
+				}
+				fmt.Fprintln(&p.out, line)
+				if line == "" || line[0] == '#' {
+					continue
+				}
+				if err := p.step(line); err != nil {
+					t.Fatalf("line %d: %s: %v", i+1, line, err)
+				}
+			}
+			golden(t, filepath.Join("transcripts", filepath.Base(path)), p.out.String())
+		})
+	}
+}
+
+// A machine is what Sender and Receiver have in common.
+type machine interface {
+	AppendReply(now time.Time, b []byte) []byte
+	Deadline() time.Time
+	Expire(now time.Time)
+	Repeat(now time.Time)
+	Abort(code ErrorCode, msg string, err error)
+	Done() (bool, error)
+	Stats() Stats
+}
+
+// A play runs one transcript.
+type play struct {
+	out       strings.Builder
+	now       time.Time
+	s         *Sender
+	r         *Receiver
+	m         machine // s or r
+	size      int64
+	limits    Limits
+	slow      bool
+	quiet     bool // nothing is written
+	over      bool // "done" is written
+	forgotten bool
+}
+
+func (p *play) say(format string, args ...any) {
+	if !p.quiet {
+		fmt.Fprintf(&p.out, "  "+format+"\n", args...)
+	}
+}
+
+// step runs one line.
+func (p *play) step(line string) error {
+	if p.now.IsZero() {
+		p.now = time.Unix(1_000_000, 0)
+	}
+	if strings.HasPrefix(line, "+") {
+		text, rest, _ := strings.Cut(line[1:], " ")
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		p.now = p.now.Add(d)
+		if p.m != nil && !p.m.Deadline().IsZero() && p.m.Deadline().Before(p.now) {
+			return fmt.Errorf("the deadline passed %v earlier", p.now.Sub(p.m.Deadline()))
+		}
+		if line = rest; line == "" {
+			p.drive()
+			return nil
+		}
+	}
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case "file":
+		_, err := fmt.Sscan(rest, &p.size)
+		return err
+	case "limits":
+		o := parseOffer(optionBytes(strings.Fields(rest)))
+		p.limits = Limits{BlockSize: o.BlockSize, Window: o.Window, MaxTimeout: o.Timeout}
+		return nil
+	case "put":
+		text, request, _ := strings.Cut(rest, " ")
+		size, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return err
+		}
+		b, err := encode("WRQ " + request)
+		if err != nil {
+			return err
+		}
+		p.s = new(Sender)
+		p.m = p.s
+		p.s.Request(p.now, mustParse(b), size)
+	case "get":
+		b, err := encode("RRQ " + rest)
+		if err != nil {
+			return err
+		}
+		p.r = new(Receiver)
+		p.m = p.r
+		p.r.Request(p.now, mustParse(b))
+	case "<-":
+		b, err := encode(rest)
+		if err != nil {
+			return err
+		}
+		p.arrive(b)
+	case "expire":
+		p.expire()
+		return nil
+	case "vanish":
+		for p.expire() {
+		}
+		return nil
+	case "skip":
+		last, err := strconv.ParseInt(rest, 10, 64)
+		if err != nil {
+			return err
+		}
+		p.skip(last)
+	case "store":
+		p.slow = true
+	case "stored":
+		p.r.Stored(p.now)
+	case "abort":
+		var code ErrorCode
+		var msg string
+		if _, err := fmt.Sscanf(rest, "%d %q", &code, &msg); err != nil {
+			return err
+		}
+		p.m.Abort(code, msg, nil)
+	default:
+		return fmt.Errorf("not in the vocabulary")
+	}
+	p.drive()
+	return nil
+}
+
+// arrive hands over a packet as a server or client would.
+func (p *play) arrive(b []byte) {
+	op := OpcodeOf(b)
+	switch {
+	case op != ReadRequest && op != WriteRequest:
+	case p.m != nil:
+		p.m.Repeat(p.now)
+		return
+	default:
+		q, err := ParseRequest(b)
+		if e, ok := err.(*Error); ok {
+			p.say("-> %s", decode(AppendError(nil, e.Code, e.Message)))
+			return
+		}
+		if q.Write {
+			p.r = new(Receiver)
+			p.m = p.r
+			p.r.Answer(p.now, q.Mode, p.limits.Agree(q, -1))
+		} else {
+			p.s = new(Sender)
+			p.m = p.s
+			p.s.Answer(p.now, p.limits.Agree(q, p.size), p.size)
+		}
+		return
+	}
+	if p.s != nil {
+		p.s.Handle(p.now, b)
+		return
+	}
+	c := p.r.Handle(p.now, b)
+	if len(c.Data) == 0 && !c.Last {
+		return
+	}
+	whole := ""
+	if c.Last {
+		whole = ", whole"
+	}
+	p.say("keep %d bytes at %d%s", len(c.Data), c.Offset, whole)
+	if !p.slow {
+		p.r.Stored(p.now)
+	}
+}
+
+// skip has the peer confirm or send all blocks up to the last.
+func (p *play) skip(last int64) {
+	for p.s != nil && p.s.acked < last {
+		k := min(p.s.next-1, last)
+		p.quiet = k < last
+		p.arrive(appendAck(nil, k, p.s.agreed.Rollover))
+		p.drive()
+	}
+	for p.r != nil && p.r.got < last {
+		k := p.r.got + 1
+		p.quiet = k < last
+		p.arrive(append(AppendHeader(nil, k, p.r.agreed.Rollover), make([]byte, p.r.block)...))
+		p.drive()
+	}
+}
+
+// expire lets time pass up to the deadline, if there is one.
+func (p *play) expire() bool {
+	d := p.m.Deadline()
+	if d.IsZero() {
+		if !p.forgotten {
+			p.say("waits for nothing")
+		}
+		return false
+	}
+	p.say("after %v", d.Sub(p.now))
+	p.now = d
+	p.m.Expire(p.now)
+	p.drive()
+	return true
+}
+
+// drive sends what is due and says how the machine stands.
+func (p *play) drive() {
+	if p.m == nil {
+		return
+	}
+	for {
+		b := p.m.AppendReply(p.now, nil)
+		if len(b) == 0 {
+			break
+		}
+		p.say("-> %s", decode(b))
+	}
+	for p.s != nil {
+		run := p.s.Due(p.now)
+		if run.Blocks == 0 {
+			break
+		}
+		left := run.Bytes
+		for i := range run.Blocks {
+			size := min(left, p.s.block)
+			left -= size
+			b := AppendHeader(nil, run.Block+int64(i), p.s.agreed.Rollover)
+			p.say("-> %s", decode(append(b, make([]byte, size)...)))
+		}
+		p.s.Sent(p.now, run.Blocks)
+	}
+	done, err := p.m.Done()
+	if !done {
+		return
+	}
+	if !p.over {
+		p.over = true
+		switch {
+		case err != nil:
+			p.say("done: %v", err)
+		case p.m.Stats().Unconfirmed:
+			p.say("done, unconfirmed")
+		default:
+			p.say("done")
+		}
+	}
+	if !p.forgotten && p.m.Deadline().IsZero() {
+		p.forgotten = true
+		p.say("forgotten")
+	}
+}
+
+var opcodeNames = map[Opcode]string{
+	ReadRequest: "RRQ", WriteRequest: "WRQ", Data: "DATA",
+	Acknowledgement: "ACK", ErrorPacket: "ERROR", OptionAck: "OACK",
+}
+
+// decode writes a packet as a transcript has it.
+func decode(b []byte) string {
+	op := OpcodeOf(b)
+	name, ok := opcodeNames[op]
+	if !ok || len(b) < HeaderSize {
+		return fmt.Sprintf("BYTES %x", b)
+	}
+	number := binary.BigEndian.Uint16(b[2:])
+	switch op {
+	case Data:
+		return fmt.Sprintf("DATA %d %d bytes", number, len(b)-HeaderSize)
+	case Acknowledgement:
+		return fmt.Sprintf("ACK %d", number)
+	case ErrorPacket:
+		return fmt.Sprintf("ERROR %d %q", number, strings.TrimSuffix(string(b[4:]), "\x00"))
+	}
+	fields := strings.Split(strings.TrimSuffix(string(b[2:]), "\x00"), "\x00")
+	if op != OptionAck {
+		name += fmt.Sprintf(" %q %s", fields[0], fields[1])
+		fields = fields[2:]
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name += " " + fields[i] + "=" + fields[i+1]
+	}
+	return name
+}
+
+// encode is the way back.
+func encode(text string) ([]byte, error) {
+	var number, size int
+	name, rest, _ := strings.Cut(text, " ")
+	packet := func(op Opcode, tail ...byte) []byte {
+		return append(binary.BigEndian.AppendUint16(nil, uint16(op)), tail...)
+	}
+	fields := strings.Fields(rest)
+	switch name {
+	case "RRQ", "WRQ":
+		op := ReadRequest
+		if name == "WRQ" {
+			op = WriteRequest
+		}
+		file, err := strconv.Unquote(fields[0])
+		if err != nil || len(fields) < 2 {
+			return nil, fmt.Errorf("a request has a quoted name and a mode: %v", err)
+		}
+		b := append(packet(op), file+"\x00"+fields[1]+"\x00"...)
+		return append(b, optionBytes(fields[2:])...), nil
+	case "OACK":
+		return packet(OptionAck, optionBytes(fields)...), nil
+	case "DATA":
+		_, err := fmt.Sscanf(rest, "%d %d bytes", &number, &size)
+		return append(AppendHeader(nil, int64(number), RolloverDefault), make([]byte, size)...), err
+	case "ACK":
+		_, err := fmt.Sscan(rest, &number)
+		return appendAck(nil, int64(number), RolloverDefault), err
+	case "ERROR":
+		var msg string
+		_, err := fmt.Sscanf(rest, "%d %q", &number, &msg)
+		return append(packet(ErrorPacket, byte(number>>8), byte(number)), msg+"\x00"...), err
+	case "BYTES":
+		var b []byte
+		_, err := fmt.Sscanf(rest, "%x", &b)
+		return b, err
+	}
+	return nil, fmt.Errorf("unknown packet %s", name)
+}
+
+// optionBytes puts name=value pairs as on the wire.
+func optionBytes(pairs []string) []byte {
+	var b []byte
+	for _, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		b = append(b, name+"\x00"+value+"\x00"...)
+	}
+	return b
+}
