@@ -94,8 +94,8 @@ func (c *Conn) Read(ms []Message, deadline time.Time) (int, error) {
 // parts, and one that the kernel will not cut up, because the device cannot or
 // the path's MTU is less than the segment, is cut up here.
 //
-// While the kernel's buffer is full Write waits, for [maxStall] at most. Then
-// it returns an error that wraps os.ErrDeadlineExceeded, and it does not wait
+// While the kernel's buffer is full Write waits, for 100 ms at most. Then it
+// returns an error that wraps os.ErrDeadlineExceeded, and it does not wait
 // again until the kernel has taken a datagram.
 func (c *Conn) Write(ms []Message) (int, error) {
 	return c.out.send(ms)

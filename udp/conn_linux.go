@@ -16,8 +16,8 @@ func (c *Conn) start(config Config) error {
 	}
 	c.in = receiver{raw: raw, pause: &c.pause, refusals: q}
 	c.in.ready = c.in.try
-	c.out.raw, c.out.pause, c.out.refusals = raw, &c.pause, q
-	c.out.patience, c.out.kernel = c.socket, sendBatch
+	c.out.socket, c.out.raw, c.out.kernel = c.socket, raw, sendBatch
+	c.out.pause, c.out.refusals = &c.pause, q
 	c.out.ready = c.out.try
 	c.most = Limits{Messages: maxBatch, Segments: 1, Datagram: 1}
 	e := raw.Control(func(fd uintptr) { err = c.inspect(int(fd), config) })

@@ -49,7 +49,7 @@ type receiver struct {
 	pause  *pause
 }
 
-// glance is how long a Read waits that is not to wait: to package net, a
+// glance is how long a call waits that is not to wait: to package net, a
 // deadline in the past is a reason not to look at the socket at all.
 const glance = 100 * time.Microsecond
 
@@ -77,6 +77,8 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 			return 0, err // says "read udp ...: use of closed network connection"
 		case whole:
 			return 1, nil
+		case woken:
+			return 0, nil
 		}
 	}
 }
@@ -119,30 +121,44 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// wait bounds the waits of the present call, by half of maxStall at the least:
-// setting a deadline costs enough not to do it each time.
+// wait bounds the first wait of the present call, by a quarter of maxStall at
+// the least: setting a deadline costs enough not to do it each time.
 func (s *sender) wait() {
-	now, bound := time.Now(), maxStall
+	bound := maxStall / 2
 	if s.stalled {
 		bound = glance
 	}
-	if left := s.armed.Sub(now); left < bound/2 || left > bound {
-		s.armed = now.Add(bound)
-		s.socket.SetWriteDeadline(s.armed) // a closed socket says so at the next send
+	if left := time.Until(s.armed); left < bound/2 || left > bound {
+		s.arm(bound)
 	}
+}
+
+func (s *sender) arm(bound time.Duration) {
+	s.armed = time.Now().Add(bound)
+	s.socket.SetWriteDeadline(s.armed) // a closed socket says so at the next send
 }
 
 // one sends the datagrams in m.
 func (s *sender) one(m *Message) error {
 	for offset := 0; ; {
 		p := m.next(offset, 1)
-		_, err := s.socket.WriteToUDPAddrPort(m.Data[offset:offset+p.length], m.Peer)
-		s.stalled = errors.Is(err, os.ErrDeadlineExceeded)
-		if err != nil {
+		if err := s.datagram(m.Data[offset:offset+p.length], m.Peer); err != nil {
 			return err
 		}
 		if offset += p.length; offset >= len(m.Data) {
 			return nil
 		}
 	}
+}
+
+func (s *sender) datagram(b []byte, peer netip.AddrPort) error {
+	_, err := s.socket.WriteToUDPAddrPort(b, peer)
+	if errors.Is(err, os.ErrDeadlineExceeded) && !s.stalled {
+		// It may have passed before the socket was asked: only a fresh one
+		// tells that there is no room.
+		s.arm(maxStall / 2)
+		_, err = s.socket.WriteToUDPAddrPort(b, peer)
+	}
+	s.stalled = errors.Is(err, os.ErrDeadlineExceeded)
+	return err
 }

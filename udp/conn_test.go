@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,16 +24,25 @@ const patience = 20 * time.Second
 
 func listen(t testing.TB, addr netip.Addr, c Config) *Conn {
 	t.Helper()
-	conn, err := Listen(t.Context(), netip.AddrPortFrom(addr, 0), c)
-	if addr.Is6() && !addr.IsUnspecified() && errors.Is(err, syscall.EADDRNOTAVAIL) {
-		t.Skipf("this host has no %v", addr)
+	if addr.Is6() && !addr.Is4In6() && !haveIPv6() {
+		t.Skip("this host has no IPv6")
 	}
+	conn, err := Listen(context.Background(), netip.AddrPortFrom(addr, 0), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
+
+// haveIPv6 asks package net rather than this one.
+var haveIPv6 = sync.OnceValue(func() bool {
+	c, err := net.ListenPacket("udp6", "[::1]:0")
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+})
 
 // buffers returns n messages that can take any datagram.
 func buffers(n int) []Message {
@@ -294,11 +303,10 @@ func TestLimits(t *testing.T) {
 
 func TestPathMTU(t *testing.T) {
 	for _, peer := range []netip.Addr{loopback4, netip.AddrFrom16(loopback4.As16()), loopback6} {
-		mtu, err := PathMTU(peer)
-		if peer.Is6() && !peer.Is4In6() && err != nil {
-			t.Logf("this host has no IPv6: %v", err)
+		if peer == loopback6 && !haveIPv6() {
 			continue
 		}
+		mtu, err := PathMTU(peer)
 		if err != nil || mtu < 576 { // RFC 791: what every host takes
 			t.Errorf("PathMTU(%v) = %d, %v", peer, mtu, err)
 		}
@@ -372,5 +380,3 @@ func TestReusePort(t *testing.T) {
 		t.Errorf("the sharers received %d datagrams of 64", received)
 	}
 }
-
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

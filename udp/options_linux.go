@@ -48,7 +48,7 @@ func setOptions(fd int, v6 bool, c Config) error {
 	}
 	if !c.Plain {
 		// A kernel that cannot is found out by glues.
-		unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func setOptions(fd int, v6 bool, c Config) error {
 // privilege, passes the system's maximum; the second is cut to it silently.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits tells what came of it
 	}
 }
 

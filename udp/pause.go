@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"net"
 	"sync/atomic"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 // wait. The socket's own read deadline does both, so that a waiting Conn costs
 // a parked goroutine and no thread.
 type pause struct {
-	socket interface{ SetReadDeadline(time.Time) error }
+	socket *net.UDPConn
 	state  atomic.Int32 // idle, waiting or woken
 	armed  time.Time    // the deadline the socket has, zero for none; reader only
 }

@@ -51,11 +51,11 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 		case err != nil:
 			return 0, err // says "raw-read udp ...: use of closed network connection"
 		case r.count > 0:
-			if n := r.collect(ms); n > 0 {
+			if n := r.collect(ms); n > 0 || woken {
 				return n, nil
 			}
 		case r.errno == unix.EAGAIN:
-			return 0, nil
+			return 0, r.refusals.take()
 		default:
 			return 0, fmt.Errorf("receive: %w", r.errno)
 		}
@@ -68,9 +68,6 @@ func (r *receiver) prepare(ms []Message) {
 	r.in.grow(len(ms))
 	for i := range ms {
 		r.in.setData(i, ms[i].Data[:cap(ms[i].Data)])
-		h := &r.in.headers[i]
-		h.Namelen = unix.SizeofSockaddrInet6
-		h.SetControllen(controlSize)
 	}
 }
 
@@ -98,21 +95,23 @@ func (r *receiver) try(fd uintptr) bool {
 func (r *receiver) collect(ms []Message) int {
 	n := 0
 	for i := range r.count {
-		h := &r.in.headers[i]
-		if h.Flags&unix.MSG_TRUNC != 0 {
-			continue
-		}
-		if n != i {
+		if r.in.headers[i].Flags&unix.MSG_TRUNC == 0 {
 			ms[n].Data, ms[i].Data = ms[i].Data, ms[n].Data
+			r.describe(&ms[n], i)
+			n++
 		}
-		m := &ms[n]
-		m.Data = m.Data[:h.length]
-		m.Peer = r.in.peer(i)
-		m.Local, m.Segment = parseControl(r.in.controls[i][:h.Controllen])
-		if m.Segment >= len(m.Data) {
-			m.Segment = 0
-		}
-		n++
+		r.in.reset(i)
 	}
 	return n
+}
+
+// describe fills m, which has the Data that message i was received into.
+func (r *receiver) describe(m *Message, i int) {
+	h := &r.in.headers[i]
+	m.Data = m.Data[:h.length]
+	m.Peer = r.in.peer(i)
+	m.Local, m.Segment = parseControl(r.in.controls[i][:h.Controllen])
+	if m.Segment >= len(m.Data) {
+		m.Segment = 0
+	}
 }

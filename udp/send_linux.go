@@ -5,6 +5,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,22 +17,28 @@ import (
 
 // A sender is the writing half of a Conn.
 type sender struct {
+	socket   *net.UDPConn
 	raw      syscall.RawConn
 	pause    *pause    // to be woken when a refusal is found
 	refusals *refusals // nil unless asked for
 	v6       bool      // an IPv6 socket, perhaps for IPv4 peers as well
 	segments atomic.Int32
-	patience interface{ SetWriteDeadline(time.Time) error }
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
 	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
 
 	mu      sync.Mutex // guards what follows, and the order of datagrams
 	out     batch
-	pieces  []piece // what the kernel is asked to send
-	count   int     // its answer: pieces sent
+	pieces  []part // what the kernel is asked to send
+	count   int    // its answer: pieces sent
 	errno   syscall.Errno
 	waits   bool // of the present call: the write deadline is set
 	stalled bool // the kernel had no room for maxStall, and has taken nothing since
+}
+
+// A part is a piece of one message in a list.
+type part struct {
+	piece
+	message int // index
 }
 
 // A cursor is a place in a list of messages.
@@ -71,15 +78,14 @@ func (s *sender) plan(ms []Message, at cursor) {
 		if at.message == at.apart {
 			segments = 1
 		}
-		p := ms[at.message].next(at.offset, segments)
-		p.message = at.message
+		p := part{ms[at.message].next(at.offset, segments), at.message}
 		s.pieces = append(s.pieces, p)
 		at.pass(p, ms)
 	}
 }
 
 // pass moves the cursor behind p.
-func (at *cursor) pass(p piece, ms []Message) {
+func (at *cursor) pass(p part, ms []Message) {
 	at.message, at.offset = p.message, p.offset+p.length
 	if at.offset >= len(ms[p.message].Data) {
 		at.message, at.offset = p.message+1, 0
@@ -132,7 +138,7 @@ func (s *sender) try(fd uintptr) bool {
 // wait bounds the wait that follows, together with others in this call.
 func (s *sender) wait() bool {
 	if !s.waits {
-		s.waits = s.patience.SetWriteDeadline(time.Now().Add(maxStall)) == nil
+		s.waits = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil
 	}
 	return s.waits
 }
@@ -141,7 +147,7 @@ func (s *sender) wait() bool {
 func (s *sender) settle() {
 	if s.waits {
 		s.waits = false
-		s.patience.SetWriteDeadline(time.Time{}) // a closed socket says so at the next send
+		s.socket.SetWriteDeadline(time.Time{}) // a closed socket says so at the next send
 	}
 }
 

@@ -102,7 +102,6 @@ const maxSegments = 64
 // A piece is the part of a message that one kernel call takes: as many whole
 // segments as the kernel cuts up at once, or a single datagram.
 type piece struct {
-	message int // index of the message it belongs to
 	offset  int // bytes of Data before it
 	length  int // bytes
 	segment int // datagram size if the kernel is to cut it; zero if it is one datagram

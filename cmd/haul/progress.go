@@ -58,11 +58,19 @@ func (p *progress) begin(label string) *progressLine {
 			mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name(label+" ", decor.WCSyncSpaceR)),
 			mpb.AppendDecorators(
-				decor.CountersKibiByte("% .1f / % .1f", decor.WCSyncSpace),
-				decor.AverageSpeed(decor.SizeB1000(0), "  % .1f", decor.WCSyncSpace),
+				decor.Any(counters, decor.WCSyncSpace),
+				decor.AverageSpeed(decor.SizeB1000(0), "% .1f", decor.WCSyncSpace),
 			))
 	}
 	return l
+}
+
+// counters shows the bytes moved, and of how many if that is known.
+func counters(s decor.Statistics) string {
+	if s.Total <= 0 {
+		return formatBytes(s.Current)
+	}
+	return formatBytes(s.Current) + " of " + formatBytes(s.Total)
 }
 
 // update is a Client's Progress.

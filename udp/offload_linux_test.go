@@ -1,0 +1,312 @@
+//go:build !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// split returns m's datagrams as text.
+func split(m Message) []string {
+	var s []string
+	for d := range m.Datagrams() {
+		s = append(s, string(d))
+	}
+	return s
+}
+
+// spy counts the messages c gives the kernel, and may answer for it.
+func spy(c *Conn, answer func(h *header) syscall.Errno) *int {
+	calls := new(int)
+	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
+		for i := range headers {
+			*calls++
+			if errno := answer(&headers[i]); errno != 0 {
+				if i > 0 {
+					return sendBatch(fd, headers[:i])
+				}
+				return 0, errno
+			}
+		}
+		return sendBatch(fd, headers)
+	}
+	return calls
+}
+
+func agree(*header) syscall.Errno { return 0 }
+
+// refuse returns a kernel that fails to cut up messages.
+func refuse(errno syscall.Errno) func(*header) syscall.Errno {
+	return func(h *header) syscall.Errno {
+		if h.Controllen > 0 {
+			return errno
+		}
+		return 0
+	}
+}
+
+// One message goes to the kernel in one piece and comes back in one.
+func TestCutAndGlue(t *testing.T) {
+	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+	if client.Limits().Segments == 1 || server.Limits().Datagram == 1 {
+		t.Skip("this kernel has no offloads")
+	}
+	calls := spy(client, agree)
+	m := Message{Peer: server.LocalAddr(), Data: pattern(44 * 1432), Segment: 1432}
+	write(t, client, m)
+	if *calls != 1 {
+		t.Errorf("a segmented message took %d pieces", *calls)
+	}
+	ms := buffers(2)
+	n, err := server.Read(ms, time.Now().Add(patience))
+	if n != 1 || err != nil || ms[0].Segment != 1432 || !slices.Equal(split(ms[0]), split(m)) {
+		t.Errorf("Read = %d messages of %d bytes by %d, %v", n, len(ms[0].Data), ms[0].Segment, err)
+	}
+}
+
+// A device that cannot cut is asked once, and the message gets through.
+func TestDeviceRefuses(t *testing.T) {
+	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+	spy(client, refuse(unix.EIO))
+	m := Message{Peer: server.LocalAddr(), Data: pattern(100 * 30), Segment: 30}
+	one := Message{Peer: server.LocalAddr(), Data: []byte("one")}
+	write(t, client, one, m, one)
+	want := slices.Concat([]string{"one"}, split(m), []string{"one"})
+	if all := texts(read(t, server, len(want))); !slices.Equal(all, want) {
+		t.Error("datagrams came changed")
+	}
+	if n := client.Limits().Segments; n != 1 {
+		t.Errorf("Limits().Segments = %d afterwards", n)
+	}
+	calls := spy(client, refuse(unix.EIO))
+	write(t, client, m)
+	if *calls != 100 {
+		t.Errorf("the kernel was given %d pieces, want 100 datagrams", *calls)
+	}
+	read(t, server, 100)
+}
+
+// A path too narrow for a segment is not the device's fault.
+func TestPathRefuses(t *testing.T) {
+	for _, errno := range []syscall.Errno{unix.EINVAL, unix.EMSGSIZE} {
+		server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+		before := client.Limits()
+		spy(client, refuse(errno))
+		m := Message{Peer: server.LocalAddr(), Data: pattern(100 * 30), Segment: 30}
+		write(t, client, m)
+		if all := texts(read(t, server, 100)); !slices.Equal(all, split(m)) {
+			t.Errorf("%v: datagrams came changed", errno)
+		}
+		if client.Limits() != before {
+			t.Errorf("%v: limits fell to %+v", errno, client.Limits())
+		}
+	}
+}
+
+// What fails in one piece as well is an error, and only that message's.
+func TestRefusedForGood(t *testing.T) {
+	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+	spy(client, func(h *header) syscall.Errno {
+		if h.Iov.Len == 30 || h.Controllen > 0 {
+			return unix.EPERM
+		}
+		return 0
+	})
+	one := Message{Peer: server.LocalAddr(), Data: []byte("one")}
+	n, err := client.Write([]Message{one, {Peer: one.Peer, Data: pattern(90), Segment: 30}, one})
+	if n != 1 || !errors.Is(err, unix.EPERM) {
+		t.Errorf("Write = %d, %v", n, err)
+	}
+	read(t, server, 1)
+}
+
+// A buffer that stays full costs one wait, and is forgotten when it has room.
+func TestStall(t *testing.T) {
+	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+	m := Message{Peer: server.LocalAddr(), Data: []byte("x")}
+	full := unix.EAGAIN
+	calls := spy(client, func(*header) syscall.Errno { return full })
+	begun := time.Now()
+	for range 100 { // were each to wait, the test would take 10 s
+		if n, err := client.Write([]Message{m, m}); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+	}
+	if time.Since(begun) < maxStall {
+		t.Error("Write did not wait for room")
+	}
+	if *calls > 110 { // the first Write may be told of room that is not there
+		t.Errorf("the kernel was asked %d times", *calls)
+	}
+	if client.out.stalled != true {
+		t.Error("Write would wait again")
+	}
+	full = 0
+	write(t, client, m)
+	read(t, server, 1)
+	if client.out.stalled {
+		t.Error("Write would not wait again")
+	}
+}
+
+// Room that appears in time is used.
+func TestStallEnds(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	asked := 0
+	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
+		if asked++; asked == 1 {
+			// What follows makes the socket writable anew, as room would.
+			if n, errno := sendBatch(fd, headers[:1]); n != 1 {
+				t.Errorf("sendBatch: %v", errno)
+			}
+			return 0, unix.EAGAIN
+		}
+		return sendBatch(fd, headers)
+	}
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+	read(t, c, 2)
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")}) // with no deadline left over
+	read(t, c, 1)
+}
+
+// Each datagram says which of our addresses it reached, and an answer leaves
+// from it, whatever the family of the socket.
+func TestLocal(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		on   netip.Addr
+		to   []string
+	}{
+		{"v4", netip.IPv4Unspecified(), []string{"127.0.0.1", "127.0.0.2", "127.1.2.3"}},
+		{"v6", netip.IPv6Unspecified(), []string{"::1"}},
+		{"both", netip.Addr{}, []string{"127.0.0.1", "127.0.0.2", "::1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := listen(t, tt.on, Config{})
+			for _, s := range tt.to {
+				to := netip.AddrPortFrom(netip.MustParseAddr(s), server.LocalAddr().Port())
+				if to.Addr().Is6() && !haveIPv6() {
+					continue
+				}
+				client := listen(t, netip.Addr{}, Config{})
+				write(t, client, Message{Peer: to, Data: pattern(30), Segment: 10})
+				for _, g := range read(t, server, 3) {
+					if g.local != to.Addr() {
+						t.Errorf("sent to %v, reached %v", to.Addr(), g.local)
+					}
+					write(t, server, Message{Peer: g.peer, Local: g.local, Data: pattern(20), Segment: 10})
+				}
+				for _, g := range read(t, client, 6) {
+					if g.peer != to {
+						t.Errorf("sent to %v, answered from %v", to, g.peer)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A broadcast reached us, but cannot be answered from.
+func TestLocalOfBroadcast(t *testing.T) {
+	for _, on := range []netip.Addr{netip.IPv4Unspecified(), {}} {
+		server, client := listen(t, on, Config{}), listen(t, loopback4, Config{})
+		to := netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), server.LocalAddr().Port())
+		if _, err := client.Write([]Message{{Peer: to, Data: []byte("x")}}); err != nil {
+			t.Skip(err)
+		}
+		if g := read(t, server, 1)[0]; g.local != loopback4 {
+			t.Errorf("a broadcast reached %v, want %v", g.local, loopback4)
+		}
+	}
+}
+
+// An address that is not ours is an error of the message.
+func TestLocalForeign(t *testing.T) {
+	for _, on := range []netip.Addr{netip.IPv4Unspecified(), {}} {
+		c := listen(t, on, Config{})
+		to := netip.AddrPortFrom(loopback4, c.LocalAddr().Port())
+		n, err := c.Write([]Message{{Peer: to, Local: netip.MustParseAddr("192.0.2.99"), Data: []byte("x")}})
+		if n != 0 || err == nil {
+			t.Errorf("from a foreign address: %d, %v", n, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, on := range []netip.Addr{loopback4, loopback6, {}} {
+		t.Run(fmt.Sprint(on), func(t *testing.T) {
+			client := listen(t, on, Config{Refusals: true})
+			at := on
+			if !at.IsValid() {
+				at = loopback4
+			}
+			live, dead := listen(t, at, Config{}), listen(t, at, Config{})
+			nobody := dead.LocalAddr()
+			dead.Close()
+			for range 3 {
+				// The second is sent with the first's refusal in the way.
+				write(t, client, Message{Peer: nobody, Data: []byte("x")}, Message{Peer: nobody})
+				write(t, client, Message{Peer: live.LocalAddr(), Data: []byte("x")})
+				for refused := false; !refused; {
+					n, err := client.Read(buffers(1), time.Now().Add(patience))
+					refused = errors.Is(err, syscall.ECONNREFUSED)
+					if n != 0 || err != nil && !refused {
+						t.Fatalf("Read = %d, %v", n, err)
+					}
+					if op := new(net.OpError); refused && (!errors.As(err, &op) || op.Addr.String() != nobody.String()) {
+						t.Errorf("%v does not name %v", err, nobody)
+					}
+				}
+				read(t, live, 1)
+				write(t, live, Message{Peer: netip.AddrPortFrom(at, client.LocalAddr().Port()), Data: []byte("y")})
+				for answered := false; !answered; { // perhaps after one more refusal
+					n, err := client.Read(buffers(1), time.Now().Add(patience))
+					if err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+						t.Fatal(err)
+					}
+					answered = n == 1
+				}
+			}
+		})
+	}
+}
+
+// A refusal wakes a Read that waits already.
+func TestRefusalWakes(t *testing.T) {
+	client, dead := listen(t, loopback4, Config{Refusals: true}), listen(t, loopback4, Config{})
+	dead.Close()
+	done := reading(client, time.Time{})
+	for range 3 {
+		write(t, client, Message{Peer: dead.LocalAddr(), Data: []byte("x")})
+	}
+	r := returned(t, done)
+	for r == (result{}) { // woken because Write found it first
+		r.n, r.err = client.Read(buffers(1), time.Now().Add(patience))
+	}
+	if !errors.Is(r.err, syscall.ECONNREFUSED) {
+		t.Errorf("Read = %d, %v", r.n, r.err)
+	}
+}
+
+// Without Refusals nobody hears of them.
+func TestNoRefusals(t *testing.T) {
+	client, dead := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+	dead.Close()
+	for range 10 {
+		write(t, client, Message{Peer: dead.LocalAddr(), Data: []byte("x")})
+	}
+	write(t, client, Message{Peer: client.LocalAddr(), Data: []byte("end")})
+	if g := read(t, client, 1)[0]; g.data != "end" {
+		t.Errorf("received %q", g.data)
+	}
+}

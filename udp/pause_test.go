@@ -1,0 +1,242 @@
+package udp
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A result is what a Read returned.
+type result struct {
+	n   int
+	err error
+}
+
+// reading starts a Read that has nothing to read, and returns once it waits,
+// or has waited.
+func reading(c *Conn, deadline time.Time) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		n, err := c.Read(buffers(1), deadline)
+		done <- result{n, err}
+	}()
+	for c.pause.state.Load() != waiting && len(done) == 0 {
+		runtime.Gosched()
+	}
+	return done
+}
+
+// returned waits for a Read to return.
+func returned(t *testing.T, done <-chan result) result {
+	t.Helper()
+	select {
+	case r := <-done:
+		return r
+	case <-time.After(patience):
+		t.Fatal("Read still waits")
+		panic("unreachable")
+	}
+}
+
+func TestWakeWhileWaiting(t *testing.T) {
+	for name, deadline := range map[string]time.Time{
+		"no deadline": {}, "a late one": time.Now().Add(time.Hour),
+	} {
+		c := listen(t, loopback4, Config{})
+		for range 100 {
+			done := reading(c, deadline)
+			c.Wake()
+			if r := returned(t, done); r != (result{}) {
+				t.Fatalf("%s: Read = %d, %v", name, r.n, r.err)
+			}
+		}
+	}
+}
+
+// A Wake that finds nobody waiting is kept, but once only.
+func TestWakeBefore(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	c.Wake()
+	c.Wake()
+	if n, err := c.Read(buffers(1), time.Time{}); n != 0 || err != nil {
+		t.Errorf("Read = %d, %v", n, err)
+	}
+	done := reading(c, time.Time{})
+	select {
+	case r := <-done:
+		t.Errorf("a second Read returned as well: %d, %v", r.n, r.err)
+	case <-time.After(time.Millisecond): // too little to notice is a pass, never a failure
+	}
+	c.Wake()
+	returned(t, done)
+}
+
+// Data that is there comes with a Wake, or after it, and is not lost.
+func TestWakeWithData(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	for range 100 {
+		write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+		c.Wake()
+		read(t, c, 1)
+	}
+}
+
+// A datagram that is dropped does not take a Wake along.
+func TestWakeWithNoise(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("too long")})
+	c.Wake()
+	done := make(chan result, 1)
+	go func() {
+		n, err := c.Read([]Message{{Data: make([]byte, 3)}}, time.Time{})
+		done <- result{n, err}
+	}()
+	if r := returned(t, done); r != (result{}) {
+		t.Errorf("Read = %d, %v", r.n, r.err)
+	}
+}
+
+// However wakes and waits fall together, whoever calls Wake is served.
+func TestWakeIsNeverLost(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	const wakers, each = 4, 2000
+	var asked, served atomic.Int64
+	var wg sync.WaitGroup
+	for range wakers {
+		wg.Go(func() {
+			for range each {
+				mine := asked.Add(1)
+				c.Wake()
+				for deadline := time.Now().Add(patience); served.Load() < mine; runtime.Gosched() {
+					if time.Now().After(deadline) {
+						t.Error("a wake was lost")
+						return
+					}
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); c.Close() }()
+	for ms := buffers(1); ; {
+		_, err := c.Read(ms, time.Time{})
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		served.Store(asked.Load())
+	}
+}
+
+// waitUntil reads until the deadline, and fails if that does not end.
+func waitUntil(t *testing.T, c *Conn, deadline time.Time) {
+	t.Helper()
+	for begun := time.Now(); ; {
+		n, err := c.Read(buffers(1), deadline)
+		if n != 0 || err != nil {
+			t.Fatalf("Read = %d, %v", n, err)
+		}
+		if !time.Now().Before(deadline) {
+			return
+		}
+		if time.Since(begun) > patience {
+			t.Fatal("the deadline never came")
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	waitUntil(t, c, time.Now().Add(time.Millisecond))
+	waitUntil(t, c, time.Now().Add(2*time.Millisecond)) // later than the last
+	waitUntil(t, c, time.Now().Add(-time.Second))
+	waitUntil(t, c, longAgo)
+
+	done := reading(c, time.Now().Add(time.Hour))
+	c.Wake()
+	returned(t, done)
+	waitUntil(t, c, time.Now().Add(time.Millisecond)) // earlier than the last
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+	read(t, c, 1) // a deadline that passed does not outlive its Read
+}
+
+// A deadline ahead of one that passed unnoticed is waited for in full: data
+// that comes before it is returned.
+func TestDeadlineMovesOn(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	done := reading(c, time.Now().Add(5*time.Millisecond))
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+	if returned(t, done).n == 0 {
+		read(t, c, 1) // the machine is slow, and the deadline came first
+	}
+	time.Sleep(10 * time.Millisecond) // the socket's deadline passes with nobody there
+	done = reading(c, time.Now().Add(patience))
+	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+	if r := returned(t, done); r.n != 1 || r.err != nil {
+		t.Errorf("Read = %d, %v", r.n, r.err)
+	}
+}
+
+// A loop that is always late still gets its data.
+func TestDeadlinePassedWithData(t *testing.T) {
+	c := listen(t, loopback4, Config{})
+	ms := buffers(1)
+	for range 100 {
+		write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
+		for begun := time.Now(); ; {
+			n, err := c.Read(ms, time.Now().Add(-time.Millisecond))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				break
+			}
+			if time.Since(begun) > patience {
+				t.Fatal("data was there and Read did not look")
+			}
+		}
+	}
+}
+
+func TestCloseWhileWaiting(t *testing.T) {
+	for range 20 {
+		c := listen(t, loopback4, Config{})
+		done := reading(c, time.Time{})
+		c.Close()
+		if r := returned(t, done); r.n != 0 || !errors.Is(r.err, net.ErrClosed) {
+			t.Errorf("Read = %d, %v", r.n, r.err)
+		}
+	}
+}
+
+// Many sockets may be opened, used from several goroutines and closed at any
+// moment; the race detector is the judge.
+func TestManyAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 32 {
+		c := listen(t, loopback4, Config{})
+		wg.Go(func() {
+			for ms := buffers(c.Limits().Messages); ; {
+				if _, err := c.Read(ms, time.Now().Add(time.Millisecond)); err != nil {
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				if _, err := c.Write([]Message{{Peer: c.LocalAddr(), Data: pattern(3000), Segment: 1000}}); err != nil {
+					t.Error(err)
+				}
+				c.Wake()
+				c.Limits()
+			}
+			c.Close()
+		})
+	}
+	wg.Wait()
+}
