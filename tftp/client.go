@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -22,6 +21,10 @@ const (
 	// DefaultClientWindow is the largest window a Client asks for: enough to
 	// fill a gigabit link at 1 ms, and not more than switches buffer.
 	DefaultClientWindow = 128
+
+	// defaultWindowBytes bounds the window asked for where blocks are large:
+	// beyond what a processor's cache holds, more in flight is slower.
+	defaultWindowBytes = 1 << 20
 
 	// ipHeaders is what IP and UDP put before a TFTP packet, in bytes.
 	ip4Headers = 20 + 8
@@ -41,6 +44,7 @@ type Client struct {
 
 	// Window is the window to ask for, in blocks, 1 to 65535. 0 means
 	// DefaultClientWindow, or less where the kernel's receive buffer is small.
+	// Less is asked for where two windows would not fit in 64 MiB.
 	Window int
 
 	Timeout      time.Duration     // to ask for: whole seconds, 1 s to 255 s; 0 asks for none
@@ -53,7 +57,8 @@ type Client struct {
 	// the file's size, -1 while unknown, and once at the end.
 	Progress func(bytes, size int64)
 
-	dallying sync.WaitGroup
+	listen   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
+	dallying group
 }
 
 // A Result tells how a transfer went. It is meaningful after errors too.
@@ -140,15 +145,15 @@ func (c *Client) PutFile(ctx context.Context, path, rawURL string) (Result, erro
 // the option tsize.
 var ErrNoSize = errors.New("server does not tell the size")
 
-// Size asks for a file's size in bytes, without fetching the file. An empty
-// file may be reported as ErrNoSize: many servers leave out a size of 0.
+// Size asks for a file's size in bytes, without fetching the file. What is no
+// longer than a block it finds out even where the server does not tell.
 func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	size := int64(-1)
 	_, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		var err error
 		// Without a window the least is on its way for nothing; a small block
 		// does the same where the server knows no tsize.
-		offer = transfer.Options{HasSize: true, BlockSize: min(offer.BlockSize, transfer.DefaultBlockSize)}
+		offer = transfer.Options{HasSize: offer.HasSize, BlockSize: min(offer.BlockSize, transfer.DefaultBlockSize)}
 		size, err = x.size(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer})
 		return err
 	})
@@ -162,7 +167,7 @@ func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 // more, which takes a few round trips. A program that exits without it may
 // leave a server in doubt if that acknowledgement was lost; its own files are
 // whole in any case.
-func (c *Client) Wait() { c.dallying.Wait() }
+func (c *Client) Wait() { c.dallying.wait() }
 
 // each tries the addresses of the target's host one after the other, until
 // one answers, and where a server refuses options tries it without.
@@ -213,7 +218,7 @@ func (c *Client) once(ctx context.Context, server netip.AddrPort, plain bool, tr
 	x.result.Duration = time.Since(began)
 	x.result.Peer = x.peer
 	if x.dally != nil && err == nil {
-		c.dallying.Go(x.dallyOn)
+		c.dallying.run(x.dallyOn)
 	} else {
 		x.close()
 	}
@@ -233,12 +238,17 @@ func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, 
 	if o.BlockSize == 0 {
 		o.BlockSize = blockFor(server)
 	}
+	if err := o.Check(); err != nil {
+		return o, err
+	}
 	if o.Window == 0 {
 		// The kernel counts its own memory against the buffer, about as much
 		// again as the data; a window that does not fit is a window lost.
-		o.Window = min(DefaultClientWindow, max(1, limits.Buffer/(2*o.BlockSize+1024)))
+		fits := min(limits.Buffer/(2*o.BlockSize+1024), defaultWindowBytes/o.BlockSize)
+		o.Window = min(DefaultClientWindow, max(1, fits))
 	}
-	return o, o.Check()
+	o.Window = min(o.Window, max(1, maxClientRing/(2*o.BlockSize)))
+	return o, nil
 }
 
 // blockFor returns the largest block that reaches a server unfragmented.

@@ -32,9 +32,9 @@ type exchange struct {
 }
 
 const (
-	maxClientMessages    = 16
-	clientOutboxBytes    = 256 << 10
-	clientOutboxMessages = 16
+	maxClientMessages = 16 // received, and sent, in one call
+	lockstepMessages  = 2  // received where there is no window
+	maxClientOutbox   = 256 << 10
 
 	// maxClientStrays is how many datagrams from strangers one transfer answers.
 	maxClientStrays = 16
@@ -49,16 +49,24 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	if server.Addr().Is6() {
 		any4 = netip.IPv6Unspecified()
 	}
-	conn, err := openSocket(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
+	listen := c.listen
+	if listen == nil {
+		listen = openSocket
+	}
+	conn, err := listen(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
 	if err != nil {
 		return nil, err
 	}
 	x := &exchange{client: c, conn: conn, server: server}
-	x.in = make([]udp.Message, min(maxClientMessages, conn.Limits().Messages))
+	messages := maxClientMessages
+	if c.NoOptions || c.Window == 1 {
+		messages = lockstepMessages
+	}
+	x.in = make([]udp.Message, min(messages, conn.Limits().Messages))
 	for i := range x.in {
 		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
 	}
-	x.out = newOutbox(conn, clientOutboxMessages, 0)
+	x.out = newOutbox(conn, maxClientMessages, 0)
 	return x, nil
 }
 
@@ -167,7 +175,11 @@ func (x *exchange) stray(m *udp.Message) {
 		return
 	}
 	x.strays++
+	// Whether a stranger can be reached is not the transfer's business.
+	err := x.out.err
 	x.out.fault(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
+	x.out.flush()
+	x.out.err = err
 }
 
 // report calls Progress, not too often.
@@ -180,8 +192,12 @@ func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.client.Progress(bytes, size)
 }
 
-// clientRing is the least that a read gathers in memory before it writes.
-const clientRing = 256 << 10
+// A read gathers two windows in memory before it writes, within these bounds
+// in bytes.
+const (
+	clientRing    = 32 << 10
+	maxClientRing = 64 << 20
+)
 
 // A download is a read under way.
 type download struct {
@@ -289,7 +305,8 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 	if q.Offer.HasSize {
 		q.Offer.Size = size
 	}
-	x.out = newOutbox(x.conn, clientOutboxMessages, clientOutboxBytes)
+	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
+	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox))
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}
@@ -367,10 +384,13 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 		if !r.Heard() {
 			return
 		}
-		if o := r.Agreed(); o.HasSize {
+		switch o := r.Agreed(); {
+		case o.HasSize:
 			size = o.Size
-		} else if c.Last {
+		case c.Last:
 			size = r.Received() // no larger than a block: that answers it too
+		case len(c.Data) == 0:
+			return // an OACK without tsize, as for an empty file: the first block tells
 		}
 		r.Abort(transfer.NotDefined, "size is known", errProbed)
 	}

@@ -59,7 +59,12 @@ var errRoom = errors.New("upload overruns its buffer")
 func (in *intake) pending() int64 { return in.whole - in.flushed }
 
 // room reports whether another n bytes fit behind those that have come.
-func (in *intake) room(n int64) bool { return in.pending()+n <= int64(len(in.ring)) }
+func (in *intake) room(n int64) bool {
+	if in.text {
+		n++ // a CR that the decoder holds back
+	}
+	return in.pending()+n <= int64(len(in.ring))
+}
 
 // flush writes the file's bytes up to the given offset to the store. A worker
 // runs it, while the loop goes on to put bytes behind them.

@@ -109,8 +109,8 @@ func (s *session) create(name string) error {
 	return err
 }
 
-// fetchNow reads the bytes wanted. What is there by then is enough; nothing
-// at all means that the file has shrunk.
+// fetchNow reads the bytes wanted, or at least the block that is due next. If
+// that is not there, the file has shrunk.
 func (s *session) fetchNow() error {
 	f := &s.fetch
 	if cap(f.buf) < f.want {
@@ -119,9 +119,9 @@ func (s *session) fetchNow() error {
 	var err error
 	f.n, err = s.reader.ReadAt(f.buf[:f.want], f.off)
 	switch {
-	case f.n > 0:
+	case f.n >= f.need:
 		return nil
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errChanged
 	}
 	return err

@@ -34,13 +34,13 @@ type outbox struct {
 	err  error // why, the latest
 }
 
-// newOutbox returns an outbox of the given number of messages and bytes, at
-// least one message's worth.
+// newOutbox returns an outbox of the given number of messages, and of the
+// given number of bytes behind the room for a reply.
 func newOutbox(conn socket, messages, bytes int) *outbox {
 	return &outbox{
 		conn:  conn,
 		msgs:  make([]udp.Message, 0, messages),
-		arena: make([]byte, max(bytes, maxDatagrams)),
+		arena: make([]byte, maxReply+bytes),
 		gaps:  make([][]byte, 0, 128),
 	}
 }
@@ -89,7 +89,7 @@ func (o *outbox) fault(peer netip.AddrPort, local netip.Addr, code transfer.Erro
 func (o *outbox) data(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
-	blocks := min(run.Blocks, o.conn.Limits().Segments, max(1, maxDatagrams/stride), cap(o.gaps))
+	blocks := min(run.Blocks, o.conn.Limits().Segments, max(1, min(maxDatagrams, len(o.arena))/stride), cap(o.gaps))
 	bytes := int(min(run.Bytes, int64(blocks)*int64(block)))
 
 	b := o.reserve(blocks*transfer.HeaderSize + bytes)

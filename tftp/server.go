@@ -37,9 +37,10 @@ const (
 	DefaultMaxUpload    = 16 << 30 // bytes
 	DefaultGrace        = 10 * time.Second
 
-	// DefaultWindow is the largest window confirmed: enough for 10 ms at
-	// 100 MB/s in blocks of 1432 bytes.
-	DefaultWindow = 1024
+	// DefaultWindow is the largest window confirmed: enough for 3 ms at
+	// 100 MB/s in blocks of 1432 bytes. It is also what a forged request and a
+	// forged ACK 0 can aim at a victim.
+	DefaultWindow = 256
 )
 
 // A Server serves the files of a store over TFTP. Its fields must not change
@@ -232,6 +233,9 @@ func (l *Listener) Serve(ctx context.Context) error {
 	l.stopShards(&loops)
 	close(l.queue)
 	hands.Wait()
+	for _, sh := range l.shards {
+		sh.bury()
+	}
 	if l.Log != nil {
 		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load())
 	}

@@ -50,6 +50,7 @@ type session struct {
 		off  int64
 		n    int
 		want int // how many to fetch
+		need int // and how few will do
 	}
 }
 
@@ -77,7 +78,10 @@ func (s *session) same(q request) bool {
 
 // heard reports whether the peer has answered our answer.
 func (s *session) heard() bool {
-	if s.request.Write {
+	switch {
+	case s.state == opening: // the machine is still that of another transfer
+		return false
+	case s.request.Write:
 		return s.receiver.Heard()
 	}
 	return s.sender.Heard()
@@ -102,9 +106,9 @@ func (s *session) start(now time.Time) {
 		s.shard.end(now, s, s.jobErr)
 		return
 	}
-	s.state = running
 	limits := s.shard.server.Limits
 	if !s.request.Write {
+		s.state = running
 		s.sender.Answer(now, limits.Agree(s.request, s.size), s.size)
 		return
 	}
@@ -115,6 +119,7 @@ func (s *session) start(now time.Time) {
 		s.shard.end(now, s, err)
 		return
 	}
+	s.state = running
 	s.receiver.Answer(now, s.request.Mode, agreed)
 }
 
@@ -208,9 +213,9 @@ func (s *session) sendData(now time.Time) {
 
 // park has a worker fetch the file's bytes for a run.
 func (s *session) park(run transfer.Run) {
-	want := int(min(max(run.Bytes, minFetch), maxFetch))
 	s.fetch.off = run.Offset
-	s.fetch.want = max(want, min(s.sender.BlockSize(), int(run.Bytes)))
+	s.fetch.need = min(s.sender.BlockSize(), int(run.Bytes))
+	s.fetch.want = max(int(min(max(run.Bytes, minFetch), maxFetch)), s.fetch.need)
 	s.shard.submit(s, fetchJob)
 }
 
@@ -250,6 +255,7 @@ func (s *session) settle(now time.Time, m doneMachine) {
 		s.shard.end(now, s, err)
 	case done && s.state != dallying:
 		s.state = dallying
+		s.shard.dropRing(s)
 		s.shard.finish(now, s, err)
 		fallthrough
 	default:

@@ -22,6 +22,7 @@ const (
 	ringBudget = 64 << 20
 	minRing    = 8 << 10 // of one upload
 	maxRing    = 8 << 20
+	ringShare  = 8 // one upload gets this part of what is left, at most
 
 	// maxStrayReplies is how many datagrams a second that belong to no transfer
 	// are answered; the rest is only counted.
@@ -97,25 +98,30 @@ func (sh *shard) run() error {
 			sh.haltAll(time.Now())
 			return err
 		}
-		now := time.Now()
-		for i := range sh.in[:n] {
-			sh.receive(now, &sh.in[i])
-		}
-		sh.takeInbox(now)
-		for s := sh.timers.pop(now); s != nil; s = sh.timers.pop(now) {
-			s.expire(now)
-			sh.touch(s)
-		}
-		for _, s := range sh.dirty {
-			s.dirty = false
-			s.drive(now)
-		}
-		sh.dirty = sh.dirty[:0]
-		sh.out.flush()
-		if sh.stopping && sh.busy == 0 && sh.cleared(now) {
+		if sh.turn(time.Now(), n) {
 			return nil
 		}
 	}
+}
+
+// turn takes the first n messages of sh.in and all else that is due, and sends
+// what follows from it. It reports whether the shard has been stopped and is done.
+func (sh *shard) turn(now time.Time, n int) (over bool) {
+	for i := range sh.in[:n] {
+		sh.receive(now, &sh.in[i])
+	}
+	sh.takeInbox(now)
+	for s := sh.timers.pop(now); s != nil; s = sh.timers.pop(now) {
+		s.expire(now)
+		sh.touch(s)
+	}
+	for _, s := range sh.dirty {
+		s.dirty = false
+		s.drive(now)
+	}
+	sh.dirty = sh.dirty[:0]
+	sh.out.flush()
+	return sh.stopping && sh.busy == 0 && sh.cleared(now)
 }
 
 // touch has a session driven at the end of the turn.
@@ -317,23 +323,19 @@ func (sh *shard) release(s *session) {
 }
 
 // grantRing gives an upload its memory, and makes the window smaller if there
-// is not enough for the one agreed on.
+// is not enough for the one agreed on. Nobody gets more than a share of what
+// is left, so that those who ask for much leave room for others.
 func (sh *shard) grantRing(s *session, agreed transfer.Options) (transfer.Options, error) {
 	block := agreed.BlockSize
 	if block == 0 {
 		block = transfer.DefaultBlockSize
 	}
-	window := max(1, agreed.Window)
-	if most := min(maxRing, sh.rings) / (2 * block); window > most {
-		window = most
-	}
-	if window < 1 {
+	most := max(1, min(maxRing, sh.rings/ringShare)/(2*block))
+	size := max(2*min(max(1, agreed.Window), most)*block, minRing)
+	if size > sh.rings {
 		return agreed, errBusy
 	}
-	if agreed.Window > 0 {
-		agreed.Window = window
-	}
-	size := max(2*window*block, minRing)
+	agreed.Window = min(agreed.Window, most)
 	sh.rings -= size
 	s.ringCost = size
 	if cap(s.intake.ring) < size {
@@ -341,6 +343,15 @@ func (sh *shard) grantRing(s *session, agreed transfer.Options) (transfer.Option
 	}
 	s.intake.reset(s.intake.ring[:size], sh.server.maxUpload(), s.request.Mode)
 	return agreed, nil
+}
+
+// dropRing takes the memory of an upload that is published, and has no job out.
+func (sh *shard) dropRing(s *session) {
+	sh.rings += s.ringCost
+	s.ringCost = 0
+	if cap(s.intake.ring) > minRing {
+		s.intake.ring = nil
+	}
 }
 
 // haltAll ends all transfers at once.
@@ -364,4 +375,13 @@ func (sh *shard) cleared(now time.Time) bool {
 		sh.end(now, s, nil)
 	}
 	return sh.jobs == 0
+}
+
+// bury closes what workers handed back after the loop had ended, as it does
+// early when its socket fails.
+func (sh *shard) bury() {
+	for _, s := range sh.inbox.worked {
+		s.job = closeJob
+		s.work()
+	}
 }

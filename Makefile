@@ -1,0 +1,82 @@
+# What a developer types. `make run` builds haul and serves a directory;
+# `make test` installs what the tests need and runs all that CI runs.
+
+GO       ?= go
+DIR      ?= bin/sample
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+FUZZTIME ?= 30s
+TARGETS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+
+# golangci-lint is built here by the Go toolchain, since the module proxy is all
+# that it needs: two minutes on two cores the first time, nothing after that.
+# It is a tool of ours and no dependency of haul, hence no line in go.mod.
+LINT := 2.15.0
+
+# Haul is one static binary, so that is also how it is tested; only the race
+# detector wants a C compiler.
+export CGO_ENABLED := 0
+
+# The version is set by hand, so the build needs to know nothing of git.
+BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+
+# All packages but the interop tests, which need peers and have a target of their own.
+UNIT = $$($(GO) list ./... | grep -v /interop$$)
+
+.PHONY: build run test vet lint unit portable race fuzz interop cross bench peers clean
+
+build: ## bin/haul, one static binary
+	$(BUILD) -o bin/haul ./cmd/haul
+
+run: build ## serve DIR, by default a small sample tree
+	@[ '$(DIR)' != bin/sample ] || scripts/sample-tree bin/sample
+	bin/haul serve '$(DIR)'
+
+test: ## everything that CI runs
+	@scripts/test
+
+vet: ## quick; lint does all of it and more
+	$(GO) vet ./...
+	$(GO) vet -tags haul_portable ./...
+
+lint: bin/golangci-lint-$(LINT)
+	$< run ./...
+	$< run --build-tags haul_portable ./...
+
+bin/golangci-lint-$(LINT):
+	@mkdir -p bin; echo 'building golangci-lint $(LINT)'
+	@GOBIN='$(CURDIR)/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT) 2>bin/lint.log || \
+		{ cat bin/lint.log; false; }
+	@mv bin/golangci-lint $@
+
+unit: ## also checks formatting, comments and who imports whom: arch_test.go
+	$(GO) test $(UNIT)
+
+portable: ## the UDP path of other systems, here
+	$(GO) test -tags haul_portable $(UNIT)
+
+race:
+	CGO_ENABLED=1 $(GO) test -race $(UNIT)
+
+fuzz: ## every fuzz target for FUZZTIME
+	GO='$(GO)' scripts/fuzz $(FUZZTIME)
+
+interop: ## against programs that others wrote, with both UDP paths
+	-@scripts/install-peers
+	$(GO) test -count=1 ./interop
+	$(GO) test -count=1 -short -tags haul_portable ./interop
+
+cross: ## build and vet for every system we ship to
+	@set -e; for t in $(TARGETS); do \
+		export GOOS=$${t%/*} GOARCH=$${t#*/}; echo "$$t"; \
+		$(BUILD) -o "bin/$$GOOS-$$GOARCH/" ./cmd/haul; \
+		$(GO) vet ./...; \
+	done
+
+bench: ## benchmarks beside the code
+	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
+
+peers: ## fetch the interop tests' peers into bin/peers
+	scripts/install-peers
+
+clean:
+	rm -rf bin

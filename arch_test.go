@@ -1,0 +1,257 @@
+package haul
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/haul-project/haul"
+
+// A rule says what one package may do. Package lists are separated by spaces.
+type rule struct {
+	pure    bool   // no I/O, no clock, no goroutines: see pureImports
+	imports string // packages of ours it may import
+	tests   string // and those that only its tests may
+}
+
+// The architecture. Imports point down this table, and packages on one level
+// leave each other alone. A package that is not here may not exist, so a new
+// one begins with a line here.
+var rules = map[string]rule{
+	".":               {},
+	"cmd/haul":        {imports: "tftp tftp/transfer udp store", tests: "internal/sim"},
+	"interop":         {}, // knows haul by its binary alone
+	"tftp":            {imports: "tftp/transfer udp store", tests: "internal/sim"},
+	"internal/sim":    {imports: "udp store"}, // for tests: nobody's imports, only their tests
+	"tftp/transfer":   {pure: true},
+	"udp":             {},
+	"store":           {tests: "store/storetest"},
+	"store/storetest": {imports: "store"},
+}
+
+// What a pure package may import. Whatever can touch the world is missing, and
+// so is net/netip: a machine speaks to one peer and need not know where it is.
+var pureImports = strings.Fields(`bytes cmp encoding/binary errors fmt iter maps
+	math math/bits slices sort strconv strings time unicode unicode/utf8`)
+
+// What a pure package may not use of those: types like time.Time are welcome,
+// the clock and the terminal are not.
+var impure = map[string][]string{
+	"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTicker", "NewTimer", "Local", "LoadLocation"},
+	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+}
+
+func TestArchitecture(t *testing.T) {
+	for _, problem := range check(readTree(t, ".")) {
+		t.Error(problem)
+	}
+}
+
+// readTree returns the Go files of this module, by their slash-separated path.
+func readTree(t *testing.T, root string) map[string]string {
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			nested := err == nil && name != root
+			hidden := strings.HasPrefix(d.Name(), ".") && name != root
+			if nested || hidden || d.Name() == "testdata" || d.Name() == "bin" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			b, err := os.ReadFile(name)
+			files[filepath.ToSlash(name)] = string(b)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// check holds Go files, by path, against the rules and returns what breaks them.
+func check(files map[string]string) (problems []string) {
+	fset := token.NewFileSet()
+	report := func(at token.Pos, f string, args ...any) {
+		problems = append(problems, fset.Position(at).String()+": "+fmt.Sprintf(f, args...))
+	}
+	documented := map[string]bool{} // false: has code, no package comment yet
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file, err := parser.ParseFile(fset, name, files[name], parser.ParseComments)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		if b, err := format.Source([]byte(files[name])); err != nil || !bytes.Equal(b, []byte(files[name])) {
+			report(file.Package, "not formatted by gofmt")
+		}
+		pkg, test := path.Dir(name), strings.HasSuffix(name, "_test.go")
+		r, ok := rules[pkg]
+		if !ok {
+			report(file.Package, "package %s is missing from the table", pkg)
+			continue
+		}
+		allowed := strings.Fields(r.imports)
+		if test {
+			allowed = append(strings.Fields(r.imports+" "+r.tests), pkg)
+		}
+		for _, spec := range file.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			if ours, ok := strings.CutPrefix(p, module+"/"); ok {
+				if !slices.Contains(allowed, ours) {
+					report(spec.Pos(), "%s may not import %s", pkg, ours)
+				}
+			} else if r.pure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
+				// A renamed import would hide time.Now from checkPure.
+				report(spec.Pos(), "pure package %s may not import %s", pkg, spec.Path.Value)
+			}
+		}
+		if test {
+			continue
+		}
+		documented[pkg] = documented[pkg] || file.Doc != nil
+		checkComments(file, report)
+		if r.pure {
+			checkPure(file, report)
+		}
+	}
+	for pkg, ok := range documented {
+		if !ok {
+			problems = append(problems, "package "+pkg+" has no package comment")
+		}
+	}
+	return problems
+}
+
+// checkPure reports goroutines, channels and clocks.
+func checkPure(file *ast.File, report func(token.Pos, string, ...any)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			report(n.Pos(), "go statement in a pure package")
+		case *ast.SelectStmt:
+			report(n.Pos(), "select in a pure package")
+		case *ast.ChanType:
+			report(n.Pos(), "chan in a pure package")
+		case *ast.SendStmt:
+			report(n.Pos(), "send in a pure package")
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				report(n.Pos(), "receive in a pure package")
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(impure[x.Name], n.Sel.Name) {
+				report(n.Pos(), "%s.%s in a pure package", x.Name, n.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+// checkComments reports exported names without a comment. In a group of
+// constants, variables or types the group's comment is enough.
+func checkComments(file *ast.File, report func(token.Pos, string, ...any)) {
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Doc == nil && d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d))) {
+				report(d.Pos(), "exported %s has no comment", d.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if d.Doc == nil && s.Doc == nil && s.Name.IsExported() {
+						report(s.Pos(), "exported %s has no comment", s.Name)
+					}
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						if d.Doc == nil && s.Doc == nil && s.Comment == nil && name.IsExported() {
+							report(name.Pos(), "exported %s has no comment", name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// receiver names the type a method belongs to.
+func receiver(d *ast.FuncDecl) string {
+	name := ""
+	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name == "" {
+			name = id.Name
+		}
+		return true
+	})
+	return name
+}
+
+// Each planted fault must be found, and nothing but it.
+func TestCheckFindsPlantedFaults(t *testing.T) {
+	const transfer = "// Package transfer is planted.\npackage transfer\n\n"
+	tests := []struct{ name, file, src, want string }{
+		{"nothing", "tftp/transfer/a.go", transfer + "import \"time\"\n\nfunc f(now time.Time) time.Duration { return now.Sub(now) }\n", ""},
+		{"go", "tftp/transfer/a.go", transfer + "func f() { go f() }\n", "go statement"},
+		{"clock", "tftp/transfer/a.go", transfer + "import \"time\"\n\nfunc f() time.Time { return time.Now() }\n", "time.Now"},
+		{"clock as a value", "tftp/transfer/a.go", transfer + "import \"time\"\n\nvar now = time.Now\n", "time.Now"},
+		{"renamed clock", "tftp/transfer/a.go", transfer + "import clock \"time\"\n\nvar now = clock.Now\n", `may not import "time"`},
+		{"timer", "tftp/transfer/a.go", transfer + "import \"time\"\n\nvar t = time.NewTimer(1)\n", "time.NewTimer"},
+		{"sleep", "tftp/transfer/a.go", transfer + "import \"time\"\n\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
+		{"terminal", "tftp/transfer/a.go", transfer + "import \"fmt\"\n\nfunc f() { fmt.Println() }\n", "fmt.Println"},
+		{"channel", "tftp/transfer/a.go", transfer + "var c chan int\n", "chan in"},
+		{"send", "tftp/transfer/a.go", transfer + "func f() { c <- 1 }\n", "send in"},
+		{"receive", "tftp/transfer/a.go", transfer + "func f() { <-c }\n", "receive in"},
+		{"select", "tftp/transfer/a.go", transfer + "func f() {\n\tselect {}\n}\n", "select in"},
+		{"forbidden import", "tftp/transfer/a.go", transfer + "import _ \"net\"\n", `may not import "net"`},
+		{"addresses", "tftp/transfer/a.go", transfer + "import _ \"net/netip\"\n", `may not import "net/netip"`},
+		{"locks", "tftp/transfer/a.go", transfer + "import \"sync\"\n\nvar mu sync.Mutex\n", `may not import "sync"`},
+		{"tests of a pure package are free", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"os\"\n\nfunc f() { go f() }\n", ""},
+		{"but keep to the table", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"" + module + "/udp\"\n", "tftp/transfer may not import udp"},
+		{"upward import", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"" + module + "/tftp\"\n", "udp may not import tftp"},
+		{"simulator in the product", "tftp/a.go", "// Package tftp is planted.\npackage tftp\n\nimport _ \"" + module + "/internal/sim\"\n", "tftp may not import internal/sim"},
+		{"simulator in its tests", "tftp/a_test.go", "package tftp_test\n\nimport (\n\t_ \"" + module + "/internal/sim\"\n\t_ \"" + module + "/tftp\"\n)\n", ""},
+		{"unknown package", "util/a.go", "// Package util is planted.\npackage util\n", "util is missing from the table"},
+		{"format", "udp/a.go", "// Package udp is planted.\npackage udp\nvar  x int\n", "not formatted"},
+		{"package comment", "udp/a.go", "package udp\n", "package udp has no package comment"},
+		{"function comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\nfunc Read() {}\n", "exported Read has no comment"},
+		{"method comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\n// A Conn is planted.\ntype Conn[T any] int\n\nfunc (c *Conn[T]) Read() {}\n", "exported Read has no comment"},
+		{"hidden type's method", "udp/a.go", "// Package udp is planted.\npackage udp\n\ntype conn int\n\nfunc (c *conn) Read() {}\n", ""},
+		{"group comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\n// Limits.\nconst (\n\tMax = 1\n\tMin = 0\n)\n", ""},
+		{"type comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\ntype Conn int\n", "exported Conn has no comment"},
+		{"syntax", "udp/a.go", "package\n", "expected"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := check(map[string]string{test.file: test.src})
+			if test.want == "" {
+				if len(got) > 0 {
+					t.Errorf("want no problem, got %q", got)
+				}
+			} else if len(got) != 1 || !strings.Contains(got[0], test.want) {
+				t.Errorf("want one problem with %q, got %q", test.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,198 @@
+// Package sim is a network and a disk for tests. Its network has the hosts,
+// ports and links that a test wants, and its disk is as slow or as full:
+//
+//	n := sim.New(seed)
+//	n.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
+//	server, client := n.Host("192.0.2.1"), n.Host("192.0.2.2")
+//	conn, err := server.Listen(ctx, netip.MustParseAddrPort("192.0.2.1:69"), udp.Config{})
+//
+// A [Conn] does what a udp.Conn does, oddities included. It waits on channels
+// and on package time alone, so that inside a bubble of testing/synctest hours
+// pass in an instant. What befalls a datagram is drawn from the seed.
+package sim
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Link is one direction of the path between two hosts. The zero Link loses
+// nothing and takes no time.
+type Link struct {
+	Latency time.Duration
+	Jitter  time.Duration // at most this is added; the order stays
+	Rate    int           // bytes a second; 0 means no bound
+	Queue   time.Duration // the longest wait for a slow link before it drops; 0 means 100 ms
+
+	Loss      float64 // probability
+	Duplicate float64 // probability
+	Reorder   float64 // probability of being held back, so that others overtake
+	Down      bool    // loses everything
+}
+
+const (
+	defaultQueue = 100 * time.Millisecond
+
+	// overhead is what IP and Ethernet add to a datagram, in bytes.
+	overhead = 8 + 20 + 18
+
+	// spurious is how many Reads that would wait there are to one that
+	// returns for no reason.
+	spurious = 32
+)
+
+// A Packet is a datagram on its way. Its Data is only lent.
+type Packet struct {
+	From, To netip.AddrPort
+	Data     []byte
+}
+
+// A Network connects hosts. Its exported fields are set before it is used.
+type Network struct {
+	Default  Link // of all paths that Connect has not been told of
+	Messages int  // most messages moved per Read; 0 means 1
+	Segments int  // datagrams worth putting in a message to send; 0 means 1
+	Glue     bool // Read glues datagrams of one peer and size, as UDP_GRO does
+
+	// Tap, if set, sees each datagram sent, before its link does, and says
+	// whether it goes on. It must not call the Network.
+	Tap func(Packet) bool
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	hosts map[netip.Addr]*Host
+	pipes map[[2]netip.Addr]*pipe
+	seq   uint16 // for ports
+}
+
+// A pipe is a Link in use.
+type pipe struct {
+	Link
+	free   time.Time // when it has sent what it was given
+	latest time.Time // when the latest datagram arrives
+}
+
+// New returns a network without hosts.
+func New(seed uint64) *Network {
+	return &Network{
+		rng:   rand.New(rand.NewPCG(seed, 1)),
+		hosts: map[netip.Addr]*Host{},
+		pipes: map[[2]netip.Addr]*pipe{},
+	}
+}
+
+// Host returns the host that has the given addresses, new if there is none.
+func (n *Network) Host(addrs ...string) *Host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.hosts[netip.MustParseAddr(addrs[0])]; h != nil {
+		return h
+	}
+	h := &Host{net: n, ports: map[uint16][]*Conn{}}
+	for _, s := range addrs {
+		a := netip.MustParseAddr(s)
+		h.addrs = append(h.addrs, a)
+		n.hosts[a] = h
+	}
+	return h
+}
+
+// Connect sets the path between two addresses, both directions alike.
+func (n *Network) Connect(a, b string, l Link) {
+	n.Route(a, b, l)
+	n.Route(b, a, l)
+}
+
+// Route sets one direction of a path. What is on its way arrives.
+func (n *Network) Route(from, to string, l Link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pipe(netip.MustParseAddr(from), netip.MustParseAddr(to)).Link = l
+}
+
+// Cut loses everything between two addresses from now on.
+func (n *Network) Cut(a, b string) { n.Connect(a, b, Link{Down: true}) }
+
+// pipe returns the path between two addresses. The caller holds mu.
+func (n *Network) pipe(from, to netip.Addr) *pipe {
+	key := [2]netip.Addr{from, to}
+	p := n.pipes[key]
+	if p == nil {
+		p = &pipe{Link: n.Default}
+		n.pipes[key] = p
+	}
+	return p
+}
+
+// send puts a datagram on its way. Its error is the sender's; a host that
+// hears of no such port is told so. The caller holds mu.
+func (n *Network) send(now time.Time, from *Conn, p Packet) error {
+	to := n.hosts[p.To.Addr()]
+	if to == nil {
+		return syscall.ENETUNREACH
+	}
+	if n.Tap != nil && !n.Tap(p) {
+		return nil
+	}
+	link := n.pipe(p.From.Addr(), p.To.Addr())
+	copies := 1
+	if n.chance(link.Duplicate) {
+		copies = 2
+	}
+	for range copies {
+		at, ok := n.travel(now, link, len(p.Data))
+		if !ok {
+			continue
+		}
+		if dst := to.at(p.From, p.To); dst != nil {
+			dst.arrive(arrival{at: at, from: p.From, to: p.To.Addr(), data: bytes.Clone(p.Data)})
+		} else if at, ok = n.travel(at, n.pipe(p.To.Addr(), p.From.Addr()), 0); ok && from.refusals {
+			from.arrive(arrival{at: at, from: p.To, refused: true})
+		}
+	}
+	return nil
+}
+
+// travel says when a datagram arrives, if it does. The caller holds mu.
+func (n *Network) travel(now time.Time, p *pipe, size int) (at time.Time, ok bool) {
+	if p.Down || n.chance(p.Loss) {
+		return time.Time{}, false
+	}
+	at = now
+	if p.Rate > 0 {
+		queue := p.Queue
+		if queue == 0 {
+			queue = defaultQueue
+		}
+		if p.free.Sub(now) > queue {
+			return time.Time{}, false
+		}
+		if p.free.After(at) {
+			at = p.free
+		}
+		at = at.Add(time.Duration(size+overhead) * time.Second / time.Duration(p.Rate))
+		p.free = at
+	}
+	at = at.Add(p.Latency)
+	if p.Jitter > 0 {
+		at = at.Add(time.Duration(n.rng.Int64N(int64(p.Jitter))))
+	}
+	if n.chance(p.Reorder) {
+		back := 2*(p.Latency+p.Jitter) + time.Millisecond
+		return at.Add(time.Duration(n.rng.Int64N(int64(back)))), true
+	}
+	if at.Before(p.latest) {
+		at = p.latest
+	}
+	p.latest = at
+	return at, true
+}
+
+// chance is true with the given probability. The caller holds mu.
+func (n *Network) chance(probability float64) bool {
+	return probability > 0 && n.rng.Float64() < probability
+}

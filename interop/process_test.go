@@ -1,0 +1,155 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A program can be run: its path, and what must be in the environment for it.
+type program struct {
+	path string
+	env  []string
+}
+
+// find returns a peer's program: the one scripts/install-peers unpacked, or
+// else the machine's own. A peer that is absent ends the test.
+func find(t *testing.T, pkg, name string) program {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("../bin/peers", pkg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As a shell would, but with the system directories, where daemons live.
+	path := []string{dir + "/usr/bin", dir + "/usr/sbin", dir + "/bin", dir + "/sbin"}
+	path = append(path, filepath.SplitList(os.Getenv("PATH"))...)
+	for _, d := range append(path, "/usr/sbin", "/sbin") {
+		file, err := exec.LookPath(filepath.Join(d, name))
+		if err != nil {
+			continue
+		}
+		// The libraries that came with a package lie beside it.
+		var libs []string
+		for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
+			found, _ := filepath.Glob(dir + pattern)
+			libs = append(libs, found...)
+		}
+		if len(libs) == 0 {
+			return program{path: file}
+		}
+		return program{file, []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}}
+	}
+	absent(t, "%s is not here; scripts/install-peers fetches it (package %s)", name, pkg)
+	panic("unreachable")
+}
+
+// absent ends a test for want of something. On a laptop that is nobody's
+// fault; in CI it would pass for a test that held.
+func absent(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("absent in CI: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// command prepares a run of p in a process group of its own, so that whatever
+// it starts goes when it goes.
+func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.path, args...)
+	// C, because some peers translate the messages that we read.
+	cmd.Env = append(os.Environ(), append(p.env, "LC_ALL=C")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	diesWithUs(cmd.SysProcAttr)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}
+
+// run runs p to its end and returns what it said on both streams together.
+func (p program) run(ctx context.Context, args ...string) (string, error) {
+	out, err := p.command(ctx, args...).CombinedOutput()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("still running at its deadline: %w", err)
+	}
+	return string(out), err
+}
+
+// A daemon is a server that runs until its test ends.
+type daemon struct {
+	cmd  *exec.Cmd
+	log  string        // the file that holds what it says
+	told bool          // to end
+	done chan struct{} // closed when it has ended
+	err  error         // how; once done
+}
+
+// start runs p as a daemon. What it said is shown if the test fails.
+func (p program) start(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	// A file and no pipe: children that outlive the server would hold a pipe open.
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	d := &daemon{log: log.Name(), done: make(chan struct{})}
+	d.cmd = p.command(context.Background(), args...)
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		d.err = d.cmd.Wait()
+		// Children that it forked for single transfers go when it goes.
+		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
+		close(d.done)
+	}()
+	t.Cleanup(func() {
+		_ = d.stop()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(p.path), d.said(60))
+		}
+	})
+	return d
+}
+
+// end tells the daemon to end, as an administrator would. Once: a second
+// signal means haste.
+func (d *daemon) end() {
+	if !d.told {
+		d.told = true
+		_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	}
+}
+
+// stop tells the daemon to end, waits until it has, and returns how it went.
+func (d *daemon) stop() error {
+	d.end()
+	select {
+	case <-d.done:
+		return d.err
+	case <-time.After(20 * time.Second):
+		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
+		<-d.done
+		return errors.New("ignored SIGTERM for 20 s")
+	}
+}
+
+// said returns the last lines of what the daemon has said so far.
+func (d *daemon) said(lines int) string {
+	b, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,160 @@
+//go:build unix
+
+package interop
+
+import (
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/user"
+	"regexp"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// A server is one program that answers TFTP requests for the files in a directory.
+type server struct {
+	name     string
+	start    func(t *testing.T, dir string) netip.AddrPort
+	readOnly bool
+	early    bool // acknowledges the last block of an upload before the file is whole
+}
+
+var tftpdHPA = server{
+	name: "tftpd-hpa",
+	start: func(t *testing.T, dir string) netip.AddrPort {
+		p := find(t, "tftpd-hpa", "in.tftpd")
+		needRoot(t, "in.tftpd changes its root directory")
+		a := freePort(t)
+		// It speaks to syslog alone, so there is no log to show.
+		d := p.start(t, "--foreground", "--address", a.String(), "--secure", "--create", "--permissive", "--user", "root", dir)
+		d.awaitAnswer(t, a)
+		return a
+	},
+}
+
+var atftpd = server{
+	name:  "atftpd",
+	early: true,
+	start: func(t *testing.T, dir string) netip.AddrPort {
+		p := find(t, "atftpd", "atftpd")
+		a := freePort(t)
+		// Left to itself it becomes nobody, who owns nothing here.
+		name, group := self(t)
+		d := p.start(t, "--daemon", "--no-fork", "--bind-address", a.Addr().String(), "--port", port(a),
+			"--user", name, "--group", group, "--logfile", "-", "--verbose=7", dir)
+		d.awaitAnswer(t, a)
+		return a
+	},
+}
+
+// Dnsmasq's port is 69 and nothing else. The whole of 127.0.0.0/8 is local on
+// Linux, so an address of its own keeps it out of everybody's way.
+var dnsmasq = server{
+	name:     "dnsmasq",
+	readOnly: true,
+	start: func(t *testing.T, dir string) netip.AddrPort {
+		if runtime.GOOS != "linux" {
+			t.Skip("dnsmasq needs a loopback address of its own")
+		}
+		p := find(t, "dnsmasq-base", "dnsmasq")
+		needRoot(t, "dnsmasq serves on port 69 only")
+		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 69, byte(rand.IntN(256)), byte(1 + rand.IntN(254))}), 69)
+		d := p.start(t, "--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-", "--pid-file=",
+			"--port=0", "--bind-interfaces", "--listen-address="+a.Addr().String(), "--enable-tftp", "--tftp-root="+dir)
+		d.awaitAnswer(t, a)
+		return a
+	},
+}
+
+var haulServer = server{
+	name: "haul",
+	start: func(t *testing.T, dir string) netip.AddrPort {
+		a, d := serve(t, dir, "--upload", "create")
+		t.Cleanup(func() {
+			if err := d.stop(); err != nil {
+				t.Errorf("haul serve, told to end: %v", err)
+			}
+		})
+		return a
+	},
+}
+
+var listening = regexp.MustCompile(`tftp://(127\.0\.0\.1:[0-9]+)`)
+
+// serve starts haul as a server and waits until it says where it listens.
+func serve(t *testing.T, dir string, args ...string) (netip.AddrPort, *daemon) {
+	t.Helper()
+	args = append([]string{"serve", dir, "--tftp", "127.0.0.1:0", "--http", "", "--https", "", "--sftp", ""}, args...)
+	d := haul(t).start(t, args...)
+	for range 200 {
+		if m := listening.FindStringSubmatch(d.said(10)); m != nil {
+			return netip.MustParseAddrPort(m[1]), d
+		}
+		select {
+		case <-d.done:
+			t.Fatalf("haul serve ended at once: %v", d.err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("haul serve did not say where it listens within 10 s")
+	panic("unreachable")
+}
+
+// freePort returns a loopback port that nobody had a moment ago.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// awaitAnswer returns once a server answers, with an error, for a file it has not.
+func (d *daemon) awaitAnswer(t *testing.T, a netip.AddrPort) {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	buf := make([]byte, 600)
+	for range 100 {
+		_, _ = c.WriteToUDPAddrPort([]byte("\x00\x01is-it-up\x00octet\x00"), a)
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, _, err := c.ReadFromUDPAddrPort(buf); err == nil {
+			return
+		}
+		select {
+		case <-d.done:
+			t.Fatalf("the server ended at once: %v", d.err)
+		default:
+		}
+	}
+	t.Fatalf("no answer from %v within 10 s", a)
+}
+
+// self names this process's user and group.
+func self(t *testing.T) (name, group string) {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := user.LookupGroupId(u.Gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Username, g.Name
+}
+
+func needRoot(t *testing.T, why string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		absent(t, "root is missing: %s", why)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !haul_portable
+
+package interop
+
+const tags = ""

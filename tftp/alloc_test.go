@@ -1,0 +1,186 @@
+package tftp
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+func peerAt(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 16), byte(i >> 8)}), uint16(1024+i&0xff))
+}
+
+// Packets of transfers under way cost no memory, whichever way they go.
+func TestNothingAllocatedPerPacket(t *testing.T) {
+	const window, peers = 8, 16
+	m := newManual(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
+	for i := range peers {
+		if i%2 == 0 {
+			m.ask(peerAt(i), rrq("image", "windowsize", "8", "blksize", "1024"))
+		} else {
+			m.ask(peerAt(i), wrq("image", "windowsize", "8", "blksize", "1024"))
+		}
+	}
+	m.turn(0)
+	m.turn(0)
+	for i := 0; i < peers; i += 2 {
+		m.deliver(i/2, peerAt(i), ack(0))
+	}
+	m.turn(peers / 2)
+
+	block, packet := 0, data(0, make([]byte, 1024))
+	round := func() {
+		for range window {
+			block++
+			packet[2], packet[3] = byte(block>>8), byte(block)
+			for i := 1; i < peers; i += 2 {
+				m.deliver(i/2, peerAt(i), packet)
+			}
+			m.turn(peers / 2)
+		}
+		for i := 0; i < peers; i += 2 {
+			m.sh.in[i/2].Data = append(m.sh.in[i/2].Data[:0], 0, 4, byte(block>>8), byte(block))
+			m.sh.in[i/2].Peer = peerAt(i)
+		}
+		m.turn(peers / 2)
+		m.turn(0)
+	}
+	for range 20 {
+		round()
+	}
+	sent := m.conn.datagrams
+	const rounds = 200
+	allocs := testing.AllocsPerRun(rounds, round)
+	perRound := (m.conn.datagrams - sent) / (rounds + 1)
+	if want := peers/2*window + peers/2; perRound != want {
+		t.Fatalf("%d datagrams sent in a round, want %d: the test no longer does what it should", perRound, want)
+	}
+	if allocs != 0 && !raceEnabled {
+		t.Errorf("%v allocations in a round of %d packets", allocs, perRound+peers/2*window)
+	}
+	m.halt(t)
+}
+
+// A transfer costs a few small pieces of memory, for its name and its file.
+func TestLittleAllocatedPerTransfer(t *testing.T) {
+	m := newManual(Server{Store: &endless{size: 100}, Upload: OverwriteUploads})
+	read, write := rrq("boot/image"), wrq("boot/image")
+	first, short := ack(1), data(1, make([]byte, 100))
+	i := 0
+	whole := func() {
+		i++
+		peer := peerAt(i % 1000)
+		m.ask(peer, read)
+		m.turn(0)
+		m.turn(0)
+		m.deliver(0, peer, first)
+		m.turn(1)
+		m.turn(0)
+		m.ask(peer, write)
+		m.turn(0)
+		m.turn(0)
+		m.deliver(0, peer, short)
+		m.turn(1)
+		m.turn(0)
+		m.now = m.now.Add(time.Minute)
+		m.turn(0)
+		m.turn(0)
+	}
+	for range 2000 {
+		whole()
+	}
+	if allocs := testing.AllocsPerRun(500, whole); allocs > 10 && !raceEnabled {
+		t.Errorf("%v allocations for a read and a write", allocs)
+	}
+	if n := m.count.Load(); n != 0 {
+		t.Errorf("%d sessions left", n)
+	}
+	m.halt(t)
+}
+
+// What 10,000 transfers need that wait for their peers.
+func TestMemoryOfIdleSessions(t *testing.T) {
+	const sessions, most = 10_000, 3 << 10
+	m := newManual(Server{Store: &endless{size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
+	request := rrq("boot/image", "windowsize", "64", "blksize", "1428")
+	before := heap()
+	for i := range sessions {
+		m.ask(peerAt(i), request)
+		if i%500 == 499 {
+			m.turn(0)
+			m.turn(0)
+		}
+	}
+	if len(m.sh.sessions) != sessions {
+		t.Fatalf("%d sessions", len(m.sh.sessions))
+	}
+	each := (heap() - before) / sessions
+	t.Logf("%d bytes for each session", each)
+	if each > most && !raceEnabled {
+		t.Errorf("%d bytes for each session, want at most %d", each, most)
+	}
+	m.halt(t)
+}
+
+func heap() int64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
+// Any datagrams at all, to both kinds of ports, at any time: nothing breaks,
+// nothing leaks, and no file changes that must not.
+func FuzzServer(f *testing.F) {
+	script := func(steps ...[]byte) (b []byte) {
+		for _, s := range steps {
+			b = append(append(b, s[0], byte(len(s)-1)), s[1:]...)
+		}
+		return b
+	}
+	to := func(how byte, packet []byte) []byte { return append([]byte{how}, packet...) }
+	f.Add(script(to(0, rrq("image")), to(1, ack(1)), to(1, ack(2)), to(1, ack(3))))
+	f.Add(script(to(0, wrq("new", "blksize", "8", "windowsize", "4")), to(1, data(2, []byte("secondly"))), to(1, data(1, []byte("first..."))), to(1, data(3, nil))))
+	f.Add(script(to(0, packet(2, "text", "netascii", nil)), to(1, data(1, []byte("a\r\nb\r"))), to(4, rrq("image")), to(64, nil)))
+	f.Add(script(to(0, rrq("image")), to(0, rrq("image")), to(65, ack(1)), to(0, wrq("image")), to(1, errorPacket(0, "x"))))
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		mem := store.Mem(8 << 20)
+		image := content("image", 1300)
+		fillStore(t, mem, "image", image)
+		disk := &sim.Disk{Store: mem}
+		uploads := CreateUploads
+		if len(steps) > 0 && steps[0]&32 != 0 {
+			uploads = OverwriteUploads
+		}
+		m := newManual(Server{Store: disk, Upload: uploads, MaxUpload: 1 << 16, MaxTransfers: 3})
+		for len(steps) >= 2 {
+			how, n := steps[0], min(int(steps[1]), len(steps)-2)
+			b := steps[2 : 2+n]
+			steps = steps[2+n:]
+			peer := peerAt(int(how>>2) & 3)
+			if how&64 != 0 {
+				m.now = m.now.Add(time.Duration(how&15) * time.Second)
+			}
+			if how&1 == 0 {
+				m.ask(peer, b)
+				m.turn(0)
+			} else {
+				m.deliver(0, peer, b)
+				m.turn(1)
+			}
+		}
+		m.halt(t)
+		if n := disk.Unclosed(); n != 0 {
+			t.Errorf("%d files left open", n)
+		}
+		if uploads == CreateUploads {
+			wantFile(t, mem, "image", image)
+		}
+	})
+}

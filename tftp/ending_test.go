@@ -1,0 +1,322 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// slowLink makes transfers take long enough to be interrupted: 100 KB take
+// about ten seconds.
+var slowLink = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
+
+// A peer that vanishes in the midst of a transfer: both ends give up after
+// the time of silence that the negotiated timeout allows, and drop the file.
+func TestPeerVanishes(t *testing.T) {
+	tests := []struct {
+		name    string
+		timeout time.Duration
+		silence time.Duration
+	}{
+		{"no timeout agreed on", 0, 30 * time.Second},
+		{"one minute agreed on", time.Minute, 5 * time.Minute},
+	}
+	for _, test := range tests {
+		for _, write := range []bool{false, true} {
+			t.Run(test.name+"/"+map[bool]string{false: "read", true: "write"}[write], func(t *testing.T) {
+				inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+					want := w.put("image", 100_000)
+					here := &sim.Disk{Store: store.Mem(0)}
+					c := w.client()
+					c.Timeout = test.timeout
+					began := time.Now()
+					time.AfterFunc(3*time.Second, func() { w.net.Cut(serverIP, clientIP) })
+					var err error
+					if write {
+						_, err = c.Put(context.Background(), target("new"), bytes.NewReader(want), int64(len(want)))
+					} else {
+						_, err = c.Get(context.Background(), target("image"), into(here, "image"))
+					}
+					if !errors.Is(err, transfer.ErrSilent) {
+						t.Errorf("client: %v, want ErrSilent", err)
+					}
+					took := time.Since(began) - 3*time.Second
+					if took < test.silence || took > 2*test.silence+10*time.Second {
+						t.Errorf("client gave up after %v, want %v or a little more", took, test.silence)
+					}
+					time.Sleep(2*test.silence + 10*time.Second)
+					w.wantResults(map[string]int{resultSilent: 1})
+					if n := w.disk.Unclosed() + here.Unclosed(); n != 0 {
+						t.Errorf("%d files left open", n)
+					}
+					if n := w.listener.count.Load(); n != 0 {
+						t.Errorf("%d sessions left", n)
+					}
+					wantNoFile(t, w.mem, "new")
+					wantNoFile(t, here, "image")
+				})
+			})
+		}
+	}
+}
+
+// A client that asks and is never heard of again gets few packets.
+func TestPeerNeverAnswers(t *testing.T) {
+	for _, request := range [][]byte{
+		rrq("image"), rrq("image", "windowsize", "64", "blksize", "1428"), wrq("new"), wrq("new", "tsize", "5"),
+	} {
+		inWorld(t, nil, func(w *world) {
+			w.put("image", 100_000)
+			p := w.raw(otherIP)
+			defer p.close()
+			p.send(request)
+			packets, size := 0, 0
+			for b := p.next(time.Minute); b != nil; b = p.next(time.Minute) {
+				packets++
+				size += len(b)
+			}
+			if packets == 0 || packets > 5 || size > 5*516 {
+				t.Errorf("%q brought %d packets of %d bytes in all", request, packets, size)
+			}
+			w.wantResults(map[string]int{resultSilent: 1})
+			if n := w.listener.count.Load(); n != 0 {
+				t.Errorf("%d sessions left", n)
+			}
+		})
+	}
+}
+
+// stopDuring ends the server while one read and one write are under way.
+func stopDuring(t *testing.T, grace time.Duration, check func(w *world, get, put error, took time.Duration)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		w.net.Default = slowLink
+		w.start(func(w *world, s *Server) { s.Grace = grace })
+		want := w.put("image", 100_000)
+		here := store.Mem(0)
+		var wg sync.WaitGroup
+		var get, put error
+		c := w.client()
+		wg.Go(func() { _, get = c.Get(context.Background(), target("image"), into(here, "image")) })
+		wg.Go(func() {
+			_, put = c.Put(context.Background(), target("new"), bytes.NewReader(want), int64(len(want)))
+		})
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		w.stop()
+		synctest.Wait()
+
+		// Nobody is let in any more.
+		late := w.client()
+		_, err := late.Get(context.Background(), target("image"), into(here, "late"))
+		if err == nil {
+			t.Error("a stopping server took a new transfer")
+		}
+		if err := <-w.served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		took := time.Since(began)
+		wg.Wait()
+		c.Wait()
+		check(w, get, put, took)
+		w.wantClean()
+	})
+}
+
+func TestStopLetsTransfersFinish(t *testing.T) {
+	stopDuring(t, time.Minute, func(w *world, get, put error, took time.Duration) {
+		if get != nil || put != nil {
+			w.t.Errorf("get: %v, put: %v", get, put)
+		}
+		if took < 5*time.Second || took > 50*time.Second {
+			w.t.Errorf("took %v, the rest of the transfers takes about 20 s", took)
+		}
+		wantFile(w.t, w.mem, "new", content("image", 100_000))
+		w.wantResults(map[string]int{resultDone: 2})
+	})
+}
+
+func TestGraceEnds(t *testing.T) {
+	stopDuring(t, 3*time.Second, func(w *world, get, put error, took time.Duration) {
+		for _, err := range []error{get, put} {
+			wantFault(w.t, err, transfer.NotDefined)
+			if err == nil || !strings.Contains(err.Error(), "shutting down") {
+				w.t.Errorf("client: %v, want to be told of the shutdown", err)
+			}
+		}
+		if took > 4*time.Second {
+			w.t.Errorf("Serve took %v to return", took)
+		}
+		wantNoFile(w.t, w.mem, "new")
+		w.wantResults(map[string]int{resultFailed: 2})
+	})
+}
+
+// The end comes while files are being opened, written and published.
+func TestGraceEndsDuringJobs(t *testing.T) {
+	for _, op := range []string{sim.Open, sim.Create, sim.Read, sim.Write, sim.Truncate, sim.Commit} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 4)
+				w.disk.NoTry = true
+				w.disk.Before = func(c sim.Call) error {
+					if c.Op == op {
+						time.Sleep(10 * time.Second)
+					}
+					return nil
+				}
+				w.start(func(w *world, s *Server) { s.Grace = time.Second })
+				b := w.put("image", 50_000)
+				here := store.Mem(0)
+				c := w.client()
+				var wg sync.WaitGroup
+				for range 20 {
+					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), into(here, "image")) })
+					wg.Go(func() {
+						_, _ = c.Put(context.Background(), target("new"), bytes.NewReader(b), int64(len(b)))
+					})
+				}
+				time.Sleep(2 * time.Second)
+				w.stop()
+				if err := <-w.served; err != nil {
+					t.Errorf("Serve: %v", err)
+				}
+				w.wantClean()
+				wg.Wait()
+				c.Wait()
+			})
+		})
+	}
+}
+
+// A client whose context ends tells the server, and keeps nothing.
+func TestClientCancels(t *testing.T) {
+	for _, write := range []bool{false, true} {
+		inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+			want := w.put("image", 100_000)
+			here := &sim.Disk{Store: store.Mem(0)}
+			ctx, cancel := context.WithCancelCause(context.Background())
+			time.AfterFunc(3*time.Second, func() { cancel(errors.New("enough")) })
+			c := w.client()
+			var err error
+			began := time.Now()
+			if write {
+				_, err = c.Put(ctx, target("new"), bytes.NewReader(want), int64(len(want)))
+			} else {
+				_, err = c.Get(ctx, target("image"), into(here, "image"))
+			}
+			if !errors.Is(err, context.Canceled) || time.Since(began) != 3*time.Second {
+				t.Errorf("%v after %v, want it to end at once when cancelled", err, time.Since(began))
+			}
+			time.Sleep(20 * time.Second) // what queues before the ERROR takes its time
+			w.wantResults(map[string]int{resultPeer: 1})
+			if n := here.Unclosed(); n != 0 {
+				t.Errorf("%d files left open", n)
+			}
+			wantNoFile(t, here, "image")
+			wantNoFile(t, w.mem, "new")
+		})
+	}
+}
+
+// A broken is a socket whose Read fails when told to.
+type broken struct {
+	socket
+	mu  sync.Mutex
+	err error
+}
+
+func (b *broken) fail(err error) {
+	b.mu.Lock()
+	b.err = err
+	b.mu.Unlock()
+	b.Wake()
+}
+
+func (b *broken) Read(ms []udp.Message, deadline time.Time) (int, error) {
+	n, err := b.socket.Read(ms, deadline)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return 0, b.err
+	}
+	return n, err
+}
+
+// A socket that fails ends the server: what other shards have under way
+// finishes, what workers have in their hands is closed.
+func TestSocketFails(t *testing.T) {
+	for which, name := range []string{"door", "shard"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 5)
+				w.disk.Before = func(c sim.Call) error {
+					if c.Op == sim.Open || c.Op == sim.Create {
+						time.Sleep(5 * time.Second)
+					}
+					return nil
+				}
+				var all []*broken
+				w.start(func(w *world, s *Server) {
+					open := s.open
+					s.Loops = 1
+					s.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (socket, error) {
+						conn, err := open(ctx, at, c)
+						if err != nil {
+							return nil, err
+						}
+						all = append(all, &broken{socket: conn})
+						return all[len(all)-1], nil
+					}
+				})
+				w.put("image", 1000)
+				c := w.client()
+				var wg sync.WaitGroup
+				for range 3 {
+					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), into(store.Mem(0), "image")) })
+					wg.Go(func() { _, _ = c.Put(context.Background(), target("new"), strings.NewReader("new"), 3) })
+				}
+				time.Sleep(time.Second)
+				all[which].fail(io.ErrUnexpectedEOF)
+				if err := <-w.served; !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("Serve: %v, want the socket's error", err)
+				}
+				if n := w.disk.Unclosed(); n != 0 {
+					t.Errorf("%d files left open", n)
+				}
+				if n := w.net.Host(serverIP).Open(); n != 0 {
+					t.Errorf("%d sockets left open", n)
+				}
+				wg.Wait()
+				c.Wait()
+			})
+		})
+	}
+}
+
+// A port that is taken is said to be, though a server's sockets share theirs.
+func TestPortTaken(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		s := Server{Store: w.mem, Loops: 2}
+		s.open = w.opener(serverIP)
+		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
+			t.Error("two servers on one port")
+		}
+		if n := w.net.Host(serverIP).Open(); n != len(w.listener.doors)+len(w.listener.shards) {
+			t.Errorf("%d sockets open after a Listen that failed", n)
+		}
+	})
+}

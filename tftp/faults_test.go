@@ -1,0 +1,124 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Many files at once, both ways, over networks that lose, repeat and reorder:
+// all arrive, byte for byte.
+func TestFaultyNetworks(t *testing.T) {
+	networks := map[string]sim.Link{
+		"perfect":    {},
+		"far":        {Latency: 50 * time.Millisecond},
+		"lossy":      {Latency: time.Millisecond, Loss: 0.05},
+		"repeating":  {Latency: time.Millisecond, Duplicate: 0.2},
+		"reordering": {Latency: time.Millisecond, Jitter: time.Millisecond, Reorder: 0.1},
+		"slow":       {Latency: 2 * time.Millisecond, Rate: 1 << 20},
+		"all":        {Latency: 3 * time.Millisecond, Jitter: 2 * time.Millisecond, Rate: 4 << 20, Loss: 0.02, Duplicate: 0.02, Reorder: 0.05},
+	}
+	for name, link := range networks {
+		for _, glue := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/glue=%v", name, glue), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, 7)
+					w.net.Default = link
+					w.net.Glue = glue
+					w.start(nil)
+					moveMany(w)
+					w.end()
+				})
+			})
+		}
+	}
+}
+
+// moveMany fetches and sends files of many sizes with many options at once.
+func moveMany(w *world) {
+	here := store.Mem(1 << 30)
+	clients := []*Client{
+		{NoOptions: true},
+		{BlockSize: 512, Window: 1},
+		{BlockSize: 700, Window: 4, Rollover: transfer.RolloverOne},
+		{BlockSize: 1428, Window: 64, Timeout: time.Second},
+		{BlockSize: 60000, Window: 3},
+	}
+	sizes := []int{0, 1, 511, 512, 513, 1428 * 64, 200_000}
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		c.listen = w.opener(clientIP)
+		for _, size := range sizes {
+			name := fmt.Sprintf("%d-%d", i, size)
+			want := w.put("down/"+name, size)
+			wg.Go(func() {
+				res, err := c.Get(context.Background(), target("down/"+name), into(here, name))
+				if err != nil || res.Bytes != int64(size) {
+					w.t.Errorf("get %s: %d bytes, %v", name, res.Bytes, err)
+					return
+				}
+				wantFile(w.t, here, name, want)
+			})
+			wg.Go(func() {
+				res, err := c.Put(context.Background(), target("up/"+name), bytes.NewReader(want), int64(size))
+				if err != nil || res.Bytes != int64(size) {
+					w.t.Errorf("put %s: %d bytes, %v", name, res.Bytes, err)
+					return
+				}
+				wantFile(w.t, w.mem, "up/"+name, want)
+			})
+		}
+	}
+	wg.Wait()
+	for _, c := range clients {
+		c.Wait()
+	}
+	if n := w.net.Host(clientIP).Open(); n != 0 {
+		w.t.Errorf("%d client sockets left open", n)
+	}
+}
+
+// Thousands of transfers in one process, most of them at once.
+func TestThousandsOfTransfers(t *testing.T) {
+	const transfers = 2000
+	inWorld(t, func(w *world, s *Server) {
+		w.net.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
+	}, func(w *world) {
+		want := w.put("image", 20_000)
+		here := store.Mem(1 << 30)
+		c := w.client()
+		c.Window = 1
+		var wg sync.WaitGroup
+		for i := range transfers {
+			wg.Go(func() {
+				name := fmt.Sprint(i)
+				var err error
+				if i%4 == 0 {
+					_, err = c.Put(context.Background(), target(name), bytes.NewReader(want), int64(len(want)))
+				} else {
+					_, err = c.Get(context.Background(), target("image"), into(here, name))
+				}
+				if err != nil {
+					w.t.Errorf("transfer %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		c.Wait()
+		for i := range transfers {
+			if i%4 == 0 {
+				wantFile(w.t, w.mem, fmt.Sprint(i), want)
+			} else {
+				wantFile(w.t, here, fmt.Sprint(i), want)
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package tftp
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A file is the file, whatever the order of its blocks within a window and
+// whenever a worker gets to write.
+func TestIntakeAnyOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		block, window := 1+rng.IntN(40), 1+rng.IntN(9)
+		want := content("file", rng.IntN(3000))
+		var in intake
+		in.reset(make([]byte, 2*window*block+rng.IntN(2)*rng.IntN(100)), int64(len(want)), transfer.Octet)
+		mem := store.Mem(0)
+		u, err := mem.Create(t.Context(), "file", store.Create{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flush := func() {
+			if err := in.flush(u, in.flushed, in.whole); err != nil {
+				t.Fatal(err)
+			}
+			in.flushed = in.whole
+		}
+		total := len(want)/block + 1
+		have := make([]bool, total+1)
+		for acked := 0; acked < total; {
+			if !in.room(int64(window * block)) {
+				flush()
+			}
+			end := min(acked+window, total)
+			for _, i := range rng.Perm(end - acked) {
+				k := acked + 1 + i
+				from := (k - 1) * block
+				c := transfer.Chunk{Offset: int64(from), Data: want[from:min(from+block, len(want))]}
+				have[k] = true
+				got := acked
+				for got < total && have[got+1] {
+					got++
+				}
+				if err := in.put(c, min(int64(got*block), int64(len(want)))); err != nil {
+					t.Fatalf("seed %d: block %d: %v", seed, k, err)
+				}
+				if rng.IntN(3) == 0 {
+					flush()
+				}
+			}
+			acked = end
+		}
+		flush()
+		if err := u.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, mem, "file", want)
+	}
+}
+
+// Text that the intake has let in as far as it has room always fits, also
+// when a window ends in a CR of which nobody knows yet what it means.
+func TestIntakeText(t *testing.T) {
+	const block, window = 16, 4
+	pieces := []string{"\r\n", "\r\x00", "\r", "\n", "x", "\r\r\n", "\x00"}
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var ascii []byte
+		switch seed {
+		case 0: // exactly a window behind, and a CR in hand
+			ascii = append([]byte("x"), bytes.Repeat([]byte("\r\n"), block*window-1)...)
+			ascii = append(append(ascii, '\r'), bytes.Repeat([]byte("y"), 3*block*window)...)
+		default:
+			for one := pieces[rng.IntN(len(pieces))]; len(ascii) < 1000; {
+				ascii = append(ascii, one...)
+				if rng.IntN(20) == 0 {
+					one = pieces[rng.IntN(len(pieces))]
+				}
+			}
+		}
+		var decoder transfer.NetasciiDecoder
+		want := decoder.End(decoder.Append(nil, ascii))
+
+		var in intake
+		in.reset(make([]byte, 2*window*block), 0, transfer.Netascii)
+		got := make(sliceWriter, len(want))
+		for off, n := 0, 0; ; off, n = off+block, n+1 {
+			if n%window == 0 && !in.room(window*block) {
+				if err := in.flush(got, in.flushed, in.whole); err != nil {
+					t.Fatal(err)
+				}
+				in.flushed = in.whole
+			}
+			c := transfer.Chunk{Offset: int64(off), Data: ascii[off:min(off+block, len(ascii))]}
+			c.Last = len(c.Data) < block
+			if err := in.put(c, int64(off+len(c.Data))); err != nil {
+				t.Fatalf("seed %d: offset %d: %v", seed, off, err)
+			}
+			if c.Last {
+				break
+			}
+		}
+		if err := in.flush(got, in.flushed, in.whole); err != nil {
+			t.Fatal(err)
+		}
+		if in.whole != int64(len(want)) || !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: text differs", seed)
+		}
+	}
+}
+
+type sliceWriter []byte
+
+func (w sliceWriter) WriteAt(p []byte, off int64) (int, error) {
+	if copy(w[off:], p) < len(p) {
+		return 0, store.ErrNoSpace
+	}
+	return len(p), nil
+}
+
+func TestIntakeLimit(t *testing.T) {
+	var in intake
+	in.reset(make([]byte, 100), 50, transfer.Octet)
+	if err := in.put(transfer.Chunk{Data: make([]byte, 50)}, 50); err != nil {
+		t.Error(err)
+	}
+	if err := in.put(transfer.Chunk{Offset: 50, Data: make([]byte, 1)}, 51); !errors.Is(err, errTooLarge) {
+		t.Errorf("one byte more: %v", err)
+	}
+}

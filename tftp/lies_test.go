@@ -1,0 +1,249 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// An upload longer or shorter than its tsize said is the file that came.
+func TestUploadSizeLies(t *testing.T) {
+	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
+		inWorld(t, nil, func(w *world) {
+			b := content("new", 1000)
+			p := w.raw(otherIP)
+			defer p.close()
+			p.send(wrq("new", "tsize", said))
+			p.want("OACK", oack("tsize", said))
+			p.send(data(1, b[:512]))
+			p.want("ACK 1", ack(1))
+			p.send(data(2, b[512:]))
+			p.want("ACK 2", ack(2))
+			wantFile(t, w.mem, "new", b)
+		})
+	}
+	inWorld(t, nil, func(w *world) {
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(wrq("new", "tsize", "9223372036854775807"))
+		p.wantError("far too large", transfer.DiskFull)
+	})
+}
+
+// fakeServer answers a client's read with an OACK and then blocks of 512
+// bytes until it is told to stop.
+func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {
+	p := w.raw(otherIP)
+	to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer p.close()
+		if p.next(time.Minute) == nil {
+			return
+		}
+		p.send(oack)
+		block := 0
+		for b := p.next(time.Minute); b != nil && transfer.OpcodeOf(b) == transfer.Acknowledgement; b = p.next(time.Minute) {
+			if block++; block > blocks {
+				return
+			}
+			n := 512
+			if block == blocks {
+				n = 100
+			}
+			p.send(data(block&0xffff, make([]byte, n)))
+		}
+	})
+	return to, &wg
+}
+
+// A client does not believe what a server says of a file's size, and takes
+// the file that comes.
+func TestDownloadSizeLies(t *testing.T) {
+	for _, said := range []string{"0", "1", "5000", "1000000"} {
+		inWorld(t, nil, func(w *world) {
+			to, wg := fakeServer(w, oack("blksize", "512", "tsize", said), 3)
+			here := store.Mem(0)
+			res, err := w.client().Get(context.Background(), to, into(here, "image"))
+			if err != nil || res.Bytes != 1124 {
+				t.Errorf("tsize %s: %d bytes, %v", said, res.Bytes, err)
+			}
+			wantFile(t, here, "image", make([]byte, 1124))
+			wg.Wait()
+		})
+	}
+	inWorld(t, nil, func(w *world) { // a store may take the size seriously
+		to, wg := fakeServer(w, oack("blksize", "512", "tsize", "9223372036854775807"), 3)
+		_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
+		if !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("a size beyond all bounds: %v", err)
+		}
+		wg.Wait()
+	})
+}
+
+// A server that never stops sending is stopped by the store, which alone
+// knows how much is too much.
+func TestEndlessDownload(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		to, wg := fakeServer(w, oack("blksize", "512"), 1<<30)
+		here := &sim.Disk{Store: store.Mem(1 << 20)}
+		_, err := w.client().Get(context.Background(), to, into(here, "image"))
+		if !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("%v, want ErrNoSpace", err)
+		}
+		wg.Wait()
+		if here.Unclosed() != 0 {
+			t.Error("upload left open")
+		}
+	})
+}
+
+// OACKs that break the rules are refused with ERROR 8.
+func TestBadOptionAcks(t *testing.T) {
+	for _, bad := range [][]byte{
+		oack("blksize", "2048"), oack("windowsize", "9"), oack("timeout", "3"), oack("multicast", ""),
+		oack("blksize", "x"), []byte("\x00\x06blksize\x00512"), oack("blksize", "8", "blksize", "16"),
+	} {
+		inWorld(t, nil, func(w *world) {
+			to, wg := fakeServer(w, bad, 0)
+			_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
+			if fault, ok := errors.AsType[*transfer.Error](err); !ok || fault.Remote || fault.Code != transfer.OptionsRefused {
+				t.Errorf("OACK %q: %v", bad, err)
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// A server that refuses options is asked again without.
+func TestOptionsRefused(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		p := w.raw(otherIP)
+		defer p.close()
+		door := p.conn.LocalAddr()
+		var wg sync.WaitGroup
+		here := store.Mem(0)
+		wg.Go(func() {
+			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: door.Port(), Name: "image"}, into(here, "image"))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if b := p.next(time.Second); !bytes.Contains(b, []byte("blksize")) {
+			t.Fatalf("request %q", b)
+		}
+		p.send(errorPacket(8, "no options"))
+		p.want("plain request", rrq("image"))
+		p.send(data(1, []byte("hello")))
+		p.want("ACK", ack(1))
+		wg.Wait()
+		wantFile(t, here, "image", []byte("hello"))
+	})
+}
+
+// Windows and blocks of the largest kind do not ask for more memory than a
+// client has set aside.
+func TestLargestWindow(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		p := w.raw(otherIP)
+		defer p.close()
+		to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
+		for block, want := range map[int]string{8: "16384", 1428: "16384", transfer.MaxBlockSize: "512"} {
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				c := w.client()
+				c.BlockSize, c.Window = block, transfer.MaxWindow
+				_, err := c.Get(context.Background(), to, into(store.Mem(0), "image"))
+				wantFault(t, err, transfer.NotDefined)
+			})
+			request := p.next(time.Second)
+			if asked := fields(nil, "windowsize", want); !bytes.Contains(request, asked) {
+				t.Errorf("blocks of %d: request %q, want a window of %s", block, request, want)
+			}
+			p.send(errorPacket(0, "enough"))
+			wg.Wait()
+		}
+	})
+}
+
+// A store slower than the network holds the peer back, loses nothing, and
+// needs no more memory than an upload is granted.
+func TestStoreSlowerThanNetwork(t *testing.T) {
+	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
+		t.Run(mode.String(), func(t *testing.T) {
+			inWorld(t, func(w *world, _ *Server) {
+				w.net.Default = sim.Link{Latency: time.Millisecond, Duplicate: 0.05, Reorder: 0.05}
+				w.disk.Before = func(c sim.Call) error {
+					if c.Op == sim.Write {
+						time.Sleep(400 * time.Millisecond)
+					}
+					return nil
+				}
+			}, func(w *world) {
+				b := []byte(strings.Repeat("\n\r\n\r x", 40_000))
+				c := w.client()
+				to := target("new")
+				to.Mode = mode
+				res, err := c.Put(context.Background(), to, bytes.NewReader(b), int64(len(b)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantFile(t, w.mem, "new", b)
+				// What the server keeps to itself is not sent time and again.
+				if needed := int64(len(b) / c.BlockSize); res.Sent > 8*needed {
+					t.Errorf("%d packets sent for some %d blocks", res.Sent, needed)
+				}
+			})
+		})
+	}
+}
+
+// Size asks for no more than the size.
+func TestSize(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		for _, size := range []int{0, 1, 511, 512, 100_000} {
+			name := fmt.Sprint(size)
+			w.put(name, size)
+			sent := 0
+			w.net.Tap = func(p sim.Packet) bool {
+				sent++
+				return true
+			}
+			n, err := w.client().Size(context.Background(), target(name))
+			if err != nil || n != int64(size) || sent > 5 {
+				t.Errorf("size of %d bytes: %d, %v, after %d packets", size, n, err, sent)
+			}
+			w.net.Tap = nil
+		}
+		_, err := w.client().Size(context.Background(), target("missing"))
+		wantFault(t, err, transfer.FileNotFound)
+		w.wantResults(map[string]int{resultProbe: 5, resultRefused: 1})
+		synctest.Wait()
+		if n := w.listener.count.Load(); n != 0 {
+			t.Errorf("%d sessions left", n)
+		}
+	})
+}
+
+// Options that no request can hold are an error, not a panic.
+func TestClientChecksOptions(t *testing.T) {
+	for _, c := range []*Client{
+		{BlockSize: 7}, {BlockSize: -512}, {BlockSize: 65465}, {Window: -1}, {Window: 65536, BlockSize: 60000},
+		{Timeout: time.Millisecond}, {Timeout: 256 * time.Second}, {MicroTimeout: time.Millisecond},
+	} {
+		if _, err := c.Get(t.Context(), Target{Host: "127.0.0.1", Name: "x"}, nil); err == nil || errors.Is(err, transfer.ErrSilent) {
+			t.Errorf("%+v: %v", c.BlockSize, err)
+		}
+	}
+}

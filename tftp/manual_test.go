@@ -1,0 +1,140 @@
+package tftp
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/udp"
+)
+
+// A manual is a server with one shard whose turns a test takes itself: there
+// are no goroutines, and time is what the test says.
+type manual struct {
+	*Listener
+	sh   *shard
+	conn *deadEnd
+	now  time.Time
+}
+
+func newManual(s Server) *manual {
+	m := &manual{Listener: &Listener{Server: s}, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
+	m.setDefaults()
+	m.sh = newShard(m.Listener, m.conn)
+	m.shards = []*shard{m.sh}
+	return m
+}
+
+// ask gives the server a request packet.
+func (m *manual) ask(peer netip.AddrPort, b []byte) {
+	msg := udp.Message{Peer: peer, Data: b}
+	_ = m.request(&msg, b)
+}
+
+// deliver puts a datagram into the nth message of the next turn.
+func (m *manual) deliver(n int, peer netip.AddrPort, b []byte) {
+	in := &m.sh.in[n]
+	in.Peer, in.Segment = peer, 0
+	in.Data = append(in.Data[:0], b...)
+}
+
+// turn takes a turn with n messages, and works off what it left to workers.
+func (m *manual) turn(n int) bool {
+	m.now = m.now.Add(100 * time.Microsecond)
+	over := m.sh.turn(m.now, n)
+	for {
+		select {
+		case s := <-m.queue:
+			s.work()
+			m.sh.workDone(s)
+			continue
+		default:
+		}
+		return over
+	}
+}
+
+// halt ends everything.
+func (m *manual) halt(t testing.TB) {
+	t.Helper()
+	m.sh.stop(true)
+	for range 10 {
+		if m.turn(0) {
+			wantIdle(t, m.Listener)
+			return
+		}
+	}
+	t.Fatal("the shard does not end")
+}
+
+// A deadEnd is a socket that takes everything and gives nothing.
+type deadEnd struct {
+	datagrams int
+	last      []byte // the latest message
+}
+
+func (d *deadEnd) Read([]udp.Message, time.Time) (int, error) { return 0, io.EOF }
+
+func (d *deadEnd) Write(ms []udp.Message) (int, error) {
+	for i := range ms {
+		d.last = append(d.last[:0], ms[i].Data...)
+		for range ms[i].Datagrams() {
+			d.datagrams++
+		}
+	}
+	return len(ms), nil
+}
+
+func (d *deadEnd) Wake()                     {}
+func (d *deadEnd) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
+func (d *deadEnd) Close() error              { return nil }
+
+func (d *deadEnd) Limits() udp.Limits {
+	return udp.Limits{Messages: 16, Segments: 8, Datagram: 1, Buffer: 1 << 20}
+}
+
+// An endless is a store whose only file is large and all zeros, and which
+// forgets what is uploaded. It allocates nothing.
+type endless struct {
+	store.Store
+	size int64
+}
+
+func (e *endless) Open(context.Context, string) (store.File, error) {
+	return (*zeros)(e), nil
+}
+
+func (e *endless) Create(context.Context, string, store.Create) (store.Upload, error) {
+	return (*forgetful)(e), nil
+}
+
+// fileSizes holds values ready as interfaces.
+var fileSizes = map[int64]fs.FileInfo{1 << 40: fileSize(1 << 40), 100: fileSize(100)}
+
+type zeros endless
+
+func (z *zeros) Stat() (fs.FileInfo, error) { return fileSizes[z.size], nil }
+func (z *zeros) Close() error               { return nil }
+
+func (z *zeros) ReadAt(p []byte, off int64) (int, error) {
+	return int(min(int64(len(p)), z.size-off)), nil
+}
+
+func (z *zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	n := 0
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return int(min(int64(n), z.size-off)), nil
+}
+
+type forgetful endless
+
+func (*forgetful) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (*forgetful) Truncate(int64) error                   { return nil }
+func (*forgetful) Commit() error                          { return nil }
+func (*forgetful) Close() error                           { return nil }

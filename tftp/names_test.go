@@ -1,0 +1,217 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+func TestCleanName(t *testing.T) {
+	tests := []struct{ name, want string }{ // an empty want is a refusal
+		{"a", "a"},
+		{"/a", "a"},
+		{"///a//b/", "a/b"},
+		{"./a/./b", "a/b"},
+		{`\boot\bcd`, "boot/bcd"},
+		{"a..b", "a..b"},
+		{"...", "..."},
+		{"..", ""},
+		{"../a", ""},
+		{"a/../b", ""},
+		{`a\..\..\b`, ""},
+		{"/..", ""},
+		{"", ""},
+		{"/", ""},
+		{".", ""},
+		{`\`, ""},
+	}
+	for _, test := range tests {
+		got, err := cleanName(test.name)
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("cleanName(%q) = %q, %v, want %q", test.name, got, err, test.want)
+		}
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("cleanName(%q): %v is no fs.ErrPermission", test.name, err)
+		}
+	}
+}
+
+// What cleanName lets pass is a name of io/fs, or else not even text, which
+// no store takes.
+func FuzzCleanName(f *testing.F) {
+	for _, s := range []string{"a", "/a//b", `\..\b`, "a/./..", "", "..a/..", "a\x00b", "\xff/x"} {
+		f.Add(s)
+	}
+	st := store.Mem(0)
+	f.Fuzz(func(t *testing.T, name string) {
+		got, err := cleanName(name)
+		if err != nil {
+			if code, _ := faultFor(err); code != transfer.AccessViolation {
+				t.Errorf("%q is refused by ERROR %d", name, code)
+			}
+			return
+		}
+		if utf8.ValidString(name) && (!fs.ValidPath(got) || got == ".") {
+			t.Errorf("%q became %q", name, got)
+		}
+		if again, err := cleanName(got); err != nil || again != got {
+			t.Errorf("%q became %q, and that %q (%v)", name, got, again, err)
+		}
+		if _, err := st.Open(context.Background(), got); err == nil {
+			t.Errorf("%q opened something in an empty store", name)
+		}
+	})
+}
+
+// Names as clients send them, and what a directory has to say.
+func TestNamesInDirectory(t *testing.T) {
+	outside := t.TempDir()
+	writeFile(t, outside, "secret", "secret")
+	dir, st := realDir(t)
+	writeFile(t, dir, "boot/image", "image")
+	link(t, filepath.Join(outside, "secret"), dir, "absolute")
+	link(t, filepath.Join("..", filepath.Base(outside), "secret"), dir, "relative")
+	link(t, outside, dir, "way-out")
+	link(t, "boot/image", dir, "inside")
+	link(t, "loop", dir, "loop")
+	pipe(t, filepath.Join(dir, "pipe"))
+	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	up, err := st.Create(t.Context(), "upload", store.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	hidden := ""
+	for _, e := range entries(t, dir) {
+		if strings.HasPrefix(e, ".haul-") {
+			hidden = e
+		}
+	}
+
+	const ok = 99
+	tests := []struct {
+		name  string
+		read  transfer.ErrorCode
+		write transfer.ErrorCode
+	}{
+		{"boot/image", ok, ok},
+		{"/boot//image", ok, ok},
+		{`\boot\image`, ok, ok},
+		{"inside", ok, ok},
+		{"missing", transfer.FileNotFound, ok},
+		{"boot/missing/too", transfer.FileNotFound, transfer.FileNotFound},
+		{"boot/image/too", transfer.FileNotFound, transfer.FileNotFound},
+		{"..", transfer.AccessViolation, transfer.AccessViolation},
+		{"../" + filepath.Base(outside) + "/secret", transfer.AccessViolation, transfer.AccessViolation},
+		{"boot/../../x", transfer.AccessViolation, transfer.AccessViolation},
+		{filepath.ToSlash(outside) + "/secret", transfer.FileNotFound, transfer.FileNotFound},
+		{"absolute", transfer.AccessViolation, transfer.AccessViolation},
+		{"relative", transfer.AccessViolation, transfer.AccessViolation},
+		{"way-out/secret", transfer.AccessViolation, transfer.AccessViolation},
+		{"way-out/missing", transfer.AccessViolation, transfer.AccessViolation},
+		{"dir", transfer.AccessViolation, transfer.AccessViolation},
+		{"/", transfer.AccessViolation, transfer.AccessViolation},
+		{"pipe", transfer.AccessViolation, transfer.AccessViolation},
+		{strings.Repeat("x", 300), transfer.AccessViolation, transfer.AccessViolation},
+		{strings.Repeat("x/", 400) + "x", transfer.FileNotFound, transfer.FileNotFound},
+		{hidden, transfer.FileNotFound, transfer.AccessViolation},
+		{"\xff\xfe", transfer.AccessViolation, transfer.AccessViolation},
+	}
+	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
+	var c Client
+	for _, test := range tests {
+		_, err := c.Get(t.Context(), at(l, test.name), into(store.Mem(0), "x"))
+		if test.read == ok {
+			if err != nil {
+				t.Errorf("get %q: %v", test.name, err)
+			}
+		} else if wantFault(t, err, test.read); t.Failed() {
+			t.Fatalf("get %.60q", test.name)
+		}
+		_, err = c.Put(t.Context(), at(l, test.name), strings.NewReader("image"), 5)
+		if test.write == ok {
+			if err != nil {
+				t.Errorf("put %q: %v", test.name, err)
+			}
+		} else if wantFault(t, err, test.write); t.Failed() {
+			t.Fatalf("put %.60q", test.name)
+		}
+		if err != nil && strings.Contains(err.Error(), outside) && !strings.Contains(test.name, outside) {
+			t.Errorf("the answer for %q tells of paths: %v", test.name, err)
+		}
+	}
+	_, err = c.Get(t.Context(), at(l, "loop"), into(store.Mem(0), "x"))
+	if fault, ok := errors.AsType[*transfer.Error](err); !ok || !fault.Remote {
+		t.Errorf("a link to itself: %v", err)
+	}
+	c.Wait()
+	if b, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(b) != "secret" {
+		t.Errorf("outside the root: %q, %v", b, err)
+	}
+	if e := entries(t, outside); len(e) != 1 {
+		t.Errorf("outside the root are %q", e)
+	}
+	for _, to := range []Target{{Host: "127.0.0.1", Name: ""}, {Name: "a"}, {Host: "127.0.0.1", Name: "a\x00b"}, {Host: "127.0.0.1", Name: strings.Repeat("x", 1025)}} {
+		if _, err := c.Get(t.Context(), to, nil); err == nil {
+			t.Errorf("a client asked for %+v", to)
+		}
+	}
+}
+
+func link(t *testing.T, target, dir, name string) {
+	t.Helper()
+	if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		if runtime.GOOS == "windows" {
+			t.Skipf("Windows lets only some users make links: %v", err)
+		}
+		t.Fatal(err)
+	}
+}
+
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// Errors and what is told of them.
+func TestFaultFor(t *testing.T) {
+	tests := map[error]transfer.ErrorCode{
+		fs.ErrNotExist:       transfer.FileNotFound,
+		fs.ErrExist:          transfer.FileExists,
+		fs.ErrPermission:     transfer.AccessViolation,
+		fs.ErrInvalid:        transfer.AccessViolation,
+		store.ErrNotRegular:  transfer.AccessViolation,
+		store.ErrNoSpace:     transfer.DiskFull,
+		errTooLarge:          transfer.DiskFull,
+		errUploadsOff:        transfer.AccessViolation,
+		errBusy:              transfer.NotDefined,
+		errStopping:          transfer.NotDefined,
+		errors.New("secret"): transfer.NotDefined,
+		// A fault that came from elsewhere is not passed on.
+		&transfer.Error{Code: transfer.NoSuchUser, Message: "secret", Remote: true}: transfer.NotDefined,
+	}
+	for err, want := range tests {
+		code, msg := faultFor(&fs.PathError{Op: "open", Path: "/secret", Err: err})
+		if code != want || strings.Contains(msg, "secret") || msg == "" {
+			t.Errorf("%v: ERROR %d %q, want %d", err, code, msg, want)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// A transfer's line says who moved what, how, and how it went.
+func TestLog(t *testing.T) {
+	inWorld(t, func(w *world, _ *Server) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *world) {
+		b := w.put("image", 10_000)
+		c := w.client()
+		c.Timeout, c.Rollover = 2*time.Second, transfer.RolloverOne
+		if _, err := c.Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Put(context.Background(), target("new"), bytes.NewReader(b), 10_000); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Get(context.Background(), target("missing"), nil)
+		synctest.Wait()
+		want := []map[string]string{
+			{"level": "INFO", "result": "done", "direction": "read", "file": "image", "bytes": "10000", "resends": "0", "rtt": "10ms",
+				"options": "octet blksize=1024 windowsize=8 tsize=10000 timeout=2 rollover=1"},
+			{"level": "INFO", "result": "done", "direction": "write", "file": "new", "bytes": "10000", "resends": "0"},
+			{"level": "WARN", "result": "refused", "direction": "read", "file": "missing", "bytes": "0", "options": "octet"},
+		}
+		if len(w.log.lines) != len(want) {
+			t.Fatalf("logged %v", w.log.lines)
+		}
+		for i, line := range w.log.lines {
+			for key, value := range want[i] {
+				if line[key] != value {
+					t.Errorf("line %d: %s is %q, want %q", i, key, line[key], value)
+				}
+			}
+			if !strings.HasPrefix(line["peer"], clientIP+":") {
+				t.Errorf("line %d: peer %q", i, line["peer"])
+			}
+		}
+		if w.log.lines[2]["error"] == "" || w.log.lines[0]["rate"] == "0 MB/s" {
+			t.Errorf("logged %v", w.log.lines)
+		}
+	})
+}
+
+// A client tells how far it is, now and then and at the end.
+func TestProgress(t *testing.T) {
+	inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+		b := w.put("image", 20_000)
+		for _, write := range []bool{false, true} {
+			var seen []int64
+			c := w.client()
+			c.Progress = func(n, size int64) {
+				if size != 20_000 || len(seen) > 0 && n < seen[len(seen)-1] {
+					t.Errorf("progress of %d of %d after %v", n, size, seen)
+				}
+				seen = append(seen, n)
+			}
+			var err error
+			if write {
+				_, err = c.Put(context.Background(), target("new"), bytes.NewReader(b), 20_000)
+			} else {
+				_, err = c.Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+			}
+			if err != nil || len(seen) < 3 || seen[len(seen)-1] != 20_000 {
+				t.Errorf("%v, progress %v", err, seen)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A server that cannot open all its sockets keeps none.
+func TestListenFails(t *testing.T) {
+	for k := range 8 {
+		n := sim.New(1)
+		s := Server{Store: store.Mem(0), Loops: 3}
+		opened := 0
+		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			if opened == k {
+				return nil, syscall.EMFILE
+			}
+			opened++
+			return n.Host(serverIP).Listen(ctx, addr, c)
+		}
+		l, err := s.Listen(t.Context(), serverIP+":69")
+		if err == nil {
+			l.closeAll()
+		} else if !errors.Is(err, syscall.EMFILE) {
+			t.Error(err)
+		}
+		if k < 4 && err == nil || n.Host(serverIP).Open() != 0 {
+			t.Errorf("socket %d fails: %v, %d left open", k, err, n.Host(serverIP).Open())
+		}
+	}
+}
+
+// ListenAndServe is Listen and Serve.
+func TestListenAndServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := sim.New(1)
+		s := Server{Store: store.Mem(0), Loops: 1}
+		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			return n.Host(serverIP).Listen(ctx, addr, c)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := s.ListenAndServe(ctx, serverIP+":69"); err != nil || ctx.Err() == nil {
+			t.Errorf("ended: %v", err)
+		}
+		if err := s.ListenAndServe(t.Context(), "nonsense"); err == nil {
+			t.Error("listens on nonsense")
+		}
+	})
+}
+
+// A stubborn is a socket that refuses some of what is sent.
+type stubborn struct {
+	deadEnd
+	refuse map[uint16]error // by the peer's port
+	sent   []uint16
+}
+
+func (s *stubborn) Write(ms []udp.Message) (int, error) {
+	for i := range ms {
+		port := ms[i].Peer.Port()
+		if err := s.refuse[port]; err != nil {
+			return i, err
+		}
+		s.sent = append(s.sent, port)
+	}
+	return len(ms), nil
+}
+
+// What the kernel refuses concerns that message alone; while its buffer is
+// full, all the rest is dropped.
+func TestOutboxErrors(t *testing.T) {
+	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}
+	o := newOutbox(conn, 8, 1<<16)
+	fill := func() {
+		for port := range uint16(5) {
+			o.fault(addrPort(otherIP, port), netip.Addr{}, transfer.NotDefined, "x")
+		}
+		o.flush()
+	}
+	fill()
+	if string(toBytes(conn.sent)) != "\x00\x01\x03\x04" || o.lost != 1 || !errors.Is(o.err, syscall.EPERM) {
+		t.Errorf("sent to %v, %d lost, %v", conn.sent, o.lost, o.err)
+	}
+	conn.sent, conn.refuse = nil, map[uint16]error{3: os.ErrDeadlineExceeded}
+	fill()
+	if string(toBytes(conn.sent)) != "\x00\x01\x02" || o.lost != 1+2 {
+		t.Errorf("sent to %v, %d lost", conn.sent, o.lost)
+	}
+}
+
+func toBytes(ports []uint16) (b []byte) {
+	for _, p := range ports {
+		b = append(b, byte(p))
+	}
+	return b
+}
