@@ -54,7 +54,8 @@ type Client struct {
 	Plain        bool              // use no kernel offloads, as if there were none
 
 	// Progress, if set, is called from time to time with the bytes moved and
-	// the file's size, -1 while unknown, and once at the end.
+	// the file's size, -1 while unknown, and once at the end. It runs on the
+	// goroutine of the transfer: use a Client for each where that matters.
 	Progress func(bytes, size int64)
 
 	listen   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
@@ -186,7 +187,7 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 		if errors.As(err, &fault) && fault.Remote && fault.Code == transfer.OptionsRefused && res.Bytes == 0 && !c.NoOptions {
 			res, err = c.once(ctx, t.peerAt(ip), true, try) // RFC 2347 §3
 		}
-		if !unreachable(err) {
+		if silent := errors.Is(err, transfer.ErrSilent) && !res.Peer.IsValid(); !silent && !unreachable(err) {
 			break
 		}
 	}

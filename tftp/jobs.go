@@ -19,7 +19,7 @@ const (
 	fetchJob      // read from the file what was not in memory
 	flushJob      // write what an upload has gathered
 	commitJob     // the same, and publish the file
-	logJob        // write the transfer's line to the log
+	logJob        // close everything and log, for a session that stays to answer repeats
 	closeJob      // log if that is still to do, close everything
 )
 
@@ -49,6 +49,7 @@ func (s *session) work() {
 			s.jobErr = s.commit()
 		}
 	case logJob:
+		s.closeFiles()
 		s.shard.server.log(s.report)
 	case closeJob:
 		s.closeFiles()

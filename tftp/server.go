@@ -72,7 +72,8 @@ type Listener struct {
 	seed   maphash.Seed
 
 	queue   chan *session // for workers
-	count   atomic.Int64  // sessions in use
+	count   atomic.Int64  // transfers under way
+	resting atomic.Int64  // transfers that are over, and still answer repeats
 	strays  atomic.Int64  // datagrams that belonged to no transfer
 	refused atomic.Int64  // requests turned away unread
 }
@@ -123,7 +124,7 @@ func (l *Listener) setDefaults() {
 	if l.open == nil {
 		l.open = openSocket
 	}
-	l.queue = make(chan *session, l.MaxTransfers)
+	l.queue = make(chan *session, 2*l.MaxTransfers+l.Loops)
 }
 
 func (s *Server) maxUpload() int64 {
@@ -256,7 +257,7 @@ func (l *Listener) stopShards(loops *sync.WaitGroup) {
 	halt.Stop()
 }
 
-// admit counts a new session, unless there are too many.
+// admit counts a new transfer, unless there are too many.
 func (l *Listener) admit() bool {
 	if l.count.Add(1) > int64(l.MaxTransfers) {
 		l.count.Add(-1)

@@ -22,9 +22,10 @@ type session struct {
 	state   state
 	err     error // why it ended, nil if well
 
-	timer  int // place in the shard's timers, counted from 1
-	wakeAt time.Time
-	dirty  bool // in the shard's list of sessions to drive
+	timer   int // place in the shard's timers, counted from 1
+	wakeAt  time.Time
+	counted bool // among the transfers under way
+	dirty   bool // in the shard's list of sessions to drive
 
 	sender   transfer.Sender   // a read
 	receiver transfer.Receiver // a write
@@ -67,7 +68,7 @@ const (
 // fetchSize bounds what one session fetches at a time, in bytes, from a store
 // that cannot say what is in memory, or has it on the disk.
 const (
-	minFetch = 4 << 10
+	minFetch = 16 << 10
 	maxFetch = 64 << 10
 )
 
@@ -256,8 +257,9 @@ func (s *session) settle(now time.Time, m doneMachine) {
 	case done && s.state != dallying:
 		s.state = dallying
 		s.shard.dropRing(s)
-		s.shard.finish(now, s, err)
-		fallthrough
+		if s.shard.finish(now, s, err); s.state == dallying {
+			s.shard.timers.set(s, deadline)
+		}
 	default:
 		s.shard.timers.set(s, deadline)
 	}

@@ -246,7 +246,7 @@ func (sh *shard) accept(now time.Time, q request) {
 	}
 	s := sh.take()
 	s.peer, s.local, s.request, s.began = q.peer, q.local, q.Request, now
-	s.state = opening
+	s.state, s.counted = opening, true
 	sh.sessions[q.peer] = s
 	sh.busy++
 	sh.submit(s, openJob)
@@ -279,6 +279,7 @@ func (sh *shard) finish(now time.Time, s *session, err error) {
 	if s.job == noJob && s.state == dallying {
 		s.toLog = false
 		sh.submit(s, logJob)
+		sh.rest(now, s)
 	}
 }
 
@@ -296,12 +297,22 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	sh.rings += s.ringCost
 	s.ringCost = 0
 	if s.job == noJob {
-		sh.submit(s, closeJob)
+		sh.release(s)
 	}
 }
 
-// release takes back a session that has ended from a worker, for good once it
-// is closed.
+// rest takes a session that only answers repeats out of the count of
+// transfers, lest those that are over keep new ones out. There may be as many
+// of these again; beyond that one is not kept.
+func (sh *shard) rest(now time.Time, s *session) {
+	s.counted = false
+	sh.server.leave()
+	if sh.server.resting.Add(1) > int64(sh.server.MaxTransfers) {
+		sh.end(now, s, nil)
+	}
+}
+
+// release takes back a session that has ended, once a worker has closed it.
 func (sh *shard) release(s *session) {
 	if s.file != nil || s.upload != nil || s.toLog {
 		sh.submit(s, closeJob)
@@ -314,12 +325,16 @@ func (sh *shard) release(s *session) {
 	if cap(buf) > minFetch {
 		buf = nil
 	}
+	if s.counted {
+		sh.server.leave()
+	} else {
+		sh.server.resting.Add(-1)
+	}
 	dirty := s.dirty
 	*s = session{shard: sh, ctx: background, sender: s.sender, receiver: s.receiver, dirty: dirty}
 	s.intake.ring, s.fetch.buf = ring, buf
 	s.state = ended
 	sh.free = append(sh.free, s)
-	sh.server.leave()
 }
 
 // grantRing gives an upload its memory, and makes the window smaller if there

@@ -124,6 +124,9 @@ func wantIdle(t testing.TB, l *Listener) {
 	if n := l.count.Load(); n != 0 {
 		t.Errorf("%d sessions still counted", n)
 	}
+	if n := l.resting.Load(); n != 0 {
+		t.Errorf("%d sessions still counted as resting", n)
+	}
 	for _, sh := range l.shards {
 		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.rings != ringBudget {
 			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d ring bytes",

@@ -1,0 +1,30 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// Uploads that are over and only answer repeats keep nobody out, are bounded
+// themselves, and hold no file open.
+func TestRestingUploads(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) { s.MaxTransfers = 2 }, func(w *world) {
+		b := content("new", 3000)
+		for i := range 9 {
+			_, err := w.client().Put(context.Background(), target(fmt.Sprint("up", i)), bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				t.Fatalf("upload %d: %v", i, err)
+			}
+			synctest.Wait()
+			if n := w.listener.resting.Load(); n != min(2, int64(i+1)) {
+				t.Errorf("%d uploads rest after %d", n, i+1)
+			}
+		}
+		if n := w.disk.Unclosed(); n != 0 {
+			t.Errorf("%d files open while uploads rest", n)
+		}
+	})
+}
