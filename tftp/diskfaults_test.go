@@ -159,7 +159,7 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 				return nil
 			}
 		}, func(w *world) {
-			b := content("new", 50_000)
+			b := content("new", 8*fairRing) // more than eight writes
 			c := w.client()
 			c.Window = 4
 			_, err := c.Put(context.Background(), target("new"), bytes.NewReader(b), int64(len(b)))

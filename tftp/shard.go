@@ -20,7 +20,8 @@ const (
 
 	// ringBudget is what all uploads of a shard may gather in memory, in bytes.
 	ringBudget = 64 << 20
-	minRing    = 8 << 10 // of one upload
+	minRing    = 8 << 10  // of one upload
+	fairRing   = 64 << 10 // the same, while half of the budget is left: fewer, larger writes
 	maxRing    = 8 << 20
 	ringShare  = 8 // one upload gets this part of what is left, at most
 
@@ -346,7 +347,11 @@ func (sh *shard) grantRing(s *session, agreed transfer.Options) (transfer.Option
 		block = transfer.DefaultBlockSize
 	}
 	most := max(1, min(maxRing, sh.rings/ringShare)/(2*block))
-	size := max(2*min(max(1, agreed.Window), most)*block, minRing)
+	least := minRing
+	if sh.rings > ringBudget/2 {
+		least = fairRing
+	}
+	size := max(2*min(max(1, agreed.Window), most)*block, least)
 	if size > sh.rings {
 		return agreed, errBusy
 	}
