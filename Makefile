@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable race fuzz interop cross bench peers clean
+.PHONY: build run test vet lint unit portable race fuzz interop cross bench microbench peers clean
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -41,6 +41,7 @@ vet: ## quick; lint does all of it and more
 lint: bin/golangci-lint-$(LINT)
 	$< run ./...
 	$< run --build-tags haul_portable ./...
+	cd bench && ../$< run --config ../.golangci.yml ./...
 
 bin/golangci-lint-$(LINT):
 	@mkdir -p bin; echo 'building golangci-lint $(LINT)'
@@ -72,7 +73,11 @@ cross: ## build and vet for every system we ship to
 		$(GO) vet ./...; \
 	done
 
-bench: ## benchmarks beside the code
+bench: build ## haul and tftpd-hpa, alternately; needs root for the control group that counts CPU time
+	-@scripts/install-peers
+	cd bench && $(GO) run . $(if $(OUT),-out '$(abspath $(OUT))')
+
+microbench: ## benchmarks beside the code
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
 
 peers: ## fetch the interop tests' peers into bin/peers

@@ -15,7 +15,7 @@ import (
 
 // TestDirNotRegular opens what a careless server would wait for, or set going.
 func TestDirNotRegular(t *testing.T) {
-	dir, err := os.MkdirTemp("", "haul") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "haul") //nolint:usetesting // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}

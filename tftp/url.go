@@ -35,6 +35,8 @@ func ParseURL(s string) (Target, error) {
 		return fail("not of the form tftp://host/name")
 	case t.Host == "":
 		return fail("no host")
+	case strings.Contains(t.Host, ":") && !isAddr(t.Host):
+		return fail("the host is no IPv6 address")
 	case u.User != nil:
 		return fail("TFTP has no users")
 	case u.RawQuery != "" || u.Fragment != "":
@@ -61,6 +63,11 @@ func ParseURL(s string) (Target, error) {
 		return fail("a name cannot hold a NUL")
 	}
 	return t, nil
+}
+
+func isAddr(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // String returns the target as a URL.

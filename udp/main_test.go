@@ -26,7 +26,7 @@ func leaked() string {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		var left []string
-		for _, s := range strings.Split(string(stacks), "\n\n") {
+		for s := range strings.SplitSeq(string(stacks), "\n\n") {
 			if strings.Contains(s, "haul/udp.") && !strings.Contains(s, "udp.TestMain") {
 				left = append(left, s)
 			}

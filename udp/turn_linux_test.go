@@ -108,7 +108,7 @@ func runPeers() {
 	for range min(count, peerThreads) {
 		go playPeers(server, (count+peerThreads-1)/peerThreads)
 	}
-	io.Copy(io.Discard, os.Stdin)
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // peerThreads is how many threads play the peers. Up to so many, each peer has
@@ -140,12 +140,12 @@ func playPeers(server netip.AddrPort, count int) {
 			check(err)
 		}
 		for _, e := range events[:n] {
-			unix.Read(int(e.Fd), block)
-			unix.Write(int(e.Fd), ack)
+			_, _ = unix.Read(int(e.Fd), block)
+			_, _ = unix.Write(int(e.Fd), ack)
 		}
 		if n == 0 {
 			for _, fd := range peers {
-				unix.Write(fd, ack)
+				_, _ = unix.Write(fd, ack)
 			}
 		}
 	}
