@@ -278,6 +278,9 @@ func (d *download) keep(c transfer.Chunk) error {
 	if !c.Last {
 		return nil
 	}
+	if !announced(d.r.Agreed(), d.mode, d.r.Received()) {
+		return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, d.r.Received(), d.size)
+	}
 	if err := d.upload.Truncate(in.whole); err != nil {
 		return err
 	}
@@ -296,7 +299,7 @@ func (d *download) fail(err error) {
 // put runs a write.
 func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt, size int64) error {
 	if q.Mode == transfer.Netascii {
-		text, err := openText(io.NewSectionReader(src, 0, size))
+		text, err := openText(io.NewSectionReader(src, 0, size), nil)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -16,19 +15,28 @@ type job uint8
 const (
 	noJob     job = iota
 	openJob       // open the file, or begin the upload
+	scanJob       // find out how long a text file is in netascii
 	fetchJob      // read from the file what was not in memory
 	flushJob      // write what an upload has gathered
 	commitJob     // the same, and publish the file
-	logJob        // close everything and log, for a session that stays to answer repeats
-	closeJob      // log if that is still to do, close everything
+	closeJob      // close everything
 )
 
-// workers is how many goroutines wait for disks on behalf of all sessions.
-const workers = 16
+const (
+	// workers is how many goroutines wait for disks on behalf of all sessions.
+	workers = 16
+
+	// scanners is how many look through text files, which takes long, and must
+	// keep nobody else from opening theirs.
+	scanners = 2
+
+	// maxText is the largest file that is sent in netascii, in bytes: the
+	// request may be forged, and looking through a file costs more than it does.
+	maxText = 64 << 20
+)
 
 // work runs the jobs until the queue is closed.
-func work(queue <-chan *session, wg *sync.WaitGroup) {
-	defer wg.Done()
+func work(queue <-chan *session) {
 	for s := range queue {
 		s.work()
 		s.shard.workDone(s)
@@ -40,6 +48,8 @@ func (s *session) work() {
 	switch s.job {
 	case openJob:
 		s.jobErr = s.open()
+	case scanJob:
+		s.jobErr = s.scan()
 	case fetchJob:
 		s.jobErr = s.fetchNow()
 	case flushJob:
@@ -48,15 +58,8 @@ func (s *session) work() {
 		if s.jobErr = s.intake.flush(s.upload, s.flush.from, s.flush.to); s.jobErr == nil {
 			s.jobErr = s.commit()
 		}
-	case logJob:
-		s.closeFiles()
-		s.shard.server.log(s.report)
 	case closeJob:
 		s.closeFiles()
-		if s.toLog {
-			s.shard.server.log(s.report)
-			s.toLog = false
-		}
 	}
 }
 
@@ -74,20 +77,28 @@ func (s *session) open() error {
 		return err
 	}
 	s.file, s.reader = f, f
-	if s.request.Mode == transfer.Netascii {
-		text, err := openText(f)
-		if err != nil {
-			return err
-		}
-		s.reader, s.size = text, text.size()
-		return nil
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	s.size = info.Size()
+	if s.request.Mode == transfer.Netascii {
+		if s.size > maxText {
+			return errTextTooLarge
+		}
+		return nil // a scan follows
+	}
 	s.try, _ = f.(store.TryReader)
+	return nil
+}
+
+// scan looks through a text file, unless its session ends meanwhile.
+func (s *session) scan() error {
+	text, err := openText(s.file, s.gone.Load)
+	if err != nil {
+		return err
+	}
+	s.reader, s.size = text, text.size()
 	return nil
 }
 
@@ -97,15 +108,12 @@ func (s *session) create(name string) error {
 	if srv.Upload == NoUploads {
 		return errUploadsOff
 	}
-	c := store.Create{Exclusive: srv.Upload == CreateUploads}
-	if offer.HasSize {
-		if limit := srv.maxUpload(); offer.Size > limit {
-			return errTooLarge
-		}
-		// In netascii the size on the wire is at least that of the file.
-		c.Size = offer.Size
+	if offer.HasSize && offer.Size > srv.maxUpload() {
+		return errTooLarge
 	}
-	u, err := srv.Store.Create(s.ctx, name, c)
+	// No space is set aside: the request may be forged, and a few of those
+	// would fill the disk with nothing.
+	u, err := srv.Store.Create(s.ctx, name, store.Create{Exclusive: srv.Upload == CreateUploads})
 	s.upload = u
 	return err
 }

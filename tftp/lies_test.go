@@ -16,7 +16,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An upload longer or shorter than its tsize said is the file that came.
+// An upload longer or shorter than its tsize said is not what its sender
+// meant, and is not published. A tsize of 0 says nothing.
 func TestUploadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
 		inWorld(t, nil, func(w *world) {
@@ -28,8 +29,13 @@ func TestUploadSizeLies(t *testing.T) {
 			p.send(data(1, b[:512]))
 			p.want("ACK 1", ack(1))
 			p.send(data(2, b[512:]))
-			p.want("ACK 2", ack(2))
-			wantFile(t, w.mem, "new", b)
+			if said == "0" || said == "1000" {
+				p.want("ACK 2", ack(2))
+				wantFile(t, w.mem, "new", b)
+				return
+			}
+			p.wantError("tsize "+said, transfer.NotDefined)
+			wantNoFile(t, w.mem, "new")
 		})
 	}
 	inWorld(t, nil, func(w *world) {
@@ -67,19 +73,26 @@ func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {
 	return to, &wg
 }
 
-// A client does not believe what a server says of a file's size, and takes
-// the file that comes.
+// A client takes no file of another size than the server announced: it may
+// have been cut short.
 func TestDownloadSizeLies(t *testing.T) {
-	for _, said := range []string{"0", "1", "5000", "1000000"} {
+	for _, said := range []string{"0", "1", "1123", "1124", "1125", "1000000"} {
 		inWorld(t, nil, func(w *world) {
 			to, wg := fakeServer(w, oack("blksize", "512", "tsize", said), 3)
 			here := store.Mem(0)
 			res, err := w.client().Get(context.Background(), to, into(here, "image"))
+			wg.Wait()
+			if said != "0" && said != "1124" {
+				if !errors.Is(err, errNotAnnounced) {
+					t.Errorf("tsize %s: %v", said, err)
+				}
+				wantNoFile(t, here, "image")
+				return
+			}
 			if err != nil || res.Bytes != 1124 {
 				t.Errorf("tsize %s: %d bytes, %v", said, res.Bytes, err)
 			}
 			wantFile(t, here, "image", make([]byte, 1124))
-			wg.Wait()
 		})
 	}
 	inWorld(t, nil, func(w *world) { // a store may take the size seriously

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -50,7 +51,13 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 		return transfer.DiskFull, "no space left on the server"
 	case errors.Is(err, errTooLarge):
 		return transfer.DiskFull, "file is larger than the server accepts"
-	case errors.Is(err, errBusy):
+	case errors.Is(err, errTextTooLarge):
+		return transfer.NotDefined, "file is too large for netascii, use octet"
+	case errors.Is(err, errNotAnnounced):
+		return transfer.NotDefined, "file is not of the size announced"
+	case errors.Is(err, syscall.ELOOP):
+		return transfer.AccessViolation, "access violation"
+	case errors.Is(err, errBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return transfer.NotDefined, "server is busy, try again"
 	case errors.Is(err, errStopping):
 		return transfer.NotDefined, "server is shutting down"
@@ -63,6 +70,9 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 // Why a server ends a transfer of its own accord.
 var (
 	errUploadsOff = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
+
+	errTextTooLarge = errors.New("file is too large for netascii")
+	errNotAnnounced = errors.New("file is not of the size announced")
 
 	errTooLarge = errors.New("file is larger than allowed")
 	errBusy     = errors.New("too many transfers")

@@ -21,11 +21,15 @@ type textFile struct {
 	text, ascii []byte
 }
 
-// openText translates f. One goroutine at a time may read the result.
-func openText(f io.ReaderAt) (*textFile, error) {
+// openText translates f. One goroutine at a time may read the result. It gives
+// up when stop, if there is one, returns true.
+func openText(f io.ReaderAt, stop func() bool) (*textFile, error) {
 	t := &textFile{file: f, text: make([]byte, textPiece), starts: []int64{0}}
 	size := int64(0)
 	for i := int64(0); ; i++ {
+		if stop != nil && stop() {
+			return nil, errStopping
+		}
 		n, err := f.ReadAt(t.text, i*textPiece)
 		if n > 0 {
 			t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:n])

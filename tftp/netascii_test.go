@@ -14,7 +14,7 @@ import (
 func checkText(t *testing.T, text []byte, offsets ...int) {
 	t.Helper()
 	want := transfer.AppendNetascii(nil, text)
-	f, err := openText(bytes.NewReader(text))
+	f, err := openText(bytes.NewReader(text), nil)
 	if err != nil || f.size() != int64(len(want)) {
 		t.Fatalf("size %d, %v, want %d", f.size(), err, len(want))
 	}
@@ -59,7 +59,7 @@ func FuzzTextFile(f *testing.F) {
 // Errors of the file come through.
 func TestTextFileFails(t *testing.T) {
 	broken := errors.New("broken")
-	if _, err := openText(failingReader{broken}); !errors.Is(err, broken) {
+	if _, err := openText(failingReader{broken}, nil); !errors.Is(err, broken) {
 		t.Errorf("open: %v", err)
 	}
 	f := &textFile{file: failingReader{broken}, starts: []int64{0, 10}, text: make([]byte, textPiece)}

@@ -80,11 +80,43 @@ func (r *report) isProbe(code transfer.ErrorCode) bool {
 	return !r.request.Write && r.bytes == 0 && (code == transfer.NotDefined || code == transfer.OptionsRefused)
 }
 
-// log writes the transfer's line.
+const (
+	// maxLines is how many reports wait for the log. Beyond that they are
+	// counted only: a log that nobody reads must not stop the server.
+	maxLines = 4096
+
+	// logGrace is how long a server that ends waits for its log.
+	logGrace = time.Second
+)
+
+// log hands a report to the log. It never waits.
 func (l *Listener) log(r report) {
 	if l.Log == nil {
 		return
 	}
+	select {
+	case l.lines <- r:
+	default:
+		l.unsaid.Add(1)
+	}
+}
+
+// keepLog writes the lines until there are no more, and then closes done.
+func (l *Listener) keepLog(done chan<- struct{}) {
+	defer close(done)
+	for r := range l.lines {
+		l.write(r)
+		if n := l.unsaid.Swap(0); n > 0 {
+			l.Log.Warn("tftp: the log was too slow", "lines lost", n)
+		}
+	}
+	if l.Log != nil {
+		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load())
+	}
+}
+
+// write writes a transfer's line.
+func (l *Listener) write(r report) {
 	result := r.result()
 	level := slog.LevelInfo
 	if r.err != nil && result != resultProbe {

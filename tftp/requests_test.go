@@ -405,7 +405,7 @@ func TestManyLargeUploads(t *testing.T) {
 	})
 }
 
-// An upload that finds no memory is refused, and logged as such.
+// An upload that finds no memory when its first block comes is ended.
 func TestNoMemoryForUpload(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.Loops = 1 }, func(w *world) {
 		if _, err := w.client().Put(context.Background(), target("one"), strings.NewReader("x"), 1); err != nil {
@@ -417,7 +417,7 @@ func TestNoMemoryForUpload(t *testing.T) {
 		sh.rings = minRing - 1
 		_, err := w.client().Put(context.Background(), target("two"), strings.NewReader("x"), 1)
 		wantFault(t, err, transfer.NotDefined)
-		w.wantResults(map[string]int{resultDone: 1, resultRefused: 1})
+		w.wantResults(map[string]int{resultDone: 1, resultFailed: 1})
 		sh.rings = ringBudget
 	})
 }

@@ -72,6 +72,9 @@ type Listener struct {
 	seed   maphash.Seed
 
 	queue   chan *session // for workers
+	scans   chan *session // for scanners
+	lines   chan report   // for the log
+	unsaid  atomic.Int64  // lines that the log had no room for
 	count   atomic.Int64  // transfers under way
 	resting atomic.Int64  // transfers that are over, and still answer repeats
 	strays  atomic.Int64  // datagrams that belonged to no transfer
@@ -125,6 +128,8 @@ func (l *Listener) setDefaults() {
 		l.open = openSocket
 	}
 	l.queue = make(chan *session, 2*l.MaxTransfers+l.Loops)
+	l.scans = make(chan *session, l.MaxTransfers)
+	l.lines = make(chan report, maxLines)
 }
 
 func (s *Server) maxUpload() int64 {
@@ -211,9 +216,13 @@ func (l *Listener) Serve(ctx context.Context) error {
 	defer l.closeAll()
 	var hands, doors, loops sync.WaitGroup
 	for range workers {
-		hands.Add(1)
-		go work(l.queue, &hands)
+		hands.Go(func() { work(l.queue) })
 	}
+	for range scanners {
+		hands.Go(func() { work(l.scans) })
+	}
+	logged := make(chan struct{})
+	go l.keepLog(logged)
 	failed := make(chan error, len(l.doors)+len(l.shards))
 	for _, door := range l.doors {
 		doors.Go(func() { failed <- l.watch(door) })
@@ -233,12 +242,15 @@ func (l *Listener) Serve(ctx context.Context) error {
 	doors.Wait()
 	l.stopShards(&loops)
 	close(l.queue)
+	close(l.scans)
 	hands.Wait()
 	for _, sh := range l.shards {
 		sh.bury()
 	}
-	if l.Log != nil {
-		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load())
+	close(l.lines)
+	select {
+	case <-logged:
+	case <-time.After(logGrace): // whoever reads the log has stopped reading
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -33,9 +34,8 @@ type session struct {
 	held     bool // the intake had no room: the next ACK waits for a flush
 	ringCost int  // bytes taken from the shard's budget for uploads
 
-	job    job // what a worker does for this session now
-	report report
-	toLog  bool // the report has not been logged
+	job  job         // what a worker does for this session now
+	gone atomic.Bool // the session has ended; a scan need not go on
 
 	// worker
 	ctx    context.Context
@@ -101,27 +101,33 @@ func (s *session) repeat(now time.Time) {
 
 // start begins the machine, once the store has answered.
 func (s *session) start(now time.Time) {
+	if s.jobErr == nil && s.job == noJob && s.awaitsScan() {
+		s.shard.submit(s, scanJob)
+		return
+	}
 	if s.jobErr != nil {
 		code, msg := faultFor(s.jobErr)
 		s.shard.out.fault(s.peer, s.local, code, msg)
 		s.shard.end(now, s, s.jobErr)
 		return
 	}
-	limits := s.shard.server.Limits
-	if !s.request.Write {
-		s.state = running
-		s.sender.Answer(now, limits.Agree(s.request, s.size), s.size)
-		return
-	}
-	agreed, err := s.shard.grantRing(s, limits.Agree(s.request, -1))
-	if err != nil {
-		code, msg := faultFor(err)
-		s.shard.out.fault(s.peer, s.local, code, msg)
-		s.shard.end(now, s, err)
-		return
-	}
 	s.state = running
-	s.receiver.Answer(now, s.request.Mode, agreed)
+	size := s.size
+	if s.request.Write {
+		size = -1
+	}
+	agreed := s.shard.server.Limits.Agree(s.request, size)
+	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, s.request.Write))
+	if s.request.Write {
+		s.receiver.Answer(now, s.request.Mode, agreed)
+	} else {
+		s.sender.Answer(now, agreed, size)
+	}
+}
+
+// awaitsScan reports whether a text file is open, but not looked through.
+func (s *session) awaitsScan() bool {
+	return !s.request.Write && s.request.Mode == transfer.Netascii && s.reader == s.file
 }
 
 // handle takes a datagram from the peer.
@@ -135,7 +141,7 @@ func (s *session) handle(now time.Time, b []byte) {
 		if len(c.Data) == 0 && !c.Last {
 			return
 		}
-		if err := s.intake.put(c, s.receiver.Received()); err != nil {
+		if err := s.keep(c); err != nil {
 			s.abort(now, err)
 			return
 		}
@@ -144,6 +150,29 @@ func (s *session) handle(now time.Time, b []byte) {
 		}
 		s.admit(now)
 	}
+}
+
+// keep puts a chunk into the intake, whose memory the first one takes: before
+// that, nothing shows that the peer exists.
+func (s *session) keep(c transfer.Chunk) error {
+	if s.ringCost == 0 {
+		if err := s.shard.grantRing(s); err != nil {
+			return err
+		}
+	}
+	if err := s.intake.put(c, s.receiver.Received()); err != nil {
+		return err
+	}
+	if o := s.request.Offer; c.Last && !announced(o, s.request.Mode, s.receiver.Received()) {
+		return errNotAnnounced
+	}
+	return nil
+}
+
+// announced reports whether a file has the size that its sender announced by
+// tsize. 0 stands for unknown, and in netascii sizes are a matter of opinion.
+func announced(o transfer.Options, m transfer.Mode, size int64) bool {
+	return !o.HasSize || o.Size == 0 || o.Size == size || m == transfer.Netascii
 }
 
 // admit lets the ACK go that is due if the intake could take another window,
@@ -297,9 +326,9 @@ func (s *session) finished(now time.Time) {
 	switch {
 	case s.state == ended:
 		s.shard.release(s)
-	case done == openJob:
+	case done == openJob, done == scanJob:
 		s.start(now)
-	case done == logJob:
+	case done == closeJob: // it stays to answer repeats
 	case s.jobErr != nil:
 		s.abort(now, s.jobErr)
 	case done == flushJob:

@@ -22,8 +22,12 @@ const (
 	ringBudget = 64 << 20
 	minRing    = 8 << 10  // of one upload
 	fairRing   = 64 << 10 // the same, while half of the budget is left: fewer, larger writes
-	maxRing    = 8 << 20
-	ringShare  = 8 // one upload gets this part of what is left, at most
+
+	// maxWindowBytes bounds the window of one transfer: more is of no use to
+	// any link that TFTP is used on, and of much to who forges requests.
+	maxWindowBytes = 2 << 20
+
+	ringShare = 8 // one upload gets this part of what is left, at most
 
 	// maxStrayReplies is how many datagrams a second that belong to no transfer
 	// are answered; the rest is only counted.
@@ -226,7 +230,7 @@ func (sh *shard) accept(now time.Time, q request) {
 		// The same request within a second is a repeat, whether the network or
 		// an impatient ROM made it. Later, or another, it is a peer that began
 		// anew: some use the same port after each reset.
-		if s.same(q) && (!s.heard() || now.Sub(s.began) < time.Second) {
+		if s.same(q) && s.state != dallying && (!s.heard() || now.Sub(s.began) < time.Second) {
 			s.repeat(now)
 			sh.touch(s)
 			return
@@ -268,18 +272,21 @@ func (sh *shard) take() *session {
 func (sh *shard) submit(s *session, j job) {
 	s.job = j
 	sh.jobs++
-	sh.server.queue <- s
+	if j == scanJob {
+		sh.server.scans <- s
+	} else {
+		sh.server.queue <- s
+	}
 }
 
-// finish notes the end of a transfer and has it logged.
+// finish notes the end of a transfer and has it logged. One that stays to
+// answer repeats is closed.
 func (sh *shard) finish(now time.Time, s *session, err error) {
 	s.err = err
-	s.report = s.summary(now)
-	s.toLog = true
+	sh.server.log(s.summary(now))
 	sh.busy--
 	if s.job == noJob && s.state == dallying {
-		s.toLog = false
-		sh.submit(s, logJob)
+		sh.submit(s, closeJob)
 		sh.rest(now, s)
 	}
 }
@@ -293,6 +300,7 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 		sh.finish(now, s, err)
 	}
 	s.state = ended
+	s.gone.Store(true)
 	delete(sh.sessions, s.peer)
 	sh.timers.remove(s)
 	sh.rings += s.ringCost
@@ -315,7 +323,7 @@ func (sh *shard) rest(now time.Time, s *session) {
 
 // release takes back a session that has ended, once a worker has closed it.
 func (sh *shard) release(s *session) {
-	if s.file != nil || s.upload != nil || s.toLog {
+	if s.file != nil || s.upload != nil {
 		sh.submit(s, closeJob)
 		return
 	}
@@ -338,31 +346,34 @@ func (sh *shard) release(s *session) {
 	sh.free = append(sh.free, s)
 }
 
-// grantRing gives an upload its memory, and makes the window smaller if there
-// is not enough for the one agreed on. Nobody gets more than a share of what
-// is left, so that those who ask for much leave room for others.
-func (sh *shard) grantRing(s *session, agreed transfer.Options) (transfer.Options, error) {
-	block := agreed.BlockSize
-	if block == 0 {
-		block = transfer.DefaultBlockSize
+// mostBlocks returns the largest window for the block size agreed on. For an
+// upload nobody gets more than a share of the memory that is left, so that
+// those who ask for much leave room for others.
+func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
+	most := maxWindowBytes
+	if write {
+		most = min(most, sh.rings/ringShare/2)
 	}
-	most := max(1, min(maxRing, sh.rings/ringShare)/(2*block))
+	return max(1, most/max(agreed.BlockSize, transfer.DefaultBlockSize))
+}
+
+// grantRing gives an upload its memory.
+func (sh *shard) grantRing(s *session) error {
 	least := minRing
 	if sh.rings > ringBudget/2 {
 		least = fairRing
 	}
-	size := max(2*min(max(1, agreed.Window), most)*block, least)
+	size := max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), least)
 	if size > sh.rings {
-		return agreed, errBusy
+		return errBusy
 	}
-	agreed.Window = min(agreed.Window, most)
 	sh.rings -= size
 	s.ringCost = size
 	if cap(s.intake.ring) < size {
 		s.intake.ring = make([]byte, size)
 	}
 	s.intake.reset(s.intake.ring[:size], sh.server.maxUpload(), s.request.Mode)
-	return agreed, nil
+	return nil
 }
 
 // dropRing takes the memory of an upload that is published, and has no job out.
