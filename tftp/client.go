@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -96,13 +97,16 @@ func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link of the caller's own leads where the caller wants
+	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return Result{}, err
 	}
 	defer root.Close()
 	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
-		return store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size})
+		return store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size, Perm: store.UserPerm()})
 	})
 }
 
@@ -125,21 +129,47 @@ func (c *Client) PutFile(ctx context.Context, path, rawURL string) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return Result{}, err
-	}
-	defer root.Close()
-	f, err := store.Dir(root).Open(ctx, filepath.Base(path))
+	f, size, err := openSource(ctx, path)
 	if err != nil {
 		return Result{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Result{}, err
+	return c.Put(ctx, t, f, size)
+}
+
+// openSource opens a regular file to be sent, and returns its size. It refuses
+// one whose size is not known beforehand, as that of a file in /proc.
+func openSource(ctx context.Context, path string) (store.File, int64, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
-	return c.Put(ctx, t, f, info.Size())
+	info, err := os.Stat(path) // first: to open a pipe would wait for its other end
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "send", Path: path, Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := openFast(ctx, path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n, _ := f.ReadAt(make([]byte, 1), info.Size()); n > 0 {
+		_ = f.Close()
+		return nil, 0, &fs.PathError{Op: "send", Path: path, Err: errors.New("its size is not known beforehand, or it grows")}
+	}
+	return f, info.Size(), nil
+}
+
+// openFast opens a file so that its blocks can be read straight to their
+// places, if it lies in a directory that can be read.
+func openFast(ctx context.Context, path string) (store.File, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return os.Open(path)
+	}
+	defer root.Close()
+	return store.Dir(root).Open(ctx, filepath.Base(path))
 }
 
 // ErrNoSize says that a server does not tell the size of a file: it ignores
@@ -173,7 +203,7 @@ func (c *Client) Wait() { c.dallying.wait() }
 // each tries the addresses of the target's host one after the other, until
 // one answers, and where a server refuses options tries it without.
 func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfer.Options) error) (Result, error) {
-	if err := t.check(); err != nil {
+	if err := t.Check(); err != nil {
 		return Result{}, err
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)

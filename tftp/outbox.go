@@ -30,7 +30,7 @@ type outbox struct {
 	used  int      // bytes of the arena taken
 	gaps  [][]byte // where the blocks of one run go: between headers
 
-	lost int64 // datagrams that the kernel would not take
+	lost int64 // messages that the kernel would not take
 	err  error // why, the latest
 }
 

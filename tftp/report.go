@@ -111,7 +111,7 @@ func (l *Listener) keepLog(done chan<- struct{}) {
 		}
 	}
 	if l.Log != nil {
-		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load())
+		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load(), "messages not sent", l.unsent.Load())
 	}
 }
 

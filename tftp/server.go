@@ -74,6 +74,7 @@ type Listener struct {
 	queue   chan *session // for workers
 	scans   chan *session // for scanners
 	lines   chan report   // for the log
+	unsent  atomic.Int64  // messages that the kernel would not take
 	unsaid  atomic.Int64  // lines that the log had no room for
 	count   atomic.Int64  // transfers under way
 	resting atomic.Int64  // transfers that are over, and still answer repeats

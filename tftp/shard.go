@@ -97,6 +97,7 @@ func newShard(l *Listener, conn socket) *shard {
 // run is the loop. It returns when the shard has been stopped and is done, or
 // its socket fails.
 func (sh *shard) run() error {
+	defer func() { sh.server.unsent.Add(sh.out.lost) }()
 	for {
 		n, err := sh.conn.Read(sh.in, sh.timers.next())
 		if err != nil {

@@ -94,8 +94,9 @@ func (t Target) port() uint16 {
 	return t.Port
 }
 
-// check refuses what no request can hold.
-func (t Target) check() error {
+// Check reports what no request can hold: a missing host or name, a NUL in the
+// name, or a name of more than half of [transfer.MaxRequest].
+func (t Target) Check() error {
 	switch {
 	case t.Host == "":
 		return errors.New("no host given")

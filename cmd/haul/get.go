@@ -44,7 +44,9 @@ func newGet() *cobra.Command {
 				return usagef("--parallel %d: must be above 0", parallel)
 			}
 			local := ""
-			if last := urls[len(urls)-1]; !strings.Contains(last, "://") {
+			if last := urls[len(urls)-1]; last == "" {
+				return usagef("LOCAL is empty; . is the current directory")
+			} else if !strings.Contains(last, "://") {
 				local, urls = last, urls[:len(urls)-1]
 			}
 			jobs, err := f.downloads(urls, local, cmd.OutOrStdout())
@@ -83,7 +85,7 @@ func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer)
 	var jobs []transferJob
 	taken := make(map[string]string)
 	for _, u := range urls {
-		t, err := f.target(u)
+		t, err := f.file(u)
 		if err != nil {
 			return nil, err
 		}
@@ -109,10 +111,19 @@ func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer)
 // download fetches one file.
 func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, stdout io.Writer) (tftp.Result, error) {
 	if to == "-" {
-		return c.Get(ctx, t, func(int64) (store.Upload, error) { return &stream{w: stdout}, nil })
+		return downloadTo(ctx, c, t, stdout)
 	}
 	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return c.Get(ctx, t, func(int64) (store.Upload, error) { return openStream(to) })
+		f, err := openPipe(ctx, to)
+		if err != nil {
+			return tftp.Result{}, err
+		}
+		defer f.Close()
+		return downloadTo(ctx, c, t, f)
+	}
+	// A link of the user's own leads where the user wants.
+	if real, err := filepath.EvalSymlinks(to); err == nil {
+		to = real
 	}
 	dir, name := splitPath(to)
 	root, err := os.OpenRoot(dir)
@@ -121,7 +132,7 @@ func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, std
 	}
 	defer root.Close()
 	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
-		u, err := store.Dir(root).Create(ctx, name, store.Create{Size: size})
+		u, err := store.Dir(root).Create(ctx, name, store.Create{Size: size, Perm: store.UserPerm()})
 		if err != nil {
 			return nil, localError{fmt.Errorf("write %s: %w", to, unwrapPath(err))}
 		}
@@ -129,66 +140,20 @@ func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, std
 	})
 }
 
-// A localUpload marks its errors as this machine's.
-type localUpload struct{ store.Upload }
-
-func (u localUpload) WriteAt(p []byte, off int64) (int, error) {
-	n, err := u.Upload.WriteAt(p, off)
-	return n, asLocal(err)
-}
-
-func (u localUpload) Truncate(size int64) error { return asLocal(u.Upload.Truncate(size)) }
-func (u localUpload) Commit() error             { return asLocal(u.Upload.Commit()) }
-
-func asLocal(err error) error {
-	if err == nil {
-		return nil
+// downloadTo fetches one file to what cannot be rewound.
+func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer) (tftp.Result, error) {
+	if !readerMayWait(w) {
+		return c.Get(ctx, t, func(int64) (store.Upload, error) { return &stream{w: w}, nil })
 	}
-	return localError{err}
-}
-
-// A stream is an Upload to what cannot be rewound, such as a pipe. It relies
-// on Get writing in order.
-type stream struct {
-	w    io.Writer
-	file *os.File // to be closed; nil for standard output
-	at   int64
-}
-
-// openStream opens a pipe or a device.
-func openStream(path string) (store.Upload, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	s, err := newSpool(w)
 	if err != nil {
-		return nil, localError{err}
+		return tftp.Result{}, err
 	}
-	return &stream{w: f, file: f}, nil
-}
-
-func (s *stream) WriteAt(p []byte, off int64) (int, error) {
-	if off != s.at {
-		return 0, localError{fmt.Errorf("data at %d cannot be written to a stream at %d", off, s.at)}
+	res, err := c.Get(ctx, t, func(int64) (store.Upload, error) { return s, nil })
+	if waitErr := s.wait(ctx); err == nil {
+		err = waitErr
 	}
-	n, err := s.w.Write(p)
-	s.at += int64(n)
-	return n, asLocal(err)
-}
-
-func (s *stream) Truncate(size int64) error {
-	if size != s.at {
-		return localError{errors.New("a stream cannot be cut")}
-	}
-	return nil
-}
-
-func (s *stream) Commit() error { return s.Close() }
-
-func (s *stream) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	return asLocal(err)
+	return res, err
 }
 
 // runJobs moves files, some at the same time, and returns all errors.

@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -35,6 +38,7 @@ It is server and client for TFTP in one program:
   haul serve DIR                      serve the files under DIR
   haul get tftp://HOST/FILE           fetch a file
   haul put FILE tftp://HOST/FILE      send a file
+  haul probe tftp://HOST/FILE         print the size of a file
 
 Exit codes:
   0    everything was done
@@ -58,11 +62,26 @@ func run() int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "haul:", err)
+	printError(os.Stderr, err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(os.Stderr, `"haul --help" and "haul COMMAND --help" tell more`)
 	}
 	return exitCode(err)
+}
+
+// printError prints an error, or each of several, on a line of its own.
+func printError(out io.Writer, err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range several.Unwrap() {
+			printError(out, err)
+		}
+		return
+	}
+	text := err.Error()
+	if errors.Is(err, context.Canceled) {
+		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
+	}
+	fmt.Fprintln(out, "haul:", text)
 }
 
 func newRoot() *cobra.Command {
@@ -87,12 +106,12 @@ func noCommand(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM ends. The
-// second ends the process.
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
+// ends. The second ends the process.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		<-signals
 		cancel()
@@ -131,6 +150,9 @@ func (e localError) Unwrap() error { return e.error }
 func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, local := errors.AsType[localError](err)
+	_, listening := errors.AsType[listenError](err)
+	_, path := errors.AsType[*fs.PathError](err)
+	_, lookup := errors.AsType[*net.DNSError](err)
 	fault, remote := errors.AsType[*transfer.Error](err)
 	remote = remote && fault.Remote
 	switch {
@@ -138,17 +160,17 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case listening:
+		return exitFailed
 	case remote && fault.Code == transfer.FileNotFound:
 		return exitNotFound
 	case remote:
 		return exitRefused
-	case local, errors.Is(err, store.ErrNoSpace):
+	case local, path, errors.Is(err, store.ErrNoSpace):
 		return exitLocal
-	case errors.Is(err, transfer.ErrSilent), errors.Is(err, syscall.ECONNREFUSED),
+	case lookup, errors.Is(err, transfer.ErrSilent), errors.Is(err, syscall.ECONNREFUSED),
 		errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return exitNoAnswer
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return exitLocal
 	}
 	return exitFailed
 }

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +130,12 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "TFTP only"},
 		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
 		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},
+		{[]string{"serve", ".", "--tftp", "bogus"}, exitUsage, "HOST:PORT"},
+		{[]string{"serve", ".", "--tftp", strings.TrimSuffix(strings.TrimPrefix(url, "tftp://"), "/")}, exitFailed, "another server"},
+		{[]string{"get", url + "a", ""}, exitUsage, "empty"},
+		{[]string{"probe", url}, exitUsage, "no file name"},
+		{[]string{"put", "-", url + "a"}, exitUsage, "standard input"},
+		{[]string{"probe", "tftp://host.invalid/a"}, exitNoAnswer, "host.invalid"},
 		{[]string{"serve", local + "/none"}, exitLocal, "none"},
 		{[]string{"get", url + "none", "-"}, exitNotFound, "not found"},
 		{[]string{"put", local, url + "a"}, exitRefused, "not allowed"},
@@ -210,6 +220,95 @@ func TestPutAndProbe(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "text"), content)
 	if code, out, msg := haul(t, "probe", url+"x"); code != 0 || out != "55000\n" {
 		t.Errorf("probe: exit code %d, %q, %s", code, out, msg)
+	}
+}
+
+// A pager may read as slowly as it likes: the transfer does not wait for it.
+func TestSlowReader(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 100_000)
+	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": long})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fetched := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		c := &tftp.Client{Progress: func(bytes, size int64) {
+			if bytes == size {
+				fetched <- nil // all of it is here, and nothing has been read
+			}
+		}}
+		target, err := tftp.ParseURL(url + "a")
+		if err == nil {
+			_, err = downloadTo(t.Context(), c, target, w)
+		}
+		if err != nil {
+			fetched <- err
+		}
+	}()
+	if err := <-fetched; err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != long {
+		t.Errorf("read %d bytes of %d, %v", len(got), len(long), err)
+	}
+}
+
+// A pipe without a reader does not hold haul when it is interrupted.
+func TestPipeWithoutReader(t *testing.T) {
+	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "x"})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	makePipe(t, pipe)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	target, err := tftp.ParseURL(url + "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := download(ctx, new(tftp.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the interruption", err)
+	}
+	// So that the goroutine which opens it ends.
+	if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+		_ = f.Close()
+	}
+}
+
+// The user's own links lead where they lead, and the umask holds.
+func TestLocalPaths(t *testing.T) {
+	_, url := startServer(t, tftp.OverwriteUploads, map[string]string{"a": "content"})
+	here, elsewhere := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(elsewhere, "f"), "old")
+	if err := os.Symlink(filepath.Join(elsewhere, "f"), filepath.Join(here, "link")); err != nil {
+		t.Skip("no symbolic links:", err)
+	}
+	if code, _, msg := haul(t, "get", "-q", url+"a", filepath.Join(here, "link")); code != 0 {
+		t.Errorf("get to a link: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(elsewhere, "f"), "content")
+	if code, _, msg := haul(t, "put", "-q", filepath.Join(here, "link"), url+"b"); code != 0 {
+		t.Errorf("put of a link: exit code %d, %s", code, msg)
+	}
+	if code, _, msg := haul(t, "get", "-q", url+"a", filepath.Join(here, "new")); code != 0 {
+		t.Errorf("get: exit code %d, %s", code, msg)
+	}
+	info, err := os.Stat(filepath.Join(here, "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := store.UserPerm(); runtime.GOOS != "windows" && info.Mode().Perm() != want {
+		t.Errorf("a new file has permissions %v, want %v", info.Mode().Perm(), want)
+	}
+}
+
+func TestPrintError(t *testing.T) {
+	var out bytes.Buffer
+	printError(&out, errors.Join(errors.New("one"), fmt.Errorf("get x: %w", context.Canceled)))
+	if got, want := out.String(), "haul: one\nhaul: get x: interrupted\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
 	}
 }
 

@@ -23,7 +23,7 @@ tells the size by the option tsize.`,
 			}
 			var failed []error
 			for _, u := range urls {
-				t, err := f.target(u)
+				t, err := f.file(u)
 				if err != nil {
 					return err
 				}

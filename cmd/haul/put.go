@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -53,33 +50,16 @@ func (f *transferFlags) uploads(files []string, rawURL string) ([]transferJob, e
 	}
 	var jobs []transferJob
 	for _, file := range files {
+		if file == "-" {
+			return nil, usagef("standard input cannot be sent: TFTP names the size first; send a file")
+		}
 		to := t
 		if intoDir {
 			to.Name += filepath.Base(file)
 		}
 		jobs = append(jobs, transferJob{label: filepath.Base(file), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {
-			return upload(ctx, c, file, to)
+			return c.PutFile(ctx, file, to.String())
 		}})
 	}
 	return jobs, nil
-}
-
-// upload sends one file.
-func upload(ctx context.Context, c *tftp.Client, file string, t tftp.Target) (tftp.Result, error) {
-	dir, name := splitPath(file)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return tftp.Result{}, localError{fmt.Errorf("read %s: %w", file, unwrapPath(err))}
-	}
-	defer root.Close()
-	src, err := store.Dir(root).Open(ctx, name)
-	if err != nil {
-		return tftp.Result{}, localError{fmt.Errorf("read %s: %w", file, unwrapPath(err))}
-	}
-	defer src.Close()
-	info, err := src.Stat()
-	if err != nil {
-		return tftp.Result{}, localError{fmt.Errorf("read %s: %w", file, unwrapPath(err))}
-	}
-	return c.Put(ctx, t, src, info.Size())
 }

@@ -7,9 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,6 +73,10 @@ func newServe() *cobra.Command {
 	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest window to agree to, in `blocks`")
 	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "how long transfers may run on after the first signal")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("upload", cobra.FixedCompletions([]cobra.Completion{"create", "overwrite"}, cobra.ShellCompDirectiveNoFileComp)))
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	return cmd
 }
@@ -104,7 +110,7 @@ func serve(ctx context.Context, dir string, f serveFlags, mayFallBack bool, out 
 	if srv.Upload != tftp.NoUploads {
 		go sweep(ctx, files, srv.Log)
 	}
-	announce(out, dir, l.Addr())
+	announce(out, dir, l.Addr(), strings.HasPrefix(f.tftp, "["))
 	return l.Serve(ctx)
 }
 
@@ -139,6 +145,9 @@ func (f serveFlags) server() (*tftp.Server, error) {
 	case f.grace <= 0:
 		return nil, usagef("--grace %v: must be above 0", f.grace)
 	}
+	if _, _, err := net.SplitHostPort(f.tftp); f.tftp != "" && err != nil {
+		return nil, usagef("--tftp: %w; it is HOST:PORT or :PORT", err)
+	}
 	if err := (transfer.Options{BlockSize: f.blksize, Window: f.windowsize}).Check(); err != nil {
 		return nil, usageError{err}
 	}
@@ -156,20 +165,31 @@ func listen(ctx context.Context, srv *tftp.Server, addr string, mayFallBack bool
 		fmt.Fprintf(out, "haul: no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)\n", tftp.Port, fallbackAddr)
 		return listen(ctx, srv, fallbackAddr, false, out)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
+		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
 	}
-	return nil, err
+	return nil, listenError{err}
 }
 
-// announce says where the server listens, and a command to try.
-func announce(out io.Writer, dir string, at netip.AddrPort) {
-	fmt.Fprintf(out, "haul: serving %s on tftp://%v\n", dir, at)
-	host := at.Addr()
-	if host.IsUnspecified() {
+// A listenError says that a server could not open its sockets.
+type listenError struct{ error }
+
+func (e listenError) Unwrap() error { return e.error }
+
+// announce says where the server listens, and a command to try. only6 says
+// that the address was given, and is IPv6.
+func announce(out io.Writer, dir string, at netip.AddrPort, only6 bool) {
+	host, shown := at.Addr(), at.String()
+	if host.IsUnspecified() && !only6 {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		if at.Addr().Is6() {
+			shown = fmt.Sprintf("*:%d", at.Port())
+		}
+	} else if host.IsUnspecified() {
+		host = netip.IPv6Loopback()
 	}
+	fmt.Fprintf(out, "haul: serving %s on tftp://%s\n", dir, shown)
 	t := tftp.Target{Host: host.String(), Port: at.Port(), Name: sampleName(dir)}
 	fmt.Fprintf(out, "haul: try: haul get %v -\n", t)
 }

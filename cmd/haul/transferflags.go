@@ -59,6 +59,17 @@ func (f *transferFlags) client() (*tftp.Client, error) {
 	return c, nil
 }
 
+// file reads a URL that must name a file, and applies --netascii to it.
+func (f *transferFlags) file(rawURL string) (tftp.Target, error) {
+	t, err := f.target(rawURL)
+	if err == nil {
+		if err = t.Check(); err != nil {
+			err = usagef("URL %q: %w", rawURL, err)
+		}
+	}
+	return t, err
+}
+
 // target reads a URL, and applies --netascii to it.
 func (f *transferFlags) target(rawURL string) (tftp.Target, error) {
 	t, err := tftp.ParseURL(rawURL)
