@@ -53,7 +53,8 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runJobs(cmd.Context(), jobs, parallel, f, cmd.ErrOrStderr())
+			show := newProgress(cmd.ErrOrStderr(), f.quiet, local != "-") // bars would mix with the file
+			return runJobs(cmd.Context(), jobs, parallel, f, show)
 		},
 	}
 	f.add(cmd)
@@ -157,8 +158,7 @@ func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer)
 }
 
 // runJobs moves files, some at the same time, and returns all errors.
-func runJobs(ctx context.Context, jobs []transferJob, parallel int, f transferFlags, out io.Writer) error {
-	show := newProgress(out, f.quiet)
+func runJobs(ctx context.Context, jobs []transferJob, parallel int, f transferFlags, show *progress) error {
 	defer show.end()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)

@@ -26,9 +26,9 @@ type progress struct {
 	mu    sync.Mutex    // guards out
 }
 
-func newProgress(out io.Writer, quiet bool) *progress {
+func newProgress(out io.Writer, quiet, bars bool) *progress {
 	p := &progress{out: out, quiet: quiet}
-	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
+	if f, ok := out.(*os.File); ok && !quiet && bars && term.IsTerminal(int(f.Fd())) {
 		p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(48))
 	}
 	return p

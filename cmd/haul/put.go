@@ -30,7 +30,7 @@ every file whole.`,
 			if err != nil {
 				return err
 			}
-			return runJobs(cmd.Context(), jobs, parallel, f, cmd.ErrOrStderr())
+			return runJobs(cmd.Context(), jobs, parallel, f, newProgress(cmd.ErrOrStderr(), f.quiet, true))
 		},
 	}
 	f.add(cmd)
