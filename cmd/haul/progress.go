@@ -102,7 +102,7 @@ func (l *progressLine) end(res tftp.Result, err error) {
 		return
 	}
 	l.of.printf("%s: %s in %v, %s/s, %d resends\n", l.label, formatBytes(res.Bytes),
-		res.Duration.Round(time.Millisecond), formatBytes(perSecond(res.Bytes, res.Duration)), res.Resent)
+		formatDuration(res.Duration), formatBytes(perSecond(res.Bytes, res.Duration)), res.Resent)
 }
 
 func (p *progress) printf(format string, args ...any) {
@@ -113,6 +113,14 @@ func (p *progress) printf(format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(p.out, format, args...)
+}
+
+// formatDuration rounds to what a reader wants to know.
+func formatDuration(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
 }
 
 func perSecond(bytes int64, d time.Duration) int64 {
