@@ -29,6 +29,10 @@ const (
 
 	ringShare = 8 // one upload gets this part of what is left, at most
 
+	// maxSpare is how many sessions not in use keep their buffers for the next
+	// transfer: what a burst took is given back.
+	maxSpare = 256
+
 	// maxStrayReplies is how many datagrams a second that belong to no transfer
 	// are answered; the rest is only counted.
 	maxStrayReplies = 100
@@ -329,10 +333,10 @@ func (sh *shard) release(s *session) {
 		return
 	}
 	ring, buf := s.intake.ring, s.fetch.buf
-	if cap(ring) > minRing {
+	if cap(ring) > minRing || len(sh.free) >= maxSpare {
 		ring = nil
 	}
-	if cap(buf) > minFetch {
+	if cap(buf) > minFetch || len(sh.free) >= maxSpare {
 		buf = nil
 	}
 	if s.counted {
