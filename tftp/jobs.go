@@ -72,7 +72,7 @@ func (s *session) open() error {
 	if s.request.Write {
 		return s.create(name)
 	}
-	f, err := s.shard.server.Store.Open(s.ctx, name)
+	f, err := s.shard.server.Store.Open(background, name)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *session) create(name string) error {
 	}
 	// No space is set aside: the request may be forged, and a few of those
 	// would fill the disk with nothing.
-	u, err := srv.Store.Create(s.ctx, name, store.Create{Exclusive: srv.Upload == CreateUploads})
+	u, err := srv.Store.Create(background, name, store.Create{Exclusive: srv.Upload == CreateUploads})
 	s.upload = u
 	return err
 }

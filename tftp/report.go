@@ -22,13 +22,13 @@ type report struct {
 	err      error
 }
 
-// summary gathers the report of a session.
-func (s *session) summary(now time.Time) report {
+// summary gathers the report of a session that ended by err, or well.
+func (s *session) summary(now time.Time, err error) report {
 	r := report{
 		peer:     s.peer,
 		request:  s.request,
 		duration: now.Sub(s.began),
-		err:      s.err,
+		err:      err,
 	}
 	switch {
 	case s.state == opening: // the machine has not begun

@@ -1,7 +1,6 @@
 package tftp
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -21,7 +20,6 @@ type session struct {
 	request transfer.Request
 	began   time.Time
 	state   state
-	err     error // why it ended, nil if well
 
 	timer   int // place in the shard's timers, counted from 1
 	wakeAt  time.Time
@@ -31,14 +29,12 @@ type session struct {
 	sender   transfer.Sender   // a read
 	receiver transfer.Receiver // a write
 	intake   intake
-	held     bool // the intake had no room: the next ACK waits for a flush
-	ringCost int  // bytes taken from the shard's budget for uploads
+	ringCost int // bytes taken from the shard's budget for uploads
 
 	job  job         // what a worker does for this session now
 	gone atomic.Bool // the session has ended; a scan need not go on
 
 	// worker
-	ctx    context.Context
 	file   store.File
 	reader io.ReaderAt // file, or its translation to netascii
 	size   int64       // of what reader reads
@@ -107,7 +103,7 @@ func (s *session) repeat(now time.Time) {
 
 // start begins the machine, once the store has answered.
 func (s *session) start(now time.Time) {
-	if s.jobErr == nil && s.job == noJob && s.awaitsScan() {
+	if s.jobErr == nil && s.awaitsScan() {
 		s.shard.submit(s, scanJob)
 		return
 	}
@@ -185,8 +181,7 @@ func announced(o transfer.Options, m transfer.Mode, size int64) bool {
 // and sends what has gathered on its way to the store.
 func (s *session) admit(now time.Time) {
 	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
-	s.held = s.state == storing || !s.intake.room(window)
-	if !s.held {
+	if s.state != storing && s.intake.room(window) {
 		s.receiver.Stored(now)
 	}
 	s.maybeFlush()

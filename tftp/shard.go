@@ -269,7 +269,7 @@ func (sh *shard) take() *session {
 		sh.free = sh.free[:n-1]
 		return s
 	}
-	return &session{shard: sh, ctx: background}
+	return &session{shard: sh}
 }
 
 // submit gives a session to a worker. The queue has room for every session
@@ -287,8 +287,7 @@ func (sh *shard) submit(s *session, j job) {
 // finish notes the end of a transfer and has it logged. One that stays to
 // answer repeats is closed.
 func (sh *shard) finish(now time.Time, s *session, err error) {
-	s.err = err
-	sh.server.log(s.summary(now))
+	sh.server.log(s.summary(now, err))
 	sh.busy--
 	if s.job == noJob && s.state == dallying {
 		sh.submit(s, closeJob)
@@ -345,7 +344,7 @@ func (sh *shard) release(s *session) {
 		sh.server.resting.Add(-1)
 	}
 	dirty := s.dirty
-	*s = session{shard: sh, ctx: background, sender: s.sender, receiver: s.receiver, dirty: dirty}
+	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, dirty: dirty}
 	s.intake.ring, s.fetch.buf = ring, buf
 	s.state = ended
 	sh.free = append(sh.free, s)
