@@ -102,11 +102,15 @@ func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, erro
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return Result{}, err
+		return Result{}, fmt.Errorf("write %s: %w", path, err)
 	}
 	defer root.Close()
 	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
-		return store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size, Perm: store.UserPerm()})
+		u, err := store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size, Perm: store.UserPerm()})
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, err)
+		}
+		return u, nil
 	})
 }
 

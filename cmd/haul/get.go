@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -122,23 +121,7 @@ func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, std
 		defer f.Close()
 		return downloadTo(ctx, c, t, f)
 	}
-	// A link of the user's own leads where the user wants.
-	if real, err := filepath.EvalSymlinks(to); err == nil {
-		to = real
-	}
-	dir, name := splitPath(to)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return tftp.Result{}, localError{fmt.Errorf("write to directory %s: %w", dir, unwrapPath(err))}
-	}
-	defer root.Close()
-	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
-		u, err := store.Dir(root).Create(ctx, name, store.Create{Size: size, Perm: store.UserPerm()})
-		if err != nil {
-			return nil, localError{fmt.Errorf("write %s: %w", to, unwrapPath(err))}
-		}
-		return localUpload{u}, nil
-	})
+	return c.GetFile(ctx, t.String(), to)
 }
 
 // downloadTo fetches one file to what cannot be rewound.

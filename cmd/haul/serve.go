@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -224,9 +223,4 @@ func unwrapPath(err error) error {
 		return p.Err
 	}
 	return err
-}
-
-// splitPath returns the directory and the name of a local path.
-func splitPath(path string) (dir, name string) {
-	return filepath.Dir(path), filepath.Base(path)
 }

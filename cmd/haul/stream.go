@@ -8,8 +8,6 @@ import (
 	"os"
 
 	"golang.org/x/term"
-
-	"github.com/haul-project/haul/store"
 )
 
 // A stream is an Upload to what cannot be rewound. It relies on Get writing in
@@ -133,17 +131,7 @@ func openPipe(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// A localUpload marks its errors as this machine's.
-type localUpload struct{ store.Upload }
-
-func (u localUpload) WriteAt(p []byte, off int64) (int, error) {
-	n, err := u.Upload.WriteAt(p, off)
-	return n, asLocal(err)
-}
-
-func (u localUpload) Truncate(size int64) error { return asLocal(u.Upload.Truncate(size)) }
-func (u localUpload) Commit() error             { return asLocal(u.Upload.Commit()) }
-
+// asLocal marks an error as this machine's.
 func asLocal(err error) error {
 	if err == nil {
 		return nil
