@@ -4,7 +4,7 @@
 GO       ?= go
 DIR      ?= bin/sample
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-FUZZTIME ?= 30s
+FUZZTIME ?= 200000x
 TARGETS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 # golangci-lint is built here by the Go toolchain, since the module proxy is all
@@ -58,7 +58,7 @@ portable: ## the UDP path of other systems, here
 race:
 	CGO_ENABLED=1 $(GO) test -race $(UNIT)
 
-fuzz: ## every fuzz target for FUZZTIME
+fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
 
 interop: ## against programs that others wrote, with both UDP paths
