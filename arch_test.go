@@ -31,21 +31,30 @@ type rule struct {
 // leave each other alone. A package that is not here may not exist, so a new
 // one begins with a line here.
 var rules = map[string]rule{
-	".":               {},
-	"cmd/haul":        {imports: "tftp tftp/transfer udp store", tests: "internal/sim"},
-	"interop":         {}, // knows haul by its binary alone
-	"tftp":            {imports: "tftp/transfer udp store", tests: "internal/sim"},
-	"internal/sim":    {imports: "udp store"}, // for tests: nobody's imports, only their tests
-	"tftp/transfer":   {pure: true},
-	"udp":             {},
-	"store":           {tests: "store/storetest"},
-	"store/storetest": {imports: "store"},
+	".": {},
+	"cmd/haul": {
+		imports: "tftp tftp/doctor tftp/trace tftp/transfer tftp/remap site meter udp store internal/privilege",
+		tests:   "internal/sim",
+	},
+	"interop":            {}, // knows haul by its binary alone
+	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store"},
+	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim"},
+	"site":               {imports: "tftp/remap store"},
+	"internal/sim":       {imports: "udp store"}, // for tests: nobody's imports, only their tests
+	"tftp/trace":         {imports: "tftp/transfer"},
+	"tftp/remap":         {pure: true},
+	"tftp/transfer":      {pure: true},
+	"meter":              {},
+	"internal/privilege": {},
+	"udp":                {},
+	"store":              {tests: "store/storetest"},
+	"store/storetest":    {imports: "store"},
 }
 
 // What a pure package may import. Whatever can touch the world is missing, and
 // so is net/netip: a machine speaks to one peer and need not know where it is.
 var pureImports = strings.Fields(`bytes cmp encoding/binary errors fmt iter maps
-	math math/bits slices sort strconv strings time unicode unicode/utf8`)
+	math math/bits regexp regexp/syntax slices sort strconv strings time unicode unicode/utf8`)
 
 // What a pure package may not use of those: types like time.Time are welcome,
 // the clock and the terminal are not.

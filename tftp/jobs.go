@@ -65,7 +65,7 @@ func (s *session) work() {
 
 // open asks the store for what the request names.
 func (s *session) open() error {
-	name, err := cleanName(s.request.Name)
+	name, err := store.CleanName(s.request.Name)
 	if err != nil {
 		return err
 	}

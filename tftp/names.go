@@ -2,35 +2,12 @@ package tftp
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 )
-
-// cleanName turns a name as clients send it into one of io/fs: leading and
-// doubled slashes go, and backslashes, which Windows loaders send, count as
-// slashes. A name that climbs out of the root is refused, not bent.
-func cleanName(name string) (string, error) {
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	kept := parts[:0]
-	for _, p := range parts {
-		switch p {
-		case ".":
-		case "..":
-			return "", fmt.Errorf("%q leads out of the root: %w", name, fs.ErrPermission)
-		default:
-			kept = append(kept, p)
-		}
-	}
-	if len(kept) == 0 {
-		return "", fmt.Errorf("%q names no file: %w", name, store.ErrNotRegular)
-	}
-	return strings.Join(kept, "/"), nil
-}
 
 // faultFor says what to tell a peer about an error: the code true to the
 // cause, and nothing of our paths. It is the one place where that is decided.

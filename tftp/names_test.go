@@ -1,7 +1,6 @@
 package tftp
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,68 +8,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 )
-
-func TestCleanName(t *testing.T) {
-	tests := []struct{ name, want string }{ // an empty want is a refusal
-		{"a", "a"},
-		{"/a", "a"},
-		{"///a//b/", "a/b"},
-		{"./a/./b", "a/b"},
-		{`\boot\bcd`, "boot/bcd"},
-		{"a..b", "a..b"},
-		{"...", "..."},
-		{"..", ""},
-		{"../a", ""},
-		{"a/../b", ""},
-		{`a\..\..\b`, ""},
-		{"/..", ""},
-		{"", ""},
-		{"/", ""},
-		{".", ""},
-		{`\`, ""},
-	}
-	for _, test := range tests {
-		got, err := cleanName(test.name)
-		if got != test.want || (err == nil) != (test.want != "") {
-			t.Errorf("cleanName(%q) = %q, %v, want %q", test.name, got, err, test.want)
-		}
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("cleanName(%q): %v is no fs.ErrPermission", test.name, err)
-		}
-	}
-}
-
-// What cleanName lets pass is a name of io/fs, or else not even text, which
-// no store takes.
-func FuzzCleanName(f *testing.F) {
-	for _, s := range []string{"a", "/a//b", `\..\b`, "a/./..", "", "..a/..", "a\x00b", "\xff/x"} {
-		f.Add(s)
-	}
-	st := store.Mem(0)
-	f.Fuzz(func(t *testing.T, name string) {
-		got, err := cleanName(name)
-		if err != nil {
-			if code, _ := faultFor(err); code != transfer.AccessViolation {
-				t.Errorf("%q is refused by ERROR %d", name, code)
-			}
-			return
-		}
-		if utf8.ValidString(name) && (!fs.ValidPath(got) || got == ".") {
-			t.Errorf("%q became %q", name, got)
-		}
-		if again, err := cleanName(got); err != nil || again != got {
-			t.Errorf("%q became %q, and that %q (%v)", name, got, again, err)
-		}
-		if _, err := st.Open(context.Background(), got); err == nil {
-			t.Errorf("%q opened something in an empty store", name)
-		}
-	})
-}
 
 // Names as clients send them, and what a directory has to say.
 func TestNamesInDirectory(t *testing.T) {
