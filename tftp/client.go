@@ -59,6 +59,10 @@ type Client struct {
 	// goroutine of the transfer: use a Client for each where that matters.
 	Progress func(bytes, size int64)
 
+	// Trace, if set, sees each datagram that comes and goes. Any transfer may
+	// call it, and it must not keep the data.
+	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
+
 	listen   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
 	dallying group
 }

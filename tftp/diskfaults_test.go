@@ -211,11 +211,11 @@ func TestClientCannotKeep(t *testing.T) {
 				if string(faults) != string([]byte{byte(code)}) {
 					t.Errorf("%s: ERROR packets %v, want one %d", op, faults, code)
 				}
-				result := resultPeer
+				result := EndedByPeer
 				if op == sim.Create && code == transfer.NotDefined {
-					result = resultProbe // to the server it looks like one
+					result = Probe // to the server it looks like one
 				}
-				w.wantResults(map[string]int{result: 1})
+				w.wantResults(map[Outcome]int{result: 1})
 				if here.Unclosed() != 0 {
 					t.Errorf("%s: upload left open", op)
 				}
@@ -285,7 +285,7 @@ func TestFileShrinks(t *testing.T) {
 					to.Mode = mode
 					_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "text"))
 					wantFault(t, err, transfer.NotDefined)
-					w.wantResults(map[string]int{resultFailed: 1})
+					w.wantResults(map[Outcome]int{Failed: 1})
 				})
 			})
 		}
@@ -303,7 +303,7 @@ func TestClientFileShrinks(t *testing.T) {
 				t.Errorf("shrunk to %d: %v", left, err)
 			}
 			time.Sleep(20 * time.Second)
-			w.wantResults(map[string]int{resultPeer: 1})
+			w.wantResults(map[Outcome]int{EndedByPeer: 1})
 			wantNoFile(t, w.mem, "new")
 		})
 	}

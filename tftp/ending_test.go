@@ -58,7 +58,7 @@ func TestPeerVanishes(t *testing.T) {
 						t.Errorf("client gave up after %v, want %v or a little more", took, test.silence)
 					}
 					time.Sleep(2*test.silence + 10*time.Second)
-					w.wantResults(map[string]int{resultSilent: 1})
+					w.wantResults(map[Outcome]int{PeerSilent: 1})
 					if n := w.disk.Unclosed() + here.Unclosed(); n != 0 {
 						t.Errorf("%d files left open", n)
 					}
@@ -91,7 +91,7 @@ func TestPeerNeverAnswers(t *testing.T) {
 			if packets == 0 || packets > 5 || size > 5*516 {
 				t.Errorf("%q brought %d packets of %d bytes in all", request, packets, size)
 			}
-			w.wantResults(map[string]int{resultSilent: 1})
+			w.wantResults(map[Outcome]int{PeerSilent: 1})
 			if n := w.listener.count.Load(); n != 0 {
 				t.Errorf("%d sessions left", n)
 			}
@@ -145,7 +145,7 @@ func TestStopLetsTransfersFinish(t *testing.T) {
 			w.t.Errorf("took %v, the rest of the transfers takes about 20 s", took)
 		}
 		wantFile(w.t, w.mem, "new", content("image", 100_000))
-		w.wantResults(map[string]int{resultDone: 2})
+		w.wantResults(map[Outcome]int{Done: 2})
 	})
 }
 
@@ -161,7 +161,7 @@ func TestGraceEnds(t *testing.T) {
 			w.t.Errorf("Serve took %v to return", took)
 		}
 		wantNoFile(w.t, w.mem, "new")
-		w.wantResults(map[string]int{resultFailed: 2})
+		w.wantResults(map[Outcome]int{Failed: 2})
 	})
 }
 
@@ -222,7 +222,7 @@ func TestClientCancels(t *testing.T) {
 				t.Errorf("%v after %v, want it to end at once when cancelled", err, time.Since(began))
 			}
 			time.Sleep(20 * time.Second) // what queues before the ERROR takes its time
-			w.wantResults(map[string]int{resultPeer: 1})
+			w.wantResults(map[Outcome]int{EndedByPeer: 1})
 			if n := here.Unclosed(); n != 0 {
 				t.Errorf("%d files left open", n)
 			}
@@ -315,7 +315,7 @@ func TestPortTaken(t *testing.T) {
 		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
 			t.Error("two servers on one port")
 		}
-		if n := w.net.Host(serverIP).Open(); n != len(w.listener.doors)+len(w.listener.shards) {
+		if n := w.net.Host(serverIP).Open(); n != len(w.listener.bindings[0].doors)+len(w.listener.bindings[0].shards) {
 			t.Errorf("%d sockets open after a Listen that failed", n)
 		}
 	})

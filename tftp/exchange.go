@@ -57,7 +57,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{client: c, conn: conn, server: server}
+	x := &exchange{client: c, conn: traced(conn, c.Trace), server: server}
 	messages := maxClientMessages
 	if c.NoOptions || c.Window == 1 {
 		messages = lockstepMessages
@@ -66,7 +66,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	for i := range x.in {
 		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
 	}
-	x.out = newOutbox(conn, maxClientMessages, 0)
+	x.out = newOutbox(x.conn, maxClientMessages, 0, &tally{})
 	return x, nil
 }
 
@@ -309,7 +309,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 		q.Offer.Size = size
 	}
 	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
-	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox))
+	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox), &tally{})
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}

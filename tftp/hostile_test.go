@@ -27,7 +27,7 @@ func TestScansKeepNobodyOut(t *testing.T) {
 	}, func(w *world) {
 		w.put("text", 1000*textPiece)
 		want := w.put("image", 5000)
-		for i := range 3 * workers {
+		for i := range 3 * minWorkers {
 			p := w.raw(fmt.Sprintf("192.0.2.%d", 100+i))
 			p.send(packet(1, "text", "netascii", nil))
 			p.close()
@@ -90,7 +90,7 @@ func TestStuckLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFile(t, here, "image", want)
-		if n := w.listener.unsaid.Load(); n == 0 {
+		if n := w.listener.totals.unsaid.Load(); n == 0 {
 			t.Error("no line was counted as lost")
 		}
 		w.end()
@@ -110,9 +110,9 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 			}
 			p.close()
 		}
-		for _, sh := range w.listener.shards {
-			if sh.rings != ringBudget {
-				t.Errorf("%d bytes taken for peers that never answered", ringBudget-sh.rings)
+		for sh := range w.listener.allShards {
+			if sh.memory.left != sh.memory.limit {
+				t.Errorf("%d bytes taken for peers that never answered", sh.memory.limit-sh.memory.left)
 			}
 		}
 	})

@@ -3,7 +3,10 @@ package tftp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"runtime/debug"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -22,29 +25,28 @@ const (
 	closeJob      // close everything
 )
 
-const (
-	// workers is how many goroutines wait for disks on behalf of all sessions.
-	workers = 16
+// maxText is the largest file that is sent in netascii, in bytes: the request
+// may be forged, and looking through a file costs more than it does.
+const maxText = 64 << 20
 
-	// scanners is how many look through text files, which takes long, and must
-	// keep nobody else from opening theirs.
-	scanners = 2
-
-	// maxText is the largest file that is sent in netascii, in bytes: the
-	// request may be forged, and looking through a file costs more than it does.
-	maxText = 64 << 20
-)
-
-// work runs the jobs until the queue is closed.
-func work(queue <-chan *session) {
-	for s := range queue {
+// scanAll works for those who scan text files.
+func (l *Listener) scanAll() {
+	for s := range l.scans {
 		s.work()
 		s.shard.workDone(s)
 	}
 }
 
+// work does the session's job. A panic, of a store or of Read and Write, is
+// an error of this session's.
 func (s *session) work() {
 	s.jobErr = nil
+	defer func() {
+		if p := recover(); p != nil {
+			s.shard.server.totals.crashes.Add(1)
+			s.jobErr = crashed(p)
+		}
+	}()
 	switch s.job {
 	case openJob:
 		s.jobErr = s.open()
@@ -63,16 +65,20 @@ func (s *session) work() {
 	}
 }
 
-// open asks the store for what the request names.
+// open asks the server's owner for what the request names.
 func (s *session) open() error {
-	name, err := store.CleanName(s.request.Name)
-	if err != nil {
-		return err
+	l := s.shard.server
+	if l.MTU != 0 {
+		s.mtu = l.MTU
+	} else if l.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
+		s.mtu, _ = l.mtu(s.peer.Addr()) // without an answer, the client knows best
 	}
 	if s.request.Write {
-		return s.create(name)
+		u, err := l.create(s.ctx, &s.request)
+		s.upload = u
+		return err
 	}
-	f, err := s.shard.server.Store.Open(background, name)
+	f, err := l.find(s.ctx, &s.request)
 	if err != nil {
 		return err
 	}
@@ -92,6 +98,49 @@ func (s *session) open() error {
 	return nil
 }
 
+// find opens what a read request names.
+func (l *Listener) find(ctx context.Context, r *Request) (store.File, error) {
+	if l.Read != nil {
+		f, err := l.Read(ctx, r)
+		if err == nil && f == nil {
+			err = fs.ErrNotExist
+		}
+		return f, err
+	}
+	if l.Store == nil {
+		return nil, errReadsOff
+	}
+	name, err := store.CleanName(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	return l.Store.Open(ctx, name)
+}
+
+// create begins what a write request names.
+func (l *Listener) create(ctx context.Context, r *Request) (store.Upload, error) {
+	if r.Offer.HasSize && r.Offer.Size > l.MaxUpload {
+		return nil, errTooLarge
+	}
+	if l.Write != nil {
+		u, err := l.Write(ctx, r)
+		if err == nil && u == nil {
+			err = errUploadsOff
+		}
+		return u, err
+	}
+	if l.Store == nil || l.Upload == NoUploads {
+		return nil, errUploadsOff
+	}
+	name, err := store.CleanName(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	// No space is set aside: the request may be forged, and a few of those
+	// would fill the disk with nothing.
+	return l.Store.Create(ctx, name, store.Create{Exclusive: l.Upload == CreateUploads})
+}
+
 // scan looks through a text file, unless its session ends meanwhile.
 func (s *session) scan() error {
 	text, err := openText(s.file, s.gone.Load)
@@ -100,22 +149,6 @@ func (s *session) scan() error {
 	}
 	s.reader, s.size = text, text.size()
 	return nil
-}
-
-func (s *session) create(name string) error {
-	srv := s.shard.server
-	offer := s.request.Offer
-	if srv.Upload == NoUploads {
-		return errUploadsOff
-	}
-	if offer.HasSize && offer.Size > srv.maxUpload() {
-		return errTooLarge
-	}
-	// No space is set aside: the request may be forged, and a few of those
-	// would fill the disk with nothing.
-	u, err := srv.Store.Create(background, name, store.Create{Exclusive: srv.Upload == CreateUploads})
-	s.upload = u
-	return err
 }
 
 // fetchNow reads the bytes wanted, or at least the block that is due next. If
@@ -154,6 +187,37 @@ func (s *session) closeFiles() {
 	s.file, s.reader, s.try, s.upload = nil, nil, nil, nil
 }
 
-// background is the context of a session's files. They are closed with the
-// session, not by the end of a request.
-var background = context.Background()
+// A crashError is a panic, caught.
+type crashError struct {
+	value any
+	stack string
+}
+
+// maxStack is how many bytes of a stack are kept for the log.
+const maxStack = 4 << 10
+
+func crashed(p any) error {
+	stack := debug.Stack()
+	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
+}
+
+func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// stackOf returns where a panic happened, if that is what err is.
+func stackOf(err error) string {
+	if crash, ok := errors.AsType[*crashError](err); ok {
+		return crash.stack
+	}
+	return ""
+}
+
+// call runs a hook. Its panics are counted, and stop here.
+func (l *Listener) call(hook func(*Transfer), t *Transfer) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.totals.crashes.Add(1)
+			l.say(line{crash: crashed(p)})
+		}
+	}()
+	hook(t)
+}

@@ -241,7 +241,7 @@ func TestSize(t *testing.T) {
 		}
 		_, err := w.client().Size(context.Background(), target("missing"))
 		wantFault(t, err, transfer.FileNotFound)
-		w.wantResults(map[string]int{resultProbe: 5, resultRefused: 1})
+		w.wantResults(map[Outcome]int{Probe: 5, Refused: 1})
 		synctest.Wait()
 		if n := w.listener.count.Load(); n != 0 {
 			t.Errorf("%d sessions left", n)

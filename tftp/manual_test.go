@@ -2,6 +2,7 @@ package tftp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net/netip"
@@ -22,17 +23,25 @@ type manual struct {
 }
 
 func newManual(s Server) *manual {
-	m := &manual{Listener: &Listener{Server: s}, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
-	m.setDefaults()
-	m.sh = newShard(m.Listener, m.conn)
-	m.shards = []*shard{m.sh}
+	s.Rate = -1
+	s.mtu = func(netip.Addr) (int, error) { return 0, errors.ErrUnsupported }
+	l, err := s.listener(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	m := &manual{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
+	m.sh = newShard(l, m.conn, false)
+	m.bindings = []*binding{{listener: l, shards: []*shard{m.sh}}}
+	m.share()
 	return m
 }
 
 // ask gives the server a request packet.
 func (m *manual) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
-	_ = m.request(&msg, b)
+	if q, _, ok := parseRequest(&msg, b, Port); ok {
+		m.sh.push(q)
+	}
 }
 
 // deliver puts a datagram into the nth message of the next turn.
@@ -48,7 +57,7 @@ func (m *manual) turn(n int) bool {
 	over := m.sh.turn(m.now, n)
 	for {
 		select {
-		case s := <-m.queue:
+		case s := <-m.crew.jobs:
 			s.work()
 			m.sh.workDone(s)
 			continue
@@ -61,7 +70,7 @@ func (m *manual) turn(n int) bool {
 // halt ends everything.
 func (m *manual) halt(t testing.TB) {
 	t.Helper()
-	m.sh.stop(true)
+	m.sh.stop(halting)
 	for range 10 {
 		if m.turn(0) {
 			wantIdle(t, m.Listener)

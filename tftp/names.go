@@ -34,7 +34,11 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 		return transfer.NotDefined, "file is not of the size announced"
 	case errors.Is(err, syscall.ELOOP):
 		return transfer.AccessViolation, "access violation"
-	case errors.Is(err, errBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, errDenied):
+		return transfer.AccessViolation, "access violation"
+	case errors.Is(err, errRate), errors.Is(err, errPerClient):
+		return transfer.NotDefined, err.Error()
+	case errors.Is(err, errBusy), errors.Is(err, errMemory), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return transfer.NotDefined, "server is busy, try again"
 	case errors.Is(err, errStopping):
 		return transfer.NotDefined, "server is shutting down"
@@ -47,13 +51,31 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 // Why a server ends a transfer of its own accord.
 var (
 	errUploadsOff = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
+	errReadsOff   = &transfer.Error{Code: transfer.AccessViolation, Message: "downloads are not allowed"}
 
 	errTextTooLarge = errors.New("file is too large for netascii")
 	errNotAnnounced = errors.New("file is not of the size announced")
 
 	errTooLarge = errors.New("file is larger than allowed")
 	errBusy     = errors.New("too many transfers")
+	errMemory   = errors.New("no memory left for buffers")
 	errStopping = errors.New("server is shutting down")
+	errCrowded  = errors.New("peer had not answered, and others wait")
 	errChanged  = errors.New("file has become shorter than it was")
 	errReplaced = errors.New("peer began anew")
 )
+
+// refusal says which of the counters a refused request belongs to.
+func refusal(err error) int {
+	switch err {
+	case errDenied:
+		return refusedDenied
+	case errRate:
+		return refusedRate
+	case errPerClient:
+		return refusedPerClient
+	case errStopping:
+		return refusedStopping
+	}
+	return refusedBusy
+}

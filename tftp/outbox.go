@@ -30,15 +30,16 @@ type outbox struct {
 	used  int      // bytes of the arena taken
 	gaps  [][]byte // where the blocks of one run go: between headers
 
-	lost int64 // messages that the kernel would not take
-	err  error // why, the latest
+	count *tally
+	err   error // why the kernel would not take a message, the latest
 }
 
 // newOutbox returns an outbox of the given number of messages, and of the
 // given number of bytes behind the room for a reply.
-func newOutbox(conn socket, messages, bytes int) *outbox {
+func newOutbox(conn socket, messages, bytes int, count *tally) *outbox {
 	return &outbox{
 		conn:  conn,
+		count: count,
 		msgs:  make([]udp.Message, 0, messages),
 		arena: make([]byte, maxReply+bytes),
 		gaps:  make([][]byte, 0, 128),
@@ -62,6 +63,11 @@ func (o *outbox) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
 		Segment: segment,
 	})
 	o.used += n
+	datagrams := 1
+	if segment > 0 {
+		datagrams = (n + segment - 1) / segment
+	}
+	o.count.sent(datagrams, n)
 }
 
 // A machine is a Sender or a Receiver, as far as replies are concerned.
@@ -134,10 +140,10 @@ func (o *outbox) flush() {
 		o.err = err
 		ms = ms[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) || len(ms) == 0 {
-			o.lost += int64(len(ms)) // the kernel's buffer stays full: give way
+			o.count.unsent += int64(len(ms)) // the kernel's buffer stays full: give way
 			break
 		}
-		o.lost++
+		o.count.unsent++
 		ms = ms[1:]
 	}
 	o.msgs, o.used = o.msgs[:0], 0

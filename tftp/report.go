@@ -2,86 +2,15 @@ package tftp
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A report is what is told of a transfer that has ended.
-type report struct {
-	peer     netip.AddrPort
-	request  transfer.Request
-	agreed   transfer.Options
-	bytes    int64
-	duration time.Duration
-	stats    transfer.Stats
-	err      error
-}
-
-// summary gathers the report of a session that ended by err, or well.
-func (s *session) summary(now time.Time, err error) report {
-	r := report{
-		peer:     s.peer,
-		request:  s.request,
-		duration: now.Sub(s.began),
-		err:      err,
-	}
-	switch {
-	case s.state == opening: // the machine has not begun
-	case s.request.Write:
-		r.bytes, r.agreed, r.stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
-	default:
-		r.bytes, r.agreed, r.stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
-	}
-	return r
-}
-
-// How a transfer ended, in one word for logs.
 const (
-	resultDone        = "done"
-	resultUnconfirmed = "unconfirmed" // the last ACK never came
-	resultProbe       = "probe"       // the peer wanted to know the size only
-	resultRefused     = "refused"     // we said no
-	resultPeer        = "ended by peer"
-	resultSilent      = "peer silent"
-	resultReplaced    = "replaced" // the peer began anew
-	resultFailed      = "failed"
-)
-
-// result says how the transfer ended.
-func (r *report) result() string {
-	var fault *transfer.Error
-	switch {
-	case r.err == nil && r.stats.Unconfirmed:
-		return resultUnconfirmed
-	case r.err == nil:
-		return resultDone
-	case errors.As(r.err, &fault) && fault.Remote && r.isProbe(fault.Code):
-		return resultProbe
-	case errors.As(r.err, &fault) && fault.Remote:
-		return resultPeer
-	case errors.Is(r.err, transfer.ErrSilent):
-		return resultSilent
-	case errors.Is(r.err, errReplaced):
-		return resultReplaced
-	case r.stats.Sent == 0:
-		return resultRefused
-	}
-	return resultFailed
-}
-
-// isProbe tells a size probe: firmware and iPXE ask for a file with tsize, and
-// end the transfer by ERROR 0 or 8 when the OACK has told them.
-func (r *report) isProbe(code transfer.ErrorCode) bool {
-	return !r.request.Write && r.bytes == 0 && (code == transfer.NotDefined || code == transfer.OptionsRefused)
-}
-
-const (
-	// maxLines is how many reports wait for the log. Beyond that they are
+	// maxLines is how many lines wait for the log. Beyond that they are
 	// counted only: a log that nobody reads must not stop the server.
 	maxLines = 4096
 
@@ -89,37 +18,62 @@ const (
 	logGrace = time.Second
 )
 
-// log hands a report to the log. It never waits.
-func (l *Listener) log(r report) {
+// ended tells of a transfer that is over. It never waits.
+func (l *Listener) ended(t *Transfer) {
+	if l.Ended != nil {
+		l.call(l.Ended, t)
+	}
+	l.say(line{transfer: t})
+}
+
+// listens reports whether anybody wants to know of transfers that are over.
+func (l *Listener) listens() bool { return l.Ended != nil || l.Log != nil }
+
+// A line is one of the log.
+type line struct {
+	transfer *Transfer
+	crash    error // or a hook's panic
+}
+
+// say hands a line to the log. It never waits.
+func (l *Listener) say(s line) {
 	if l.Log == nil {
 		return
 	}
 	select {
-	case l.lines <- r:
+	case l.lines <- s:
 	default:
-		l.unsaid.Add(1)
+		l.totals.unsaid.Add(1)
 	}
 }
 
 // keepLog writes the lines until there are no more, and then closes done.
 func (l *Listener) keepLog(done chan<- struct{}) {
 	defer close(done)
-	for r := range l.lines {
-		l.write(r)
-		if n := l.unsaid.Swap(0); n > 0 {
-			l.Log.Warn("tftp: the log was too slow", "lines lost", n)
+	said := int64(0)
+	for s := range l.lines {
+		if s.crash != nil {
+			l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", stackOf(s.crash))
+		} else {
+			l.write(s.transfer)
+		}
+		if n := l.totals.unsaid.Load(); n > said {
+			l.Log.Warn("tftp: the log was too slow", "lines lost", n-said)
+			said = n
 		}
 	}
 	if l.Log != nil {
-		l.Log.Debug("tftp ended", "stray datagrams", l.strays.Load(), "requests turned away", l.refused.Load(), "messages not sent", l.unsent.Load())
+		c := l.Counters()
+		l.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
+			"malformed", c.Malformed, "overload", c.Overload, "denied", c.Denied, "rate", c.Rate,
+			"per client", c.PerClient, "busy", c.Busy)
 	}
 }
 
 // write writes a transfer's line.
-func (l *Listener) write(r report) {
-	result := r.result()
+func (l *Listener) write(t *Transfer) {
 	level := slog.LevelInfo
-	if r.err != nil && result != resultProbe {
+	if t.Err != nil && t.Outcome != Probe {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -127,26 +81,36 @@ func (l *Listener) write(r report) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 16),
-		slog.String("result", result),
-		slog.String("direction", direction(r.request)),
-		slog.String("file", r.request.Name),
-		slog.String("peer", r.peer.String()),
-		slog.String("options", formatOptions(r.request.Mode, r.agreed)),
-		slog.Int64("bytes", r.bytes),
-		slog.Duration("duration", r.duration.Round(time.Microsecond)),
-		slog.String("rate", formatRate(r.bytes, r.duration)),
-		slog.Duration("rtt", r.stats.RTT.Round(time.Microsecond)),
-		slog.Int64("resends", r.stats.Resent),
+		slog.String("result", string(t.Outcome)),
+		slog.String("direction", t.Direction()),
+		slog.String("file", t.Name),
+		slog.String("peer", t.Peer.String()),
+		slog.String("options", formatOptions(t.Mode, t.Agreed)),
+		slog.Int64("bytes", t.Bytes),
+		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
+		slog.String("rate", formatRate(t.Bytes, t.Duration)),
+		slog.Duration("rtt", t.RTT.Round(time.Microsecond)),
+		slog.Int64("resends", t.Resent),
 	)
-	if r.err != nil {
-		attrs = append(attrs, slog.String("error", r.err.Error()))
+	if slow := t.Slow(); slow != "" {
+		attrs = append(attrs,
+			slog.String("slow", slow),
+			slog.Duration("disk", t.Disk.Round(time.Microsecond)),
+			slog.Duration("lost", t.Lost.Round(time.Microsecond)))
+	}
+	if t.Err != nil {
+		attrs = append(attrs, slog.String("error", t.Err.Error()))
+		if stack := stackOf(t.Err); stack != "" {
+			attrs = append(attrs, slog.String("stack", stack))
+		}
 	}
 	l.Log.LogAttrs(ctx, level, "tftp", attrs...)
 }
 
-// direction names what a request asks for, from the client's side.
-func direction(q transfer.Request) string {
-	if q.Write {
+// Direction names what a request asks for, from the client's side: "read" or
+// "write".
+func (r *Request) Direction() string {
+	if r.Write {
 		return "write"
 	}
 	return "read"

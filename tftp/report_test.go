@@ -99,7 +99,7 @@ func TestListenFails(t *testing.T) {
 		}
 		l, err := s.Listen(t.Context(), serverIP+":69")
 		if err == nil {
-			l.closeAll()
+			l.Close()
 		} else if !errors.Is(err, syscall.EMFILE) {
 			t.Error(err)
 		}
@@ -150,7 +150,7 @@ func (s *stubborn) Write(ms []udp.Message) (int, error) {
 // full, all the rest is dropped.
 func TestOutboxErrors(t *testing.T) {
 	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}
-	o := newOutbox(conn, 8, 1<<16)
+	o := newOutbox(conn, 8, 1<<16, &tally{})
 	fill := func() {
 		for port := range uint16(5) {
 			o.fault(addrPort(otherIP, port), netip.Addr{}, transfer.NotDefined, "x")
@@ -158,13 +158,13 @@ func TestOutboxErrors(t *testing.T) {
 		o.flush()
 	}
 	fill()
-	if string(toBytes(conn.sent)) != "\x00\x01\x03\x04" || o.lost != 1 || !errors.Is(o.err, syscall.EPERM) {
-		t.Errorf("sent to %v, %d lost, %v", conn.sent, o.lost, o.err)
+	if string(toBytes(conn.sent)) != "\x00\x01\x03\x04" || o.count.unsent != 1 || !errors.Is(o.err, syscall.EPERM) {
+		t.Errorf("sent to %v, %d lost, %v", conn.sent, o.count.unsent, o.err)
 	}
 	conn.sent, conn.refuse = nil, map[uint16]error{3: os.ErrDeadlineExceeded}
 	fill()
-	if string(toBytes(conn.sent)) != "\x00\x01\x02" || o.lost != 1+2 {
-		t.Errorf("sent to %v, %d lost", conn.sent, o.lost)
+	if string(toBytes(conn.sent)) != "\x00\x01\x02" || o.count.unsent != 1+2 {
+		t.Errorf("sent to %v, %d lost", conn.sent, o.count.unsent)
 	}
 }
 

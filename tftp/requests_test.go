@@ -34,7 +34,7 @@ func TestRepeatedRequest(t *testing.T) {
 		p.send(ack(1))
 		p.want("second block", data(2, b[512:]))
 		p.send(ack(2))
-		w.wantResults(map[string]int{resultDone: 1})
+		w.wantResults(map[Outcome]int{Done: 1})
 	})
 }
 
@@ -60,7 +60,7 @@ func TestRepeatedRequestAnswered(t *testing.T) {
 				t.Errorf("%d files opened", n)
 			}
 			p.send(errorPacket(0, "enough"))
-			w.wantResults(map[string]int{map[bool]string{false: resultProbe, true: resultPeer}[write]: 1})
+			w.wantResults(map[Outcome]int{map[bool]Outcome{false: Probe, true: EndedByPeer}[write]: 1})
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestNewRequestReplaces(t *testing.T) {
 				if n := w.disk.Calls(sim.Open) + w.disk.Calls(sim.Create); n != 1+replaced {
 					t.Errorf("%d files opened, want %d", n, 1+replaced)
 				}
-				w.wantResults(map[string]int{resultReplaced: replaced})
+				w.wantResults(map[Outcome]int{Replaced: replaced})
 				if n := w.listener.count.Load(); n != 1 {
 					t.Errorf("%d sessions, want 1", n)
 				}
@@ -153,7 +153,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 			p.want("answer to the second request", data(1, content("second", 100)))
 			p.send(ack(1))
 			p.wantNothing("the first request's answer", time.Minute)
-			w.wantResults(map[string]int{resultReplaced: 1, resultDone: 1})
+			w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
 			if n := w.listener.count.Load(); n != 0 {
 				t.Errorf("%d sessions left", n)
 			}
@@ -165,7 +165,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 // never: neither at the port for requests nor at that of transfers.
 func TestStrays(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.Loops = 1 }, func(w *world) {
-		port := w.listener.shards[0].conn.LocalAddr()
+		port := w.listener.bindings[0].shards[0].conn.LocalAddr()
 		for _, b := range [][]byte{ack(1), data(1, nil), rrq("image"), oack(), {0, 99}} {
 			p := w.raw(otherIP)
 			p.to = port
@@ -191,7 +191,7 @@ func TestStrays(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
-		for range 10 * maxStrayReplies {
+		for range 10 * maxFaults {
 			p.to = port
 			p.send(ack(9))
 		}
@@ -199,8 +199,8 @@ func TestStrays(t *testing.T) {
 		for p.next(0) != nil || p.next(time.Millisecond) != nil {
 			answers++
 		}
-		if answers == 0 || answers > 2*maxStrayReplies {
-			t.Errorf("%d answers to %d strays", answers, 10*maxStrayReplies)
+		if answers == 0 || answers > 2*maxFaults {
+			t.Errorf("%d answers to %d strays", answers, 10*maxFaults)
 		}
 	})
 }
@@ -398,8 +398,8 @@ func TestManyLargeUploads(t *testing.T) {
 			}
 			wg.Wait()
 			synctest.Wait()
-			if sh := w.listener.shards[0]; sh.rings != ringBudget {
-				t.Errorf("%d of %d bytes given back once all is published", sh.rings, ringBudget)
+			if sh := w.listener.bindings[0].shards[0]; sh.memory.left != sh.memory.limit {
+				t.Errorf("%d of %d bytes given back once all is published", sh.memory.left, sh.memory.limit)
 			}
 		}
 	})
@@ -413,11 +413,11 @@ func TestNoMemoryForUpload(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		sh := w.listener.shards[0]
-		sh.rings = minRing - 1
+		sh := w.listener.bindings[0].shards[0]
+		sh.memory.left = minRing - 1
 		_, err := w.client().Put(context.Background(), target("two"), strings.NewReader("x"), 1)
 		wantFault(t, err, transfer.NotDefined)
-		w.wantResults(map[string]int{resultDone: 1, resultFailed: 1})
-		sh.rings = ringBudget
+		w.wantResults(map[Outcome]int{Done: 1, Failed: 1})
+		sh.memory.left = sh.memory.limit
 	})
 }

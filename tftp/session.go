@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -17,24 +18,33 @@ type session struct {
 	shard   *shard
 	peer    netip.AddrPort
 	local   netip.Addr // the address the peer asked, which we answer from
-	request transfer.Request
+	request Request
 	began   time.Time
 	state   state
+	info    *Transfer          // what Started was told; nil if nobody was
+	cancel  context.CancelFunc // ends ctx; nil if that is the server's
+	waits   waits
 
-	timer   int // place in the shard's timers, counted from 1
-	wakeAt  time.Time
-	counted bool // among the transfers under way
-	dirty   bool // in the shard's list of sessions to drive
+	timer    int // place in the shard's timers, counted from 1
+	wakeAt   time.Time
+	counted  bool  // among the transfers under way
+	dirty    bool  // in the shard's list of sessions to drive
+	quiet    bool  // repeats no answer by itself
+	unproven bool  // nothing shows that the peer exists: see guard
+	window   int64 // bytes of the guard's that it holds meanwhile
 
-	sender   transfer.Sender   // a read
-	receiver transfer.Receiver // a write
-	intake   intake
-	ringCost int // bytes taken from the shard's budget for uploads
+	sender    transfer.Sender   // a read
+	receiver  transfer.Receiver // a write
+	intake    intake
+	ringCost  int64 // bytes taken from the shard's memory for an upload
+	fetchCost int64 // and for what fetch.buf holds
 
 	job  job         // what a worker does for this session now
 	gone atomic.Bool // the session has ended; a scan need not go on
 
 	// worker
+	ctx    context.Context
+	mtu    int // of the path to the peer; 0 if unknown
 	file   store.File
 	reader io.ReaderAt // file, or its translation to netascii
 	size   int64       // of what reader reads
@@ -74,9 +84,41 @@ const (
 	aheadSessions = 1024
 )
 
+// waits tells what a transfer has waited for.
+type waits struct {
+	since      time.Time // when it began to wait for the store; zero if it does not
+	disk, lost time.Duration
+	heard      time.Time // when the peer said something, or its silence was last counted
+	timeouts   int64
+}
+
+func (w *waits) begin(now time.Time) {
+	if w.since.IsZero() {
+		w.since = now
+	}
+}
+
+func (w *waits) end(now time.Time) {
+	if !w.since.IsZero() {
+		w.disk += now.Sub(w.since)
+		w.since = time.Time{}
+	}
+}
+
+// begin makes a session of a request.
+func (s *session) begin(now time.Time, q Request) {
+	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
+	s.state, s.counted, s.unproven = opening, true, true
+	s.waits = waits{since: now, heard: now}
+	l := s.shard.server
+	if s.ctx = l.ctx; l.Read != nil || l.Write != nil {
+		s.ctx, s.cancel = context.WithCancel(l.ctx)
+	}
+}
+
 // same reports whether q is the request that began s.
-func (s *session) same(q request) bool {
-	return s.request == q.Request
+func (s *session) same(q Request) bool {
+	return s.request.Request == q.Request
 }
 
 // heard reports whether the peer has answered our answer.
@@ -114,16 +156,69 @@ func (s *session) start(now time.Time) {
 		return
 	}
 	s.state = running
+	s.waits.end(now)
+	s.agree(now)
+	if l := s.shard.server; l.Started != nil {
+		s.info = s.describe()
+		s.info.Agreed = s.agreed()
+		l.call(l.Started, s.info)
+	}
+}
+
+// agree settles the options, and begins the machine with them.
+func (s *session) agree(now time.Time) {
+	write := s.request.Write
 	size := s.size
-	if s.request.Write {
+	if write {
 		size = -1
 	}
-	agreed := s.shard.server.Limits.Agree(s.request, size)
-	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, s.request.Write))
-	if s.request.Write {
+	agreed := s.limits().Agree(s.request.Request, size)
+	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, write))
+	if write {
 		s.receiver.Answer(now, s.request.Mode, agreed)
-	} else {
-		s.sender.Answer(now, agreed, size)
+		return
+	}
+	if agreed.Window > 1 {
+		// Until the peer has acknowledged data, it may be a forger's victim.
+		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
+		s.window = s.shard.server.guard.window(s.peer.Addr(), int64(agreed.Window)*block)
+		agreed.Window = max(1, int(s.window/block))
+	}
+	s.sender.Answer(now, agreed, size)
+	if s.quiet {
+		s.sender.Quiet()
+	}
+}
+
+// limits returns the server's, with a block size that fits the peer's path.
+func (s *session) limits() transfer.Limits {
+	limits := s.shard.server.Limits
+	if s.mtu > 0 {
+		headers := ip4Headers
+		if s.peer.Addr().Is6() {
+			headers = ip6Headers
+		}
+		fits := max(s.mtu-headers-transfer.HeaderSize, transfer.MinBlockSize)
+		if limits.BlockSize == 0 || limits.BlockSize > fits {
+			limits.BlockSize = fits
+		}
+	}
+	return limits
+}
+
+func (s *session) agreed() transfer.Options {
+	if s.request.Write {
+		return s.receiver.Agreed()
+	}
+	return s.sender.Agreed()
+}
+
+// prove takes a transfer off the guard's list of those that may be forged.
+func (sh *shard) prove(s *session) {
+	if s.unproven {
+		s.unproven = false
+		sh.server.guard.prove(s.peer.Addr(), s.window)
+		s.window = 0
 	}
 }
 
@@ -134,10 +229,14 @@ func (s *session) awaitsScan() bool {
 
 // handle takes a datagram from the peer.
 func (s *session) handle(now time.Time, b []byte) {
+	s.waits.heard = now
 	switch {
 	case s.state == opening || s.state == ended:
 	case !s.request.Write:
 		s.sender.Handle(now, b)
+		if s.unproven && s.sender.Acked() > 0 {
+			s.shard.prove(s)
+		}
 	default:
 		c := s.receiver.Handle(now, b)
 		if len(c.Data) == 0 && !c.Last {
@@ -158,6 +257,7 @@ func (s *session) handle(now time.Time, b []byte) {
 // that, nothing shows that the peer exists.
 func (s *session) keep(c transfer.Chunk) error {
 	if s.ringCost == 0 {
+		s.shard.prove(s)
 		if err := s.shard.grantRing(s); err != nil {
 			return err
 		}
@@ -182,7 +282,10 @@ func announced(o transfer.Options, m transfer.Mode, size int64) bool {
 func (s *session) admit(now time.Time) {
 	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
 	if s.state != storing && s.intake.room(window) {
+		s.waits.end(now)
 		s.receiver.Stored(now)
+	} else {
+		s.waits.begin(now)
 	}
 	s.maybeFlush()
 }
@@ -228,7 +331,7 @@ func (s *session) sendData(now time.Time) {
 		switch {
 		case ok:
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
-			s.park(run)
+			s.park(now, run)
 			return
 		case err == nil, errors.Is(err, io.EOF):
 			s.abort(now, errChanged)
@@ -243,10 +346,20 @@ func (s *session) sendData(now time.Time) {
 }
 
 // park has a worker fetch the file's bytes for a run.
-func (s *session) park(run transfer.Run) {
-	s.fetch.off = run.Offset
-	s.fetch.need = min(s.sender.BlockSize(), int(run.Bytes))
-	s.fetch.want = max(int(min(max(run.Bytes, minFetch), maxFetch)), s.fetch.need)
+func (s *session) park(now time.Time, run transfer.Run) {
+	f, memory := &s.fetch, &s.shard.memory
+	f.off = run.Offset
+	f.need = min(s.sender.BlockSize(), int(run.Bytes))
+	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch)), f.need)
+	if !memory.take(&s.fetchCost, int64(f.want)) {
+		f.want = f.need // less at a time, where there are many
+		if !memory.take(&s.fetchCost, int64(f.want)) {
+			s.abort(now, errMemory)
+			s.shard.out.reply(now, s.peer, s.local, &s.sender)
+			return
+		}
+	}
+	s.waits.begin(now)
 	s.shard.submit(s, fetchJob)
 }
 
@@ -278,6 +391,9 @@ func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
 // of a transfer in lock-step: a system call for each costs as much as a tenth
 // of all else.
 func (s *session) readAhead(off int64) int {
+	if !s.shard.memory.take(&s.fetchCost, aheadSize) {
+		return 0
+	}
 	if cap(s.fetch.buf) < aheadSize {
 		s.fetch.buf = make([]byte, aheadSize)
 	}
@@ -313,12 +429,21 @@ func (s *session) settle(now time.Time, m doneMachine) {
 
 // expire looks at a session whose time has come.
 func (s *session) expire(now time.Time) {
-	switch {
-	case s.state == opening || s.state == ended:
-	case s.request.Write:
+	if s.state == opening || s.state == ended {
+		return
+	}
+	var timeouts int64
+	if s.request.Write {
 		s.receiver.Expire(now)
-	default:
+		timeouts = s.receiver.Stats().Timeouts
+	} else {
 		s.sender.Expire(now)
+		timeouts = s.sender.Stats().Timeouts
+	}
+	if timeouts > s.waits.timeouts {
+		s.waits.timeouts = timeouts
+		s.waits.lost += now.Sub(s.waits.heard)
+		s.waits.heard = now
 	}
 }
 
@@ -348,10 +473,13 @@ func (s *session) finished(now time.Time) {
 	case done == closeJob: // it stays to answer repeats
 	case s.jobErr != nil:
 		s.abort(now, s.jobErr)
+	case done == fetchJob:
+		s.waits.end(now)
 	case done == flushJob:
 		s.intake.flushed = s.flush.to
 		s.admit(now)
 	case done == commitJob:
+		s.waits.end(now)
 		s.receiver.Stored(now)
 	}
 }

@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -18,10 +19,8 @@ const (
 	outboxMessages = 64
 	outboxBytes    = 1 << 20
 
-	// ringBudget is what all uploads of a shard may gather in memory, in bytes.
-	ringBudget = 64 << 20
-	minRing    = 8 << 10  // of one upload
-	fairRing   = 64 << 10 // the same, while half of the budget is left: fewer, larger writes
+	minRing  = 8 << 10  // what one upload may gather in memory, in bytes
+	fairRing = 64 << 10 // the same, while half of the memory is left: fewer, larger writes
 
 	// maxWindowBytes bounds the window of one transfer: more is of no use to
 	// any link that TFTP is used on, and of much to who forges requests.
@@ -32,10 +31,6 @@ const (
 	// maxSpare is how many sessions not in use keep their buffers for the next
 	// transfer: what a burst took is given back.
 	maxSpare = 256
-
-	// maxStrayReplies is how many datagrams a second that belong to no transfer
-	// are answered; the rest is only counted.
-	maxStrayReplies = 100
 )
 
 // A shard is one loop with the transfers whose peers fall to it. It has one
@@ -43,6 +38,9 @@ const (
 type shard struct {
 	server *Listener
 	conn   socket
+	front  bool // requests come here too: the port is the one that was asked
+	memory memory
+	count  tally
 
 	// Everything here belongs to the loop.
 	in       []udp.Message
@@ -50,17 +48,15 @@ type shard struct {
 	sessions map[netip.AddrPort]*session
 	timers   timers
 	dirty    []*session
+	driven   int      // how many of dirty have been driven in this turn
+	current  *session // the one being seen to
+	forged   suspects
 	free     []*session
 	inTurn   inbox // what came since the turn before
-	rings    int   // bytes left of ringBudget
 	busy     int   // sessions that are not dallying
 	jobs     int   // sessions that a worker has
-	strays   struct {
-		second  int64
-		replies int
-	}
-	stopping bool
-	halting  bool
+	faults   ration
+	ending   ending
 
 	mu    sync.Mutex
 	inbox inbox
@@ -68,29 +64,31 @@ type shard struct {
 
 // An inbox holds what other goroutines hand to a loop.
 type inbox struct {
-	requests []request
+	requests []Request
 	worked   []*session // back from a worker
-	stop     bool       // take no new requests, end when all are done
-	halt     bool       // end now
+	ending   ending
 }
 
-// A request is a request packet and where it came from.
-type request struct {
-	transfer.Request
-	peer  netip.AddrPort
-	local netip.Addr
-}
+// ending says how far a loop is on its way to its end.
+type ending uint8
 
-func newShard(l *Listener, conn socket) *shard {
+const (
+	serving    ending = iota
+	draining          // take no new requests, end when all transfers have
+	halting           // end them now
+	abandoning        // and do not wait for jobs
+)
+
+func newShard(l *Listener, conn socket, front bool) *shard {
 	limits := conn.Limits()
 	sh := &shard{
 		server:   l,
 		conn:     conn,
+		front:    front,
 		in:       make([]udp.Message, limits.Messages),
-		out:      newOutbox(conn, outboxMessages, outboxBytes),
 		sessions: make(map[netip.AddrPort]*session),
-		rings:    ringBudget,
 	}
+	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
 	for i := range sh.in {
 		sh.in[i].Data = make([]byte, size)
@@ -101,17 +99,46 @@ func newShard(l *Listener, conn socket) *shard {
 // run is the loop. It returns when the shard has been stopped and is done, or
 // its socket fails.
 func (sh *shard) run() error {
-	defer func() { sh.server.unsent.Add(sh.out.lost) }()
 	for {
 		n, err := sh.conn.Read(sh.in, sh.timers.next())
 		if err != nil {
 			sh.haltAll(time.Now())
-			return err
+			return fmt.Errorf("tftp: receive on %v: %w", sh.conn.LocalAddr(), err)
 		}
-		if sh.turn(time.Now(), n) {
+		over, crashed := sh.safeTurn(time.Now(), n)
+		for crashed { // and what is left of the turn
+			over, crashed = sh.safeTurn(time.Now(), 0)
+		}
+		if over {
 			return nil
 		}
 	}
+}
+
+// safeTurn takes a turn. A panic, be it a bug of ours or of the File that a
+// program has us read, ends the transfer at fault and no other.
+func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
+	defer func() {
+		s := sh.current
+		if s == nil {
+			return
+		}
+		if p := recover(); p != nil {
+			sh.current = nil
+			sh.crash(now, s, p)
+			crashed = true
+		}
+	}()
+	return sh.turn(now, n), false
+}
+
+// crash ends a transfer that cannot go on.
+func (sh *shard) crash(now time.Time, s *session, p any) {
+	err := crashed(p)
+	sh.server.totals.crashes.Add(1)
+	code, msg := faultFor(err)
+	sh.out.fault(s.peer, s.local, code, msg)
+	sh.end(now, s, err)
 }
 
 // turn takes the first n messages of sh.in and all else that is due, and sends
@@ -122,16 +149,22 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	}
 	sh.takeInbox(now)
 	for s := sh.timers.pop(now); s != nil; s = sh.timers.pop(now) {
+		sh.current = s
 		s.expire(now)
 		sh.touch(s)
 	}
-	for _, s := range sh.dirty {
+	for sh.driven < len(sh.dirty) {
+		s := sh.dirty[sh.driven]
+		sh.driven++
 		s.dirty = false
+		sh.current = s
 		s.drive(now)
 	}
-	sh.dirty = sh.dirty[:0]
+	sh.current = nil
+	sh.dirty, sh.driven = sh.dirty[:0], 0
 	sh.out.flush()
-	return sh.stopping && sh.busy == 0 && sh.cleared(now)
+	sh.server.totals.add(&sh.count)
+	return sh.ending != serving && sh.busy == 0 && sh.cleared(now)
 }
 
 // touch has a session driven at the end of the turn.
@@ -145,36 +178,69 @@ func (sh *shard) touch(s *session) {
 // receive hands a message to the session it belongs to.
 func (sh *shard) receive(now time.Time, m *udp.Message) {
 	s := sh.sessions[m.Peer]
-	if s == nil {
+	if s == nil && !sh.front {
 		sh.stray(now, m)
 		return
 	}
 	for b := range m.Datagrams() {
-		s.handle(now, b)
+		sh.count.received(1, len(b))
+		switch {
+		case sh.front && isRequest(b):
+			sh.receiveRequest(now, m, b)
+			s = sh.sessions[m.Peer]
+		case s != nil:
+			sh.current = s
+			s.handle(now, b)
+		default:
+			sh.unknown(now, m, b)
+		}
 	}
-	sh.touch(s)
+	if s != nil {
+		sh.touch(s)
+	}
 }
 
-// stray answers a datagram that belongs to no transfer (RFC 1350 §4): it may
+// stray counts and answers a message that belongs to no transfer.
+func (sh *shard) stray(now time.Time, m *udp.Message) {
+	for b := range m.Datagrams() {
+		sh.count.received(1, len(b))
+		sh.unknown(now, m, b)
+	}
+}
+
+// unknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
 // be all that is left of one, so the peer should know. An ERROR is never
 // answered, lest two hosts go on for ever.
-func (sh *shard) stray(now time.Time, m *udp.Message) {
-	sh.server.strays.Add(1)
-	if op := transfer.OpcodeOf(m.Data); op == transfer.ErrorPacket || op == 0 {
-		return
-	}
-	if second := now.Unix(); second != sh.strays.second {
-		sh.strays.second, sh.strays.replies = second, 0
-	}
-	if sh.strays.replies++; sh.strays.replies <= maxStrayReplies {
+func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
+	sh.count.strays++
+	if op := transfer.OpcodeOf(b); op != transfer.ErrorPacket && op != 0 && sh.faults.take(now, maxFaults) {
 		sh.out.fault(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }
 
+func isRequest(b []byte) bool {
+	op := transfer.OpcodeOf(b)
+	return op == transfer.ReadRequest || op == transfer.WriteRequest
+}
+
+// receiveRequest takes a request that came to the shard's own port.
+func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
+	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr().Port())
+	switch {
+	case ok:
+		sh.accept(now, q)
+	case fault != nil && sh.faults.take(now, maxFaults):
+		sh.out.fault(m.Peer, m.Local, fault.Code, fault.Message)
+		fallthrough
+	default:
+		sh.count.refuse(refusedMalformed)
+	}
+}
+
 // push hands a request to the loop. It returns false if the inbox is full.
-func (sh *shard) push(q request) bool {
+func (sh *shard) push(q Request) bool {
 	sh.mu.Lock()
-	ok := len(sh.inbox.requests) < maxInbox && !sh.inbox.stop
+	ok := len(sh.inbox.requests) < maxInbox && sh.inbox.ending == serving
 	if ok {
 		sh.inbox.requests = append(sh.inbox.requests, q)
 	}
@@ -188,16 +254,22 @@ func (sh *shard) push(q request) bool {
 // workDone hands a session back from a worker.
 func (sh *shard) workDone(s *session) {
 	sh.mu.Lock()
-	sh.inbox.worked = append(sh.inbox.worked, s)
+	late := sh.inbox.ending == abandoning
+	if !late {
+		sh.inbox.worked = append(sh.inbox.worked, s)
+	}
 	sh.mu.Unlock()
+	if late {
+		s.closeFiles()
+		return
+	}
 	sh.conn.Wake()
 }
 
-// stop asks the loop to end: when all transfers have, or at once.
-func (sh *shard) stop(halt bool) {
+// stop asks the loop to end in the given way.
+func (sh *shard) stop(how ending) {
 	sh.mu.Lock()
-	sh.inbox.stop = true
-	sh.inbox.halt = sh.inbox.halt || halt
+	sh.inbox.ending = max(sh.inbox.ending, how)
 	sh.mu.Unlock()
 	sh.conn.Wake()
 }
@@ -208,30 +280,38 @@ func (sh *shard) takeInbox(now time.Time) {
 	sh.inbox, sh.inTurn = inbox{
 		requests: sh.inTurn.requests[:0],
 		worked:   sh.inTurn.worked[:0],
-		stop:     sh.inbox.stop,
-		halt:     sh.inbox.halt,
+		ending:   sh.inbox.ending,
 	}, sh.inbox
 	sh.mu.Unlock()
 
 	for _, s := range sh.inTurn.worked {
 		sh.jobs--
 		sh.touch(s)
+		sh.current = s
 		s.finished(now)
 	}
+	sh.current = nil
 	for _, q := range sh.inTurn.requests {
 		sh.accept(now, q)
 	}
 	clear(sh.inTurn.requests)
 	clear(sh.inTurn.worked)
-	if sh.stopping = sh.inTurn.stop; sh.inTurn.halt && !sh.halting {
-		sh.halting = true
+	was := sh.ending
+	sh.ending = sh.inTurn.ending
+	if was < halting && sh.ending >= halting {
 		sh.haltAll(now)
 	}
 }
 
 // accept begins a transfer, unless it has begun already.
-func (sh *shard) accept(now time.Time, q request) {
-	if s := sh.sessions[q.peer]; s != nil {
+func (sh *shard) accept(now time.Time, q Request) {
+	guard := &sh.server.guard
+	from := q.Peer.Addr()
+	if err := guard.request(now, from); err != nil {
+		sh.refuse(now, q, err)
+		return
+	}
+	if s := sh.sessions[q.Peer]; s != nil {
 		// The same request within a second is a repeat, whether the network or
 		// an impatient ROM made it. Later, or another, it is a peer that began
 		// anew: some use the same port after each reset.
@@ -242,24 +322,49 @@ func (sh *shard) accept(now time.Time, q request) {
 		}
 		sh.end(now, s, errReplaced)
 	}
-	err := error(nil)
-	if sh.stopping {
-		err = errStopping
-	} else if !sh.server.admit() {
-		err = errBusy
-	}
+	quiet, err := sh.admit(now, from)
 	if err != nil {
-		code, msg := faultFor(err)
-		sh.out.fault(q.peer, q.local, code, msg)
-		sh.server.refused.Add(1)
+		sh.refuse(now, q, err)
 		return
 	}
 	s := sh.take()
-	s.peer, s.local, s.request, s.began = q.peer, q.local, q.Request, now
-	s.state, s.counted = opening, true
-	sh.sessions[q.peer] = s
+	s.begin(now, q)
+	s.quiet = quiet
+	sh.forged.add(s)
+	sh.sessions[q.Peer] = s
 	sh.busy++
 	sh.submit(s, openJob)
+}
+
+// admit counts a new transfer, or returns why there must not be one.
+func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
+	if sh.ending != serving {
+		return false, errStopping
+	}
+	if !sh.server.admit() {
+		s := sh.forged.oldest(now)
+		if s == nil {
+			return false, errBusy
+		}
+		sh.end(now, s, errCrowded)
+		sh.server.count.Add(1) // in its place; it may still wait for its job
+	}
+	if quiet, err = sh.server.guard.begin(now, from); err != nil {
+		sh.server.leave()
+	}
+	return quiet, err
+}
+
+// refuse turns a request away. The peer is told, and so is the log, unless it
+// has been told often enough.
+func (sh *shard) refuse(now time.Time, q Request, err error) {
+	sh.count.refuse(refusal(err))
+	if !sh.server.guard.tell(now, q.Peer.Addr()) {
+		return
+	}
+	code, msg := faultFor(err)
+	sh.out.fault(q.Peer, q.Local.Addr(), code, msg)
+	sh.server.ended(&Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
 }
 
 // take returns a session ready for use.
@@ -280,14 +385,17 @@ func (sh *shard) submit(s *session, j job) {
 	if j == scanJob {
 		sh.server.scans <- s
 	} else {
-		sh.server.queue <- s
+		sh.server.crew.add(s)
 	}
 }
 
 // finish notes the end of a transfer and has it logged. One that stays to
 // answer repeats is closed.
 func (sh *shard) finish(now time.Time, s *session, err error) {
-	sh.server.log(s.summary(now, err))
+	sh.prove(s)
+	if sh.server.listens() {
+		sh.server.ended(s.summary(now, err))
+	}
 	sh.busy--
 	if s.job == noJob && s.state == dallying {
 		sh.submit(s, closeJob)
@@ -307,8 +415,11 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	s.gone.Store(true)
 	delete(sh.sessions, s.peer)
 	sh.timers.remove(s)
-	sh.rings += s.ringCost
-	s.ringCost = 0
+	sh.memory.give(&s.ringCost)
+	if s.cancel != nil {
+		s.cancel()
+		s.cancel = nil
+	}
 	if s.job == noJob {
 		sh.release(s)
 	}
@@ -320,6 +431,7 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 func (sh *shard) rest(now time.Time, s *session) {
 	s.counted = false
 	sh.server.leave()
+	sh.server.guard.end(s.peer.Addr())
 	if sh.server.resting.Add(1) > int64(sh.server.MaxTransfers) {
 		sh.end(now, s, nil)
 	}
@@ -338,8 +450,10 @@ func (sh *shard) release(s *session) {
 	if cap(buf) > minFetch || len(sh.free) >= maxSpare {
 		buf = nil
 	}
+	sh.memory.give(&s.fetchCost)
 	if s.counted {
 		sh.server.leave()
+		sh.server.guard.end(s.peer.Addr())
 	} else {
 		sh.server.resting.Add(-1)
 	}
@@ -348,45 +462,6 @@ func (sh *shard) release(s *session) {
 	s.intake.ring, s.fetch.buf = ring, buf
 	s.state = ended
 	sh.free = append(sh.free, s)
-}
-
-// mostBlocks returns the largest window for the block size agreed on. For an
-// upload nobody gets more than a share of the memory that is left, so that
-// those who ask for much leave room for others.
-func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
-	most := maxWindowBytes
-	if write {
-		most = min(most, sh.rings/ringShare/2)
-	}
-	return max(1, most/max(agreed.BlockSize, transfer.DefaultBlockSize))
-}
-
-// grantRing gives an upload its memory.
-func (sh *shard) grantRing(s *session) error {
-	least := minRing
-	if sh.rings > ringBudget/2 {
-		least = fairRing
-	}
-	size := max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), least)
-	if size > sh.rings {
-		return errBusy
-	}
-	sh.rings -= size
-	s.ringCost = size
-	if cap(s.intake.ring) < size {
-		s.intake.ring = make([]byte, size)
-	}
-	s.intake.reset(s.intake.ring[:size], sh.server.maxUpload(), s.request.Mode)
-	return nil
-}
-
-// dropRing takes the memory of an upload that is published, and has no job out.
-func (sh *shard) dropRing(s *session) {
-	sh.rings += s.ringCost
-	s.ringCost = 0
-	if cap(s.intake.ring) > minRing {
-		s.intake.ring = nil
-	}
 }
 
 // haltAll ends all transfers at once.
@@ -409,13 +484,17 @@ func (sh *shard) cleared(now time.Time) bool {
 	for _, s := range sh.sessions {
 		sh.end(now, s, nil)
 	}
-	return sh.jobs == 0
+	return sh.jobs == 0 || sh.ending == abandoning
 }
 
 // bury closes what workers handed back after the loop had ended, as it does
 // early when its socket fails.
 func (sh *shard) bury() {
-	for _, s := range sh.inbox.worked {
+	sh.mu.Lock()
+	worked := sh.inbox.worked
+	sh.inbox.ending = abandoning
+	sh.mu.Unlock()
+	for _, s := range worked {
 		s.job = closeJob
 		s.work()
 	}

@@ -66,7 +66,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 
 func (w *world) start(configure func(*world, *Server)) {
 	w.t.Helper()
-	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, Log: slog.New(w.log)}
+	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, Rate: -1, Log: slog.New(w.log)}
 	s.open = w.opener(serverIP)
 	if configure != nil {
 		configure(w, &s)
@@ -127,11 +127,17 @@ func wantIdle(t testing.TB, l *Listener) {
 	if n := l.resting.Load(); n != 0 {
 		t.Errorf("%d sessions still counted as resting", n)
 	}
-	for _, sh := range l.shards {
-		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.rings != ringBudget {
-			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d ring bytes",
-				len(sh.sessions), len(sh.timers.heap), sh.busy, sh.jobs, sh.rings, ringBudget)
+	for sh := range l.allShards {
+		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit {
+			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d bytes of memory",
+				len(sh.sessions), len(sh.timers.heap), sh.busy, sh.jobs, sh.memory.left, sh.memory.limit)
 		}
+	}
+	if !l.guard.idle() {
+		t.Error("the guard still counts transfers")
+	}
+	if c := l.Counters(); c.Held != 0 || c.Live != 0 || c.Resting != 0 {
+		t.Errorf("counters still show %+v", c)
 	}
 }
 
@@ -243,18 +249,18 @@ func (l *logbook) Handle(_ context.Context, r slog.Record) error {
 }
 
 // results counts the transfers logged, by how they ended.
-func (l *logbook) results() map[string]int {
+func (l *logbook) results() map[Outcome]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := map[string]int{}
+	n := map[Outcome]int{}
 	for _, line := range l.lines {
-		n[line["result"]]++
+		n[Outcome(line["result"])]++
 	}
 	return n
 }
 
 // wantResults checks what was logged, once all is quiet.
-func (w *world) wantResults(want map[string]int) {
+func (w *world) wantResults(want map[Outcome]int) {
 	w.t.Helper()
 	synctest.Wait()
 	got := w.log.results()

@@ -15,6 +15,7 @@ type Sender struct {
 	answers bool // a server's side
 	heard   bool // something valid has come from the peer
 	reply   bool // the OACK or the request is due
+	quiet   bool // the timer sends no first DATA
 	firsts  int  // how often the first packet was sent
 
 	request Request // a client's side: what is asked
@@ -61,6 +62,11 @@ func (s *Sender) Answer(now time.Time, agreed Options, size int64) {
 		s.phase, s.reply = senderOffer, true
 	}
 }
+
+// Quiet keeps s from sending its first DATA again before the peer is heard,
+// unless the peer repeats its request: for a server that answers so many
+// requests at once that they may be forged. It follows Answer.
+func (s *Sender) Quiet() { s.quiet = true }
 
 // Request makes s the client's side of a write of size bytes.
 func (s *Sender) Request(now time.Time, r Request, size int64) {
@@ -350,12 +356,22 @@ func (s *Sender) Expire(now time.Time) {
 	if s.givesUp(now) {
 		return
 	}
-	if s.phase == senderData {
-		s.recovery.restart(now, s.acked, s.next-1)
-	} else {
+	switch {
+	case s.phase != senderData:
 		s.reply = true
+	case s.heard, !s.answers, s.firsts <= s.mostFirstData():
+		s.recovery.restart(now, s.acked, s.next-1)
 	}
 	s.deadline = now.Add(s.rto())
+}
+
+// mostFirstData returns how often the timer may send the first DATA again
+// before the peer is heard.
+func (s *Sender) mostFirstData() int {
+	if s.quiet {
+		return 0
+	}
+	return maxFirstData
 }
 
 // givesUp ends a transfer whose peer has been silent too long.
@@ -365,7 +381,7 @@ func (s *Sender) givesUp(now time.Time) bool {
 		silent = 0
 	}
 	switch {
-	case !s.heard && s.answers && s.firsts > maxFirst:
+	case !s.heard && s.answers && max(s.firsts, s.tries) > maxFirst:
 	case !s.heard && !s.answers && s.firsts >= maxRequests:
 	case s.heard && s.unconfirmed() && silent >= finalSilence:
 		s.stats.Unconfirmed, s.done = true, true

@@ -31,6 +31,11 @@ const (
 	// what bounds the traffic that a forger can aim at somebody else.
 	maxFirst = 3
 
+	// maxFirstData is the same where the answer is DATA, which is larger than
+	// the request. A peer that hears nothing repeats its request, and is
+	// answered then.
+	maxFirstData = 1
+
 	// repeatGap is how old an answer must be to be sent again for a repeated
 	// request: some ROMs repeat theirs within milliseconds.
 	repeatGap = 250 * time.Millisecond

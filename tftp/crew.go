@@ -1,0 +1,93 @@
+package tftp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// minWorkers wait for disks on behalf of all sessions. When jobs wait, and
+	// none has been begun for crewPatience, one more is hired, up to maxWorkers:
+	// a store may be slow, or its server gone. A hired one leaves after
+	// workerRest without a job.
+	minWorkers   = 16
+	maxWorkers   = 256
+	crewPatience = 100 * time.Millisecond
+	workerRest   = 10 * time.Second
+
+	// maxScanners look through text files, which takes long, and must keep
+	// nobody else from opening theirs.
+	maxScanners = 2
+)
+
+// A crew is the workers of a server, and the jobs that wait for them.
+type crew struct {
+	jobs    chan *session
+	workers sync.WaitGroup
+	hired   atomic.Int64
+	begun   atomic.Int64 // when a job was begun last, in nanoseconds of Unix time
+}
+
+// start makes room for the given number of jobs: as many as there can be, so
+// that add never waits.
+func (c *crew) start(jobs int) { c.jobs = make(chan *session, jobs) }
+
+// open has the crew begin its work.
+func (c *crew) open() {
+	for range minWorkers {
+		c.workers.Go(func() {
+			for s := range c.jobs {
+				c.work(s)
+			}
+		})
+	}
+}
+
+func (c *crew) work(s *session) {
+	c.begun.Store(time.Now().UnixNano())
+	s.work()
+	s.shard.workDone(s)
+}
+
+// add has a worker do a session's job.
+func (c *crew) add(s *session) {
+	waiting := len(c.jobs)
+	c.jobs <- s
+	if waiting < minWorkers || time.Since(time.Unix(0, c.begun.Load())) < crewPatience {
+		return
+	}
+	if c.hired.Add(1) > maxWorkers-minWorkers {
+		c.hired.Add(-1)
+		return
+	}
+	c.workers.Go(c.helpOut)
+}
+
+// helpOut does jobs until there has been none for a while.
+func (c *crew) helpOut() {
+	defer c.hired.Add(-1)
+	rest := time.NewTimer(workerRest)
+	defer rest.Stop()
+	for {
+		select {
+		case s, ok := <-c.jobs:
+			if !ok {
+				return
+			}
+			c.work(s)
+			rest.Reset(workerRest)
+		case <-rest.C:
+			return
+		}
+	}
+}
+
+// end lets the workers go when the jobs are done, and waits for them unless
+// one is stuck.
+func (c *crew) end(stuck bool) {
+	close(c.jobs)
+	if !stuck {
+		c.workers.Wait()
+	}
+}

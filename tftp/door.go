@@ -1,0 +1,98 @@
+package tftp
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// maxFaults is how many datagrams a second that cannot be made sense of are
+// answered by each socket, so that forged ones cannot make us flood others.
+const maxFaults = 100
+
+// A ration allows so many a second.
+type ration struct {
+	second int64
+	used   int
+}
+
+func (r *ration) take(now time.Time, most int) bool {
+	if second := now.Unix(); second != r.second {
+		r.second, r.used = second, 0
+	}
+	r.used++
+	return r.used <= most
+}
+
+// watch takes requests from a door and hands them to the shards, until the
+// door is closed.
+func (b *binding) watch(door socket) error {
+	limits := door.Limits()
+	in := make([]udp.Message, limits.Messages)
+	for i := range in {
+		in[i].Data = make([]byte, max(limits.Datagram, 1<<16))
+	}
+	count := &tally{}
+	out := newOutbox(door, outboxMessages, 0, count)
+	var answers ration
+	port := door.LocalAddr().Port()
+	for {
+		n, err := door.Read(in, time.Time{})
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("tftp: receive requests on %v: %w", door.LocalAddr(), err)
+		}
+		for i := range in[:n] {
+			m := &in[i]
+			for d := range m.Datagrams() {
+				count.received(1, len(d))
+				q, fault, ok := parseRequest(m, d, port)
+				switch {
+				case ok:
+					if !b.shardOf(m.Peer).push(q) {
+						count.refuse(refusedOverload)
+					}
+				case fault != nil && answers.take(time.Now(), maxFaults):
+					out.fault(m.Peer, m.Local, fault.Code, fault.Message)
+					fallthrough
+				default:
+					count.refuse(refusedMalformed)
+				}
+			}
+		}
+		out.flush()
+		b.listener.totals.add(count)
+	}
+}
+
+// parseRequest reads a request. If it is none, fault is what to answer, nil
+// for nothing.
+func parseRequest(m *udp.Message, b []byte, port uint16) (q Request, fault *transfer.Error, ok bool) {
+	// Nobody can have sent a packet from there, and nobody can be answered.
+	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
+		return q, nil, false
+	}
+	parsed, err := transfer.ParseRequest(b)
+	if err == nil {
+		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(m.Local, port)}, nil, true
+	}
+	// An ERROR is never answered, lest two hosts go on for ever.
+	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {
+		return q, nil, false
+	}
+	errors.As(err, &fault)
+	return q, fault, false
+}
+
+// shardOf returns the shard that a peer falls to, always the same.
+func (b *binding) shardOf(peer netip.AddrPort) *shard {
+	return b.shards[maphash.Comparable(b.listener.seed, peer)%uint64(len(b.shards))]
+}

@@ -1,0 +1,127 @@
+package tftp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A Transfer is one transfer of a server, for [Server.Started] and
+// [Server.Ended]. What is below Value is known at the end.
+type Transfer struct {
+	Request
+	Size   int64            // of a file that is read, in bytes; of an upload what it announced, or -1
+	Agreed transfer.Options // what was agreed on; zero before
+	Began  time.Time        // when the request was taken in
+
+	Value any // left to whoever set Started
+
+	Outcome  Outcome
+	Err      error // why it ended, nil if it ended well
+	Bytes    int64 // that the peer has acknowledged, or sent
+	Duration time.Duration
+	Disk     time.Duration // of Duration, waiting for the store
+	Lost     time.Duration // and for the timer, as nothing came from the peer
+	transfer.Stats
+}
+
+// An Outcome says in a few words how a transfer ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Done        Outcome = "done"
+	Unconfirmed Outcome = "unconfirmed"   // done, but the last ACK of a read never came
+	Probe       Outcome = "probe"         // the peer wanted to know the size only
+	Refused     Outcome = "refused"       // we said no
+	EndedByPeer Outcome = "ended by peer" // by an ERROR
+	PeerSilent  Outcome = "peer silent"   // it has stopped to answer, or never did
+	Replaced    Outcome = "replaced"      // it began anew
+	Failed      Outcome = "failed"        // on our side, or the peer broke the rules
+)
+
+// Outcomes lists them all.
+var Outcomes = []Outcome{Done, Unconfirmed, Probe, Refused, EndedByPeer, PeerSilent, Replaced, Failed}
+
+// outcome says how a transfer ended.
+func (t *Transfer) outcome() Outcome {
+	var fault *transfer.Error
+	switch {
+	case t.Err == nil && t.Unconfirmed:
+		return Unconfirmed
+	case t.Err == nil:
+		return Done
+	case errors.As(t.Err, &fault) && fault.Remote && t.isProbe(fault.Code):
+		return Probe
+	case errors.As(t.Err, &fault) && fault.Remote:
+		return EndedByPeer
+	case errors.Is(t.Err, transfer.ErrSilent):
+		return PeerSilent
+	case errors.Is(t.Err, errReplaced):
+		return Replaced
+	case t.Sent == 0:
+		return Refused
+	}
+	return Failed
+}
+
+// isProbe tells a size probe: firmware and iPXE ask for a file with tsize, and
+// end the transfer by ERROR 0 or 8 when the OACK has told them.
+func (t *Transfer) isProbe(code transfer.ErrorCode) bool {
+	return !t.Write && t.Bytes == 0 && (code == transfer.NotDefined || code == transfer.OptionsRefused)
+}
+
+const (
+	// A transfer that took slowAfter at least, at less than slowRate bytes a
+	// second, gets a reason in the log.
+	slowAfter = time.Second
+	slowRate  = 1 << 20
+)
+
+// Slow says what a slow transfer waited for most: "disk", "loss" (packets
+// that never came, or went) or "peer"; it is empty for one that was not slow.
+func (t *Transfer) Slow() string {
+	switch {
+	case t.Duration < slowAfter, float64(t.Bytes) >= slowRate*t.Duration.Seconds():
+		return ""
+	case t.Disk >= t.Lost && t.Disk > t.Duration/2:
+		return "disk"
+	case t.Lost > t.Disk && t.Lost > t.Duration/2:
+		return "loss"
+	}
+	return "peer"
+}
+
+// summary tells of a session that ended by err, or well.
+func (s *session) summary(now time.Time, err error) *Transfer {
+	t := s.info
+	if t == nil {
+		t = s.describe()
+	}
+	s.info = nil
+	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
+	if !s.waits.since.IsZero() {
+		t.Disk += now.Sub(s.waits.since)
+	}
+	switch {
+	case s.state == opening: // the machine has not begun
+	case s.request.Write:
+		t.Bytes, t.Agreed, t.Stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
+	default:
+		t.Bytes, t.Agreed, t.Stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
+	}
+	t.Outcome = t.outcome()
+	return t
+}
+
+// describe tells of a session that begins.
+func (s *session) describe() *Transfer {
+	t := &Transfer{Request: s.request, Size: s.size, Began: s.began}
+	if s.request.Write {
+		if t.Size = -1; s.request.Offer.HasSize {
+			t.Size = s.request.Offer.Size
+		}
+	}
+	return t
+}

@@ -1,0 +1,208 @@
+package tftp
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// What one address may do before it has shown that it exists: the address of
+// a request may be forged, and all that we send then goes to somebody else.
+// A transfer is proven by the acknowledgement of data, or by data.
+const (
+	// maxPatient is how many transfers at the same time have their first DATA
+	// sent again by the timer. Further ones have it sent again only when they
+	// repeat their request.
+	maxPatient = 128
+
+	// maxUnprovenWindow is how many bytes their windows have, together.
+	maxUnprovenWindow = 64 << 20
+
+	// maxTold is how many requests a second are refused with an ERROR because
+	// of a limit. Beyond that they are counted only.
+	maxTold = 10
+
+	// minVisitors is how many addresses are kept in mind, or twice as many as
+	// there may be transfers if that is more.
+	minVisitors = 1 << 16
+)
+
+// Why a request is turned away at once.
+var (
+	errDenied    = errors.New("address is not allowed here")
+	errRate      = errors.New("too many requests from this address")
+	errPerClient = errors.New("too many transfers of this address")
+)
+
+// A guard keeps count of what each address does. It is asked once a request
+// and once or twice more a transfer, never for a packet.
+type guard struct {
+	allow, deny []netip.Prefix
+	perClient   int
+	most        int // visitors
+	rate        int // requests a second
+	rateOfLocal int // the same for loopback, where nobody can forge
+
+	mu       sync.Mutex
+	visitors map[netip.Addr]*visitor // mu
+}
+
+// A visitor is an address that has asked for something.
+type visitor struct {
+	transfers int
+	unproven  int
+	window    int64 // bytes in the windows of those unproven
+
+	tokens float64 // requests that it may make at once, as of filled
+	filled time.Time
+
+	told ration
+}
+
+func (g *guard) reset(s *Server) {
+	*g = guard{allow: s.Allow, deny: s.Deny, perClient: s.MaxPerClient, rate: s.Rate, rateOfLocal: s.Rate}
+	if g.rate == 0 {
+		g.rate, g.rateOfLocal = DefaultRate, -1
+	}
+	g.most = max(minVisitors, 2*s.MaxTransfers)
+	g.visitors = make(map[netip.Addr]*visitor)
+}
+
+// request counts a request, and returns why it must be turned away.
+func (g *guard) request(now time.Time, from netip.Addr) error {
+	from = from.Unmap()
+	if !g.welcome(from) {
+		return errDenied
+	}
+	rate := g.rate
+	if from.IsLoopback() {
+		rate = g.rateOfLocal
+	}
+	if rate < 0 {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.visitor(now, from)
+	// A token bucket that holds two seconds' requests.
+	v.tokens = min(v.tokens+now.Sub(v.filled).Seconds()*float64(rate), 2*float64(rate))
+	v.filled = now
+	if v.tokens < 1 {
+		return errRate
+	}
+	v.tokens--
+	return nil
+}
+
+// welcome holds an address against the networks allowed and denied.
+func (g *guard) welcome(a netip.Addr) bool {
+	a = a.WithZone("") // no network has one
+	return (len(g.allow) == 0 || inAny(g.allow, a)) && !inAny(g.deny, a)
+}
+
+func inAny(networks []netip.Prefix, a netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin counts a transfer, or returns why there must not be one. quiet says
+// that its address has so many unproven that it should repeat nothing by itself.
+func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.visitor(now, from)
+	if v.transfers >= g.perClient {
+		return false, errPerClient
+	}
+	v.transfers++
+	v.unproven++
+	return v.unproven > maxPatient && !from.IsLoopback(), nil
+}
+
+// window takes up to want bytes from what the unproven transfers of an address
+// may send, and returns how many there are.
+func (g *guard) window(from netip.Addr, want int64) int64 {
+	if from.IsLoopback() {
+		return want
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.visitors[from.Unmap()]
+	if v == nil {
+		return want
+	}
+	want = max(0, min(want, maxUnprovenWindow-v.window))
+	v.window += want
+	return want
+}
+
+// prove notes that a transfer is no forgery.
+func (g *guard) prove(from netip.Addr, window int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v := g.visitors[from.Unmap()]; v != nil {
+		v.unproven--
+		if !from.IsLoopback() {
+			v.window -= window
+		}
+	}
+}
+
+// end notes that a transfer is over.
+func (g *guard) end(from netip.Addr) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v := g.visitors[from.Unmap()]; v != nil {
+		v.transfers--
+	}
+}
+
+// tell reports whether an address should be told that a limit was hit.
+func (g *guard) tell(now time.Time, to netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.visitor(now, to)
+	return v.told.take(now, maxTold)
+}
+
+// visitor returns what is known of an address. The caller holds mu.
+func (g *guard) visitor(now time.Time, a netip.Addr) *visitor {
+	a = a.Unmap()
+	v := g.visitors[a]
+	if v == nil {
+		if len(g.visitors) >= g.most {
+			g.forget()
+		}
+		v = &visitor{tokens: math.Inf(1), filled: now}
+		g.visitors[a] = v
+	}
+	return v
+}
+
+// forget drops those that have no transfers: half of the table at the least,
+// as there are no more transfers than that. The caller holds mu.
+func (g *guard) forget() {
+	for a, v := range g.visitors {
+		if v.transfers == 0 {
+			delete(g.visitors, a)
+		}
+	}
+}
+
+// idle reports whether no transfer is counted, for tests.
+func (g *guard) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, v := range g.visitors {
+		if v.transfers != 0 || v.unproven != 0 || v.window != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,329 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/udp"
+)
+
+// A Listener is a server with its sockets open.
+type Listener struct {
+	Server
+	bindings []*binding
+	seed     maphash.Seed
+	guard    guard
+
+	ctx  context.Context // ends when transfers must
+	halt context.CancelFunc
+
+	crew    crew          // workers for all jobs but scans
+	scans   chan *session // for scanners
+	lines   chan line
+	totals  totals
+	count   atomic.Int64 // transfers under way
+	resting atomic.Int64 // transfers that are over, and still answer repeats
+}
+
+// A binding is what serves one address.
+type binding struct {
+	listener *Listener
+	doors    []socket // where requests come in, sharing a port; none where the shards share it
+	shards   []*shard
+}
+
+// Listen opens the sockets. An address is "host:port"; without a host it
+// stands for every address of the machine, in both families where it has them,
+// and port 0 lets the kernel choose. Without any address it is ":69".
+// Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES.
+func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error) {
+	l, err := s.listener(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(addrs) == 0 {
+		addrs = []string{fmt.Sprintf(":%d", Port)}
+	}
+	for _, addr := range addrs {
+		if err := l.bind(ctx, addr); err != nil {
+			_ = l.Close()
+			return nil, fmt.Errorf("tftp: listen on %s: %w", addr, err)
+		}
+	}
+	l.share()
+	return l, nil
+}
+
+// ListenOn takes requests from sockets that are open already, such as those
+// which systemd hands over. The Listener closes them in the end, or at once if
+// it fails.
+func (s *Server) ListenOn(ctx context.Context, conns ...*udp.Conn) (*Listener, error) {
+	l, err := s.listener(ctx)
+	for _, conn := range conns {
+		if err == nil {
+			err = l.adopt(ctx, conn)
+		} else {
+			_ = conn.Close()
+		}
+	}
+	if err == nil && len(conns) == 0 {
+		err = errors.New("tftp: no socket to listen on")
+	}
+	if err != nil {
+		if l != nil {
+			_ = l.Close()
+		}
+		return nil, err
+	}
+	l.share()
+	return l, nil
+}
+
+// listener returns a Listener that has no sockets yet.
+func (s *Server) listener(ctx context.Context) (*Listener, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	l := &Listener{Server: *s, seed: maphash.MakeSeed()}
+	l.setDefaults()
+	l.guard.reset(&l.Server)
+	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
+	l.crew.start(2*l.MaxTransfers + l.Loops)
+	l.scans = make(chan *session, l.MaxTransfers)
+	l.lines = make(chan line, maxLines)
+	return l, nil
+}
+
+// share gives each shard its part of the memory for buffers.
+func (l *Listener) share() {
+	n := 0
+	for _, b := range l.bindings {
+		n += len(b.shards)
+	}
+	for sh := range l.allShards {
+		sh.memory.limit = l.Memory / int64(n)
+		sh.memory.left = sh.memory.limit
+	}
+}
+
+// bind opens the sockets for one address.
+func (l *Listener) bind(ctx context.Context, addr string) error {
+	at, err := resolveListen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	b := &binding{listener: l}
+	l.bindings = append(l.bindings, b)
+	doors, err := l.openDoors(ctx, at)
+	if l.SinglePort {
+		for _, door := range doors {
+			b.shards = append(b.shards, newShard(l, door, true))
+		}
+	} else if b.doors = doors; err == nil {
+		err = b.openShards(ctx, at.Addr())
+	}
+	if err == nil && l.SinglePort {
+		err = b.drain()
+	}
+	return err
+}
+
+// adopt makes a binding of a socket that is open already.
+func (l *Listener) adopt(ctx context.Context, conn *udp.Conn) error {
+	b := &binding{listener: l}
+	l.bindings = append(l.bindings, b)
+	door := traced(conn, l.Trace)
+	if l.SinglePort {
+		b.shards = []*shard{newShard(l, door, true)}
+		return nil
+	}
+	b.doors = []socket{door}
+	at := conn.LocalAddr().Addr()
+	if at.IsUnspecified() && at.Is6() {
+		at = netip.Addr{} // both families, in case it is of both
+	}
+	if err := b.openShards(ctx, at); err != nil {
+		return fmt.Errorf("tftp: listen for %v: %w", conn.LocalAddr(), err)
+	}
+	return nil
+}
+
+// openDoors opens the sockets that requests come to: one for each loop where
+// they can share the port.
+func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, error) {
+	// The first door is opened alone: sockets that share a port would join
+	// another server's of the same user, and take half of its requests.
+	door, err := l.openSocket(ctx, at, false)
+	if err != nil {
+		return nil, err
+	}
+	if l.Loops == 1 || !udp.CanSharePort {
+		return []socket{door}, nil
+	}
+	at = netip.AddrPortFrom(at.Addr(), door.LocalAddr().Port())
+	_ = door.Close()
+	var doors []socket
+	for range l.Loops {
+		door, err := l.openSocket(ctx, at, true)
+		if err != nil {
+			closeSockets(doors)
+			return nil, err
+		}
+		doors = append(doors, door)
+	}
+	return doors, nil
+}
+
+// openShards opens a socket for each loop. If the port range has too few free
+// ports for all of them, fewer loops do.
+func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
+	l := b.listener
+	next := int(l.FirstPort)
+	for range l.Loops {
+		conn, err := l.openInRange(ctx, at, &next)
+		if errors.Is(err, errNoPort) && len(b.shards) > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b.shards = append(b.shards, newShard(l, conn, false))
+	}
+	return nil
+}
+
+var errNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
+
+// openInRange opens a socket on the first free port from *next on.
+func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (socket, error) {
+	if l.LastPort == 0 {
+		return l.openSocket(ctx, netip.AddrPortFrom(at, 0), false)
+	}
+	for *next <= int(l.LastPort) {
+		port := uint16(*next)
+		*next++
+		conn, err := l.openSocket(ctx, netip.AddrPortFrom(at, port), false)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return conn, err
+		}
+	}
+	return nil, errNoPort
+}
+
+func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, shared bool) (socket, error) {
+	conn, err := l.open(ctx, at, udp.Config{ReusePort: shared, Plain: l.Plain})
+	if err != nil {
+		return nil, err
+	}
+	return traced(conn, l.Trace), nil
+}
+
+// drain throws away what came while the sockets of a port were opened one by
+// one: the kernel chose among fewer then, and what follows would go elsewhere.
+func (b *binding) drain() error {
+	if len(b.shards) == 1 {
+		return nil
+	}
+	for _, sh := range b.shards {
+		for range maxDrained {
+			n, err := sh.conn.Read(sh.in, time.Unix(1, 0))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+const maxDrained = 1024 // reads of a socket just opened
+
+// resolveListen turns "host:port" into an address; no host stands for all.
+func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	number, err := net.DefaultResolver.LookupPort(ctx, "udp", port)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if host == "" {
+		return netip.AddrPortFrom(netip.Addr{}, uint16(number)), nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(ips[0].Unmap(), uint16(number)), nil
+}
+
+// Addr returns the first address on which requests are taken.
+func (l *Listener) Addr() netip.AddrPort { return l.bindings[0].addr() }
+
+// Addrs returns all addresses on which requests are taken.
+func (l *Listener) Addrs() []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, b := range l.bindings {
+		all = append(all, b.addr())
+	}
+	return all
+}
+
+func (b *binding) addr() netip.AddrPort {
+	if len(b.doors) > 0 {
+		return b.doors[0].LocalAddr()
+	}
+	return b.shards[0].conn.LocalAddr()
+}
+
+// allShards yields the shards of all bindings.
+func (l *Listener) allShards(yield func(*shard) bool) {
+	for _, b := range l.bindings {
+		for _, sh := range b.shards {
+			if !yield(sh) {
+				return
+			}
+		}
+	}
+}
+
+// Close closes the sockets of a Listener that shall not serve after all. One
+// that serves is ended by its context.
+func (l *Listener) Close() error {
+	for _, b := range l.bindings {
+		closeSockets(b.doors)
+		for _, sh := range b.shards {
+			_ = sh.conn.Close()
+		}
+	}
+	l.halt()
+	return nil
+}
+
+func closeSockets(sockets []socket) {
+	for _, s := range sockets {
+		_ = s.Close()
+	}
+}
+
+// admit counts a new transfer, unless there are too many.
+func (l *Listener) admit() bool {
+	if l.count.Add(1) > int64(l.MaxTransfers) {
+		l.count.Add(-1)
+		return false
+	}
+	return true
+}
+
+// leave takes back what admit counted.
+func (l *Listener) leave() { l.count.Add(-1) }

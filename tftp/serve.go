@@ -1,0 +1,106 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// stuckGrace is how long a server that ends waits for a store that answers
+// none of its calls, such as a network file system whose server is gone.
+const stuckGrace = 20 * time.Second
+
+// ErrStuck says that a server ended although calls to its store, or to its
+// Read and Write, had not returned. They close what they have opened when they do.
+var ErrStuck = errors.New("tftp: the store does not answer")
+
+// Serve takes requests until ctx ends or a socket fails. Then it gives running
+// transfers the Grace to finish, ends the others, and closes the sockets.
+func (l *Listener) Serve(ctx context.Context) error {
+	defer l.Close()
+	var scanners, doors, loops sync.WaitGroup
+	for range maxScanners {
+		scanners.Go(func() { l.scanAll() })
+	}
+	l.crew.open()
+	logged := make(chan struct{})
+	go l.keepLog(logged)
+
+	// Whoever fails, the first is heard and nobody waits to be.
+	failed := make(chan error, 1)
+	report := func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}
+	for _, b := range l.bindings {
+		for _, door := range b.doors {
+			doors.Go(func() { report(b.watch(door)) })
+		}
+		for _, sh := range b.shards {
+			loops.Go(func() { report(sh.run()) })
+		}
+	}
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	for _, b := range l.bindings {
+		closeSockets(b.doors)
+	}
+	doors.Wait()
+	stuck := l.stopShards(&loops)
+	close(l.scans)
+	if !stuck {
+		scanners.Wait()
+	}
+	l.crew.end(stuck)
+	if stuck && err == nil {
+		err = ErrStuck
+	}
+	for sh := range l.allShards {
+		sh.bury()
+	}
+	close(l.lines)
+	select {
+	case <-logged:
+	case <-time.After(logGrace): // whoever reads the log has stopped reading
+	}
+	return err
+}
+
+// stopShards ends the loops, at once when the grace is over. It reports
+// whether a job is out that may never return.
+func (l *Listener) stopShards(loops *sync.WaitGroup) (stuck bool) {
+	for sh := range l.allShards {
+		sh.stop(draining)
+	}
+	ended := make(chan struct{})
+	go func() {
+		loops.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return false
+	case <-time.After(l.Grace):
+	}
+	l.halt()
+	for sh := range l.allShards {
+		sh.stop(halting)
+	}
+	select {
+	case <-ended:
+		return false
+	case <-time.After(stuckGrace):
+	}
+	for sh := range l.allShards {
+		sh.stop(abandoning)
+	}
+	<-ended
+	return true
+}
