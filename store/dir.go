@@ -22,8 +22,9 @@ type DirStore struct {
 	root   *os.Root
 	escape error // what root itself says of names that leave it
 
-	// before is called ahead of each system call that changes something,
-	// with its name; an error takes the place of the call. Only tests set it.
+	// before is called ahead of each system call that changes something or
+	// opens what is read, with its name; an error takes the place of the call.
+	// Only tests set it.
 	before func(call string) error
 }
 
@@ -37,6 +38,9 @@ type DirStore struct {
 // An upload is a hidden file beside its target, readable by its owner alone,
 // until it is committed. Such files cannot be opened or created by name. A
 // process that dies leaves them behind: see [DirStore.Sweep].
+//
+// Zeros in an upload become holes in the file, where the file system has such
+// a thing: see [DirStore.Create].
 //
 // Replacing a file takes permission to write to its directory, not to the
 // file, and the new file belongs to this process's user.
@@ -76,7 +80,7 @@ func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
 	}
 	// The name may have become a pipe by now. Without O_NONBLOCK, opening
 	// that would wait until somebody writes to it.
-	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +119,16 @@ func (d *DirStore) stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return d.root.Stat(name)
 }
 
+// maxName is the most bytes of a name: Linux's PATH_MAX.
+const maxName = 4096
+
 // check returns an error if ctx has ended or name is no name.
 func check(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if len(name) > maxName {
+		return fs.ErrInvalid
 	}
 	// Localize refuses what fs.ValidPath does, NULs, and on Windows the
 	// backslashes, colons and device names that mean something there.

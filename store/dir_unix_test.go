@@ -55,6 +55,8 @@ func wantNotRegular(t *testing.T, d *store.DirStore, name string) {
 	wantError(t, "create "+name, err, store.ErrNotRegular)
 	_, err = d.Create(t.Context(), name, store.Create{Exclusive: true})
 	wantError(t, "exclusive create "+name, err, fs.ErrExist)
+	_, err = d.ReadDir(t.Context(), name)
+	wantError(t, "readdir "+name, err, fs.ErrNotExist)
 }
 
 // TestDirBecomesPipe has a file turn into a pipe just before it is opened, or

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,20 +98,20 @@ func TestDiskFull(t *testing.T) {
 	}
 	wantFile(t, dir, "f", "old")
 	wantNoTemps(t, dir)
-	if err := upload(t, d, "g", string(make([]byte, 900<<10)), store.Create{Size: 900 << 10}); err != nil {
+	if err := upload(t, d, "g", strings.Repeat("x", 900<<10), store.Create{Size: 900 << 10}); err != nil {
 		t.Errorf("a file that fits, after all that: %v", err)
 	}
 	// Space reserved and not used is given back.
 	if err := upload(t, d, "g", "small", store.Create{Size: 50 << 10}); err != nil {
 		t.Error(err)
 	}
-	if err := upload(t, d, "h", string(make([]byte, 900<<10)), store.Create{Size: 900 << 10}); err != nil {
+	if err := upload(t, d, "h", strings.Repeat("x", 900<<10), store.Create{Size: 900 << 10}); err != nil {
 		t.Error(err)
 	}
 }
 
 func writeUntilError(u store.Upload) error {
-	buf := make([]byte, 64<<10)
+	buf := bytes.Repeat([]byte{1}, 64<<10) // zeros would be a hole
 	for off := int64(0); ; off += int64(len(buf)) {
 		if _, err := u.WriteAt(buf, off); err != nil {
 			return err
@@ -151,6 +152,13 @@ func TestFileTooLarge(t *testing.T) {
 	wantError(t, "WriteAt beyond the limit", err, syscall.EFBIG)
 	wantError(t, "WriteAt beyond the limit", err, store.ErrNoSpace)
 	u.Close()
+	u = begin(t, d, "f", store.Create{})
+	if _, err := u.WriteAt(make([]byte, 4096), limit); err != nil { // a hole
+		t.Error(err)
+	}
+	err = u.Commit()
+	wantError(t, "Commit of a hole beyond the limit", err, syscall.EFBIG)
+	wantError(t, "Commit of a hole beyond the limit", err, store.ErrNoSpace)
 	wantNoTemps(t, dir)
 }
 
@@ -212,7 +220,7 @@ func tryReadOne(t *testing.T, d *store.DirStore) error {
 func tryReadMany(t *testing.T, d *store.DirStore) {
 	t.Helper()
 	const many = 5000
-	if err := upload(t, d, "many", string(make([]byte, 3*many)), store.Create{}); err != nil {
+	if err := upload(t, d, "many", strings.Repeat("x", 3*many), store.Create{}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := d.Open(t.Context(), "many")

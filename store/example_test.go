@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/haul-project/haul/store"
 )
@@ -91,4 +92,105 @@ func ExampleMem() {
 	// Output:
 	// menu 11
 	// true create image: no space left in the store: limit of 1048576 bytes reached
+}
+
+// A program that takes uploads in, and has no use for files.
+func ExampleSink() {
+	st, ctx := store.Sink(64<<20, func(name string, f store.File) {
+		defer f.Close() // gives its bytes back to the limit
+		fi, err := f.Stat()
+		if err != nil {
+			log.Fatal(err)
+		}
+		b := make([]byte, fi.Size())
+		if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %d bytes: %s\n", name, len(b), b)
+	}), context.Background()
+
+	// What a server does with an upload.
+	u, err := st.Create(ctx, "reports/42", store.Create{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer u.Close()
+	if _, err := u.WriteAt([]byte("all is well"), 0); err != nil {
+		log.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		log.Fatal(err)
+	}
+	// Output: reports/42: 11 bytes: all is well
+}
+
+// menus answers requests with content of its own, and takes no uploads.
+type menus struct{ store.Store }
+
+func (menus) Open(_ context.Context, name string) (store.File, error) {
+	host, ok := strings.CutPrefix(name, "menu/")
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return store.FromBytes(name, []byte("boot "+host+"\n")), nil
+}
+
+func ExampleFromBytes() {
+	var st store.Store = menus{store.Layers()} // of no stores: it has nothing
+	for _, name := range []string{"menu/rack7", "kernel"} {
+		f, err := st.Open(context.Background(), name)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		defer f.Close()
+		if _, err := io.Copy(os.Stdout, io.NewSectionReader(f, 0, 1<<20)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// boot rack7
+	// open kernel: file does not exist
+}
+
+// Files for one site above those for all, found however firmware spells them.
+func ExampleFoldCase() {
+	site, common, ctx := store.Mem(0), store.Mem(0), context.Background()
+	put(site, "Boot/Menu", "this site's menu")
+	put(common, "Boot/Menu", "the usual menu")
+	put(common, "Boot/Kernel", "the usual kernel")
+
+	st, err := store.FoldCase(store.Layers(site, common))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"BOOT/MENU", "boot/kernel"} {
+		f, err := st.Open(ctx, name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer f.Close()
+		b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %s\n", name, b)
+	}
+	// Output:
+	// BOOT/MENU: this site's menu
+	// boot/kernel: the usual kernel
+}
+
+func put(st store.Store, name, content string) {
+	u, err := st.Create(context.Background(), name, store.Create{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer u.Close()
+	if _, err := u.WriteAt([]byte(content), 0); err != nil {
+		log.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		log.Fatal(err)
+	}
 }

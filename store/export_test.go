@@ -1,9 +1,46 @@
 package store
 
-// Before has f called ahead of each system call of d that changes something.
+import (
+	"context"
+	"io/fs"
+)
+
+// Before has f called ahead of each system call of d that changes something or
+// opens what is read.
 func (d *DirStore) Before(f func(call string) error) { d.before = f }
+
+// ReadDirAtMost is ReadDir with another bound.
+func (d *DirStore) ReadDirAtMost(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
+	return d.readDir(ctx, name, most)
+}
+
+// Used returns how many bytes are charged to m.
+func (m *MemStore) Used() int64 { return m.budget.used.Load() }
+
+// SinkUsed returns how many bytes are charged to a Sink.
+func SinkUsed(s Store) int64 { return s.(*sink).budget.used.Load() }
+
+// Memory returns what holds the bytes of a file of a MemStore or a Sink, and
+// whether that is mapped.
+func Memory(f File) (b []byte, mapped bool) {
+	x := f.(*memReader).file.block.extent
+	return x.data, x.mapped
+}
+
+// UploadMemory returns the same of an upload.
+func UploadMemory(u Upload) (b []byte, mapped bool) {
+	x := u.(*memUpload).block.extent
+	return x.data, x.mapped
+}
 
 // IsTemp reports whether name is that of an upload under way.
 func IsTemp(name string) bool { return isTemp(name) }
 
-const MaxSweepDepth = maxSweepDepth
+const (
+	MaxSweepDepth = maxSweepDepth
+	MaxEntries    = maxEntries
+	MaxFoldDepth  = maxFoldDepth
+	MapThreshold  = mapThreshold
+	CopyBelow     = copyBelow
+	CanMap        = canMap
+)

@@ -16,6 +16,10 @@ import (
 
 var _ TryReader = (*dirFile)(nil)
 
+// largeFile lets 32-bit systems open files of 2 GiB and more. The os package
+// sets it in Open, but not in Root.
+const largeFile = unix.O_LARGEFILE
+
 // maxIovecs is the kernel's UIO_MAXIOV: the most buffers of one system call.
 const maxIovecs = 1024
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,7 +21,7 @@ const runBlocks, blockSize = 44, 1428
 func openRun(t testing.TB) (store.File, store.TryReader, [][]byte) {
 	t.Helper()
 	_, d := tempDir(t)
-	if err := upload(t, d, "f", string(make([]byte, runBlocks*blockSize)), store.Create{}); err != nil {
+	if err := upload(t, d, "f", strings.Repeat("x", runBlocks*blockSize), store.Create{}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := d.Open(t.Context(), "f")

@@ -1,33 +1,31 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"sync"
-	"time"
 )
 
-// DefaultMemLimit is the limit of a [Mem] that names none: 64 MiB.
+// DefaultMemLimit is the limit of a [Mem] or [Sink] that names none: 64 MiB.
 const DefaultMemLimit = 64 << 20
 
-// memOverhead is what a file counts besides its bytes, so that the limit
-// bounds the number of empty files too.
+// memOverhead is what a file counts besides its bytes, and what a directory
+// counts, so that the limit bounds the number of empty ones too.
 const memOverhead = 512
 
-var _ Store = (*MemStore)(nil)
+var (
+	_ Store  = (*MemStore)(nil)
+	_ Lister = (*MemStore)(nil)
+)
 
 // A MemStore is a [Store] in memory. See [Mem].
 type MemStore struct {
-	limit int64
+	budget budget
 
 	mu    sync.Mutex
-	used  int64               // mu: bytes charged, at most limit
-	files map[string]*memFile // mu
-	dirs  map[string]int      // mu: for each directory, how many files are below it
+	files map[string]*memFile            // mu
+	dirs  map[string]map[string]struct{} // mu: each directory's entries
 }
 
 // Mem returns an empty store that holds at most limit bytes; 0 or less means
@@ -35,22 +33,34 @@ type MemStore struct {
 // counts 512 bytes more than it is long, and counts until it has been replaced
 // and its last reader has closed it. Space set aside for an upload counts.
 //
-// Its directories are those that the names of its files imply.
+// Its directories are those that the names of its files imply. Each counts 512
+// bytes.
+//
+// On Linux, files of 256 KiB and more live outside the garbage collected heap,
+// in mappings that grow without being copied. They count whole pages, and
+// memory that the kernel refuses is an ErrNoSpace too. Commit copies nothing:
+// the readers read what the upload wrote. A file or an upload that nobody
+// closes, and a store that is dropped, give their memory back when the garbage
+// collector finds them; GOMEMLIMIT does not count the mappings.
 func Mem(limit int64) *MemStore {
-	if limit <= 0 {
-		limit = DefaultMemLimit
+	m := &MemStore{
+		files: map[string]*memFile{},
+		dirs:  map[string]map[string]struct{}{".": {}},
 	}
-	return &MemStore{limit: limit, files: map[string]*memFile{}, dirs: map[string]int{".": 0}}
+	m.budget.limit = memLimit(limit)
+	return m
 }
 
-// A memFile is a published file. Its data never changes.
-type memFile struct {
-	info memInfo
-	data []byte
-	refs int // MemStore.mu: its name, if it has one, and its readers
+func memLimit(limit int64) int64 {
+	if limit <= 0 {
+		return DefaultMemLimit
+	}
+	return limit
 }
 
-// Open opens a file for reading. Its data is not copied.
+// Open opens a file for reading. Its data is not copied. The File is a
+// [TryReader] that never returns [ErrWouldBlock]. It may be closed while
+// others read it: they get what they asked for, or [fs.ErrClosed].
 func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, memFail("open", name, err)
@@ -61,8 +71,8 @@ func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
 	if !ok {
 		return nil, memFail("open", name, m.missing(name))
 	}
-	f.refs++
-	return &memReader{Reader: bytes.NewReader(f.data), store: m, file: f}, nil
+	f.refs.Add(1)
+	return &memReader{file: f}, nil
 }
 
 // Stat describes a file or a directory.
@@ -72,13 +82,51 @@ func (m *MemStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	fi, ok := m.info(name)
+	if !ok {
+		return nil, memFail("stat", name, fs.ErrNotExist)
+	}
+	return fi, nil
+}
+
+// info describes what has the name. The caller holds mu.
+func (m *MemStore) info(name string) (fi memInfo, ok bool) {
 	if f, ok := m.files[name]; ok {
-		return f.info, nil
+		return f.info, true
 	}
-	if _, ok := m.dirs[name]; ok {
-		return memInfo{name: path.Base(name), mode: fs.ModeDir | 0o755}, nil
+	_, ok = m.dirs[name]
+	return memInfo{name: path.Base(name), mode: fs.ModeDir | 0o755}, ok
+}
+
+// ReadDir lists a directory: see [Lister].
+func (m *MemStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, memFail("readdir", name, err)
 	}
-	return nil, memFail("stat", name, fs.ErrNotExist)
+	entries, err := m.list(name)
+	if err != nil {
+		return nil, memFail("readdir", name, err)
+	}
+	sortEntries(entries)
+	return entries, nil
+}
+
+func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, ok := m.dirs[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	if len(dir) > maxEntries {
+		return nil, errManyEntries
+	}
+	entries := make([]fs.DirEntry, 0, len(dir))
+	for base := range dir {
+		fi, _ := m.info(path.Join(name, base))
+		entries = append(entries, fs.FileInfoToDirEntry(fi))
+	}
+	return entries, nil
 }
 
 // Create begins an upload. Directories need not exist.
@@ -86,21 +134,18 @@ func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	if err := check(ctx, name); err != nil {
 		return nil, memFail("create", name, err)
 	}
-	u := &memUpload{store: m, name: name, c: c}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, err := m.target(name, c); err != nil {
+	_, err := m.target(name, c)
+	m.mu.Unlock()
+	if err != nil {
 		return nil, memFail("create", name, err)
 	}
-	if err := m.charge(memOverhead); err != nil {
+	b, err := newBlock(&m.budget, c.Size)
+	if err != nil {
 		return nil, memFail("create", name, err)
 	}
-	if err := m.charge(max(c.Size, 0)); err != nil {
-		m.used -= memOverhead
-		return nil, memFail("create", name, err)
-	}
-	u.data = make([]byte, 0, max(c.Size, 0))
-	return u, nil
+	publish := func(b *block) error { return m.publish(name, c, b) }
+	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
 // missing says why there is no file of that name. The caller holds mu.
@@ -132,93 +177,58 @@ func (m *MemStore) target(name string, c Create) (fs.FileMode, error) {
 	return c.perm(), nil
 }
 
-// charge takes n bytes from the limit. The caller holds mu.
-func (m *MemStore) charge(n int64) error {
-	if n > m.limit-m.used {
-		return fmt.Errorf("%w: limit of %d bytes reached", ErrNoSpace, m.limit)
+// publish makes a file of b and gives it its name.
+func (m *MemStore) publish(name string, c Create, b *block) error {
+	f := newMemFile(name, b, 0)
+	old, err := m.put(name, c, f)
+	if err != nil {
+		f.drop()
+		return err
 	}
-	m.used += n
+	if old != nil {
+		old.drop()
+	}
 	return nil
 }
 
-// put gives f its name. The caller holds mu.
-func (m *MemStore) put(name string, f *memFile) {
-	old, ok := m.files[name]
+// put gives f its name. It returns the file that had it, if any.
+func (m *MemStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f.info.mode, err = m.target(name, c); err != nil {
+		return nil, err
+	}
+	old = m.files[name]
+	if old == nil {
+		if err := m.enter(name); err != nil {
+			return nil, err
+		}
+	}
 	m.files[name] = f
-	if ok {
-		m.drop(old)
-		return
-	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		m.dirs[dir]++
-	}
+	return old, nil
 }
 
-// drop takes a reference from f, and its bytes off the count with the last.
-// The caller holds mu.
-func (m *MemStore) drop(f *memFile) {
-	f.refs--
-	if f.refs == 0 {
-		m.used -= memOverhead + int64(len(f.data))
+// enter makes name an entry of its directory, and that of its own, up to the
+// root. The caller holds mu.
+func (m *MemStore) enter(name string) error {
+	var missing int64
+	for dir := path.Dir(name); m.dirs[dir] == nil; dir = path.Dir(dir) {
+		missing++
+	}
+	if err := m.budget.take(missing * memOverhead); err != nil {
+		return err
+	}
+	for ; ; missing-- {
+		dir, base := path.Dir(name), path.Base(name)
+		if missing == 0 {
+			m.dirs[dir][base] = struct{}{}
+			return nil
+		}
+		m.dirs[dir] = map[string]struct{}{base: {}}
+		name = dir
 	}
 }
 
 func memFail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
-
-// A memReader is an open file. It seeks and reads as a bytes.Reader does.
-type memReader struct {
-	*bytes.Reader
-	store *MemStore
-	file  *memFile
-	once  sync.Once
-}
-
-var _ TryReader = (*memReader)(nil)
-
-func (r *memReader) Stat() (fs.FileInfo, error) { return r.file.info, nil }
-
-// TryReadAt never has to wait.
-func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	if off < 0 {
-		return 0, memFail("read", r.file.info.name, fs.ErrInvalid)
-	}
-	data := r.file.data[min(off, int64(len(r.file.data))):]
-	want, n := 0, 0
-	for _, b := range bufs {
-		want += len(b)
-		n += copy(b, data[n:])
-	}
-	if n == 0 && want > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// Close lets the file's bytes go once it has also been replaced.
-func (r *memReader) Close() error {
-	err := memFail("close", r.file.info.name, fs.ErrClosed)
-	r.once.Do(func() {
-		r.store.mu.Lock()
-		defer r.store.mu.Unlock()
-		r.store.drop(r.file)
-		err = nil
-	})
-	return err
-}
-
-// memInfo is an fs.FileInfo.
-type memInfo struct {
-	name    string
-	size    int64
-	mode    fs.FileMode
-	modTime time.Time
-}
-
-func (i memInfo) Name() string       { return i.name }
-func (i memInfo) Size() int64        { return i.size }
-func (i memInfo) Mode() fs.FileMode  { return i.mode }
-func (i memInfo) ModTime() time.Time { return i.modTime }
-func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i memInfo) Sys() any           { return nil }

@@ -22,8 +22,16 @@
 //	}
 //	return u.Commit()
 //
-// [Dir] keeps files in a directory, [Mem] in memory. Both pass
-// storetest.Run, and so should any other [Store].
+// [Dir] keeps files in a directory, [Mem] in memory. [Sink] keeps none: it hands
+// each upload to the program. [Layers] searches several stores, and [FoldCase]
+// finds names that are spelled in another case. All but Sink pass storetest.Run,
+// and so should any other [Store].
+//
+// A program that answers requests with content of its own writes a Store whose
+// Open returns [FromBytes] or [NewFile].
+//
+// A store may also be a [Lister], and a file a [TryReader]; who has a use for
+// that asks by a type assertion.
 //
 // # Errors
 //
@@ -129,7 +137,8 @@ type TryReader interface {
 	// is not in memory, or that the file ends there: the next call tells.
 	// An error comes only with 0 bytes: [ErrWouldBlock]; io.EOF at the end;
 	// errors.ErrUnsupported, then and ever after, if the file system cannot
-	// tell what is in memory, and ReadAt is the only way.
+	// tell what is in memory, and ReadAt is the only way; or that the file
+	// was closed, or could not be read.
 	TryReadAt(bufs [][]byte, off int64) (int, error)
 }
 
@@ -142,7 +151,8 @@ var (
 	ErrNotRegular = fmt.Errorf("%w: not a regular file", fs.ErrPermission)
 
 	// ErrNoSpace says that the store has no room: the disk or the quota is
-	// full, the file is larger than it can hold, or a [Mem] is at its limit.
+	// full, the file is larger than it can hold, or a [Mem] or [Sink] is at
+	// its limit.
 	ErrNoSpace = errors.New("no space left in the store")
 )
 

@@ -14,7 +14,7 @@ import (
 const (
 	maxSweepDepth  = 64  // directories below each other; each holds a descriptor
 	maxSweepErrors = 16  // errors reported by one sweep
-	sweepBatch     = 256 // directory entries in memory, per level
+	dirBatch       = 256 // directory entries read at once, and in memory per level of a sweep
 )
 
 // Sweep removes what uploads left behind whose process died, in the whole
@@ -49,7 +49,7 @@ func (s *sweep) dir(name string, depth int) {
 	}
 	defer f.Close()
 	for {
-		entries, err := f.ReadDir(sweepBatch)
+		entries, err := f.ReadDir(dirBatch)
 		for _, e := range entries {
 			if err := s.ctx.Err(); err != nil {
 				s.end(err)

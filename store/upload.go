@@ -35,11 +35,17 @@ type dirUpload struct {
 
 	mu   sync.Mutex
 	end  int64 // mu: the size to commit; reserved space may reach further
+	data int64 // mu: from here on nothing but zeros was ever written: see sparse.go
 	done bool  // mu: committed or closed
 }
 
 // Create begins an upload. The space for c.Size is set aside at once where
 // the file system can do that.
+//
+// Pages of zeros behind everything else written so far are left out: they are
+// holes, so that a sparse disk image that comes in order stays sparse. But what
+// c.Size sets aside stays so: for an image that only fits the disk because of
+// its holes, leave Size 0, or it fails with [ErrNoSpace].
 func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
@@ -125,7 +131,7 @@ func (u *dirUpload) openTemp() error {
 	for range maxTempTries {
 		name := tempPrefix + rand.Text()[:tempRandom] + tempSuffix
 		err := u.call("create", func() (err error) {
-			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
 			return err
 		})
 		if err != nil {
@@ -165,10 +171,7 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
 		return 0, u.fail("write", fs.ErrInvalid)
 	}
-	if err := u.store.hook("write"); err != nil {
-		return 0, u.fail("write", err)
-	}
-	n, err := u.file.WriteAt(p, off)
+	n, err := u.writeSparse(p, off)
 	if n > 0 {
 		u.mu.Lock()
 		u.end = max(u.end, off+int64(n))
@@ -190,7 +193,7 @@ func (u *dirUpload) Truncate(size int64) error {
 	if err != nil {
 		return u.fail("truncate", err)
 	}
-	u.end = size
+	u.end, u.data = size, min(u.data, size)
 	return nil
 }
 

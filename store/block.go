@@ -1,0 +1,201 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync/atomic"
+)
+
+const (
+	// mapThreshold is the room from which on memory is mapped rather than
+	// allocated, where that can be done. A mapping grows without a copy, but
+	// costs system calls and whole pages: not worth it for a small file.
+	mapThreshold = 256 << 10
+
+	// copyBelow is the size below which a finished file leaves its mapping
+	// for the heap. The kernel allows a process some 65,000 mappings.
+	copyBelow = 16 << 10
+)
+
+// A budget bounds the memory of all blocks that share it.
+type budget struct {
+	limit int64        // bytes
+	used  atomic.Int64 // bytes, at most limit
+}
+
+// take charges n bytes, or returns an error that is ErrNoSpace.
+func (b *budget) take(n int64) error {
+	for {
+		used := b.used.Load()
+		if n > b.limit-used {
+			return b.full()
+		}
+		if b.used.CompareAndSwap(used, used+n) {
+			return nil
+		}
+	}
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+func (b *budget) full() error {
+	return fmt.Errorf("%w: limit of %d bytes reached", ErrNoSpace, b.limit)
+}
+
+// A block is the memory of one file, charged to a budget: memOverhead and all
+// of its room. Above mapThreshold it is mapped where mremap can make it grow
+// and shrink without a copy. It is freed by free, or by the garbage collector
+// when nobody refers to it any more: a reader that is never closed, or a whole
+// store that is dropped, leaks nothing for ever.
+//
+// A block takes no care of concurrency. Nobody may keep its data, only the
+// block: mapped memory is not the collector's.
+type block struct {
+	*extent
+	cleanup runtime.Cleanup
+}
+
+// An extent is what a block has to give back. It is apart because a cleanup
+// must not refer to what it waits for.
+type extent struct {
+	budget  *budget
+	charged int64  // bytes taken from budget
+	data    []byte // the file; from its length to its capacity, zeros
+	mapped  bool   // data's room, up to its capacity, was mapped
+}
+
+// newBlock returns an empty block with room for size bytes; less than 0 is 0.
+func newBlock(b *budget, size int64) (*block, error) {
+	x := &extent{budget: b}
+	if err := b.take(memOverhead); err != nil {
+		return nil, err
+	}
+	x.charged = memOverhead
+	if err := x.resize(max(size, 0)); err != nil {
+		x.release()
+		return nil, err
+	}
+	bl := &block{extent: x}
+	bl.cleanup = runtime.AddCleanup(bl, (*extent).release, x)
+	return bl, nil
+}
+
+// free gives the memory back. The block is useless afterwards.
+func (b *block) free() {
+	b.cleanup.Stop()
+	b.release()
+	runtime.KeepAlive(b) // or Stop might come too late
+}
+
+func (x *extent) release() {
+	if x.mapped {
+		unmap(x.data)
+	}
+	x.data, x.mapped = nil, false
+	x.budget.give(x.charged)
+	x.charged = 0
+}
+
+// extend makes the file at least end bytes long. What is new is zeros.
+func (x *extent) extend(end int64) error {
+	if end > int64(cap(x.data)) {
+		if err := x.grow(end); err != nil {
+			return err
+		}
+	}
+	x.data = x.data[:max(int64(len(x.data)), end)]
+	return nil
+}
+
+// cut makes the file at most size bytes long.
+func (x *extent) cut(size int64) {
+	if size < int64(len(x.data)) {
+		clear(x.data[size:])
+		x.data = x.data[:size]
+	}
+}
+
+// grow makes room for end bytes and for more to come, as the limit allows: as
+// much again, as each step copies or moves what is there, or else a quarter.
+func (x *extent) grow(end int64) error {
+	had := int64(cap(x.data))
+	for _, ahead := range [...]int64{2 * had, had + had/4} {
+		if ahead > end && x.resize(ahead) == nil {
+			return nil
+		}
+	}
+	return x.resize(end)
+}
+
+// resize gives data the capacity room, rounded up to pages if that is mapped.
+// room is no less than the length.
+func (x *extent) resize(room int64) error {
+	if room > x.budget.limit || room > math.MaxInt-int64(os.Getpagesize()) {
+		return x.budget.full()
+	}
+	toMap := canMap && room >= mapThreshold || x.mapped
+	if toMap {
+		room = wholePages(room)
+	}
+	more := room - int64(cap(x.data))
+	if err := x.budget.take(more); err != nil {
+		return err
+	}
+	if err := x.move(int(room), toMap); err != nil {
+		x.budget.give(more)
+		return err
+	}
+	x.charged += more
+	return nil
+}
+
+// move gives data another capacity: without a copy if it is mapped and shall
+// be again.
+func (x *extent) move(room int, toMap bool) error {
+	switch {
+	case !toMap:
+		data := make([]byte, len(x.data), room)
+		copy(data, x.data)
+		if x.mapped {
+			unmap(x.data)
+		}
+		x.data = data
+	case x.mapped:
+		data, err := remap(x.data, room)
+		if err != nil {
+			return err
+		}
+		x.data = data[:len(x.data)]
+	default:
+		data, err := mapMemory(room)
+		if err != nil {
+			return err
+		}
+		x.data = data[:copy(data, x.data)]
+	}
+	x.mapped = toMap
+	return nil
+}
+
+// fit gives back the room that a finished file does not need.
+func (x *extent) fit() {
+	size := int64(len(x.data))
+	toMap := x.mapped && size >= copyBelow
+	if toMap {
+		size = wholePages(size)
+	}
+	spare := int64(cap(x.data)) - size
+	if spare == 0 || x.move(int(size), toMap) != nil {
+		return // kept, and charged
+	}
+	x.budget.give(spare)
+	x.charged -= spare
+}
+
+// wholePages rounds n up to pages.
+func wholePages(n int64) int64 {
+	page := int64(os.Getpagesize())
+	return (n + page - 1) / page * page
+}

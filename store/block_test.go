@@ -1,0 +1,274 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/haul-project/haul/store"
+)
+
+// charged returns what a file of size bytes counts when it is published.
+func charged(size int64) int64 {
+	if page := int64(os.Getpagesize()); store.CanMap && size >= store.MapThreshold {
+		size = (size + page - 1) / page * page
+	}
+	return size + overhead
+}
+
+// TestMemCharges checks what is charged while an upload grows, is cut down, is
+// published, and is gone.
+func TestMemCharges(t *testing.T) {
+	tests := []struct {
+		name          string
+		announced     int64
+		size          int64 // written in one go
+		cut           int64 // then
+		writing, done int64 // charged
+	}{
+		{"empty", 0, 0, 0, overhead, overhead},
+		{"small", 0, 1000, 1000, overhead + 1000, overhead + 1000},
+		{"announced", 5000, 1000, 1000, overhead + 5000, overhead + 1000},
+		{"large", 0, 1 << 20, 1 << 20, overhead + 1<<20, overhead + 1<<20},
+		{"large and odd", 0, 1<<20 - 1, 1<<20 - 1, charged(1<<20 - 1), charged(1<<20 - 1)},
+		{"announced large", 4 << 20, 1 << 20, 1 << 20, overhead + 4<<20, overhead + 1<<20},
+		{"announced large, came small", 4 << 20, 100, 100, overhead + 4<<20, overhead + 100},
+		{"announced large, came empty", 4 << 20, 0, 0, overhead + 4<<20, overhead},
+		{"cut small", 0, 1 << 20, 10, overhead + 1<<20, overhead + 10},
+		{"cut", 0, 1 << 20, 512 << 10, overhead + 1<<20, overhead + 512<<10},
+	}
+	for _, tt := range tests {
+		m := store.Mem(0)
+		u := begin(t, m, "f", store.Create{Size: tt.announced})
+		if _, err := u.WriteAt(bytes.Repeat([]byte{7}, int(tt.size)), 0); err != nil {
+			t.Error(err)
+		}
+		if got := m.Used(); got != tt.writing {
+			t.Errorf("%s: %d bytes charged to the upload, want %d", tt.name, got, tt.writing)
+		}
+		if err := u.Truncate(tt.cut); err != nil {
+			t.Error(err)
+		}
+		if err := u.Commit(); err != nil {
+			t.Error(err)
+		}
+		if got := m.Used(); got != tt.done {
+			t.Errorf("%s: %d bytes charged to the file, want %d", tt.name, got, tt.done)
+		}
+		f, err := m.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := store.Memory(f); !bytes.Equal(b, bytes.Repeat([]byte{7}, int(tt.cut))) {
+			t.Errorf("%s: holds other bytes than were written", tt.name)
+		}
+		if err := upload(t, m, "f", "", store.Create{}); err != nil {
+			t.Error(err)
+		}
+		if got := m.Used(); got != tt.done+overhead {
+			t.Errorf("%s: %d bytes charged to a replaced file in use, want %d", tt.name, got-overhead, tt.done)
+		}
+		f.Close()
+		if got := m.Used(); got != overhead {
+			t.Errorf("%s: %d bytes charged when all is gone", tt.name, got-overhead)
+		}
+	}
+}
+
+// TestMemCommitCopiesNothing follows the memory from the upload to the reader.
+func TestMemCommitCopiesNothing(t *testing.T) {
+	for _, size := range []int{store.MapThreshold, 1<<20 + 1} {
+		m := store.Mem(0)
+		u := begin(t, m, "f", store.Create{})
+		piece := bytes.Repeat([]byte{1}, 10_000)
+		for off := 0; off < size; off += len(piece) {
+			if _, err := u.WriteAt(piece[:min(len(piece), size-off)], int64(off)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		written, mapped := store.UploadMemory(u)
+		if mapped != store.CanMap {
+			t.Errorf("%d bytes are mapped: %v, want %v", size, mapped, store.CanMap)
+		}
+		if err := u.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := m.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, _ := store.Memory(f)
+		if store.CanMap && unsafe.SliceData(read) != unsafe.SliceData(written) {
+			t.Errorf("Commit moved %d bytes", size)
+		}
+		f.Close()
+	}
+}
+
+// TestMemLimitMapped fills a store through files large enough to be mapped.
+func TestMemLimitMapped(t *testing.T) {
+	const limit = 4 << 20
+	m := store.Mem(limit + overhead)
+	for range 3 {
+		u := begin(t, m, "f", store.Create{})
+		piece := make([]byte, 10_000)
+		var off int64
+		var err error
+		for err == nil {
+			if _, err = u.WriteAt(piece, off); err == nil {
+				off += int64(len(piece))
+			}
+		}
+		wantError(t, "WriteAt", err, store.ErrNoSpace)
+		if off < limit-int64(len(piece)+os.Getpagesize()) || m.Used() > limit+overhead {
+			t.Errorf("full at %d bytes written, %d charged, of %d", off, m.Used(), limit)
+		}
+		if u.Close(); m.Used() != 0 {
+			t.Errorf("%d bytes charged after Close", m.Used())
+		}
+	}
+	_, err := m.Create(t.Context(), "f", store.Create{Size: limit + 1})
+	wantError(t, "Create of more than fits", err, store.ErrNoSpace)
+	if m.Used() != 0 {
+		t.Errorf("%d bytes charged after a Create that failed", m.Used())
+	}
+}
+
+// TestMemForgotten leaves closing to the garbage collector.
+func TestMemForgotten(t *testing.T) {
+	const size = 1 << 20
+	m := store.Mem(0)
+	content := string(make([]byte, size))
+	func() {
+		if err := upload(t, m, "f", content, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Open(t.Context(), "f"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Create(t.Context(), "g", store.Create{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		if err := upload(t, m, "f", "", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	collectUntil(t, func() bool { return m.Used() == overhead })
+
+	s := store.Sink(0, func(string, store.File) {})
+	if err := upload(t, s, "f", content, store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	collectUntil(t, func() bool { return store.SinkUsed(s) == 0 })
+}
+
+// collectUntil runs the garbage collector until something is so.
+func collectUntil(t *testing.T, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the garbage collector does not give the memory back")
+		}
+		runtime.GC()
+	}
+}
+
+// TestMemStress has files replaced, opened, read and closed by everybody at
+// once. A read from memory that is gone would kill the process.
+func TestMemStress(t *testing.T) {
+	const versions, size = 60, store.MapThreshold + 5000
+	m := store.Mem(0)
+	content := func(v int) []byte { return bytes.Repeat([]byte{byte(v)}, size) }
+	if err := upload(t, m, "f", string(content(0)), store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					readAndClose(t, m)
+				}
+			}
+		})
+	}
+	for v := range versions {
+		if err := upload(t, m, "f", string(content(v)), store.Create{Size: int64(v%2) * size}); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	all.Wait()
+	if got := m.Used(); got != charged(size) {
+		t.Errorf("%d bytes charged in the end, want %d", got, charged(size))
+	}
+}
+
+// readAndClose reads "f" in two goroutines, and closes it in a third.
+func readAndClose(t *testing.T, m *store.MemStore) {
+	f, err := m.Open(t.Context(), "f")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			p := make([]byte, 50_000)
+			for {
+				n, err := f.(store.TryReader).TryReadAt([][]byte{p[:100], p[100:]}, 1000)
+				if n > 0 && bytes.Count(p[:n], p[:1]) != n {
+					t.Error("read a mixture of versions")
+				}
+				if errors.Is(err, fs.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Go(func() { f.Close() })
+	all.Wait()
+}
+
+func TestMemReadDoesNotAllocate(t *testing.T) {
+	m := store.Mem(0)
+	if err := upload(t, m, "f", string(make([]byte, 1<<20)), store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := m.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	u := begin(t, m, "g", store.Create{Size: 1 << 20})
+	r, p := f.(store.TryReader), make([]byte, 2000)
+	bufs := [][]byte{p[:1000], p[1000:]}
+	for what, use := range map[string]func() (int, error){
+		"ReadAt":    func() (int, error) { return f.ReadAt(p, 5000) },
+		"TryReadAt": func() (int, error) { return r.TryReadAt(bufs, 5000) },
+		"WriteAt":   func() (int, error) { return u.WriteAt(p, 5000) },
+	} {
+		allocs := testing.AllocsPerRun(100, func() {
+			if n, err := use(); n != len(p) || err != nil {
+				t.Fatalf("%s = %d, %v", what, n, err)
+			}
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations, want none", what, allocs)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// errNoLayers answers an upload to a store of no stores.
+var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
+
+// Layers returns a store that searches stores in order. Open and Stat take the
+// first that has the name.
+//
+// Only [fs.ErrNotExist] sends a search on to the next store. Any other error
+// ends it: a file that may not be read, or whose disk fails, still hides the
+// one below. Otherwise a client would get another file than the one put there
+// for it, and a different one on a bad day.
+//
+// Create goes to the first store, whose directory must exist if it has
+// directories. With [Create.Exclusive] the name must be free in all of them;
+// but between two stores nothing is atomic, so only the first holds that to the
+// last moment.
+//
+// The store is a [Lister] if all of stores are. A directory's entries are
+// those of all stores; of one name, the first. There is nothing to close but
+// what the stores themselves need closed.
+func Layers(stores ...Store) Store {
+	l := layers(append([]Store(nil), stores...))
+	for _, s := range l {
+		if _, ok := s.(Lister); !ok {
+			return l
+		}
+	}
+	return listerLayers{l}
+}
+
+type layers []Store
+
+var _ Lister = listerLayers{}
+
+// A listerLayers is a layers of Listers.
+type listerLayers struct{ layers }
+
+// first returns what get returns from the first store that has the name.
+func first[T any](l layers, op, name string, get func(Store) (T, error)) (T, error) {
+	var none T
+	var missing error
+	for _, s := range l {
+		v, err := get(s)
+		if err == nil {
+			return v, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return none, err
+		}
+		if missing == nil {
+			missing = err
+		}
+	}
+	if missing == nil {
+		missing = &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return none, missing
+}
+
+func (l layers) Open(ctx context.Context, name string) (File, error) {
+	return first(l, "open", name, func(s Store) (File, error) { return s.Open(ctx, name) })
+}
+
+func (l layers) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return first(l, "stat", name, func(s Store) (fs.FileInfo, error) { return s.Stat(ctx, name) })
+}
+
+func (l layers) Create(ctx context.Context, name string, c Create) (Upload, error) {
+	if len(l) == 0 {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: errNoLayers}
+	}
+	if !c.Exclusive {
+		return l[0].Create(ctx, name, c)
+	}
+	if err := l[1:].vacant(ctx, "create", name); err != nil {
+		return nil, err
+	}
+	u, err := l[0].Create(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	return &layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, nil
+}
+
+// vacant returns an error for op if any store has the name.
+func (l layers) vacant(ctx context.Context, op, name string) error {
+	_, err := l.Stat(ctx, name)
+	switch {
+	case err == nil:
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrExist}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+// A layersUpload is an exclusive upload to the first store, above others.
+type layersUpload struct {
+	Upload
+	ctx   context.Context // of the upload, without its end
+	name  string
+	below layers
+}
+
+// Commit looks below once more.
+func (u *layersUpload) Commit() error {
+	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
+		_ = u.Close() // a Commit that fails discards
+		return err
+	}
+	return u.Upload.Commit()
+}
+
+func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	var all []fs.DirEntry
+	var missing error
+	seen := map[string]bool{}
+	found := false
+	for _, s := range l.layers {
+		entries, err := s.(Lister).ReadDir(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = err
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = true
+		for _, e := range entries {
+			if !seen[e.Name()] {
+				seen[e.Name()] = true
+				all = append(all, e)
+			}
+		}
+		if len(all) > maxEntries {
+			return nil, &fs.PathError{Op: "readdir", Path: name, Err: errManyEntries}
+		}
+	}
+	if !found {
+		if missing == nil {
+			missing = &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist}
+		}
+		return nil, missing
+	}
+	sortEntries(all)
+	return all, nil
+}

@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// testReadDir checks stores that are a store.Lister, and passes others.
+func testReadDir(t *testing.T, st store.Store) {
+	l, ok := st.(store.Lister)
+	if !ok {
+		return
+	}
+	wantEntries(t, l, ".")
+	for _, name := range []string{"b", "a", "é", "B", "a.b"} {
+		if name != "B" || !foldsCase(t, st) {
+			put(t, st, name, name)
+		}
+	}
+	u := create(t, st, "unfinished", store.Create{})
+	want := []string{"B", "a", "a.b", "b", "é"}
+	if foldsCase(t, st) {
+		want = want[1:]
+	}
+	wantEntries(t, l, ".", want...)
+	commit(t, u)
+	wantEntries(t, l, ".", append(slices.Clip(want[:len(want)-1]), "unfinished", "é")...)
+
+	for _, name := range []string{"a", "missing", "missing/too", "a/b"} {
+		_, err := l.ReadDir(t.Context(), name)
+		wantError(t, "ReadDir of "+name, err, fs.ErrNotExist)
+	}
+	for _, name := range []string{"", "/", "..", "a/..", "\x00", "a//b"} {
+		_, err := l.ReadDir(t.Context(), name)
+		wantError(t, "ReadDir of "+name, err, fs.ErrInvalid)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.ReadDir(ctx, ".")
+	wantError(t, "ReadDir", err, context.Canceled)
+}
+
+// foldsCase reports whether to this store "A" is "a", which the store's file
+// system may have decided.
+func foldsCase(t *testing.T, st store.Store) bool {
+	t.Helper()
+	_, err := st.Stat(t.Context(), "A")
+	if err != nil {
+		wantError(t, "Stat", err, fs.ErrNotExist)
+	}
+	return err == nil
+}
+
+func wantEntries(t *testing.T, l store.Lister, dir string, want ...string) {
+	t.Helper()
+	entries, err := l.ReadDir(t.Context(), dir)
+	if err != nil {
+		t.Errorf("ReadDir(%s): %v", dir, err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+		fi, err := e.Info()
+		if err != nil {
+			t.Errorf("Info of %s: %v", e.Name(), err)
+			continue
+		}
+		if e.IsDir() || e.Type() != 0 || !fi.Mode().IsRegular() || fi.Name() != e.Name() {
+			t.Errorf("entry %s, Info %s: want a regular file", fs.FormatDirEntry(e), fs.FormatFileInfo(fi))
+		}
+		if e.Name() != "unfinished" && fi.Size() != int64(len(e.Name())) {
+			t.Errorf("Info of %s has size %d, want %d", e.Name(), fi.Size(), len(e.Name()))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ReadDir(%s) = %q, want %q", dir, got, want)
+	}
+}
