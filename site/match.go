@@ -1,0 +1,222 @@
+package site
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxAlternatives is how many alternatives a match may have.
+const maxAlternatives = 1024
+
+// A MAC is a hardware address of 48 bits, as Ethernet and Wi-Fi have them.
+type MAC [6]byte
+
+// String returns the address like "52:54:00:12:34:56".
+func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
+
+// dashed returns the address like "52-54-00-12-34-56".
+func (m MAC) dashed() string { return strings.ReplaceAll(m.String(), ":", "-") }
+
+// A Match says which clients something is for: those that fit any of its
+// alternatives, whichever list they are in. The zero Match fits every client.
+type Match struct {
+	Nets []netip.Prefix // the client's address is in one of them
+
+	// The client's hardware address is one of them. Only a client on the same
+	// link has one that can be known, and clients can lie about it: it tells
+	// them apart, and keeps nobody out.
+	MACs []MAC
+
+	Listeners []Listener // it was asked there
+}
+
+// A Listener is an address and port of ours.
+type Listener struct {
+	Addr netip.Addr // invalid (zero) means any
+	Port uint16     // 0 means any
+}
+
+// IsZero reports whether m fits every client.
+func (m Match) IsZero() bool { return len(m.Nets)+len(m.MACs)+len(m.Listeners) == 0 }
+
+// plain returns c with addresses in the form that matches have.
+func (c Client) plain() Client {
+	c.Peer = c.Peer.Unmap().WithZone("")
+	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap().WithZone(""), c.Local.Port())
+	return c
+}
+
+// fitsAddr reports whether c, which is plain, fits a network or a listener.
+func (m Match) fitsAddr(c Client) bool {
+	return slices.ContainsFunc(m.Nets, func(p netip.Prefix) bool { return p.Contains(c.Peer) }) ||
+		slices.ContainsFunc(m.Listeners, func(l Listener) bool {
+			return (!l.Addr.IsValid() || l.Addr == c.Local.Addr()) && (l.Port == 0 || l.Port == c.Local.Port())
+		})
+}
+
+func (m Match) fitsMAC(mac MAC) bool { return slices.Contains(m.MACs, mac) }
+
+// String returns m in the form that [ParseMatch] reads.
+func (m Match) String() string {
+	var words []string
+	for _, p := range m.Nets {
+		if p.IsSingleIP() {
+			words = append(words, p.Addr().String())
+		} else {
+			words = append(words, p.String())
+		}
+	}
+	for _, mac := range m.MACs {
+		words = append(words, mac.String())
+	}
+	for _, l := range m.Listeners {
+		words = append(words, "on="+l.String())
+	}
+	if len(words) == 0 {
+		return "*"
+	}
+	return strings.Join(words, ",")
+}
+
+// String returns the listener like "192.0.2.1:69", "192.0.2.1" or ":69".
+func (l Listener) String() string {
+	switch {
+	case !l.Addr.IsValid():
+		return ":" + strconv.Itoa(int(l.Port))
+	case l.Port == 0:
+		return l.Addr.String()
+	}
+	return netip.AddrPortFrom(l.Addr, l.Port).String()
+}
+
+// ParseMatch reads a match: "*" for everybody, or one or more of these, joined
+// by commas, any of which may fit:
+//
+//	10.0.0.0/8  2001:db8::/32    a network
+//	192.0.2.7   2001:db8::7      an address
+//	52:54:00:12:34:56            a hardware address; - for : will do
+//	on=192.0.2.1  on=:6969       an address or port of ours that is asked
+//	on=192.0.2.1:69              or both
+//	on=[2001:db8::1]:69
+func ParseMatch(s string) (Match, error) {
+	var m Match
+	if s == "*" {
+		return m, nil
+	}
+	words := strings.Split(s, ",")
+	if len(words) > maxAlternatives {
+		return Match{}, fmt.Errorf("match %.40q…: more than %d alternatives", s, maxAlternatives)
+	}
+	for _, w := range words {
+		if err := m.add(w); err != nil {
+			return Match{}, fmt.Errorf("match %q: %w", s, err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Match) add(word string) error {
+	if where, ok := strings.CutPrefix(word, "on="); ok {
+		l, err := parseListener(where)
+		m.Listeners = append(m.Listeners, l)
+		return err
+	}
+	if strings.Contains(word, "/") {
+		p, err := parseNet(word)
+		m.Nets = append(m.Nets, p)
+		return err
+	}
+	if a, err := netip.ParseAddr(word); err == nil {
+		if a.Zone() != "" {
+			return fmt.Errorf("%q has a zone; leave out %%%s", word, a.Zone())
+		}
+		a = a.Unmap()
+		m.Nets = append(m.Nets, netip.PrefixFrom(a, a.BitLen()))
+		return nil
+	}
+	if mac, ok := parseMAC(word); ok {
+		m.MACs = append(m.MACs, mac)
+		return nil
+	}
+	switch word {
+	case "":
+		return fmt.Errorf("nothing between two commas; for everybody write *")
+	case "*":
+		return fmt.Errorf("* is everybody and stands alone")
+	}
+	return fmt.Errorf("%q is no network (10.0.0.0/8), address (192.0.2.7), hardware address (52:54:00:12:34:56) or listener (on=192.0.2.1:69)", word)
+}
+
+// parseMAC reads two digits to each of six bytes, with : or - between them.
+func parseMAC(s string) (MAC, bool) {
+	var mac MAC
+	if len(s) != 17 {
+		return mac, false
+	}
+	digits := make([]byte, 0, 12)
+	for i := 0; i < len(s); i += 3 {
+		if i > 0 && (s[i-1] != s[2] || s[2] != ':' && s[2] != '-') {
+			return mac, false
+		}
+		digits = append(digits, s[i], s[i+1])
+	}
+	_, err := hex.Decode(mac[:], digits)
+	return mac, err == nil
+}
+
+func parseNet(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return p, fmt.Errorf("%q is no network; write it like 10.0.0.0/8 or 2001:db8::/32", s)
+	case p.Addr().Is4In6():
+		return p, fmt.Errorf("%q: write an IPv4 network like 10.0.0.0/8", s)
+	case p != p.Masked():
+		return p, fmt.Errorf("%q has bits set beyond the first %d; write %s", s, p.Bits(), p.Masked())
+	}
+	return p, nil
+}
+
+func parseListener(s string) (Listener, error) {
+	if port, ok := strings.CutPrefix(s, ":"); ok && !strings.Contains(port, ":") {
+		return parsePort(s, Listener{}, port)
+	}
+	if a, err := netip.ParseAddr(s); err == nil {
+		return listenerAt(s, a)
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err == nil {
+		if a, err := netip.ParseAddr(host); err == nil {
+			l, err := listenerAt(s, a)
+			if err != nil {
+				return l, err
+			}
+			return parsePort(s, l, port)
+		}
+	}
+	return Listener{}, fmt.Errorf("on=%s: write on=192.0.2.1, on=:69, on=192.0.2.1:69 or on=[2001:db8::1]:69", s)
+}
+
+func listenerAt(s string, a netip.Addr) (Listener, error) {
+	if a.Zone() != "" {
+		return Listener{}, fmt.Errorf("on=%s has a zone; leave out %%%s", s, a.Zone())
+	}
+	if a.IsUnspecified() {
+		return Listener{}, fmt.Errorf("on=%s: no request is sent to %s; write on=:PORT for any address", s, a)
+	}
+	return Listener{Addr: a.Unmap()}, nil
+}
+
+func parsePort(s string, l Listener, port string) (Listener, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return l, fmt.Errorf("on=%s: %q is no port; they go from 1 to 65535", s, port)
+	}
+	l.Port = uint16(n)
+	return l, nil
+}

@@ -1,0 +1,128 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Neighbours tells the hardware addresses of hosts on the same link. Any
+// goroutine may ask it.
+type Neighbours interface {
+	// MAC returns the hardware address of the host that has addr, an address
+	// without a zone. ok tells whether it is known; err that the question
+	// could not be answered.
+	MAC(addr netip.Addr) (mac MAC, ok bool, err error)
+}
+
+// The bounds of what is kept of the neighbour table.
+const (
+	// neighbourLife is how long an entry is believed: so long may a host be
+	// taken for another that had its address before.
+	neighbourLife = 5 * time.Second
+
+	// neighbourPause is the least time between two readings, and so the
+	// longest wait for one, so that unknown hosts cannot make us do nothing
+	// else.
+	neighbourPause = 10 * time.Millisecond
+
+	// maxNeighbours is how many entries are kept, and how many hosts that
+	// have none. A table with more is used as far as it is kept.
+	maxNeighbours = 1 << 14
+)
+
+// errNeighbours says why there is no table.
+var errNeighbours = fmt.Errorf("only on Linux can haul read the neighbour table, where they are found; use networks or addresses instead: %w", errors.ErrUnsupported)
+
+// KernelNeighbours returns the kernel's neighbour table: what ARP and IPv6
+// neighbour discovery have found. Where [NeighboursSupported] is false it
+// returns an error that wraps [errors.ErrUnsupported].
+//
+// The table is read when it is needed and then kept for five seconds. A host
+// that is not in it is looked for again at the next request, but for a second
+// at most once. If two hosts on two links have the same address, neither has a
+// known hardware address.
+func KernelNeighbours() (Neighbours, error) {
+	if !NeighboursSupported {
+		return nil, errNeighbours
+	}
+	n := newNeighbours(readNeighbours, time.Now, time.Sleep)
+	if err := n.read(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// missLife is how long a host that is not in the table is believed not to be.
+const missLife = time.Second
+
+// A neighbours is a neighbour table, as it was lately.
+type neighbours struct {
+	load  func(max int) (map[netip.Addr]MAC, error)
+	now   func() time.Time
+	sleep func(time.Duration)
+
+	mu     sync.Mutex
+	table  map[netip.Addr]MAC       // mu
+	begun  time.Time                // mu: when the reading of table began
+	missed map[netip.Addr]time.Time // mu: who was not in it, and when
+}
+
+func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {
+	return &neighbours{load: load, now: now, sleep: sleep, missed: map[netip.Addr]time.Time{}}
+}
+
+// MAC implements Neighbours.
+func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
+	asked := n.now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	// A reading that began after the question answers it, however it ends.
+	if n.begun.Before(asked) || n.begun.IsZero() {
+		if mac, ok := n.table[addr]; ok && asked.Sub(n.begun) < neighbourLife {
+			return mac, true, nil
+		}
+		if at, ok := n.missed[addr]; ok && asked.Sub(at) < missLife {
+			return MAC{}, false, nil
+		}
+		if err := n.read(); err != nil {
+			return MAC{}, false, err
+		}
+	}
+	mac, ok := n.table[addr]
+	if !ok {
+		n.miss(addr)
+	}
+	return mac, ok, nil
+}
+
+// read reads the table, not too soon after the last time.
+func (n *neighbours) read() error {
+	if wait := neighbourPause - n.now().Sub(n.begun); wait > 0 {
+		n.sleep(min(wait, neighbourPause))
+	}
+	begun := n.now()
+	table, err := n.load(maxNeighbours)
+	if err != nil {
+		return fmt.Errorf("read the neighbour table: %w", err)
+	}
+	n.table, n.begun = table, begun
+	return nil
+}
+
+// miss notes that addr is not in the table.
+func (n *neighbours) miss(addr netip.Addr) {
+	now := n.now()
+	if len(n.missed) >= maxNeighbours {
+		for a, at := range n.missed {
+			if now.Sub(at) >= missLife {
+				delete(n.missed, a)
+			}
+		}
+	}
+	if len(n.missed) < maxNeighbours {
+		n.missed[addr] = now
+	}
+}

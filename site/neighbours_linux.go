@@ -1,0 +1,98 @@
+package site
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// NeighboursSupported says whether [KernelNeighbours] can read this system's
+// table.
+const NeighboursSupported = true
+
+// From linux/neighbour.h, which package syscall does not have.
+const (
+	ndmsgLen      = 12 // struct ndmsg
+	ndmsgState    = 8  // offset of its ndm_state
+	ndaDst        = 1  // attribute: the protocol address
+	ndaLladdr     = 2  // attribute: the hardware address
+	nudIncomplete = 0x01
+	nudFailed     = 0x20
+	nudNoARP      = 0x40 // multicast and loopback: nobody was asked
+)
+
+var errNetlink = errors.New("a message from the kernel is cut off")
+
+// readNeighbours asks the kernel for the neighbours of both families, and
+// keeps at most so many.
+func readNeighbours(most int) (map[netip.Addr]MAC, error) {
+	table := map[netip.Addr]MAC{}
+	twice := map[netip.Addr]bool{} // with different hardware addresses
+	for _, family := range []int{syscall.AF_INET, syscall.AF_INET6} {
+		b, err := syscall.NetlinkRIB(syscall.RTM_GETNEIGH, family)
+		if err != nil {
+			return nil, os.NewSyscallError("netlink RTM_GETNEIGH", err)
+		}
+		if err := addNeighbours(table, twice, b, most); err != nil {
+			return nil, err
+		}
+	}
+	return table, nil
+}
+
+// addNeighbours adds what the netlink messages in b tell to table. An address
+// with two hardware addresses goes to twice instead.
+func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte, most int) error {
+	messages, err := syscall.ParseNetlinkMessage(b)
+	if err != nil {
+		return errNetlink
+	}
+	for _, m := range messages {
+		if m.Header.Type != syscall.RTM_NEWNEIGH {
+			continue
+		}
+		addr, mac, ok := parseNeighbour(m.Data)
+		if !ok || twice[addr] {
+			continue
+		}
+		known, ok := table[addr]
+		switch {
+		case ok && known != mac:
+			delete(table, addr)
+			twice[addr] = true
+		case !ok && len(table)+len(twice) < most:
+			table[addr] = mac
+		}
+	}
+	return nil
+}
+
+// parseNeighbour reads an RTM_NEWNEIGH message after its header. ok tells
+// whether it is a neighbour whose hardware address is known.
+func parseNeighbour(b []byte) (addr netip.Addr, mac MAC, ok bool) {
+	if len(b) < ndmsgLen {
+		return addr, mac, false
+	}
+	if state := binary.NativeEndian.Uint16(b[ndmsgState:]); state&(nudIncomplete|nudFailed|nudNoARP) != 0 {
+		return addr, mac, false
+	}
+	for b = b[ndmsgLen:]; len(b) >= syscall.SizeofRtAttr; {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < syscall.SizeofRtAttr || size > len(b) {
+			return addr, mac, false
+		}
+		value := b[syscall.SizeofRtAttr:size]
+		switch binary.NativeEndian.Uint16(b[2:]) {
+		case ndaDst:
+			addr, _ = netip.AddrFromSlice(value)
+		case ndaLladdr:
+			if len(value) == len(mac) {
+				copy(mac[:], value)
+			}
+		}
+		b = b[min((size+3)&^3, len(b)):] // each begins at a multiple of 4
+	}
+	return addr, mac, addr.IsValid() && mac != MAC{}
+}

@@ -1,0 +1,194 @@
+// Package site decides which file a client's request means, and whether the
+// client may have it. It does so in the same way for every protocol.
+//
+// A [Site] is put together once, checked, and then asked for each transfer:
+//
+//	s := &site.Site{
+//		Roots:  []site.Root{{Files: store.Dir(boot)}},
+//		Access: []site.Rule{deny},
+//		Upload: site.UploadUnique,
+//	}
+//	if err := s.Check(); err != nil {
+//		return err
+//	}
+//	f, err := s.Open(ctx, site.Client{Peer: peer, Local: local}, name)
+//
+// A name goes this way: as the client sent it → [Site.Map] → [store.CleanName]
+// → [Site.Access] → the first of [Site.Roots] that is for the client → the
+// client's own directory there, if it has one → the store.
+//
+// # Errors
+//
+// What the site itself refuses is a [*Refusal], which is an [fs.ErrPermission]
+// to errors.Is and has a text that the client may see. All other errors are
+// those of package store, or say that the neighbour table could not be read.
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/remap"
+)
+
+// A Client is who asks, and where.
+type Client struct {
+	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form does not matter
+	Local netip.AddrPort // the address and port of ours that was asked
+}
+
+// A Site says what is served to whom. Its fields must not change once it is in
+// use; then any goroutine may call its methods. It must not be copied.
+type Site struct {
+	// Roots are tried in order: a client gets the first that is for it, and
+	// only that. Who none is for is refused.
+	Roots []Root
+
+	// Map rewrites the names that clients send; nil leaves them as they are.
+	Map *remap.Rules
+
+	// Access says who may do what. The first rule that matches decides; if
+	// none does, or there is none, the request is allowed. So a list of
+	// what is allowed ends in "deny all *".
+	Access []Rule
+
+	// FoldCase says that the stores take upper for lower case, so that an
+	// allowing rule has to as well. Rules that deny always do.
+	FoldCase bool
+
+	// Upload says what uploads are taken; zero means none.
+	Upload Policy
+
+	// Neighbours tells the hardware addresses that [Match] and [ByMAC] ask
+	// for; nil knows none. See [KernelNeighbours].
+	Neighbours Neighbours
+
+	// Now is the clock for the names of [UploadUnique]; nil means time.Now.
+	Now func() time.Time
+
+	stamp atomic.Int64 // the latest given to a unique name, Unix milliseconds
+}
+
+// A Root is a tree of files, and for whom it is.
+type Root struct {
+	Match Match // zero means everybody
+
+	// Files are what clients read; nil means that they cannot.
+	Files store.Store
+
+	// Uploads is where uploads go; nil means Files. What is in another store
+	// cannot be read, nor can a reader find out that it exists.
+	Uploads store.Store
+
+	// PerClient gives each client a directory of its own, if it exists.
+	PerClient PerClient
+
+	// Shared lets a client that has its own directory read from the root what
+	// is missing there. dnsmasq does not.
+	Shared bool
+}
+
+// Check returns an error if the site cannot work as it is meant to.
+func (s *Site) Check() error {
+	if len(s.Roots) == 0 {
+		return errors.New("site: no root, so there is nothing to serve")
+	}
+	macs := false
+	for i, r := range s.Roots {
+		if r.Files == nil && r.Uploads == nil {
+			return fmt.Errorf("site: root %d has no store", i+1)
+		}
+		if r.PerClient > ByMAC {
+			return fmt.Errorf("site: root %d: unknown kind %d of per-client directory", i+1, r.PerClient)
+		}
+		macs = macs || r.PerClient == ByMAC || len(r.Match.MACs) > 0
+	}
+	for _, r := range s.Access {
+		macs = macs || len(r.Who.MACs) > 0
+	}
+	if macs && s.Neighbours == nil {
+		if !NeighboursSupported {
+			return fmt.Errorf("site: hardware (MAC) addresses in a rule or root: %w", errNeighbours)
+		}
+		return errors.New("site: hardware (MAC) addresses in a rule or root need the neighbour table")
+	}
+	if s.Upload > UploadUnique {
+		return fmt.Errorf("site: unknown upload policy %d", s.Upload)
+	}
+	return nil
+}
+
+// Open opens the file that name means for a client.
+func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, error) {
+	p, err := s.request(ctx, c, false).place(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.store.Open(ctx, p.name)
+	if p.fallback != "" && errors.Is(err, fs.ErrNotExist) {
+		return p.store.Open(ctx, p.fallback)
+	}
+	return f, err
+}
+
+// Stat describes what name means for a client that would read it.
+func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, error) {
+	p, err := s.request(ctx, c, false).place(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.stat(ctx)
+}
+
+// Create begins the upload of what name means for a client, as [Site.Upload]
+// has it. The result is an [*Upload], which tells the name it gets.
+func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
+	if s.Upload == UploadNone {
+		return nil, &Refusal{Message: "uploads are not allowed"}
+	}
+	p, err := s.request(ctx, c, true).place(name)
+	if err != nil {
+		return nil, err
+	}
+	if s.Upload == UploadUnique {
+		return s.createUnique(ctx, p, o)
+	}
+	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
+	u, err := p.store.Create(ctx, p.name, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Upload{Upload: u, Name: p.name}, nil
+}
+
+// An Upload is a file that a client sends.
+type Upload struct {
+	store.Upload
+	Name string // in its store: what Commit publishes it as
+}
+
+// For returns the site as one client sees it.
+func (s *Site) For(c Client) store.Store { return view{s, c} }
+
+type view struct {
+	site   *Site
+	client Client
+}
+
+func (v view) Open(ctx context.Context, name string) (store.File, error) {
+	return v.site.Open(ctx, v.client, name)
+}
+
+func (v view) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
+	return v.site.Create(ctx, v.client, name, o)
+}
+
+func (v view) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return v.site.Stat(ctx, v.client, name)
+}

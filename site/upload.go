@@ -1,0 +1,101 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A Policy says what uploads are taken.
+type Policy uint8
+
+// The policies.
+const (
+	UploadNone      Policy = iota // none at all
+	UploadCreate                  // new files: a name that exists is refused
+	UploadOverwrite               // new files, and such that replace others
+	UploadUnique                  // each under a name of its own: the client's, and the time
+)
+
+var policies = [...]string{UploadNone: "none", UploadCreate: "create", UploadOverwrite: "overwrite", UploadUnique: "unique"}
+
+// String returns "none", "create", "overwrite" or "unique".
+func (p Policy) String() string {
+	if int(p) < len(policies) {
+		return policies[p]
+	}
+	return "policy " + strconv.Itoa(int(p))
+}
+
+// ParsePolicy reads what [Policy.String] writes.
+func ParsePolicy(s string) (Policy, error) {
+	for i, name := range policies {
+		if s == name {
+			return Policy(i), nil
+		}
+	}
+	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
+}
+
+// maxUnique is how many names are tried for an upload whose own is taken.
+const maxUnique = 100
+
+// stampFormat is the time in a unique name: ISO 8601 without colons, which
+// Windows has another use for.
+const stampFormat = "20060102T150405.000Z"
+
+// createUnique begins an upload under a name that nobody has.
+func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store.Upload, error) {
+	o.Exclusive = true
+	stamp := s.nextStamp()
+	for i := 1; ; i++ {
+		name := uniqueName(p.name, stamp, i)
+		u, err := p.store.Create(ctx, name, o)
+		if err == nil {
+			return &Upload{Upload: u, Name: name}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) || i == maxUnique {
+			return nil, err
+		}
+	}
+}
+
+// nextStamp returns the time, but never the same millisecond twice: two
+// uploads of one name under way would both find it free, and the second to
+// finish would be lost.
+func (s *Site) nextStamp() time.Time {
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	for {
+		last := s.stamp.Load()
+		next := max(now().UnixMilli(), last+1)
+		if s.stamp.CompareAndSwap(last, next) {
+			return time.UnixMilli(next).UTC()
+		}
+	}
+}
+
+// uniqueName inserts a time, and from the second try on a number, before the
+// extension of a name: config.txt becomes config.20261122T101500.123Z.txt or
+// config.20261122T101500.123Z-2.txt.
+func uniqueName(name string, stamp time.Time, try int) string {
+	dir, base := path.Split(name)
+	ext := path.Ext(base)
+	if ext == base { // .bashrc has no extension
+		ext = ""
+	}
+	mark := stamp.Format(stampFormat)
+	if try > 1 {
+		mark += "-" + strconv.Itoa(try)
+	}
+	return dir + strings.TrimSuffix(base, ext) + "." + mark + ext
+}

@@ -1,0 +1,208 @@
+package remap
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The bounds of a file. [Parse] refuses what is larger.
+const (
+	MaxFile  = 1 << 20  // bytes of a file
+	MaxRules = 4096     // rules of a file
+	maxLine  = 16 << 10 // bytes of a line, as in tftp-hpa 5.2
+
+	maxSize      = 2000    // of one regex, in about instructions
+	maxTotalSize = 1 << 18 // of all of a file
+
+	maxFaults = 20 // faulty lines told at once
+)
+
+// A SyntaxError is a line of a map file that cannot be used.
+type SyntaxError struct {
+	Line   int    // from 1
+	Text   string // the line, without white space around it
+	Reason string // what is wrong with it
+}
+
+// Error gives the number of the line, what is wrong, and the line.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("map file, line %d: %s, in %s", e.Line, e.Reason, brief(e.Text))
+}
+
+// Parse reads the text of a map file. The error joins a [*SyntaxError] for
+// each of the first faulty lines, in their order.
+func Parse(text string) (*Rules, error) {
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("map file: %d bytes, and %d are the most", len(text), MaxFile)
+	}
+	p := parser{rules: &Rules{labels: map[string]int{}}}
+	for line := range strings.Lines(text) {
+		p.line++
+		p.text = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		p.fault(p.parseLine())
+	}
+	p.checkJumps()
+	if len(p.faults) > 0 {
+		return nil, errors.Join(p.faults...)
+	}
+	return p.rules, nil
+}
+
+type parser struct {
+	rules  *Rules
+	line   int // number and
+	text   string
+	size   int // of all regexes so far
+	faults []error
+}
+
+// fault keeps what is wrong with the current line, if anything is.
+func (p *parser) fault(err error) {
+	if err != nil && len(p.faults) < maxFaults {
+		p.faults = append(p.faults, &SyntaxError{Line: p.line, Text: strings.Trim(p.text, space), Reason: err.Error()})
+	}
+}
+
+// space is what isspace(3) says of the C locale.
+const space = " \t\n\v\f\r"
+
+// word splits the first word off a line; its backslashes stay in it. It
+// returns "" at the end of the line or before a comment.
+func word(line string) (word, rest string) {
+	line = strings.TrimLeft(line, space)
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\':
+			i++ // whatever follows is no end
+		case line[i] == '#' || strings.IndexByte(space, line[i]) >= 0:
+			return line[:i], line[i:]
+		}
+	}
+	return line, ""
+}
+
+func (p *parser) parseLine() error {
+	switch {
+	case len(p.text) > maxLine:
+		return fmt.Errorf("%d bytes, and a line has %d at most", len(p.text), maxLine)
+	case strings.Contains(p.text, "\x00"):
+		return errors.New("holds a NUL")
+	}
+	letters, rest := word(p.text)
+	if letters == "" {
+		return nil
+	}
+	if label, ok := strings.CutPrefix(letters, ":"); ok {
+		if label == "" {
+			label, _ = word(rest)
+		}
+		return p.label(label)
+	}
+	ops, err := parseOps(letters)
+	if err != nil {
+		return err
+	}
+	pattern, rest := word(rest)
+	if pattern == "" {
+		return errors.New("the regex is missing; write ^ for one that always matches")
+	}
+	r := rule{line: p.line, text: strings.Trim(p.text, space), ops: ops}
+	r.replace, _ = word(rest) // tftpd-hpa passes over further words
+	if r.regex, r.cost, err = compile(pattern, ops&opFold != 0); err != nil {
+		return err
+	}
+	return p.add(r)
+}
+
+func (p *parser) add(r rule) error {
+	if len(p.rules.rules) == MaxRules {
+		return fmt.Errorf("more than %d rules", MaxRules)
+	}
+	if p.size += r.cost; p.size > maxTotalSize {
+		return errors.New("all regexes together are too large")
+	}
+	p.rules.rules = append(p.rules.rules, r)
+	return nil
+}
+
+func (p *parser) label(name string) error {
+	if name == "" {
+		return errors.New("the label has no name")
+	}
+	// Of labels of one name a jump finds the first.
+	if _, ok := p.rules.labels[name]; !ok {
+		p.rules.labels[name] = len(p.rules.rules)
+	}
+	return nil
+}
+
+// checkJumps looks for labels that are missing. One that depends on the match
+// shows only when it is jumped to.
+func (p *parser) checkJumps() {
+	for _, r := range p.rules.rules {
+		if r.ops&opJump == 0 || strings.Contains(r.replace, `\`) {
+			continue
+		}
+		p.line, p.text = r.line, r.text
+		if r.replace == "" {
+			p.fault(errors.New("j needs the name of a label after the regex"))
+		} else if _, ok := p.rules.labels[r.replace]; !ok {
+			p.fault(fmt.Errorf("there is no label :%s", r.replace))
+		}
+	}
+}
+
+var letterOps = map[rune]op{
+	'r': opReplace, 'g': opAgain, 'e': opEnd, 'E': opEndFile, 's': opRestart, 'a': opAbort, 'j': opJump,
+	'G': opRead, 'P': opWrite, '4': opIPv4, '6': opIPv6, '~': opInvert, 'i': opFold,
+}
+
+// Letters that cannot be combined. tftp-hpa 5.2 accepts some others that 6.0
+// refuses, and there one of them has no effect: see settle.
+var conflicts = []struct {
+	ops     op
+	letters string
+}{
+	{opReplace | opInvert, "r and ~"}, {opReplace | opJump, "r and j"}, {opAbort | opJump, "a and j"},
+	{opEnd | opJump, "e and j"}, {opEndFile | opJump, "E and j"}, {opEnd | opEndFile, "e and E"},
+	{opAbort | opEndFile, "a and E"}, {opEndFile | opRestart, "E and s"},
+	// Valid in tftpd-hpa, where 5.2 obeys the last, and 6.0 never applies
+	// such a rule.
+	{opRead | opWrite, "G and P"}, {opIPv4 | opIPv6, "4 and 6"},
+}
+
+// parseOps reads the operation, the first word of a rule.
+func parseOps(letters string) (op, error) {
+	var ops op
+	for _, c := range letters {
+		o, ok := letterOps[c]
+		if !ok {
+			return 0, fmt.Errorf("operation %s: %q is none of the letters r g i e E s a j G P 4 6 ~", brief(letters), c)
+		}
+		if o == opAgain && ops&opAgain != 0 {
+			o = opAll
+		}
+		ops |= o
+	}
+	for _, c := range conflicts {
+		if ops&c.ops == c.ops {
+			return 0, fmt.Errorf("operation %s: %s cannot be combined", brief(letters), c.letters)
+		}
+	}
+	return settle(ops), nil
+}
+
+// settle drops what has no effect beside another operation.
+func settle(ops op) op {
+	if ops&opAbort != 0 {
+		ops &^= opReplace | opEnd | opRestart
+	}
+	if ops&opEnd != 0 {
+		ops &^= opRestart
+	}
+	if ops&opReplace == 0 {
+		ops &^= opAgain | opAll
+	}
+	return ops
+}
