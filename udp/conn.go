@@ -42,13 +42,20 @@ func Listen(ctx context.Context, addr netip.AddrPort, c Config) (*Conn, error) {
 	if err != nil {
 		return nil, err // says "listen udp4 192.0.2.1:69: bind: permission denied"
 	}
-	socket := pc.(*net.UDPConn)
-	local := unmapped(socket.LocalAddr().(*net.UDPAddr).AddrPort())
-	conn := &Conn{socket: socket, local: local}
+	conn, err := newConn(pc.(*net.UDPConn), c)
+	if err != nil {
+		pc.Close()
+		return nil, fmt.Errorf("listen on %v: %w", addr, err)
+	}
+	return conn, nil
+}
+
+// newConn makes a Conn of a socket that is bound and has its options.
+func newConn(socket *net.UDPConn, c Config) (*Conn, error) {
+	conn := &Conn{socket: socket, local: unmapped(socket.LocalAddr().(*net.UDPAddr).AddrPort())}
 	conn.pause.socket = socket
 	if err := conn.start(c); err != nil {
-		socket.Close()
-		return nil, fmt.Errorf("listen on %v: %w", addr, err)
+		return nil, err
 	}
 	return conn, nil
 }

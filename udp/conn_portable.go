@@ -22,6 +22,9 @@ const CanSharePort = false
 // open. IPv6 sockets are told apart by package net.
 func control(string, syscall.RawConn, Config) error { return nil }
 
+// catchUp would set, on a socket bound elsewhere, what control does.
+func catchUp(syscall.RawConn, Config) error { return nil }
+
 func (c *Conn) start(config Config) error {
 	c.in = receiver{socket: c.socket, pause: &c.pause}
 	c.out.socket = c.socket

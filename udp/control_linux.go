@@ -97,8 +97,11 @@ func parseControl(b []byte) (local netip.Addr, segment int) {
 			segment = max(0, int(int32(binary.NativeEndian.Uint32(data))))
 		case level == unix.SOL_IP && kind == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
 			// The first address is the one to answer from. The second is the
-			// one in the header, which may be a broadcast's.
-			local = netip.AddrFrom4([4]byte(data[4:]))
+			// one in the header, which may be a broadcast's. What came before
+			// the option was set (see FromFile) has none.
+			if addr := netip.AddrFrom4([4]byte(data[4:])); !addr.IsUnspecified() {
+				local = addr
+			}
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
 			// A socket for both families gets this for IPv4 too, with the
 			// address in the header.

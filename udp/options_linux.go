@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -21,6 +22,27 @@ func control(network string, raw syscall.RawConn, c Config) error {
 		return e
 	}
 	return err
+}
+
+// catchUp sets the options of a socket that is bound already.
+func catchUp(raw syscall.RawConn, c Config) error {
+	var err error
+	e := raw.Control(func(fd uintptr) {
+		var domain, shared int
+		if domain, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
+			return
+		}
+		if shared, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT); err != nil {
+			return
+		}
+		if c.ReusePort && shared == 0 {
+			err = errors.New("bound without SO_REUSEPORT, so nobody can share its port; " +
+				"set ReusePort=yes in the socket unit, or do not share")
+			return
+		}
+		err = setOptions(int(fd), domain == unix.AF_INET6, c)
+	})
+	return errors.Join(e, err)
 }
 
 func setOptions(fd int, v6 bool, c Config) error {

@@ -1,0 +1,66 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// FromFile adopts a socket that somebody else has bound, such as one that
+// systemd passed to this process. It must be an unconnected UDP socket for
+// IPv4 or IPv6, bound to a port. One for IPv6 serves both families, or one,
+// as whoever bound it chose.
+//
+// The Conn has a descriptor of its own: the caller still closes f, and may do
+// so at once. Buffers and offloads are set as [Listen] would. Datagrams that
+// came in before that arrive like any other; of those the kernel may not tell
+// [Message.Local]. With [Config.ReusePort] the socket must have been bound so
+// already (SO_REUSEPORT; ReusePort=yes in a systemd unit).
+func FromFile(f *os.File, c Config) (*Conn, error) {
+	conn, err := fromFile(f, c)
+	if err != nil {
+		return nil, fmt.Errorf("adopt socket %s: %w", f.Name(), err)
+	}
+	return conn, nil
+}
+
+func fromFile(f *os.File, c Config) (*Conn, error) {
+	if c.ReusePort && !CanSharePort {
+		return nil, fmt.Errorf("sharing a port: %w", errors.ErrUnsupported)
+	}
+	pc, err := net.FilePacketConn(f) // asks the kernel what it is
+	if err != nil {
+		return nil, fmt.Errorf("not a datagram socket: %w", err)
+	}
+	socket, ok := pc.(*net.UDPConn)
+	if !ok {
+		pc.Close()
+		return nil, fmt.Errorf("a socket of network %q, not UDP", pc.LocalAddr().Network())
+	}
+	conn, err := adopt(socket, c)
+	if err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// adopt makes a Conn of a socket that is open and bound.
+func adopt(socket *net.UDPConn, c Config) (*Conn, error) {
+	local, ok := socket.LocalAddr().(*net.UDPAddr)
+	switch {
+	case !ok || local.Port == 0:
+		return nil, errors.New("not bound to a port")
+	case socket.RemoteAddr() != nil:
+		return nil, fmt.Errorf("connected to %v; a server's socket must not be", socket.RemoteAddr())
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if err := catchUp(raw, c); err != nil {
+		return nil, err
+	}
+	return newConn(socket, c)
+}
