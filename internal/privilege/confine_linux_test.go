@@ -1,0 +1,441 @@
+package privilege
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// site makes a directory to be confined to: read, write and outside, with a
+// file f in each.
+func site(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"read/sub", "write/a", "write/b", "outside"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"read/f", "read/sub/f", "write/a/f", "outside/f", "certificate"} {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte("content"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func confinement(dir string) Confinement {
+	return Confinement{
+		Read:  []string{dir + "/read", dir + "/certificate", "/proc/self"},
+		Write: []string{dir + "/write"},
+	}
+}
+
+func TestConfine(t *testing.T) {
+	run(t, order{Child: "confine", Dir: site(t)}, nil)
+}
+
+func confineChild(o order) error {
+	abi, abiErr := ll.LandlockGetABIVersion()
+	before, err := openBefore(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer before.close()
+	what, err := Confine(confinement(o.Dir))
+	if err != nil {
+		return err
+	}
+	if abiErr != nil {
+		// Nothing more can be shown here; the rules have a test of their own.
+		if !strings.HasPrefix(what, "Landlock not available") {
+			return fmt.Errorf("%q on a kernel without Landlock", what)
+		}
+		return nil
+	}
+	if want := fmt.Sprintf("Landlock ABI %d: files", abi); !strings.HasPrefix(what, want) {
+		return fmt.Errorf("%q, want %q", what, want)
+	}
+	if err := before.check(o.Dir); err != nil {
+		return fmt.Errorf("what was open before: %w", err)
+	}
+	if err := attempts(o.Dir, abi); err != nil {
+		return err
+	}
+	// A thread that was not there yet.
+	fromNewThread := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		fromNewThread <- attempts(o.Dir, abi)
+	}()
+	return <-fromNewThread
+}
+
+// opened is what a server has in hand when it is confined.
+type opened struct {
+	read, write, outside *os.Root
+	listener             net.Listener
+	client               net.Conn // to listener, not yet accepted
+	udp                  net.PacketConn
+}
+
+func openBefore(dir string) (o opened, err error) {
+	for name, root := range map[string]**os.Root{"read": &o.read, "write": &o.write, "outside": &o.outside} {
+		if *root, err = os.OpenRoot(filepath.Join(dir, name)); err != nil {
+			return o, err
+		}
+	}
+	if o.listener, err = plainTCP().Listen(context.Background(), "tcp4", "127.0.0.1:0"); err != nil {
+		return o, err
+	}
+	if o.client, err = dial(o.listener.Addr().String()); err != nil {
+		return o, err
+	}
+	o.udp, err = net.ListenPacket("udp4", "127.0.0.1:0")
+	return o, err
+}
+
+// plainTCP is without Multipath TCP, which Landlock does not cover.
+func plainTCP() *net.ListenConfig {
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
+	return &lc
+}
+
+func dial(address string) (net.Conn, error) {
+	var d net.Dialer
+	d.SetMultipathTCP(false)
+	return d.Dial("tcp4", address)
+}
+
+func (o *opened) close() {
+	for _, r := range []*os.Root{o.read, o.write, o.outside} {
+		r.Close()
+	}
+	o.client.Close()
+	o.listener.Close()
+	o.udp.Close()
+}
+
+// check uses what was open before: it works on, but no root gives more than
+// the rules do.
+func (o *opened) check(dir string) error {
+	if b, err := o.read.ReadFile("sub/f"); err != nil || string(b) != "content" {
+		return fmt.Errorf("read below a root: %q, %w", b, err)
+	}
+	if _, err := o.outside.ReadFile("f"); !errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("read below a root that no rule names: %v, want EACCES", err)
+	}
+	if err := upload(o.write, "a", "new"); err != nil {
+		return fmt.Errorf("upload: %w", err)
+	}
+	if b, err := os.ReadFile(dir + "/write/a/new"); err != nil || string(b) != "content" {
+		return fmt.Errorf("the upload: %q, %w", b, err)
+	}
+	if err := upload(o.read, "sub", "new"); !errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("upload to a directory for reading: %v, want EACCES", err)
+	}
+	c, err := o.listener.Accept()
+	if err != nil {
+		return fmt.Errorf("accept: %w", err)
+	}
+	c.Close()
+	to := o.udp.LocalAddr()
+	if _, err := o.udp.WriteTo([]byte("x"), to); err != nil {
+		return fmt.Errorf("send a datagram: %w", err)
+	}
+	return nil
+}
+
+// upload does to root what package store does for an upload, in its order.
+func upload(root *os.Root, dir, name string) error {
+	d, err := root.OpenRoot("./" + dir + "/.")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	const temp = ".temporary"
+	f, err := d.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for _, step := range []func() error{
+		func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) },
+		func() error {
+			if err := unix.Fallocate(int(f.Fd()), 0, 0, 4096); !errors.Is(err, unix.EOPNOTSUPP) {
+				return err
+			}
+			return nil
+		},
+		func() error { _, err := f.WriteAt([]byte("contents"), 0); return err },
+		func() error { return f.Truncate(7) },
+		func() error { return f.Chmod(0o644) },
+		f.Sync,
+		func() error { return d.Link(temp, name) }, // as for a name that must be new
+		func() error { return d.Remove(name) },
+		func() error { return d.Rename(temp, name) }, // as for one that may be replaced
+		func() error {
+			s, err := d.Open(".")
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return s.Sync()
+		},
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An attempt is something to try when confined.
+type attempt struct {
+	name string
+	want error // nil: it works
+	abi  int   // the first that forbids it
+	do   func() error
+}
+
+// attempts tries everything; it leaves the directories as they were.
+func attempts(dir string, abi int) error {
+	path := func(name string) string { return filepath.Join(dir, name) }
+	read := func(name string) func() error {
+		return func() error { _, err := os.ReadFile(name); return err }
+	}
+	move := func(from, to string) func() error {
+		return func() error { return os.Rename(path(from), path(to)) }
+	}
+	open := func(name string, flag int) func() error {
+		return func() error {
+			f, err := os.OpenFile(path(name), flag, 0o600)
+			if err == nil {
+				f.Close()
+			}
+			return err
+		}
+	}
+	all := []attempt{
+		{"read", nil, 1, read(path("read/sub/f"))},
+		{"read by way of ..", nil, 1, read(dir + "/outside/../read/f")},
+		{"read a single file", nil, 1, read(path("certificate"))},
+		{"list", nil, 1, func() error { _, err := os.ReadDir(path("read")); return err }},
+		{"read of oneself", nil, 1, read("/proc/self/stat")},
+		{"read outside", syscall.EACCES, 1, read(path("outside/f"))},
+		{"read outside by way of /proc", syscall.EACCES, 1, read("/proc/self/root" + path("outside/f"))},
+		{"read the system", syscall.EACCES, 1, read("/etc/passwd")},
+		{"list outside", syscall.EACCES, 1, func() error { _, err := os.ReadDir(dir); return err }},
+		{"write what is for reading", syscall.EACCES, 1, open("read/f", os.O_WRONLY)},
+		{"create what is for reading", syscall.EACCES, 1, open("read/new", os.O_WRONLY|os.O_CREATE|os.O_EXCL)},
+		{"create outside", syscall.EACCES, 1, open("outside/new", os.O_WRONLY|os.O_CREATE|os.O_EXCL)},
+		{"remove what is for reading", syscall.EACCES, 1, func() error { return os.Remove(path("read/f")) }},
+		{"truncate what is for reading", syscall.EACCES, 3, func() error { return os.Truncate(path("read/f"), 0) }},
+		{"run a program", syscall.EACCES, 1, func() error { return exec.Command("/proc/self/exe").Run() }},
+		{"make a symbolic link", syscall.EACCES, 1, func() error { return os.Symlink("f", path("write/link")) }},
+		{"make a pipe", syscall.EACCES, 1, func() error { return unix.Mkfifo(path("write/pipe"), 0o600) }},
+		{"make a directory", nil, 1, func() error { return os.Mkdir(path("write/c"), 0o755) }},
+		{"remove it", nil, 1, func() error { return os.Remove(path("write/c")) }},
+		{"move to where there are fewer rights", syscall.EACCES, 2, move("write/a/f", "read/f2")},
+		{"move to where there are none", syscall.EACCES, 2, move("write/a/f", "outside/f2")},
+		{"move in from outside", syscall.EACCES, 2, move("outside/f", "write/a/f2")},
+		{"bind a TCP port", syscall.EACCES, networkABI, func() error {
+			l, err := plainTCP().Listen(context.Background(), "tcp4", "127.0.0.1:0")
+			if err == nil {
+				l.Close()
+			}
+			return err
+		}},
+		{"connect by TCP", syscall.EACCES, networkABI, func() error {
+			c, err := dial("127.0.0.1:9")
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}},
+		{"open a UDP socket", nil, 1, func() error {
+			c, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}},
+	}
+	if abi >= moveABI {
+		all = append(all,
+			attempt{"move between directories", nil, 1, move("write/a/f", "write/b/f")},
+			attempt{"and back", nil, 1, move("write/b/f", "write/a/f")},
+			attempt{"link between directories", nil, 1, func() error { return os.Link(path("write/a/f"), path("write/b/link")) }},
+			attempt{"remove the link", nil, 1, func() error { return os.Remove(path("write/b/link")) }},
+		)
+	}
+	for _, a := range all {
+		if a.abi > abi {
+			continue
+		}
+		if err := a.do(); !errors.Is(err, a.want) {
+			return fmt.Errorf("%s: %v, want %v", a.name, err, a.want)
+		}
+	}
+	return nil
+}
+
+// Root confines itself to a directory that the user it becomes cannot walk to,
+// and serves it all the same.
+func TestConfineThenDrop(t *testing.T) {
+	needRoot(t)
+	dir := site(t)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir+"/write/a", 4711, 4712); err != nil {
+		t.Fatal(err)
+	}
+	run(t, order{Child: "both", Dir: dir, User: "4711:4712"}, nil)
+}
+
+func bothChild(o order) error {
+	u, err := LookUp(o.User)
+	if err != nil {
+		return err
+	}
+	before, err := openBefore(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer before.close()
+	if _, err := Confine(confinement(o.Dir)); err != nil {
+		return err
+	}
+	if err := Drop(u); err != nil {
+		return err
+	}
+	if _, err := before.read.ReadFile("sub/f"); err != nil {
+		return err
+	}
+	if err := upload(before.write, "a", "new"); err != nil {
+		return err
+	}
+	if err := upload(before.write, "b", "new"); !errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("upload to root's directory: %v, want EACCES", err)
+	}
+	if _, err := os.ReadFile(o.Dir + "/read/f"); !errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("walking through root's directory: %v, want EACCES", err)
+	}
+	return nil
+}
+
+// Without Landlock the server runs all the same, and can say so. A filter that
+// hides the system call stands for an older kernel.
+func TestConfineUnavailable(t *testing.T) {
+	run(t, order{Child: "unavailable", Dir: site(t)}, nil)
+}
+
+func unavailableChild(o order) error {
+	if err := hideLandlock(); err != nil {
+		return err
+	}
+	what, err := Confine(confinement(o.Dir))
+	if err != nil || !strings.HasPrefix(what, "Landlock not available: the kernel has none") {
+		return fmt.Errorf("%q, %w", what, err)
+	}
+	_, err = os.ReadFile(o.Dir + "/outside/f")
+	return err
+}
+
+// hideLandlock answers landlock_create_ruleset with ENOSYS, for all threads.
+func hideLandlock() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number, first in struct seccomp_data
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(syscall.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	return installFilter(filter)
+}
+
+func TestConfinePathErrors(t *testing.T) {
+	dir := site(t)
+	for _, c := range []struct {
+		name string
+		c    Confinement
+		want error
+		says string
+	}{
+		{"missing to read", Confinement{Read: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
+		{"missing to write", Confinement{Write: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
+		{"file to write", Confinement{Write: []string{dir + "/certificate"}}, nil, "only whole directories"},
+	} {
+		rules, err := rulesFor(c.c, 7)
+		if err == nil || !strings.Contains(err.Error(), c.says) || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: rules %v, %v; want an error with %q", c.name, rules, err, c.says)
+		}
+	}
+}
+
+// The rules, as far as they can be checked on any kernel.
+func TestRules(t *testing.T) {
+	dir := site(t)
+	for _, c := range []struct {
+		name string
+		c    Confinement
+		abi  int
+		want []string
+	}{
+		{"nothing", Confinement{}, 7, nil},
+		{"read", Confinement{Read: []string{dir + "/read", dir + "/certificate"}}, 7, []string{
+			"REQUIRE {read_file,read_dir} for paths [" + dir + "/read]",
+			"REQUIRE {read_file} for paths [" + dir + "/certificate]",
+		}},
+		{"write", Confinement{Write: []string{dir + "/write"}}, 7, []string{
+			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,refer,truncate} for paths [" + dir + "/write]",
+		}},
+		{"write, first ABI", Confinement{Write: []string{dir + "/write"}}, 1, []string{
+			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,truncate} for paths [" + dir + "/write]",
+		}},
+	} {
+		rules, err := rulesFor(c.c, c.abi)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var got []string
+		for _, r := range rules {
+			got = append(got, fmt.Sprint(r))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Everything that may break a server is stated here, so that a new version of
+// the library does not add to it unseen.
+func TestRestricted(t *testing.T) {
+	const want = "{Landlock V9; FS: all; Net: all; Scoped: {abstract_unix_socket} (best effort)}"
+	if got := restricted.String(); got != want {
+		t.Errorf("restricted is %s, want %s", got, want)
+	}
+	for abi, want := range map[int]string{1: "Landlock ABI 1: files", 3: "Landlock ABI 3: files", 4: "Landlock ABI 4: files, TCP", 12: "Landlock ABI 12: files, TCP"} {
+		if got := describe(abi); got != want {
+			t.Errorf("describe(%d) = %q, want %q", abi, got, want)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package privilege
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
+)
+
+// maxCapability bounds the search for the kernel's last capability: the sets
+// are 64 bits wide (include/linux/capability.h).
+const maxCapability = 63
+
+// Drop makes all threads u's, for good: user, group and supplementary groups,
+// with no capability left in any set, the bounding set included, and with
+// no_new_privs, so that running a set-user-ID program gives nothing back.
+// It ends with an attempt to become root again, which must fail.
+//
+// Whoever is u already keeps the groups and loses the capabilities. Whoever is
+// neither u nor root gets an error that wraps [syscall.EPERM].
+//
+// After an error the process may be anything in between, and must end.
+func Drop(u User) error {
+	if err := drop(u); err != nil {
+		return fmt.Errorf("become user %s: %w", u.Name, err)
+	}
+	return nil
+}
+
+func drop(u User) error {
+	if u.UID <= 0 || u.GID < 0 {
+		return errors.New("that is root; name a user with fewer rights")
+	}
+	if !is(u) {
+		if os.Geteuid() != 0 {
+			return fmt.Errorf("%w: this process is not root; start it as root, or without a user to become", syscall.EPERM)
+		}
+		// It takes CAP_SETPCAP, which goes with the user.
+		if err := dropBounding(); err != nil {
+			return err
+		}
+		if err := become(u); err != nil {
+			return err
+		}
+	}
+	if err := DropCapabilities(); err != nil {
+		return err
+	}
+	if !is(u) {
+		return errors.New("the kernel agreed, but the process is still somebody else")
+	}
+	if syscall.Setresuid(-1, 0, -1) == nil {
+		return errors.New("it could become root again")
+	}
+	return nil
+}
+
+// is reports whether the user and the group are u's, without a way back.
+func is(u User) bool {
+	r, e, s := unix.Getresuid()
+	if !all(u.UID, r, e, s) {
+		return false
+	}
+	r, e, s = unix.Getresgid()
+	return all(u.GID, r, e, s)
+}
+
+// all reports whether all of ids are id. The kernel's are 32 bits without a
+// sign, which package unix gives one.
+func all(id int, ids ...int) bool {
+	return !slices.ContainsFunc(ids, func(i int) bool { return uint32(i) != uint32(id) })
+}
+
+// become changes groups and user, in the order in which each is still allowed.
+func become(u User) error {
+	for _, step := range []struct {
+		name string
+		call func() error
+	}{
+		{"setgroups", func() error { return syscall.Setgroups(u.Groups) }},
+		{"setresgid", func() error { return syscall.Setresgid(u.GID, u.GID, u.GID) }},
+		{"setresuid", func() error { return syscall.Setresuid(u.UID, u.UID, u.UID) }},
+	} {
+		if err := step.call(); err != nil {
+			return fmt.Errorf("%s: %w%s", step.name, err, explain(err))
+		}
+	}
+	got, err := syscall.Getgroups()
+	if err != nil {
+		return err
+	}
+	slices.Sort(got)
+	if !slices.Equal(slices.Compact(got), u.Groups) {
+		return fmt.Errorf("setgroups left the groups %v in place of %v", got, u.Groups)
+	}
+	return nil
+}
+
+// explain says why root may be refused.
+func explain(err error) string {
+	switch {
+	case errors.Is(err, syscall.EPERM):
+		return ": root lacks CAP_SETUID or CAP_SETGID, as in a container; let whoever starts it set the user"
+	case errors.Is(err, syscall.EINVAL):
+		return ": the number does not exist in this user namespace"
+	}
+	return ""
+}
+
+// DropCapabilities takes all capabilities from all threads and sets
+// no_new_privs, so that none comes back by running another program. Who has
+// none is not refused, and makes no call that a system call filter might.
+//
+// The bounding set goes too if CAP_SETPCAP allows it. If not it does not
+// matter: it only limits what a program that is run may gain, and with
+// no_new_privs none gains anything.
+//
+// Root without capabilities is still the owner of root's files. After an error
+// the process must end.
+func DropCapabilities() error {
+	if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}
+
+func dropCapabilities() error {
+	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
+		if err := allThreads(unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
+			return fmt.Errorf("no_new_privs: %w", err)
+		}
+	}
+	held, err := capabilities()
+	if err != nil {
+		return err
+	}
+	if held == (sets{}) {
+		return nil
+	}
+	if held[0].Effective&(1<<unix.CAP_SETPCAP) != 0 {
+		if err := dropBounding(); err != nil {
+			return err
+		}
+	}
+	// Ambient ones cannot outlive the permitted, but say so in plain words.
+	// EINVAL: before Linux 4.3 there were none.
+	err = allThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
+	if err != nil && !errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("ambient set: %w", err)
+	}
+	if err := setNone(); err != nil {
+		return err
+	}
+	if held, err = capabilities(); err != nil {
+		return err
+	}
+	if held != (sets{}) {
+		return errors.New("the kernel agreed, but they are still there")
+	}
+	return nil
+}
+
+// sets are the effective, permitted and inheritable capabilities, in two
+// halves of 32 bits.
+type sets [2]unix.CapUserData
+
+// capabilities returns those of the calling thread.
+func capabilities() (s sets, err error) {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&h, &s[0]); err != nil {
+		return s, fmt.Errorf("capget: %w", err)
+	}
+	return s, nil
+}
+
+// setNone empties the three sets of all threads.
+//
+// Package psx runs a system call on each of them, with cgo too, where
+// syscall.AllThreadsSyscall refuses. The Landlock library needs it anyway;
+// libcap's package cap above it would add a language for sets of capabilities,
+// when the only set wanted here is the empty one.
+func setNone() error {
+	h := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none sets
+	_, _, errno := psx.Syscall3(unix.SYS_CAPSET, uintptr(unsafe.Pointer(h)), uintptr(unsafe.Pointer(&none[0])), 0)
+	if errno != 0 {
+		return fmt.Errorf("capset: %w", errno)
+	}
+	return nil
+}
+
+// dropBounding empties the bounding set of all threads, which takes
+// CAP_SETPCAP.
+func dropBounding() error {
+	for c := uintptr(0); c <= maxCapability; c++ {
+		err := allThreads(unix.PR_CAPBSET_DROP, c, 0)
+		if errors.Is(err, syscall.EINVAL) && c > 0 {
+			return nil // one past the kernel's last
+		}
+		if errors.Is(err, syscall.EPERM) {
+			return nil // a container's root: see DropCapabilities why it does not matter
+		}
+		if err != nil {
+			return fmt.Errorf("bounding set: %w", err)
+		}
+	}
+	return nil
+}
+
+// allThreads is prctl on each thread.
+func allThreads(option int, arg2, arg3 uintptr) error {
+	// Options of one word refuse others than zero in the rest.
+	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, uintptr(option), arg2, arg3, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

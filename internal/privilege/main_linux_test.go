@@ -1,0 +1,95 @@
+package privilege
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What this package does cannot be undone, so each test runs it in a process
+// of its own: this binary again, with an order in its environment.
+
+const orderVar = "HAUL_PRIVILEGE_TEST"
+
+// An order names one of the children, and what it needs to know.
+type order struct {
+	Child string
+	User  string `json:",omitempty"`
+	Dir   string `json:",omitempty"`
+}
+
+// children are what a process may be ordered to do. One that returns nil has
+// passed.
+var children = map[string]func(order) error{
+	"drop":         dropChild,
+	"refused":      refusedChild,
+	"capabilities": capabilitiesChild,
+	"confine":      confineChild,
+	"both":         bothChild,
+	"unavailable":  unavailableChild,
+}
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(orderVar)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	crowd()
+	if err := children[o.Child](o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run carries out an order in a new process.
+func run(t *testing.T, o order, attr *syscall.SysProcAttr) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	// By this name it can be run by a user who may not enter its directory.
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	// A child that ends well need not wait for the race detector's last words.
+	cmd.Env = append(os.Environ(), orderVar+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = attr
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("child %+v: %v\n%s", o, err, out)
+	}
+}
+
+// crowd makes the process have several threads, each of which must change.
+func crowd() {
+	const threads = 4
+	ready := make(chan bool)
+	for range threads {
+		go func() {
+			runtime.LockOSThread()
+			ready <- true
+			select {} // until the process ends
+		}()
+	}
+	for range threads {
+		<-ready
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give up being root")
+	}
+}

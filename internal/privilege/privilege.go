@@ -1,0 +1,47 @@
+// Package privilege gives up what a running server needs no more: the rights
+// of root, capabilities, and the file system outside the directories served.
+// None of it can be had back, by anybody in the process.
+//
+// A server calls it between opening everything and the first request:
+//
+//	u, err := privilege.LookUp("haul:tftp")     // before anything is opened, to fail early
+//	...                                         // bind sockets; open directories, logs, certificates
+//	got, err := privilege.Confine(c)            // Landlock, while every path can still be reached
+//	err = privilege.Drop(u)                     // root becomes u
+//	err = privilege.DropCapabilities()          // or, started without root, what systemd or setcap gave
+//
+// Confine comes first, because the rules name directories by path, and u may
+// lack the right to walk there; the other order works where u has it. Files and
+// sockets that are open stay open through all of it, and so does whatever an
+// [os.Root] opened before reaches below a directory that Confine was told of.
+//
+// Everything here acts on the whole process, which in Go means all of its
+// threads: a credential of Linux belongs to a thread.
+//
+// Only Linux is supported. Elsewhere every function returns an error that
+// wraps [errors.ErrUnsupported].
+package privilege
+
+// A User is whom the process shall become. The zero value is root, and refused.
+type User struct {
+	Name   string // as asked for, for messages
+	UID    int    // 1 to 4,294,967,294
+	GID    int    // 0 to 4,294,967,294
+	Groups []int  // supplementary; none is empty
+}
+
+// A Confinement says what the process still needs of the file system. The zero
+// value denies all of it.
+//
+// The paths are looked up once, by [Confine]: a file that is replaced later by
+// another of its name is another file. Who reads a file again when it changes
+// therefore names its directory.
+type Confinement struct {
+	// Read names directories, below which files may be read and directories
+	// listed, and single files that may be read.
+	Read []string
+
+	// Write names directories below which, besides, files and directories may
+	// be made, written, linked, renamed and removed.
+	Write []string
+}

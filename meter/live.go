@@ -1,0 +1,131 @@
+package meter
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// parts is how many locks share the list, so that a server's loops seldom
+	// meet at one, and a scrape holds none for long: 4096 entries take less
+	// than a millisecond.
+	parts = 16
+
+	// noSlot marks a transfer for which the list had no room.
+	noSlot = -1
+)
+
+// A table lists the transfers under way.
+type table struct {
+	ids    atomic.Uint64
+	listed atomic.Int64
+	parts  [parts]part
+}
+
+// A part is the share of a table that has one lock.
+type part struct {
+	mu   sync.Mutex
+	live []*Transfer
+}
+
+// part returns where a transfer belongs, listed or not. Numbers are given in
+// turn, so the parts fill evenly.
+func (b *table) part(t *Transfer) *part { return &b.parts[t.id%parts] }
+
+// add numbers and lists a transfer; it returns false if there was no room.
+func (b *table) add(t *Transfer) bool {
+	t.id, t.slot = b.ids.Add(1), noSlot
+	if b.listed.Add(1) > MaxLive {
+		b.listed.Add(-1)
+		return false
+	}
+	p := b.part(t)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.slot = len(p.live)
+	p.live = append(p.live, t)
+	return true
+}
+
+// remove takes a transfer off the list and counts the rest of its bytes. It
+// returns false if that had been done before.
+func (b *table) remove(t *Transfer) bool {
+	p := b.part(t)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.ended {
+		return false
+	}
+	t.ended = true
+	t.settle()
+	if t.slot == noSlot {
+		return true
+	}
+	last := len(p.live) - 1
+	p.live[t.slot] = p.live[last]
+	p.live[t.slot].slot = t.slot
+	p.live[last] = nil
+	p.live = p.live[:last]
+	b.listed.Add(-1)
+	return true
+}
+
+// settle moves to the counter what transfers under way have moved since it was
+// last read.
+func (b *table) settle() {
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.Lock()
+		for _, t := range p.live {
+			t.settle()
+		}
+		p.mu.Unlock()
+	}
+}
+
+// settle counts the bytes that are not yet in the counter. The caller has the
+// part's lock.
+func (t *Transfer) settle() {
+	if n := t.bytes.Load() - t.counted; n > 0 {
+		t.counted += n
+		t.counts.bytes.Add(float64(n))
+	}
+}
+
+// A Snapshot is a transfer under way as it was when it was looked at.
+type Snapshot struct {
+	ID    uint64 // its number among all since the start; later ones have higher
+	Info         // Began is never zero
+	Bytes int64  // moved so far
+}
+
+// Live lists the transfers under way, in no order. It holds no lock while the
+// caller looks at one, so transfers go on meanwhile: one that begins or ends
+// during the listing may be in it or not.
+func (r *Registry) Live() iter.Seq[Snapshot] {
+	return func(yield func(Snapshot) bool) {
+		if r == nil {
+			return
+		}
+		var list []Snapshot
+		for i := range r.live.parts {
+			list = r.live.parts[i].snapshot(list[:0])
+			for _, s := range list {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// snapshot appends what is in the part.
+func (p *part) snapshot(list []Snapshot) []Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.live {
+		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.bytes.Load()})
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+package meter
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestLive(t *testing.T) {
+	r := New(Config{})
+	long := strings.Repeat("é", maxName)
+	began := time.Unix(1, 0)
+	a := r.Begin(Info{Protocol: TFTP, Peer: peer, Name: "a", Began: began})
+	b := r.Begin(Info{Protocol: TFTP, Write: true, Peer: peer, Name: "x" + long})
+	a.Add(5)
+	got := slices.SortedFunc(r.Live(), func(x, y Snapshot) int { return int(x.ID) - int(y.ID) })
+	if len(got) != 2 {
+		t.Fatalf("%d transfers under way, want 2", len(got))
+	}
+	want := Snapshot{ID: 1, Info: Info{Protocol: TFTP, Peer: peer, Name: "a", Began: began}, Bytes: 5}
+	if got[0] != want {
+		t.Errorf("got %+v, want %+v", got[0], want)
+	}
+	if n := got[1].Name; len(n) > maxName || !utf8.ValidString(n) || !strings.HasPrefix(long, n[1:]) {
+		t.Errorf("the long name became %q", n)
+	}
+	if got[1].Began.IsZero() {
+		t.Error("Began is zero")
+	}
+	a.End(End{})
+	a.End(End{})
+	for s := range r.Live() {
+		if s.ID != 2 {
+			t.Errorf("transfer %d is still listed", s.ID)
+		}
+	}
+	b.End(End{})
+	for s := range r.Live() {
+		t.Errorf("transfer %d is still listed", s.ID)
+	}
+}
+
+// Entries may go in any order, and the caller may stop early.
+func TestLiveOrder(t *testing.T) {
+	r := New(Config{})
+	var all []*Transfer
+	for range 5 * parts {
+		all = append(all, r.Begin(Info{Protocol: TFTP}))
+	}
+	for i, x := range all {
+		if i%3 == 0 {
+			x.End(End{})
+		}
+	}
+	seen := map[uint64]bool{}
+	for s := range r.Live() {
+		if seen[s.ID] || (s.ID-1)%3 == 0 {
+			t.Errorf("transfer %d is listed twice, or has ended", s.ID)
+		}
+		seen[s.ID] = true
+	}
+	if want := len(all) - (len(all)+2)/3; len(seen) != want {
+		t.Errorf("%d listed, want %d", len(seen), want)
+	}
+	n := 0
+	for range r.Live() {
+		if n++; n == 3 {
+			break
+		}
+	}
+	if n != 3 {
+		t.Errorf("went on to %d", n)
+	}
+}
+
+func TestLiveBound(t *testing.T) {
+	r := New(Config{})
+	var all []*Transfer
+	for range MaxLive + 2 {
+		all = append(all, r.Begin(Info{Protocol: TFTP}))
+	}
+	listed := func() (n int) {
+		for range r.Live() {
+			n++
+		}
+		return n
+	}
+	if n := listed(); n != MaxLive {
+		t.Errorf("%d listed, want %d", n, MaxLive)
+	}
+	if got := value(t, r, "haul_transfers_unlisted_total"); got != 2 {
+		t.Errorf("%v counted as unlisted, want 2", got)
+	}
+	const bytes = `haul_bytes_total{direction="read",protocol="tftp"}`
+	unlisted := all[len(all)-1]
+	unlisted.Add(10)
+	unlisted.End(End{Result: Done})
+	if got := value(t, r, bytes); got != 10 {
+		t.Errorf("%v bytes of an unlisted transfer, want 10", got)
+	}
+	if n := listed(); n != MaxLive {
+		t.Errorf("%d listed after an unlisted one ended, want %d", n, MaxLive)
+	}
+	all[0].End(End{})
+	all[1].End(End{})
+	r.Begin(Info{Protocol: TFTP})
+	if n := listed(); n != MaxLive-1 {
+		t.Errorf("%d listed, want %d", n, MaxLive-1)
+	}
+	if got := value(t, r, `haul_transfers_live{direction="read",protocol="tftp"}`); got != MaxLive {
+		t.Errorf("%v under way, want %d", got, MaxLive)
+	}
+}
