@@ -8,9 +8,9 @@ import (
 
 const (
 	// minWorkers wait for disks on behalf of all sessions. When jobs wait, and
-	// none has been begun for crewPatience, one more is hired, up to maxWorkers:
-	// a store may be slow, or its server gone. A hired one leaves after
-	// workerRest without a job.
+	// none has been begun for crewPatience, more are hired, up to maxWorkers: a
+	// store may be slow, or its server gone. A hired one leaves after workerRest
+	// without a job.
 	minWorkers   = 16
 	maxWorkers   = 256
 	crewPatience = 100 * time.Millisecond
@@ -27,6 +27,10 @@ type crew struct {
 	workers sync.WaitGroup
 	hired   atomic.Int64
 	begun   atomic.Int64 // when a job was begun last, in nanoseconds of Unix time
+	watched atomic.Bool  // relieve is going to look
+
+	mu    sync.Mutex
+	ended bool // mu
 }
 
 // start makes room for the given number of jobs: as many as there can be, so
@@ -52,16 +56,29 @@ func (c *crew) work(s *session) {
 
 // add has a worker do a session's job.
 func (c *crew) add(s *session) {
-	waiting := len(c.jobs)
 	c.jobs <- s
-	if waiting < minWorkers || time.Since(time.Unix(0, c.begun.Load())) < crewPatience {
+	if !c.watched.Load() && c.watched.CompareAndSwap(false, true) {
+		time.AfterFunc(crewPatience, c.relieve)
+	}
+}
+
+// relieve hires help if jobs wait and nobody begins them: as many as have been
+// hired before, so that a long queue is soon worked off.
+func (c *crew) relieve() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || len(c.jobs) == 0 {
+		c.watched.Store(false)
 		return
 	}
-	if c.hired.Add(1) > maxWorkers-minWorkers {
-		c.hired.Add(-1)
-		return
+	if time.Since(time.Unix(0, c.begun.Load())) >= crewPatience {
+		hired := int(c.hired.Load())
+		for range min(max(1, hired), maxWorkers-minWorkers-hired) {
+			c.hired.Add(1)
+			c.workers.Go(c.helpOut)
+		}
 	}
-	c.workers.Go(c.helpOut)
+	time.AfterFunc(crewPatience, c.relieve)
 }
 
 // helpOut does jobs until there has been none for a while.
@@ -86,6 +103,9 @@ func (c *crew) helpOut() {
 // end lets the workers go when the jobs are done, and waits for them unless
 // one is stuck.
 func (c *crew) end(stuck bool) {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
 	close(c.jobs)
 	if !stuck {
 		c.workers.Wait()

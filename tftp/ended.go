@@ -52,16 +52,16 @@ func (t *Transfer) outcome() Outcome {
 		return Unconfirmed
 	case t.Err == nil:
 		return Done
+	case errors.Is(t.Err, errReplaced):
+		return Replaced
+	case t.Sent == 0:
+		return Refused
 	case errors.As(t.Err, &fault) && fault.Remote && t.isProbe(fault.Code):
 		return Probe
 	case errors.As(t.Err, &fault) && fault.Remote:
 		return EndedByPeer
 	case errors.Is(t.Err, transfer.ErrSilent):
 		return PeerSilent
-	case errors.Is(t.Err, errReplaced):
-		return Replaced
-	case t.Sent == 0:
-		return Refused
 	}
 	return Failed
 }

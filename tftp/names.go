@@ -2,6 +2,7 @@ package tftp
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -60,7 +61,7 @@ var (
 	errBusy     = errors.New("too many transfers")
 	errMemory   = errors.New("no memory left for buffers")
 	errStopping = errors.New("server is shutting down")
-	errCrowded  = errors.New("peer had not answered, and others wait")
+	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
 	errChanged  = errors.New("file has become shorter than it was")
 	errReplaced = errors.New("peer began anew")
 )

@@ -218,25 +218,6 @@ func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
 	}
 }
 
-func isRequest(b []byte) bool {
-	op := transfer.OpcodeOf(b)
-	return op == transfer.ReadRequest || op == transfer.WriteRequest
-}
-
-// receiveRequest takes a request that came to the shard's own port.
-func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
-	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr().Port())
-	switch {
-	case ok:
-		sh.accept(now, q)
-	case fault != nil && sh.faults.take(now, maxFaults):
-		sh.out.fault(m.Peer, m.Local, fault.Code, fault.Message)
-		fallthrough
-	default:
-		sh.count.refuse(refusedMalformed)
-	}
-}
-
 // push hands a request to the loop. It returns false if the inbox is full.
 func (sh *shard) push(q Request) bool {
 	sh.mu.Lock()
@@ -301,70 +282,6 @@ func (sh *shard) takeInbox(now time.Time) {
 	if was < halting && sh.ending >= halting {
 		sh.haltAll(now)
 	}
-}
-
-// accept begins a transfer, unless it has begun already.
-func (sh *shard) accept(now time.Time, q Request) {
-	guard := &sh.server.guard
-	from := q.Peer.Addr()
-	if err := guard.request(now, from); err != nil {
-		sh.refuse(now, q, err)
-		return
-	}
-	if s := sh.sessions[q.Peer]; s != nil {
-		// The same request within a second is a repeat, whether the network or
-		// an impatient ROM made it. Later, or another, it is a peer that began
-		// anew: some use the same port after each reset.
-		if s.same(q) && s.state != dallying && (!s.heard() || now.Sub(s.began) < time.Second) {
-			s.repeat(now)
-			sh.touch(s)
-			return
-		}
-		sh.end(now, s, errReplaced)
-	}
-	quiet, err := sh.admit(now, from)
-	if err != nil {
-		sh.refuse(now, q, err)
-		return
-	}
-	s := sh.take()
-	s.begin(now, q)
-	s.quiet = quiet
-	sh.forged.add(s)
-	sh.sessions[q.Peer] = s
-	sh.busy++
-	sh.submit(s, openJob)
-}
-
-// admit counts a new transfer, or returns why there must not be one.
-func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
-	if sh.ending != serving {
-		return false, errStopping
-	}
-	if !sh.server.admit() {
-		s := sh.forged.oldest(now)
-		if s == nil {
-			return false, errBusy
-		}
-		sh.end(now, s, errCrowded)
-		sh.server.count.Add(1) // in its place; it may still wait for its job
-	}
-	if quiet, err = sh.server.guard.begin(now, from); err != nil {
-		sh.server.leave()
-	}
-	return quiet, err
-}
-
-// refuse turns a request away. The peer is told, and so is the log, unless it
-// has been told often enough.
-func (sh *shard) refuse(now time.Time, q Request, err error) {
-	sh.count.refuse(refusal(err))
-	if !sh.server.guard.tell(now, q.Peer.Addr()) {
-		return
-	}
-	code, msg := faultFor(err)
-	sh.out.fault(q.Peer, q.Local.Addr(), code, msg)
-	sh.server.ended(&Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
 }
 
 // take returns a session ready for use.

@@ -248,6 +248,9 @@ func (l *logbook) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// textLog returns a log that writes to out.
+func textLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }
+
 // results counts the transfers logged, by how they ended.
 func (l *logbook) results() map[Outcome]int {
 	l.mu.Lock()
@@ -283,7 +286,7 @@ type rawPeer struct {
 // raw returns a peer on a simulated host, which sends to the server's port.
 func (w *world) raw(ip string) *rawPeer {
 	w.t.Helper()
-	conn, err := w.opener(ip)(context.Background(), netip.MustParseAddrPort(ip+":0"), udp.Config{})
+	conn, err := w.opener(ip)(context.Background(), addrPort(ip, 0), udp.Config{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

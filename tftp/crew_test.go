@@ -1,0 +1,109 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+)
+
+// Calls that the store never answers, as of a network disk whose server is
+// gone, keep nobody else from his files.
+func TestStuckStoreStopsNobody(t *testing.T) {
+	var release chan struct{}
+	inWorld(t, func(w *world, _ *Server) {
+		release = make(chan struct{}) // in the bubble
+		w.disk.Before = func(c sim.Call) error {
+			if c.Name == "stuck" {
+				<-release
+			}
+			return nil
+		}
+	}, func(w *world) {
+		want := w.put("image", 5000)
+		for i := range 5 * minWorkers {
+			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
+			defer p.close()
+			p.send(rrq("stuck"))
+		}
+		time.Sleep(time.Second)
+		began, here := time.Now(), store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			t.Errorf("%v; %d hired, %d jobs wait, %+v", err, w.listener.crew.hired.Load(), len(w.listener.crew.jobs), w.listener.Counters())
+		}
+		wantFile(t, here, "image", want)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a read took %v beside a stuck store", took)
+		}
+		close(release)
+		time.Sleep(2 * workerRest)
+		if n := w.listener.crew.hired.Load(); n != 0 {
+			t.Errorf("%d hired workers still there", n)
+		}
+	})
+}
+
+// No number of stuck calls hires workers without bound.
+func TestWorkersAreBounded(t *testing.T) {
+	var release chan struct{}
+	inWorld(t, func(w *world, s *Server) {
+		release = make(chan struct{}) // in the bubble
+		s.Loops = 1
+		w.disk.Before = func(sim.Call) error {
+			<-release
+			return fs.ErrNotExist
+		}
+	}, func(w *world) {
+		for i := range 3 * maxWorkers {
+			p := w.raw(otherIP)
+			defer p.close()
+			p.send(rrq(fmt.Sprint("stuck", i)))
+			time.Sleep(crewPatience + time.Millisecond)
+		}
+		if n := w.listener.crew.hired.Load(); n != maxWorkers-minWorkers {
+			t.Errorf("%d workers hired, want %d", n, maxWorkers-minWorkers)
+		}
+		close(release)
+	})
+}
+
+// A server ends although its store does not answer, says so, and what the
+// store opens later is closed.
+func TestEndsBesideStuckStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.disk.Before = func(c sim.Call) error {
+			if c.Op == sim.Open {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+		w.start(func(_ *world, s *Server) { s.Grace = time.Second })
+		w.put("image", 100)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("image"))
+		time.Sleep(time.Second)
+		began := time.Now()
+		w.stop()
+		if err := <-w.served; !errors.Is(err, ErrStuck) {
+			t.Errorf("Serve: %v, want ErrStuck", err)
+		}
+		if took := time.Since(began); took > time.Second+stuckGrace+logGrace {
+			t.Errorf("Serve took %v", took)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := w.disk.Unclosed(); n != 0 {
+			t.Errorf("%d files left open", n)
+		}
+		if n := w.net.Host(serverIP).Open(); n != 0 {
+			t.Errorf("%d sockets left open", n)
+		}
+	})
+}

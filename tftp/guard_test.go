@@ -1,0 +1,288 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+func prefixes(networks ...string) (p []netip.Prefix) {
+	for _, n := range networks {
+		p = append(p, netip.MustParsePrefix(n))
+	}
+	return p
+}
+
+func TestWelcome(t *testing.T) {
+	g := guard{allow: prefixes("192.0.2.0/24", "2001:db8::/32"), deny: prefixes("192.0.2.66/32", "2001:db8:bad::/48")}
+	for addr, want := range map[string]bool{
+		"192.0.2.1":        true,
+		"192.0.2.66":       false,
+		"198.51.100.1":     false,
+		"2001:db8::1":      true,
+		"2001:db8:bad::1":  false,
+		"2001:db8::1%eth0": true,
+		"fe80::1%eth0":     false,
+	} {
+		if g.welcome(netip.MustParseAddr(addr)) != want {
+			t.Errorf("%s is welcome: %v", addr, !want)
+		}
+	}
+	if !(&guard{}).welcome(netip.MustParseAddr("fe80::1%eth0")) {
+		t.Error("without rules somebody is not welcome")
+	}
+}
+
+// Each limit has its ERROR, its counter and its line, and stops nobody else.
+func TestLimits(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit func(*Server)
+		text  string
+		code  transfer.ErrorCode
+		count func(Counters) int64
+	}{
+		{"per client", func(s *Server) { s.MaxPerClient = 2 }, "too many transfers of this address", transfer.NotDefined, func(c Counters) int64 { return c.PerClient }},
+		{"rate", func(s *Server) { s.Rate = 1 }, "too many requests from this address", transfer.NotDefined, func(c Counters) int64 { return c.Rate }},
+		{"denied", func(s *Server) { s.Deny = prefixes(otherIP + "/32") }, "access violation", transfer.AccessViolation, func(c Counters) int64 { return c.Denied }},
+		{"not allowed", func(s *Server) { s.Allow = prefixes(clientIP + "/32") }, "access violation", transfer.AccessViolation, func(c Counters) int64 { return c.Denied }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(_ *world, s *Server) { test.limit(s) }, func(w *world) {
+				want := w.put("image", 5000)
+				var peers []*rawPeer
+				refused := 0
+				for range 5 {
+					p := w.raw(otherIP)
+					defer p.close()
+					p.send(rrq("image"))
+					peers = append(peers, p)
+					if got := p.news(); transfer.OpcodeOf(got) == transfer.ErrorPacket {
+						refused++
+						if !bytes.Equal(got, errorPacket(byte(test.code), test.text)) {
+							t.Errorf("refused by %q", got)
+						}
+					}
+				}
+				if granted := map[string]int{"per client": 2, "rate": 2}[test.name]; refused != 5-granted {
+					t.Errorf("%d of 5 refused", refused)
+				}
+				here := store.Mem(0)
+				if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+					t.Errorf("another client: %v", err)
+				}
+				wantFile(t, here, "image", want)
+				synctest.Wait()
+				if n := test.count(w.listener.Counters()); n != int64(refused) {
+					t.Errorf("%d counted of %d", n, refused)
+				}
+				w.wantResults(map[Outcome]int{Refused: refused})
+				for _, p := range peers {
+					p.send(errorPacket(0, "enough"))
+				}
+				time.Sleep(3 * time.Second)
+				if test.code == transfer.AccessViolation {
+					return
+				}
+				p := w.raw(otherIP) // what was freed can be had again
+				defer p.close()
+				p.send(rrq("image"))
+				p.want("after a while", data(1, want[:512]))
+				p.send(errorPacket(0, "enough"))
+			})
+		})
+	}
+}
+
+// Refusals are no weapon: an address is told but a few times a second.
+func TestRefusalsAreRationed(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *world) {
+		out := 0
+		w.net.Tap = func(p sim.Packet) bool {
+			if p.To.Addr() == netip.MustParseAddr(otherIP) {
+				out++
+			}
+			return true
+		}
+		p := w.raw(otherIP)
+		defer p.close()
+		for i := range 1000 {
+			p.send(rrq(fmt.Sprint("missing", i)))
+		}
+		synctest.Wait()
+		if most := 2*10 + 2*maxTold; out > most || out < maxTold {
+			t.Errorf("%d answers to 1000 requests at once, want at most %d", out, most)
+		}
+		if n := w.listener.Counters().Rate; n < 900 {
+			t.Errorf("%d counted", n)
+		}
+	})
+}
+
+// How much a forger can have us send to a victim that never asked, for each
+// byte of the forged requests. docs/protocol.md promises these figures.
+func TestAmplification(t *testing.T) {
+	const requests = 400
+	tests := []struct {
+		name    string
+		request func(i int) []byte
+		most    float64 // bytes out for one in, headers of IP and UDP included
+	}{
+		{"no options", func(int) []byte { return rrq("image") }, 20},
+		{"no options, other modes", func(int) []byte { return packet(1, "image", "NETASCII", nil) }, 20},
+		{"empty file", func(int) []byte { return rrq("empty") }, 3},
+		{"options", func(int) []byte { return rrq("image", "blksize", "65464", "windowsize", "65535", "tsize", "0") }, 4},
+		{"upload", func(i int) []byte { return wrq(fmt.Sprint("new", i)) }, 4},
+		{"upload with options", func(i int) []byte { return wrq(fmt.Sprint("new", i), "blksize", "8", "windowsize", "2") }, 4},
+		{"missing", func(int) []byte { return rrq("missing") }, 1.3},
+		{"malformed", func(int) []byte { return []byte("\x00\x01x") }, 2},
+		{"data", func(int) []byte { return data(1, nil) }, 2},
+	}
+	const headers = 20 + 8
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(_ *world, s *Server) { s.Rate = 0 }, func(w *world) {
+				w.put("image", 100_000)
+				w.put("empty", 0)
+				victim := netip.MustParseAddr(otherIP)
+				in, out := 0, 0
+				w.net.Tap = func(p sim.Packet) bool {
+					if p.To.Addr() == victim {
+						out += len(p.Data) + headers
+					} else {
+						in += len(p.Data) + headers
+					}
+					return true
+				}
+				for i := range requests {
+					p := w.raw(otherIP) // deaf: it answers nothing, not even by an ERROR
+					defer p.close()
+					p.send(test.request(i))
+				}
+				time.Sleep(2 * time.Minute)
+				factor := float64(out) / float64(in)
+				t.Logf("%d bytes for %d: a factor of %.1f", out, in, factor)
+				if factor > test.most || out == 0 {
+					t.Errorf("a factor of %.1f, want at most %.1f", factor, test.most)
+				}
+			})
+		})
+	}
+}
+
+// Forged requests that fill the table keep others out for a second at most.
+func TestForgedRequestsMakeRoom(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *world) {
+		want := w.put("image", 2000)
+		real := w.raw(otherIP) // one that goes on must stay
+		defer real.close()
+		real.send(rrq("image"))
+		real.want("first block", data(1, want[:512]))
+		real.send(ack(1))
+		real.want("second block", data(2, want[512:1024]))
+		for i := range 7 {
+			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
+			defer p.close()
+			p.send(rrq("image"))
+		}
+		_, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+		if err == nil || !strings.Contains(err.Error(), "busy") {
+			t.Errorf("with all places taken: %v", err)
+		}
+		time.Sleep(suspectAge)
+		here := store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			t.Errorf("a second later: %v", err)
+		}
+		wantFile(t, here, "image", want)
+		real.send(ack(2))
+		real.want("third block", data(3, want[1024:1536]))
+		real.send(errorPacket(0, "enough"))
+	})
+}
+
+// A list of suspects stays short, whoever stays at its head.
+func TestSuspectsAreBounded(t *testing.T) {
+	var q suspects
+	stubborn := &session{unproven: true}
+	q.add(stubborn)
+	now := time.Unix(1e9, 0)
+	for i := range 100_000 {
+		s := &session{unproven: true, began: now.Add(time.Duration(i))}
+		q.add(s)
+		s.unproven = false
+	}
+	if len(q.list) > 2*minSuspects {
+		t.Errorf("%d on the list, of whom one stands", len(q.list))
+	}
+	if q.oldest(now) != stubborn {
+		t.Error("the oldest is not found")
+	}
+}
+
+// The table of addresses is bounded, and forgets nobody who has a transfer.
+func TestVisitorsAreBounded(t *testing.T) {
+	var g guard
+	g.reset(&Server{MaxTransfers: 100, MaxPerClient: 1, Rate: 5})
+	now := time.Unix(1e9, 0)
+	busy := netip.MustParseAddr("192.0.2.1")
+	if _, err := g.begin(now, busy); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * minVisitors {
+		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		if err := g.request(now, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(g.visitors); n > minVisitors {
+		t.Errorf("%d addresses kept", n)
+	}
+	if _, err := g.begin(now, busy); err != errPerClient {
+		t.Errorf("a busy address was forgotten: %v", err)
+	}
+}
+
+// Windows of transfers that nothing proves are bounded together, for each
+// address, and what is proven is free again.
+func TestUnprovenWindows(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.put("image", 4<<20)
+		const window = 256 * 8192 // as the OACK has it, 2 MiB
+		var peers []*rawPeer
+		total := 0
+		for range 2 * maxUnprovenWindow / window {
+			p := w.raw(otherIP)
+			defer p.close()
+			peers = append(peers, p)
+			p.send(rrq("image", "blksize", "8192", "windowsize", "256"))
+			var blocks int
+			if _, err := fmt.Sscanf(strings.ReplaceAll(string(p.news()[2:]), "\x00", " "), "blksize 8192 windowsize %d", &blocks); err != nil {
+				t.Fatal(err)
+			}
+			total += blocks * 8192
+		}
+		if lockstep := len(peers) * 8192; total > maxUnprovenWindow+lockstep || total < maxUnprovenWindow {
+			t.Errorf("windows of %d bytes granted to one address, want %d", total, maxUnprovenWindow)
+		}
+		for _, p := range peers {
+			p.send(errorPacket(0, "enough"))
+		}
+		synctest.Wait()
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("image", "blksize", "8192", "windowsize", "256"))
+		p.want("a full window again", oack("blksize", "8192", "windowsize", "256"))
+		p.send(errorPacket(0, "enough"))
+	})
+}

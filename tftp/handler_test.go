@@ -1,0 +1,295 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Read and Write learn who asks, where and for what, and what they return is
+// what is served.
+func TestHandlers(t *testing.T) {
+	var mu sync.Mutex
+	var asked []Request
+	note := func(r *Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, *r)
+	}
+	inWorld(t, func(w *world, s *Server) {
+		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
+			note(r)
+			return s.Store.Open(ctx, "generated")
+		}
+		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
+			note(r)
+			return w.mem.Create(ctx, "from-"+r.Peer.Addr().String(), store.Create{})
+		}
+	}, func(w *world) {
+		want := w.put("generated", 3000)
+		here := store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("/a//b"), into(here, "got")); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, here, "got", want)
+		if _, err := w.client().Put(context.Background(), target("log"), bytes.NewReader(want), 3000); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, w.mem, "from-"+clientIP, want)
+		if len(asked) != 2 {
+			t.Fatalf("asked %v", asked)
+		}
+		for i, r := range asked {
+			if r.Local != addrPort(serverIP, Port) || r.Peer.Addr() != netip.MustParseAddr(clientIP) || r.Write != (i == 1) {
+				t.Errorf("request %d: %+v", i, r)
+			}
+		}
+		if asked[0].Name != "/a//b" || asked[0].Offer.BlockSize != 1024 {
+			t.Errorf("asked for %+v", asked[0])
+		}
+	})
+}
+
+// Each kind of error has its code on the wire, and says no more than it must.
+func TestHandlerErrors(t *testing.T) {
+	secret := errors.New("/etc/secret")
+	tests := []struct {
+		err  error
+		code transfer.ErrorCode
+		text string
+	}{
+		{fs.ErrNotExist, transfer.FileNotFound, "file not found"},
+		{fmt.Errorf("%w: %w", secret, fs.ErrPermission), transfer.AccessViolation, "access violation"},
+		{fs.ErrExist, transfer.FileExists, "file already exists"},
+		{store.ErrNoSpace, transfer.DiskFull, "no space left on the server"},
+		{secret, transfer.NotDefined, "server error"},
+		{context.DeadlineExceeded, transfer.NotDefined, "server error"},
+		{&transfer.Error{Code: transfer.NoSuchUser, Message: "who are you?"}, transfer.NoSuchUser, "who are you?"},
+		{fmt.Errorf("look up: %w", &transfer.Error{Code: transfer.FileNotFound, Message: "not yours"}), transfer.FileNotFound, "not yours"},
+		{&transfer.Error{Remote: true, Code: transfer.NoSuchUser, Message: "of another server"}, transfer.NotDefined, "server error"},
+		{nil, transfer.FileNotFound, "file not found"}, // neither a file nor an error
+	}
+	for _, test := range tests {
+		inWorld(t, func(_ *world, s *Server) {
+			s.Read = func(context.Context, *Request) (store.File, error) { return nil, test.err }
+		}, func(w *world) {
+			_, err := w.client().Get(context.Background(), target("x"), nil)
+			fault, ok := errors.AsType[*transfer.Error](err)
+			if !ok || fault.Code != test.code || fault.Message != test.text {
+				t.Errorf("%v became %v", test.err, err)
+			}
+			w.wantResults(map[Outcome]int{Refused: 1})
+		})
+	}
+}
+
+// What is not there is refused: a server with Read alone takes no uploads, and
+// the other way round.
+func TestHandlersMissing(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) {
+		s.Store = nil
+		s.Read = func(context.Context, *Request) (store.File, error) { return nil, fs.ErrNotExist }
+	}, func(w *world) {
+		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(nil), 0)
+		wantFault(t, err, transfer.AccessViolation)
+	})
+	inWorld(t, func(w *world, s *Server) {
+		s.Store = nil
+		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
+			return w.mem.Create(ctx, r.Name, store.Create{})
+		}
+	}, func(w *world) {
+		_, err := w.client().Get(context.Background(), target("x"), nil)
+		wantFault(t, err, transfer.AccessViolation)
+	})
+	if _, err := (&Server{}).Listen(t.Context(), ":0"); err == nil {
+		t.Error("a server with nothing to serve listens")
+	}
+}
+
+// A handler's context ends with its transfer, however that ends.
+func TestHandlerContext(t *testing.T) {
+	images, slows := make(chan context.Context, 4), make(chan context.Context, 4)
+	inWorld(t, func(w *world, s *Server) {
+		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
+			if r.Name == "slow" {
+				slows <- ctx
+				<-ctx.Done() // as a call to another server would
+				return nil, ctx.Err()
+			}
+			images <- ctx
+			return w.mem.Open(ctx, r.Name)
+		}
+		s.Grace = time.Second
+	}, func(w *world) {
+		w.put("image", 100)
+		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if ctx := <-images; ctx.Err() == nil {
+			t.Error("the context outlives its transfer")
+		}
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("slow"))
+		p.send(rrq("image")) // begins anew
+		p.news()
+		synctest.Wait()
+		if first := <-slows; first.Err() == nil {
+			t.Error("the context outlives a transfer that was replaced")
+		}
+		p.send(errorPacket(0, "enough"))
+
+		q := w.raw(otherIP)
+		defer q.close()
+		q.send(rrq("slow"))
+		slow := <-slows
+		w.stop()
+		time.Sleep(2 * time.Second)
+		if slow.Err() == nil {
+			t.Error("the context outlives the server")
+		}
+	})
+}
+
+// Started and Ended see each transfer once, and the same one.
+func TestHooks(t *testing.T) {
+	var mu sync.Mutex
+	var started, ended []*Transfer
+	inWorld(t, func(_ *world, s *Server) {
+		s.Started = func(tr *Transfer) {
+			mu.Lock()
+			defer mu.Unlock()
+			tr.Value = len(started)
+			started = append(started, tr)
+			if tr.Outcome != "" || tr.Name == "image" && (tr.Size != 5000 || tr.Agreed.BlockSize != 1024) {
+				t.Errorf("started %+v", tr)
+			}
+		}
+		s.Ended = func(tr *Transfer) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, tr)
+		}
+	}, func(w *world) {
+		b := w.put("image", 5000)
+		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.client().Put(context.Background(), target("new"), bytes.NewReader(b), 5000); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.client().Get(context.Background(), target("missing"), nil)
+		synctest.Wait()
+		if len(started) != 2 || len(ended) != 3 || ended[0] != started[0] || ended[1] != started[1] {
+			t.Fatalf("%d started, %d ended", len(started), len(ended))
+		}
+		for i, tr := range ended[:2] {
+			if tr.Value != i || tr.Outcome != Done || tr.Bytes != 5000 || tr.Err != nil || tr.Sent == 0 || tr.Write != (i == 1) {
+				t.Errorf("ended %+v", tr)
+			}
+		}
+		if tr := ended[2]; tr.Outcome != Refused || !errors.Is(tr.Err, fs.ErrNotExist) {
+			t.Errorf("ended %+v", tr)
+		}
+	})
+}
+
+// A brittleFile panics where it is told to.
+type brittleFile struct {
+	store.File
+	in string
+}
+
+func (f brittleFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if f.in == "TryReadAt" {
+		panic("a bug of the program's")
+	}
+	if f.in == "ReadAt" {
+		return 0, store.ErrWouldBlock
+	}
+	return f.File.(store.TryReader).TryReadAt(bufs, off)
+}
+
+func (f brittleFile) ReadAt(p []byte, off int64) (int, error) {
+	panic("a bug of the program's")
+}
+
+// A panic of the program that has us serve ends one transfer, and no other.
+func TestPanics(t *testing.T) {
+	for _, in := range []string{"Read", "ReadAt", "TryReadAt", "Started", "Ended"} {
+		inWorld(t, func(w *world, s *Server) {
+			s.Loops = 1
+			s.Read = func(ctx context.Context, r *Request) (store.File, error) {
+				f, err := w.disk.Open(ctx, "image")
+				if r.Name != "brittle" {
+					return f, err
+				}
+				if in == "Read" {
+					_ = f.Close()
+					panic("a bug of the program's")
+				}
+				return brittleFile{f, in}, err
+			}
+			hook := func(name string) func(*Transfer) {
+				return func(tr *Transfer) {
+					if in == name && tr.Name == "brittle" {
+						panic("a bug of the program's")
+					}
+				}
+			}
+			s.Started, s.Ended = hook("Started"), hook("Ended")
+		}, func(w *world) {
+			want := w.put("image", 5000)
+			p := w.raw(otherIP)
+			defer p.close()
+			p.send(rrq("image"))
+			p.want("first block", data(1, want[:512]))
+
+			_, err := w.client().Get(context.Background(), target("brittle"), into(store.Mem(0), "x"))
+			if hooked := in == "Started" || in == "Ended"; hooked != (err == nil) {
+				t.Errorf("%s panics: %v", in, err)
+			} else if !hooked {
+				wantFault(t, err, transfer.NotDefined)
+				w.wantResults(map[Outcome]int{Done: 0})
+			}
+			p.send(ack(1))
+			p.want("the other transfer goes on", data(2, want[512:1024]))
+			p.send(errorPacket(0, "enough"))
+			here := store.Mem(0)
+			if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+				t.Errorf("after a panic in %s: %v", in, err)
+			}
+			wantFile(t, here, "image", want)
+			synctest.Wait()
+			if n := w.listener.Counters().Crashes; n != 1 {
+				t.Errorf("%d crashes counted", n)
+			}
+		})
+	}
+}
+
+// An upload beyond the bound is refused before Write is asked.
+func TestHandlerUploadTooLarge(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) {
+		s.MaxUpload = 100
+		s.Write = func(context.Context, *Request) (store.Upload, error) { return nil, syscall.EIO }
+	}, func(w *world) {
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(wrq("new", "tsize", "101"))
+		p.wantError("too large", transfer.DiskFull)
+	})
+}

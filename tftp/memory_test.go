@@ -1,0 +1,91 @@
+package tftp
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+func TestMemoryCounts(t *testing.T) {
+	m := memory{limit: 100, left: 100}
+	var a, b int64
+	steps := []struct {
+		cost *int64
+		n    int64
+		ok   bool
+		left int64
+	}{
+		{&a, 60, true, 40},
+		{&a, 50, true, 40}, // a cost only rises
+		{&b, 41, false, 40},
+		{&b, 40, true, 0},
+		{&a, 61, false, 0},
+		{&a, 60, true, 0},
+	}
+	for i, s := range steps {
+		if ok := m.take(s.cost, s.n); ok != s.ok || m.left != s.left || m.held.Load() != 100-s.left {
+			t.Errorf("step %d: %v, %d left", i, ok, m.left)
+		}
+	}
+	m.give(&a)
+	m.give(&a)
+	m.give(&b)
+	if m.left != 100 || m.held.Load() != 0 {
+		t.Errorf("%d left of 100", m.left)
+	}
+}
+
+// When the memory for buffers is out, who needs more is told so, and those
+// who have theirs go on.
+func TestMemoryOut(t *testing.T) {
+	const block = 8192
+	inWorld(t, func(w *world, s *Server) {
+		s.Loops, s.Memory = 1, 10*block
+		w.disk.NoTry = true // each read needs a buffer
+	}, func(w *world) {
+		want := w.put("image", 4*block)
+		var peers []*rawPeer
+		busy := 0
+		for i := range 20 {
+			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
+			defer p.close()
+			p.send(rrq("image", "blksize", fmt.Sprint(block)))
+			p.want("answer", oack("blksize", fmt.Sprint(block)))
+			p.send(ack(0))
+			switch got := p.news(); transfer.OpcodeOf(got) {
+			case transfer.Data:
+				peers = append(peers, p)
+			case transfer.ErrorPacket:
+				busy++
+			}
+		}
+		if len(peers) < 5 || len(peers) > 10 || busy != 20-len(peers) {
+			t.Errorf("%d have a buffer and %d do not, of 20", len(peers), busy)
+		}
+		if held := w.listener.Counters().Held; held > 10*block || held == 0 {
+			t.Errorf("%d bytes held of %d", held, 10*block)
+		}
+		for _, p := range peers {
+			for i := 1; i < 4; i++ {
+				p.send(ack(i))
+				p.want("another block", data(i+1, want[i*block:(i+1)*block]))
+			}
+			p.send(ack(4))
+			p.want("the end", data(5, nil))
+			p.send(ack(5))
+		}
+		synctest.Wait()
+		here := store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			t.Errorf("once they are done: %v", err)
+		}
+		wantFile(t, here, "image", want)
+		time.Sleep(time.Minute)
+		w.wantResults(map[Outcome]int{Done: len(peers) + 1, Failed: busy})
+	})
+}

@@ -1,0 +1,351 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// With a single port all that the server sends comes from the port asked.
+func TestSinglePort(t *testing.T) {
+	for _, loops := range []int{1, 3} {
+		inWorld(t, func(w *world, s *Server) {
+			s.SinglePort, s.Loops = true, loops
+			w.net.Default = sim.Link{Latency: 2 * time.Millisecond, Loss: 0.01}
+			w.net.Tap = func(p sim.Packet) bool {
+				if p.From.Addr() == netip.MustParseAddr(serverIP) && p.From.Port() != Port {
+					t.Errorf("a packet comes from %v", p.From)
+				}
+				return true
+			}
+		}, func(w *world) {
+			want := w.put("image", 30_000)
+			here := store.Mem(1 << 30)
+			c := w.client()
+			var wg sync.WaitGroup
+			for i := range 100 {
+				wg.Go(func() {
+					name := fmt.Sprint(i)
+					var err error
+					if i%3 == 0 {
+						_, err = c.Put(context.Background(), target(name), bytes.NewReader(want), int64(len(want)))
+					} else {
+						_, err = c.Get(context.Background(), target("image"), into(here, name))
+					}
+					if err != nil {
+						t.Errorf("transfer %d: %v", i, err)
+					}
+				})
+			}
+			wg.Wait()
+			for i := range 100 {
+				wantFile(t, map[bool]store.Store{true: w.mem, false: here}[i%3 == 0], fmt.Sprint(i), want)
+			}
+			if n := w.net.Host(serverIP).Open(); n != loops {
+				t.Errorf("%d sockets open for %d loops", n, loops)
+			}
+		})
+	}
+}
+
+// On a single port, requests and the packets of transfers come mixed.
+func TestSinglePortMixed(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) { s.SinglePort = true }, func(w *world) {
+		w.net.Glue = true
+		want, other := w.put("image", 2000), w.put("other", 700)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(data(7, nil))
+		p.wantError("a stranger", transfer.UnknownID)
+		p.send([]byte("\x00\x01nonsense"))
+		p.wantError("nonsense", transfer.IllegalOperation)
+		p.send([]byte{0})
+		p.send(errorPacket(0, "x"))
+		p.wantNothing("what must not be answered", time.Second)
+
+		p.send(rrq("image"))
+		p.want("first block", data(1, want[:512]))
+		for range 3 {
+			p.send(rrq("image"))
+		}
+		p.wantNothing("repeats", 200*time.Millisecond)
+		p.send(ack(1))
+		p.want("second block", data(2, want[512:1024]))
+		p.send(rrq("other")) // begins anew in the midst of a transfer
+		p.want("first block of the other", data(1, other[:512]))
+		p.send(ack(1))
+		p.want("last block of the other", data(2, other[512:]))
+		p.send(ack(2))
+		p.send(ack(2))
+		w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
+		if c := w.listener.Counters(); c.Malformed != 1 || c.Strays == 0 {
+			t.Errorf("counters: %+v", c)
+		}
+	})
+}
+
+// What came while a shared port was being opened is thrown away: its transfer
+// would begin in one loop and go on in another.
+func TestSinglePortDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.put("image", 100)
+		p := w.raw(otherIP)
+		defer p.close()
+		w.start(func(w *world, s *Server) {
+			s.SinglePort, s.Loops = true, 2
+			open, opened := s.open, 0
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+				conn, err := open(ctx, addr, c)
+				if opened++; opened == 2 { // the first of those that stay
+					p.send(rrq("image"))
+					time.Sleep(time.Millisecond)
+				}
+				return conn, err
+			}
+		})
+		p.wantNothing("a request that came too soon", time.Second)
+		p.send(rrq("image"))
+		if got := p.news(); transfer.OpcodeOf(got) != transfer.Data {
+			t.Errorf("answered by %q", got)
+		}
+		p.send(ack(1))
+		w.end()
+	})
+}
+
+// Transfers take their ports from the range, past those that are taken.
+func TestPortRange(t *testing.T) {
+	var taken []socket
+	inWorld(t, func(w *world, s *Server) {
+		s.FirstPort, s.LastPort, s.Loops = 5000, 5003, 2
+		for _, port := range []uint16{5000, 5002} {
+			conn, err := w.net.Host(serverIP).Listen(context.Background(), addrPort(serverIP, port), udp.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = append(taken, conn)
+		}
+	}, func(w *world) {
+		want := w.put("image", 3000)
+		for range 20 {
+			here := store.Mem(0)
+			res, err := w.client().Get(context.Background(), target("image"), into(here, "image"))
+			if err != nil || res.Peer.Port() != 5001 && res.Peer.Port() != 5003 {
+				t.Errorf("from port %d: %v", res.Peer.Port(), err)
+			}
+			wantFile(t, here, "image", want)
+		}
+		closeSockets(taken)
+	})
+}
+
+func TestPortRangeErrors(t *testing.T) {
+	n := sim.New(1)
+	h := n.Host(serverIP)
+	for port := uint16(5000); port <= 5001; port++ {
+		if _, err := h.Listen(t.Context(), addrPort(serverIP, port), udp.Config{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		s    Server
+		want error // nil for any
+	}{
+		{Server{FirstPort: 5000, LastPort: 5001}, syscall.EADDRINUSE},
+		{Server{FirstPort: 5001, LastPort: 5000}, nil},
+		{Server{FirstPort: 5000}, nil},
+		{Server{LastPort: 5000}, nil},
+		{Server{FirstPort: 1, LastPort: 2, SinglePort: true}, nil},
+	} {
+		test.s.Store = store.Mem(0)
+		test.s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			return h.Listen(ctx, addr, c)
+		}
+		l, err := test.s.Listen(t.Context(), serverIP+":69")
+		if err == nil {
+			_ = l.Close()
+		}
+		if err == nil || test.want != nil && !errors.Is(err, test.want) {
+			t.Errorf("ports %d to %d: %v", test.s.FirstPort, test.s.LastPort, err)
+		}
+	}
+	if open := h.Open(); open != 2 {
+		t.Errorf("%d sockets open", open)
+	}
+	// One free port does for many loops, and 65535 is a port like others.
+	s := Server{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4}
+	s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+		return h.Listen(ctx, addr, c)
+	}
+	l, err := s.Listen(t.Context(), serverIP+":69")
+	if err != nil || len(l.bindings[0].shards) != 1 || l.bindings[0].shards[0].conn.LocalAddr().Port() != 65535 {
+		t.Fatalf("one port for four loops: %v", err)
+	}
+	_ = l.Close()
+}
+
+// A server may listen on several addresses, and answers from the one asked.
+func TestSeveralAddresses(t *testing.T) {
+	const second, third = "192.0.2.11", "2001:db8::11"
+	for _, single := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			h := w.net.Host("192.0.2.10", second, third)
+			s := Server{Store: w.disk, Loops: 2, SinglePort: single, Rate: -1}
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+				return h.Listen(ctx, addr, c)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			l, err := s.Listen(ctx, "192.0.2.10:69", second+":1069", "["+third+"]:69")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			go func() { served <- l.Serve(ctx) }()
+			want := w.put("image", 3000)
+			for i, at := range l.Addrs() {
+				from := w.raw(map[bool]string{true: otherIP, false: "2001:db8::99"}[at.Addr().Is4()])
+				from.to = at
+				from.send(rrq("image"))
+				from.want("first block", data(1, want[:512]))
+				if from.to.Addr() != at.Addr() || single && from.to != at {
+					t.Errorf("address %d: asked %v, answered by %v", i, at, from.to)
+				}
+				from.send(errorPacket(0, "enough"))
+				from.close()
+			}
+			stop()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			if n := h.Open(); n != 0 {
+				t.Errorf("%d sockets left open", n)
+			}
+			wantIdle(t, l)
+		})
+	}
+}
+
+// Sockets that are open already serve as well.
+func TestListenOn(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		mem := store.Mem(0)
+		want := content("image", 3000)
+		fillStore(t, mem, "image", want)
+		conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Server{Store: mem, SinglePort: single}
+		l, err := s.ListenOn(t.Context(), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- l.Serve(ctx) }()
+		var c Client
+		here := store.Mem(0)
+		res, err := c.Get(ctx, Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "image"}, into(here, "image"))
+		if err != nil || single != (res.Peer == l.Addr()) {
+			t.Errorf("from %v: %v", res.Peer, err)
+		}
+		wantFile(t, here, "image", want)
+		c.Wait()
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+	s := Server{Store: store.Mem(0)}
+	if _, err := s.ListenOn(t.Context()); err == nil {
+		t.Error("listens on nothing")
+	}
+}
+
+// Block sizes stay below what the peer's path carries in one piece.
+func TestBlockSizeFitsPath(t *testing.T) {
+	tests := []struct {
+		peer      string
+		mtu, path int
+		asked     string
+		want      string // empty: no blksize
+	}{
+		{otherIP, 0, 1500, "65464", "1468"},
+		{otherIP, 0, 1500, "1468", "1468"},
+		{otherIP, 0, 1500, "1469", "1468"},
+		{otherIP, 0, 1500, "512", "512"},
+		{otherIP, 0, 9000, "65464", "8968"},
+		{otherIP, 0, 65536, "65464", "65464"},
+		{otherIP, 0, 0, "65464", "65464"}, // nobody knows
+		{otherIP, -1, 1500, "65464", "65464"},
+		{otherIP, 1400, 9000, "65464", "1368"},
+		{otherIP, 20, 0, "1024", "8"},
+		{"2001:db8::99", 0, 1500, "65464", "1448"},
+		{"2001:db8::99", 1280, 0, "65464", "1228"},
+	}
+	for _, test := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			h := w.net.Host("192.0.2.10", "2001:db8::10")
+			w.put("image", 100_000)
+			s := Server{Store: w.disk, Loops: 1, MTU: test.mtu, Limits: transfer.Limits{BlockSize: 0}}
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+				return h.Listen(ctx, addr, c)
+			}
+			s.mtu = func(a netip.Addr) (int, error) {
+				if test.path == 0 {
+					return 0, syscall.ENETUNREACH
+				}
+				return test.path, nil
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			l, err := s.Listen(ctx, ":69")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			go func() { served <- l.Serve(ctx) }()
+			p := w.raw(test.peer)
+			defer p.close()
+			if p.to = addrPort("192.0.2.10", 69); netip.MustParseAddr(test.peer).Is6() {
+				p.to = addrPort("2001:db8::10", 69)
+			}
+			p.send(rrq("image", "blksize", test.asked))
+			p.want(fmt.Sprintf("%+v", test), oack("blksize", test.want))
+			p.send(errorPacket(8, "enough"))
+			stop()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Requests from where nobody can be are not answered.
+func TestImpossiblePeers(t *testing.T) {
+	request := rrq("image")
+	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {
+		m := udp.Message{Peer: netip.MustParseAddrPort(peer), Data: request}
+		if _, fault, ok := parseRequest(&m, request, Port); ok || fault != nil {
+			t.Errorf("a request from %s is taken in, or answered by %v", peer, fault)
+		}
+	}
+	m := udp.Message{Peer: netip.MustParseAddrPort("192.0.2.1:1"), Data: request}
+	if _, _, ok := parseRequest(&m, request, Port); !ok {
+		t.Error("a good request is not taken in")
+	}
+}
