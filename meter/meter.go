@@ -86,9 +86,11 @@ const (
 	Address   Reason = "address"   // more for this address, or its network, than it may have
 	Denied    Reason = "denied"    // the rules do not let this peer in
 	Malformed Reason = "malformed" // no request that the protocol knows
+	Overload  Reason = "overload"  // more at once than the server could look at
+	Stopping  Reason = "stopping"  // the server ends
 )
 
-var reasons = []Reason{Busy, Rate, Address, Denied, Malformed}
+var reasons = []Reason{Busy, Rate, Address, Denied, Malformed, Overload, Stopping}
 
 // other is the value of a label for what is not in its list.
 const other = "other"
@@ -267,9 +269,9 @@ func (t *Transfer) End(e End) {
 	}
 }
 
-// Refuse counts a request that was turned away before it became a transfer.
-func (r *Registry) Refuse(p Protocol, why Reason) {
+// Refuse counts n requests that were turned away before they became transfers.
+func (r *Registry) Refuse(p Protocol, why Reason, n int64) {
 	if r != nil {
-		r.of(p).refused[place(reasons, why)].Inc()
+		r.of(p).refused[place(reasons, why)].Add(float64(n))
 	}
 }

@@ -63,8 +63,8 @@ func TestTransfers(t *testing.T) {
 	r.Begin(Info{Protocol: TFTP}).End(End{Result: PeerSilent, Bytes: 500, Duration: time.Minute, Sent: 7})
 	r.Begin(Info{Protocol: TFTP, Write: true}).End(End{Result: Unconfirmed, Bytes: 5 << 20, Duration: 2 * time.Second, Received: 9})
 	r.Begin(Info{Protocol: TFTP})
-	r.Refuse(TFTP, Busy)
-	r.Refuse(TFTP, Busy)
+	r.Refuse(TFTP, Busy, 1)
+	r.Refuse(TFTP, Busy, 1)
 
 	for series, want := range map[string]float64{
 		`haul_transfers_total{direction="read",protocol="tftp",result="done"}`:         1,
@@ -197,7 +197,7 @@ func TestCardinality(t *testing.T) {
 				x := r.Begin(Info{Protocol: p, Write: write, Name: word, Peer: netip.AddrPortFrom(peer.Addr(), uint16(i))})
 				x.End(End{Result: Result(word), Sent: 1, Received: 1, Resent: 1, Duplicates: 1, Timeouts: 1, RTT: 1})
 			}
-			r.Refuse(p, Reason(word))
+			r.Refuse(p, Reason(word), 1)
 		}
 	}
 	got, err := testutil.GatherAndCount(r.Gatherer())
@@ -276,7 +276,7 @@ func TestNil(t *testing.T) {
 	x.Add(1)
 	x.Reached(2)
 	x.End(End{Result: Done})
-	r.Refuse(TFTP, Busy)
+	r.Refuse(TFTP, Busy, 1)
 	r.Counter("x", "X.", nil)
 	r.Gauge("x", "X.", nil)
 	for range r.Live() {
@@ -320,7 +320,7 @@ func TestConcurrent(t *testing.T) {
 				x.Add(chunk)
 				x.Reached(2 * chunk)
 				x.End(End{Result: results[i%len(results)], Sent: 2, RTT: time.Millisecond})
-				r.Refuse(SFTP, Rate)
+				r.Refuse(SFTP, Rate, 1)
 			}
 		})
 	}
@@ -348,7 +348,7 @@ func TestAllocations(t *testing.T) {
 	for name, f := range map[string]func(){
 		"Add":     func() { x.Add(1) },
 		"Reached": func() { total += 10; x.Reached(total) },
-		"Refuse":  func() { r.Refuse(TFTP, Busy) },
+		"Refuse":  func() { r.Refuse(TFTP, Busy, 1) },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)

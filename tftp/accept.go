@@ -63,7 +63,7 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 // refuse turns a request away. The peer is told, and so is the log, unless it
 // has been told often enough.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
-	sh.count.refuse(refusal(err))
+	sh.count.turnAway(reasonOf(err))
 	if !sh.server.guard.tell(now, q.Peer.Addr()) {
 		return
 	}
@@ -87,6 +87,6 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 		sh.out.fault(m.Peer, m.Local, fault.Code, fault.Message)
 		fallthrough
 	default:
-		sh.count.refuse(refusedMalformed)
+		sh.count.turnAway(Malformed)
 	}
 }

@@ -2,17 +2,25 @@ package tftp
 
 import "sync/atomic"
 
-// Why requests are turned away before they become a transfer.
+// A Reason says why requests are turned away before they become transfers.
+type Reason uint8
+
+// The reasons.
 const (
-	refusedMalformed = iota // no request, or not one of RFC 1350
-	refusedOverload         // more requests than the loops can take
-	refusedDenied           // the address is not allowed
-	refusedRate             // too many requests of the address
-	refusedPerClient        // too many transfers of the address
-	refusedBusy             // too many transfers
-	refusedStopping         // the server ends
-	refusals
+	Malformed Reason = iota // no request, or not one of RFC 1350
+	Overload                // more requests than the loops can take
+	Denied                  // Server.Allow and Deny
+	Rate                    // Server.Rate
+	PerClient               // Server.MaxPerClient
+	Busy                    // Server.MaxTransfers
+	Stopping                // the server ends
+	reasons
 )
+
+// String returns the reason in one word.
+func (r Reason) String() string {
+	return [...]string{"malformed", "overload", "denied", "rate", "address", "busy", "stopping"}[r]
+}
 
 // Counters are totals since a server began. All but Live, Resting and Held
 // only grow.
@@ -25,14 +33,7 @@ type Counters struct {
 	Unsaid  int64 // log lines for which there was no room
 	Crashes int64 // transfers that a panic of ours, or of a Store, ended
 
-	// Requests turned away before they became a transfer, by reason.
-	Malformed int64 // no request, or not one of RFC 1350
-	Overload  int64 // more requests than the loops could take
-	Denied    int64 // Allow, Deny
-	Rate      int64 // Rate
-	PerClient int64 // MaxPerClient
-	Busy      int64 // MaxTransfers
-	Stopping  int64 // the server ends
+	TurnedAway [reasons]int64 // requests, by Reason
 
 	Live    int64 // transfers under way
 	Resting int64 // transfers that are over, and still answer repeats
@@ -51,15 +52,11 @@ func (l *Listener) Counters() Counters {
 		Unsent:     t.unsent.Load(),
 		Unsaid:     t.unsaid.Load(),
 		Crashes:    t.crashes.Load(),
-		Malformed:  t.refused[refusedMalformed].Load(),
-		Overload:   t.refused[refusedOverload].Load(),
-		Denied:     t.refused[refusedDenied].Load(),
-		Rate:       t.refused[refusedRate].Load(),
-		PerClient:  t.refused[refusedPerClient].Load(),
-		Busy:       t.refused[refusedBusy].Load(),
-		Stopping:   t.refused[refusedStopping].Load(),
 		Live:       l.count.Load(),
 		Resting:    l.resting.Load(),
+	}
+	for i := range c.TurnedAway {
+		c.TurnedAway[i] = t.turnedAway[i].Load()
 	}
 	for sh := range l.allShards {
 		c.Held += sh.memory.held.Load()
@@ -71,15 +68,15 @@ func (l *Listener) Counters() Counters {
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
 	strays, unsent, unsaid, crashes          atomic.Int64
-	refused                                  [refusals]atomic.Int64
+	turnedAway                               [reasons]atomic.Int64
 }
 
 // A tally is what one loop counts in a turn.
 type tally struct {
 	packetsIn, packetsOut, bytesIn, bytesOut int64
 	strays, unsent                           int64
-	refused                                  [refusals]int64
-	anyRefused                               bool
+	turnedAway                               [reasons]int64
+	anyTurnedAway                            bool
 }
 
 func (t *tally) received(packets, bytes int) {
@@ -92,14 +89,15 @@ func (t *tally) sent(packets, bytes int) {
 	t.bytesOut += int64(bytes)
 }
 
-func (t *tally) refuse(reason int) {
-	t.refused[reason]++
-	t.anyRefused = true
+func (t *tally) turnAway(why Reason) {
+	t.turnedAway[why]++
+	t.anyTurnedAway = true
 }
 
-// add takes over what a loop has counted since the last time. What is zero
+// settle takes over what a loop has counted since the last time. What is zero
 // costs nothing: two loops would fight for the memory.
-func (t *totals) add(n *tally) {
+func (l *Listener) settle(n *tally) {
+	t := &l.totals
 	move := func(to *atomic.Int64, from *int64) {
 		if *from != 0 {
 			to.Add(*from)
@@ -112,10 +110,14 @@ func (t *totals) add(n *tally) {
 	move(&t.bytesOut, &n.bytesOut)
 	move(&t.strays, &n.strays)
 	move(&t.unsent, &n.unsent)
-	if n.anyRefused {
-		n.anyRefused = false
-		for i := range n.refused {
-			move(&t.refused[i], &n.refused[i])
+	if !n.anyTurnedAway {
+		return
+	}
+	n.anyTurnedAway = false
+	for why, count := range n.turnedAway {
+		if count > 0 && l.TurnedAway != nil {
+			l.TurnedAway(Reason(why), count)
 		}
+		move(&t.turnedAway[why], &n.turnedAway[why])
 	}
 }

@@ -58,18 +58,18 @@ func (b *binding) watch(door socket) error {
 				switch {
 				case ok:
 					if !b.shardOf(m.Peer).push(q) {
-						count.refuse(refusedOverload)
+						count.turnAway(Overload)
 					}
 				case fault != nil && answers.take(time.Now(), maxFaults):
 					out.fault(m.Peer, m.Local, fault.Code, fault.Message)
 					fallthrough
 				default:
-					count.refuse(refusedMalformed)
+					count.turnAway(Malformed)
 				}
 			}
 		}
 		out.flush()
-		b.listener.totals.add(count)
+		b.listener.settle(count)
 	}
 }
 

@@ -49,12 +49,12 @@ func TestLimits(t *testing.T) {
 		limit func(*Server)
 		text  string
 		code  transfer.ErrorCode
-		count func(Counters) int64
+		why   Reason
 	}{
-		{"per client", func(s *Server) { s.MaxPerClient = 2 }, "too many transfers of this address", transfer.NotDefined, func(c Counters) int64 { return c.PerClient }},
-		{"rate", func(s *Server) { s.Rate = 1 }, "too many requests from this address", transfer.NotDefined, func(c Counters) int64 { return c.Rate }},
-		{"denied", func(s *Server) { s.Deny = prefixes(otherIP + "/32") }, "access violation", transfer.AccessViolation, func(c Counters) int64 { return c.Denied }},
-		{"not allowed", func(s *Server) { s.Allow = prefixes(clientIP + "/32") }, "access violation", transfer.AccessViolation, func(c Counters) int64 { return c.Denied }},
+		{"per client", func(s *Server) { s.MaxPerClient = 2 }, "too many transfers of this address", transfer.NotDefined, PerClient},
+		{"rate", func(s *Server) { s.Rate = 1 }, "too many requests from this address", transfer.NotDefined, Rate},
+		{"denied", func(s *Server) { s.Deny = prefixes(otherIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
+		{"not allowed", func(s *Server) { s.Allow = prefixes(clientIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 				}
 				wantFile(t, here, "image", want)
 				synctest.Wait()
-				if n := test.count(w.listener.Counters()); n != int64(refused) {
+				if n := w.listener.Counters().TurnedAway[test.why]; n != int64(refused) {
 					t.Errorf("%d counted of %d", n, refused)
 				}
 				w.wantResults(map[Outcome]int{Refused: refused})
@@ -123,7 +123,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 		if most := 2*10 + 2*maxTold; out > most || out < maxTold {
 			t.Errorf("%d answers to 1000 requests at once, want at most %d", out, most)
 		}
-		if n := w.listener.Counters().Rate; n < 900 {
+		if n := w.listener.Counters().TurnedAway[Rate]; n < 900 {
 			t.Errorf("%d counted", n)
 		}
 	})

@@ -14,9 +14,12 @@ import (
 // cause, and nothing of our paths. It is the one place where that is decided.
 func faultFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
+	var said interface{ ForClient() string }
 	switch {
 	case errors.As(err, &fault) && !fault.Remote:
 		return fault.Code, fault.Message
+	case errors.As(err, &said):
+		return transfer.AccessViolation, said.ForClient()
 	case errors.Is(err, fs.ErrNotExist):
 		return transfer.FileNotFound, "file not found"
 	case errors.Is(err, fs.ErrExist):
@@ -66,17 +69,17 @@ var (
 	errReplaced = errors.New("peer began anew")
 )
 
-// refusal says which of the counters a refused request belongs to.
-func refusal(err error) int {
+// reasonOf says under which reason a request that err turns away is counted.
+func reasonOf(err error) Reason {
 	switch err {
 	case errDenied:
-		return refusedDenied
+		return Denied
 	case errRate:
-		return refusedRate
+		return Rate
 	case errPerClient:
-		return refusedPerClient
+		return PerClient
 	case errStopping:
-		return refusedStopping
+		return Stopping
 	}
-	return refusedBusy
+	return Busy
 }

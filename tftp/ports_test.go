@@ -90,7 +90,7 @@ func TestSinglePortMixed(t *testing.T) {
 		p.send(ack(2))
 		p.send(ack(2))
 		w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
-		if c := w.listener.Counters(); c.Malformed != 1 || c.Strays == 0 {
+		if c := w.listener.Counters(); c.TurnedAway[Malformed] != 1 || c.Strays == 0 {
 			t.Errorf("counters: %+v", c)
 		}
 	})

@@ -65,8 +65,7 @@ func (l *Listener) keepLog(done chan<- struct{}) {
 	if l.Log != nil {
 		c := l.Counters()
 		l.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
-			"malformed", c.Malformed, "overload", c.Overload, "denied", c.Denied, "rate", c.Rate,
-			"per client", c.PerClient, "busy", c.Busy)
+			"requests turned away", c.TurnedAway)
 	}
 }
 

@@ -73,6 +73,20 @@ func (l *Listener) Serve(ctx context.Context) error {
 	return err
 }
 
+// Alive reports whether each loop has taken a turn since it was asked last,
+// and has it take one: for a watchdog, which asks now and then.
+func (l *Listener) Alive() bool {
+	alive := true
+	for sh := range l.allShards {
+		turns := sh.turns.Load()
+		if turns == sh.asked.Swap(turns) {
+			alive = false
+		}
+		sh.conn.Wake()
+	}
+	return alive
+}
+
 // stopShards ends the loops, at once when the grace is over. It reports
 // whether a job is out that may never return.
 func (l *Listener) stopShards(loops *sync.WaitGroup) (stuck bool) {

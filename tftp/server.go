@@ -61,11 +61,16 @@ type Server struct {
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 
 	// Started is called when packets begin to flow, and Ended when a transfer
-	// is over, with a result and figures; also, without Started, for a request
+	// is over, with an outcome and figures; also, without Started, for a request
 	// that was refused. Both get the same *Transfer. An event loop calls them:
 	// what takes longer than a microsecond belongs to another goroutine.
 	Started func(*Transfer)
 	Ended   func(*Transfer)
+
+	// TurnedAway is called when requests were turned away by a limit, and so
+	// became no transfers: Ended sees only some of them, to spare the log.
+	// Loops call it, as they do the others.
+	TurnedAway func(why Reason, n int64)
 
 	// Limits bounds what is agreed on with clients; a zero Window means
 	// DefaultWindow, other zero fields the whole range of the RFCs.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
@@ -41,6 +42,8 @@ type shard struct {
 	front  bool // requests come here too: the port is the one that was asked
 	memory memory
 	count  tally
+	turns  atomic.Int64
+	asked  atomic.Int64 // turns, when Alive was called last
 
 	// Everything here belongs to the loop.
 	in       []udp.Message
@@ -89,6 +92,7 @@ func newShard(l *Listener, conn socket, front bool) *shard {
 		sessions: make(map[netip.AddrPort]*session),
 	}
 	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
+	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
 	for i := range sh.in {
 		sh.in[i].Data = make([]byte, size)
@@ -144,6 +148,7 @@ func (sh *shard) crash(now time.Time, s *session, p any) {
 // turn takes the first n messages of sh.in and all else that is due, and sends
 // what follows from it. It reports whether the shard has been stopped and is done.
 func (sh *shard) turn(now time.Time, n int) (over bool) {
+	sh.turns.Add(1)
 	for i := range sh.in[:n] {
 		sh.receive(now, &sh.in[i])
 	}
@@ -163,7 +168,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.current = nil
 	sh.dirty, sh.driven = sh.dirty[:0], 0
 	sh.out.flush()
-	sh.server.totals.add(&sh.count)
+	sh.server.settle(&sh.count)
 	return sh.ending != serving && sh.busy == 0 && sh.cleared(now)
 }
 

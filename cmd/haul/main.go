@@ -39,6 +39,8 @@ It is server and client for TFTP in one program:
   haul get tftp://HOST/FILE           fetch a file
   haul put FILE tftp://HOST/FILE      send a file
   haul probe tftp://HOST/FILE         print the size of a file
+  haul doctor tftp://HOST/FILE        try a server as many clients would
+  haul map test FILE NAME             try rules that rewrite names
 
 Exit codes:
   0    everything was done
@@ -95,7 +97,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newVersion())
+	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newMap(), newVersion())
 	return root
 }
 

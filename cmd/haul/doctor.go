@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/doctor"
+)
+
+const doctorHelp = `Examine a TFTP server: fetch the file at URL as curl, tftp-hpa, busybox, atftp,
+U-Boot, barebox, GRUB, iPXE, UEFI firmware, Raspberry Pi, Windows bootmgr and a
+plain ROM would, and say what each of them would see, which rule is broken, and
+what to do about it. Some more rules are checked one by one: malformed options
+and packets, lost packets, repeated requests, names that lead out of the
+directory.
+
+Any server will do. Nothing is written to it without --upload. A file of some
+hundred kilobytes shows most; some rules need an empty one, and others one of
+more than 512 KiB.
+
+Verdicts:
+  ok       all as it should be
+  skipped  could not be judged; the notes say why
+  warning  works, but something is wrong
+  fails    this client does not get its file, or worse
+
+--json prints one document: target, server, verdict, reports (one for each
+client or check: persona, sends, verdict, findings of rule, verdict and saw,
+notes, bytes, whole, sha256, took_ns) and broken (each broken rule: name,
+source, advice).
+
+The exit code is 0 without failures, with --strict also without warnings, and
+1 otherwise. If not even a plain request is served, it is that of "haul get".`
+
+const doctorExamples = `  haul doctor tftp://192.0.2.1/boot/kernel
+  haul doctor --strict tftp://192.0.2.1:6969/empty
+  haul doctor --json tftp://192.0.2.1/boot/kernel | jq '.broken[].name'
+  haul doctor --max-bytes 40000000 --timeout 1m tftp://192.0.2.1/image
+  haul doctor --upload doctor.tmp tftp://192.0.2.1/boot/kernel`
+
+// errIll says that the examined server is not well.
+var errIll = errors.New("the server breaks rules")
+
+func newDoctor() *cobra.Command {
+	var c doctor.Config
+	var asJSON, strict bool
+	cmd := &cobra.Command{
+		Use:     "doctor URL",
+		Short:   "Examine a server as many clients would",
+		Long:    doctorHelp,
+		Example: doctorExamples,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, urls []string) error {
+			var err error
+			if c.Target, err = tftp.ParseURL(urls[0]); err != nil {
+				return usageError{err}
+			}
+			if err := c.Check(); err != nil {
+				return usageError{err}
+			}
+			d, err := doctor.Examine(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				out := json.NewEncoder(cmd.OutOrStdout())
+				out.SetIndent("", "  ")
+				err = out.Encode(d)
+			} else {
+				err = d.WriteText(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return localError{err}
+			}
+			if d.Verdict == doctor.Failed || strict && d.Verdict != doctor.OK {
+				return errIll
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "how long each client may take; the whole run takes 12 times that at most")
+	flags.Int64Var(&c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "how many `bytes` of the file each client fetches; more are ended by ERROR 0")
+	flags.IntVar(&c.MTU, "mtu", 0, "MTU of the path in `bytes`; 0 means that of the interface")
+	flags.StringVar(&c.Upload, "upload", "", "upload a small file of this `name`, too, and leave it there")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON document")
+	flags.BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
+	return cmd
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/tftp/remap"
+)
+
+const mapTestHelp = `Show what the rules of a map FILE make of each NAME, rule by rule, as
+"haul serve --map FILE" would for a client that asks for it. FILE is as
+tftpd-hpa takes it by -m.
+
+Without a NAME the rules are only checked.`
+
+const mapTestExamples = `  haul map test rules                            are they right?
+  haul map test rules '\boot\bcd' pxelinux.0
+  haul map test rules config --write --from 192.0.2.7`
+
+func newMap() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "map",
+		Short: "Try out rules that rewrite names",
+		Args:  noCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newMapTest())
+	return cmd
+}
+
+func newMapTest() *cobra.Command {
+	var from string
+	var write bool
+	var exist []string
+	cmd := &cobra.Command{
+		Use:     "test FILE NAME...",
+		Short:   "Show what a map makes of names",
+		Long:    mapTestHelp,
+		Example: mapTestExamples,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, err := readMap(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := netip.ParseAddr(from)
+			if err != nil {
+				return usagef("--from %s: it is an address, such as 192.0.2.7", from)
+			}
+			out := cmd.OutOrStdout()
+			if len(args) == 1 {
+				fmt.Fprintf(out, "%s: %d rules, no mistake found\n", args[0], rules.Len())
+			}
+			var failed []error
+			for _, name := range args[1:] {
+				fmt.Fprintf(out, "%q\n", name)
+				q := remap.Query{Name: name, Write: write, Addr: client.Unmap().String(), Hex: hexAddr(client), IPv6: client.Unmap().Is6()}
+				q.Exists = func(name string) bool { return containsName(exist, name) }
+				result, err := rules.Trace(q, func(s remap.Step) {
+					fmt.Fprintf(out, "  line %d: %s\n    %q, then %s\n", s.Line, s.Rule, s.Name, s.Then)
+				})
+				if err != nil {
+					fmt.Fprintf(out, "  refused: %v\n", err)
+					failed = append(failed, fmt.Errorf("map %q: %w", name, err))
+					continue
+				}
+				fmt.Fprintf(out, "  = %q\n", result)
+			}
+			return errors.Join(failed...)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from, "from", "192.0.2.1", "`address` of the client that asks")
+	flags.BoolVar(&write, "write", false, "the client wants to write")
+	flags.StringSliceVar(&exist, "exists", nil, "`names` that exist, for rules that ask")
+	return cmd
+}
+
+func containsName(names []string, name string) bool {
+	for _, n := range names {
+		if strings.TrimLeft(n, "/") == strings.TrimLeft(name, "/") {
+			return true
+		}
+	}
+	return false
+}
+
+// hexAddr writes an address as \x in a map does: all digits, upper case.
+func hexAddr(a netip.Addr) string {
+	return fmt.Sprintf("%X", a.Unmap().AsSlice())
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/remap"
+)
+
+// A served is what "haul serve" has open on disk, and the rules for it.
+type served struct {
+	site          *site.Site
+	reads, writes []string // directories, absolute
+	roots         []*os.Root
+	uploads       []*store.DirStore
+}
+
+// open opens the directories and reads the rules.
+func (f *serveFlags) open() (*served, error) {
+	s := &served{site: &site.Site{FoldCase: f.foldCase}}
+	if err := f.fill(s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (f *serveFlags) fill(s *served) error {
+	var err error
+	if s.site.Upload, err = parseUpload(f.upload); err != nil {
+		return err
+	}
+	per := site.NotPerClient
+	if f.perClient != "" {
+		if per, err = site.ParsePerClient(f.perClient); err != nil {
+			return usagef("--per-client: %w", err)
+		}
+	}
+	uploads, err := f.openUploads(s)
+	if err != nil {
+		return err
+	}
+	for _, word := range f.roots {
+		root, err := f.openRoot(s, word)
+		if err != nil {
+			return err
+		}
+		root.PerClient, root.Shared, root.Uploads = per, f.shared, uploads
+		s.site.Roots = append(s.site.Roots, root)
+	}
+	files, err := f.openDirs(s, f.dirs)
+	if err != nil {
+		return err
+	}
+	s.site.Roots = append(s.site.Roots, site.Root{Files: files, Uploads: uploads, PerClient: per, Shared: f.shared})
+	return f.readRules(s)
+}
+
+// readRules reads what decides on names and access, and checks the whole.
+func (f *serveFlags) readRules(s *served) error {
+	for _, word := range f.access {
+		rule, err := site.ParseRule(word)
+		if err != nil {
+			return usagef("--access %q: %w", word, err)
+		}
+		s.site.Access = append(s.site.Access, rule)
+	}
+	if f.mapFile != "" {
+		rules, err := readMap(f.mapFile)
+		if err != nil {
+			return err
+		}
+		s.site.Map = rules
+	}
+	if site.NeighboursSupported {
+		table, err := site.KernelNeighbours()
+		if err == nil {
+			s.site.Neighbours = table // whoever needs it and has none is told by Check
+		}
+	}
+	if err := s.site.Check(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func parseUpload(word string) (site.Policy, error) {
+	if word == "" {
+		return site.UploadNone, nil
+	}
+	p, err := site.ParsePolicy(word)
+	if err != nil {
+		return p, usagef("--upload %s: choose create, overwrite or unique", word)
+	}
+	return p, nil
+}
+
+// readMap reads a file of rules for names.
+func readMap(path string) (*remap.Rules, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, localError{fmt.Errorf("read %s: %w", path, unwrapPath(err))}
+	}
+	if info.Size() > remap.MaxFile {
+		return nil, localError{fmt.Errorf("read %s: %d bytes are too many for a map, %d are allowed", path, info.Size(), remap.MaxFile)}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, localError{fmt.Errorf("read %s: %w", path, unwrapPath(err))}
+	}
+	rules, err := remap.Parse(string(text))
+	if err != nil {
+		return nil, usagef("map %s: %w", path, err)
+	}
+	return rules, nil
+}
+
+// openRoot opens the directory of "CLIENT=DIR". CLIENT may contain an equals
+// sign itself, as in "on=:6969", so the first that leaves sense in front counts.
+func (f *serveFlags) openRoot(s *served, word string) (site.Root, error) {
+	var first error
+	for i := range len(word) {
+		if word[i] != '=' {
+			continue
+		}
+		m, err := site.ParseMatch(word[:i])
+		if err != nil {
+			if first == nil || strings.HasPrefix(word, "on=") {
+				first = err
+			}
+			continue
+		}
+		files, err := f.openDirs(s, []string{word[i+1:]})
+		return site.Root{Match: m, Files: files}, err
+	}
+	if first == nil {
+		first = errors.New("it is CLIENT=DIR")
+	}
+	return site.Root{}, usagef("--root %s: %w", word, first)
+}
+
+// openDirs opens directories to be searched in order.
+func (f *serveFlags) openDirs(s *served, dirs []string) (store.Store, error) {
+	var layers []store.Store
+	for i, dir := range dirs {
+		writable := i == 0 && f.upload != "" && f.uploadDir == ""
+		layer, err := s.openDir(dir, writable)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer)
+	}
+	files := layers[0]
+	if len(layers) > 1 {
+		files = store.Layers(layers...)
+	}
+	if f.foldCase {
+		return store.FoldCase(files)
+	}
+	return files, nil
+}
+
+// openUploads opens the directory for uploads alone; nil if there is none.
+func (f *serveFlags) openUploads(s *served) (store.Store, error) {
+	if f.uploadDir == "" {
+		return nil, nil
+	}
+	if f.upload == "" {
+		return nil, usagef("--upload-dir %s: without --upload nothing can be uploaded", f.uploadDir)
+	}
+	return s.openDir(f.uploadDir, true)
+}
+
+func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
+	}
+	s.roots = append(s.roots, root)
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, err)}
+	}
+	files := store.Dir(root)
+	if writable {
+		s.writes = append(s.writes, absolute)
+		s.uploads = append(s.uploads, files)
+	} else {
+		s.reads = append(s.reads, absolute)
+	}
+	return files, nil
+}
+
+func (s *served) close() {
+	for _, r := range s.roots {
+		_ = r.Close()
+	}
+}
+
+// sweep removes what uploads of a killed server left behind.
+func (s *served) sweep(ctx context.Context, log *slog.Logger) {
+	for _, files := range s.uploads {
+		n, err := files.Sweep(ctx)
+		if n > 0 {
+			log.Info("removed unfinished uploads of an earlier run", "files", n)
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			log.Warn("looking for unfinished uploads of an earlier run", "error", err)
+		}
+	}
+}
+
+// answerFrom has a server answer by a site's rules.
+func answerFrom(srv *tftp.Server, s *site.Site) {
+	client := func(r *tftp.Request) site.Client {
+		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}
+	}
+	srv.Read = func(ctx context.Context, r *tftp.Request) (store.File, error) {
+		return s.Open(ctx, client(r), r.Name)
+	}
+	srv.Write = func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
+		return s.Create(ctx, client(r), r.Name, store.Create{})
+	}
+}

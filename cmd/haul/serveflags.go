@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// serveFlags are the flags of "haul serve".
+type serveFlags struct {
+	dirs        []string // the arguments
+	mayFallBack bool     // --tftp was not given
+
+	tftp, allow, deny, roots, access []string
+	http, https, sftp                string
+	singlePort                       bool
+	ports, mtu                       string
+	mapFile, perClient               string
+	foldCase, shared                 bool
+	upload, uploadDir                string
+	maxUpload, memory                int64
+	maxTransfers, maxPerClient, rate int
+	blksize, windowsize              int
+	grace                            time.Duration
+	user, metrics, logFormat         string
+	quiet, noOffload                 bool
+	trace                            traceFlags
+}
+
+func (f *serveFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`address` for TFTP, or several; empty switches it off")
+	flags.StringVar(&f.http, "http", "", "`address` for HTTP; not built yet, must be empty")
+	flags.StringVar(&f.https, "https", "", "`address` for HTTPS; not built yet, must be empty")
+	flags.StringVar(&f.sftp, "sftp", "", "`address` for SFTP; not built yet, must be empty")
+	flags.BoolVar(&f.singlePort, "single-port", false, "answer from the port that was asked, for NAT and containers")
+	flags.StringVar(&f.ports, "ports", "", "`FIRST-LAST` port that transfers take, for firewalls; empty lets the kernel choose")
+	flags.StringVar(&f.mtu, "mtu", "auto", "size of IP packet in `bytes` that blocks must fit; auto asks the kernel, none lets clients choose")
+
+	flags.StringArrayVar(&f.roots, "root", nil, "other directory for some clients, as `CLIENT=DIR`; repeat for more")
+	flags.StringVar(&f.perClient, "per-client", "", "directory for each client below DIR, by `ip or mac`")
+	flags.BoolVar(&f.shared, "shared", false, "with --per-client, what is missing there comes from DIR")
+	flags.StringVar(&f.mapFile, "map", "", "`file` of rules that rewrite names, as of tftpd-hpa -m")
+	flags.BoolVar(&f.foldCase, "fold-case", false, "find files whatever the case of their names")
+	flags.StringArrayVar(&f.access, "access", nil, "`rule` on who may read or write what; repeat for more")
+	flags.StringSliceVar(&f.allow, "allow", nil, "only these `networks` may ask")
+	flags.StringSliceVar(&f.deny, "deny", nil, "these `networks` may not ask")
+
+	flags.StringVar(&f.upload, "upload", "", "let clients write files: `create` new ones, overwrite too, or unique: each with a time stamp")
+	flags.StringVar(&f.uploadDir, "upload-dir", "", "`directory` for uploads, from which nothing is served")
+	flags.Int64Var(&f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload in `bytes`")
+
+	flags.IntVar(&f.maxTransfers, "max-transfers", tftp.DefaultMaxTransfers, "most transfers at the same time")
+	flags.IntVar(&f.maxPerClient, "max-per-client", 0, "most transfers at the same time from one address; 0 means no limit of its own")
+	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("most requests a second from one address; 0 means %d but for this machine, -1 no limit", tftp.DefaultRate))
+	flags.Int64Var(&f.memory, "memory", tftp.DefaultMemory, "most `bytes` that transfers hold in buffers")
+	flags.IntVar(&f.blksize, "blksize", 0, "largest block size to agree to, in `bytes`; 0 means any")
+	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest window to agree to, in `blocks`")
+	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "how long transfers may run on after the first signal")
+
+	flags.StringVar(&f.user, "user", "", "become this `user` once the ports are open: NAME, NAME:GROUP or UID:GID")
+	flags.StringVar(&f.metrics, "metrics", "", "`address` for Prometheus metrics by HTTP, best 127.0.0.1:PORT; empty means none")
+	flags.StringVar(&f.logFormat, "log-format", "text", "`text or json`")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
+	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
+	f.trace.add(cmd)
+
+	for flag, words := range map[string][]cobra.Completion{
+		"upload":     {"create", "overwrite", "unique"},
+		"per-client": {"ip", "mac"},
+		"log-format": {"text", "json"},
+		"mtu":        {"auto", "none", "1500"},
+	} {
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+	}
+	cobra.CheckErr(cmd.MarkFlagDirname("upload-dir"))
+}
+
+// server checks the flags that concern the server alone, and makes one of them.
+func (f *serveFlags) server() (*tftp.Server, error) {
+	for _, p := range []struct{ flag, addr string }{{"http", f.http}, {"https", f.https}, {"sftp", f.sftp}} {
+		if p.addr != "" {
+			return nil, usagef("--%s %s: this version of haul serves TFTP only", p.flag, p.addr)
+		}
+	}
+	srv := &tftp.Server{
+		SinglePort:   f.singlePort,
+		MaxUpload:    f.maxUpload,
+		MaxTransfers: f.maxTransfers,
+		MaxPerClient: f.maxPerClient,
+		Rate:         f.rate,
+		Memory:       f.memory,
+		Grace:        f.grace,
+		Limits:       transfer.Limits{BlockSize: f.blksize, Window: f.windowsize},
+		Plain:        f.noOffload,
+	}
+	if err := f.checkNumbers(); err != nil {
+		return nil, err
+	}
+	if len(f.tftp) == 0 || len(f.tftp) == 1 && f.tftp[0] == "" {
+		return nil, usagef("nothing to serve: --tftp is empty, and no other protocol is built yet")
+	}
+	for _, addr := range f.tftp {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return nil, usagef("--tftp: %w; it is HOST:PORT or :PORT", err)
+		}
+	}
+	if f.logFormat != "text" && f.logFormat != "json" {
+		return nil, usagef("--log-format %s: choose text or json", f.logFormat)
+	}
+	var err error
+	if srv.FirstPort, srv.LastPort, err = parsePorts(f.ports); err != nil {
+		return nil, err
+	}
+	if f.singlePort && f.ports != "" {
+		return nil, usagef("--single-port and --ports exclude each other: with the first there is but one port")
+	}
+	if srv.MTU, err = parseMTU(f.mtu); err != nil {
+		return nil, err
+	}
+	if srv.Allow, err = parseNetworks("allow", f.allow); err != nil {
+		return nil, err
+	}
+	srv.Deny, err = parseNetworks("deny", f.deny)
+	return srv, err
+}
+
+func (f *serveFlags) checkNumbers() error {
+	switch {
+	case f.maxUpload <= 0:
+		return usagef("--max-upload %d: must be above 0", f.maxUpload)
+	case f.maxTransfers <= 0:
+		return usagef("--max-transfers %d: must be above 0", f.maxTransfers)
+	case f.maxPerClient < 0:
+		return usagef("--max-per-client %d: must not be below 0", f.maxPerClient)
+	case f.memory < leastMemory:
+		return usagef("--memory %d: must be %d at the least", f.memory, leastMemory)
+	case f.grace <= 0:
+		return usagef("--grace %v: must be above 0", f.grace)
+	}
+	if err := (transfer.Options{BlockSize: f.blksize, Window: f.windowsize}).Check(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// leastMemory is enough for some transfers with any block size, in bytes.
+const leastMemory = 1 << 20
+
+// parsePorts reads "FIRST-LAST" or one port.
+func parsePorts(s string) (first, last uint16, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	a, b, several := strings.Cut(s, "-")
+	if !several {
+		b = a
+	}
+	low, err1 := strconv.ParseUint(a, 10, 16)
+	high, err2 := strconv.ParseUint(b, 10, 16)
+	if err1 != nil || err2 != nil || low == 0 || low > high {
+		return 0, 0, usagef("--ports %s: it is FIRST-LAST, both from 1 to 65535", s)
+	}
+	return uint16(low), uint16(high), nil
+}
+
+// Bounds of --mtu, in bytes: what IPv4 asks of every link, and what its packets
+// can have.
+const (
+	leastMTU = 68
+	mostMTU  = 65535
+)
+
+func parseMTU(s string) (int, error) {
+	switch s {
+	case "auto":
+		return 0, nil
+	case "none":
+		return -1, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < leastMTU || n > mostMTU {
+		return 0, usagef("--mtu %s: it is auto, none, or %d to %d bytes", s, leastMTU, mostMTU)
+	}
+	return n, nil
+}
+
+func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, w := range words {
+		m, err := site.ParseMatch(w)
+		if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
+			return nil, usagef("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
+		}
+		all = append(all, m.Nets...)
+	}
+	return all, nil
+}
+
+// log returns the log that the flags ask for.
+func (f *serveFlags) log(out io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if f.quiet {
+		o.Level = slog.LevelWarn
+	}
+	if f.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, o))
+	}
+	return slog.New(slog.NewTextHandler(out, o))
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/tftp"
+)
+
+// measure has a server's transfers counted.
+func measure(srv *tftp.Server) *meter.Registry {
+	counts := meter.New(meter.Config{Version: versionString(), Protocols: []meter.Protocol{meter.TFTP}})
+	begin := func(t *tftp.Transfer) *meter.Transfer {
+		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Began: t.Began})
+	}
+	srv.Started = func(t *tftp.Transfer) { t.Value = begin(t) }
+	srv.Ended = func(t *tftp.Transfer) {
+		m, started := t.Value.(*meter.Transfer)
+		if !started {
+			m = begin(t)
+		}
+		m.End(meter.End{
+			Result:     meter.Result(t.Outcome),
+			Bytes:      t.Bytes,
+			Duration:   t.Duration,
+			RTT:        t.RTT,
+			Sent:       t.Sent,
+			Resent:     t.Resent,
+			Duplicates: t.Duplicates,
+			Timeouts:   t.Timeouts,
+		})
+	}
+	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
+	return counts
+}
+
+// show adds what a listener counts by itself.
+func show(counts *meter.Registry, l *tftp.Listener) {
+	for _, c := range []struct {
+		name, help string
+		value      func(tftp.Counters) int64
+	}{
+		{"tftp_datagrams_received_total", "Datagrams received.", func(c tftp.Counters) int64 { return c.PacketsIn }},
+		{"tftp_datagrams_sent_total", "Datagrams sent.", func(c tftp.Counters) int64 { return c.PacketsOut }},
+		{"tftp_received_bytes_total", "Bytes of TFTP packets received.", func(c tftp.Counters) int64 { return c.BytesIn }},
+		{"tftp_sent_bytes_total", "Bytes of TFTP packets sent.", func(c tftp.Counters) int64 { return c.BytesOut }},
+		{"tftp_strays_total", "Datagrams that belonged to no transfer.", func(c tftp.Counters) int64 { return c.Strays }},
+		{"tftp_unsent_total", "Datagrams that the kernel would not take.", func(c tftp.Counters) int64 { return c.Unsent }},
+		{"tftp_crashes_total", "Transfers that a fault of the program ended.", func(c tftp.Counters) int64 { return c.Crashes }},
+		{"log_lines_lost_total", "Lines for which the log was too slow.", func(c tftp.Counters) int64 { return c.Unsaid }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(l.Counters()) })
+	}
+	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Resting) })
+	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/haul-project/haul/internal/privilege"
+)
+
+// TestMain keeps "haul serve" from confining this process, which has other
+// tests to run; privilege_linux_test.go and serve_linux_test.go do it in
+// processes of their own.
+func TestMain(m *testing.M) {
+	if os.Getenv(asHaul) != "" {
+		main()
+	}
+	giveUp = func(*privilege.User, privilege.Confinement, *slog.Logger) error { return nil }
+	os.Exit(m.Run())
+}
+
+// asHaul has this test binary behave as haul.
+const asHaul = "HAUL_TEST_AS_HAUL"

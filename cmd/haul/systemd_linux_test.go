@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/udp"
+)
+
+// A service is this test binary in another role, as systemd would start it.
+const serviceVar = "HAUL_TEST_SERVICE"
+
+var services = map[string]func() error{
+	"echo":       echoService,
+	"unexpected": unexpectedService,
+}
+
+func init() {
+	name := os.Getenv(serviceVar)
+	if name == "" {
+		return
+	}
+	if err := services[name](); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// echoService answers datagrams on the sockets that systemd passed until a
+// signal ends it, with the calls of a server and in their order.
+func echoService() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	conns, err := activated(udp.Config{})
+	if err != nil {
+		return err
+	}
+	defer closeAll(conns)
+	m, err := findManager()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if v, ok := os.LookupEnv(name); ok {
+			return fmt.Errorf("%s=%s is left for children", name, v)
+		}
+	}
+	if err := m.ready(fmt.Sprintf("echoing on\n%d sockets", len(conns))); err != nil {
+		return err
+	}
+	fed := make(chan error)
+	go func() { fed <- m.keepAlive(ctx, func() bool { return true }) }()
+	echoed := make(chan error)
+	for _, c := range conns {
+		go func() { echoed <- echo(ctx, c) }()
+	}
+	<-ctx.Done()
+	for _, c := range conns {
+		c.Wake()
+	}
+	for range conns {
+		err = errors.Join(err, <-echoed)
+	}
+	return errors.Join(err, <-fed, m.stopping("done"))
+}
+
+func echo(ctx context.Context, c *udp.Conn) error {
+	ms := make([]udp.Message, c.Limits().Messages)
+	for i := range ms {
+		ms[i].Data = make([]byte, max(c.Limits().Datagram, 1500))
+	}
+	for ctx.Err() == nil {
+		n, err := c.Read(ms, time.Time{})
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(ms[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unexpectedService was started with something that is not for it.
+func unexpectedService() error {
+	conns, err := activated(udp.Config{})
+	defer closeAll(conns)
+	if err != nil {
+		return err
+	}
+	if len(conns) > 0 {
+		return errors.New("took sockets that were not for it")
+	}
+	return nil
+}
+
+// A systemd starts services and listens to them.
+type systemd struct {
+	notify *net.UnixConn
+	path   string
+}
+
+func newSystemd(t *testing.T) *systemd {
+	t.Helper()
+	s := &systemd{path: filepath.Join(t.TempDir(), "notify")}
+	var err error
+	if s.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.path, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.notify.Close() })
+	return s
+}
+
+// command prepares a service. The shell is there because a process must be
+// told its own number.
+func (s *systemd) command(t *testing.T, service string, files []*os.File, env ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `LISTEN_PID=${LISTEN_PID-$$} WATCHDOG_PID=$$ exec "$0"`, exe)
+	cmd.Env = append(os.Environ(), serviceVar+"="+service, fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET="+s.path)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.ExtraFiles = files // from 3 on, where systemd puts them
+	return cmd
+}
+
+// hear returns the next message of a service.
+func (s *systemd) hear(t *testing.T) string {
+	t.Helper()
+	s.notify.SetReadDeadline(time.Now().Add(20 * time.Second))
+	b := make([]byte, 4096)
+	n, err := s.notify.Read(b)
+	if err != nil {
+		t.Fatalf("the service said nothing more: %v", err)
+	}
+	return string(b[:n])
+}
+
+func TestActivated(t *testing.T) {
+	s := newSystemd(t)
+	var files []*os.File
+	var peers []net.Conn
+	for range 2 {
+		socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := socket.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer, err := net.Dial("udp4", socket.LocalAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket.Close() // systemd's stays open in f
+		t.Cleanup(func() { f.Close(); peer.Close() })
+		files, peers = append(files, f), append(peers, peer)
+	}
+	// The datagram for which systemd starts the service at all.
+	if _, err := peers[0].Write([]byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command(t, "echo", files, "LISTEN_FDNAMES=tftp:haul.socket", "WATCHDOG_USEC=30000")
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.hear(t), "READY=1\nSTATUS=echoing on 2 sockets"; got != want {
+		t.Errorf("the service said %q, want %q", got, want)
+	}
+	for range 2 {
+		if got := s.hear(t); got != "WATCHDOG=1" {
+			t.Errorf("the service said %q, want a sign of life", got)
+		}
+	}
+	if _, err := peers[1].Write([]byte("second")); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"first", "second"} {
+		b := make([]byte, 100)
+		peers[i].SetReadDeadline(time.Now().Add(20 * time.Second))
+		if n, err := peers[i].Read(b); err != nil || string(b[:n]) != want {
+			t.Errorf("answer %q, %v; want %q", b[:n], err, want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	last := s.hear(t)
+	for last == "WATCHDOG=1" {
+		last = s.hear(t)
+	}
+	if want := "STOPPING=1\nSTATUS=done"; last != want {
+		t.Errorf("the service's last words are %q, want %q", last, want)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v, said %s", err, &said)
+	}
+}
+
+func TestActivatedUnexpected(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	tcp, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	for _, c := range []struct {
+		name  string
+		files []*os.File
+		env   []string
+		says  string // of its refusal; empty if there is nothing to refuse
+	}{
+		{"no sockets", nil, nil, ""},
+		{"sockets for another process", []*os.File{tcp}, []string{"LISTEN_PID=1"}, ""},
+		{"nonsense", []*os.File{tcp}, []string{"LISTEN_FDS=x"}, ""},
+		{"TCP", []*os.File{tcp}, []string{"LISTEN_FDNAMES=web"}, "web: not a datagram socket"},
+		{"fewer than promised", nil, []string{"LISTEN_FDS=1"}, "LISTEN_FD_3"},
+		{"too many", nil, []string{"LISTEN_FDS=1000"}, "at most 64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := newSystemd(t).command(t, "unexpected", c.files, c.env...).CombinedOutput()
+			if (err != nil) != (c.says != "") || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v, said %q; want %q", err, out, c.says)
+			}
+		})
+	}
+}
+
+// Without a manager all is silence.
+func TestNoManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	m, err := findManager()
+	if m != nil || err != nil {
+		t.Fatal(m, err)
+	}
+	never := func() bool { t.Error("asked for a sign of life"); return true }
+	for _, err := range []error{m.ready("x"), m.stopping("x"), m.keepAlive(t.Context(), never), m.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFindManagerErrors(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
+	if _, err := findManager(); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET=") {
+		t.Errorf("a manager that is not there: %v", err)
+	}
+	for _, usec := range []string{"x", "-1"} {
+		t.Setenv("WATCHDOG_USEC", usec)
+		if _, err := findManager(); err == nil || !strings.Contains(err.Error(), "WATCHDOG_USEC") {
+			t.Errorf("WATCHDOG_USEC=%s: %v", usec, err)
+		}
+	}
+}
+
+// A server that hangs lets its watchdog go hungry.
+func TestWatchdogGoesHungry(t *testing.T) {
+	s := newSystemd(t)
+	t.Setenv("NOTIFY_SOCKET", s.path)
+	t.Setenv("WATCHDOG_USEC", "3000")
+	m, err := findManager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := []bool{true, false, false, true}
+	asked := 0
+	err = m.keepAlive(ctx, func() bool {
+		asked++
+		if asked == len(answers) {
+			cancel()
+		}
+		return answers[asked-1]
+	})
+	if err != nil || asked != len(answers) {
+		t.Fatalf("asked %d times: %v", asked, err)
+	}
+	if err := m.tell("END"); err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	for !slices.Contains(heard, "END") {
+		heard = append(heard, s.hear(t))
+	}
+	if want := []string{"WATCHDOG=1", "WATCHDOG=1", "END"}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+}
+
+// A manager that has gone is an error, not a wait.
+func TestManagerGone(t *testing.T) {
+	s := newSystemd(t)
+	t.Setenv("NOTIFY_SOCKET", s.path)
+	t.Setenv("WATCHDOG_USEC", "3000")
+	m, err := findManager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s.notify.Close()
+	alive := func() bool { return true }
+	for _, err := range []error{m.ready("x"), m.stopping("x"), m.keepAlive(t.Context(), alive)} {
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTCONN) {
+			t.Errorf("%v, want what the kernel says of a socket without a peer", err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/tftp/trace"
+)
+
+// traceFlags say which packets are shown, and where.
+type traceFlags struct {
+	peers []string // "all", addresses and networks; none: no text
+	pcap  string
+	hex   int
+}
+
+func (f *traceFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.peers, "trace", nil, "show the packets to and from these `addresses` or networks; all shows all")
+	flags.StringVar(&f.pcap, "pcap", "", "write the packets to this `file` as pcapng, for Wireshark; alone it takes those of everybody")
+	flags.IntVar(&f.hex, "trace-hex", 0, "`bytes` of each packet shown in hexadecimal; 0 means 64, -1 none")
+	flags.Lookup("trace").NoOptDefVal = traceAll
+}
+
+const traceAll = "all"
+
+// A tracer shows packets.
+type tracer struct {
+	*trace.Tracer
+	file *os.File // of --pcap; nil without
+	path string
+}
+
+// open begins a trace on out; it returns nil if none is asked for.
+func (f *traceFlags) open(out io.Writer) (*tracer, error) {
+	if len(f.peers) == 0 && f.pcap == "" {
+		return nil, nil
+	}
+	c := trace.Config{HexBytes: f.hex}
+	if f.hex > trace.MaxDatagram || f.hex < -1 {
+		return nil, usagef("--trace-hex %d: it is -1 to %d bytes", f.hex, trace.MaxDatagram)
+	}
+	for _, p := range f.peers {
+		if p == traceAll {
+			c.Only = nil
+			break
+		}
+		networks, err := parseNetworks("trace", []string{p})
+		if err != nil {
+			return nil, err
+		}
+		c.Only = append(c.Only, networks...)
+	}
+	if len(f.peers) > 0 {
+		c.Text = out
+	}
+	t := &tracer{path: f.pcap}
+	if f.pcap != "" {
+		file, err := os.Create(f.pcap)
+		if err != nil {
+			return nil, localError{fmt.Errorf("write %s: %w", f.pcap, unwrapPath(err))}
+		}
+		t.file, c.Pcap = file, file
+	}
+	t.Tracer = trace.New(c)
+	return t, nil
+}
+
+// record is what a server or client calls for each datagram.
+func (t *tracer) record(at time.Time, sent bool, peer, local netip.AddrPort, data []byte) {
+	t.Record(trace.Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
+}
+
+// closeTrace ends a trace, and says on out what is missing from it.
+func closeTrace(t *tracer, out io.Writer) {
+	if t == nil {
+		return
+	}
+	if err := t.Close(); err != nil {
+		fmt.Fprintf(out, "haul: trace: %v\n", err)
+	}
+	if t.file == nil {
+		return
+	}
+	if err := t.file.Close(); err != nil {
+		fmt.Fprintf(out, "haul: write %s: %v\n", t.path, unwrapPath(err))
+	}
+	if n := t.Lost(); n > 0 {
+		fmt.Fprintf(out, "haul: %s lacks %d packets, for which the disk was too slow\n", t.path, n)
+	}
+}

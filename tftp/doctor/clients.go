@@ -1,0 +1,348 @@
+package doctor
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A persona is one way to act against a server: a client, or a check of a
+// single rule. To add one, add a line to one of the tables.
+type persona struct {
+	name  string
+	sends string                      // what it does; "" means what get describes
+	get   download                    // how it fetches
+	act   func(v *visit, d *download) // nil means d.run(v)
+	stage stage
+}
+
+// A stage says when a persona runs.
+type stage uint8
+
+// The stages, in order. Those of one stage run at the same time.
+const (
+	together stage = iota // a few at a time
+	waiting               // at once, beside those: it does nothing but wait
+	alone                 // after all others: the server may not survive
+)
+
+// personas returns all, in the order of the report.
+func personas() []persona {
+	all := append([]persona(nil), clients...)
+	all = append(all, firmware...)
+	return append(all, checks...)
+}
+
+// The programs that people use. Each asks for options in the order, and with
+// the values, of the real one.
+var clients = []persona{
+	{name: "curl 7.88", get: download{
+		asks:  []string{"tsize", "0", "blksize", "512", "timeout", "1"},
+		takes: noSizeZero,
+	}},
+	{name: "tftp-hpa 5.2", sends: "netascii, its default mode; no options", get: download{
+		mode:    "netascii",
+		refusal: ruleNetascii,
+	}, act: actNetascii},
+	{name: "tftp-hpa 5.2 -m octet", get: download{}},
+	{name: "busybox 1.35", get: download{
+		asks: []string{"tsize", "0"},
+	}},
+	{name: "busybox 1.35 -b 1432", get: download{
+		asks:  []string{"blksize", "1432", "tsize", "0"},
+		takes: notTiny,
+	}},
+	{name: "atftp 0.8", get: download{
+		asks:    []string{"tsize", "enable", "blksize", "1432", "windowsize", "8"},
+		refusal: ruleMalformed,
+	}},
+	{name: "atftp 0.8 multicast", get: download{
+		asks:    []string{"tsize", "0", "multicast", ""},
+		refusal: ruleMalformed,
+	}, act: actMulticast},
+}
+
+// The programs that machines boot with.
+var firmware = []persona{
+	// The value of tsize is the size of the file that U-Boot loaded last.
+	{name: "U-Boot 2023", get: download{
+		asks:  []string{"timeout", "5", "tsize", "4711", "blksize", "1468"},
+		takes: exactTimeout("5"),
+	}},
+	{name: "U-Boot 2023 windowsize 16", get: download{
+		asks:  []string{"timeout", "5", "tsize", "0", "blksize", "1468", "windowsize", "16"},
+		takes: exactTimeout("5"),
+		loses: 3,
+	}},
+	{name: "U-Boot 2023 after a reset", sends: "a request from the port of a transfer under way", get: download{
+		asks:  []string{"timeout", "5", "tsize", "0", "blksize", "1468"},
+		takes: exactTimeout("5"),
+	}, act: actReset},
+	{name: "barebox", get: download{
+		asks:       []string{"timeout", "5", "blksize", "1432", "tsize", "0", "windowsize", "64"},
+		exactNames: true,
+		trustsSize: true,
+		noNACK:     true,
+	}},
+	{name: "barebox look-up", get: download{
+		asks:       []string{"timeout", "5", "blksize", "512", "tsize", "0"},
+		exactNames: true,
+		trustsSize: true,
+		takes:      needsSize,
+	}, act: actBareboxLookup},
+	{name: "GRUB 2", get: download{
+		asks:       []string{"blksize", "1024", "tsize", "0"},
+		exactNames: true,
+		trustsSize: true,
+		needsOACK:  true,
+		everyAck:   true,
+	}, act: actGRUB},
+	{name: "iPXE", get: download{
+		asks:       []string{"blksize", "1432", "tsize", "0"},
+		trustsSize: true,
+		everyAck:   true,
+	}},
+	{name: "iPXE tftpsize://", get: download{
+		asks:       []string{"blksize", "1432", "tsize", "0"},
+		trustsSize: true,
+		takes:      needsSize,
+	}, act: func(v *visit, d *download) { probe(v, d, fault(transfer.NotDefined, "TFTP Aborted")) }},
+	{name: "UEFI PXE (edk2)", sends: "octet tsize=0 blksize=1468, ERROR 8; octet blksize=1468 from the next port", get: download{
+		asks:       []string{"tsize", "0", "blksize", "1468"},
+		trustsSize: true,
+		takes:      needsSize,
+	}, act: actUEFI},
+	{name: "Raspberry Pi", sends: "each request twice; octet tsize=0, ERROR 0; octet tsize=0 blksize=1024", get: download{
+		asks:    []string{"tsize", "0"},
+		repeats: true,
+	}, act: actRaspberry},
+	{name: "Windows bootmgr", get: download{
+		asks: []string{"tsize", "0", "blksize", "1456", "windowsize", "4"},
+	}},
+	{name: "plain ROM", sends: "octet, no options, no last ACK; then another request", get: download{
+		noLastAck: true,
+	}, act: actROM, stage: alone},
+}
+
+// actNetascii fetches text, and turns it back.
+func actNetascii(v *visit, d *download) {
+	v.differs = ruleNetascii
+	if d.run(v) {
+		v.content = fromNetascii(v.content)
+	}
+}
+
+// actMulticast asks as atftp's "--option multicast" does: with no value. Real
+// atftp would join the group offered; here the answer is enough (RFC 2090).
+func actMulticast(v *visit, d *download) {
+	p, ok := v.ask(d.request(v))
+	switch {
+	case !ok:
+		v.unanswered("the request " + d.describe())
+	case p.op == transfer.ErrorPacket:
+		v.breaks(ruleMalformed, Failed, "%v to a multicast option without a value", p)
+	case p.op == transfer.OptionAck:
+		a := plain()
+		a.options, _ = parseOACK(p.data)
+		if group, ok := a.get("multicast"); ok && group == "" {
+			v.breaks(ruleMalformed, Failed, "%v: the empty value of multicast is echoed", p)
+		} else if ok {
+			v.note("the server offers multicast (%s), which is not followed", printable([]byte(group)))
+		}
+	}
+	v.quit("closed")
+}
+
+// probe asks for a file's size and ends the transfer by the given ERROR. It
+// returns the size, or -1 where there is no answer that tells it.
+func probe(v *visit, d *download, end []byte) {
+	p, ok := v.ask(d.request(v))
+	switch {
+	case !ok:
+		v.unanswered("the request " + d.describe())
+		return
+	case p.op == transfer.ErrorPacket:
+		v.breaks(ruleRefused, Failed, "%v to the request %s, where a plain request is served", p, d.describe())
+		return
+	case p.op == transfer.OptionAck:
+		if a, ok := d.judge(v, p); ok {
+			v.size = a.size
+		}
+	case !v.env.empty:
+		v.breaks(ruleNeedsOACK, Failed, "%v is the first answer: there is no way to learn the size", p)
+	}
+	v.send(end)
+}
+
+// actBareboxLookup opens a file for its size alone: the OACK is acknowledged,
+// and the transfer ended by an ERROR without code or text.
+func actBareboxLookup(v *visit, d *download) {
+	p, ok := v.ask(d.request(v))
+	switch {
+	case !ok:
+		v.unanswered("the request " + d.describe())
+		return
+	case p.op == transfer.ErrorPacket:
+		v.breaks(ruleRefused, Failed, "%v to the request %s, where a plain request is served", p, d.describe())
+		return
+	case p.op == transfer.OptionAck:
+		if a, ok := d.judge(v, p); ok {
+			v.size = a.size
+			v.send(ack(0))
+		}
+	default:
+		v.note("no OACK: barebox takes the file for one without a size")
+	}
+	v.send(fault(transfer.NotDefined, "\x00"))
+}
+
+const grubOpens = 4 // files that GRUB opens, looks into and closes
+
+// actGRUB opens the file several times and closes it early, as GRUB does with
+// its many small files, and then reads it.
+func actGRUB(v *visit, d *download) {
+	for range grubOpens {
+		p, ok := v.ask(d.request(v))
+		if !ok || p.op != transfer.OptionAck {
+			break // run says what is wrong
+		}
+		v.send(ack(0))
+		v.receive(v.env.retry)
+		v.quit("closed")
+		if v.reopen(0) != nil {
+			return
+		}
+	}
+	d.run(v)
+}
+
+// actUEFI asks for the size, says ERROR 8, and fetches from the next port.
+func actUEFI(v *visit, d *download) {
+	if v.env.empty {
+		v.skip("the file is empty: it has no size to tell")
+		return
+	}
+	probe(v, d, fault(transfer.OptionsRefused, "User aborted the transfer"))
+	told := v.size
+	if len(v.report.Findings) > 0 || v.reopen(v.port()+1) != nil {
+		return
+	}
+	again := download{asks: []string{"blksize", "1468"}, refusal: ruleProbe}
+	if again.run(v); v.renamed(ruleNoAnswer, ruleProbe) {
+		return
+	}
+	v.size = told
+}
+
+// actRaspberry does everything twice within milliseconds.
+func actRaspberry(v *visit, d *download) {
+	b := d.request(v)
+	v.send(b)
+	time.Sleep(repeatAfter)
+	p, ok := v.ask(b)
+	if !ok {
+		v.unanswered("the request " + d.describe())
+		return
+	}
+	if p.op == transfer.OptionAck {
+		if _, ok := d.judge(v, p); !ok {
+			v.quit("Early terminate")
+			return
+		}
+	}
+	v.quit("Early terminate")
+	v.countTransfers()
+	if v.reopen(0) != nil {
+		return
+	}
+	again := download{asks: []string{"tsize", "0", "blksize", "1024"}, refusal: ruleProbe, repeats: true}
+	if again.run(v) {
+		v.countTransfers()
+	}
+}
+
+// repeatAfter is how soon an impatient ROM sends its request again. The pause
+// is part of what it does, so nothing waits for it.
+const repeatAfter = 2 * time.Millisecond
+
+// countTransfers judges whether a repeated request was taken for two.
+func (v *visit) countTransfers() {
+	for from := range v.others {
+		v.breaks(ruleRepeat, Warning, "a request sent twice was answered from %v and from %v", v.peer, from)
+	}
+}
+
+// actReset leaves a transfer and asks again from the same port, for what has a
+// new value of tsize, as U-Boot forgets across a reset what it loaded.
+func actReset(v *visit, d *download) {
+	before := download{asks: []string{"timeout", "5", "tsize", "4711", "blksize", "1468"}}
+	p, ok := v.ask(before.request(v))
+	if !ok || p.op != transfer.OptionAck {
+		v.skip("the server knows no options, so old answers look like new ones")
+		v.quit("closed")
+		return
+	}
+	if p, ok = v.next(ack(0), func(p packet) bool { return p.op == transfer.Data }); !ok {
+		v.skip("no DATA came")
+		return
+	}
+	old := v.peer
+	if p, ok = v.restart(d); ok {
+		d.judge(v, p)
+		if v.peer != old { // else the server has forgotten it
+			_, _ = v.conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), old)
+		}
+	} else {
+		v.misses(ruleReset, Failed, "with block 1 of a transfer unacknowledged, a new request from the same port is not answered by an OACK")
+	}
+	v.quit("closed")
+}
+
+// restart sends a new request from the port of an old transfer, and waits for
+// its OACK from whatever port. Blocks of the old transfer are passed over.
+func (v *visit) restart(d *download) (packet, bool) {
+	for range maxTries {
+		v.send(d.request(v))
+		for until := time.Now().Add(v.env.retry); ; {
+			p, ok := v.receiveAny(until)
+			if !ok {
+				break
+			}
+			if p.op == transfer.OptionAck {
+				v.peer = p.from
+				return p, true
+			}
+		}
+		if v.over() {
+			break
+		}
+	}
+	return packet{}, false
+}
+
+// actROM never sends its last ACK, and comes back with another request.
+func actROM(v *visit, d *download) {
+	v.homeOnly = true
+	if !d.run(v) {
+		return
+	}
+	if !v.report.Whole {
+		v.skip("the file was not fetched to its end, so no last ACK was due")
+		return
+	}
+	// Judged, the transfer is ended after all: its last block would come again
+	// and again, to whoever has this port by then.
+	defer func(conn *net.UDPConn, peer netip.AddrPort) {
+		_, _ = conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), peer)
+	}(v.conn, v.peer)
+	if v.reopen(0) != nil {
+		return
+	}
+	p, ok := v.ask(d.request(v))
+	if !ok || p.op != transfer.Data {
+		v.misses(ruleLastAck, Failed, "after a transfer without a last ACK the next request is not served")
+	}
+	v.quit("closed")
+}

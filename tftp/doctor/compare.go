@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// compare holds the contents that the visits fetched against each other. Who
+// differs from most others has the wrong one, and so has who was told another
+// size than the file has.
+func compare(visits []*visit) {
+	reference := majority(visits)
+	for _, v := range visits {
+		if v.content == nil {
+			continue
+		}
+		sum := sha256.Sum256(v.content)
+		v.report.Bytes, v.report.SHA256 = int64(len(v.content)), hex.EncodeToString(sum[:])
+		if v != reference && !v.agrees(reference) {
+			v.breaks(v.differs, Failed, "%s, where %s has %s", v.amount(), reference.report.Persona, reference.amount())
+		}
+	}
+	if reference == nil {
+		return
+	}
+	for _, v := range visits {
+		length := int64(len(reference.content))
+		if v.size >= 0 && (v.size < length || reference.report.Whole && v.size != length) && len(v.report.Findings) == 0 {
+			bad := Warning
+			if v.trusts {
+				bad = Failed
+			}
+			v.breaks(ruleSizeWrong, bad, "tsize says %d, the file has %s", v.size, reference.amount())
+		}
+	}
+}
+
+// majority returns the visit with whose content most others agree.
+func majority(visits []*visit) *visit {
+	var best *visit
+	most := -1
+	for _, v := range visits {
+		if v.content == nil {
+			continue
+		}
+		n := 0
+		for _, w := range visits {
+			if w.content != nil && v.agrees(w) {
+				n++
+			}
+		}
+		// Of equals a whole file is the better measure.
+		if n > most || n == most && v.report.Whole && !best.report.Whole {
+			best, most = v, n
+		}
+	}
+	return best
+}
+
+// agrees reports whether two visits may have seen the same file, of which
+// either may have the beginning only.
+func (v *visit) agrees(w *visit) bool {
+	n := min(len(v.content), len(w.content))
+	return bytes.Equal(v.content[:n], w.content[:n]) &&
+		(len(v.content) <= len(w.content) || !w.report.Whole) &&
+		(len(w.content) <= len(v.content) || !v.report.Whole)
+}

@@ -1,0 +1,299 @@
+// Package doctor examines a TFTP server: it acts as curl, GRUB, U-Boot, UEFI
+// firmware and others would, packet by packet, and says what each of them would
+// see and which rule is broken. It knows the server by its answers alone, so
+// any server can be examined. Nothing is written to it unless
+// [Config.Upload] asks for that.
+//
+//	d, err := doctor.Examine(ctx, doctor.Config{Target: target})
+//	if err != nil {
+//		return err // the server does not even answer a plain request
+//	}
+//	_ = d.WriteText(os.Stdout)
+//
+// # How it works
+//
+// A persona (clients.go, checks.go, hostile.go) is a line of a table: what it
+// asks for, and how it judges the answer. Most fetch the whole file by a
+// download (download.go), which follows one client's logic. What a persona says
+// and hears goes through its visit (visit.go), a socket of its own. Whatever is
+// wrong becomes a [Finding] that names a [Rule] (rules.go), and in the end all
+// who fetched the file must have the same bytes.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Defaults and bounds of a run.
+const (
+	DefaultTimeout  = 10 * time.Second // of one persona
+	DefaultMaxBytes = 1 << 20          // that each persona fetches
+	MaxMaxBytes     = 1 << 30          // what each fetches is kept in memory until the end
+
+	maxTogether = 4  // personas at the same time; boards and small servers know no more
+	maxRun      = 12 // timeouts that a whole run may take
+
+	defaultMTU = 1500 // where the interface does not tell
+)
+
+// Config says which server to examine, and what that may cost.
+type Config struct {
+	Target   tftp.Target   // an existing file on the server; its Mode is not used
+	Timeout  time.Duration // of each persona; 0 means DefaultTimeout
+	MaxBytes int64         // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
+	MTU      int           // of the path, in bytes; 0 means what the interface towards the server has
+	Upload   string        // name of a file to upload, fetch and compare; "" uploads nothing
+
+	waits waits // for tests; zero means defaultWaits
+}
+
+// A Finding is a rule that a persona saw broken.
+type Finding struct {
+	Rule    string  `json:"rule"`
+	Verdict Verdict `json:"verdict"` // what that means for this persona
+	Saw     string  `json:"saw"`
+}
+
+// A Report is how one persona fared.
+type Report struct {
+	Persona  string        `json:"persona"`
+	Sends    string        `json:"sends"`
+	Verdict  Verdict       `json:"verdict"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Notes    []string      `json:"notes,omitempty"` // remarks that blame nobody
+	Bytes    int64         `json:"bytes"`           // of the file that were fetched
+	Whole    bool          `json:"whole"`           // that was all of it
+	SHA256   string        `json:"sha256,omitempty"`
+	Took     time.Duration `json:"took_ns"`
+
+	skipped bool
+}
+
+// A Diagnosis is the result of a run.
+type Diagnosis struct {
+	Target  string   `json:"target"`
+	Server  string   `json:"server"`  // the address that was asked
+	Verdict Verdict  `json:"verdict"` // the worst of all, or ok
+	Reports []Report `json:"reports"`
+	Broken  []Rule   `json:"broken,omitempty"` // each rule that a finding names, once
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Check reports values out of range, and a target that no request can hold.
+func (c *Config) Check() error {
+	switch {
+	case c.Timeout < 0:
+		return fmt.Errorf("timeout %v: must not be negative", c.Timeout)
+	case c.MaxBytes < 0 || c.MaxBytes > MaxMaxBytes:
+		return fmt.Errorf("max-bytes %d: choose 1 to %d", c.MaxBytes, MaxMaxBytes)
+	case c.MTU < 0:
+		return fmt.Errorf("MTU %d: must not be negative", c.MTU)
+	case strings.IndexByte(c.Upload, 0) >= 0 || len(c.Upload) > transfer.MaxRequest/2:
+		return fmt.Errorf("upload %q: no request can hold this name", c.Upload)
+	}
+	return c.Target.Check()
+}
+
+// Examine runs all personas against a server. It takes a few seconds if the
+// server is a good one, and twelve times Timeout at most.
+//
+// It returns an error, and no diagnosis, if even a plain request for the file
+// is not served: a *[transfer.Error] in the server's words, or one that wraps
+// [transfer.ErrSilent].
+func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
+	}
+	e, err := c.env(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
+	}
+	defer e.sockets.close()
+	if e.empty, err = knock(ctx, e); err != nil {
+		return nil, fmt.Errorf("doctor: %v at %v: %w", c.Target, e.server, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, maxRun*e.timeout)
+	defer cancel()
+	visits, err := runAll(limited, e)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
+	}
+	compare(visits)
+	return conclude(c.Target.String(), e, visits), nil
+}
+
+// env finds the server and fills in defaults.
+func (c *Config) env(ctx context.Context) (*env, error) {
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.Target.Host)
+	if err != nil {
+		return nil, err
+	}
+	port := c.Target.Port
+	if port == 0 {
+		port = tftp.Port
+	}
+	e := &env{
+		server: netip.AddrPortFrom(ips[0].Unmap(), port), name: c.Target.Name, upload: c.Upload,
+		maxBytes: c.MaxBytes, timeout: c.Timeout, mtu: c.MTU, waits: c.waits,
+		sockets: &sockets{},
+	}
+	if e.maxBytes == 0 {
+		e.maxBytes = DefaultMaxBytes
+	}
+	if e.timeout == 0 {
+		e.timeout = DefaultTimeout
+	}
+	if e.waits == (waits{}) {
+		e.waits = defaultWaits
+	}
+	if e.mtu == 0 {
+		e.mtu = mtuTowards(e.server)
+	}
+	return e, nil
+}
+
+// mtuTowards returns the MTU of the interface that leads to a peer.
+func mtuTowards(peer netip.AddrPort) int {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer)) // sends nothing
+	if err != nil {
+		return defaultMTU
+	}
+	defer conn.Close()
+	local := conn.LocalAddr().(*net.UDPAddr).IP
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return defaultMTU
+	}
+	for _, i := range interfaces {
+		addrs, _ := i.Addrs() // an interface that is gone leads nowhere
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(local) && i.MTU > 0 {
+				return i.MTU
+			}
+		}
+	}
+	return defaultMTU
+}
+
+// knock asks for the file as of RFC 1350, and reports whether it is empty.
+func knock(ctx context.Context, e *env) (empty bool, err error) {
+	v, err := newVisit(ctx, e, "", "")
+	if err != nil {
+		return false, err
+	}
+	defer v.close()
+	var d download
+	p, ok := v.ask(d.request(v))
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case !ok:
+		return false, fmt.Errorf("%w to a plain read request, sent %d times", transfer.ErrSilent, maxTries)
+	case p.op == transfer.ErrorPacket:
+		return false, &transfer.Error{Code: transfer.ErrorCode(p.block), Message: p.text(), Remote: true}
+	case p.op == transfer.OptionAck:
+		v.quit("closed") // the tftp-hpa persona says what is wrong with it
+		return false, nil
+	case p.op != transfer.Data:
+		return false, fmt.Errorf("%v came to a plain read request", p)
+	}
+	v.quit("closed")
+	return len(p.data) == 0, nil
+}
+
+// runAll runs the personas and returns their visits, in the order of the tables.
+func runAll(ctx context.Context, e *env) ([]*visit, error) {
+	all := personas()
+	if e.upload != "" {
+		all = append(all, uploader)
+	}
+	visits, errs := make([]*visit, len(all)), make([]error, len(all))
+	run := func(i int) { visits[i], errs[i] = all[i].visit(ctx, e) }
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxTogether)
+	for i, p := range all {
+		if p.stage == waiting {
+			wg.Go(func() { run(i) })
+		}
+	}
+	for i, p := range all {
+		if p.stage == together {
+			slots <- struct{}{}
+			wg.Go(func() { run(i); <-slots })
+		}
+	}
+	wg.Wait()
+	for i, p := range all {
+		if p.stage == alone {
+			run(i)
+		}
+	}
+	return visits, errors.Join(errs...)
+}
+
+// visit runs one persona.
+func (p persona) visit(ctx context.Context, e *env) (*visit, error) {
+	sends := p.sends
+	if sends == "" {
+		sends = p.get.describe()
+	}
+	v, err := newVisit(ctx, e, p.name, sends)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	begun := time.Now()
+	d := p.get
+	v.trusts = d.trustsSize
+	if p.act != nil {
+		p.act(v, &d)
+	} else {
+		d.run(v)
+	}
+	v.report.Took = time.Since(begun)
+	return v, nil
+}
+
+// conclude makes the diagnosis of what the visits found.
+func conclude(target string, e *env, visits []*visit) *Diagnosis {
+	d := &Diagnosis{Target: target, Server: e.server.String()}
+	broken := map[string]bool{}
+	size := int64(0)
+	for _, v := range visits {
+		r := v.report
+		if r.skipped {
+			r.Verdict = Skipped
+		}
+		for _, f := range r.Findings {
+			r.Verdict = max(r.Verdict, f.Verdict)
+			broken[f.Rule] = true
+		}
+		d.Reports = append(d.Reports, *r)
+		if r.Verdict > Skipped {
+			d.Verdict = max(d.Verdict, r.Verdict)
+		}
+		size = max(size, v.size)
+	}
+	for _, r := range rules {
+		if broken[r.Name] {
+			d.Broken = append(d.Broken, r)
+		}
+	}
+	if blocks := size/transfer.DefaultBlockSize + 1; blocks > 65535 {
+		d.Notes = append(d.Notes, fmt.Sprintf("the file has %d blocks of 512 bytes: NetBSD's pxeboot, syslinux.efi and Netgear's NMRP cannot count beyond 65535", blocks))
+	}
+	return d
+}

@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+)
+
+// patience is how long a test waits for what should happen at once.
+const patience = 20 * time.Second
+
+// serve starts haul's server on loopback with one file, and returns its address.
+func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) netip.AddrPort {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/"+name, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := tftp.Server{Store: store.Dir(root), Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := s.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("server:", err)
+		}
+		_ = root.Close()
+	})
+	return l.Addr()
+}
+
+// file returns bytes of all values, line ends among them.
+func file(size int) []byte {
+	b := make([]byte, size)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func target(a netip.AddrPort, name string) tftp.Target {
+	return tftp.Target{Host: a.Addr().String(), Port: a.Port(), Name: name}
+}
+
+// testWaits are short where a good server lets the doctor wait, and long where
+// a slow machine might.
+var testWaits = waits{retry: time.Second, quiet: 200 * time.Millisecond, rewind: 2500 * time.Millisecond, lost: patience, silent: 500 * time.Millisecond}
+
+// examine runs the doctor with short waits.
+func examine(t testing.TB, c Config) *Diagnosis {
+	t.Helper()
+	if c.waits == (waits{}) {
+		c.waits = testWaits
+	}
+	if c.Timeout == 0 {
+		c.Timeout = patience
+	}
+	d, err := Examine(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Haul's own server must hold to every rule.
+func TestHaulHoldsToEveryRule(t *testing.T) {
+	for _, size := range []int{0, 1, 512, 5000, 1 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			a := serve(t, "f", file(size), tftp.CreateUploads)
+			d := examine(t, Config{Target: target(a, "f"), Upload: "up", MaxBytes: 2 << 20})
+			var text bytes.Buffer
+			if err := d.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			if d.Verdict != OK || len(d.Broken) > 0 {
+				t.Errorf("haul breaks rules:\n%s", &text)
+			}
+			for _, r := range d.Reports {
+				if r.Verdict == Skipped && size == 1<<20 {
+					t.Errorf("%s was skipped with a large file: %q", r.Persona, r.Notes)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// outside are names of a file that no server should give out. Only whether it
+// is served is looked at.
+var outside = []struct {
+	name string
+	bad  Verdict
+}{
+	{"../../../../../../etc/hostname", Failed},
+	{"x/../../../../../../../etc/hostname", Failed},
+	{`..\..\..\..\..\..\etc\hostname`, Failed},
+	{"/etc/hostname", Warning}, // the directory served may have an etc of its own
+}
+
+func checkTraversal(v *visit, _ *download) {
+	for _, o := range outside {
+		// Once is enough: a server that is silent here has not served it.
+		v.send(request(transfer.ReadRequest, o.name, "octet"))
+		p, ok := v.receive(v.env.retry)
+		if ok && p.op != transfer.ErrorPacket {
+			v.breaks(ruleTraversal, o.bad, "%q is served", o.name)
+			v.quit("closed")
+		} else if !ok {
+			v.note("no answer to %q", o.name)
+		}
+		if v.reopen(0) != nil {
+			return
+		}
+	}
+}
+
+// maxAnswers is how often an answer may come to a requester that says nothing,
+// while the doctor listens.
+const maxAnswers = 6
+
+// checkSilent asks for a file, as somebody else whose address was forged would
+// seem to, and never says another word.
+func checkSilent(v *visit, d *download) {
+	b := d.request(v)
+	v.send(b)
+	var first packet
+	answers, size := 0, 0
+	for until := time.Now().Add(v.env.silent); answers <= maxAnswers; {
+		p, ok := v.receive(time.Until(until))
+		if !ok {
+			break
+		}
+		answers++
+		switch {
+		case answers == 1:
+			first = p
+			first.data = bytes.Clone(p.data)
+		case p.op == transfer.Data && p.block != first.block:
+			v.breaks(ruleWindowExceeded, Failed, "%v came without an ACK", p)
+			v.quit("closed")
+			return
+		case p.op == transfer.Data && !bytes.Equal(p.data, first.data):
+			v.breaks(ruleResend, Failed, "%v, and sent again %v, or others", first, p)
+		}
+		size += transfer.HeaderSize + len(p.data)
+	}
+	v.note("%d answers of %d bytes together to %d bytes asked, in %v", answers, size, len(b), v.env.silent)
+	if answers > maxAnswers {
+		v.breaks(ruleSilent, Warning, "more than %d answers to one unacknowledged request within %v", maxAnswers, v.env.silent)
+	}
+	v.quit("closed")
+}
+
+// checkLostOACK lets an OACK be lost, and waits for it to come again.
+func checkLostOACK(v *visit, d *download) {
+	p, ok := v.answer(d)
+	if !ok {
+		return
+	}
+	if p.op != transfer.OptionAck {
+		v.skip("the server sends no OACK")
+		v.quit("closed")
+		return
+	}
+	for until := time.Now().Add(v.env.lost); ; {
+		p, ok := v.receive(time.Until(until))
+		if !ok {
+			v.misses(ruleOACKLost, Warning, "the OACK was not acknowledged, and did not come again within %v", v.env.lost)
+			break
+		}
+		if p.op == transfer.OptionAck {
+			break
+		}
+	}
+	v.quit("closed")
+}
+
+// badPackets are what a server must survive.
+var badPackets = [][]byte{
+	{},
+	{0},
+	{0, 1},
+	[]byte("\x00\x01no-end"),
+	[]byte("\x00\x01\x00\x00"),
+	[]byte("\x00\x01name\x00octet"),
+	[]byte("\x00\x01name\x00\x00"),
+	[]byte("\x00\x01name\x00no-mode\x00"),
+	[]byte("\x00\x01name\x00octet\x00blksize"),
+	[]byte("\x00\x01name\x00octet\x00blksize\x00"),
+	[]byte("\x00\x03\x00\x01data"),
+	[]byte("\x00\x04"),
+	[]byte("\x00\x05"),
+	[]byte("\x00\x06\x00"),
+	[]byte("\x00\x09\x00\x00"),
+	[]byte("\xff\xff"),
+}
+
+// checkBadPackets sends what makes no sense, and looks whether the server is
+// still there.
+func checkBadPackets(v *visit, d *download) {
+	if p, ok := v.ask(d.request(v)); !ok || p.op != transfer.Data {
+		v.skip("the server does not answer any more")
+		return
+	}
+	v.quit("closed")
+	for _, b := range badPackets {
+		if v.reopen(0) != nil {
+			return
+		}
+		_, _ = v.conn.WriteToUDPAddrPort(b, v.env.server)
+	}
+	if v.reopen(0) != nil {
+		return
+	}
+	if p, ok := v.ask(d.request(v)); !ok || p.op != transfer.Data {
+		v.misses(ruleBadPacket, Failed, "after %d malformed packets the server does not answer any more", len(badPackets))
+	}
+	v.quit("closed")
+}

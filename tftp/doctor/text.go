@@ -1,0 +1,86 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// amount says how much of the file a visit has.
+func (v *visit) amount() string {
+	if v.report.Whole {
+		return fmt.Sprintf("%d bytes", len(v.content))
+	}
+	return fmt.Sprintf("%d bytes or more", len(v.content))
+}
+
+// WriteText writes a diagnosis for people: a line for each persona, and then
+// what was seen, why it matters and what to do, for each rule broken.
+func (d *Diagnosis) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s\n\n", d.Target, d.Server)
+	wide := len("client or check")
+	for _, r := range d.Reports {
+		wide = max(wide, len(r.Persona))
+	}
+	fmt.Fprintf(&b, "%-*s  %-7s  %9s  %6s  %s\n", wide, "client or check", "verdict", "bytes", "took", "rules broken, or what it sends")
+	for _, r := range d.Reports {
+		size := "-"
+		if r.SHA256 != "" {
+			size = fmt.Sprint(r.Bytes)
+			if !r.Whole {
+				size += "+"
+			}
+		}
+		fmt.Fprintf(&b, "%-*s  %-7s  %9s  %5.2fs  %s\n", wide, r.Persona, r.Verdict, size, r.Took.Seconds(), r.remark())
+	}
+	for _, rule := range d.Broken {
+		fmt.Fprintf(&b, "\n%s (%s)\n", rule.Name, rule.Source)
+		for _, r := range d.Reports {
+			for _, f := range r.Findings {
+				if f.Rule == rule.Name {
+					fmt.Fprintf(&b, "  %s %s: %s\n", r.Persona, f.Verdict, f.Saw)
+				}
+			}
+		}
+		fmt.Fprintf(&b, "  What to do: %s\n", rule.Advice)
+	}
+	if notes := d.notes(); len(notes) > 0 {
+		fmt.Fprintf(&b, "\nNotes\n  %s\n", strings.Join(notes, "\n  "))
+	}
+	fmt.Fprintf(&b, "\n%s\n", d.summary())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// remark is the last column of a persona's line.
+func (r *Report) remark() string {
+	if len(r.Findings) == 0 {
+		return r.Sends
+	}
+	names := make([]string, len(r.Findings))
+	for i, f := range r.Findings {
+		names[i] = f.Rule
+	}
+	return strings.Join(names, ", ")
+}
+
+// notes gathers the remarks of all.
+func (d *Diagnosis) notes() []string {
+	notes := append([]string(nil), d.Notes...)
+	for _, r := range d.Reports {
+		for _, n := range r.Notes {
+			notes = append(notes, r.Persona+": "+n)
+		}
+	}
+	return notes
+}
+
+// summary counts the verdicts.
+func (d *Diagnosis) summary() string {
+	var n [len(verdictNames)]int
+	for _, r := range d.Reports {
+		n[r.Verdict]++
+	}
+	return fmt.Sprintf("%d ok, %d with warnings, %d fail, %d skipped", n[OK], n[Warning], n[Failed], n[Skipped])
+}

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A packet is a datagram from the server. Data is valid until the next receive.
+type packet struct {
+	op    transfer.Opcode
+	block uint16 // of DATA and ACK; the code of an ERROR
+	data  []byte // what follows the header: bytes, text, or an OACK's options
+	from  netip.AddrPort
+	at    time.Time
+}
+
+// parsePacket cuts a datagram into its fields; one that is too short has opcode 0.
+func parsePacket(b []byte) packet {
+	p := packet{op: transfer.OpcodeOf(b)}
+	switch {
+	case p.op == transfer.OptionAck:
+		p.data = b[2:]
+	case len(b) >= transfer.HeaderSize:
+		p.block, p.data = binary.BigEndian.Uint16(b[2:]), b[transfer.HeaderSize:]
+	default:
+		p.op = 0
+	}
+	return p
+}
+
+// String describes a packet in a finding.
+func (p packet) String() string {
+	switch p.op {
+	case transfer.Data:
+		return fmt.Sprintf("DATA %d of %d bytes", p.block, len(p.data))
+	case transfer.Acknowledgement:
+		return fmt.Sprintf("ACK %d", p.block)
+	case transfer.ErrorPacket:
+		return fmt.Sprintf("ERROR %d %q", p.block, p.text())
+	case transfer.OptionAck:
+		return fmt.Sprintf("OACK %q", strings.TrimRight(strings.ReplaceAll(printable(p.data), "\x00", " "), " "))
+	}
+	return fmt.Sprintf("opcode %d", p.op)
+}
+
+// text returns what an ERROR says.
+func (p packet) text() string {
+	s, _, _ := strings.Cut(printable(p.data), "\x00")
+	return s
+}
+
+const maxShown = 160 // bytes of a packet that a finding quotes
+
+// printable keeps a server's bytes from playing with a terminal.
+func printable(b []byte) string {
+	if len(b) > maxShown {
+		b = b[:maxShown]
+	}
+	return strings.Map(func(r rune) rune {
+		if r != 0 && (r < ' ' || r >= 0x7f) {
+			return '?'
+		}
+		return r
+	}, string(b))
+}
+
+// request makes a request packet: fields are the name, the mode, and then
+// options and values in turn, each as it is.
+func request(op transfer.Opcode, fields ...string) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(op))
+	for _, f := range fields {
+		b = append(append(b, f...), 0)
+	}
+	return b
+}
+
+func ack(block int64) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(transfer.Acknowledgement))
+	return binary.BigEndian.AppendUint16(b, uint16(block))
+}
+
+func dataPacket(block int64, content []byte) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(transfer.Data))
+	return append(binary.BigEndian.AppendUint16(b, uint16(block)), content...)
+}
+
+func fault(code transfer.ErrorCode, text string) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(transfer.ErrorPacket))
+	b = binary.BigEndian.AppendUint16(b, uint16(code))
+	return append(append(b, text...), 0)
+}
+
+// fromNetascii turns text in netascii into what tftp-hpa writes on Unix. A CR
+// followed by anything but LF and NUL stays.
+func fromNetascii(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] == '\r' && i+1 < len(b) && (b[i+1] == '\n' || b[i+1] == 0) {
+			i++
+			if b[i] == 0 {
+				out = append(out, '\r')
+			} else {
+				out = append(out, '\n')
+			}
+			continue
+		}
+		out = append(out, b[i])
+	}
+	return out
+}
