@@ -36,6 +36,7 @@ var rules = map[string]rule{
 		imports: "tftp tftp/doctor tftp/trace tftp/transfer tftp/remap site meter udp store internal/privilege",
 		tests:   "internal/sim",
 	},
+	"examples/collect":   {imports: "store tftp"},
 	"interop":            {}, // knows haul by its binary alone
 	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store"},
 	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim"},

@@ -57,7 +57,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{client: c, conn: traced(conn, c.Trace), server: server}
+	x := &exchange{client: c, conn: tracedTo(server, conn, c.Trace), server: server}
 	messages := maxClientMessages
 	if c.NoOptions || c.Window == 1 {
 		messages = lockstepMessages

@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"net"
 	"net/netip"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 // A tracedSocket shows each datagram that comes and goes to a trace function.
 type tracedSocket struct {
 	socket
+	from  netip.Addr // stands for the unspecified address, if it is valid
 	trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
@@ -31,6 +33,9 @@ func (t *tracedSocket) show(ms []udp.Message, sent bool) {
 		return
 	}
 	now, at := time.Now(), t.LocalAddr()
+	if at.Addr().IsUnspecified() && t.from.IsValid() {
+		at = netip.AddrPortFrom(t.from, at.Port())
+	}
 	for i := range ms {
 		local := at
 		if ms[i].Local.IsValid() {
@@ -48,4 +53,18 @@ func traced(conn socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrP
 		return conn
 	}
 	return &tracedSocket{socket: conn, trace: trace}
+}
+
+// tracedTo is traced for a socket that speaks to one host: the address that
+// packets leave from is the one of the route.
+func tracedTo(host netip.AddrPort, conn socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) socket {
+	if trace == nil {
+		return conn
+	}
+	t := &tracedSocket{socket: conn, trace: trace}
+	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(host)); err == nil { // nothing is sent
+		t.from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+		c.Close()
+	}
+	return t
 }

@@ -52,8 +52,9 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			show := newProgress(cmd.ErrOrStderr(), f.quiet, local != "-") // bars would mix with the file
-			return runJobs(cmd.Context(), jobs, parallel, f, show)
+			bars := local != "-" && len(f.trace.peers) == 0 // they would mix with the file, or the packets
+			show := newProgress(cmd.ErrOrStderr(), f.quiet, bars)
+			return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 		},
 	}
 	f.add(cmd)
@@ -140,14 +141,20 @@ func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer)
 	return res, err
 }
 
-// runJobs moves files, some at the same time, and returns all errors.
-func runJobs(ctx context.Context, jobs []transferJob, parallel int, f transferFlags, show *progress) error {
+// runJobs moves files, some at the same time, and returns all errors. What a
+// trace shows goes to out.
+func (f *transferFlags) runJobs(ctx context.Context, jobs []transferJob, parallel int, show *progress, out io.Writer) error {
+	tracer, err := f.trace.open(out)
+	if err != nil {
+		return err
+	}
+	defer closeTrace(tracer, out)
 	defer show.end()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	errs := make([]error, len(jobs))
 	for i, j := range jobs {
-		c, err := f.client()
+		c, err := f.client(tracer)
 		if err != nil {
 			return err
 		}

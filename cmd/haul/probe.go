@@ -17,7 +17,12 @@ tells the size by the option tsize.`,
 		Example: "  haul probe tftp://192.0.2.1/boot/kernel",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, urls []string) error {
-			c, err := f.client()
+			tracer, err := f.trace.open(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer closeTrace(tracer, cmd.ErrOrStderr())
+			c, err := f.client(tracer)
 			if err != nil {
 				return err
 			}

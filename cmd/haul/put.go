@@ -30,7 +30,8 @@ every file whole.`,
 			if err != nil {
 				return err
 			}
-			return runJobs(cmd.Context(), jobs, parallel, f, newProgress(cmd.ErrOrStderr(), f.quiet, true))
+			show := newProgress(cmd.ErrOrStderr(), f.quiet, len(f.trace.peers) == 0)
+			return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 		},
 	}
 	f.add(cmd)

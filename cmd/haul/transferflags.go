@@ -18,6 +18,7 @@ type transferFlags struct {
 	noOptions           bool
 	noOffload           bool
 	quiet               bool
+	trace               traceFlags
 }
 
 func (f *transferFlags) add(cmd *cobra.Command) {
@@ -31,10 +32,11 @@ func (f *transferFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	f.trace.add(cmd)
 }
 
-// client checks the flags and makes a Client of them.
-func (f *transferFlags) client() (*tftp.Client, error) {
+// client checks the flags and makes a Client of them, whose packets t shows.
+func (f *transferFlags) client(t *tracer) (*tftp.Client, error) {
 	c := &tftp.Client{
 		BlockSize:    f.blksize,
 		Window:       f.windowsize,
@@ -42,6 +44,9 @@ func (f *transferFlags) client() (*tftp.Client, error) {
 		MicroTimeout: f.utimeout,
 		NoOptions:    f.noOptions,
 		Plain:        f.noOffload,
+	}
+	if t != nil {
+		c.Trace = t.record
 	}
 	switch f.rollover {
 	case -1:
