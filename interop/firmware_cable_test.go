@@ -1,0 +1,145 @@
+//go:build linux
+
+package interop
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The firmware tests' network is a cable: the host at one end, where haul
+// serves on TFTP's own port, and a machine at the other.
+const (
+	cable   = "tap0"
+	host    = "10.69.0.1"
+	guest   = "10.69.0.2"
+	netmask = "255.255.255.0"
+)
+
+// serveCable lays the cable and starts haul at the host's end of it.
+func serveCable(t *testing.T, dir string) *daemon {
+	t.Helper()
+	p := haul(t) // built before, as nothing can be reached from the cable
+	layCable(t)
+	d := p.start(t, "serve", dir, "--tftp", net.JoinHostPort(host, "69"), "--http", "", "--https", "", "--sftp", "")
+	for range 200 {
+		if strings.Contains(d.said(10), "tftp://"+host) {
+			return d
+		}
+		select {
+		case <-d.done:
+			t.Fatalf("haul serve ended at once: %v", d.err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("haul serve did not say where it listens within 10 s")
+	panic("unreachable")
+}
+
+// layCable makes the host's end, a TAP device, in a network namespace that this
+// goroutine and the programs it starts are alone in. Nothing of it can be seen
+// from outside, and it goes when the last of them ends.
+func layCable(t *testing.T) {
+	t.Helper()
+	needRoot(t, "a network namespace")
+	// Never unlocked: such a thread ends with its goroutine, and is not used again.
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		absent(t, "no network namespace: %v", err)
+	}
+	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		absent(t, "no TAP device: /dev/net/tun: %v", err)
+	}
+	defer unix.Close(tun)
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(s)
+	err = errors.Join(
+		configure(tun, unix.TUNSETIFF, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI); return nil }),
+		unix.IoctlSetInt(tun, unix.TUNSETPERSIST, 1), // until the machine takes it over
+		configure(s, unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(net.ParseIP(host).To4()) }),
+		configure(s, unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr(net.ParseIP(netmask).To4()) }),
+		configure(s, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP); return nil }),
+	)
+	if err != nil {
+		t.Fatalf("%s: %v", cable, err)
+	}
+}
+
+// configure sets one property of the host's end.
+func configure(fd int, property uint, set func(*unix.Ifreq) error) error {
+	r, err := unix.NewIfreq(cable)
+	if err != nil {
+		return err
+	}
+	if err := set(r); err != nil {
+		return err
+	}
+	return unix.IoctlIfreq(fd, property, r)
+}
+
+// offerAddress starts a DHCP server, which gives the machine its address and
+// has it boot a file of haul's.
+func offerAddress(t *testing.T, file string) {
+	t.Helper()
+	find(t, "dnsmasq-base", "dnsmasq").start(t, "--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-",
+		"--pid-file=", "--port=0", "--interface="+cable, "--bind-interfaces", "--dhcp-leasefile="+filepath.Join(t.TempDir(), "leases"),
+		"--dhcp-authoritative", "--no-ping", "--dhcp-range="+guest+","+guest, "--dhcp-boot="+file+",,"+host,
+		// Without this, iPXE waits 11 s for another server's advice.
+		"--dhcp-option=encap:175,176,1b")
+}
+
+// fill makes files in dir, and returns dir.
+func fill(t *testing.T, dir string, files map[string][]byte) string {
+	t.Helper()
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+var logLine = regexp.MustCompile(`msg=tftp result=(?:"([^"]*)"|(\S*)) .* file=(\S*) .* options="?([^"]*?)"? bytes=`)
+
+// logged ends haul and returns what its log says of each transfer: the result,
+// the file, and the options agreed on.
+func logged(t *testing.T, d *daemon) (transfers []string) {
+	t.Helper()
+	if err := d.stop(); err != nil { // now the log is whole
+		t.Errorf("haul serve, told to end: %v", err)
+	}
+	for line := range strings.Lines(d.said(1000)) {
+		if m := logLine.FindStringSubmatch(line); m != nil {
+			transfers = append(transfers, m[1]+m[2]+" "+m[3]+" "+m[4])
+		}
+	}
+	return transfers
+}
+
+// wantLogged compares transfers, in their order, with regular expressions.
+func wantLogged(t *testing.T, transfers []string, want ...string) {
+	t.Helper()
+	for i := range max(len(transfers), len(want)) {
+		switch {
+		case i >= len(want):
+			t.Errorf("haul's log has %q besides", transfers[i])
+		case i >= len(transfers):
+			t.Errorf("haul's log lacks %q", want[i])
+		case !regexp.MustCompile("^(" + want[i] + ")$").MatchString(transfers[i]):
+			t.Errorf("haul's log has %q, want %q", transfers[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+package interop
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+const (
+	// patience is how long a machine may take for one step. Emulated on a busy
+	// host that is seconds; only a test that fails waits for this.
+	patience = 2 * time.Minute
+
+	// maxHeard is how much of what a machine says is kept, in bytes. One that
+	// restarts for ever must not fill the memory.
+	maxHeard = 1 << 20
+)
+
+// A machine is an emulated PC at the far end of the cable.
+type machine struct {
+	*daemon
+	console net.Conn // its serial line
+	heard   []byte   // what has come from it
+	read    int      // how much of that await has passed
+}
+
+// powerOn starts a machine with a network card. args say what firmware it has.
+func powerOn(t *testing.T, card string, args ...string) *machine {
+	t.Helper()
+	const pkg = "qemu-system-x86"
+	p := find(t, pkg, "qemu-system-x86_64")
+	socket := filepath.Join(t.TempDir(), "tty")
+	m := &machine{daemon: p.start(t, append([]string{
+		"-accel", "tcg", "-smp", "1", "-m", "256", "-nographic", "-no-reboot", "-nodefaults", "-no-user-config", "-monitor", "none",
+		"-L", peerFile(pkg, "/usr/share/qemu"), "-L", peerFile(pkg, "/usr/share/seabios"), "-L", peerFile(pkg, "/usr/lib/ipxe/qemu"),
+		// It starts when somebody listens.
+		"-chardev", "socket,id=tty,server=on,wait=on,path=" + socket, "-serial", "chardev:tty",
+		"-netdev", "tap,id=cable,script=no,downscript=no,ifname=" + cable, "-device", card + ",netdev=cable,bootindex=0",
+		// Writing to this port switches the machine off: see switchOff.
+		"-device", "isa-debug-exit,iobase=0x501,iosize=1",
+	}, args...)...)}
+	for range 200 {
+		var err error
+		if m.console, err = net.Dial("unix", socket); err == nil {
+			break
+		}
+		select {
+		case <-m.done:
+			t.Fatalf("the machine ended at once: %v", m.err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if m.console == nil {
+		t.Fatal("the machine opened no serial line within 10 s")
+	}
+	t.Cleanup(func() {
+		m.console.Close()
+		if t.Failed() {
+			t.Logf("the machine's console:\n%s", printable(m.heard[max(0, len(m.heard)-8000):]))
+		}
+	})
+	return m
+}
+
+// await reads the console until it says what matches pattern, and returns the
+// match and its groups. What comes before it passes over.
+func (m *machine) await(t *testing.T, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	m.console.SetReadDeadline(time.Now().Add(patience))
+	for {
+		if at := re.FindIndex(m.heard[m.read:]); at != nil {
+			groups := re.FindStringSubmatch(string(m.heard[m.read:]))
+			m.read += at[1]
+			return groups
+		}
+		if err := m.listen(); err != nil {
+			t.Fatalf("the console, awaiting %q: %v", pattern, err)
+		}
+	}
+}
+
+// listen reads once from the console.
+func (m *machine) listen() error {
+	if len(m.heard) > maxHeard {
+		return fmt.Errorf("it says more than %d bytes", maxHeard)
+	}
+	buf := make([]byte, 4096)
+	n, err := m.console.Read(buf)
+	m.heard = append(m.heard, buf[:n]...)
+	return err
+}
+
+// press sends one key.
+func (m *machine) press(t *testing.T, key byte) {
+	t.Helper()
+	m.console.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := m.console.Write([]byte{key}); err != nil {
+		t.Fatalf("the console, pressing %q: %v", key, err)
+	}
+}
+
+// enter types a line. It waits for each key's echo, as a BIOS remembers 16 keys
+// and drops what is typed faster than it is read.
+func (m *machine) enter(t *testing.T, line string) {
+	t.Helper()
+	for _, key := range []byte(line) {
+		m.press(t, key)
+		m.await(t, regexp.QuoteMeta(string(key)))
+	}
+	m.press(t, '\r')
+}
+
+// awaitOff waits until the machine has switched itself off.
+func (m *machine) awaitOff(t *testing.T) {
+	t.Helper()
+	m.console.SetReadDeadline(time.Now().Add(patience))
+	var err error
+	for err == nil {
+		err = m.listen() // the line ends with the machine
+	}
+	select {
+	case <-m.done:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("the machine did not switch itself off; its console: %v", err)
+	}
+}
+
+// switchOff is x86 machine code that ends the machine.
+var switchOff = []byte{
+	0x66, 0xba, 0x01, 0x05, // mov dx, 0x501
+	0xee,       //             out dx, al
+	0xf4,       //             hlt
+	0xeb, 0xfd, //             jmp to the hlt
+}
+
+// peerFile returns the path of a file that comes with a peer's package: as
+// scripts/install-peers unpacked it, or else the machine's own.
+func peerFile(pkg, path string) string {
+	unpacked, err := filepath.Abs(filepath.Join("../bin/peers", pkg, path))
+	if err == nil {
+		if _, err = os.Stat(unpacked); err == nil {
+			return unpacked
+		}
+	}
+	return path
+}
+
+// needFile is peerFile for a file without which a test is pointless.
+func needFile(t *testing.T, pkg, path string) string {
+	t.Helper()
+	name := peerFile(pkg, path)
+	if _, err := os.Stat(name); err != nil {
+		absent(t, "%v; scripts/install-peers fetches it (package %s)", err, pkg)
+	}
+	return name
+}
+
+// printable drops what would confuse the terminal that a log is shown on.
+func printable(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' {
+			return -1
+		}
+		return r
+	}, b)
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package interop
+
+import (
+	"bytes"
+	"debug/pe"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// UEFI's own network boot, in EDK II, asks for a file's size first and takes
+// back its request, then fetches it and runs it. This program has the emulator
+// write down what of it is in the machine's memory.
+func TestFirmwareUEFI(t *testing.T) {
+	t.Parallel()
+	data := content(4<<20 + 777)
+	program := selfShower(data)
+	d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{"boot.efi": program}))
+	offerAddress(t, "boot.efi")
+	memory := filepath.Join(t.TempDir(), "memory")
+	// A card without firmware of its own: what it had would replace UEFI's.
+	m := powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
+	m.awaitOff(t)
+	wantFile(t, memory, data)
+	wantLogged(t, logged(t, d),
+		fmt.Sprintf(`probe boot.efi octet blksize=1468 windowsize=4 tsize=%d`, len(program)),
+		`done boot.efi octet blksize=1468 windowsize=4`,
+	)
+}
+
+// selfShower returns a UEFI program that writes the data it holds to the
+// emulator's debug port, byte by byte, and ends the machine.
+func selfShower(data []byte) []byte {
+	code := append([]byte{
+		0x48, 0x8d, 0x35, 0, 0, 0, 0, // lea rsi, [rip+offset of the data]
+		0xb9, 0, 0, 0, 0, //             mov ecx, length of the data
+		0xba, 0xe9, 0, 0, 0, //          mov edx, 0xe9
+		0xfc,       //                   cld
+		0xf3, 0x6e, //                   rep outsb
+	}, switchOff...)
+	binary.LittleEndian.PutUint32(code[3:], uint32(len(code)-7)) // counted from the next instruction
+	binary.LittleEndian.PutUint32(code[8:], uint32(len(data)))
+	return efi(append(code, data...))
+}
+
+// efi wraps code, entered at its beginning, into a program for UEFI: a PE file
+// with one section, which can be loaded anywhere.
+func efi(code []byte) []byte {
+	const page, sector = 0x1000, 0x200
+	up := func(n, to int) uint32 { return uint32((n + to - 1) / to * to) }
+	var text [8]uint8
+	copy(text[:], ".text")
+	stub := make([]byte, 0x40) // a DOS header, which says where the real one is
+	copy(stub, "MZ")
+	stub[0x3c] = uint8(len(stub))
+	b := bytes.NewBuffer(stub)
+	for _, part := range []any{
+		[]byte("PE\x00\x00"),
+		pe.FileHeader{
+			Machine:              pe.IMAGE_FILE_MACHINE_AMD64,
+			NumberOfSections:     1,
+			SizeOfOptionalHeader: uint16(binary.Size(pe.OptionalHeader64{})),
+			Characteristics:      pe.IMAGE_FILE_EXECUTABLE_IMAGE | pe.IMAGE_FILE_LARGE_ADDRESS_AWARE,
+		},
+		pe.OptionalHeader64{
+			Magic:               0x20b, // 64 bits
+			SizeOfCode:          up(len(code), sector),
+			AddressOfEntryPoint: page,
+			BaseOfCode:          page,
+			SectionAlignment:    page,
+			FileAlignment:       sector,
+			SizeOfImage:         page + up(len(code), page),
+			SizeOfHeaders:       sector,
+			Subsystem:           pe.IMAGE_SUBSYSTEM_EFI_APPLICATION,
+			NumberOfRvaAndSizes: uint32(len(pe.OptionalHeader64{}.DataDirectory)),
+		},
+		pe.SectionHeader32{
+			Name:             text,
+			VirtualSize:      uint32(len(code)),
+			VirtualAddress:   page,
+			SizeOfRawData:    up(len(code), sector),
+			PointerToRawData: sector,
+			Characteristics:  pe.IMAGE_SCN_CNT_CODE | pe.IMAGE_SCN_MEM_EXECUTE | pe.IMAGE_SCN_MEM_READ,
+		},
+	} {
+		if err := binary.Write(b, binary.LittleEndian, part); err != nil {
+			panic(err) // all are of fixed size
+		}
+	}
+	b.Write(make([]byte, sector-b.Len()))
+	b.Write(code)
+	b.Write(make([]byte, int(up(b.Len(), sector))-b.Len()))
+	return b.Bytes()
+}
