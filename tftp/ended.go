@@ -11,7 +11,7 @@ import (
 // [Server.Ended]. What is below Value is known at the end.
 type Transfer struct {
 	Request
-	Size   int64            // of a file that is read, in bytes; of an upload what it announced, or -1
+	Size   int64            // of a file that is read, or what an upload announced, in bytes; -1 if unknown
 	Agreed transfer.Options // what was agreed on; zero before
 	Began  time.Time        // when the request was taken in
 
@@ -117,11 +117,12 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 
 // describe tells of a session that begins.
 func (s *session) describe() *Transfer {
-	t := &Transfer{Request: s.request, Size: s.size, Began: s.began}
-	if s.request.Write {
-		if t.Size = -1; s.request.Offer.HasSize {
-			t.Size = s.request.Offer.Size
-		}
+	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
+	switch {
+	case s.request.Write && s.request.Offer.HasSize:
+		t.Size = s.request.Offer.Size
+	case !s.request.Write && s.state != opening: // before that a worker has it
+		t.Size = s.size
 	}
 	return t
 }

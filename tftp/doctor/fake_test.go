@@ -110,6 +110,15 @@ func (f *fake) listen(t testing.TB, ip string) *net.UDPConn {
 	return c
 }
 
+// elsewhere sends to the client from another port.
+func (w *flow) elsewhere(b []byte) {
+	if w.down2 == nil {
+		w.down2 = w.listen(nil, "127.0.0.1")
+		w.socket = append(w.socket, w.down2)
+	}
+	_, _ = w.down2.WriteToUDPAddrPort(b, w.client)
+}
+
 // hush makes the fake drop everything. Its ports stay taken.
 func (f *fake) hush() {
 	f.mu.Lock()
@@ -174,8 +183,8 @@ func (f *fake) open(client netip.AddrPort) *flow {
 		ip = "127.0.0.1"
 	}
 	w := &flow{fake: f, client: client, blksize: 512}
-	w.up, w.down, w.down2 = f.listen(nil, "127.0.0.1"), f.listen(nil, ip), f.listen(nil, ip)
-	f.socket = append(f.socket, w.up, w.down, w.down2)
+	w.up, w.down = f.listen(nil, "127.0.0.1"), f.listen(nil, ip)
+	f.socket = append(f.socket, w.up, w.down)
 	f.flows[client] = w
 	f.wg.Go(func() { w.pump(w.up, w.fromServer) })
 	f.wg.Go(func() { w.pump(w.down, w.fromClient) })

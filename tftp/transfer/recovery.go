@@ -19,8 +19,13 @@ type recovery struct {
 	active  bool
 	holding bool // one block is out to learn the peer's kind; nothing else goes
 
+	// A round that is due, but not yet allowed, begins at probeEnds. Nothing
+	// goes out meanwhile: holding is set too.
+	deferred bool
+
 	spared bool // the whole window went out again before any block was acknowledged
 	nudged bool // only the last block went out again, to make the peer speak
+	silent bool // the round began by a timeout, and the peer has said nothing since
 
 	kind      peerKind
 	misses    int       // signs in a row against the kind assumed
@@ -31,6 +36,7 @@ type recovery struct {
 	first, last int64 // blocks still to send again
 	burst       int64 // how many at a time, for a peer that keeps
 	resent      int64 // everything from the gap to here was sent again in this round
+	most        int64 // highest block that any round has sent again, nudges apart
 }
 
 type peerKind uint8
@@ -54,7 +60,8 @@ func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
 // and everything up to high has been sent. A peer of unknown kind gets one
 // block, and the time given to show its kind.
 func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
-	r.active, r.nudged, r.began = true, false, now
+	r.active, r.nudged, r.silent, r.began = true, false, false, now
+	r.holding, r.deferred = false, false
 	r.end, r.burst = high, 1
 	r.resent = acked
 	r.first, r.last = acked+1, high
@@ -69,13 +76,21 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	}
 }
 
+// postpone has a round begin as soon as it may.
+func (r *recovery) postpone(trip time.Duration) {
+	r.holding, r.deferred = true, true
+	r.first, r.last = 1, 0
+	r.probeEnds = r.began.Add(trip)
+}
+
 // restart starts a round after a timeout, when nothing is known of what
 // arrived. At first only the last block goes out again: whatever is missing,
 // it makes a receiver say what it has, and often nothing is but its answer,
 // which waits for a disk. If that brings nothing, a peer that keeps gets the
 // first block, and any other gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
-	r.active, r.holding, r.began = true, false, now
+	r.active, r.silent, r.began = true, true, now
+	r.holding, r.deferred = false, false
 	r.end, r.burst = high, 1
 	r.resent = acked
 	r.first, r.last = acked+1, high
@@ -113,7 +128,7 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap bool
 	if r.last < r.end {
 		r.judge(k, now.Sub(r.began) >= trip)
 	}
-	r.holding, r.nudged = false, false
+	r.holding, r.deferred, r.nudged, r.silent = false, false, false, false
 	if k >= r.end {
 		r.active = false
 		return false
@@ -134,7 +149,7 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap bool
 // way before, and says nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
-	case k > r.resent && answer:
+	case k > max(r.resent, r.most) && answer:
 		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
 	case k == r.resent && k < r.end && r.kind == kindKeeps:
 		// It has nothing beyond: all of that may be lost, but not time and again.
@@ -166,5 +181,6 @@ func (r *recovery) sent(first, n int64) {
 	r.first = first + n
 	if first <= r.resent+1 { // not a nudge with the last block
 		r.resent = max(r.resent, r.first-1)
+		r.most = max(r.most, r.resent)
 	}
 }

@@ -67,6 +67,11 @@ func (t *timer) rto(floor time.Duration) time.Duration {
 // expired doubles the wait (RFC 6298 §5.5).
 func (t *timer) expired() { t.backoff++ }
 
+// eased ends the backoff, when a timeout turns out to have been right. RFC 6298
+// waits for a measurement, which never comes where the end of each window is
+// lost: what is sent twice is not measured.
+func (t *timer) eased() { t.backoff = 0 }
+
 // trip returns the smoothed round trip, or a guess before the first sample.
 func (t *timer) trip() time.Duration {
 	if !t.sampled {

@@ -30,6 +30,7 @@ type Sender struct {
 	next  int64 // lowest block never sent
 
 	recovery recovery
+	pacer    pacer
 	timer    timer
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when it left
@@ -163,22 +164,44 @@ func (s *Sender) hear(now time.Time) {
 
 // progress takes an acknowledgement of k, beyond what was acknowledged.
 func (s *Sender) progress(now time.Time, k int64) {
+	s.pace(k)
 	s.acked, s.moved = k, now
 	if s.timed != 0 && k >= s.timed {
 		s.timer.sample(now.Sub(s.timedAt))
 		s.measured = true
 		s.timed = 0
 	}
+	silent := s.recovery.silent
+	if silent && k < s.recovery.end {
+		s.timer.eased() // the timeout was right: something was lost
+	}
 	s.deadline = time.Time{}
-	gap := s.recovery.advance(now, k, s.timer.shortest())
+	trip := s.timer.shortest()
+	gap := s.recovery.advance(now, k, trip)
 	switch {
 	case k == s.total:
 		s.done = true
 	case k+1 == s.next: // nothing on its way
-	case gap && s.recovery.mayBegin(now, s.timer.shortest()):
+	case gap && s.recovery.mayBegin(now, trip):
 		s.rewind(now)
+	case gap && silent:
+		// It came sooner than any answer before, but all was silent until the
+		// timeout. Some report a gap just once: it must not be passed over.
+		s.recovery.postpone(trip)
+		s.deadline = s.recovery.probeEnds
 	default:
 		s.deadline = now.Add(s.rto())
+	}
+}
+
+// pace tells the pacer what an acknowledgement of k, beyond all before, says of
+// the latest window.
+func (s *Sender) pace(k int64) {
+	switch {
+	case s.recovery.silent:
+		s.pacer.lostTail(min(k, s.recovery.end-1)-s.acked, s.window, s.timer.trip())
+	case k >= s.acked+s.window:
+		s.pacer.whole(s.window)
 	}
 }
 
@@ -241,13 +264,19 @@ func (s *Sender) Due(now time.Time) Run {
 	if s.done || s.phase != senderData {
 		return Run{}
 	}
-	if first, last := s.recovery.due(s.acked); first <= last {
-		return s.run(first, last)
+	first, last := s.pending()
+	if first <= last {
+		last = first + s.pacer.room(now, last-first+1) - 1
 	}
-	if s.recovery.holding {
-		return Run{}
+	return s.run(first, last)
+}
+
+// pending returns the next blocks to send, none if first is above last.
+func (s *Sender) pending() (first, last int64) {
+	if first, last = s.recovery.due(s.acked); first <= last || s.recovery.holding {
+		return first, last
 	}
-	return s.run(s.next, min(s.acked+s.window, s.total))
+	return s.next, min(s.acked+s.window, s.total)
 }
 
 func (s *Sender) run(first, last int64) Run {
@@ -270,6 +299,7 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 	}
 	n := int64(blocks)
 	s.stats.Sent += n
+	s.pacer.took(now, n)
 	if !s.heard {
 		s.firsts++
 		s.timedAt = now
@@ -336,6 +366,11 @@ func (s *Sender) Deadline() time.Time {
 	if s.done {
 		return time.Time{}
 	}
+	if s.pacer.burst > 0 && s.pacer.left == 0 && s.phase == senderData && !s.deadline.IsZero() {
+		if first, last := s.pending(); first <= last && s.pacer.resumes().Before(s.deadline) {
+			return s.pacer.resumes() // Expire has nothing to do then, but Due
+		}
+	}
 	return s.deadline
 }
 
@@ -345,6 +380,10 @@ func (s *Sender) Expire(now time.Time) {
 		return
 	}
 	if s.recovery.holding {
+		if s.recovery.deferred {
+			s.rewind(now)
+			return
+		}
 		s.recovery.unanswered(now, s.acked, s.next-1)
 		s.deadline = now.Add(s.rto())
 		return

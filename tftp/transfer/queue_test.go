@@ -1,0 +1,164 @@
+package transfer
+
+import (
+	"container/heap"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through
+// a queue that is short: the ring of a small network card, or a switch.
+type ubootWorld struct {
+	s      Sender
+	window int64
+	queue  int64         // packets it holds; what comes beyond is lost
+	drain  time.Duration // for each packet
+	delay  time.Duration // each way
+	oack   time.Duration // for U-Boot to answer the OACK, the slowest of all
+
+	got, nextACK, lastNACK int64
+	told                   bool // lastNACK is of a block, and not as it began
+	timeouts               int
+	whole                  bool
+
+	now, base time.Time
+	free      time.Time // when the queue is empty
+	evs       eventHeap
+	seq       int
+	sent      int64
+	wake      time.Time
+	timer     int
+}
+
+// Of U-Boot's: seconds until it repeats its last ACK, and how often it does so
+// in a whole transfer before it gives up.
+const (
+	ubootTimeout = 5 * time.Second
+	ubootTries   = 10
+)
+
+func (w *ubootWorld) at(t time.Time, run func()) {
+	w.seq++
+	heap.Push(&w.evs, event{t, w.seq, run})
+}
+
+// data takes a block that arrives. U-Boot answers any block that it did not
+// expect by one ACK for each block it stands at.
+func (w *ubootWorld) data(k int64, last bool) {
+	if k != w.got+1 {
+		if !w.told || w.lastNACK != w.got {
+			w.told, w.lastNACK = true, w.got
+			w.nextACK = w.got + w.window
+			w.ack()
+		}
+		return
+	}
+	w.got = k
+	w.arm()
+	if k == w.nextACK || last {
+		w.whole = last
+		w.nextACK += w.window
+		w.ack()
+	}
+}
+
+func (w *ubootWorld) ack() {
+	k := w.got
+	w.at(w.now.Add(w.delay), func() {
+		w.s.Handle(w.now, appendAck(nil, k, RolloverZero))
+		w.drive()
+	})
+}
+
+// arm starts the timer again, as each block in order does.
+func (w *ubootWorld) arm() {
+	w.timer++
+	mine := w.timer
+	if w.whole {
+		return
+	}
+	w.at(w.now.Add(ubootTimeout), func() {
+		if w.timer != mine || w.whole {
+			return
+		}
+		if w.timeouts++; w.timeouts <= ubootTries {
+			w.ack()
+			w.arm()
+		}
+	})
+}
+
+func (w *ubootWorld) drive() {
+	for run := w.s.Due(w.now); run.Blocks > 0; run = w.s.Due(w.now) {
+		for k := run.Block; k < run.Block+int64(run.Blocks); k++ {
+			w.sent++
+			if w.free.Before(w.now) {
+				w.free = w.now
+			}
+			if w.free.Sub(w.now) > time.Duration(w.queue-1)*w.drain {
+				continue
+			}
+			w.free = w.free.Add(w.drain)
+			last := k == w.s.total
+			w.at(w.free.Add(w.delay), func() { w.data(k, last) })
+		}
+		w.s.Sent(w.now, run.Blocks)
+	}
+	if d := w.s.Deadline(); !d.IsZero() && !d.Equal(w.wake) {
+		w.wake = d
+		w.at(d, func() { w.s.Expire(w.now); w.drive() })
+	}
+}
+
+func (w *ubootWorld) run(blocks int64) (time.Duration, error) {
+	w.base = time.Unix(1_000_000, 0)
+	w.now, w.nextACK = w.base, w.window
+	w.s.Answer(w.now, Options{BlockSize: 8, Window: int(w.window)}, blocks*8-1)
+	w.s.AppendReply(w.now, nil)
+	w.arm()
+	w.at(w.now.Add(w.oack), func() { w.s.Handle(w.now, []byte{0, 4, 0, 0}); w.drive() })
+	for w.evs.Len() > 0 && !w.whole && w.now.Sub(w.base) < time.Hour {
+		e := heap.Pop(&w.evs).(event)
+		w.now = e.at
+		e.run()
+	}
+	if !w.whole {
+		_, err := w.s.Done()
+		return 0, fmt.Errorf("%d of %d blocks after %v and %d timeouts, sender: %v", w.got, blocks, w.now.Sub(w.base), w.timeouts, err)
+	}
+	return w.now.Sub(w.base), nil
+}
+
+// TestShortQueues keeps a table of how U-Boot fares behind queues that hold
+// fewer packets than a window has, so that the end of each window is lost.
+func TestShortQueues(t *testing.T) {
+	const blocks = 2000
+	var b strings.Builder
+	fmt.Fprintf(&b, "Seconds for %d blocks (datagrams sent / needed) to U-Boot by a round trip of 0.3 ms,\n", blocks)
+	b.WriteString("by windowsize and by how many packets a queue holds that drains one in 50 us\n\n")
+	queues := []int64{1, 2, 4, 8, 12, 14, 15, 16, 40, 60, 64}
+	fmt.Fprintf(&b, "%8s", "")
+	for _, q := range queues {
+		fmt.Fprintf(&b, "%15d", q)
+	}
+	b.WriteString("\n")
+	for _, window := range []int64{1, 2, 4, 16, 64} {
+		fmt.Fprintf(&b, "%8d", window)
+		for _, queue := range queues {
+			w := &ubootWorld{
+				window: window, queue: queue, drain: 50 * time.Microsecond,
+				delay: 150 * time.Microsecond, oack: 2 * time.Millisecond,
+			}
+			took, err := w.run(blocks)
+			cost := float64(w.sent) / blocks
+			if err != nil || cost > 4 || took > 20*time.Second {
+				t.Errorf("window %d, queue %d: took %v, %.2f packets a block, %v", window, queue, took, cost, err)
+			}
+			fmt.Fprintf(&b, "%8.2f (%.2f)", took.Seconds(), cost)
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "queues.txt", b.String())
+}
