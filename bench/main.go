@@ -22,16 +22,17 @@ import (
 func main() {
 	haul := flag.String("haul", "../bin/haul", "haul's `binary`")
 	tftpd := flag.String("tftpd", "../bin/peers/tftpd-hpa/usr/sbin/in.tftpd", "tftpd-hpa's `binary`")
+	before := flag.String("before", "", "another `binary` of haul, to compare with")
 	rounds := flag.Int("rounds", 7, "how often each server gets each load")
 	out := flag.String("out", "", "append the raw results to this `file`, as JSON lines")
 	flag.Parse()
-	if err := run(*haul, *tftpd, *rounds, *out); err != nil {
+	if err := run(*haul, *before, *tftpd, *rounds, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(haul, tftpd string, rounds int, out string) error {
+func run(haul, before, tftpd string, rounds int, out string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "haul-bench")
@@ -47,7 +48,10 @@ func run(haul, tftpd string, rounds int, out string) error {
 	if err != nil {
 		return err
 	}
-	servers := []server{haulServer(haul), hpaServer(tftpd)}
+	servers := []server{haulServer("haul", haul), haulServer("haul, one port", haul, "--single-port"), hpaServer(tftpd)}
+	if before != "" {
+		servers = append(servers, haulServer("haul before", before))
+	}
 	var results []result
 	for round := range rounds {
 		for _, l := range loads {
@@ -62,7 +66,7 @@ func run(haul, tftpd string, rounds int, out string) error {
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d done\n", round+1, rounds)
 	}
-	fmt.Print(table(results))
+	fmt.Print(table(servers, results))
 	if out == "" {
 		return nil
 	}

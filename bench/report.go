@@ -29,17 +29,18 @@ type result struct {
 }
 
 // table shows the medians, and haul's ratio to the peer.
-func table(results []result) string {
+func table(servers []server, results []result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-40s %-10s %8s %12s %8s %8s\n", "load", "server", "MB/s", "(min-max)", "srv us", "x MB/s")
+	fmt.Fprintf(&b, "%-40s %-15s %8s %12s %8s %8s\n", "load", "server", "MB/s", "(min-max)", "srv us", "x MB/s")
 	for _, l := range loads {
 		ours := median(results, "haul", l.name, func(r result) float64 { return r.MBps })
-		for _, s := range []string{"haul", "tftpd-hpa"} {
+		for _, server := range servers {
+			s := server.name
 			rates := values(results, s, l.name, func(r result) float64 { return r.MBps })
 			rate := median(results, s, l.name, func(r result) float64 { return r.MBps })
 			cpu := median(results, s, l.name, func(r result) float64 { return r.CPUMicrosPerPacket })
 			spread := fmt.Sprintf("%.0f-%.0f", slices.Min(rates), slices.Max(rates))
-			fmt.Fprintf(&b, "%-40s %-10s %8.1f %12s %8.2f %8.2f\n", l.name, s, rate, spread, cpu, ours/rate)
+			fmt.Fprintf(&b, "%-40s %-15s %8.1f %12s %8.2f %8.2f\n", l.name, s, rate, spread, cpu, ours/rate)
 		}
 	}
 	b.WriteString("srv us: user and system CPU of the server per DATA packet; x MB/s: haul's rate over this one's\n")

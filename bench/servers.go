@@ -22,12 +22,13 @@ type server struct {
 	args    func(dir string, addr netip.AddrPort) []string
 }
 
-func haulServer(binary string) server {
+// haulServer is haul with further flags, under a name of its own.
+func haulServer(name, binary string, flags ...string) server {
 	return server{
-		name:    "haul",
+		name:    name,
 		version: output(binary, "version"),
 		args: func(dir string, addr netip.AddrPort) []string {
-			return []string{binary, "serve", dir, "--tftp", addr.String(), "--upload", "overwrite"}
+			return append([]string{binary, "serve", dir, "--tftp", addr.String(), "--upload", "overwrite"}, flags...)
 		},
 	}
 }

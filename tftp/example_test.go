@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,4 +152,50 @@ func ExampleClient_Put() {
 	// Output:
 	// 12 <nil>
 	// refused: file already exists
+}
+
+// A program answers requests itself: here each client gets a file of its own.
+func ExampleServer_read() {
+	ctx, stop := context.WithCancel(context.Background())
+	s := tftp.Server{
+		Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+			if r.Name != "config" {
+				return nil, fs.ErrNotExist // ERROR 1 to the client
+			}
+			text := fmt.Sprintf("hostname lab-%v\n", r.Peer.Addr())
+			return store.FromBytes(r.Name, []byte(text)), nil
+		},
+		Ended: func(t *tftp.Transfer) { fmt.Println(t.Direction(), t.Name, t.Outcome, t.Bytes) },
+	}
+	l, err := s.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Serve(ctx) }()
+
+	var c tftp.Client
+	got := store.Sink(0, func(_ string, f store.File) {
+		defer f.Close()
+		text, _ := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
+		fmt.Printf("%s", text)
+	})
+	for _, name := range []string{"config", "secret"} {
+		_, err := c.Get(ctx, tftp.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}, func(int64) (store.Upload, error) {
+			return got.Create(ctx, name, store.Create{})
+		})
+		if fault, ok := errors.AsType[*transfer.Error](err); ok {
+			fmt.Println(fault.Message)
+		}
+	}
+	c.Wait()
+	stop()
+	if err := <-ended; err != nil {
+		panic(err)
+	}
+	// Unordered output:
+	// hostname lab-127.0.0.1
+	// read config done 23
+	// file not found
+	// read secret refused 0
 }

@@ -1,7 +1,10 @@
 package tftp
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"strconv"
 	"time"
@@ -72,7 +75,7 @@ func (l *Listener) keepLog(done chan<- struct{}) {
 // write writes a transfer's line.
 func (l *Listener) write(t *Transfer) {
 	level := slog.LevelInfo
-	if t.Err != nil && t.Outcome != Probe {
+	if t.Err != nil && !t.routine() {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -97,13 +100,41 @@ func (l *Listener) write(t *Transfer) {
 			slog.Duration("disk", t.Disk.Round(time.Microsecond)),
 			slog.Duration("lost", t.Lost.Round(time.Microsecond)))
 	}
-	if t.Err != nil {
+	if t.stopsAtRollover() {
+		attrs = append(attrs, slog.String("hint", "the client may not count beyond 65535 blocks: have it ask for a larger blksize"))
+	}
+	if t.Err != nil && t.Outcome != Probe {
 		attrs = append(attrs, slog.String("error", t.Err.Error()))
 		if stack := stackOf(t.Err); stack != "" {
 			attrs = append(attrs, slog.String("stack", stack))
 		}
 	}
 	l.Log.LogAttrs(ctx, level, "tftp", attrs...)
+}
+
+// stopsAtRollover reports whether a read ended where block numbers begin anew:
+// some firmware (syslinux.efi, NetBSD's pxeboot, NMRP) cannot go on there.
+func (t *Transfer) stopsAtRollover() bool {
+	if t.Write || t.Err == nil {
+		return false
+	}
+	block := int64(cmp.Or(t.Agreed.BlockSize, transfer.DefaultBlockSize))
+	last := t.Bytes / block
+	return last >= 1<<16-2 && last <= 1<<16
+}
+
+// routine reports whether a transfer that did not run to its end did what
+// clients do every day: ask for the size only, look for a configuration under
+// one name after the other, as pxelinux and GRUB do, or close a file after the
+// first blocks, as GRUB does.
+func (t *Transfer) routine() bool {
+	if t.Write {
+		return false
+	}
+	fault, ok := errors.AsType[*transfer.Error](t.Err)
+	return t.Outcome == Probe ||
+		t.Outcome == Refused && errors.Is(t.Err, fs.ErrNotExist) ||
+		t.Outcome == EndedByPeer && ok && fault.Code == transfer.NotDefined
 }
 
 // Direction names what a request asks for, from the client's side: "read" or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -31,12 +32,17 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.Get(context.Background(), target("missing"), nil)
+		_, _ = c.Get(context.Background(), target("../x"), nil)
+		w.disk.Before = func(sim.Call) error { return fs.ErrNotExist }
+		_, _ = c.Put(context.Background(), target("a/b/c"), bytes.NewReader(b), 10_000)
 		synctest.Wait()
 		want := []map[string]string{
 			{"level": "INFO", "result": "done", "direction": "read", "file": "image", "bytes": "10000", "resends": "0", "rtt": "10ms",
 				"options": "octet blksize=1024 windowsize=8 tsize=10000 timeout=2 rollover=1"},
 			{"level": "INFO", "result": "done", "direction": "write", "file": "new", "bytes": "10000", "resends": "0"},
-			{"level": "WARN", "result": "refused", "direction": "read", "file": "missing", "bytes": "0", "options": "octet"},
+			{"level": "INFO", "result": "refused", "direction": "read", "file": "missing", "bytes": "0", "options": "octet"},
+			{"level": "WARN", "result": "refused", "direction": "read", "file": "../x"},
+			{"level": "WARN", "result": "refused", "direction": "write", "file": "a/b/c"},
 		}
 		if len(w.log.lines) != len(want) {
 			t.Fatalf("logged %v", w.log.lines)
@@ -55,6 +61,29 @@ func TestLog(t *testing.T) {
 			t.Errorf("logged %v", w.log.lines)
 		}
 	})
+}
+
+// A read that ends where block numbers begin anew gets a hint.
+func TestStopsAtRollover(t *testing.T) {
+	gone := transfer.ErrSilent
+	for _, test := range []struct {
+		tr   Transfer
+		want bool
+	}{
+		{Transfer{Err: gone, Bytes: 65535 * 512}, true},
+		{Transfer{Err: gone, Bytes: 65534 * 512}, true},
+		{Transfer{Err: gone, Bytes: 65533 * 512}, false},
+		{Transfer{Err: gone, Bytes: 65537 * 512}, false},
+		{Transfer{Err: gone, Bytes: 65535 * 8, Agreed: transfer.Options{BlockSize: 8}}, true},
+		{Transfer{Err: gone, Bytes: 65535 * 1468, Agreed: transfer.Options{BlockSize: 1468}}, true},
+		{Transfer{Err: gone, Bytes: 65535 * 512, Agreed: transfer.Options{BlockSize: 1468}}, false},
+		{Transfer{Bytes: 65535 * 512}, false},
+		{Transfer{Err: gone, Bytes: 65535 * 512, Request: Request{Request: transfer.Request{Write: true}}}, false},
+	} {
+		if got := test.tr.stopsAtRollover(); got != test.want {
+			t.Errorf("%+v: %v", test.tr, got)
+		}
+	}
 }
 
 // A client tells how far it is, now and then and at the end.

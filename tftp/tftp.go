@@ -9,7 +9,14 @@
 //	s := tftp.Server{Store: store.Dir(root)}
 //	return s.ListenAndServe(ctx, ":69")
 //
-// and ends when ctx does. A [Client] fetches and sends files; any number of
+// and ends when ctx does. In place of the store, Read and Write may answer each
+// request as they like, knowing who asks and where:
+//
+//	s := tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
+//		return store.FromBytes(r.Name, configFor(r.Peer.Addr())), nil
+//	}}
+//
+// A [Client] fetches and sends files; any number of
 // its transfers may run at once:
 //
 //	var c tftp.Client
@@ -17,11 +24,12 @@
 //
 // # How the server works
 //
-// Requests come in at port 69, are parsed there (server.go), and go to a shard
-// that the peer's address selects. A shard is one event loop with one socket
+// Requests come in at port 69, are parsed there (door.go), and go to a shard
+// that the peer's address selects, which asks a guard whether this address may
+// have a transfer (accept.go, guard.go). A shard is one event loop with one socket
 // and all its transfers (shard.go). What may wait for a disk, to open, to read
 // what is not in memory, to write and to publish, is done by a few workers
-// (jobs.go), so the loop never waits. Each transfer is a session (session.go)
+// (jobs.go, crew.go), so the loop never waits. Each transfer is a session (session.go)
 // around a machine of package transfer. What a turn of the loop has to send
 // gathers in an outbox (outbox.go) and leaves in one system call.
 package tftp
