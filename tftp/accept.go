@@ -17,6 +17,9 @@ func (sh *shard) accept(now time.Time, q Request) {
 		return
 	}
 	if s := sh.sessions[q.Peer]; s != nil {
+		s.conclude(now)
+	}
+	if s := sh.sessions[q.Peer]; s != nil {
 		// The same request within a second is a repeat, whether the network or
 		// an impatient ROM made it. Later, or another, it is a peer that began
 		// anew: some use the same port after each reset.
@@ -25,7 +28,11 @@ func (sh *shard) accept(now time.Time, q Request) {
 			sh.touch(s)
 			return
 		}
-		sh.end(now, s, errReplaced)
+		if !s.request.Write && s.state == running && s.sender.Delivered() {
+			sh.end(now, s, nil) // some ROMs never send their last ACK
+		} else {
+			sh.end(now, s, errReplaced)
+		}
 	}
 	quiet, err := sh.admit(now, from)
 	if err != nil {
@@ -81,6 +88,10 @@ func isRequest(b []byte) bool {
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr().Port())
 	switch {
+	case ok && m.Broadcast && sh.guests != nil:
+		if !sh.guests.push(q) {
+			sh.count.turnAway(Overload)
+		}
 	case ok:
 		sh.accept(now, q)
 	case fault != nil && sh.faults.take(now, maxFaults):

@@ -110,6 +110,9 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Bytes, t.Agreed, t.Stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
 	default:
 		t.Bytes, t.Agreed, t.Stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
+		if done, _ := s.sender.Done(); !done && err == nil {
+			t.Unconfirmed = true
+		}
 	}
 	t.Outcome = t.outcome()
 	return t

@@ -86,8 +86,10 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.visitor(now, from)
-	// A token bucket that holds two seconds' requests.
-	v.tokens = min(v.tokens+now.Sub(v.filled).Seconds()*float64(rate), 2*float64(rate))
+	// A token bucket that holds two seconds' requests. Loops may be a little
+	// behind each other; whatever the clock does, it costs a second at most.
+	elapsed := max(now.Sub(v.filled), -time.Second)
+	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now
 	if v.tokens < 1 {
 		return errRate

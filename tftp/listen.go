@@ -37,6 +37,11 @@ type binding struct {
 	listener *Listener
 	doors    []socket // where requests come in, sharing a port; none where the shards share it
 	shards   []*shard
+
+	// Where shards share the port, each of them gets a broadcast request, and
+	// none knows who will get what follows. This one, on a port of its own,
+	// answers for all; it is the last of shards, nil where it is not needed.
+	guests *shard
 }
 
 // Listen opens the sockets. An address is "host:port"; without a host it
@@ -126,6 +131,9 @@ func (l *Listener) bind(ctx context.Context, addr string) error {
 		for _, door := range doors {
 			b.shards = append(b.shards, newShard(l, door, true))
 		}
+		if len(doors) > 1 {
+			err = b.openGuests(ctx, at.Addr())
+		}
 	} else if b.doors = doors; err == nil {
 		err = b.openShards(ctx, at.Addr())
 	}
@@ -179,6 +187,19 @@ func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, 
 		doors = append(doors, door)
 	}
 	return doors, nil
+}
+
+func (b *binding) openGuests(ctx context.Context, at netip.Addr) error {
+	conn, err := b.listener.openSocket(ctx, netip.AddrPortFrom(at, 0), false)
+	if err != nil {
+		return err
+	}
+	b.guests = newShard(b.listener, conn, false)
+	for _, sh := range b.shards {
+		sh.guests = b.guests
+	}
+	b.shards = append(b.shards, b.guests)
+	return nil
 }
 
 // openShards opens a socket for each loop. If the port range has too few free

@@ -427,6 +427,21 @@ func (s *session) settle(now time.Time, m doneMachine) {
 	}
 }
 
+// conclude ends a session whose machine is done, if the turn has not come to
+// that yet: the last ACK and the next request may come together.
+func (s *session) conclude(now time.Time) {
+	if s.state != running && s.state != storing {
+		return
+	}
+	done, err := s.sender.Done()
+	if s.request.Write {
+		done, err = s.receiver.Done()
+	}
+	if done {
+		s.shard.end(now, s, err)
+	}
+}
+
 // expire looks at a session whose time has come.
 func (s *session) expire(now time.Time) {
 	if s.state == opening || s.state == ended {

@@ -39,7 +39,8 @@ const (
 type shard struct {
 	server *Listener
 	conn   socket
-	front  bool // requests come here too: the port is the one that was asked
+	front  bool   // requests come here too: the port is the one that was asked
+	guests *shard // who answers broadcast requests; nil for this one itself
 	memory memory
 	count  tally
 	turns  atomic.Int64

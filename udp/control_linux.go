@@ -85,11 +85,11 @@ func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
 // parseControl reads what the kernel says beside a received message: the
 // address it reached, and the size of each datagram if several are glued
 // together, else zero. It ignores what it does not know or cannot read.
-func parseControl(b []byte) (local netip.Addr, segment int) {
+func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
 		if !ok {
-			return local, segment
+			return local, segment, broadcast
 		}
 		b = rest
 		switch {
@@ -101,6 +101,7 @@ func parseControl(b []byte) (local netip.Addr, segment int) {
 			// the option was set (see FromFile) has none.
 			if addr := netip.AddrFrom4([4]byte(data[4:])); !addr.IsUnspecified() {
 				local = addr
+				broadcast = addr != netip.AddrFrom4([4]byte(data[8:]))
 			}
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
 			// A socket for both families gets this for IPv4 too, with the

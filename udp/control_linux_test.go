@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,7 @@ func TestParseControl(t *testing.T) {
 		t.Skip(err)
 	}
 	gro := word(1464)
+	broadcasts := []string{"IPv4 on both", "the other way round"}
 	for name, tt := range map[string]struct {
 		b       []byte
 		local   string
@@ -69,8 +71,9 @@ func TestParseControl(t *testing.T) {
 		if tt.local != "" {
 			want = netip.MustParseAddr(tt.local)
 		}
-		if local, segment := parseControl(tt.b); local != want || segment != tt.segment {
-			t.Errorf("%s: %v, %d, want %v, %d", name, local, segment, want, tt.segment)
+		local, segment, broadcast := parseControl(tt.b)
+		if local != want || segment != tt.segment || broadcast != slices.Contains(broadcasts, name) {
+			t.Errorf("%s: %v, %d, %v, want %v, %d", name, local, segment, broadcast, want, tt.segment)
 		}
 	}
 }
@@ -86,7 +89,7 @@ func FuzzControl(f *testing.F) {
 	b.setControl(0, netip.MustParseAddr("192.0.2.1"), 1464, false)
 	f.Add(b.controls[0][:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if local, segment := parseControl(b); segment < 0 || local.IsMulticast() && local.Is6() {
+		if local, segment, _ := parseControl(b); segment < 0 || local.IsMulticast() && local.Is6() {
 			t.Errorf("%v, %d", local, segment)
 		}
 		refused(b)

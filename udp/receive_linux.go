@@ -110,7 +110,7 @@ func (r *receiver) describe(m *Message, i int) {
 	h := &r.in.headers[i]
 	m.Data = m.Data[:h.length]
 	m.Peer = r.in.peer(i)
-	m.Local, m.Segment = parseControl(r.in.controls[i][:h.Controllen])
+	m.Local, m.Segment, m.Broadcast = parseControl(r.in.controls[i][:h.Controllen])
 	if m.Segment >= len(m.Data) {
 		m.Segment = 0
 	}

@@ -35,6 +35,11 @@ type Message struct {
 	Local   netip.Addr     // our address it reached, or leaves from; zero lets the kernel choose
 	Data    []byte         // Read fills Data[:cap] and sets the length
 	Segment int            // when above zero, Data holds datagrams of this many bytes; the last may be shorter
+
+	// Broadcast says that Read got a datagram that was sent to all hosts of a
+	// network. Each of several sockets that share a port gets a copy. Only the
+	// fast path knows, and only IPv4 has it.
+	Broadcast bool
 }
 
 // Datagrams yields the datagrams in m, each a slice of m.Data. There is always

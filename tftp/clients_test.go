@@ -1,0 +1,300 @@
+package tftp
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// Each test here plays one client by hand, from its first packet to its last,
+// in its way. docs/protocol.md lists the clients, and what is done for each;
+// transcripts named client-* show the same packet by packet.
+
+// playClient runs a client against a server with a port for each loop, and
+// with a single port. Afterwards it checks what became of the transfers: they
+// are logged, each in one line and in this order, and told to Ended, which
+// counts them.
+func playClient(t *testing.T, f func(*world), want ...string) {
+	t.Helper()
+	for _, single := range []bool{false, true} {
+		t.Run(fmt.Sprintf("single=%v", single), func(t *testing.T) {
+			var mu sync.Mutex
+			counted := map[Outcome]int{}
+			inWorld(t, func(_ *world, s *Server) {
+				s.SinglePort = single
+				s.Ended = func(t *Transfer) {
+					mu.Lock()
+					defer mu.Unlock()
+					counted[t.Outcome]++
+				}
+			}, func(w *world) {
+				f(w)
+				synctest.Wait()
+				w.log.mu.Lock()
+				defer w.log.mu.Unlock()
+				var got []string
+				logged := map[Outcome]int{}
+				for _, l := range w.log.lines {
+					got = append(got, fmt.Sprintf("%s %s %s: %s", l["result"], l["direction"], l["file"], l["options"]))
+					logged[Outcome(l["result"])]++
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if fmt.Sprint(counted) != fmt.Sprint(logged) {
+					t.Errorf("Ended was told of %v, the log of %v", counted, logged)
+				}
+			})
+		})
+	}
+}
+
+var serverDoor = netip.MustParseAddrPort(serverIP + ":69")
+
+// rawAt returns a peer on the given port, 0 for any.
+func (w *world) rawAt(ip string, port uint16) *rawPeer {
+	w.t.Helper()
+	conn, err := w.opener(ip)(w.t.Context(), addrPort(ip, port), udp.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return newRawPeer(w.t, conn, serverDoor)
+}
+
+// port returns the port that p sends from.
+func (p *rawPeer) port() uint16 { return p.conn.LocalAddr().Port() }
+
+// ask sends a request to the server's port.
+func (p *rawPeer) ask(b []byte) {
+	p.t.Helper()
+	p.to = serverDoor
+	p.send(b)
+}
+
+// read takes a file from block 1 on, in blocks and windows of the given sizes,
+// and acknowledges the end of each window and of the file.
+func (p *rawPeer) read(file []byte, block, window int) {
+	p.t.Helper()
+	last := len(file)/block + 1
+	for n := 1; n <= last; n++ {
+		p.want(fmt.Sprint("block ", n), data(n, file[(n-1)*block:min(n*block, len(file))]))
+		if n%window == 0 || n == last {
+			p.send(ack(n))
+		}
+	}
+}
+
+// write sends a file in lockstep.
+func (p *rawPeer) write(file []byte, block int) {
+	p.t.Helper()
+	for n := 1; n <= len(file)/block+1; n++ {
+		p.send(data(n, file[(n-1)*block:min(n*block, len(file))]))
+		p.want(fmt.Sprint("ACK ", n), ack(n))
+	}
+}
+
+// curl 7.88 always asks for the same. It gives up on an OACK with tsize 0.
+func TestClientCurl(t *testing.T) {
+	playClient(t, func(w *world) {
+		b := w.put("image", 700)
+		w.put("empty", 0)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.ask(rrq("image", "tsize", "0", "blksize", "512", "timeout", "1"))
+		p.want("OACK", oack("blksize", "512", "tsize", "700", "timeout", "1"))
+		p.send(ack(0))
+		p.read(b, 512, 1)
+
+		synctest.Wait()
+		q := w.raw(otherIP)
+		defer q.close()
+		q.ask(rrq("empty", "tsize", "0", "blksize", "512", "timeout", "1"))
+		q.want("OACK without tsize", oack("blksize", "512", "timeout", "1"))
+		q.send(ack(0))
+		q.read(nil, 512, 1)
+
+		synctest.Wait()
+		r := w.raw(otherIP)
+		defer r.close()
+		r.ask(wrq("new", "tsize", "700", "blksize", "512", "timeout", "1"))
+		r.want("OACK", oack("blksize", "512", "tsize", "700", "timeout", "1"))
+		r.write(b, 512)
+		wantFile(t, w.mem, "new", b)
+	},
+		"done read image: octet blksize=512 tsize=700 timeout=1",
+		"done read empty: octet blksize=512 timeout=1",
+		"done write new: octet blksize=512 tsize=700 timeout=1")
+}
+
+// busybox 1.35 asks for tsize, and with -b for blksize before it.
+func TestClientBusybox(t *testing.T) {
+	playClient(t, func(w *world) {
+		b := w.put("image", 2000)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.ask(rrq("image", "tsize", "0"))
+		p.want("OACK", oack("tsize", "2000"))
+		p.send(ack(0))
+		p.read(b, 512, 1)
+
+		synctest.Wait()
+		q := w.raw(otherIP)
+		defer q.close()
+		q.ask(rrq("image", "blksize", "1432", "tsize", "0"))
+		q.want("OACK", oack("blksize", "1432", "tsize", "2000"))
+		q.send(ack(0))
+		q.read(b, 1432, 1)
+
+		synctest.Wait()
+		r := w.raw(otherIP)
+		defer r.close()
+		r.ask(wrq("new", "blksize", "1432", "tsize", "2000"))
+		r.want("OACK", oack("blksize", "1432", "tsize", "2000"))
+		r.write(b, 1432)
+		wantFile(t, w.mem, "new", b)
+	},
+		"done read image: octet tsize=2000",
+		"done read image: octet blksize=1432 tsize=2000",
+		"done write new: octet blksize=1432 tsize=2000")
+}
+
+// tftp-hpa 5.2 asks for no options, in netascii unless told otherwise, and
+// would wait for ever after an OACK.
+func TestClientTFTPHPA(t *testing.T) {
+	playClient(t, func(w *world) {
+		fillStore(t, w.mem, "text", []byte("one\ntwo\n"))
+		b := w.put("image", 700)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.ask(packet(1, "text", "netascii", nil))
+		p.read([]byte("one\r\ntwo\r\n"), 512, 1)
+		synctest.Wait()
+		p.ask(packet(2, "new", "netascii", nil)) // its port is the same for all it does
+		p.want("ACK 0", ack(0))
+		p.write([]byte("one\r\ntwo\r\n"), 512)
+		wantFile(t, w.mem, "new", []byte("one\ntwo\n"))
+		p.ask(rrq("image"))
+		p.read(b, 512, 1)
+	},
+		"done read text: netascii",
+		"done write new: netascii",
+		"done read image: octet")
+}
+
+// atftp 0.8 sends --option "tsize enable" word by word, and multicast with an
+// empty value.
+func TestClientATFTP(t *testing.T) {
+	playClient(t, func(w *world) {
+		b := w.put("image", 5000)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.ask(rrq("image", "tsize", "enable", "blksize", "1432", "windowsize", "8"))
+		p.want("OACK", oack("blksize", "1432", "windowsize", "8"))
+		p.send(ack(0))
+		p.read(b, 1432, 8)
+
+		synctest.Wait()
+		q := w.raw(otherIP)
+		defer q.close()
+		q.ask(rrq("image", "multicast", ""))
+		q.read(b, 512, 1)
+	},
+		"done read image: octet blksize=1432 windowsize=8",
+		"done read image: octet")
+}
+
+// A ROM that never sends the last ACK has got its file all the same, and
+// whatever it asks for next is served meanwhile.
+func TestClientROMWithoutLastACK(t *testing.T) {
+	playClient(t, func(w *world) {
+		b := w.put("image", 700)
+		p, q := w.raw(otherIP), w.raw(otherIP)
+		defer p.close()
+		defer q.close()
+		p.ask(rrq("image"))
+		p.want("block 1", data(1, b[:512]))
+		p.send(ack(1))
+		p.want("block 2", data(2, b[512:]))
+		q.ask(rrq("image"))
+		q.read(b, 512, 1)
+		time.Sleep(6 * time.Second)
+	},
+		"done read image: octet",
+		"unconfirmed read image: octet")
+}
+
+// A ROM that has all of a file may ask for the next one from the same port, so
+// soon that the server finds the last ACK and the request together. The first
+// transfer is done, and not replaced.
+func TestLastACKAndNextRequest(t *testing.T) {
+	playClient(t, func(w *world) {
+		one, two := w.put("one", 100), w.put("two", 100)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.ask(rrq("one"))
+		p.read(one, 512, 1)
+		p.ask(rrq("two"))
+		p.read(two, 512, 1)
+	},
+		"done read one: octet",
+		"done read two: octet")
+}
+
+// ROMs may ask everybody. The answer comes from an address of ours, and but one
+// transfer begins, however many sockets the kernel hands the request to.
+func TestBroadcastRequest(t *testing.T) {
+	if !udp.CanSharePort {
+		t.Skip("this path does not learn the address that was asked")
+	}
+	tests := []struct {
+		single bool
+		loops  int
+	}{{false, 1}, {false, 4}, {true, 1}, {true, 4}}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			mem := store.Mem(0)
+			b := content("image", 700)
+			fillStore(t, mem, "image", b)
+			var begun atomic.Int64
+			l := serveAt(t, Server{
+				Store: mem, Loops: test.loops, SinglePort: test.single,
+				Started: func(*Transfer) { begun.Add(1) },
+			}, ":0")
+			p := realPeer(t, l)
+			p.to = netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), l.Addr().Port())
+			p.send(rrq("image", "blksize", "600"))
+			p.want("OACK", oack("blksize", "600"))
+			if p.to.Addr() != netip.MustParseAddr("127.0.0.1") {
+				t.Errorf("answered from %v", p.to)
+			}
+			p.send(ack(0))
+			for n := 1; n <= 2; {
+				switch got := p.next(patience); {
+				case got == nil:
+					t.Fatal("no DATA comes")
+				case transfer.OpcodeOf(got) == transfer.OptionAck:
+					p.send(ack(0))
+				case bytes.Equal(got, data(n, b[(n-1)*600:min(n*600, len(b))])):
+					p.send(ack(n))
+					n++
+				}
+			}
+			if n := begun.Load(); n != 1 {
+				t.Errorf("%d transfers for one request", n)
+			}
+		})
+	}
+}
