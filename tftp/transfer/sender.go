@@ -447,6 +447,11 @@ func (s *Sender) unconfirmed() bool {
 	return s.answers && s.acked >= s.total-s.window && s.next > s.total
 }
 
+// Delivered reports whether all blocks have been sent, and only the last
+// window's acknowledgement is missing. Some boot ROMs never send that, so it is
+// a success if the peer goes on to something else.
+func (s *Sender) Delivered() bool { return s.heard && s.unconfirmed() }
+
 // Repeat tells s that the peer has sent its request once more. If nothing but
 // the request has come from it and the answer is not quite fresh, the answer
 // goes out again, within its bound.
