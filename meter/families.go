@@ -50,7 +50,7 @@ func newFamilies() families {
 	return families{
 		transfers: counter("transfers_total", "Transfers that have ended, by how.", "protocol", "direction", "result"),
 		bytes:     counter("bytes_total", "Bytes of files moved, by transfers under way too.", "protocol", "direction"),
-		refused:   counter("refused_total", "Requests turned away before they became transfers, by why.", "protocol", "reason"),
+		refused:   counter("refused_total", "Requests turned away by a limit, or malformed, by why.", "protocol", "reason"),
 		live: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "transfers_live", Help: "Transfers under way.",
 		}, []string{"protocol", "direction"}),

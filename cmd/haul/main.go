@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,6 +109,10 @@ func noCommand(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// sameSignal is how soon a second signal is still the first: some programs,
+// timeout(1) for one, signal a process and its group.
+const sameSignal = 100 * time.Millisecond
+
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
 // ends. The second ends the process.
 func interruptible() (context.Context, func()) {
@@ -116,8 +121,10 @@ func interruptible() (context.Context, func()) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		<-signals
+		first := time.Now()
 		cancel()
-		<-signals
+		for <-signals; time.Since(first) < sameSignal; <-signals {
+		}
 		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
 		os.Exit(exitInterrupted)
 	}()

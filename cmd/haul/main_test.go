@@ -316,7 +316,7 @@ func TestPrintError(t *testing.T) {
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "boot.img"), "image")
-	writeFile(t, filepath.Join(dir, ".haul-0123456789abcdef.part"), "left behind")
+	writeFile(t, filepath.Join(dir, ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part"), "left behind")
 	ctx, cancel := context.WithCancel(t.Context())
 	var out lockedBuffer
 	cmd := newRoot()

@@ -61,7 +61,11 @@ func newMapTest() *cobra.Command {
 				q := remap.Query{Name: name, Write: write, Addr: client.Unmap().String(), Hex: hexAddr(client), IPv6: client.Unmap().Is6()}
 				q.Exists = func(name string) bool { return containsName(exist, name) }
 				result, err := rules.Trace(q, func(s remap.Step) {
-					fmt.Fprintf(out, "  line %d: %s\n    %q, then %s\n", s.Line, s.Rule, s.Name, s.Then)
+					fmt.Fprintf(out, "  line %d: %s\n    %q", s.Line, s.Rule, s.Name)
+					if s.Then != "" {
+						fmt.Fprintf(out, ", then %s", s.Then)
+					}
+					fmt.Fprintln(out)
 				})
 				if err != nil {
 					fmt.Fprintf(out, "  refused: %v\n", err)

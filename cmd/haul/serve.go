@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ const serveExamples = `  haul serve /srv/tftp                       on port 69, 
                                              uploads get a time stamp, and cannot be read
   haul serve /srv/tftp --single-port         in a container, or behind NAT
   haul serve /srv/tftp --user tftp --metrics 127.0.0.1:9069
-  haul serve /srv/tftp --trace 192.0.2.7     show the packets of one client`
+  haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client`
 
 func newServe() *cobra.Command {
 	var f serveFlags
@@ -137,19 +138,19 @@ func runListener(ctx context.Context, l *tftp.Listener, m *manager, log *slog.Lo
 	if err := m.ready(fmt.Sprintf("serving TFTP on %v", l.Addrs())); err != nil {
 		log.Warn("service manager", "error", err)
 	}
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		if err := m.keepAlive(ctx, l.Alive); err != nil {
+	serving, ended := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() {
+		if err := m.keepAlive(serving, l.Alive); err != nil {
 			log.Warn("service manager", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			_ = m.stopping("waiting for transfers to finish") // it is going to notice
-		case <-done:
-		}
-	}()
-	return l.Serve(ctx)
+		<-serving.Done()
+		_ = m.stopping("waiting for transfers to finish") // it is going to notice
+	})
+	err := l.Serve(ctx)
+	ended()
+	told.Wait() // or the process might be gone before that is said
+	return err
 }
 
 // listen opens the sockets, unless systemd has done so.

@@ -38,6 +38,9 @@ func (f *serveFlags) fill(s *served) error {
 	if s.site.Upload, err = parseUpload(f.upload); err != nil {
 		return err
 	}
+	if f.shared && f.perClient == "" {
+		return usagef("--shared goes with --per-client; without it all clients share DIR")
+	}
 	per := site.NotPerClient
 	if f.perClient != "" {
 		if per, err = site.ParsePerClient(f.perClient); err != nil {
@@ -97,7 +100,7 @@ func parseUpload(word string) (site.Policy, error) {
 		return site.UploadNone, nil
 	}
 	p, err := site.ParsePolicy(word)
-	if err != nil {
+	if err != nil || p == site.UploadNone {
 		return p, usagef("--upload %s: choose create, overwrite or unique", word)
 	}
 	return p, nil
@@ -180,6 +183,9 @@ func (f *serveFlags) openUploads(s *served) (store.Store, error) {
 }
 
 func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
+	if dir == "" {
+		return nil, usagef("the name of a directory is empty; write . for the one you are in")
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}

@@ -112,8 +112,12 @@ func (f *serveFlags) server() (*tftp.Server, error) {
 		return nil, usagef("nothing to serve: --tftp is empty, and no other protocol is built yet")
 	}
 	for _, addr := range f.tftp {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return nil, usagef("--tftp: %w; it is HOST:PORT or :PORT", err)
+		_, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = net.LookupPort("udp", port)
+		}
+		if err != nil {
+			return nil, usagef("--tftp %q: %w; it is HOST:PORT or :PORT", addr, err)
 		}
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
@@ -144,13 +148,15 @@ func (f *serveFlags) checkNumbers() error {
 		return usagef("--max-transfers %d: must be above 0", f.maxTransfers)
 	case f.maxPerClient < 0:
 		return usagef("--max-per-client %d: must not be below 0", f.maxPerClient)
+	case f.rate < -1:
+		return usagef("--rate %d: it is -1 for no limit, 0, or a number above", f.rate)
 	case f.memory < leastMemory:
 		return usagef("--memory %d: must be %d at the least", f.memory, leastMemory)
 	case f.grace <= 0:
 		return usagef("--grace %v: must be above 0", f.grace)
 	}
 	if err := (transfer.Options{BlockSize: f.blksize, Window: f.windowsize}).Check(); err != nil {
-		return usageError{err}
+		return usagef("--%w", err) // it begins with the option's name
 	}
 	return nil
 }
@@ -210,6 +216,7 @@ func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 
 // log returns the log that the flags ask for.
 func (f *serveFlags) log(out io.Writer) *slog.Logger {
+	out = &plainWriter{out: out}
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if f.quiet {
 		o.Level = slog.LevelWarn

@@ -24,6 +24,10 @@ const maxPassed = 64
 // Call it once: it removes from the environment what systemd said.
 func activated(c udp.Config) (conns []*udp.Conn, err error) {
 	files := activation.Files(true)
+	// So many cannot be meant. Some may be descriptors of our own, so none is closed.
+	if len(files) > maxPassed {
+		return nil, listenError{fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)}
+	}
 	defer func() {
 		for _, f := range files {
 			_ = f.Close() // a Conn has its own
@@ -33,9 +37,6 @@ func activated(c udp.Config) (conns []*udp.Conn, err error) {
 			conns = nil
 		}
 	}()
-	if len(files) > maxPassed {
-		return nil, listenError{fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)}
-	}
 	for _, f := range files {
 		conn, err := udp.FromFile(f, c)
 		if err != nil {

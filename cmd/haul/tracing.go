@@ -21,7 +21,7 @@ type traceFlags struct {
 
 func (f *traceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.peers, "trace", nil, "show the packets to and from these `addresses` or networks; all shows all")
+	flags.StringSliceVar(&f.peers, "trace", nil, "show the packets to and from these `addresses` or networks, after an equals sign; alone it shows all")
 	flags.StringVar(&f.pcap, "pcap", "", "write the packets to this `file` as pcapng, for Wireshark; alone it takes those of everybody")
 	flags.IntVar(&f.hex, "trace-hex", 0, "`bytes` of each packet shown in hexadecimal; 0 means 64, -1 none")
 	flags.Lookup("trace").NoOptDefVal = traceAll
@@ -38,13 +38,13 @@ type tracer struct {
 
 // open begins a trace on out; it returns nil if none is asked for.
 func (f *traceFlags) open(out io.Writer) (*tracer, error) {
+	if f.hex > trace.MaxDatagram || f.hex < -1 {
+		return nil, usagef("--trace-hex %d: it is -1 to %d bytes", f.hex, trace.MaxDatagram)
+	}
 	if len(f.peers) == 0 && f.pcap == "" {
 		return nil, nil
 	}
 	c := trace.Config{HexBytes: f.hex}
-	if f.hex > trace.MaxDatagram || f.hex < -1 {
-		return nil, usagef("--trace-hex %d: it is -1 to %d bytes", f.hex, trace.MaxDatagram)
-	}
 	for _, p := range f.peers {
 		if p == traceAll {
 			c.Only = nil

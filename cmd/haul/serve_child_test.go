@@ -1,0 +1,303 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must come. Only one that fails
+// waits that long.
+const patience = 20 * time.Second
+
+// A child is haul in a process of its own, with all that it does there:
+// signals, exit codes, and giving up its rights.
+type child struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stderr *transcript
+	url    string // of the server's root
+	addr   string // the same as HOST:PORT
+}
+
+// childOptions say how a child is started, beyond its arguments.
+type childOptions struct {
+	env     []string
+	attr    *syscall.SysProcAttr
+	dir     string     // working directory
+	systemd bool       // tell it its own number, as systemd does
+	files   []*os.File // from descriptor 3 on
+}
+
+// anyPort has a server take a free port that only this machine reaches.
+var anyPort = []string{"--tftp", "127.0.0.1:0"}
+
+// startChild runs "haul serve" on a free port until it says where.
+func startChild(t *testing.T, o childOptions, args ...string) *child {
+	t.Helper()
+	c := runChild(t, o, append(append([]string{"serve"}, anyPort...), args...)...)
+	c.awaitURL()
+	return c
+}
+
+// awaitURL waits until a server has told where it is.
+func (c *child) awaitURL() {
+	c.t.Helper()
+	const before = " on tftp://"
+	text := c.await(before, "\n")
+	_, text, _ = strings.Cut(text, before)
+	c.addr, _, _ = strings.Cut(text, "\n")
+	c.url = "tftp://" + c.addr + "/"
+}
+
+// runChild starts haul.
+func runChild(t *testing.T, o childOptions, args ...string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" && !o.systemd {
+		exe = "/proc/self/exe" // for a user who may not enter its directory
+	}
+	if o.systemd {
+		args = append([]string{"-c", `LISTEN_PID=$$ WATCHDOG_PID=$$ exec "$0" "$@"`, exe}, args...)
+		exe = "/bin/sh"
+	}
+	c := &child{t: t, cmd: exec.Command(exe, args...), stderr: newTranscript()}
+	c.cmd.Env = append(os.Environ(), asHaul+"=1", "GORACE=atexit_sleep_ms=0")
+	c.cmd.Env = append(c.cmd.Env, o.env...)
+	c.cmd.Stdout, c.cmd.Stderr = c.stderr, c.stderr
+	c.cmd.ExtraFiles, c.cmd.SysProcAttr, c.cmd.Dir = o.files, o.attr, o.dir
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = c.cmd.Wait() // what matters of it is in ProcessState
+		c.stderr.end()
+	}()
+	t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		c.stderr.await(func(_ string, ended bool) bool { return ended })
+		if t.Failed() {
+			t.Logf("%q said:\n%s", args, c.stderr)
+		}
+	})
+	return c
+}
+
+// await waits until the child has said all of these, one after the other, and
+// returns what it has said by then.
+func (c *child) await(words ...string) string {
+	c.t.Helper()
+	said := false
+	text, ok := c.stderr.await(func(text string, ended bool) bool {
+		said = true
+		for _, w := range words {
+			_, rest, found := strings.Cut(text, w)
+			text, said = rest, said && found
+		}
+		return said || ended
+	})
+	if !ok || !said {
+		c.t.Fatalf("haul did not say %q", words)
+	}
+	return text
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatalf("%v: %v", s, err)
+	}
+}
+
+// stop ends a server by SIGTERM, and returns all that it has said.
+func (c *child) stop() string {
+	c.t.Helper()
+	c.signal(syscall.SIGTERM)
+	return c.wantExit(0)
+}
+
+// wantExit waits for the end, and returns all that the child has said.
+func (c *child) wantExit(code int) string {
+	c.t.Helper()
+	text, ok := c.stderr.await(func(_ string, ended bool) bool { return ended })
+	if !ok {
+		c.t.Fatal("haul does not end")
+	}
+	if got := c.cmd.ProcessState.ExitCode(); got != code {
+		c.t.Errorf("exit code %d (%v), want %d", got, c.cmd.ProcessState, code)
+	}
+	return text
+}
+
+// wantGet checks that a file can be fetched, and holds content.
+func (c *child) wantGet(name, content string) {
+	c.t.Helper()
+	if code, got, errs := haul(c.t, "get", "-q", c.url+name, "-"); code != 0 || got != content {
+		c.t.Errorf("get %s: exit code %d, %q, %s; want %q", name, code, got, errs, content)
+	}
+}
+
+// wantNoGet checks that fetching a file fails with an exit code.
+func (c *child) wantNoGet(name string, code int) {
+	c.t.Helper()
+	if got, out, errs := haul(c.t, "get", "-q", c.url+name, "-"); got != code {
+		c.t.Errorf("get %s: exit code %d, %q, %s; want %d", name, got, out, errs, code)
+	}
+}
+
+// wantPut checks that an upload ends with an exit code.
+func (c *child) wantPut(name, content string, code int) {
+	c.t.Helper()
+	local := c.t.TempDir() + "/file"
+	writeFile(c.t, local, content)
+	if got, _, errs := haul(c.t, "put", "-q", local, c.url+name); got != code {
+		c.t.Errorf("put %s: exit code %d, %s; want %d", name, got, errs, code)
+	}
+}
+
+// dial returns a socket that sends to the server what haul's client would not.
+func (c *child) dial() *rawClient {
+	c.t.Helper()
+	to, err := net.ResolveUDPAddr("udp4", c.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	return &rawClient{c.t, conn, to}
+}
+
+// A rawClient says what it is told to.
+type rawClient struct {
+	t    *testing.T
+	conn *net.UDPConn
+	to   *net.UDPAddr // who answered last
+}
+
+func (r *rawClient) send(packet string) {
+	r.t.Helper()
+	if _, err := r.conn.WriteToUDP([]byte(packet), r.to); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// receive returns the next packet.
+func (r *rawClient) receive() string {
+	r.t.Helper()
+	b := make([]byte, 1<<16)
+	r.conn.SetReadDeadline(time.Now().Add(patience))
+	n, from, err := r.conn.ReadFromUDP(b)
+	if err != nil {
+		r.t.Fatalf("no answer: %v", err)
+	}
+	r.to = from
+	return string(b[:n])
+}
+
+// Packets of RFC 1350 §5.
+func readRequest(name string) string { return "\x00\x01" + name + "\x00octet\x00" }
+func ack(block byte) string          { return "\x00\x04\x00" + string(block) }
+
+// A transcript is what a process says, for those who wait for a word of it.
+type transcript struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	over  bool
+	grown chan struct{} // closed when there is more
+}
+
+func newTranscript() *transcript { return &transcript{grown: make(chan struct{})} }
+
+func (s *transcript) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(p)
+	s.wake()
+	return len(p), nil
+}
+
+func (s *transcript) wake() {
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// end says that nothing more will come.
+func (s *transcript) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.wake()
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await returns the text as soon as enough says so; it is not ok if that takes
+// longer than patience.
+func (s *transcript) await(enough func(text string, ended bool) bool) (text string, ok bool) {
+	late := time.After(patience)
+	for {
+		s.mu.Lock()
+		text, over, grown := s.text.String(), s.over, s.grown
+		s.mu.Unlock()
+		if enough(text, over) {
+			return text, true
+		}
+		select {
+		case <-grown:
+		case <-late:
+			return text, false
+		}
+	}
+}
+
+// peekVar has a child try, at each SIGUSR1, what a server has no need of: to
+// read the file that it names, and to run a program. It shows what the kernel
+// lets the process do, whatever its code would.
+const peekVar = "HAUL_TEST_PEEK"
+
+func init() {
+	path := os.Getenv(peekVar)
+	if path == "" || os.Getenv(asHaul) == "" {
+		return
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go func() {
+		for range asked {
+			_, reading := os.ReadFile(path)
+			// Not by package exec, which opens /dev/null first.
+			process, running := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+			if running == nil {
+				_, running = process.Wait()
+			}
+			fmt.Fprintf(os.Stderr, "peek: reading: %s; running: %s.\n", errText(reading), errText(running))
+		}
+	}()
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return err.Error()
+}

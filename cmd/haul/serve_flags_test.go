@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// refuse runs a command line that must be refused before anything begins; if
+// it is not, the server finds that it has ended already.
+func refuse(t *testing.T, args ...string) (code int, message string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out lockedBuffer
+	cmd := newRoot()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err := cmd.ExecuteContext(ctx)
+	if out.String() != "" {
+		t.Errorf("haul %q begins: %s", args, out.String())
+	}
+	if err == nil {
+		return 0, ""
+	}
+	return exitCode(err), err.Error()
+}
+
+// badValues are values that a flag of "haul serve" refuses, and a word of
+// advice in the message.
+var badValues = []struct {
+	flag, value, says string
+}{
+	{"tftp", "", "nothing to serve"},
+	{"tftp", "69", "HOST:PORT"},
+	{"tftp", "192.0.2.1", "HOST:PORT"},
+	{"tftp", "127.0.0.1:65536", "HOST:PORT"},
+	{"tftp", "127.0.0.1:x", "HOST:PORT"},
+	{"tftp", "127.0.0.1:0,", "HOST:PORT"},
+	{"http", ":80", "TFTP only"},
+	{"https", ":443", "TFTP only"},
+	{"sftp", ":22", "TFTP only"},
+	{"single-port", "x", "ParseBool"},
+	{"ports", "0-5", "FIRST-LAST"},
+	{"ports", "9-5", "from 1 to 65535"},
+	{"ports", "5-65536", "from 1 to 65535"},
+	{"ports", "1-2-3", "FIRST-LAST"},
+	{"ports", "-", "FIRST-LAST"},
+	{"mtu", "67", "68 to 65535"},
+	{"mtu", "65536", "auto, none"},
+	{"mtu", "", "auto, none"},
+	{"root", "dir", "CLIENT=DIR"},
+	{"root", "=.", "for everybody write *"},
+	{"root", "10.0.0.0/33=.", "10.0.0.0/8"},
+	{"root", "10.0.0.1/8=.", "write 10.0.0.0/8"},
+	{"root", "52:54:00:12:34=.", "52:54:00:12:34:56"},
+	{"root", "on=x=.", "on=192.0.2.1"},
+	{"root", "on=:0=.", "1 to 65535"},
+	{"root", "on=0.0.0.0=.", "on=:PORT"},
+	{"root", "fe80::1%eth0=.", "leave out %eth0"},
+	{"root", "*,10.0.0.0/8=.", "stands alone"},
+	{"per-client", "name", "ip, mac"},
+	{"shared", "x", "ParseBool"},
+	{"fold-case", "x", "ParseBool"},
+	{"access", "", "allow"},
+	{"access", "deny read", "2 words"},
+	{"access", "deny read * a b", "5 words"},
+	{"access", "permit read *", `"allow" or "deny"`},
+	{"access", "deny list *", `"read", "write" or "all"`},
+	{"access", "deny read host.example", "192.0.2.7"},
+	{"access", "deny read * [a", "[ without ]"},
+	{"access", "deny read * a//b", "matches nothing"},
+	{"allow", "x", "192.0.2.0/24"},
+	{"allow", "192.0.2.1/24", "192.0.2.0/24"},
+	{"allow", "52:54:00:12:34:56", "an address or a network"},
+	{"deny", "on=:69", "an address or a network"},
+	{"deny", "*", "an address or a network"},
+	{"upload", "all", "create, overwrite or unique"},
+	{"upload", "none", "create, overwrite or unique"},
+	{"upload-dir", ".", "without --upload"},
+	{"max-upload", "0", "above 0"},
+	{"max-upload", "1G", "invalid syntax"},
+	{"max-transfers", "0", "above 0"},
+	{"max-per-client", "-1", "below 0"},
+	{"rate", "-2", "-1 for no limit"},
+	{"memory", "1048575", "1048576"},
+	{"blksize", "7", "8 to 65464"},
+	{"blksize", "65465", "8 to 65464"},
+	{"windowsize", "-1", "1 to 65535"},
+	{"windowsize", "65536", "1 to 65535"},
+	{"grace", "0s", "above 0"},
+	{"grace", "10", "missing unit"},
+	{"user", "no-such-user", ""},
+	{"log-format", "xml", "text or json"},
+	{"log-format", "", "text or json"},
+	{"quiet", "x", "ParseBool"},
+	{"no-offload", "x", "ParseBool"},
+	{"trace", "x", "192.0.2.0/24"},
+	{"trace", "192.0.2.1/24", "192.0.2.0/24"},
+	{"trace-hex", "-2", "-1 to"},
+	{"trace-hex", "70000", "-1 to"},
+}
+
+// testedElsewhere are flags whose bad values are files that cannot be read or
+// written; and the one that is looked at when the port is open.
+var testedElsewhere = map[string]bool{"map": true, "pcap": true, "metrics": true}
+
+func TestServeBadValues(t *testing.T) {
+	dir := t.TempDir()
+	tested := map[string]bool{}
+	for _, b := range badValues {
+		tested[b.flag] = true
+		args := []string{"serve", dir, "--" + b.flag + "=" + b.value}
+		if b.flag != "tftp" {
+			args = append(args, "--tftp", "127.0.0.1:0")
+		}
+		code, message := refuse(t, args...)
+		if code != exitUsage || !strings.Contains(message, "--"+b.flag) || !strings.Contains(message, b.says) {
+			t.Errorf("--%s=%s: exit code %d, %q; want %d, and %q", b.flag, b.value, code, message, exitUsage, b.says)
+		}
+	}
+	newServe().Flags().VisitAll(func(f *pflag.Flag) {
+		if !tested[f.Name] && !testedElsewhere[f.Name] {
+			t.Errorf("no bad value of --%s is tested", f.Name)
+		}
+	})
+}
+
+func TestServeConflicts(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	writeFile(t, file, "text")
+	none := filepath.Join(dir, "none")
+	for _, test := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{dir, "--single-port", "--ports", "4000-5000"}, exitUsage, []string{"--single-port", "--ports"}},
+		{[]string{dir, "--shared"}, exitUsage, []string{"--shared", "--per-client"}},
+		{[]string{dir, "--upload-dir", dir}, exitUsage, []string{"--upload-dir " + dir, "--upload"}},
+		{[]string{dir, "--upload", "create", "--upload-dir", none}, exitLocal, []string{none, "no such file"}},
+		{[]string{dir, "--upload", "create", "--upload-dir", file}, exitLocal, []string{file, "not a directory"}},
+		{[]string{none}, exitLocal, []string{none, "no such file"}},
+		{[]string{file}, exitLocal, []string{file, "not a directory"}},
+		{[]string{dir, none}, exitLocal, []string{none, "no such file"}},
+		{[]string{""}, exitUsage, []string{"empty"}},
+		{[]string{dir, "--root", "10.0.0.0/8="}, exitUsage, []string{"empty"}},
+		{[]string{dir, "--root", "10.0.0.0/8=" + none}, exitLocal, []string{none, "no such file"}},
+		{[]string{dir, "--root", "on=:69=" + none}, exitLocal, []string{none, "no such file"}},
+		{[]string{dir, "--root", "on=192.0.2.1:69,10.0.0.0/8=" + none}, exitLocal, []string{none, "no such file"}},
+		{[]string{dir, "--root", "*=" + file}, exitLocal, []string{file, "not a directory"}},
+		{[]string{dir, "--map", none}, exitLocal, []string{none, "no such file"}},
+		{[]string{dir, "--map", dir}, exitLocal, []string{dir, "is a directory"}},
+		{[]string{dir, "--no-such-flag"}, exitUsage, []string{"--no-such-flag"}},
+		{nil, exitUsage, []string{"arg"}},
+	} {
+		args := append(append([]string{"serve"}, test.args...), "--tftp", "127.0.0.1:0")
+		code, message := refuse(t, args...)
+		for _, want := range test.says {
+			if code != test.code || !strings.Contains(message, want) {
+				t.Errorf("%q: exit code %d, %q; want %d, and %q", test.args, code, message, test.code, want)
+			}
+		}
+	}
+}
+
+// A mistake in a map is told with the number of its line; several at once.
+func TestServeMapSyntax(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules")
+	writeFile(t, rules, "# comment\nr ^a$ b\n\nr (a b\ng\nz ^a$ b\nj nowhere x\n")
+	code, message := refuse(t, "serve", t.TempDir(), "--map", rules, "--tftp", "127.0.0.1:0")
+	if code != exitUsage {
+		t.Errorf("exit code %d, want %d", code, exitUsage)
+	}
+	for _, want := range []string{rules, "line 4: ", "line 5: the regex is missing", "line 6: ", "r (a b", "z ^a$ b"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("lacks %q: %s", want, message)
+		}
+	}
+	for _, unwanted := range []string{"line 1:", "line 2:", "line 3:"} {
+		if strings.Contains(message, unwanted) {
+			t.Errorf("has %q: %s", unwanted, message)
+		}
+	}
+}

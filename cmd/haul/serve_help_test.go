@@ -1,0 +1,122 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// allCommands are haul's own commands, those of a command included.
+func allCommands(of *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range of.Commands() {
+		if name := cmd.Name(); name != "help" && name != "completion" {
+			all = append(append(all, cmd), allCommands(cmd)...)
+		}
+	}
+	return all
+}
+
+// Every command that does something shows how, by examples that parse.
+func TestHelpExamples(t *testing.T) {
+	for _, cmd := range allCommands(newRoot()) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		code, help, errs := haul(t, append(words, "--help")...)
+		if code != 0 || errs != "" || !strings.Contains(help, "Usage:\n  haul") {
+			t.Errorf("%s --help: exit code %d, %s%s", cmd.CommandPath(), code, help, errs)
+		}
+		if cmd.HasSubCommands() {
+			continue
+		}
+		if !strings.Contains(help, "Examples:\n  "+cmd.CommandPath()) {
+			t.Errorf("%s --help has no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			wantParses(t, strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// wantParses checks that the flags of an example exist, and that the number of
+// its arguments is right.
+func wantParses(t *testing.T, line string) {
+	t.Helper()
+	example, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // what follows explains it
+	if !strings.HasPrefix(example, "haul ") {
+		return // the explanation of the line above, or of a pipe
+	}
+	example, _, _ = strings.Cut(example, " | ")
+	example, _, _ = strings.Cut(example, " > ")
+	root := newRoot()
+	cmd, rest, err := root.Find(splitShell(example)[1:])
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("example %q: %v", example, err)
+	}
+	// pflag takes the value of a flag that can do without only behind "=".
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, arg := range cmd.Flags().Args() {
+			if f.NoOptDefVal != "" && strings.Contains(example, "--"+f.Name+" "+arg) && regexp.MustCompile(`^[0-9a-f.:]+$`).MatchString(arg) {
+				t.Errorf("example %q: %s is no value of --%s, write an equals sign", example, arg, f.Name)
+			}
+		}
+	})
+}
+
+// splitShell splits a command line at spaces, but for those in single quotes.
+func splitShell(line string) (words []string) {
+	quoted := false
+	for _, part := range strings.FieldsFunc(line, func(r rune) bool {
+		if r == '\'' {
+			quoted = !quoted
+		}
+		return r == ' ' && !quoted
+	}) {
+		words = append(words, strings.ReplaceAll(part, "'", ""))
+	}
+	return words
+}
+
+// flagWord is a flag in a text. What other programs understand is cut off by
+// foreignFlags beforehand.
+var (
+	flagWord     = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z-]*[a-z])`)
+	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|docker|podman|journalctl|setcap|curl|go)\b[^\n` + "`" + `]*`)
+)
+
+// Every flag that the documents name exists.
+func TestDocumentedFlags(t *testing.T) {
+	known := map[string]bool{"help": true}
+	for _, cmd := range allCommands(newRoot()) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	found := 0
+	texts := map[string]string{"haul serve --help": serveHelp + serveExamples}
+	for _, path := range []string{"README.md", "packaging/README.md", "packaging/systemd/haul.service"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(b)
+	}
+	for path, text := range texts {
+		for _, m := range flagWord.FindAllStringSubmatch(foreignFlags.ReplaceAllString(text, ""), -1) {
+			found++
+			if !known[m[1]] {
+				t.Errorf("%s names --%s, which no command has", path, m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found %d flags in the documents; is the search at fault?", found)
+	}
+}

@@ -1,0 +1,206 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// logLines returns the lines of the log, without what haul says in its own name
+// before it begins.
+func logLines(t *testing.T, said string) (lines []string) {
+	t.Helper()
+	for line := range strings.Lines(said) {
+		if !strings.HasSuffix(line, "\n") {
+			t.Errorf("the last line has no end: %q", line)
+		}
+		if line = strings.TrimSuffix(line, "\n"); !strings.HasPrefix(line, "haul: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// jsonLines returns the lines of a log in JSON.
+func jsonLines(t *testing.T, said string) (all []map[string]any) {
+	t.Helper()
+	for _, line := range logLines(t, said) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		for _, key := range []string{"time", "level", "msg"} {
+			if s, ok := object[key].(string); !ok || s == "" {
+				t.Errorf("%s has no %s", line, key)
+			}
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// transferLines are those that tell of transfers.
+func transferLines(lines []map[string]any) []map[string]any {
+	return slices.DeleteFunc(lines, func(l map[string]any) bool { return l["msg"] != "tftp" })
+}
+
+// Programs read the log by these keys: none may go, or change its type.
+func TestServeLogJSON(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/kernel", "image")
+	c := startChild(t, childOptions{}, dir, "--log-format", "json", "--upload", "create")
+	c.wantGet("kernel", "image")
+	c.wantPut("log", "text", 0)
+	c.wantPut("kernel", "not this one", exitRefused)
+	c.wantNoGet("none", exitNotFound)
+	if code, _, errs := haul(t, "probe", c.url+"kernel"); code != 0 {
+		t.Errorf("probe: exit code %d, %s", code, errs)
+	}
+	c.await(`"result":"probe"`)
+	lines := transferLines(jsonLines(t, c.stop()))
+	type summary struct{ level, result, direction, file string }
+	want := []summary{
+		{"INFO", "done", "read", "kernel"},
+		{"INFO", "done", "write", "log"},
+		{"WARN", "refused", "write", "kernel"},
+		{"INFO", "refused", "read", "none"},
+		{"INFO", "probe", "read", "kernel"},
+	}
+	if len(lines) != len(want) {
+		t.Fatalf("%d transfers are told, want %d", len(lines), len(want))
+	}
+	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options", "rate"}
+	numbers := []string{"bytes", "duration", "rtt", "resends"}
+	for _, w := range want {
+		// The server may know of one's end after the next has begun.
+		i := slices.IndexFunc(lines, func(l map[string]any) bool {
+			return summary{l["level"].(string), l["result"].(string), l["direction"].(string), l["file"].(string)} == w
+		})
+		if i < 0 {
+			t.Errorf("no line tells of %v", w)
+			continue
+		}
+		keys := slices.Concat(texts, numbers)
+		if w.result == "refused" {
+			keys = append(keys, "error")
+		}
+		slices.Sort(keys)
+		if got := slices.Sorted(maps.Keys(lines[i])); !slices.Equal(got, keys) {
+			t.Errorf("%v has the keys %q, want %q", w, got, keys)
+		}
+		for _, key := range numbers {
+			if n, ok := lines[i][key].(float64); !ok || n < 0 {
+				t.Errorf("%v: %s is %v, want a number", w, key, lines[i][key])
+			}
+		}
+		if w.result == "done" && lines[i]["bytes"] == 0.0 {
+			t.Errorf("%v: no bytes", w)
+		}
+		if peer, ok := lines[i]["peer"].(string); !ok || !strings.HasPrefix(peer, "127.0.0.1:") {
+			t.Errorf("%v: peer is %v", w, lines[i]["peer"])
+		}
+	}
+}
+
+func TestServeLogQuiet(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/kernel", "image")
+	for _, format := range []string{"text", "json"} {
+		c := startChild(t, childOptions{}, dir, "-q", "--log-format", format)
+		c.wantGet("kernel", "image")
+		if code, _, errs := haul(t, "probe", c.url+"kernel"); code != 0 {
+			t.Errorf("probe: exit code %d, %s", code, errs)
+		}
+		c.wantNoGet("none", exitNotFound) // as clients do every day
+		c.wantPut("log", "text", exitRefused)
+		c.await("refused", "\n")
+		lines := logLines(t, c.stop())
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, "running as root") })
+		if len(lines) != 1 || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "WARN") {
+			t.Errorf("%s: %d lines, want the one of what was refused: %q", format, len(lines), lines)
+		}
+	}
+}
+
+// hostileNames would, written as they are, forge lines or take over a terminal.
+var hostileNames = []string{
+	"a\nlevel=ERROR msg=forged", "a\r\nb", "a\n{\"msg\":\"forged\"}", "\x1b[2J\x1b]0;title\a",
+	"\xff\xfe\x80", "\u009b31m", "a\x7fb", "a\" result=done b=\"", "{\"a\":1}", "\u202eexe.txt", "a\u2028b", "\\n", "=", "tab\tb",
+	strings.Repeat("\x1b", 400),
+}
+
+// askHostile asks for all of them, and returns what the server said of it.
+func askHostile(t *testing.T, flags ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	c := startChild(t, childOptions{}, append(flags, dir)...)
+	for _, name := range hostileNames {
+		r := c.dial()
+		r.send(readRequest(name))
+		if got := r.receive(); !strings.HasPrefix(got, "\x00\x05") {
+			t.Errorf("%q is answered by %q", name, got)
+		}
+	}
+	return c.stop()
+}
+
+func TestServeLogHostileNames(t *testing.T) {
+	told := 0
+	for _, line := range logLines(t, askHostile(t)) {
+		if !strings.HasPrefix(line, "time=") {
+			t.Errorf("a line of somebody else: %q", line)
+		}
+		wantPrintable(t, line)
+		if strings.Contains(line, " msg=tftp result=refused direction=read file=") {
+			told++
+		}
+	}
+	if told != len(hostileNames) {
+		t.Errorf("%d lines tell of %d requests", told, len(hostileNames))
+	}
+}
+
+func TestServeLogHostileNamesJSON(t *testing.T) {
+	said := askHostile(t, "--log-format", "json")
+	var names []string
+	for _, line := range transferLines(jsonLines(t, said)) {
+		names = append(names, line["file"].(string))
+	}
+	for _, name := range hostileNames {
+		// JSON is Unicode: what is not becomes U+FFFD, byte by byte.
+		if want := string([]rune(name)); !slices.Contains(names, want) {
+			t.Errorf("no line tells of %q", name)
+		}
+	}
+	if len(names) != len(hostileNames) {
+		t.Errorf("%d lines tell of %d requests", len(names), len(hostileNames))
+	}
+	for _, line := range logLines(t, said) {
+		wantPrintable(t, line)
+	}
+}
+
+// A trace on a terminal, too.
+func TestServeTraceHostileNames(t *testing.T) {
+	for line := range strings.Lines(askHostile(t, "--trace")) {
+		if !strings.Contains(line, " level=") {
+			wantPrintable(t, strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
+func wantPrintable(t *testing.T, line string) {
+	t.Helper()
+	for _, r := range line {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			t.Errorf("%q has %q in it", line, r)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scrape asks the server's metrics for a path.
+func (c *child) scrape(path string) (status int, body string) {
+	c.t.Helper()
+	const before = "haul: metrics at "
+	_, url, _ := strings.Cut(c.await(before, "/metrics\n"), before)
+	url, _, _ = strings.Cut(url, "/metrics\n")
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(url + path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer.StatusCode, string(b)
+}
+
+// wantMetric waits until a line is among the metrics.
+func (c *child) wantMetric(line string) {
+	c.t.Helper()
+	c.awaitPage("/metrics", line, func(status int, body string) bool {
+		return status == http.StatusOK && strings.Contains("\n"+body, "\n"+line+"\n")
+	})
+}
+
+// awaitPage asks for a page again and again, until it is as it should be.
+func (c *child) awaitPage(path, what string, fits func(status int, body string) bool) {
+	c.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		status, body := c.scrape(path)
+		if fits(status, body) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			c.t.Fatalf("%s: status %d, no %s in\n%s", path, status, what, body)
+		}
+	}
+}
+
+func TestServeMetrics(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/kernel", "image")
+	c := startChild(t, childOptions{}, dir, "--metrics", "127.0.0.1:0")
+	if status, body := c.scrape("/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("/healthz: %d, %q", status, body)
+	}
+	c.wantMetric(`haul_transfers_total{direction="read",protocol="tftp",result="done"} 0`)
+	c.wantGet("kernel", "image")
+	c.wantNoGet("none", exitNotFound)
+	c.wantPut("log", "text", exitRefused)
+	if code, out, errs := haul(t, "probe", c.url+"kernel"); code != 0 || out != "5\n" {
+		t.Errorf("probe: exit code %d, %q, %s", code, out, errs)
+	}
+	raw := c.dial()
+	raw.send("\x00\x01no mode")
+	if got := raw.receive(); !strings.HasPrefix(got, "\x00\x05\x00\x04") {
+		t.Errorf("half a request is answered by %q", got)
+	}
+	for _, line := range []string{
+		`haul_transfers_total{direction="read",protocol="tftp",result="done"} 1`,
+		`haul_transfers_total{direction="read",protocol="tftp",result="probe"} 1`,
+		`haul_transfers_total{direction="read",protocol="tftp",result="refused"} 1`,
+		`haul_transfers_total{direction="write",protocol="tftp",result="refused"} 1`,
+		`haul_refused_total{protocol="tftp",reason="malformed"} 1`,
+		`haul_bytes_total{direction="read",protocol="tftp"} 5`,
+		`haul_transfers_live{direction="read",protocol="tftp"} 0`,
+	} {
+		c.wantMetric(line)
+	}
+	c.stop()
+}
+
+// Requests that a limit turns away are no transfers.
+func TestServeMetricsTurnedAway(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/kernel", "image")
+	for reason, flags := range map[string][]string{
+		"denied": {"--deny", "127.0.0.0/8"},
+		"rate":   {"--rate", "1"},
+	} {
+		c := startChild(t, childOptions{}, append(flags, dir, "--metrics", "127.0.0.1:0")...)
+		raw := c.dial()
+		for range 100 {
+			raw.send(readRequest("none"))
+		}
+		line := "\n" + `haul_refused_total{protocol="tftp",reason="` + reason + `"} `
+		c.awaitPage("/metrics", line+"above 0", func(_ int, body string) bool {
+			return strings.Contains(body, line) && !strings.Contains(body, line+"0\n")
+		})
+		c.stop()
+	}
+}
+
+func TestServeMetricsBadAddress(t *testing.T) {
+	for _, addr := range []string{"9069", "127.0.0.1"} {
+		said := runChild(t, childOptions{}, append([]string{"serve", t.TempDir(), "--metrics", addr}, anyPort...)...).wantExit(exitUsage)
+		if !strings.Contains(said, "--metrics") || !strings.Contains(said, "HOST:PORT") {
+			t.Errorf("--metrics %s: said %s", addr, said)
+		}
+	}
+}
+
+func TestServeMetricsPortTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	args := append([]string{"serve", t.TempDir(), "--metrics", addr}, anyPort...)
+	said := runChild(t, childOptions{}, args...).wantExit(exitFailed)
+	for _, want := range []string{"metrics", addr, "another program has that port", "choose another with --metrics"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q: %s", want, said)
+		}
+	}
+}

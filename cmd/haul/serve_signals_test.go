@@ -1,0 +1,130 @@
+//go:build unix
+
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// halfway begins to fetch a file, and stops to answer in the midst of it.
+func (c *child) halfway(name string) *rawClient {
+	c.t.Helper()
+	r := c.dial()
+	r.send(readRequest(name))
+	r.wantData(1)
+	r.send(ack(1))
+	r.wantData(2)
+	return r
+}
+
+// wantData waits for a block; repeats of the one before are passed over.
+func (r *rawClient) wantData(block byte) (last bool) {
+	r.t.Helper()
+	for {
+		got := r.receive()
+		switch {
+		case strings.HasPrefix(got, "\x00\x03\x00"+string(block)):
+			return len(got) < 4+512
+		case strings.HasPrefix(got, "\x00\x03\x00"+string(block-1)):
+		default:
+			r.t.Fatalf("got %q, want DATA %d", got[:min(len(got), 40)], block)
+		}
+	}
+}
+
+// wantError waits for an ERROR.
+func (r *rawClient) wantError(says string) {
+	r.t.Helper()
+	for {
+		got := r.receive()
+		switch got[:2] {
+		case "\x00\x03": // a repeat
+		case "\x00\x05":
+			if !strings.Contains(got, says) {
+				r.t.Errorf("got ERROR %q, want %q", got[2:], says)
+			}
+			return
+		default:
+			r.t.Fatalf("got %q, want ERROR", got[:min(len(got), 40)])
+		}
+	}
+}
+
+// bigDir has a file of four blocks.
+func bigDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "kernel"), strings.Repeat("x", 3*512+1))
+	return dir
+}
+
+// Nothing runs, so there is nothing to wait for.
+func TestServeEndsIdle(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		c := startChild(t, childOptions{}, t.TempDir(), "--grace", "1h")
+		c.wantNoGet("none", exitNotFound)
+		c.signal(s)
+		c.wantExit(0)
+	}
+}
+
+// A transfer that does not end in the grace is ended, and told so.
+func TestServeGraceRunsOut(t *testing.T) {
+	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1s")
+	r := c.halfway("kernel")
+	c.signal(syscall.SIGTERM)
+	r.wantError("shutting down")
+	said := c.wantExit(0)
+	if !strings.Contains(said, "result=failed direction=read file=kernel") || !strings.Contains(said, "shutting down") {
+		t.Error("the log does not say what became of the transfer")
+	}
+}
+
+// A transfer that ends in the grace is whole. Meanwhile the metrics show it,
+// load balancers are told to go elsewhere, and so are new clients.
+func TestServeGraceIsUsed(t *testing.T) {
+	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1h", "--metrics", "127.0.0.1:0")
+	r := c.halfway("kernel")
+	c.signal(syscall.SIGTERM)
+	c.wantDraining()
+	c.wantMetric(`haul_transfers_live{direction="read",protocol="tftp"} 1`)
+	for block := byte(2); ; block++ {
+		r.send(ack(block))
+		if block == 4 {
+			break
+		}
+		r.wantData(block + 1)
+	}
+	said := c.wantExit(0)
+	if !strings.Contains(said, "result=done direction=read file=kernel") {
+		t.Error("the log does not tell of a transfer that is done")
+	}
+}
+
+// wantDraining waits until the health is that of a server that ends.
+func (c *child) wantDraining() {
+	c.t.Helper()
+	c.awaitPage("/healthz", "draining", func(status int, body string) bool {
+		return status == http.StatusServiceUnavailable && body == "draining\n"
+	})
+}
+
+func TestServeSecondSignal(t *testing.T) {
+	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		c := startChild(t, childOptions{}, bigDir(t), "--grace", "1h", "--metrics", "127.0.0.1:0")
+		c.halfway("kernel")
+		c.signal(syscall.SIGTERM)
+		c.wantDraining()
+		c.signal(syscall.SIGTERM) // at once: not a second one, see sameSignal
+		time.Sleep(2 * sameSignal)
+		c.signal(second)
+		if said := c.wantExit(exitInterrupted); !strings.Contains(said, "haul: second signal, ending at once\n") {
+			t.Error("it does not say why it ends")
+		}
+	}
+}

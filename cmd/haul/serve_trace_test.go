@@ -1,0 +1,116 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wantPcap checks that a file is pcapng throughout, and that a packet in it
+// asks for a name.
+func wantPcap(t *testing.T, path, name string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// draft-ietf-opsawg-pcapng: a block is its type, its length, its body, and
+	// its length again.
+	const section, packet, magic = 0x0a0d0d0a, 6, 0x1a2b3c4d
+	if len(b) < 12 || binary.LittleEndian.Uint32(b) != section || binary.LittleEndian.Uint32(b[8:]) != magic {
+		t.Fatalf("%s does not begin as pcapng does: % x", path, b[:min(len(b), 12)])
+	}
+	packets, asked := 0, false
+	for len(b) > 0 {
+		size := 0
+		if len(b) >= 12 {
+			size = int(binary.LittleEndian.Uint32(b[4:]))
+		}
+		if size < 12 || size > len(b) || int(binary.LittleEndian.Uint32(b[size-4:])) != size {
+			t.Fatalf("%s: a block of %d bytes, with %d left", path, size, len(b))
+		}
+		if binary.LittleEndian.Uint32(b) == packet {
+			packets++
+			asked = asked || strings.Contains(string(b[:size]), readRequest(name)[:2+len(name)])
+		}
+		b = b[size:]
+	}
+	if !asked || packets < 3 {
+		t.Errorf("%s has %d packets, a request for %s among them: %v", path, packets, name, asked)
+	}
+}
+
+func TestServeTrace(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "kernel"), "image")
+	const request, hex = `RRQ "kernel"`, "6b 65 72 6e 65 6c"
+	for _, test := range []struct {
+		flags []string
+		text  bool // the packets are shown,
+		hex   bool // in hexadecimal too
+		pcap  bool
+	}{
+		{[]string{"--trace"}, true, true, false},
+		{[]string{"--trace", "--trace-hex", "-1"}, true, false, false},
+		{[]string{"--trace=127.0.0.1"}, true, true, false},
+		{[]string{"--trace=192.0.2.0/24,127.0.0.0/8"}, true, true, false},
+		{[]string{"--trace=192.0.2.7"}, false, false, false},
+		{[]string{"--trace=2001:db8::/32", "--pcap", "pcap"}, false, false, false},
+		{[]string{"--trace", "--pcap", "pcap"}, true, true, true},
+		{[]string{"--pcap", "pcap"}, false, false, true},
+	} {
+		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
+			work := t.TempDir()
+			c := startChild(t, childOptions{dir: work}, append(test.flags, dir)...)
+			c.wantGet("kernel", "image")
+			c.await("result=done")
+			said := c.stop()
+			for _, want := range []string{request, "DATA 1", "ACK 1"} {
+				if strings.Contains(said, want) != test.text {
+					t.Errorf("%q is shown: %v", want, !test.text)
+				}
+			}
+			if strings.Contains(said, hex) != test.hex {
+				t.Errorf("hexadecimal is shown: %v", !test.hex)
+			}
+			if test.pcap {
+				wantPcap(t, filepath.Join(work, "pcap"), "kernel")
+			}
+		})
+	}
+}
+
+// A capture is whole although the server was ended in the midst of a transfer,
+// and of nobody else's packets.
+func TestServePcapOfOne(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "kernel"), strings.Repeat("image", 1000))
+	pcap := filepath.Join(t.TempDir(), "pcap")
+	c := startChild(t, childOptions{}, "--trace=192.0.2.7", "--pcap", pcap, dir)
+	c.wantGet("kernel", strings.Repeat("image", 1000))
+	c.stop()
+	b, err := os.ReadFile(pcap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) == 0 || strings.Contains(string(b), "kernel") {
+		t.Errorf("%d bytes; want a capture without packets", len(b))
+	}
+}
+
+func TestServePcapUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none", "pcap"): "no such file or directory",
+		dir:                                "is a directory",
+	} {
+		said := runChild(t, childOptions{}, append([]string{"serve", dir, "--pcap", path}, anyPort...)...).wantExit(exitLocal)
+		if !strings.Contains(said, path+": "+says) || strings.Contains(said, "serving") {
+			t.Errorf("want %q, said %s", says, said)
+		}
+	}
+}
