@@ -89,7 +89,7 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr().Port())
 	switch {
 	case ok && m.Broadcast && sh.guests != nil:
-		if !sh.guests.push(q) {
+		if sh.first && !sh.guests.push(q) {
 			sh.count.turnAway(Overload)
 		}
 	case ok:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -214,7 +213,7 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 	if err := t.Check(); err != nil {
 		return Result{}, err
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	ips, err := lookUp(ctx, t.Host)
 	if err != nil {
 		return Result{}, err
 	}

@@ -52,6 +52,9 @@ func (b *binding) watch(door socket) error {
 		}
 		for i := range in[:n] {
 			m := &in[i]
+			if m.Broadcast && door != b.doors[0] {
+				continue // each of the doors has got a copy
+			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
 				q, fault, ok := parseRequest(m, d, port)

@@ -195,8 +195,8 @@ func (b *binding) openGuests(ctx context.Context, at netip.Addr) error {
 		return err
 	}
 	b.guests = newShard(b.listener, conn, false)
-	for _, sh := range b.shards {
-		sh.guests = b.guests
+	for i, sh := range b.shards {
+		sh.guests, sh.first = b.guests, i == 0
 	}
 	b.shards = append(b.shards, b.guests)
 	return nil
@@ -209,7 +209,7 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 	next := int(l.FirstPort)
 	for range l.Loops {
 		conn, err := l.openInRange(ctx, at, &next)
-		if errors.Is(err, errNoPort) && len(b.shards) > 0 {
+		if errors.Is(err, ErrNoPort) && len(b.shards) > 0 {
 			return nil
 		}
 		if err != nil {
@@ -220,7 +220,9 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 	return nil
 }
 
-var errNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
+// ErrNoPort says that no port from FirstPort to LastPort is free. It is also a
+// syscall.EADDRINUSE.
+var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
 // openInRange opens a socket on the first free port from *next on.
 func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (socket, error) {
@@ -235,7 +237,7 @@ func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (s
 			return conn, err
 		}
 	}
-	return nil, errNoPort
+	return nil, ErrNoPort
 }
 
 func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, shared bool) (socket, error) {
@@ -281,11 +283,20 @@ func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	if host == "" {
 		return netip.AddrPortFrom(netip.Addr{}, uint16(number)), nil
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	ips, err := lookUp(ctx, host)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
 	return netip.AddrPortFrom(ips[0].Unmap(), uint16(number)), nil
+}
+
+// lookUp returns the addresses of a host. One that is given as an address keeps
+// its zone, which the resolver drops.
+func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip}, nil
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 // Addr returns the first address on which requests are taken.

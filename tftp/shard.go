@@ -41,6 +41,7 @@ type shard struct {
 	conn   socket
 	front  bool   // requests come here too: the port is the one that was asked
 	guests *shard // who answers broadcast requests; nil for this one itself
+	first  bool   // of those with guests: it passes such requests on, as each gets a copy
 	memory memory
 	count  tally
 	turns  atomic.Int64

@@ -122,9 +122,9 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 			return err
 		}
 		defer m.Close()
-		fmt.Fprintf(out, "haul: metrics at http://%v/metrics\n", m.Addr())
+		f.say(out, "metrics at http://%v/metrics", m.Addr())
 	}
-	announce(out, f, l.Addrs())
+	f.announce(out, l.Addrs())
 	needs := privilege.Confinement{Read: append(files.reads, "/proc/self"), Write: files.writes}
 	if err := giveUp(user, needs, srv.Log); err != nil {
 		return err
@@ -166,21 +166,25 @@ func (f *serveFlags) listen(ctx context.Context, srv *tftp.Server, out io.Writer
 		}
 		return l, nil
 	}
-	return listenAt(ctx, srv, f.tftp, f.mayFallBack, out)
+	return f.listenAt(ctx, srv, f.tftp, f.mayFallBack, out)
 }
 
 // listenAt opens the sockets, on another port than 69 if that takes a
 // privilege we lack and the user did not ask for it.
-func listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
+func (f *serveFlags) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
 	l, err := srv.Listen(ctx, addrs...)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EACCES) && mayFallBack:
-		fmt.Fprintf(out, "haul: no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)\n", tftp.Port, fallbackAddr)
-		return listenAt(ctx, srv, []string{fallbackAddr}, false, out)
+		f.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
+		return f.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
 	case errors.Is(err, syscall.EACCES):
 		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
+	case errors.Is(err, tftp.ErrNoPort):
+		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, f.ports)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
 	}
@@ -192,8 +196,18 @@ type listenError struct{ error }
 
 func (e listenError) Unwrap() error { return e.error }
 
+// say tells something that is no line of the log, but looks like one where each
+// line must be JSON.
+func (f *serveFlags) say(out io.Writer, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); f.logFormat == "json" {
+		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
+	} else {
+		fmt.Fprintf(out, "haul: %s\n", text)
+	}
+}
+
 // announce says where the server listens, and a command to try.
-func announce(out io.Writer, f *serveFlags, at []netip.AddrPort) {
+func (f *serveFlags) announce(out io.Writer, at []netip.AddrPort) {
 	for i, a := range at {
 		// "[::]" stands for both families unless IPv6 was asked for.
 		only6 := i < len(f.tftp) && strings.HasPrefix(f.tftp[i], "[")
@@ -201,7 +215,7 @@ func announce(out io.Writer, f *serveFlags, at []netip.AddrPort) {
 		if a.Addr().IsUnspecified() && a.Addr().Is6() && !only6 {
 			shown = fmt.Sprintf("*:%d", a.Port())
 		}
-		fmt.Fprintf(out, "haul: serving %s on tftp://%s\n", strings.Join(f.dirs, ", "), shown)
+		f.say(out, "serving %s on tftp://%s", strings.Join(f.dirs, ", "), shown)
 		if i > 0 {
 			continue
 		}
@@ -213,7 +227,7 @@ func announce(out io.Writer, f *serveFlags, at []netip.AddrPort) {
 			host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		}
 		t := tftp.Target{Host: host.String(), Port: a.Port(), Name: sampleName(f.dirs[0])}
-		fmt.Fprintf(out, "haul: try: haul get %v -\n", t)
+		f.say(out, "try: haul get %v -", t)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *child) awaitURL() {
 	const before = " on tftp://"
 	text := c.await(before, "\n")
 	_, text, _ = strings.Cut(text, before)
-	c.addr, _, _ = strings.Cut(text, "\n")
+	c.addr = strings.TrimRight(text[:strings.IndexAny(text+"\n", "\n")], `"}`)
 	c.url = "tftp://" + c.addr + "/"
 }
 

@@ -137,16 +137,20 @@ func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 
 // env finds the server and fills in defaults.
 func (c *Config) env(ctx context.Context) (*env, error) {
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.Target.Host)
+	server, err := netip.ParseAddr(c.Target.Host) // with its zone, which the resolver drops
 	if err != nil {
-		return nil, err
+		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.Target.Host)
+		if err != nil {
+			return nil, err
+		}
+		server = ips[0]
 	}
 	port := c.Target.Port
 	if port == 0 {
 		port = tftp.Port
 	}
 	e := &env{
-		server: netip.AddrPortFrom(ips[0].Unmap(), port), name: c.Target.Name, upload: c.Upload,
+		server: netip.AddrPortFrom(server.Unmap(), port), name: c.Target.Name, upload: c.Upload,
 		maxBytes: c.MaxBytes, timeout: c.Timeout, mtu: c.MTU, waits: c.waits,
 		sockets: &sockets{},
 	}

@@ -1,0 +1,72 @@
+//go:build linux
+
+package interop
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A link is a cable between a server's node and a client's, both of which have
+// an address of each family and one that is valid on the cable only.
+type link struct {
+	server, client *node
+	dir            string // what is to be served: a file "f" of fileSize bytes
+}
+
+// fileSize is long enough for several windows of any block size but the
+// largest, and no multiple of any.
+const fileSize = 300_001
+
+// newLink lays a link. Other tests run meanwhile.
+func newLink(t *testing.T) *link {
+	t.Helper()
+	l := newBareLink(t, 1500)
+	l.server.ip(t, address(eth, host+"/24"), address(eth, host6+"/64"), address(eth, linkHost+"/64"))
+	l.client.ip(t, address(eth, guest+"/24"), address(eth, guest6+"/64"), address(eth, linkGuest+"/64"))
+	return l
+}
+
+// newBareLink lays a link whose ends have no addresses.
+func newBareLink(t *testing.T, mtu int) *link {
+	t.Helper()
+	l := &link{newNode(t), newNode(t), t.TempDir()}
+	join(t, l.server, eth, l.client, eth, mtu)
+	fill(t, l.dir, map[string][]byte{"f": content(fileSize)})
+	return l
+}
+
+// join lays a cable between two nodes, which know it by different names.
+func join(t *testing.T, a *node, aName string, b *node, bName string, mtu int) {
+	t.Helper()
+	a.ip(t, fmt.Sprintf("link add name %s mtu %d type veth peer name %s mtu %d netns /proc/%d/task/%d/ns/net",
+		aName, mtu, bName, mtu, os.Getpid(), b.tid), "link set dev "+aName+" up")
+	b.ip(t, "link set dev "+bName+" up")
+}
+
+// address is the command that gives an interface an address.
+func address(name, prefix string) string {
+	command := fmt.Sprintf("addr add %s dev %s", prefix, name)
+	if netip.MustParsePrefix(prefix).Addr().Is6() {
+		return command + " nodad" // usable at once, as nobody else can have it
+	}
+	return command + " brd +"
+}
+
+// port69 returns host:port on TFTP's own port.
+func port69(host string) string { return netip.AddrPortFrom(netip.MustParseAddr(host), 69).String() }
+
+func endpoint(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+// shelf makes a directory below dir, with a file "f" of size bytes.
+func shelf(t *testing.T, dir, name string, size int) string {
+	t.Helper()
+	dir = filepath.Join(dir, name)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return fill(t, dir, map[string][]byte{"f": content(size)})
+}

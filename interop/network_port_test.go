@@ -1,0 +1,182 @@
+//go:build linux
+
+package interop
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// On a single port everything comes from where it was asked for, for many at
+// the same time: the kernel lets nothing else pass to these clients.
+func TestNetworkSinglePort(t *testing.T) {
+	t.Parallel()
+	const clients, size = 50, 50_000
+	for _, flags := range [][]string{{":69"}, {":69", "--no-offload"}, {port69(host) + "," + port69(host6)}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			t.Parallel()
+			l := newLink(t)
+			fill(t, l.dir, map[string][]byte{"small": content(size)})
+			l.server.serve(t, l.dir, append([]string{"--single-port", "--upload", "create", "--tftp"}, flags...)...)
+			var wg sync.WaitGroup
+			for i := range clients {
+				a := l.client.askOnly(t, port69([]string{host, host6}[i%2]))
+				wg.Go(func() {
+					if i%5 == 0 {
+						if _, err := a.write(fmt.Sprint("u", i), content(size+i)); err != nil {
+							t.Errorf("upload %d: %v", i, err)
+						}
+						return
+					}
+					a.wantFile(t, "small", content(size), "blksize", "1000", "windowsize", fmt.Sprint(1+i%4*5))
+				})
+			}
+			wg.Wait()
+			for i := 0; i < clients; i += 5 {
+				wantFile(t, filepath.Join(l.dir, fmt.Sprint("u", i)), content(size+i))
+			}
+		})
+	}
+}
+
+// Our own client, many times at once, with whatever it asks for of its own accord.
+func TestNetworkSinglePortTogether(t *testing.T) {
+	t.Parallel()
+	const files = 50
+	l := newLink(t)
+	args := []string{"get", "-q", "--parallel", fmt.Sprint(files)}
+	for i := range files {
+		name := fmt.Sprint("n", i)
+		fill(t, l.dir, map[string][]byte{name: content(fileSize + i)})
+		args = append(args, "tftp://"+port69(host)+"/"+name)
+	}
+	l.server.serve(t, l.dir, "--single-port")
+	into := t.TempDir()
+	l.client.moves(t, haulClient, append(args, into))
+	for i := range files {
+		wantFile(t, filepath.Join(into, fmt.Sprint("n", i)), content(fileSize+i))
+	}
+}
+
+// A router that translates addresses drops the answers of a server that has a
+// port for each transfer. That is what a single port is for.
+func TestNetworkNAT(t *testing.T) {
+	t.Parallel()
+	clients := []struct {
+		c client
+		o options
+	}{
+		{haulClient, options{}}, {haulClient, options{window: 1}}, {haulClient, options{block: 1000, window: 16}},
+		{curl, options{block: 1428}}, {curlPlain, options{}}, {tftpHPA, options{}}, {atftp, options{block: 1428, window: 8}},
+	}
+	t.Run("single port", func(t *testing.T) {
+		t.Parallel()
+		l := newLink(t)
+		r, inside := newRouter(t, l, nil)
+		l.server.serve(t, l.dir, "--single-port", "--upload", "create")
+		for i, c := range clients {
+			inside.fetches(t, c.c, c.o, port69(host), "f", content(fileSize))
+			inside.sends(t, c.c, c.o, port69(host), l.dir, fmt.Sprint("u", i), fileSize)
+		}
+		if r.passed.Load() == 0 || r.blocked.Load() != 0 {
+			t.Errorf("the router let %d packets pass, and dropped %d", r.passed.Load(), r.blocked.Load())
+		}
+	})
+	t.Run("a port for each transfer", func(t *testing.T) {
+		t.Parallel()
+		l := newLink(t)
+		r, inside := newRouter(t, l, nil)
+		l.server.serve(t, l.dir, "--grace", "1ms") // nobody is going to answer
+		local := filepath.Join(t.TempDir(), "local")
+		d := inside.start(t, haul(t), "get", "-q", "tftp://"+port69(host)+"/f", local)
+		for began := time.Now(); r.blocked.Load() < 2 && time.Since(began) < waitMost; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if r.passed.Load() != 0 || r.blocked.Load() < 2 {
+			t.Errorf("the router let %d packets pass, and dropped %d", r.passed.Load(), r.blocked.Load())
+		}
+		if err := d.stop(); err == nil {
+			t.Errorf("it passed:\n%s", d.said(10))
+		}
+		if _, err := os.Stat(local); err == nil {
+			t.Error("there is a file")
+		}
+	})
+}
+
+// Through a firewall that opens a range of ports go transfers that keep to it.
+func TestNetworkPortRange(t *testing.T) {
+	t.Parallel()
+	const first, last = 20000, 20003
+	inRange := func(from netip.AddrPort) bool { return first <= from.Port() && from.Port() <= last }
+	l := newLink(t)
+	r, inside := newRouter(t, l, inRange)
+	l.server.serve(t, l.dir, "--ports", fmt.Sprintf("%d-%d", first, last), "--upload", "create", "--tftp", "0.0.0.0:69,[::]:69,:6969")
+	for _, server := range []string{port69(host), host + ":6969"} {
+		for _, c := range []client{haulClient, curl, tftpHPA} {
+			inside.fetches(t, c, options{}, server, "f", content(fileSize))
+			inside.sends(t, c, options{}, server, l.dir, c.name+port(endpoint(server)), fileSize)
+		}
+	}
+	if n := r.blocked.Load(); n != 0 {
+		t.Errorf("%d packets came from other ports", n)
+	}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		a := l.client.ask(t, []string{guest, guest6}[i%2], port69([]string{host, host6}[i%2]))
+		wg.Go(func() {
+			if first := a.wantFile(t, "f", content(fileSize), "blksize", "1428", "windowsize", "16"); !inRange(first.from) {
+				t.Errorf("answered from %v", first.from)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// One port does for everything. None does not, and haul says so.
+func TestNetworkPortRangeTaken(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	l.server.serve(t, l.dir, "--ports", "20000")
+	var wg sync.WaitGroup
+	for range 20 {
+		a := l.client.ask(t, guest, port69(host))
+		wg.Go(func() {
+			if first := a.wantFile(t, "f", content(fileSize), "blksize", "1428"); first.from.Port() != 20000 {
+				t.Errorf("answered from %v", first.from)
+			}
+		})
+	}
+	wg.Wait()
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--tftp", ":6969", "--ports", "20000"}, 1, "no port of the range is free"},
+		{[]string{"--tftp", ":6969", "--ports", "20000-20000"}, 1, "no port of the range is free"},
+		{[]string{"--tftp", ":6970,:6971", "--ports", "20001"}, 1, "no port of the range is free"},
+		{[]string{"--tftp", ":6969", "--ports", "20003-20001"}, 2, "FIRST-LAST"},
+		{[]string{"--tftp", ":6969", "--ports", "0-100"}, 2, "FIRST-LAST"},
+		{[]string{"--tftp", ":6969", "--ports", "60000-70000"}, 2, "FIRST-LAST"},
+		{[]string{"--tftp", ":6969", "--ports", "20001-20002", "--single-port"}, 2, "exclude each other"},
+	} {
+		l.server.fails(t, test.code, test.want, serveArgs(l.dir, test.args...)...)
+	}
+	// And nothing of those is left.
+	l.server.serve(t, l.dir, "--tftp", ":6969", "--ports", "20000-20001")
+	if first := l.client.ask(t, guest, host+":6969").wantFile(t, "f", content(fileSize)); first.from.Port() != 20001 {
+		t.Errorf("answered from %v", first.from)
+	}
+	got, err := l.client.run(t, haul(t), "get", "-q", "tftp://"+port69(host)+"/f", "-")
+	if err != nil || !bytes.Equal([]byte(got), content(fileSize)) {
+		t.Errorf("the first server: %v", err)
+	}
+}

@@ -1,0 +1,210 @@
+//go:build linux
+
+package interop
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The clients of a site: two on cables of their own, and known by name.
+type clients struct {
+	l      *link
+	first  *node // l.client: guest, guest6, firstMAC
+	second *node // secondIP
+	dir    string
+}
+
+const (
+	firstMAC = "52:54:00:69:00:02"
+	secondIP = "10.70.0.2"
+	toSecond = "10.70.0.1" // the server's, there
+)
+
+func newClients(t *testing.T) *clients {
+	t.Helper()
+	l := newLink(t)
+	c := &clients{l, l.client, newNode(t), t.TempDir()}
+	join(t, l.server, "eth1", c.second, eth, 1500)
+	l.client.ip(t, "link set dev "+eth+" address "+firstMAC)
+	l.server.ip(t, address("eth1", toSecond+"/24"))
+	c.second.ip(t, address(eth, secondIP+"/24"))
+	return c
+}
+
+// Each size is a directory's, as its file "f" has that many bytes.
+const (
+	common = 1000
+	own    = 2000
+)
+
+// wantFirst and wantSecond compare what the clients get as "f".
+func (c *clients) wantFirst(t *testing.T, server string, size int) {
+	t.Helper()
+	c.first.fetches(t, haulClient, options{}, server, "f", content(size))
+}
+
+func (c *clients) wantSecond(t *testing.T, size int) {
+	t.Helper()
+	c.second.fetches(t, haulClient, options{}, port69(toSecond), "f", content(size))
+}
+
+// One client gets another directory, by its address, its hardware address, or
+// where it asks. Nobody else does.
+func TestNetworkRoots(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		who            string
+		first4, first6 int // what the first client gets, over IPv4 and IPv6
+		first6969      int // and on another port
+	}{
+		{guest, own, common, own},
+		{guest6, common, own, common},
+		{"fd69::/64," + guest + "/32", own, own, own},
+		{firstMAC, own, own, own},
+		{strings.ReplaceAll(firstMAC, ":", "-"), own, own, own},
+		{"on=" + host, own, common, own},
+		{"on=" + host + ":69", own, common, common},
+		{"on=[" + host6 + "]:69", common, own, common},
+		{"on=:6969", common, common, own},
+	} {
+		if tags != "" && strings.HasPrefix(test.who, "on=") && !strings.HasPrefix(test.who, "on=:") {
+			continue // the portable path does not learn which address was asked
+		}
+		t.Run(test.who, func(t *testing.T) {
+			t.Parallel()
+			c := newClients(t)
+			base, other := shelf(t, c.dir, "base", common), shelf(t, c.dir, "other", own)
+			c.l.server.serve(t, base, "--root", test.who+"="+other, "--upload", "create", "--tftp", ":69,:6969")
+			c.wantFirst(t, port69(host), test.first4)
+			c.wantFirst(t, port69(host6), test.first6)
+			c.wantFirst(t, host+":6969", test.first6969)
+			c.wantSecond(t, common)
+			// What they write goes there, too.
+			c.first.sends(t, haulClient, options{}, port69(host), map[int]string{own: other, common: base}[test.first4], "up", 500)
+			c.second.sends(t, haulClient, options{}, port69(toSecond), base, "up2", 500)
+		})
+	}
+}
+
+// Each client has a directory of its own, and cannot see that others have.
+func TestNetworkPerClient(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind, dir      string
+		first4, first6 int
+	}{
+		{"ip", guest, own, common},
+		{"ip", guest6, common, own},
+		{"mac", strings.ReplaceAll(firstMAC, ":", "-"), own, own},
+	} {
+		t.Run(test.dir, func(t *testing.T) {
+			t.Parallel()
+			c := newClients(t)
+			base := shelf(t, c.dir, "base", common)
+			mine := shelf(t, base, test.dir, own)
+			fill(t, base, map[string][]byte{"shared": content(300)})
+			c.l.server.serve(t, base, "--per-client", test.kind, "--upload", "create")
+			c.l.server.serve(t, base, "--per-client", test.kind, "--shared", "--tftp", ":6969")
+			c.wantFirst(t, port69(host), test.first4)
+			c.wantFirst(t, port69(host6), test.first6)
+			c.wantFirst(t, host+":6969", test.first4)
+			c.wantSecond(t, common)
+			c.second.ask(t, secondIP, port69(toSecond)).wantError(t, readOp, test.dir+"/f", 1, "file not found")
+			server, from := host, guest
+			if test.first4 != own {
+				server, from = host6, guest6
+			}
+			c.first.ask(t, from, port69(server)).wantError(t, readOp, "shared", 1, "file not found")
+			c.first.fetches(t, haulClient, options{}, strings.ReplaceAll(port69(server), ":69", ":6969"), "shared", content(300))
+			c.first.sends(t, haulClient, options{}, port69(server), mine, "up", 500)
+		})
+	}
+}
+
+// Access rules hold for whom they name, and the client is told no more than
+// that.
+func TestNetworkAccess(t *testing.T) {
+	t.Parallel()
+	c := newClients(t)
+	base := shelf(t, c.dir, "base", common)
+	fill(t, base, map[string][]byte{"secret.key": content(10)})
+	shelf(t, base, "lab", own)
+	if err := os.Mkdir(filepath.Join(base, "logs"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	c.l.server.serve(t, base, "--upload", "create",
+		"--access", "deny read * *.key", "--access", "allow read "+firstMAC+" lab/**", "--access", "deny read * lab/**",
+		"--access", "allow write "+guest+" logs/**", "--access", "deny write *")
+	c.wantFirst(t, port69(host), common)
+	c.wantSecond(t, common)
+	first := func() *asker { return c.first.ask(t, guest, port69(host)) }
+	first6 := func() *asker { return c.first.ask(t, guest6, port69(host6)) }
+	second := func() *asker { return c.second.ask(t, secondIP, port69(toSecond)) }
+	for _, ask := range []func() *asker{first, first6, second} {
+		ask().wantError(t, readOp, "secret.key", 2, "access denied")
+		ask().wantError(t, readOp, "./SECRET.KEY", 2, "access denied") // whether it is there or not
+		ask().wantError(t, writeOp, "f2", 2, "access denied")
+	}
+	c.first.fetches(t, haulClient, options{}, port69(host), "lab/f", content(own))
+	c.first.fetches(t, haulClient, options{}, port69(host6), "lab/f", content(own))
+	second().wantError(t, readOp, "lab/f", 2, "access denied")
+	c.first.sends(t, haulClient, options{}, port69(host), base, "logs/a", 500)
+	first6().wantError(t, writeOp, "logs/b", 2, "access denied")
+	second().wantError(t, writeOp, "logs/b", 2, "access denied")
+	second().wantError(t, writeOp, "logs/a", 2, "access denied")
+
+	// As people see it.
+	c.second.fails(t, 4, "access denied (ERROR 2)", "get", "-q", "tftp://"+port69(toSecond)+"/secret.key", "-")
+	out, err := c.second.run(t, tftpHPA.find(t), tftpHPA.get(options{}, endpoint(port69(toSecond)), "secret.key", filepath.Join(t.TempDir(), "local"))...)
+	if !strings.Contains(out, "Error code 2: access denied") {
+		t.Errorf("tftp-hpa: %v\n%s", err, out)
+	}
+	if out, err := c.second.run(t, curl.find(t), "--silent", "--show-error", "tftp://"+port69(toSecond)+"/secret.key"); err == nil {
+		t.Errorf("curl got what it must not:\n%s", out)
+	}
+}
+
+// Networks that are not welcome are told so, on a socket of both families too.
+func TestNetworkAllowDeny(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags                  []string
+		first4, first6, second bool
+	}{
+		{[]string{"--deny", "10.69.0.0/24"}, false, true, true},
+		{[]string{"--deny", guest6}, true, false, true},
+		{[]string{"--deny", "fd69::/64,10.70.0.0/16"}, true, false, false},
+		{[]string{"--allow", "fd69::/64"}, false, true, false},
+		{[]string{"--allow", guest + "," + secondIP}, true, false, true},
+		{[]string{"--allow", "10.0.0.0/8", "--deny", secondIP}, true, false, false},
+		{[]string{"--allow", "10.0.0.0/8", "--deny", secondIP, "--tftp", "0.0.0.0:69,[::]:69"}, true, false, false},
+		{[]string{"--deny", "0.0.0.0/0", "--single-port"}, false, true, false},
+	} {
+		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
+			t.Parallel()
+			c := newClients(t)
+			base := shelf(t, c.dir, "base", common)
+			c.l.server.serve(t, base, append(test.flags, "--upload", "create")...)
+			for _, x := range []struct {
+				n            *node
+				from, server string
+				welcome      bool
+			}{{c.first, guest, host, test.first4}, {c.first, guest6, host6, test.first6}, {c.second, secondIP, toSecond, test.second}} {
+				if x.welcome {
+					x.n.ask(t, x.from, port69(x.server)).wantFile(t, "f", content(common))
+					x.n.sends(t, haulClient, options{}, port69(x.server), base, "up-"+strings.ReplaceAll(x.from, ":", "-"), 500)
+					continue
+				}
+				for _, op := range []byte{readOp, writeOp} {
+					x.n.ask(t, x.from, port69(x.server)).wantError(t, op, "f", 2, "access violation")
+				}
+				// Nor can it find out what is there.
+				x.n.ask(t, x.from, port69(x.server)).wantError(t, readOp, "nowhere", 2, "access violation")
+				x.n.fails(t, 4, "access violation (ERROR 2)", "get", "-q", "tftp://"+port69(x.server)+"/f", "-")
+			}
+		})
+	}
+}
