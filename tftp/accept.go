@@ -55,11 +55,10 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	}
 	if !sh.server.admit() {
 		s := sh.forged.oldest(now)
-		if s == nil {
+		if s == nil || !sh.server.displace() {
 			return false, errBusy
 		}
 		sh.end(now, s, errCrowded)
-		sh.server.count.Add(1) // in its place; it may still wait for its job
 	}
 	if quiet, err = sh.server.guard.begin(now, from); err != nil {
 		sh.server.leave()

@@ -26,7 +26,8 @@ type crew struct {
 	jobs    chan *session
 	workers sync.WaitGroup
 	hired   atomic.Int64
-	begun   atomic.Int64 // when a job was begun last, in nanoseconds of Unix time
+	opened  time.Time
+	begun   atomic.Int64 // when a job was begun last, in nanoseconds since opened
 	watched atomic.Bool  // relieve is going to look
 
 	mu    sync.Mutex
@@ -39,6 +40,7 @@ func (c *crew) start(jobs int) { c.jobs = make(chan *session, jobs) }
 
 // open has the crew begin its work.
 func (c *crew) open() {
+	c.opened = time.Now()
 	for range minWorkers {
 		c.workers.Go(func() {
 			for s := range c.jobs {
@@ -49,7 +51,7 @@ func (c *crew) open() {
 }
 
 func (c *crew) work(s *session) {
-	c.begun.Store(time.Now().UnixNano())
+	c.begun.Store(int64(time.Since(c.opened)))
 	s.work()
 	s.shard.workDone(s)
 }
@@ -71,7 +73,7 @@ func (c *crew) relieve() {
 		c.watched.Store(false)
 		return
 	}
-	if time.Since(time.Unix(0, c.begun.Load())) >= crewPatience {
+	if time.Since(c.opened)-time.Duration(c.begun.Load()) >= crewPatience {
 		hired := int(c.hired.Load())
 		for range min(max(1, hired), maxWorkers-minWorkers-hired) {
 			c.hired.Add(1)

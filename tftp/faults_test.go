@@ -122,3 +122,34 @@ func TestThousandsOfTransfers(t *testing.T) {
 		}
 	})
 }
+
+// Both ways at once over a slow link with a deep queue, where a window takes
+// far longer than the first round trip did: no timeout may lead to so many
+// packets that the queue never empties again.
+func TestSlowLinkBothWays(t *testing.T) {
+	for range 20 { // goroutines take turns in another order each time
+		inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+			want := w.put("image", 100_000) // 10 s for the link
+			here, began := store.Mem(0), time.Now()
+			c := w.client()
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+					w.t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if _, err := c.Put(context.Background(), target("new"), bytes.NewReader(want), int64(len(want))); err != nil {
+					w.t.Error(err)
+				}
+			})
+			wg.Wait()
+			if took := time.Since(began); took > 40*time.Second {
+				w.t.Errorf("took %v", took)
+			}
+			c.Wait()
+			wantFile(w.t, here, "image", want)
+			wantFile(w.t, w.mem, "new", want)
+		})
+	}
+}

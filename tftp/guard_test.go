@@ -170,6 +170,7 @@ func TestAmplification(t *testing.T) {
 					p.send(test.request(i))
 				}
 				time.Sleep(2 * time.Minute)
+				synctest.Wait()
 				factor := float64(out) / float64(in)
 				t.Logf("%d bytes for %d: a factor of %.1f", out, in, factor)
 				if factor > test.most || out == 0 {

@@ -100,8 +100,8 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l.setDefaults()
 	l.guard.reset(&l.Server)
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
-	l.crew.start(2*l.MaxTransfers + l.Loops)
-	l.scans = make(chan *session, l.MaxTransfers)
+	l.crew.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that rest
+	l.scans = make(chan *session, 2*l.MaxTransfers)
 	l.lines = make(chan line, maxLines)
 	return l, nil
 }
@@ -351,6 +351,17 @@ func closeSockets(sockets []socket) {
 // admit counts a new transfer, unless there are too many.
 func (l *Listener) admit() bool {
 	if l.count.Add(1) > int64(l.MaxTransfers) {
+		l.count.Add(-1)
+		return false
+	}
+	return true
+}
+
+// displace counts a transfer that takes the place of another, which may still
+// wait for its job. There may be as many of these again and no more, or a store
+// that hangs would gather jobs without bound.
+func (l *Listener) displace() bool {
+	if l.count.Add(1) > 2*int64(l.MaxTransfers) {
 		l.count.Add(-1)
 		return false
 	}

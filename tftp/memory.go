@@ -11,8 +11,19 @@ import (
 // hundred bytes each, does not count.
 type memory struct {
 	limit, left int64        // bytes
+	promised    int64        // of left, what uploads will need for the windows agreed on
 	held        atomic.Int64 // limit - left, for others to read
 }
+
+const (
+	// A part of the memory is no reason for large windows, so that whoever
+	// comes last gets a small one: 1/spareShare of it.
+	spareShare = 8
+
+	// A reader gets more than it needs at once as long as that is less than
+	// 1/fetchShare of what is left.
+	fetchShare = 64
+)
 
 // take raises a cost to n bytes, if that much is left.
 func (m *memory) take(cost *int64, n int64) bool {
@@ -39,23 +50,37 @@ func (m *memory) give(cost *int64) {
 }
 
 // mostBlocks returns the largest window for the block size agreed on. For an
-// upload nobody gets more than a share of the memory that is left, so that
-// those who ask for much leave room for others.
+// upload nobody gets more than a share of the memory that is left and not
+// promised, so that those who ask for much leave room for others.
 func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
 	most := int64(maxWindowBytes)
 	if write {
-		most = min(most, sh.memory.left/ringShare/2)
+		m := &sh.memory
+		free := m.left - m.promised - m.limit/spareShare
+		most = min(most, max(0, free)/ringShare/2)
 	}
 	return max(1, int(most/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
+// promise notes what an upload will need if its peer turns out to exist. Forged
+// requests make the windows of others smaller, for some seconds, and no more.
+func (sh *shard) promise(s *session, n int64) {
+	sh.memory.promised += n - s.promised
+	s.promised = n
+}
+
+// leastRing returns the bytes that hold two windows of an upload.
+func (s *session) leastRing() int {
+	return max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), minRing)
+}
+
 // grantRing gives an upload its memory.
 func (sh *shard) grantRing(s *session) error {
-	least := minRing
-	if sh.memory.left > sh.memory.limit/2 {
-		least = fairRing
+	size := s.leastRing()
+	if sh.memory.left-sh.memory.promised > sh.memory.limit/2 {
+		size = max(size, fairRing)
 	}
-	size := max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), least)
+	sh.promise(s, 0)
 	if !sh.memory.take(&s.ringCost, int64(size)) {
 		return errMemory
 	}

@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -87,5 +88,65 @@ func TestMemoryOut(t *testing.T) {
 		wantFile(t, here, "image", want)
 		time.Sleep(time.Minute)
 		w.wantResults(map[Outcome]int{Done: len(peers) + 1, Failed: busy})
+	})
+}
+
+// Many uploads at once all get a window that there is memory for: the later
+// ones smaller ones, and nobody a refusal once he sends.
+func TestManyUploadsAtOnce(t *testing.T) {
+	const uploads, block = 300, 1024
+	inWorld(t, func(_ *world, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *world) {
+		var peers []*rawPeer
+		var windows []int
+		for i := range uploads {
+			p := w.raw(otherIP)
+			defer p.close()
+			p.send(wrq(fmt.Sprint("new", i), "blksize", fmt.Sprint(block), "windowsize", "64"))
+			var n int
+			if _, err := fmt.Sscanf(string(bytes.ReplaceAll(p.news()[2:], []byte{0}, []byte(" "))), "blksize 1024 windowsize %d", &n); err != nil {
+				t.Fatal(err)
+			}
+			peers, windows = append(peers, p), append(windows, n)
+		}
+		if windows[0] != 64 || windows[uploads-1] >= 64 {
+			t.Errorf("windows from %d to %d", windows[0], windows[uploads-1])
+		}
+		for i, p := range peers {
+			for k := 1; k <= windows[i]; k++ {
+				p.send(data(k, make([]byte, block)))
+			}
+		}
+		synctest.Wait()
+		for i, p := range peers {
+			p.want("a whole window", ack(windows[i]))
+			p.send(data(windows[i]+1, nil))
+			p.want("the end", ack(windows[i]+1))
+		}
+		time.Sleep(time.Minute)
+		w.wantResults(map[Outcome]int{Done: uploads})
+	})
+}
+
+// Forged uploads make windows smaller, as long as they last.
+func TestForgedUploadsPromiseLittle(t *testing.T) {
+	inWorld(t, func(_ *world, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *world) {
+		for i := range 2000 {
+			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i%250))
+			defer p.close()
+			p.send(wrq(fmt.Sprint("new", i), "blksize", "1024", "windowsize", "64"))
+		}
+		time.Sleep(time.Second)
+		b := content("real", 100_000)
+		if _, err := w.client().Put(context.Background(), target("real"), bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Errorf("beside forged ones: %v", err)
+		}
+		wantFile(t, w.mem, "real", b)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for sh := range w.listener.allShards {
+			if sh.memory.promised != 0 || sh.memory.left != sh.memory.limit {
+				t.Errorf("%d bytes promised and %d taken by nobody", sh.memory.promised, sh.memory.limit-sh.memory.left)
+			}
+		}
 	})
 }

@@ -36,7 +36,8 @@ type session struct {
 	sender    transfer.Sender   // a read
 	receiver  transfer.Receiver // a write
 	intake    intake
-	ringCost  int64 // bytes taken from the shard's memory for an upload
+	promised  int64 // bytes of the shard's memory that an upload will need
+	ringCost  int64 // and those that it has taken
 	fetchCost int64 // and for what fetch.buf holds
 
 	job  job         // what a worker does for this session now
@@ -176,6 +177,7 @@ func (s *session) agree(now time.Time) {
 	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, write))
 	if write {
 		s.receiver.Answer(now, s.request.Mode, agreed)
+		s.shard.promise(s, int64(s.leastRing()))
 		return
 	}
 	if agreed.Window > 1 {
@@ -350,14 +352,11 @@ func (s *session) park(now time.Time, run transfer.Run) {
 	f, memory := &s.fetch, &s.shard.memory
 	f.off = run.Offset
 	f.need = min(s.sender.BlockSize(), int(run.Bytes))
-	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch)), f.need)
+	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch, memory.left/fetchShare)), f.need)
 	if !memory.take(&s.fetchCost, int64(f.want)) {
-		f.want = f.need // less at a time, where there are many
-		if !memory.take(&s.fetchCost, int64(f.want)) {
-			s.abort(now, errMemory)
-			s.shard.out.reply(now, s.peer, s.local, &s.sender)
-			return
-		}
+		s.abort(now, errMemory)
+		s.shard.out.reply(now, s.peer, s.local, &s.sender)
+		return
 	}
 	s.waits.begin(now)
 	s.shard.submit(s, fetchJob)
@@ -391,7 +390,7 @@ func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
 // of a transfer in lock-step: a system call for each costs as much as a tenth
 // of all else.
 func (s *session) readAhead(off int64) int {
-	if !s.shard.memory.take(&s.fetchCost, aheadSize) {
+	if m := &s.shard.memory; m.left < m.limit/2 || !m.take(&s.fetchCost, aheadSize) {
 		return 0
 	}
 	if cap(s.fetch.buf) < aheadSize {

@@ -340,6 +340,7 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	delete(sh.sessions, s.peer)
 	sh.timers.remove(s)
 	sh.memory.give(&s.ringCost)
+	sh.promise(s, 0)
 	if s.cancel != nil {
 		s.cancel()
 		s.cancel = nil

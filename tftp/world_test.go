@@ -128,7 +128,7 @@ func wantIdle(t testing.TB, l *Listener) {
 		t.Errorf("%d sessions still counted as resting", n)
 	}
 	for sh := range l.allShards {
-		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit {
+		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit || sh.memory.promised != 0 {
 			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d bytes of memory",
 				len(sh.sessions), len(sh.timers.heap), sh.busy, sh.jobs, sh.memory.left, sh.memory.limit)
 		}

@@ -125,6 +125,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		f.say(out, "metrics at http://%v/metrics", m.Addr())
 	}
 	f.announce(out, l.Addrs())
+	f.boundHeap()
 	needs := privilege.Confinement{Read: append(files.reads, "/proc/self"), Write: files.writes}
 	if err := giveUp(user, needs, srv.Log); err != nil {
 		return err

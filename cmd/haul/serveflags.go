@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -212,6 +215,22 @@ func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 		all = append(all, m.Nets...)
 	}
 	return all, nil
+}
+
+// What a server needs besides --memory, in bytes: docs/protocol.md, "Memory".
+const (
+	fixedMemory    = 24 << 20
+	memoryPerCPU   = 20 << 20
+	memoryPerEntry = 16 << 10 // for each transfer
+)
+
+// boundHeap has the garbage collector work harder before the process outgrows
+// what is documented. GOMEMLIMIT, if it is set, goes first.
+func (f *serveFlags) boundHeap() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		cpus, transfers := int64(runtime.GOMAXPROCS(0)), int64(f.maxTransfers)
+		debug.SetMemoryLimit(fixedMemory + cpus*memoryPerCPU + transfers*memoryPerEntry + f.memory)
+	}
 }
 
 // log returns the log that the flags ask for.

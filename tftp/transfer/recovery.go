@@ -36,7 +36,6 @@ type recovery struct {
 	first, last int64 // blocks still to send again
 	burst       int64 // how many at a time, for a peer that keeps
 	resent      int64 // everything from the gap to here was sent again in this round
-	most        int64 // highest block that any round has sent again, nudges apart
 }
 
 type peerKind uint8
@@ -149,7 +148,7 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap bool
 // way before, and says nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
-	case k > max(r.resent, r.most) && answer:
+	case k > r.resent && answer:
 		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
 	case k == r.resent && k < r.end && r.kind == kindKeeps:
 		// It has nothing beyond: all of that may be lost, but not time and again.
@@ -181,6 +180,5 @@ func (r *recovery) sent(first, n int64) {
 	r.first = first + n
 	if first <= r.resent+1 { // not a nudge with the last block
 		r.resent = max(r.resent, r.first-1)
-		r.most = max(r.most, r.resent)
 	}
 }

@@ -1,0 +1,303 @@
+package tftp
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// A jump is what a clock may do.
+type jump struct {
+	name string
+	make func(time.Time) time.Time
+	time time.Duration // how far time itself jumps, by which everything is timed
+}
+
+// jumps are those of the wall's clock, which somebody sets while time itself
+// goes on, and of time itself: forward if the process was stopped or its
+// machine asleep; backward it cannot go on any system that keeps its promises.
+var jumps = []jump{
+	{"wall back by an hour", func(t time.Time) time.Time { return setWall(t, -time.Hour) }, 0},
+	{"wall forward by a day", func(t time.Time) time.Time { return setWall(t, 24*time.Hour) }, 0},
+	{"time forward by a minute", func(t time.Time) time.Time { return t.Add(time.Minute) }, time.Minute},
+	{"time forward by a day", func(t time.Time) time.Time { return t.Add(24 * time.Hour) }, 24 * time.Hour},
+	{"time back by an hour", func(t time.Time) time.Time { return t.Add(-time.Hour) }, -time.Hour},
+}
+
+// setWall returns the time that [time.Now] would if the wall's clock were set
+// by d. There is no other way to make such a Time: it is a Time's layout that
+// this relies on, and TestSetWall that checks it.
+func setWall(t time.Time, d time.Duration) time.Time {
+	type layout struct {
+		wall uint64
+		mono int64
+		loc  *time.Location
+	}
+	set := t.Add(d) // both
+	(*layout)(unsafe.Pointer(&set)).mono = (*layout)(unsafe.Pointer(&t)).mono
+	return set
+}
+
+func TestSetWall(t *testing.T) {
+	now := time.Now()
+	for _, d := range []time.Duration{-time.Hour, 24 * time.Hour} {
+		set := setWall(now, d)
+		if set.Sub(now) != 0 || !set.Equal(now) || set.Round(0).Sub(now.Round(0)) != d {
+			t.Errorf("%v set by %v is %v", now, d, set)
+		}
+	}
+}
+
+// A jumping is a server with one transfer of each kind in its midst.
+type jumping struct {
+	*manual
+	t     *testing.T
+	peers []clockPeer
+}
+
+type clockPeer struct {
+	name  string
+	begin [][]byte // the request and what follows at once
+	next  []byte   // what the peer says after the jump
+	block int64    // how far that gets the transfer, in bytes
+	at    netip.AddrPort
+}
+
+func newJumping(t *testing.T) *jumping {
+	block := make([]byte, 512)
+	j := &jumping{manual: newManual(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads}), t: t}
+	j.now = time.Now() // with both clocks
+	j.peers = []clockPeer{
+		{name: "a read", begin: [][]byte{rrq("image"), ack(1), ack(2)}, next: ack(3), block: 3 * 512},
+		{name: "a read in windows", begin: [][]byte{rrq("image", "windowsize", "4"), ack(0), ack(4)}, next: ack(8), block: 8 * 512},
+		{name: "a read's OACK", begin: [][]byte{rrq("image", "blksize", "600")}, next: ack(0)},
+		{name: "a read's DATA 1", begin: [][]byte{rrq("image")}, next: ack(1), block: 512},
+		{name: "a write", begin: [][]byte{wrq("new"), data(1, block), data(2, block)}, next: data(3, block), block: 3 * 512},
+		{name: "a write in windows", begin: [][]byte{wrq("new", "windowsize", "2"), data(1, block), data(2, block)}, next: data(3, block), block: 3 * 512},
+		{name: "a write's OACK", begin: [][]byte{wrq("new", "blksize", "600")}, next: data(1, make([]byte, 600)), block: 600},
+	}
+	for i := range j.peers {
+		p := &j.peers[i]
+		p.at = addrPort(otherIP, uint16(1000+i))
+		j.ask(p.at, p.begin[0])
+		j.turn(0)
+		j.turn(0)
+		for _, b := range p.begin[1:] {
+			j.say(p, b)
+		}
+	}
+	return j
+}
+
+func (j *jumping) say(p *clockPeer, b []byte) {
+	j.deliver(0, p.at, b)
+	j.turn(1)
+}
+
+// moved returns how many bytes of a peer's transfer have been moved.
+func (j *jumping) moved(p *clockPeer) int64 {
+	s := j.sh.sessions[p.at]
+	switch {
+	case s == nil:
+		return -1
+	case s.request.Write:
+		return s.receiver.Received()
+	}
+	return s.sender.Acked()
+}
+
+func (j *jumping) timeouts(p *clockPeer) int64 {
+	s := j.sh.sessions[p.at]
+	if s.request.Write {
+		return s.receiver.Stats().Timeouts
+	}
+	return s.sender.Stats().Timeouts
+}
+
+// Whatever the clock does, a peer that answers gets on.
+func TestClockJumpsHarmNobody(t *testing.T) {
+	for _, jump := range jumps {
+		t.Run(jump.name, func(t *testing.T) {
+			j := newJumping(t)
+			j.now = jump.make(j.now)
+			for range 5 {
+				j.turn(0)
+			}
+			for i := range j.peers {
+				p := &j.peers[i]
+				j.say(p, p.next)
+				if n := j.moved(p); n != p.block {
+					t.Errorf("%s: %d bytes moved, want %d", p.name, n, p.block)
+				}
+				if s := j.sh.sessions[p.at]; s != nil && (!s.heard() || s.state != running) {
+					t.Errorf("%s: does not go on", p.name)
+				}
+			}
+			// Someone new gets on as well.
+			p := clockPeer{at: addrPort(otherIP, 2000)}
+			j.ask(p.at, rrq("image"))
+			j.turn(0)
+			j.turn(0)
+			j.say(&p, ack(1))
+			if n := j.moved(&p); n != 512 {
+				t.Errorf("a new read: %d bytes moved, want 512", n)
+			}
+			j.halt(t)
+		})
+	}
+}
+
+// A peer that does not answer after a jump is asked again, several times,
+// before it is given up; and then it is.
+func TestClockJumpsGiveChances(t *testing.T) {
+	for _, jump := range jumps {
+		t.Run(jump.name, func(t *testing.T) {
+			j := newJumping(t)
+			before, since := make([]int64, len(j.peers)), make([]int64, len(j.peers))
+			for i := range j.peers {
+				before[i] = j.timeouts(&j.peers[i])
+			}
+			j.now = jump.make(j.now)
+			began := j.now
+			turns := 0
+			for ; len(j.sh.sessions) > 0 && turns < 1000; turns++ {
+				j.turn(0)
+				for i := range j.peers {
+					if p := &j.peers[i]; j.sh.sessions[p.at] != nil {
+						since[i] = j.timeouts(p) - before[i]
+					}
+				}
+				if next := j.sh.timers.next(); next.After(j.now) {
+					j.now = next
+				}
+			}
+			for i, n := range since {
+				if n < 2 { // and then the one that ended it
+					t.Errorf("%s: given up after %d timeouts since the jump", j.peers[i].name, n+1)
+				}
+			}
+			if len(j.sh.sessions) > 0 {
+				t.Errorf("%d transfers still wait after %d turns", len(j.sh.sessions), turns)
+			}
+			bound := 2*time.Minute + max(0, -jump.time)
+			if took := j.now.Sub(began); took > bound {
+				t.Errorf("silent peers were given up after %v", took)
+			}
+			j.halt(t)
+		})
+	}
+}
+
+// What is counted by the second goes on being counted.
+func TestClockJumpsKeepLimits(t *testing.T) {
+	const rate = 10
+	a := netip.MustParseAddr(otherIP)
+	for _, jump := range jumps {
+		t.Run(jump.name, func(t *testing.T) {
+			var g guard
+			g.reset(&Server{MaxTransfers: 100, MaxPerClient: 1, Rate: rate})
+			now := time.Now()
+			granted := func(asked int) (n int) {
+				for range asked {
+					if g.request(now, a) == nil {
+						n++
+					}
+				}
+				return n
+			}
+			told := func(asked int) (n int) {
+				for range asked {
+					if g.tell(now, a) {
+						n++
+					}
+				}
+				return n
+			}
+			if n := granted(100); n != 2*rate {
+				t.Fatalf("%d requests granted at once", n)
+			}
+			if n := told(100); n != maxTold {
+				t.Fatalf("%d told at once", n)
+			}
+			now = jump.make(now)
+			want := 0
+			if jump.time > 0 {
+				want = 2 * rate
+			}
+			if n := granted(100); n != want {
+				t.Errorf("right after: %d granted, want %d", n, want)
+			}
+			if n := told(100); n > maxTold {
+				t.Errorf("right after: %d told", n)
+			}
+			now = now.Add(time.Second)
+			if n := granted(100); n != rate && jump.time >= 0 {
+				t.Errorf("a second later: %d granted, want %d", n, rate)
+			}
+			if n := told(100); n != maxTold {
+				t.Errorf("a second later: %d told, want %d", n, maxTold)
+			}
+			now = now.Add(time.Second)
+			if n := granted(100); n != rate {
+				t.Errorf("two seconds later: %d granted, want %d", n, rate)
+			}
+
+			var r ration
+			now = time.Now()
+			for range 2 * maxFaults {
+				r.take(now, maxFaults)
+			}
+			now = jump.make(now).Add(time.Second)
+			if !r.take(now, maxFaults) {
+				t.Error("a ration does not come again")
+			}
+		})
+	}
+}
+
+// A transfer that nothing proves loses its place in time.
+func TestClockJumpsUncoverSuspects(t *testing.T) {
+	for _, jump := range jumps {
+		if jump.time < 0 {
+			continue // that would be a clock that breaks its promise
+		}
+		var q suspects
+		now := time.Now()
+		s := &session{unproven: true, began: now}
+		q.add(s)
+		now = jump.make(now)
+		if got := q.oldest(now); (got != nil) != (jump.time >= suspectAge) {
+			t.Errorf("%s: a suspect is found right after: %v", jump.name, got != nil)
+		}
+		if q.oldest(now.Add(suspectAge)) != s {
+			t.Errorf("%s: no suspect after a second", jump.name)
+		}
+	}
+}
+
+// Times that are kept without their monotonic reading jump with the wall's
+// clock. Each place where this package does so is known, and why that is well.
+func TestWallClockIsSeldomRead(t *testing.T) {
+	known := map[string]int{
+		"door.go": 1, // a ration begins anew with another second, be it a later one or not
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	read := regexp.MustCompile(`\.(Unix|UnixNano|UnixMicro|UnixMilli)\(\)|\.Round\(0\)`)
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(read.FindAll(source, -1)); n != known[name] && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s reads the wall's clock %d times, known are %d", name, n, known[name])
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package tftp
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// floodSize is how many datagrams a flood has.
+const floodSize = 20_000
+
+// maxFloodHeap is how much the heap may grow in a flood, in bytes.
+const maxFloodHeap = 64 << 20
+
+// A flood ends soon, is counted, is answered sparingly, takes a bounded part
+// of everything, and lets those go on who were there before.
+func TestNastyFloods(t *testing.T) {
+	watchHeap(t)
+	began := time.Now()
+	loop := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.by.reader.to) }
+	door := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.server.Addr()) }
+	tests := []struct {
+		name      string
+		configure func(*Server)
+		to        func(*scene) net.Addr
+		packet    func(i int) []byte
+		ports     int   // it comes from
+		live      int64 // transfers that it may bring about, with those that lost their place and are not closed yet
+		out       int64 // and datagrams, besides those that a second allows
+		aSecond   int64
+		counted   func(Counters) int64
+	}{
+		{
+			"requests beyond the rate", func(s *Server) { s.Rate = 100 }, door,
+			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
+			300, 4 * 300, 10 + 4*100, func(c Counters) int64 { return c.TurnedAway[Rate] },
+		},
+		{
+			"requests beyond the number of transfers", func(s *Server) { s.MaxTransfers = 500 }, door,
+			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
+			2 * 500, 4 * 500, 10 + 4*500, func(c Counters) int64 { return c.TurnedAway[Busy] },
+		},
+		{
+			"writes beyond the number of an address", func(s *Server) { s.MaxPerClient = 100 }, door,
+			func(i int) []byte { return wrq(fmt.Sprint("new", i%50)) }, floodSize,
+			100, 4 * 100, 10, func(c Counters) int64 { return c.TurnedAway[PerClient] },
+		},
+		{
+			"requests from one port", func(s *Server) { s.MaxTransfers = 1000 }, door,
+			func(i int) []byte { return rrq(fmt.Sprint("missing", i)) }, 1,
+			2 * 1000, floodSize, 0, func(c Counters) int64 { return c.PacketsIn },
+		},
+		{
+			"nonsense", nil, door,
+			func(int) []byte { return []byte{0, 99, 1, 2, 3} }, floodSize,
+			0, maxFaults, maxFaults, func(c Counters) int64 { return c.TurnedAway[Malformed] },
+		},
+		{
+			"strays", nil, loop,
+			func(i int) []byte { return [][]byte{ack(i), data(i, nil), {0, 99}, oack()}[i%4] }, floodSize,
+			0, maxFaults, maxFaults, func(c Counters) int64 { return c.Strays },
+		},
+		{
+			"strays from one port", nil, loop,
+			func(i int) []byte { return data(i, make([]byte, 512)) }, 1,
+			0, maxFaults, maxFaults, func(c Counters) int64 { return c.Strays },
+		},
+		{
+			"ERRORs", nil, loop,
+			func(int) []byte { return errorPacket(5, "no") }, floodSize,
+			0, 0, 0, func(c Counters) int64 { return c.Strays },
+		},
+	}
+	for _, test := range tests {
+		play(t, test.name, func(s *Server) {
+			s.Grace = time.Millisecond // for what the flood has begun
+			if test.configure != nil {
+				test.configure(s)
+			}
+		}, func(sc *scene) {
+			writeFile(sc, sc.dir, "image0", string(content("image", 5000)))
+			writeFile(sc, sc.dir, "image1", string(content("image", 5000)))
+			heap, was, start := heapNow(), sc.server.Counters(), time.Now()
+			sc.flood(test.to(sc), test.packet, test.ports)
+			c, took := sc.server.Counters(), time.Since(start)
+			if n := test.counted(c) - test.counted(was); n < floodSize/10 || n > floodSize+100 {
+				sc.Errorf("%d of %d datagrams counted", n, floodSize)
+			}
+			if most := test.live + 2; c.Live > most {
+				sc.Errorf("%d transfers under way, want at most %d", c.Live, most)
+			}
+			seconds := int64(took/time.Second) + 2
+			const bystanders = 200 // with what it repeats
+			if n, most := c.PacketsOut-was.PacketsOut, test.out+seconds*test.aSecond+bystanders; n > most {
+				sc.Errorf("%d datagrams sent in %v, want at most %d", n, took, most)
+			}
+			if grown := heapNow(); grown > heap+maxFloodHeap {
+				sc.Errorf("the heap has grown from %d to %d bytes", heap, grown)
+			}
+			if took > patience {
+				sc.Errorf("the flood took %v", took)
+			}
+			sc.by.finish()
+			sc.wantServedSoon()
+			sc.leaves = true
+		})
+	}
+	t.Logf("%d floods took %v", len(tests), time.Since(began))
+}
+
+// flood sends a flood, and has the bystander take its steps meanwhile.
+func (sc *scene) flood(to net.Addr, packet func(i int) []byte, ports int) {
+	sc.Helper()
+	var conn net.PacketConn
+	var err error
+	for i := range floodSize {
+		if conn == nil {
+			if conn, err = net.ListenPacket("udp4", "127.0.0.1:0"); err != nil {
+				sc.Fatal(err)
+			}
+		}
+		if _, err := conn.WriteTo(packet(i), to); err != nil {
+			sc.Fatal(err)
+		}
+		if ports > 1 || i == floodSize-1 {
+			conn.Close()
+			conn = nil
+		}
+		if i%(floodSize/8) == 0 {
+			sc.by.step()
+		}
+	}
+}
+
+// wantServedSoon checks that a peer which repeats its request is served.
+func (sc *scene) wantServedSoon() {
+	sc.Helper()
+	p := sc.another()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		p.to = sc.server.Addr()
+		p.send(rrq(bystanderFile))
+		for got := p.next(resendAfter); got != nil; got = p.next(resendAfter) {
+			if string(got) == string(data(1, sc.by.want[:512])) {
+				p.send(errorPacket(0, "enough"))
+				return
+			}
+		}
+	}
+	sc.Errorf("a peer that asks again and again is not served")
+}

@@ -1,0 +1,233 @@
+package tftp
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Names that mean to lead out of the root, to confuse the log, or to hit what
+// is no file. Nothing outside may be read or touched, nothing inside but the
+// file that is meant, and nobody learns of our paths.
+func TestNastyNames(t *testing.T) {
+	watchHeap(t)
+	deep := strings.Repeat("x/", 999) + "x"
+	tests := []struct {
+		name        string
+		read, write byte // the ERROR code, or taken
+	}{
+		{"", 4, 4},
+		{"/", 2, 2},
+		{"////", 2, 2},
+		{`\`, 2, 2},
+		{".", 2, 2},
+		{"./.", 2, 2},
+		{"..", 2, 2},
+		{"../x", 2, 2},
+		{`..\x`, 2, 2},
+		{`..\/..\/x`, 2, 2},
+		{"/../x", 2, 2},
+		{"a/../../x", 2, 2},
+		{"dir/../image", 2, 2}, // .. is refused, wherever it leads
+		{"dir/..", 2, 2},
+		{"missing/../image", 2, 2},
+		{strings.Repeat("../", 600) + "etc/passwd", 2, 2},
+		{"/etc/passwd", 1, 1},
+		{"...", 1, taken},
+		{"image", taken, taken},
+		{"image/", taken, taken},
+		{"./image", taken, taken},
+		{"image/x", 1, 1},
+		{"image/.", taken, taken},
+
+		// Escapes and other spellings are taken for what they are.
+		{"%2e%2e/x", 1, 1},
+		{"..%2fx", 1, taken},
+		{"%2fetc%2fpasswd", 1, taken},
+		{"\uff0e\uff0e/x", 1, 1},            // full-width dots
+		{"..\u2215x", 1, taken},             // a division slash
+		{"\u202egnp.exe", 1, taken},         // right to left
+		{"ima\u0301ge", 1, taken},           // a combining accent
+		{"\xc0\xae\xc0\xae/x", 2, 2},        // dots in overlong UTF-8
+		{"..\xc0\xafx", 2, 2},               // a slash in overlong UTF-8
+		{"\xe0\x80\xaf", 2, 2},              // and longer
+		{"\xed\xa0\x80", 2, 2},              // half of a surrogate pair
+		{"\xff\xfeimage", 2, 2},             // a byte order mark
+		{"i\x00m\x00a\x00g\x00e\x00", 4, 4}, // UTF-16: "m" is no mode
+		{"im\xffage", 2, 2},
+		{"\x80", 2, 2},
+
+		// What hurts a log or a terminal.
+		{"a\nb", 1, taken},
+		{"a\r\nlevel=INFO msg=forged", 1, taken},
+		{"\x1b[2J\x1b]0;title\x07", 1, taken},
+		{"\u009b31m", 1, taken}, // CSI in one character
+		{"a\u2028b\u0085c", 1, taken},
+		{"\x01\x02\x7f", 1, taken},
+		{`"quoted" key=value`, 1, taken},
+		{"%s%n%!d(MISSING)", 1, taken},
+		{"$(id)`id`|id;id", 1, taken},
+		{"-rf", 1, taken},
+		{"~root", 1, taken},
+
+		// Lengths.
+		{strings.Repeat("x", 255), 1, taken},
+		{strings.Repeat("x", 256), 2, 2},
+		{strings.Repeat("x", 1000), 2, 2},
+		{strings.Repeat("\u20ac", 85), 1, taken}, // 255 bytes
+		{strings.Repeat("\u20ac", 86), 2, 2},
+		{deep, taken, taken},
+		{strings.Repeat("y/", 999) + "y", 1, 1},
+		{strings.Repeat("/", 1000) + "image", taken, taken},
+		{strings.Repeat("./", 900) + "image", taken, taken},
+
+		// What means something to another system.
+		{"CON", 1, taken},
+		{"NUL.txt", 1, taken},
+		{"a:b", 1, taken},
+		{"image::$DATA", 1, taken},
+		{"image.", 1, taken},
+		{"image ", 1, taken},
+		{"IMAGE", 1, taken},
+		{`C:\boot\image`, 1, 1},
+		{`C:image`, 1, taken},
+		{`\\server\share\x`, 1, 1},
+		{`\\?\C:\x`, 1, 1},
+
+		// What is no file, or not ours.
+		{"dir", 2, 2},
+		{"pipe", 2, 2},
+		{"socket", 2, 2},
+		{"to-image", taken, taken},
+		{"to-dir/file", taken, taken},
+		{"to-dir", 2, 2},
+		{"to-nothing", 1, taken},
+		{"loop", 2, 2},
+		{"loop/x", 2, 2},
+		{"ping", 2, 2}, // ping and pong are links to each other
+		{"out", 2, 2},
+		{"out/secret", 2, 2},
+		{"out/missing", 2, 2},
+		{"out-relative", 2, 2},
+		{"to-out", 2, 2},
+		{"to-root", 2, 2},
+		{"to-proc/self/environ", 2, 2},
+	}
+	for _, test := range tests {
+		play(t, fmt.Sprintf("%.30q", test.name), nil, func(sc *scene) {
+			sc.furnish()
+			if test.name == deep {
+				writeFile(sc, sc.dir, deep, "deep")
+			}
+			before := sc.tree()
+			if sc.name(test.name, rrq, test.read) {
+				sc.peer.send(errorPacket(0, "enough"))
+			}
+			if sc.name(test.name, wrq, test.write) {
+				sc.peer.send(data(1, []byte("new")))
+				sc.peer.want("the last ACK", ack(1))
+			}
+			changed := 0
+			for p, what := range sc.tree() {
+				if before[p] != what {
+					changed++
+				}
+			}
+			for p := range before {
+				if _, err := os.Lstat(p); err != nil {
+					sc.Errorf("%s: %v", p, err)
+				}
+			}
+			if most := map[bool]int{true: 1}[test.write == taken]; changed != most {
+				sc.Errorf("%d files have changed, want %d", changed, most)
+			}
+		})
+	}
+}
+
+// name sends a request with a name, and wants an ERROR or a transfer.
+func (sc *scene) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
+	sc.Helper()
+	p := sc.door()
+	p.send(request(name))
+	if code != taken {
+		sc.wantAnswer(p, fmt.Sprintf("%.60q", name), says(0)[:3])
+		if p.last[3] != code {
+			sc.Errorf("%.60q: got %.60q, want ERROR %d", name, p.last, code)
+		}
+		return false
+	}
+	if got := p.news(); got[1] == 5 {
+		sc.Errorf("%.60q: got %.60q", name, got)
+		return false
+	}
+	return true
+}
+
+// furnish puts into the root what the names of TestNastyNames may hit, and
+// links to a directory outside.
+func (sc *scene) furnish() {
+	sc.Helper()
+	outside := sc.outside()
+	writeFile(sc, sc.dir, "image", "image")
+	writeFile(sc, sc.dir, "dir/file", "file")
+	pipe(sc.T, filepath.Join(sc.dir, "pipe"))
+	sc.unixSocket("socket")
+	link(sc.T, "image", sc.dir, "to-image")
+	link(sc.T, "dir", sc.dir, "to-dir")
+	link(sc.T, "nothing", sc.dir, "to-nothing")
+	link(sc.T, "loop", sc.dir, "loop")
+	link(sc.T, "ping", sc.dir, "pong")
+	link(sc.T, "pong", sc.dir, "ping")
+	link(sc.T, outside, sc.dir, "out")
+	link(sc.T, filepath.Join("..", filepath.Base(outside), "secret"), sc.dir, "out-relative")
+	link(sc.T, "out/secret", sc.dir, "to-out")
+	link(sc.T, "/", sc.dir, "to-root")
+	link(sc.T, "/proc", sc.dir, "to-proc")
+}
+
+// unixSocket leaves a socket in the root. Its path may be too long for bind, so
+// it is made elsewhere.
+func (sc *scene) unixSocket(name string) {
+	sc.Helper()
+	short, err := os.MkdirTemp("", "s")
+	if err != nil {
+		sc.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	at := filepath.Join(short, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: at})
+	if err != nil {
+		sc.Fatal(err)
+	}
+	defer l.Close()
+	l.SetUnlinkOnClose(false)
+	if err := os.Rename(at, filepath.Join(sc.dir, name)); err != nil {
+		sc.Fatal(err)
+	}
+}
+
+// tree lists the files under the root, but for the bystander's, as strings
+// that differ when one is another file.
+func (sc *scene) tree() map[string]string {
+	sc.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(sc.dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), bystanderFile) || strings.HasPrefix(e.Name(), ".haul-") {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			all[p] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	if err != nil {
+		sc.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,379 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// The tests of nasty_*_test.go give a real server of a real directory what
+// nobody should send, or have happen what should not. Each case is a scene:
+// while it plays, a bystander reads one file and writes another, and when it is
+// over nothing may be left of it.
+
+const (
+	// maxGrowth is how much larger the heap may be after all scenes of a test,
+	// in bytes: one loop's buffers are larger.
+	maxGrowth = 1 << 20
+
+	// maxLogLine bounds a line of the log, in bytes: a name of 2 KiB may be in
+	// it twice, quoted.
+	maxLogLine = 20 << 10
+
+	// resendAfter is when a bystander takes a packet of its own for lost.
+	resendAfter = 200 * time.Millisecond
+)
+
+// A scene is a server, a bystander, and a peer that behaves badly.
+type scene struct {
+	*testing.T
+	dir    string // what is served
+	store  *store.DirStore
+	server *Listener
+	peer   *rawPeer
+	by     *bystander
+	leaves bool // transfers that the server is to end
+}
+
+// watchHeap fails the test if the heap has grown when it ends. A collection
+// takes too long to make one after each scene.
+func watchHeap(t *testing.T) {
+	before := heapNow()
+	t.Cleanup(func() {
+		after := heapNow()
+		for deadline := time.Now().Add(patience); after > before+maxGrowth && time.Now().Before(deadline); {
+			after = heapNow()
+		}
+		if after > before+maxGrowth {
+			t.Errorf("a heap of %d bytes, %d before", after, before)
+		}
+	})
+}
+
+// play runs a scene on a server as configure leaves it.
+func play(t *testing.T, name string, configure func(*Server), f func(*scene)) {
+	t.Helper()
+	before, log := usageNow(), &diary{}
+	t.Run(name, func(t *testing.T) {
+		dir, st := realDir(t)
+		s := Server{Store: st, Upload: OverwriteUploads, Loops: 1, MTU: -1, Log: slog.New(log)}
+		if configure != nil {
+			configure(&s)
+		}
+		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has ended
+		l := serve(t, s)
+		sc := &scene{T: t, dir: dir, store: st, server: l, peer: newNasty(t, l)}
+		sc.by = newBystander(t, l, st)
+		f(sc)
+		sc.by.finish()
+		if !sc.leaves {
+			sc.peer.send(errorPacket(0, "enough"))
+			sc.wantNoTransfersBut(0)
+		}
+		if n := l.Counters().Crashes; n != 0 {
+			t.Errorf("%d panics were caught", n)
+		}
+	})
+	log.check(t, name)
+	before.check(t, name)
+}
+
+// newNasty returns a peer whose datagrams come and go one by one.
+func newNasty(t testing.TB, l *Listener) *rawPeer {
+	t.Helper()
+	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return newRawPeer(t, conn, l.Addr())
+}
+
+// door has the peer send to the port for requests again.
+func (sc *scene) door() *rawPeer {
+	sc.peer.to, sc.peer.last = sc.server.Addr(), nil
+	return sc.peer
+}
+
+// another returns one more peer.
+func (sc *scene) another() *rawPeer { return newNasty(sc.T, sc.server) }
+
+// wantNoTransfersBut waits for all but n transfers to be over.
+func (sc *scene) wantNoTransfersBut(n int64) {
+	sc.Helper()
+	sc.wantCount("transfers are still under way", n, func(c Counters) int64 { return max(c.Live, n) })
+}
+
+// wantCount waits for a counter: a loop notes what it has counted when it has
+// answered.
+func (sc *scene) wantCount(what string, want int64, of func(Counters) int64) {
+	sc.Helper()
+	for deadline := time.Now().Add(patience); of(sc.server.Counters()) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			sc.Fatalf("%d %s, want %d", of(sc.server.Counters()), what, want)
+		}
+	}
+}
+
+// wantServed checks that the peer is served as if nothing had been: what an
+// earlier packet of its brings late would come first.
+func (sc *scene) wantServed(after string) {
+	sc.Helper()
+	p := sc.door()
+	p.send(rrq(bystanderFile))
+	p.want("an answer after "+after, data(1, sc.by.want[:512]))
+	p.send(errorPacket(0, "enough"))
+}
+
+// wantAnswer waits for a packet that begins with prefix; an ERROR must be
+// whole, short, and tell nothing of the server's paths.
+func (sc *scene) wantAnswer(p *rawPeer, what string, prefix []byte) {
+	sc.Helper()
+	got := p.news()
+	switch {
+	case !bytes.HasPrefix(got, prefix):
+		sc.Fatalf("%s: got %.60q, want %.60q", what, got, prefix)
+	case transfer.OpcodeOf(got) != transfer.ErrorPacket:
+	case len(got) < 5 || len(got) > 4+128+1 || bytes.IndexByte(got[4:], 0) != len(got)-5:
+		sc.Errorf("%s: ERROR is malformed: %q", what, got)
+	case strings.Contains(string(got), sc.dir):
+		sc.Errorf("%s: ERROR tells of our paths: %q", what, got)
+	}
+}
+
+// taken stands in tables where no ERROR is expected: what was asked for is done.
+const taken = 99
+
+// says is how an ERROR of a code begins.
+func says(code transfer.ErrorCode) []byte { return []byte{0, 5, byte(code >> 8), byte(code)} }
+
+// The bystander's files.
+const (
+	bystanderFile   = "bystander"
+	bystanderUpload = "bystander's own"
+)
+
+// A bystander reads a file and writes another, block by block, and wants to be
+// left alone.
+type bystander struct {
+	t              testing.TB
+	store          store.Store
+	reader, writer *rawPeer
+	want           []byte // what both files hold
+	got            []byte // what has been read
+	read, written  int    // blocks
+}
+
+func newBystander(t testing.TB, l *Listener, st store.Store) *bystander {
+	t.Helper()
+	b := &bystander{t: t, store: st, want: content(bystanderFile, 10*512+100)}
+	fillStore(t, st, bystanderFile, b.want)
+	b.reader, b.writer = newNasty(t, l), newNasty(t, l)
+	b.begin(l.Addr())
+	return b
+}
+
+// begin begins both transfers.
+func (b *bystander) begin(door netip.AddrPort) {
+	b.t.Helper()
+	b.reader.to, b.writer.to = door, door
+	b.got, b.read, b.written = nil, 0, 0
+	b.ask(b.writer, wrq(bystanderUpload), ack(0))
+	b.take(rrq(bystanderFile))
+	b.step()
+}
+
+// step moves a block each way. It reports whether more are to follow.
+func (b *bystander) step() bool {
+	b.t.Helper()
+	if len(b.got) < len(b.want) {
+		b.take(ack(b.read))
+	}
+	if from := b.written * 512; from < len(b.want) {
+		b.written++
+		b.ask(b.writer, data(b.written, b.want[from:min(from+512, len(b.want))]), ack(b.written))
+	}
+	return len(b.got) < len(b.want) || b.written*512 < len(b.want)
+}
+
+func (b *bystander) take(packet []byte) {
+	b.t.Helper()
+	b.read++
+	block := b.want[len(b.got):min(len(b.got)+512, len(b.want))]
+	b.ask(b.reader, packet, data(b.read, block))
+	b.got = append(b.got, block...)
+}
+
+// finish moves what is left, and checks what was written.
+func (b *bystander) finish() {
+	b.t.Helper()
+	for b.step() {
+	}
+	b.reader.send(ack(b.read))
+	if !bytes.Equal(b.got, b.want) {
+		b.t.Error("the bystander has read something else than its file")
+	}
+	wantFile(b.t, b.store, bystanderUpload, b.want)
+}
+
+// ask sends a packet until the answer comes, as packets may be lost in a
+// flood. Repeats of earlier answers do not count.
+func (b *bystander) ask(p *rawPeer, packet, answer []byte) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		p.send(packet)
+		for got := p.next(resendAfter); got != nil; got = p.next(resendAfter) {
+			if bytes.Equal(got, answer) {
+				return
+			}
+			if bytes.Equal(got[:2], answer[:2]) && got[3] == answer[3] || transfer.OpcodeOf(got) == transfer.ErrorPacket {
+				b.t.Fatalf("the bystander got %.60q, want %.60q", got, answer)
+			}
+		}
+	}
+	b.t.Fatalf("the bystander waited %v for %.60q", patience, answer)
+}
+
+// A usage is what this process holds.
+type usage struct {
+	goroutines int
+	open       map[string]string
+}
+
+func usageNow() usage { return usage{runtime.NumGoroutine(), descriptors()} }
+
+func heapNow() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// check waits until the process holds what it did before.
+func (u usage) check(t *testing.T, after string) {
+	t.Helper()
+	n := runtime.NumGoroutine()
+	for deadline := time.Now().Add(patience); n > u.goroutines && time.Now().Before(deadline); n = runtime.NumGoroutine() {
+		time.Sleep(time.Millisecond)
+	}
+	if n > u.goroutines {
+		t.Errorf("%s: %d goroutines, %d before", after, n, u.goroutines)
+	}
+	if left := leakedDescriptors(u.open); len(left) > 0 {
+		t.Errorf("%s: descriptors left behind: %v", after, left)
+	}
+}
+
+// A diary is a log as people keep it, of one line for each record, and counts
+// the records.
+type diary struct {
+	mu      sync.Mutex
+	text    bytes.Buffer // mu
+	records int          // mu
+}
+
+func (d *diary) Enabled(context.Context, slog.Level) bool { return true }
+func (d *diary) WithAttrs([]slog.Attr) slog.Handler       { return d }
+func (d *diary) WithGroup(string) slog.Handler            { return d }
+
+func (d *diary) Handle(ctx context.Context, r slog.Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.records++
+	return slog.NewTextHandler(&d.text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
+}
+
+// check wants each record to be one line, which does nothing to a terminal.
+func (d *diary) check(t *testing.T, after string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines := 0
+	for line := range strings.Lines(d.text.String()) {
+		lines++
+		if i := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }); i >= 0 {
+			t.Errorf("%s: the log has a control character: %.200q", after, line[max(0, i-20):])
+		}
+		if len(line) > maxLogLine {
+			t.Errorf("%s: the log has a line of %d bytes", after, len(line))
+		}
+	}
+	if lines != d.records {
+		t.Errorf("%s: %d lines for %d records", after, lines, d.records)
+	}
+}
+
+// fetch reads a file block by block, and calls between after the first. It
+// returns what came, and the ERROR that ended it or nil.
+func (sc *scene) fetch(p *rawPeer, name, mode string, between func()) (got []byte, fault []byte) {
+	sc.Helper()
+	p.send(packet(1, name, mode, nil))
+	for block := 1; ; block++ {
+		b := p.news()
+		switch {
+		case transfer.OpcodeOf(b) == transfer.ErrorPacket:
+			return got, b
+		case !bytes.HasPrefix(b, data(block, nil)):
+			sc.Fatalf("%s: got %.60q, want block %d", name, b, block)
+		}
+		got = append(got, b[4:]...)
+		if block == 1 && between != nil {
+			between()
+		}
+		p.send(ack(block))
+		if len(b) < 4+512 {
+			return got, nil
+		}
+	}
+}
+
+// put writes a file block by block, and calls between after the first. It
+// returns the ERROR that ended it, or nil.
+func (sc *scene) put(p *rawPeer, name string, b []byte, between func()) (fault []byte) {
+	sc.Helper()
+	p.send(wrq(name))
+	for block := 0; ; block++ {
+		got := p.news()
+		switch {
+		case transfer.OpcodeOf(got) == transfer.ErrorPacket:
+			return got
+		case !bytes.Equal(got, ack(block)):
+			sc.Fatalf("%s: got %.60q, want ACK %d", name, got, block)
+		}
+		if block*512 > len(b) {
+			return nil
+		}
+		if block == 1 && between != nil {
+			between()
+		}
+		p.send(data(block+1, b[block*512:min(len(b), block*512+512)]))
+	}
+}
+
+// repeated returns n times the same fields.
+func repeated(n int, fields ...string) (all []string) {
+	for range n {
+		all = append(all, fields...)
+	}
+	return all
+}
+
+// padded returns a request of exactly n bytes: an unknown option fills it.
+func padded(n int, request []byte) []byte {
+	pad := n - len(request) - len("x\x00\x00")
+	if pad < 0 {
+		panic(fmt.Sprintf("%d bytes are more than %d", len(request), n))
+	}
+	return fields(request, "x", strings.Repeat("y", pad))
+}
