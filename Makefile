@@ -63,8 +63,8 @@ fuzz: ## every fuzz target, FUZZTIME runs of each
 
 interop: ## against programs that others wrote, with both UDP paths
 	-@scripts/install-peers
-	$(GO) test -count=1 ./interop
-	$(GO) test -count=1 -short -tags haul_portable ./interop
+	$(GO) test -count=1 -timeout 15m ./interop
+	$(GO) test -count=1 -timeout 15m -short -tags haul_portable ./interop
 
 cross: ## build and vet for every system we ship to
 	@set -e; for t in $(TARGETS); do \

@@ -1,0 +1,234 @@
+//go:build linux
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	soakClients = 24
+	soakShared  = 4                // names that all clients write to
+	soakWarmUp  = 5 * time.Second  // of work before the first look at the server
+	soakWork    = 15 * time.Second // of work in all, unless HAUL_SOAK says otherwise
+	soakSilence = 30 * time.Second // after which the server gives up a peer: docs/protocol.md, section 5
+
+	// How much more the server may have after the work than after the warm-up.
+	// Memory that is not in use counts apart: the collector lets the heap
+	// double, and how far it has come is chance.
+	soakGoroutines = 4
+	soakHeap       = 8 << 20    // bytes in use
+	soakResident   = memoryLoop // bytes in memory, for each CPU
+)
+
+// Two dozen clients do all that clients do, and much that they should not, in
+// a random mix: see mix. What is moved must be right, and afterwards the server
+// must have no more than after a short while of it.
+//
+//	HAUL_SOAK=1h go test -timeout 70m -run TestSoak ./interop
+//
+// HAUL_SOAK_SEED repeats a mix, though not what the kernel makes of it.
+func TestSoak(t *testing.T) {
+	k := newSoak(t)
+	open := k.m.descriptors(t)
+
+	k.work(t, soakWarmUp)
+	k.m.await(t, "the end of all transfers but those that wait for a vanished peer", func(s sample) bool {
+		return s["haul_transfers_live"] <= float64(k.vanished.Load())
+	})
+	before, resident := k.m.collected(t), k.m.memory(t, "VmRSS")
+
+	k.work(t, k.length-soakWarmUp)
+	k.m.await(t, "the end of all transfers, and of what they had open", func(s sample) bool {
+		return s["haul_transfers_live"] == 0 && k.m.descriptors(t) <= open+spareDescriptors &&
+			s["go_goroutines"] <= before["go_goroutines"]+soakGoroutines
+	})
+	after := k.m.collected(t)
+	k.report(t)
+	t.Logf("goroutines %v, then %v; live heap %s, then %s; resident %s, then %s, at most %s; %d descriptors, then %d",
+		before["go_goroutines"], after["go_goroutines"], inMiB(before.liveHeap()), inMiB(after.liveHeap()),
+		inMiB(resident), inMiB(k.m.memory(t, "VmRSS")), inMiB(k.m.memory(t, "VmHWM")), open, k.m.descriptors(t))
+
+	if grown := after.liveHeap() - before.liveHeap(); grown > soakHeap {
+		t.Errorf("the heap has grown by %s", inMiB(grown))
+	}
+	if grown := k.m.memory(t, "VmRSS") - resident; grown > int64(runtime.NumCPU())*soakResident {
+		t.Errorf("memory has grown by %s", inMiB(grown))
+	}
+	if held := after["haul_tftp_buffer_bytes"]; held != 0 {
+		t.Errorf("%v bytes of buffers are held for no transfer", held)
+	}
+	k.m.healthy(t)
+	k.wantDisk(t)
+	if err := k.m.stop(); err != nil {
+		t.Errorf("haul serve, told to end: %v", err)
+	}
+}
+
+// A soak is a server and what its clients know of it.
+type soak struct {
+	m       *metered
+	dir     string // what is served
+	staging string // on the same file system
+	seed    uint64
+	length  time.Duration // of all work
+
+	clients     []*soaker
+	vanishUntil time.Time // later vanished peers would delay the end
+	vanished    atomic.Int64
+	failed      failures
+
+	mu   sync.Mutex
+	done map[string]int // what was done, by name
+}
+
+func newSoak(t *testing.T) *soak {
+	k := &soak{length: soakWork, seed: rand.Uint64(), done: map[string]int{}}
+	if testing.Short() {
+		k.length = 2 * soakWarmUp
+	}
+	if s := os.Getenv("HAUL_SOAK"); s != "" {
+		var err error
+		if k.length, err = time.ParseDuration(s); err != nil || k.length <= soakWarmUp {
+			t.Fatalf("HAUL_SOAK=%s: it is a duration above %v, such as 1h", s, soakWarmUp)
+		}
+	}
+	if s := os.Getenv("HAUL_SOAK_SEED"); s != "" {
+		var err error
+		if k.seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("HAUL_SOAK_SEED: %v", err)
+		}
+	}
+	t.Logf("to repeat: HAUL_SOAK_SEED=%d HAUL_SOAK=%v go test -run '^TestSoak$' ./interop", k.seed, k.length)
+	base := t.TempDir()
+	k.dir, k.staging = filepath.Join(base, "served"), filepath.Join(base, "staging")
+	for _, d := range []string{k.dir, k.staging} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, size := range soakSizes {
+		if err := os.WriteFile(filepath.Join(k.dir, soakFile(i)), described(uint64(i), size), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range soakClients {
+		k.clients = append(k.clients, &soaker{soak: k, id: i, random: rand.New(rand.NewPCG(k.seed, uint64(i)))})
+	}
+	k.m = serveMetered(t, k.dir, "--upload", "overwrite")
+	k.vanishUntil = time.Now().Add(max(soakWarmUp/4, k.length-soakSilence))
+	return k
+}
+
+// soakFile names a file that stays as it is.
+func soakFile(i int) string { return fmt.Sprintf("file%d", i) }
+
+// work has the clients at work for a while, with the metrics read and a file
+// replaced meanwhile.
+func (k *soak) work(t *testing.T, length time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, c := range k.clients {
+		all.Go(func() {
+			for ctx.Err() == nil && !k.failed.any() {
+				c.act()
+			}
+		})
+	}
+	all.Go(func() {
+		k.every(ctx, 100*time.Millisecond, func(uint64) error { _, err := k.m.scrape(t.Context()); return err })
+	})
+	all.Go(func() { k.every(ctx, 20*time.Millisecond, k.replace) })
+	all.Wait()
+	if k.failed.report(t) {
+		t.FailNow()
+	}
+}
+
+// every calls f in intervals until ctx ends, and counts the calls.
+func (k *soak) every(ctx context.Context, pause time.Duration, f func(n uint64) error) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for n := uint64(0); ; n++ {
+		if err := f(n); err != nil {
+			k.failed.add(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// replace gives the file "replaced" another content, as an administrator
+// would: by a rename.
+func (k *soak) replace(n uint64) error {
+	name := filepath.Join(k.staging, "next")
+	if err := os.WriteFile(name, described(1000+n, 50_000+int(n%100)*1000), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(name, filepath.Join(k.dir, "replaced"))
+}
+
+// did counts what was done.
+func (k *soak) did(what string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.done[what]++
+}
+
+// report logs what was done. Each part of the mix must have had its turn.
+func (k *soak) report(t *testing.T) {
+	t.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var words []string
+	for _, a := range mix {
+		words = append(words, fmt.Sprintf("%s %d", a.name, k.done[a.name]))
+		if k.done[a.name] == 0 {
+			t.Errorf("%s: never done, the work is too short", a.name)
+		}
+	}
+	t.Logf("done: %s; %d peers vanished for good", strings.Join(words, ", "), k.vanished.Load())
+}
+
+// wantDisk checks the files of the server: whole ones, the last that each
+// client was told to be stored, and no others.
+func (k *soak) wantDisk(t *testing.T) {
+	t.Helper()
+	entries, err := os.ReadDir(k.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(k.dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "lie") {
+			t.Errorf("%s was left, with %d bytes", e.Name(), len(b))
+		} else if err := whole(b); err != nil {
+			t.Errorf("%s: %v", e.Name(), err)
+		}
+	}
+	for _, c := range k.clients {
+		if c.stored != nil {
+			wantFile(t, filepath.Join(k.dir, c.own()), c.stored)
+		}
+	}
+}

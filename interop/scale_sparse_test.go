@@ -1,0 +1,187 @@
+//go:build linux
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sparseSize  = 10 << 30
+	sparsePiece = 3 << 20  // bytes at each place that is no hole
+	sparseRoom  = 12 << 30 // bytes the disk must have: a download sets the file's size aside
+	sparseDisk  = 64 << 20 // and what the file may take where its holes stay holes
+)
+
+// A disk image of 10 GiB, nearly all of it holes, goes to a client and back.
+// Its data lies where offsets outgrow 31 and 32 bits, where block numbers have
+// gone round many times, and across no boundary of any block.
+func TestSparse10GiB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no transfer of 10 GiB")
+	}
+	dir, into := t.TempDir(), t.TempDir()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(into, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; free < sparseRoom {
+		absent(t, "%s has %s free, and a download of 10 GiB sets that much aside: 12 GiB are needed; TMPDIR chooses another place",
+			into, inMiB(free))
+	}
+	image := filepath.Join(dir, "disk.img")
+	makeSparse(t, image, []int64{0, 2<<30 + 12345, 4<<30 + 777, sparseSize / 2, sparseSize - sparsePiece})
+	if used := sparseUse(t, image); used > sparseDisk {
+		absent(t, "files have no holes on this file system: %s for an image of %s; TMPDIR chooses another place", inMiB(used), inMiB(5*sparsePiece))
+	}
+	addr, d := serve(t, dir, "--upload", "create")
+
+	got := filepath.Join(into, "got")
+	move := func(what string, args ...string) time.Duration {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		began := time.Now()
+		if out, err := haul(t).run(ctx, args...); err != nil {
+			t.Fatalf("%s: %v\n%s", what, err, out)
+		}
+		return time.Since(began)
+	}
+	took := move("haul get", "get", "-q", url(addr, "disk.img"), got)
+	wantSame(t, got, image)
+	used := sparseUse(t, got)
+	t.Logf("get: %v, takes %s of disk", took.Round(time.Millisecond), inMiB(used))
+	if used > sparseSize+sparseDisk {
+		t.Errorf("the file fetched takes %s of disk, more than its size", inMiB(used))
+	}
+
+	took = move("haul put", "put", "-q", got, url(addr, "back"))
+	back := filepath.Join(dir, "back")
+	wantSame(t, back, image)
+	used = sparseUse(t, back)
+	t.Logf("put: %v, takes %s of disk", took.Round(time.Millisecond), inMiB(used))
+	if used > sparseDisk {
+		t.Errorf("the file stored by the server takes %s of disk: its holes are gone", inMiB(used))
+	}
+	if err := d.stop(); err != nil {
+		t.Errorf("haul serve, told to end: %v", err)
+	}
+}
+
+// makeSparse makes a file of sparseSize bytes with random data at the offsets.
+func makeSparse(t *testing.T, name string, offsets []int64) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(sparseSize); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.NewChaCha8([32]byte{10})
+	b := make([]byte, sparsePiece)
+	for _, off := range offsets {
+		_, _ = random.Read(b)
+		if _, err := f.WriteAt(b, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil { // or the disk does not know yet what it takes
+		t.Fatal(err)
+	}
+}
+
+func sparseUse(t *testing.T, name string) int64 {
+	t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Stat(name, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Blocks * 512
+}
+
+// wantSame compares two files, byte for byte, but for what is a hole in both:
+// all of that is zeros. Wherever either has data, both are read.
+func wantSame(t *testing.T, name, like string) {
+	t.Helper()
+	a, b := openSized(t, name), openSized(t, like)
+	defer a.Close()
+	defer b.Close()
+	compared := int64(0)
+	for _, side := range []*os.File{a, b} {
+		for at := int64(0); ; {
+			begin, end, ok := nextData(t, side, at)
+			if !ok {
+				break
+			}
+			wantSameRange(t, a, b, begin, end)
+			compared += end - begin
+			at = end
+		}
+	}
+	if compared < 5*sparsePiece {
+		t.Fatalf("%s: only %d bytes compared: the comparison is wrong", filepath.Base(name), compared)
+	}
+}
+
+func openSized(t *testing.T, name string) *os.File {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() != sparseSize {
+		t.Fatalf("%s has %d bytes, want %d", filepath.Base(name), info.Size(), int64(sparseSize))
+	}
+	return f
+}
+
+// nextData returns the first range from at on that is no hole.
+func nextData(t *testing.T, f *os.File, at int64) (begin, end int64, ok bool) {
+	t.Helper()
+	begin, err := f.Seek(at, unix.SEEK_DATA)
+	if errors.Is(err, syscall.ENXIO) {
+		return 0, 0, false
+	}
+	if err == nil {
+		end, err = f.Seek(begin, unix.SEEK_HOLE)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return begin, end, true
+}
+
+func wantSameRange(t *testing.T, a, b *os.File, begin, end int64) {
+	t.Helper()
+	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := begin; at < end; {
+		n := min(end-at, int64(len(x)))
+		if _, err := a.ReadAt(x[:n], at); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadAt(y[:n], at); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(x[:n], y[:n]) {
+			t.Fatalf("%s is not the same as %s between %d and %d", filepath.Base(a.Name()), filepath.Base(b.Name()), at, at+n)
+		}
+		at += n
+	}
+}
