@@ -153,6 +153,7 @@ func TestNeighbourOnALink(t *testing.T) {
 				}
 				_ = c.Close()
 			}
+			<-moved // closed at the end: with this namespace the link ends, and what is known of it
 		}()
 		defer close(moved)
 		tid, ok := <-ready

@@ -173,6 +173,9 @@ type Upload struct {
 	Name string // in its store: what Commit publishes it as
 }
 
+// StoredName returns Name, for a server's log.
+func (u *Upload) StoredName() string { return u.Name }
+
 // For returns the site as one client sees it.
 func (s *Site) For(c Client) store.Store { return view{s, c} }
 

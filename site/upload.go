@@ -97,5 +97,13 @@ func uniqueName(name string, stamp time.Time, try int) string {
 	if try > 1 {
 		mark += "-" + strconv.Itoa(try)
 	}
-	return dir + strings.TrimSuffix(base, ext) + "." + mark + ext
+	stem := strings.TrimSuffix(base, ext)
+	if room := maxElement - len(mark) - len(ext) - 1; len(stem) > room && room > 0 {
+		stem = strings.ToValidUTF8(stem[:room], "") // no half letter at the end
+	}
+	return dir + stem + "." + mark + ext
 }
+
+// maxElement is how long an element of a name can be on most file systems, in
+// bytes.
+const maxElement = 255

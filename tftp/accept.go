@@ -85,7 +85,7 @@ func isRequest(b []byte) bool {
 
 // receiveRequest takes a request that came to the shard's own port.
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
-	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr().Port())
+	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr())
 	switch {
 	case ok && m.Broadcast && sh.guests != nil:
 		if sh.first && !sh.guests.push(q) {

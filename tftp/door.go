@@ -41,7 +41,7 @@ func (b *binding) watch(door socket) error {
 	count := &tally{}
 	out := newOutbox(door, outboxMessages, 0, count)
 	var answers ration
-	port := door.LocalAddr().Port()
+	at := door.LocalAddr()
 	for {
 		n, err := door.Read(in, time.Time{})
 		if errors.Is(err, net.ErrClosed) {
@@ -57,7 +57,7 @@ func (b *binding) watch(door socket) error {
 			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
-				q, fault, ok := parseRequest(m, d, port)
+				q, fault, ok := parseRequest(m, d, at)
 				switch {
 				case ok:
 					if !b.shardOf(m.Peer).push(q) {
@@ -76,16 +76,20 @@ func (b *binding) watch(door socket) error {
 	}
 }
 
-// parseRequest reads a request. If it is none, fault is what to answer, nil
-// for nothing.
-func parseRequest(m *udp.Message, b []byte, port uint16) (q Request, fault *transfer.Error, ok bool) {
+// parseRequest reads a request to a socket bound to at. If it is none, fault is
+// what to answer, nil for nothing.
+func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
 	// Nobody can have sent a packet from there, and nobody can be answered.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
 	parsed, err := transfer.ParseRequest(b)
 	if err == nil {
-		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(m.Local, port)}, nil, true
+		local := m.Local
+		if !local.IsValid() && !at.Addr().IsUnspecified() {
+			local = at.Addr() // where the kernel does not tell
+		}
+		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(local, at.Port())}, nil, true
 	}
 	// An ERROR is never answered, lest two hosts go on for ever.
 	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {

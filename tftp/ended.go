@@ -24,7 +24,14 @@ type Transfer struct {
 	Disk     time.Duration // of Duration, waiting for the store
 	Lost     time.Duration // and for the timer, as nothing came from the peer
 	transfer.Stats
+
+	waiting bool // for the store, when it ended
+	stored  string
 }
+
+// Stored returns the name that the store gave an upload, if that is another
+// than the client's, and the store tells (see [Server.Write]).
+func (t *Transfer) Stored() string { return t.stored }
 
 // An Outcome says in a few words how a transfer ended.
 type Outcome string
@@ -69,7 +76,7 @@ func (t *Transfer) outcome() Outcome {
 // isProbe tells a size probe: firmware and iPXE ask for a file with tsize, and
 // end the transfer by ERROR 0 or 8 when the OACK has told them.
 func (t *Transfer) isProbe(code transfer.ErrorCode) bool {
-	return !t.Write && t.Bytes == 0 && (code == transfer.NotDefined || code == transfer.OptionsRefused)
+	return !t.Write && t.Bytes == 0 && !t.waiting && (code == transfer.NotDefined || code == transfer.OptionsRefused)
 }
 
 const (
@@ -103,7 +110,9 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
 	if !s.waits.since.IsZero() {
 		t.Disk += now.Sub(s.waits.since)
+		t.waiting = true
 	}
+	t.stored = s.stored
 	switch {
 	case s.state == opening: // the machine has not begun
 	case s.request.Write:

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -295,5 +296,99 @@ func TestHandlerUploadTooLarge(t *testing.T) {
 		defer p.close()
 		p.send(wrq("new", "tsize", "101"))
 		p.wantError("too large", transfer.DiskFull)
+	})
+}
+
+// A brokenFile does not keep to the contract of its interface.
+type brokenFile struct {
+	store.File
+	size int64
+	read func(p []byte) (int, error)
+}
+
+func (f brokenFile) ReadAt(p []byte, _ int64) (int, error) { return f.read(p) }
+func (f brokenFile) Stat() (fs.FileInfo, error)            { return fileSize(f.size), nil }
+func (f brokenFile) Close() error                          { return nil }
+
+// Faults of a program's files end the transfer by an ERROR, and at once.
+func TestBrokenFiles(t *testing.T) {
+	returns := func(n int, err error) func([]byte) (int, error) {
+		return func([]byte) (int, error) { return n, err }
+	}
+	for name, f := range map[string]brokenFile{
+		"negative size": {size: -5, read: returns(0, nil)},
+		"short":         {size: 5000, read: returns(100, nil)},
+		"nothing":       {size: 5000, read: returns(0, nil)},
+		"negative":      {size: 5000, read: returns(-1, nil)},
+		"too much":      {size: 5000, read: returns(1<<20, nil)},
+	} {
+		for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
+			inWorld(t, func(_ *world, s *Server) {
+				s.Read = func(context.Context, *Request) (store.File, error) { return f, nil }
+			}, func(w *world) {
+				began, to := time.Now(), target("x")
+				to.Mode = mode
+				_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "x"))
+				wantFault(t, err, transfer.NotDefined)
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("%s, %v: took %v", name, mode, took)
+				}
+				w.wantResults(map[Outcome]int{Done: 0, Probe: 0})
+			})
+		}
+	}
+}
+
+// A lazyUpload stores half of what it is given, and says so in no error.
+type lazyUpload struct{ store.Upload }
+
+func (u lazyUpload) WriteAt(p []byte, off int64) (int, error) {
+	return u.Upload.WriteAt(p[:len(p)/2], off)
+}
+
+func (u lazyUpload) StoredName() string { return "elsewhere" }
+
+// A store that takes less than it was given has not taken the file.
+func TestShortWriteIsNoSuccess(t *testing.T) {
+	inWorld(t, func(w *world, s *Server) {
+		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
+			u, err := w.mem.Create(ctx, r.Name, store.Create{})
+			return lazyUpload{u}, err
+		}
+	}, func(w *world) {
+		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(content("x", 3000)), 3000)
+		wantFault(t, err, transfer.NotDefined)
+		w.wantResults(map[Outcome]int{Failed: 1})
+		wantNoFile(t, w.mem, "x")
+		if stored := w.log.lines[0]["stored"]; stored != "elsewhere" {
+			t.Errorf("the log says that it is stored as %q", stored)
+		}
+	})
+}
+
+// A client that gives up while the store hangs is no size probe.
+func TestHangingStoreIsNoProbe(t *testing.T) {
+	inWorld(t, func(w *world, s *Server) {
+		w.disk.NoTry = true
+		w.disk.Before = func(c sim.Call) error {
+			if c.Op == sim.Read {
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		}
+	}, func(w *world) {
+		w.put("image", 5000)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("image", "blksize", "1024"))
+		p.want("answer", oack("blksize", "1024"))
+		p.send(ack(0))
+		time.Sleep(5 * time.Second)
+		p.send(errorPacket(0, "enough"))
+		time.Sleep(time.Minute)
+		w.wantResults(map[Outcome]int{EndedByPeer: 1})
+		if slow := w.log.lines[0]["slow"]; slow != "disk" {
+			t.Errorf("slow is %q", slow)
+		}
 	})
 }

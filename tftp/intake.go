@@ -72,8 +72,11 @@ func (in *intake) flush(w io.WriterAt, from, to int64) error {
 	for from < to {
 		at := from % int64(len(in.ring))
 		piece := in.ring[at:min(int64(len(in.ring)), at+to-from)]
-		if _, err := w.WriteAt(piece, from); err != nil {
+		switch n, err := w.WriteAt(piece, from); {
+		case err != nil:
 			return err
+		case n != len(piece):
+			return io.ErrShortWrite // a fault of the store's, which must not pass for a whole file
 		}
 		from += int64(len(piece))
 	}

@@ -87,7 +87,9 @@ func (s *session) open() error {
 	if err != nil {
 		return err
 	}
-	s.size = info.Size()
+	if s.size = info.Size(); s.size < 0 {
+		return fmt.Errorf("file says that it has %d bytes", s.size)
+	}
 	if s.request.Mode == transfer.Netascii {
 		if s.size > maxText {
 			return errTextTooLarge
@@ -161,10 +163,14 @@ func (s *session) fetchNow() error {
 	var err error
 	f.n, err = s.reader.ReadAt(f.buf[:f.want], f.off)
 	switch {
+	case f.n < 0 || f.n > f.want:
+		f.n, err = 0, fmt.Errorf("file says that it read %d of %d bytes", f.n, f.want)
 	case f.n >= f.need:
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errChanged
+	case err == nil:
+		return io.ErrNoProgress // a fault of the file's: see io.ReaderAt
 	}
 	return err
 }

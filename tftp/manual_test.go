@@ -29,6 +29,7 @@ func newManual(s Server) *manual {
 	if err != nil {
 		panic(err)
 	}
+	l.crew.watched.Store(true) // nobody is hired: the test does the jobs
 	m := &manual{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
 	m.sh = newShard(l, m.conn, false)
 	m.bindings = []*binding{{listener: l, shards: []*shard{m.sh}}}
@@ -39,7 +40,7 @@ func newManual(s Server) *manual {
 // ask gives the server a request packet.
 func (m *manual) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
-	if q, _, ok := parseRequest(&msg, b, Port); ok {
+	if q, _, ok := parseRequest(&msg, b, addrPort(serverIP, Port)); ok {
 		m.sh.push(q)
 	}
 }

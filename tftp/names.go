@@ -26,7 +26,11 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 		return transfer.FileExists, "file already exists"
 	case errors.Is(err, store.ErrNotRegular):
 		return transfer.AccessViolation, "not a regular file"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrInvalid):
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return transfer.AccessViolation, "file name is too long"
+	case errors.Is(err, fs.ErrInvalid):
+		return transfer.AccessViolation, "not a valid file name"
+	case errors.Is(err, fs.ErrPermission):
 		return transfer.AccessViolation, "access violation"
 	case errors.Is(err, store.ErrNoSpace):
 		return transfer.DiskFull, "no space left on the server"

@@ -37,10 +37,12 @@ func openText(f io.ReaderAt, stop func() bool) (*textFile, error) {
 			t.starts = append(t.starts, size)
 		}
 		switch {
-		case err == io.EOF, err == nil && n == 0:
+		case err == io.EOF:
 			return t, nil
 		case err != nil:
 			return nil, err
+		case n != len(t.text):
+			return nil, io.ErrNoProgress // a fault of the file's: see io.ReaderAt
 		}
 	}
 }
@@ -57,7 +59,10 @@ func (t *textFile) ReadAt(p []byte, off int64) (n int, err error) {
 			return n, io.EOF
 		}
 		got, err := t.file.ReadAt(t.text, int64(piece)*textPiece)
-		if got == 0 {
+		switch {
+		case got <= 0 && err == nil:
+			return n, io.ErrNoProgress
+		case got <= 0:
 			return n, err
 		}
 		t.ascii = transfer.AppendNetascii(t.ascii[:0], t.text[:got])

@@ -82,7 +82,7 @@ func (l *Listener) write(t *Transfer) {
 	if !l.Log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 16),
+	attrs := append(make([]slog.Attr, 0, 20),
 		slog.String("result", string(t.Outcome)),
 		slog.String("direction", t.Direction()),
 		slog.String("file", t.Name),
@@ -94,6 +94,9 @@ func (l *Listener) write(t *Transfer) {
 		slog.Duration("rtt", t.RTT.Round(time.Microsecond)),
 		slog.Int64("resends", t.Resent),
 	)
+	if t.stored != "" {
+		attrs = append(attrs, slog.String("stored", t.stored))
+	}
 	if slow := t.Slow(); slow != "" {
 		attrs = append(attrs,
 			slog.String("slow", slow),

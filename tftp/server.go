@@ -57,6 +57,9 @@ type Server struct {
 	// *[transfer.Error] is sent as it is, fs.ErrNotExist, fs.ErrExist,
 	// fs.ErrPermission and store.ErrNoSpace have codes of their own, and the
 	// text of any other error stays here.
+	//
+	// An Upload that has a method StoredName() string tells which name the file
+	// gets, for the log, if that is not the client's.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 
@@ -94,7 +97,7 @@ type Server struct {
 	Deny         []netip.Prefix // and who of those may not
 
 	Loops int           // event loops for each address; 0 means one per CPU
-	Grace time.Duration // how long transfers may run on after the end; 0 means DefaultGrace
+	Grace time.Duration // how long transfers may run on after the end, and calls to a store that hangs 20 s more; 0 means DefaultGrace
 	Log   *slog.Logger  // one line for each transfer; nil logs nothing
 	Plain bool          // use no kernel offloads, as if there were none
 

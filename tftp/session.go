@@ -21,6 +21,7 @@ type session struct {
 	request Request
 	began   time.Time
 	state   state
+	stored  string             // an upload's name in the store, if it is another than the client's
 	info    *Transfer          // what Started was told; nil if nobody was
 	cancel  context.CancelFunc // ends ctx; nil if that is the server's
 	waits   waits
@@ -157,6 +158,9 @@ func (s *session) start(now time.Time) {
 		return
 	}
 	s.state = running
+	if named, ok := s.upload.(interface{ StoredName() string }); ok && named.StoredName() != s.request.Name {
+		s.stored = named.StoredName()
+	}
 	s.waits.end(now)
 	s.agree(now)
 	if l := s.shard.server; l.Started != nil {

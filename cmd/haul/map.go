@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/remap"
 )
 
@@ -73,6 +74,10 @@ func newMapTest() *cobra.Command {
 					continue
 				}
 				fmt.Fprintf(out, "  = %q\n", result)
+				if _, err := store.CleanName(result); err != nil {
+					fmt.Fprintf(out, "  refused: %v\n", err)
+					failed = append(failed, fmt.Errorf("map %q: %w", name, err))
+				}
 			}
 			return errors.Join(failed...)
 		},

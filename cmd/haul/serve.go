@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/udp"
 )
@@ -110,6 +111,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		return err
 	}
 	defer manager.Close()
+	f.fitDescriptors(srv, openFiles())
 	l, err := f.listen(ctx, srv, out)
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		defer m.Close()
 		f.say(out, "metrics at http://%v/metrics", m.Addr())
 	}
-	f.announce(out, l.Addrs())
+	f.announce(out, files, l.Addrs())
 	f.boundHeap()
 	needs := privilege.Confinement{Read: append(files.reads, "/proc/self"), Write: files.writes}
 	if err := giveUp(user, needs, srv.Log); err != nil {
@@ -184,6 +186,8 @@ func (f *serveFlags) listenAt(ctx context.Context, srv *tftp.Server, addrs []str
 		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
 	case errors.Is(err, tftp.ErrNoPort):
 		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, f.ports)
+	case errors.Is(err, syscall.EINVAL):
+		err = fmt.Errorf("%w: an address that begins with fe80: needs its interface, as in [fe80::1%%eth0]:69", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -208,7 +212,7 @@ func (f *serveFlags) say(out io.Writer, format string, args ...any) {
 }
 
 // announce says where the server listens, and a command to try.
-func (f *serveFlags) announce(out io.Writer, at []netip.AddrPort) {
+func (f *serveFlags) announce(out io.Writer, files *served, at []netip.AddrPort) {
 	for i, a := range at {
 		// "[::]" stands for both families unless IPv6 was asked for.
 		only6 := i < len(f.tftp) && strings.HasPrefix(f.tftp[i], "[")
@@ -227,22 +231,25 @@ func (f *serveFlags) announce(out io.Writer, at []netip.AddrPort) {
 		case host.IsUnspecified():
 			host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		}
-		t := tftp.Target{Host: host.String(), Port: a.Port(), Name: sampleName(f.dirs[0])}
+		t := tftp.Target{Host: host.String(), Port: a.Port(), Name: f.sampleName(files, a)}
 		f.say(out, "try: haul get %v -", t)
 	}
 }
 
 // sampleName returns a file that can be asked for, to make the example true.
-func sampleName(dir string) string {
-	entries, _ := os.ReadDir(dir) // an example is all that is at stake
-	for _, e := range entries {
-		info, err := e.Info()
+func (f *serveFlags) sampleName(files *served, at netip.AddrPort) string {
+	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
+	entries, _ := os.ReadDir(f.dirs[0]) // an example is all that is at stake
+	for _, e := range entries[:min(len(entries), maxSamples)] {
+		info, err := files.site.Stat(context.Background(), here, e.Name())
 		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
 			return e.Name()
 		}
 	}
 	return "FILE"
 }
+
+const maxSamples = 1000 // names that are tried for the example
 
 // unwrapPath takes the operation and path off an error that will name them
 // itself.

@@ -90,7 +90,7 @@ func TestMapTestErrors(t *testing.T) {
 		{[]string{bad}, exitUsage, []string{bad, "line 2: ", "(a", "line 4: ", "none of the letters"}},
 		{[]string{bad, "a"}, exitUsage, []string{"line 2: "}},
 		{[]string{filepath.Join(dir, "none")}, exitLocal, []string{"none: no such file"}},
-		{[]string{dir}, exitLocal, []string{"is a directory"}},
+		{[]string{dir}, exitLocal, []string{"not a regular file"}},
 		{nil, exitUsage, []string{"arg"}},
 		{[]string{good, "a", "--from", "host"}, exitUsage, []string{"--from host", "192.0.2.7"}},
 		{[]string{good, "a", "--from", ""}, exitUsage, []string{"--from", "192.0.2.7"}},

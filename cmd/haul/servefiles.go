@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/haul-project/haul/site"
@@ -64,7 +67,49 @@ func (f *serveFlags) fill(s *served) error {
 		return err
 	}
 	s.site.Roots = append(s.site.Roots, site.Root{Files: files, Uploads: uploads, PerClient: per, Shared: f.shared})
+	if err := f.separate(); err != nil {
+		return err
+	}
 	return f.readRules(s)
+}
+
+// separate refuses a directory for uploads from which something is served.
+func (f *serveFlags) separate() error {
+	if f.uploadDir == "" {
+		return nil
+	}
+	dirs := slices.Clone(f.dirs)
+	for _, word := range f.roots {
+		dirs = append(dirs, word[strings.LastIndex(word, "=")+1:])
+	}
+	uploads := resolved(f.uploadDir)
+	for _, dir := range dirs {
+		served := resolved(dir)
+		if within(uploads, served) {
+			return usagef("--upload-dir %s: it is in %s, from which it would be read; choose one outside", f.uploadDir, dir)
+		}
+		if within(served, uploads) {
+			return usagef("--upload-dir %s: %s is in it, so that uploads could be read; choose another", f.uploadDir, dir)
+		}
+	}
+	return nil
+}
+
+// resolved returns a path without symbolic links, as far as it can be told.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+// within reports whether a path is dir, or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // readRules reads what decides on names and access, and checks the whole.
@@ -108,14 +153,7 @@ func parseUpload(word string) (site.Policy, error) {
 
 // readMap reads a file of rules for names.
 func readMap(path string) (*remap.Rules, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, localError{fmt.Errorf("read %s: %w", path, unwrapPath(err))}
-	}
-	if info.Size() > remap.MaxFile {
-		return nil, localError{fmt.Errorf("read %s: %d bytes are too many for a map, %d are allowed", path, info.Size(), remap.MaxFile)}
-	}
-	text, err := os.ReadFile(path)
+	text, err := readSome(path, remap.MaxFile)
 	if err != nil {
 		return nil, localError{fmt.Errorf("read %s: %w", path, unwrapPath(err))}
 	}
@@ -124,6 +162,27 @@ func readMap(path string) (*remap.Rules, error) {
 		return nil, usagef("map %s: %w", path, err)
 	}
 	return rules, nil
+}
+
+// readSome reads a regular file of at most so many bytes.
+func readSome(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path) // first: opening a pipe waits for who writes
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return b, err
 }
 
 // openRoot opens the directory of "CLIENT=DIR". CLIENT may contain an equals
@@ -187,6 +246,9 @@ func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
 		return nil, usagef("the name of a directory is empty; write . for the one you are in")
 	}
 	root, err := os.OpenRoot(dir)
+	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
+		return nil, usagef("serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
+	}
 	if err != nil {
 		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
 	}

@@ -60,7 +60,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.allow, "allow", nil, "only these `networks` may ask")
 	flags.StringSliceVar(&f.deny, "deny", nil, "these `networks` may not ask")
 
-	flags.StringVar(&f.upload, "upload", "", "let clients write files: `create` new ones, overwrite too, or unique: each with a time stamp")
+	flags.StringVar(&f.upload, "upload", "", "let clients write files: `create` new ones, overwrite too, or unique: each with a time stamp, which the log tells")
 	flags.StringVar(&f.uploadDir, "upload-dir", "", "`directory` for uploads, from which nothing is served")
 	flags.Int64Var(&f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload in `bytes`")
 
@@ -70,10 +70,10 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.Int64Var(&f.memory, "memory", tftp.DefaultMemory, "most `bytes` that transfers hold in buffers")
 	flags.IntVar(&f.blksize, "blksize", 0, "largest block size to agree to, in `bytes`; 0 means any")
 	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest window to agree to, in `blocks`")
-	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "how long transfers may run on after the first signal")
+	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "how long transfers may run on after the first signal; calls to a disk that hangs get 20s more")
 
 	flags.StringVar(&f.user, "user", "", "become this `user` once the ports are open: NAME, NAME:GROUP or UID:GID")
-	flags.StringVar(&f.metrics, "metrics", "", "`address` for Prometheus metrics by HTTP, best 127.0.0.1:PORT; empty means none")
+	flags.StringVar(&f.metrics, "metrics", "", "`address` for Prometheus metrics by HTTP, best 127.0.0.1:PORT, as anybody who gets there can see them and keep others away; empty means none")
 	flags.StringVar(&f.logFormat, "log-format", "text", "`text or json`")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
@@ -147,14 +147,16 @@ func (f *serveFlags) checkNumbers() error {
 	switch {
 	case f.maxUpload <= 0:
 		return usagef("--max-upload %d: must be above 0", f.maxUpload)
-	case f.maxTransfers <= 0:
-		return usagef("--max-transfers %d: must be above 0", f.maxTransfers)
+	case f.maxTransfers <= 0 || f.maxTransfers > mostTransfers:
+		return usagef("--max-transfers %d: it is 1 to %d", f.maxTransfers, mostTransfers)
 	case f.maxPerClient < 0:
 		return usagef("--max-per-client %d: must not be below 0", f.maxPerClient)
 	case f.rate < -1:
 		return usagef("--rate %d: it is -1 for no limit, 0, or a number above", f.rate)
-	case f.memory < leastMemory:
-		return usagef("--memory %d: must be %d at the least", f.memory, leastMemory)
+	case f.memory < leastMemory || f.memory > mostMemory:
+		return usagef("--memory %d: it is %d to %d bytes", f.memory, leastMemory, int64(mostMemory))
+	case f.windowsize == 0:
+		return usagef("--windowsize 0: it is 1 to 65535 blocks")
 	case f.grace <= 0:
 		return usagef("--grace %v: must be above 0", f.grace)
 	}
@@ -164,8 +166,12 @@ func (f *serveFlags) checkNumbers() error {
 	return nil
 }
 
-// leastMemory is enough for some transfers with any block size, in bytes.
-const leastMemory = 1 << 20
+const (
+	leastMemory = 1 << 20 // bytes: enough for some transfers with any block size
+	mostMemory  = 1 << 40
+
+	mostTransfers = 1 << 20
+)
 
 // parsePorts reads "FIRST-LAST" or one port.
 func parsePorts(s string) (first, last uint16, err error) {
@@ -230,6 +236,29 @@ func (f *serveFlags) boundHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		cpus, transfers := int64(runtime.GOMAXPROCS(0)), int64(f.maxTransfers)
 		debug.SetMemoryLimit(fixedMemory + cpus*memoryPerCPU + transfers*memoryPerEntry + f.memory)
+	}
+}
+
+// Descriptors: what a transfer needs, and what is kept for sockets, directories
+// and metrics.
+const (
+	filesPerRead  = 1
+	filesPerWrite = 2
+	spareFiles    = 128
+)
+
+// fitDescriptors takes fewer transfers where there would not be descriptors for
+// all. The server makes room among its own, but can do nothing when an open fails.
+func (f *serveFlags) fitDescriptors(srv *tftp.Server, limit int) {
+	each := filesPerRead
+	if f.upload != "" {
+		each = filesPerWrite
+	}
+	most := max(1, (limit-min(spareFiles, limit/2))/each)
+	if srv.MaxTransfers > most {
+		srv.MaxTransfers = most
+		srv.Log.Info("taking fewer transfers at the same time, as the limit on open files (ulimit -n, LimitNOFILE=) wants",
+			"transfers", most, "open files", limit)
 	}
 }
 

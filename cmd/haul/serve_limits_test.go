@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/tftp"
+)
+
+func TestFitDescriptors(t *testing.T) {
+	for _, test := range []struct {
+		asked, limit int
+		upload       string
+		want         int
+	}{
+		{16384, 1 << 30, "", 16384},
+		{16384, 20000, "", 16384},
+		{16384, 20000, "create", 9936},
+		{16384, 1024, "", 896},
+		{16384, 200, "", 100},
+		{16384, 1, "create", 1},
+		{10, 1024, "create", 10},
+	} {
+		var out bytes.Buffer
+		f := serveFlags{upload: test.upload}
+		srv := &tftp.Server{MaxTransfers: test.asked, Log: slog.New(slog.NewTextHandler(&out, nil))}
+		f.fitDescriptors(srv, test.limit)
+		if srv.MaxTransfers != test.want || (test.want < test.asked) != strings.Contains(out.String(), "ulimit") {
+			t.Errorf("%+v: %d, %s", test, srv.MaxTransfers, out.String())
+		}
+	}
+}
+
+// What is uploaded to a directory of its own must not be served by another way.
+func TestUploadDirApart(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"served/in/x", "other/x", "client/in/x"} {
+		writeFile(t, filepath.Join(dir, name), "x")
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, test := range []struct {
+		args []string
+		ok   bool
+	}{
+		{[]string{at("served"), "--upload-dir", at("other")}, true},
+		{[]string{at("served"), "--upload-dir", at("served")}, false},
+		{[]string{at("served"), "--upload-dir", at("served/in")}, false},
+		{[]string{at("served/in"), "--upload-dir", at("served")}, false},
+		{[]string{at("other"), at("served"), "--upload-dir", at("served/in")}, false},
+		{[]string{at("served"), "--upload-dir", at("client/in"), "--root", "on=:69=" + at("client")}, false},
+		{[]string{at("served"), "--upload-dir", at("other") + "/../served/in"}, false},
+	} {
+		f := serveFlags{}
+		for i, a := range test.args {
+			switch {
+			case i > 0 && test.args[i-1] == "--upload-dir":
+				f.uploadDir = a
+			case i > 0 && test.args[i-1] == "--root":
+				f.roots = []string{a}
+			case !strings.HasPrefix(a, "--"):
+				f.dirs = append(f.dirs, a)
+			}
+		}
+		err := f.separate()
+		if (err == nil) != test.ok || err != nil && exitCode(err) != exitUsage {
+			t.Errorf("%v: %v", test.args, err)
+		}
+	}
+}
+
+// A map is a regular file of a sane size.
+func TestMapIsAFile(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large")
+	writeFile(t, large, strings.Repeat("#", 2<<20))
+	for _, path := range []string{dir, large, "/dev/zero", filepath.Join(dir, "none")} {
+		code, _, message := haul(t, "map", "test", path, "x")
+		if code != exitLocal {
+			t.Errorf("%s: exit code %d, %s", path, code, message)
+		}
+	}
+	escape := filepath.Join(dir, "escape")
+	writeFile(t, escape, "r ^(.*)$ ../out/\\1\n")
+	if code, out, _ := haul(t, "map", "test", escape, "x"); code == 0 || !strings.Contains(out, "leads out of the root") {
+		t.Errorf("a map that leads out: exit code %d, %s", code, out)
+	}
+}
