@@ -38,16 +38,17 @@ var rules = map[string]rule{
 	},
 	"examples/collect":   {imports: "store tftp"},
 	"interop":            {}, // knows haul by its binary alone
-	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store"},
-	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim"},
+	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store internal/leak"},
+	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":               {imports: "tftp/remap store"},
 	"internal/sim":       {imports: "udp store"}, // for tests: nobody's imports, only their tests
-	"tftp/trace":         {imports: "tftp/transfer"},
+	"internal/leak":      {},                     // the same
+	"tftp/trace":         {imports: "tftp/transfer", tests: "internal/leak"},
 	"tftp/remap":         {pure: true},
 	"tftp/transfer":      {pure: true},
 	"meter":              {},
 	"internal/privilege": {},
-	"udp":                {},
+	"udp":                {tests: "internal/leak"},
 	"store":              {tests: "store/storetest"},
 	"store/storetest":    {imports: "store"},
 }

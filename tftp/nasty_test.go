@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -248,10 +249,10 @@ func (b *bystander) ask(p *rawPeer, packet, answer []byte) {
 // A usage is what this process holds.
 type usage struct {
 	goroutines int
-	open       map[string]string
+	open       leak.Open
 }
 
-func usageNow() usage { return usage{runtime.NumGoroutine(), descriptors()} }
+func usageNow() usage { return usage{runtime.NumGoroutine(), leak.Descriptors()} }
 
 func heapNow() uint64 {
 	runtime.GC()
@@ -270,7 +271,7 @@ func (u usage) check(t *testing.T, after string) {
 	if n > u.goroutines {
 		t.Errorf("%s: %d goroutines, %d before", after, n, u.goroutines)
 	}
-	if left := leakedDescriptors(u.open); len(left) > 0 {
+	if left := u.open.Left(); len(left) > 0 {
 		t.Errorf("%s: descriptors left behind: %v", after, left)
 	}
 }

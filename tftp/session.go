@@ -2,7 +2,6 @@ package tftp
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/netip"
 	"sync/atomic"
@@ -324,86 +323,6 @@ func (s *session) drive(now time.Time) {
 		s.sendData(now)
 		s.settle(now, &s.sender)
 	}
-}
-
-// sendData sends the blocks that are due, until the file is not in memory.
-func (s *session) sendData(now time.Time) {
-	for s.job == noJob {
-		run := s.sender.Due(now)
-		if run.Blocks == 0 {
-			return
-		}
-		ok, err := s.shard.out.data(now, s.peer, s.local, &s.sender, run, s)
-		switch {
-		case ok:
-		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
-			s.park(now, run)
-			return
-		case err == nil, errors.Is(err, io.EOF):
-			s.abort(now, errChanged)
-			s.shard.out.reply(now, s.peer, s.local, &s.sender)
-			return
-		default:
-			s.abort(now, err)
-			s.shard.out.reply(now, s.peer, s.local, &s.sender)
-			return
-		}
-	}
-}
-
-// park has a worker fetch the file's bytes for a run.
-func (s *session) park(now time.Time, run transfer.Run) {
-	f, memory := &s.fetch, &s.shard.memory
-	f.off = run.Offset
-	f.need = min(s.sender.BlockSize(), int(run.Bytes))
-	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch, memory.left/fetchShare)), f.need)
-	if !memory.take(&s.fetchCost, int64(f.want)) {
-		s.abort(now, errMemory)
-		s.shard.out.reply(now, s.peer, s.local, &s.sender)
-		return
-	}
-	s.waits.begin(now)
-	s.shard.submit(s, fetchJob)
-}
-
-// TryReadAt reads from what was fetched, or else from the file's memory.
-func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	if i := off - s.fetch.off; s.fetch.n > 0 && i >= 0 && i < int64(s.fetch.n) {
-		have, n := s.fetch.buf[i:s.fetch.n], 0
-		for _, b := range bufs {
-			n += copy(b, have[n:])
-		}
-		if n >= len(bufs[0]) {
-			return n, nil
-		}
-	}
-	if s.try == nil {
-		return 0, store.ErrWouldBlock
-	}
-	if len(bufs) == 1 && len(bufs[0]) <= aheadSize/4 && s.shard.busy <= aheadSessions && s.readAhead(off) >= len(bufs[0]) {
-		return copy(bufs[0], s.fetch.buf), nil
-	}
-	n, err := s.try.TryReadAt(bufs, off)
-	if n > 0 && n < len(bufs[0]) {
-		return 0, store.ErrWouldBlock // half a block in memory is no use
-	}
-	return n, err
-}
-
-// readAhead reads what is in memory at off and behind, for the small blocks
-// of a transfer in lock-step: a system call for each costs as much as a tenth
-// of all else.
-func (s *session) readAhead(off int64) int {
-	if m := &s.shard.memory; m.left < m.limit/2 || !m.take(&s.fetchCost, aheadSize) {
-		return 0
-	}
-	if cap(s.fetch.buf) < aheadSize {
-		s.fetch.buf = make([]byte, aheadSize)
-	}
-	s.ahead[0] = s.fetch.buf[:aheadSize]
-	n, _ := s.try.TryReadAt(s.ahead[:], off) // what it cannot read is asked for again
-	s.fetch.off, s.fetch.n = off, n
-	return n
 }
 
 // A doneMachine is a Sender or a Receiver, as far as its end is concerned.

@@ -1,38 +1,9 @@
 package udp
 
 import (
-	"fmt"
-	"os"
-	"runtime"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/haul-project/haul/internal/leak"
 )
 
-// TestMain fails if a test leaves a goroutine behind.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := leaked(); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked returns the stacks of this package's goroutines, after giving them
-// time to end.
-func leaked() string {
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		var left []string
-		for s := range strings.SplitSeq(string(stacks), "\n\n") {
-			if strings.Contains(s, "haul/udp.") && !strings.Contains(s, "udp.TestMain") {
-				left = append(left, s)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-	}
-}
+func TestMain(m *testing.M) { leak.Main(m, "haul/udp.") }

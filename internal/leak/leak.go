@@ -1,0 +1,102 @@
+// Package leak is for tests. It finds goroutines and descriptors that a package
+// leaves behind:
+//
+//	func TestMain(m *testing.M) { leak.Main(m, "haul/udp.") }
+package leak
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long what is left behind may take to go. Machines may be
+// slow, so only a failing test ever waits that long.
+const patience = 20 * time.Second
+
+// Main runs a package's tests and ends the process. It fails if they pass, but
+// leave a goroutine behind with one of the words in its stack, or a descriptor.
+func Main(m *testing.M, words ...string) {
+	before := Descriptors()
+	code := m.Run()
+	if left := Goroutines(words...); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
+		code = 1
+	}
+	if left := before.Left(); code == 0 && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "descriptors left behind: %v\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Goroutines returns the stacks that have one of the words in them, other than
+// of TestMain, after giving them time to end.
+func Goroutines(words ...string) string {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		var left []string
+		for s := range strings.SplitSeq(string(stacks), "\n\n") {
+			if hasAny(s, words) && !strings.Contains(s, ".TestMain(") {
+				left = append(left, s)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}
+
+func hasAny(s string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Open is what a process has open: sockets and temporary files by their
+// number. It is empty where the system does not tell.
+type Open map[string]string
+
+// Descriptors returns what this process has open. It leaves out what the Go
+// runtime and the testing package open for themselves: pollers, profiles, the
+// directory just read.
+func Descriptors() Open {
+	open := Open{}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return open
+	}
+	for _, e := range entries {
+		to, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil || strings.Contains(to, "go-build") || strings.Contains(to, "fuzz") {
+			continue
+		}
+		if strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, os.TempDir()) {
+			open[e.Name()] = to
+		}
+	}
+	return open
+}
+
+// Left returns what is open now and was not in o, after giving it time to be
+// closed.
+func (o Open) Left() Open {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		left := Descriptors()
+		for fd, to := range left {
+			if o[fd] == to {
+				delete(left, fd)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+	}
+}
