@@ -42,21 +42,22 @@ type Counters struct {
 
 // Counters returns the totals so far.
 func (l *Listener) Counters() Counters {
-	t := &l.totals
 	c := Counters{
-		PacketsIn:  t.packetsIn.Load(),
-		PacketsOut: t.packetsOut.Load(),
-		BytesIn:    t.bytesIn.Load(),
-		BytesOut:   t.bytesOut.Load(),
-		Strays:     t.strays.Load(),
-		Unsent:     t.unsent.Load(),
-		Unsaid:     t.unsaid.Load(),
-		Crashes:    t.crashes.Load(),
-		Live:       l.count.Load(),
-		Resting:    l.resting.Load(),
+		Unsaid:  l.unsaid.Load(),
+		Crashes: l.crashes.Load(),
+		Live:    l.count.Load(),
+		Resting: l.resting.Load(),
 	}
-	for i := range c.TurnedAway {
-		c.TurnedAway[i] = t.turnedAway[i].Load()
+	for _, t := range l.totals {
+		c.PacketsIn += t.packetsIn.Load()
+		c.PacketsOut += t.packetsOut.Load()
+		c.BytesIn += t.bytesIn.Load()
+		c.BytesOut += t.bytesOut.Load()
+		c.Strays += t.strays.Load()
+		c.Unsent += t.unsent.Load()
+		for i := range c.TurnedAway {
+			c.TurnedAway[i] += t.turnedAway[i].Load()
+		}
 	}
 	for sh := range l.allShards {
 		c.Held += sh.memory.held.Load()
@@ -64,15 +65,17 @@ func (l *Listener) Counters() Counters {
 	return c
 }
 
-// totals are the counters of all loops.
+// totals are the counters of one loop. Each has its own: where several wrote to
+// the same memory, each turn would wait for the other processors.
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
-	strays, unsent, unsaid, crashes          atomic.Int64
+	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 }
 
 // A tally is what one loop counts in a turn.
 type tally struct {
+	totals                                   *totals
 	packetsIn, packetsOut, bytesIn, bytesOut int64
 	strays, unsent                           int64
 	turnedAway                               [reasons]int64
@@ -94,10 +97,16 @@ func (t *tally) turnAway(why Reason) {
 	t.anyTurnedAway = true
 }
 
-// settle takes over what a loop has counted since the last time. What is zero
-// costs nothing: two loops would fight for the memory.
+// newTally returns the tally of one more loop. All are made before the loops run.
+func (l *Listener) newTally() tally {
+	t := new(totals)
+	l.totals = append(l.totals, t)
+	return tally{totals: t}
+}
+
+// settle adds what a loop has counted since the last time to its totals.
 func (l *Listener) settle(n *tally) {
-	t := &l.totals
+	t := n.totals
 	move := func(to *atomic.Int64, from *int64) {
 		if *from != 0 {
 			to.Add(*from)

@@ -32,13 +32,12 @@ func (r *ration) take(now time.Time, most int) bool {
 
 // watch takes requests from a door and hands them to the shards, until the
 // door is closed.
-func (b *binding) watch(door socket) error {
+func (b *binding) watch(door socket, count *tally) error {
 	limits := door.Limits()
 	in := make([]udp.Message, limits.Messages)
 	for i := range in {
 		in[i].Data = make([]byte, max(limits.Datagram, 1<<16))
 	}
-	count := &tally{}
 	out := newOutbox(door, outboxMessages, 0, count)
 	var answers ration
 	at := door.LocalAddr()

@@ -43,7 +43,7 @@ func (s *session) work() {
 	s.jobErr = nil
 	defer func() {
 		if p := recover(); p != nil {
-			s.shard.server.totals.crashes.Add(1)
+			s.shard.server.crashes.Add(1)
 			s.jobErr = crashed(p)
 		}
 	}()
@@ -221,7 +221,7 @@ func stackOf(err error) string {
 func (l *Listener) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.totals.crashes.Add(1)
+			l.crashes.Add(1)
 			l.say(line{crash: crashed(p)})
 		}
 	}()

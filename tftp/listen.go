@@ -27,7 +27,9 @@ type Listener struct {
 	crew    crew          // workers for all jobs but scans
 	scans   chan *session // for scanners
 	lines   chan line
-	totals  totals
+	totals  []*totals
+	unsaid  atomic.Int64 // lines for which the log had no room
+	crashes atomic.Int64 // panics caught
 	count   atomic.Int64 // transfers under way
 	resting atomic.Int64 // transfers that are over, and still answer repeats
 }
@@ -36,6 +38,7 @@ type Listener struct {
 type binding struct {
 	listener *Listener
 	doors    []socket // where requests come in, sharing a port; none where the shards share it
+	counts   []tally  // of each door
 	shards   []*shard
 
 	// Where shards share the port, each of them gets a broadcast request, and
@@ -106,11 +109,17 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	return l, nil
 }
 
-// share gives each shard its part of the memory for buffers.
+// share gives each shard its part of the memory for buffers, and each door
+// something to count with.
 func (l *Listener) share() {
 	n := 0
 	for _, b := range l.bindings {
 		n += len(b.shards)
+	}
+	for _, b := range l.bindings {
+		for range b.doors {
+			b.counts = append(b.counts, l.newTally())
+		}
 	}
 	for sh := range l.allShards {
 		sh.memory.limit = l.Memory / int64(n)

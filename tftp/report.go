@@ -46,7 +46,7 @@ func (l *Listener) say(s line) {
 	select {
 	case l.lines <- s:
 	default:
-		l.totals.unsaid.Add(1)
+		l.unsaid.Add(1)
 	}
 }
 
@@ -60,7 +60,7 @@ func (l *Listener) keepLog(done chan<- struct{}) {
 		} else {
 			l.write(s.transfer)
 		}
-		if n := l.totals.unsaid.Load(); n > said {
+		if n := l.unsaid.Load(); n > said {
 			l.Log.Warn("tftp: the log was too slow", "lines lost", n-said)
 			said = n
 		}

@@ -36,8 +36,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 		}
 	}
 	for _, b := range l.bindings {
-		for _, door := range b.doors {
-			doors.Go(func() { report(b.watch(door)) })
+		for i, door := range b.doors {
+			doors.Go(func() { report(b.watch(door, &b.counts[i])) })
 		}
 		for _, sh := range b.shards {
 			loops.Go(func() { report(sh.run()) })

@@ -93,6 +93,7 @@ func newShard(l *Listener, conn socket, front bool) *shard {
 		in:       make([]udp.Message, limits.Messages),
 		sessions: make(map[netip.AddrPort]*session),
 	}
+	sh.count = l.newTally()
 	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
 	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
@@ -141,7 +142,7 @@ func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 // crash ends a transfer that cannot go on.
 func (sh *shard) crash(now time.Time, s *session, p any) {
 	err := crashed(p)
-	sh.server.totals.crashes.Add(1)
+	sh.server.crashes.Add(1)
 	code, msg := faultFor(err)
 	sh.out.fault(s.peer, s.local, code, msg)
 	sh.end(now, s, err)
