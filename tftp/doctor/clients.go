@@ -155,16 +155,26 @@ func actMulticast(v *visit, d *download) {
 	v.quit("closed")
 }
 
-// probe asks for a file's size and ends the transfer by the given ERROR. It
-// returns the size, or -1 where there is no answer that tells it.
-func probe(v *visit, d *download, end []byte) {
-	p, ok := v.ask(d.request(v))
+// askToOpen asks for a file. It returns false, and has said what is wrong, where
+// no answer opens it.
+func askToOpen(v *visit, d *download) (p packet, ok bool) {
+	p, ok = v.ask(d.request(v))
 	switch {
 	case !ok:
 		v.unanswered("the request " + d.describe())
-		return
 	case p.op == transfer.ErrorPacket:
 		v.breaks(ruleRefused, Failed, "%v to the request %s, where a plain request is served", p, d.describe())
+		ok = false
+	}
+	return p, ok
+}
+
+// probe asks for a file's size and ends the transfer by the given ERROR. It
+// returns the size, or -1 where there is no answer that tells it.
+func probe(v *visit, d *download, end []byte) {
+	p, ok := askToOpen(v, d)
+	switch {
+	case !ok:
 		return
 	case p.op == transfer.OptionAck:
 		if a, ok := d.judge(v, p); ok {
@@ -179,13 +189,9 @@ func probe(v *visit, d *download, end []byte) {
 // actBareboxLookup opens a file for its size alone: the OACK is acknowledged,
 // and the transfer ended by an ERROR without code or text.
 func actBareboxLookup(v *visit, d *download) {
-	p, ok := v.ask(d.request(v))
+	p, ok := askToOpen(v, d)
 	switch {
 	case !ok:
-		v.unanswered("the request " + d.describe())
-		return
-	case p.op == transfer.ErrorPacket:
-		v.breaks(ruleRefused, Failed, "%v to the request %s, where a plain request is served", p, d.describe())
 		return
 	case p.op == transfer.OptionAck:
 		if a, ok := d.judge(v, p); ok {
