@@ -6,14 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/doctor"
 )
@@ -39,28 +36,8 @@ func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, std
 // what the doctor's clients leave behind on purpose.
 func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url string) {
 	t.Helper()
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "f"), content)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := tftp.Server{Store: store.Dir(root), Upload: uploads, Grace: time.Millisecond}
-	ctx, cancel := context.WithCancel(context.Background())
-	l, err := s.Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- l.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-		_ = root.Close()
-	})
-	return "tftp://" + l.Addr().String() + "/"
+	_, url = startServerWith(t, tftp.Server{Upload: uploads, Grace: time.Millisecond}, map[string]string{"f": content})
+	return url
 }
 
 func TestDoctorFindsHaulWell(t *testing.T) {

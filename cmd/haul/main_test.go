@@ -57,6 +57,12 @@ func (l *lockedBuffer) String() string {
 // directory and the URL of its root.
 func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (dir, url string) {
 	t.Helper()
+	return startServerWith(t, tftp.Server{Upload: uploads}, files)
+}
+
+// startServerWith does so with further settings.
+func startServerWith(t *testing.T, s tftp.Server, files map[string]string) (dir, url string) {
+	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
 		writeFile(t, filepath.Join(dir, name), content)
@@ -65,7 +71,7 @@ func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (d
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := tftp.Server{Store: store.Dir(root), Upload: uploads}
+	s.Store = store.Dir(root)
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
