@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -99,7 +100,6 @@ func (s *Site) Check() error {
 	if len(s.Roots) == 0 {
 		return errors.New("site: no root, so there is nothing to serve")
 	}
-	macs := false
 	for i, r := range s.Roots {
 		if r.Files == nil && r.Uploads == nil {
 			return fmt.Errorf("site: root %d has no store", i+1)
@@ -107,12 +107,8 @@ func (s *Site) Check() error {
 		if r.PerClient > ByMAC {
 			return fmt.Errorf("site: root %d: unknown kind %d of per-client directory", i+1, r.PerClient)
 		}
-		macs = macs || r.PerClient == ByMAC || len(r.Match.MACs) > 0
 	}
-	for _, r := range s.Access {
-		macs = macs || len(r.Who.MACs) > 0
-	}
-	if macs && s.Neighbours == nil {
+	if s.NeedsNeighbours() && s.Neighbours == nil {
 		if !NeighboursSupported {
 			return fmt.Errorf("site: hardware (MAC) addresses in a rule or root: %w", errNeighbours)
 		}
@@ -122,6 +118,13 @@ func (s *Site) Check() error {
 		return fmt.Errorf("site: unknown upload policy %d", s.Upload)
 	}
 	return nil
+}
+
+// NeedsNeighbours reports whether a root or a rule asks for hardware addresses,
+// and so for Neighbours.
+func (s *Site) NeedsNeighbours() bool {
+	return slices.ContainsFunc(s.Roots, func(r Root) bool { return r.PerClient == ByMAC || len(r.Match.MACs) > 0 }) ||
+		slices.ContainsFunc(s.Access, func(r Rule) bool { return len(r.Who.MACs) > 0 })
 }
 
 // Open opens the file that name means for a client.

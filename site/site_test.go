@@ -336,3 +336,29 @@ func TestFor(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The neighbour table is needed where a hardware address is, and nowhere else.
+func TestNeedsNeighbours(t *testing.T) {
+	mac, err := site.ParseMatch("52:54:00:12:34:56")
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := site.ParseMatch("10.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		s    *site.Site
+		want bool
+	}{
+		"nothing":    {&site.Site{}, false},
+		"networks":   {&site.Site{Roots: []site.Root{{Match: network, PerClient: site.ByIP}}, Access: []site.Rule{{Who: network}}}, false},
+		"a root":     {&site.Site{Roots: []site.Root{{}, {Match: mac}}}, true},
+		"per client": {&site.Site{Roots: []site.Root{{PerClient: site.ByMAC}}}, true},
+		"a rule":     {&site.Site{Access: []site.Rule{{Who: network}, {Who: mac}}}, true},
+	} {
+		if got := test.s.NeedsNeighbours(); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

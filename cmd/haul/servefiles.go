@@ -128,11 +128,12 @@ func (f *serveFlags) readRules(s *served) error {
 		}
 		s.site.Map = rules
 	}
-	if site.NeighboursSupported {
+	if s.site.NeedsNeighbours() {
 		table, err := site.KernelNeighbours()
-		if err == nil {
-			s.site.Neighbours = table // whoever needs it and has none is told by Check
+		if err != nil {
+			return usagef("hardware (MAC) addresses in --root, --per-client or --access: %w", err)
 		}
+		s.site.Neighbours = table
 	}
 	if err := s.site.Check(); err != nil {
 		return usageError{err}
