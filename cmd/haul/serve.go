@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/udp"
@@ -105,7 +106,10 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 	if tracer != nil {
 		srv.Trace = tracer.record
 	}
-	counts := measure(srv)
+	var counts *meter.Registry
+	if f.metrics != "" {
+		counts = measure(srv)
+	}
 	manager, err := findManager()
 	if err != nil {
 		return err
@@ -117,8 +121,8 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		return err
 	}
 	defer l.Close()
-	show(counts, l)
-	if f.metrics != "" {
+	if counts != nil {
+		show(counts, l)
 		m, err := serveMetrics(ctx, f.metrics, counts.Handler(), srv.Log)
 		if err != nil {
 			return err
