@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,5 +319,49 @@ func TestPortTaken(t *testing.T) {
 		if n := w.net.Host(serverIP).Open(); n != len(w.listener.bindings[0].doors)+len(w.listener.bindings[0].shards) {
 			t.Errorf("%d sockets open after a Listen that failed", n)
 		}
+	})
+}
+
+// A watchdog hears of loops that take no turns.
+func TestAlive(t *testing.T) {
+	var release chan struct{}
+	var stuck atomic.Bool
+	synctest.Test(t, func(t *testing.T) {
+		release = make(chan struct{}) // in the bubble
+		w := newWorld(t, 1)
+		w.start(func(_ *world, s *Server) {
+			s.Started = func(*Transfer) {
+				if stuck.Load() {
+					<-release // what a hook must not do
+				}
+			}
+		})
+		w.put("image", 100)
+		for range 3 {
+			if !w.listener.Alive() {
+				t.Error("not alive, though nothing is wrong")
+			}
+			time.Sleep(time.Second)
+		}
+		stuck.Store(true)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("image"))
+		time.Sleep(time.Second)
+		w.listener.Alive() // the loop took a turn before it got stuck
+		time.Sleep(time.Second)
+		if w.listener.Alive() {
+			t.Error("alive, though a loop hangs")
+		}
+		close(release)
+		p.news()
+		p.send(ack(1))
+		time.Sleep(time.Second)
+		w.listener.Alive()
+		time.Sleep(time.Second)
+		if !w.listener.Alive() {
+			t.Error("not alive, though the loop goes on")
+		}
+		w.end()
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"log/slog"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -86,5 +88,23 @@ func TestMapIsAFile(t *testing.T) {
 	writeFile(t, escape, "r ^(.*)$ ../out/\\1\n")
 	if code, out, _ := haul(t, "map", "test", escape, "x"); code == 0 || !strings.Contains(out, "leads out of the root") {
 		t.Errorf("a map that leads out: exit code %d, %s", code, out)
+	}
+}
+
+// The collector is told what docs/protocol.md promises, unless the user has.
+func TestBoundHeap(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	f := serveFlags{maxTransfers: 1000, memory: 64 << 20}
+	t.Setenv("GOMEMLIMIT", "1TiB")
+	f.boundHeap()
+	if got := debug.SetMemoryLimit(-1); got != before {
+		t.Errorf("a limit of %d bytes in place of the user's", got)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	f.boundHeap()
+	want := int64(24<<20+runtime.GOMAXPROCS(0)*20<<20+1000*16<<10) + 64<<20
+	if got := debug.SetMemoryLimit(-1); got != want {
+		t.Errorf("a limit of %d bytes, want %d", got, want)
 	}
 }
