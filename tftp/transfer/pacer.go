@@ -32,7 +32,7 @@ type pacer struct {
 	pause   time.Duration
 	latest  time.Time // when a block left last
 	strikes int
-	clean   int // windows in a row that did not
+	clean   int // windows in a row that came through whole
 	trust   int // how many of these it takes to try more
 }
 
