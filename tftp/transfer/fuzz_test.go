@@ -226,7 +226,7 @@ func FuzzSenderHandle(f *testing.F) {
 		}
 		half = false
 		drain()
-		for n := 0; ; n++ {
+		for n, bursts := 0, int64(0); ; n++ {
 			if done, _ := s.Done(); done {
 				break
 			}
@@ -234,6 +234,14 @@ func FuzzSenderHandle(f *testing.F) {
 				t.Fatal("never gives up")
 			}
 			now = s.Deadline()
+			if s.deadline.IsZero() || now.Before(s.deadline) { // no timeout, but the next burst
+				n--
+				if bursts++; bursts > s.window {
+					t.Fatal("bursts without end")
+				}
+			} else {
+				bursts = 0
+			}
 			s.Expire(now)
 			drain()
 		}

@@ -366,9 +366,10 @@ func (s *Sender) Deadline() time.Time {
 	if s.done {
 		return time.Time{}
 	}
-	if s.pacer.burst > 0 && s.pacer.left == 0 && s.phase == senderData && !s.deadline.IsZero() {
-		if first, last := s.pending(); first <= last && s.pacer.resumes().Before(s.deadline) {
-			return s.pacer.resumes() // Expire has nothing to do then, but Due
+	if s.pacer.burst > 0 && s.pacer.left == 0 && s.phase == senderData {
+		resumes := s.pacer.resumes()
+		if first, last := s.pending(); first <= last && (s.deadline.IsZero() || resumes.Before(s.deadline)) {
+			return resumes // Expire has nothing to do then, but Due
 		}
 	}
 	return s.deadline
