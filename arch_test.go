@@ -33,11 +33,12 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/trace tftp/transfer tftp/remap site meter udp store internal/privilege",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap site meter udp store internal/privilege",
 		tests:   "internal/sim",
 	},
 	"examples/collect":   {imports: "store tftp"},
 	"interop":            {}, // knows haul by its binary alone
+	"tftp/load":          {imports: "tftp tftp/transfer udp", tests: "store internal/leak"},
 	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":               {imports: "tftp/remap store"},

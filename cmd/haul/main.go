@@ -98,7 +98,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newMap(), newVersion())
+	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newBench(), newMap(), newVersion())
 	return root
 }
 

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/load"
+)
+
+const benchTFTPHelp = `Act as many clients of a TFTP server at once, and measure what they get.
+
+Any server will do. "{}" in the name becomes the number of the transfer, from 0
+on. Every byte that comes is compared: with haul's test content by --pattern
+(see "haul bench files"), else with what the first download of that name was.
+Nothing is written to disk.
+
+The load generator takes processor time too, and on one machine takes it from
+the server. How much is in the result, and "saturated" warns where it is the
+generator that is measured.
+
+--json prints one object: seconds, transfers, failed, errors (reason and count),
+bytes, mb_per_second, data_packets, packets_per_second, resent, duplicates,
+timeouts, late, cut, verified, latency_ms and first_ms (p50, p90, p99, max: of
+whole transfers, and from the request to the first answer), client_cpu_seconds,
+client_cpu_share (of one processor), busy (of the busiest loop), saturated,
+agreed_blksize, agreed_windowsize; and what was asked for: concurrency, size,
+blksize, windowsize, write, loss, seed, loops.
+
+The exit code is 0 if all transfers were right, 5 if nobody listens or answers,
+130 if interrupted (what was done until then is printed), and otherwise 1.`
+
+const benchTFTPExamples = `  haul bench tftp tftp://192.0.2.1/boot/kernel -c 100 -n 1000
+  haul bench tftp tftp://192.0.2.1/f{} -c 10000 --names 100 --pattern --size 1MB
+  haul bench tftp tftp://192.0.2.1/kernel --blksize 1468 --windowsize 64 --loss 0.01
+  haul bench tftp tftp://192.0.2.1/up{} --put --size 10MB -c 3 --verify
+  haul bench tftp tftp://192.0.2.1/small --rate 2000 -c 1000 --duration 30s --json`
+
+// errBenchFailed says that some transfers failed. What they failed of is in
+// the report.
+var errBenchFailed = errors.New("some transfers failed")
+
+func newBenchTFTP() *cobra.Command {
+	var l load.Load
+	var asJSON bool
+	size := byteSize(0)
+	cmd := &cobra.Command{
+		Use:     "tftp URL",
+		Short:   "Put a TFTP server under load",
+		Long:    benchTFTPHelp,
+		Example: benchTFTPExamples,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, urls []string) error {
+			var err error
+			if l.Target, err = tftp.ParseURL(urls[0]); err != nil {
+				return usageError{err}
+			}
+			if l.Write && !cmd.Flags().Changed("size") {
+				return usagef("--put needs --size: how long the files are to be")
+			}
+			l.Size = int64(size)
+			if err := l.Check(); err != nil {
+				return usageError{err}
+			}
+			return bench(cmd.Context(), &l, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVarP(&l.Concurrency, "concurrency", "c", 1, "transfers under way at once, 1 to 10000")
+	flags.IntVarP(&l.Transfers, "transfers", "n", 0, "transfers in all; 0 means as many as --concurrency, or no limit with --duration")
+	flags.IntVar(&l.Names, "names", 0, `how many names "{}" makes; 0 means one for each transfer`)
+	flags.Float64Var(&l.Rate, "rate", 0, "begin so many transfers a `second`, whether others are done or not; 0 begins one where another ends")
+	flags.BoolVar(&l.Write, "put", false, "send files instead of fetching them")
+	flags.Var(&size, "size", "of each file in `bytes`, as 512, 64k or 10MB; for downloads, what must come")
+	flags.IntVar(&l.BlockSize, "blksize", 0, "block size to ask for, 8 to 65464 `bytes`; 0 asks for none")
+	flags.IntVar(&l.Window, "windowsize", 0, "window to ask for, 1 to 65535 `blocks`; 0 asks for none")
+	flags.BoolVar(&l.NoOptions, "no-options", false, "ask for no options at all, not even tsize")
+	flags.Float64Var(&l.Loss, "loss", 0, "part of datagrams to drop each way, 0 to 0.9: 0.01 is one in a hundred")
+	flags.Uint64Var(&l.Seed, "seed", 1, "`number` that selects which ones")
+	flags.DurationVar(&l.Timeout, "timeout", load.DefaultTimeout, "how long one transfer may take")
+	flags.DurationVar(&l.MinTimer, "min-timer", 0, "shortest wait before a packet is sent again; 0 leaves it to measured round trips, with 10ms at the least")
+	flags.DurationVar(&l.Duration, "duration", 0, "begin transfers for so long; 0 means until all have been begun")
+	flags.IntVar(&l.Loops, "loops", 1, "threads that drive the transfers")
+	flags.IntVar(&l.Warmup, "warmup", 0, "transfers made before, and not counted")
+	flags.BoolVar(&l.Pattern, "pattern", false, "compare with haul's test content")
+	flags.BoolVar(&l.Verify, "verify", false, "fetch again what was sent, and compare")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// bench runs a load and prints what came of it, however it ended.
+func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Writer) error {
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		l.Progress = func(p load.Progress) { fmt.Fprint(f, "\r"+progressOf(p)+"\x1b[K") }
+	}
+	report, err := l.Run(ctx)
+	if l.Progress != nil {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	// Where nobody was there, that is all there is to say.
+	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
+		var failed error
+		if asJSON {
+			failed = writeBenchJSON(stdout, l, &report)
+		} else {
+			failed = writeBenchText(stdout, &report)
+		}
+		if failed != nil {
+			return localError{failed}
+		}
+	}
+	if err == nil && report.Failed > 0 {
+		return errBenchFailed
+	}
+	return err
+}
+
+// progressOf tells in a line how far a run is.
+func progressOf(p load.Progress) string {
+	what := ""
+	if p.Warmup {
+		what = "warm-up: "
+	}
+	of := ""
+	if p.Transfers > 0 {
+		of = fmt.Sprintf(" of %d", p.Transfers)
+	}
+	return fmt.Sprintf("%s%d%s transfers, %d failed, %s, %s/s, %v", what, p.Done, of, p.Failed,
+		formatBytes(p.Bytes), formatBytes(perSecond(p.Bytes, p.Elapsed)), p.Elapsed.Round(time.Second))
+}

@@ -1,0 +1,58 @@
+package load
+
+import (
+	"encoding/binary"
+	"io"
+	"sync"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// PatternPeriod is after how many bytes the test content repeats: a prime, so
+// that no block size divides it, and a block that comes twice, or not at all,
+// shifts what follows to where it does not belong.
+const PatternPeriod = 1<<20 + 7
+
+// pattern returns the test content from offset 0 on, one period and behind it
+// as much again as the longest block, so that a block never wraps round.
+var pattern = sync.OnceValue(func() []byte {
+	b := make([]byte, PatternPeriod+transfer.MaxBlockSize)
+	for i := 0; i < PatternPeriod; i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], scramble(uint64(i)+1))
+		copy(b[i:PatternPeriod], word[:])
+	}
+	copy(b[PatternPeriod:], b)
+	return b
+})
+
+// patternAt returns the n bytes of test content at an offset, for n up to the
+// longest block.
+func patternAt(off int64, n int) []byte {
+	at := int(off % PatternPeriod)
+	return pattern()[at : at+n]
+}
+
+// scramble makes each bit of its result depend on all of x. It is the last step
+// of the generator splitmix64.
+func scramble(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Pattern returns a file of size bytes of haul's test content, which is the
+// same on every machine and depends on the offset alone.
+func Pattern(size int64) *io.SectionReader { return io.NewSectionReader(patternFile{}, 0, size) }
+
+// A patternFile is the test content without end.
+type patternFile struct{}
+
+func (patternFile) ReadAt(b []byte, off int64) (int, error) {
+	for n := 0; n < len(b); {
+		n += copy(b[n:], patternAt(off+int64(n), min(len(b)-n, transfer.MaxBlockSize)))
+	}
+	return len(b), nil
+}

@@ -1,0 +1,427 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Set is many sockets that one goroutine waits for, as a program does that
+// acts for thousands of clients: each has a port of its own. They have an epoll
+// of their own too, since through the one of Go's runtime each datagram would
+// wake the goroutine by itself. All memory is the Set's, not the socket's, and
+// no call allocates any for a datagram.
+//
+// All methods but Wake belong to one goroutine.
+type Set struct {
+	config  SetConfig
+	epoll   int
+	wake    int // an eventfd
+	woken   atomic.Bool
+	cuts    bool // the kernel cuts messages up, and no device has refused to
+	coarse  bool // the kernel waits for whole milliseconds only
+	events  []unix.EpollEvent
+	members []*Member // by descriptor
+	ready   []*Member
+	name    unix.RawSockaddrInet6 // of the present call
+	nameLen uint32                // of the present call
+	in      batch                 // of a bulk Read
+	out     batch                 // of a Write that is to be cut up
+	ms      []Message             // what Read returns
+}
+
+// maxBulk is how many messages one Read receives from a peer that sends many
+// datagrams at once, each of up to 64 KiB.
+const maxBulk = 8
+
+// NewSet returns a Set without members.
+func NewSet(c SetConfig) (*Set, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		_ = unix.Close(epoll)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	s := &Set{config: c, epoll: epoll, wake: wake, cuts: true}
+	s.events = make([]unix.EpollEvent, maxReady)
+	s.ready = make([]*Member, 0, maxReady)
+	s.ms = make([]Message, 1)
+	if c.Bulk {
+		s.ms = make([]Message, maxBulk)
+	}
+	for i := range s.ms {
+		s.ms[i].Data = make([]byte, c.datagram())
+	}
+	if err := s.watch(wake); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// watch has Wait report a descriptor.
+func (s *Set) watch(fd int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event))
+}
+
+// Close closes all members too.
+func (s *Set) Close() error {
+	for _, m := range s.members {
+		if m != nil {
+			m.Close()
+		}
+	}
+	return errors.Join(unix.Close(s.wake), unix.Close(s.epoll))
+}
+
+// Open opens a socket to send to peer from. The kernel gives it a port at the
+// first Write. Its error wraps syscall.EMFILE where the process may have no
+// more descriptors.
+func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
+	peer = unmapped(peer)
+	family := unix.AF_INET6
+	if peer.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	m := &Member{set: s, fd: fd, peer: peer}
+	if err := errors.Join(s.prepare(fd, family), s.watch(fd)); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("open a socket to %v: %w", peer, err)
+	}
+	for len(s.members) <= fd {
+		s.members = append(s.members, nil)
+	}
+	s.members[fd] = m
+	return m, nil
+}
+
+// prepare sets a new socket's options. Sockets for single datagrams have what
+// the system gives: each call saved counts where a transfer is one packet.
+func (s *Set) prepare(fd, family int) error {
+	level, option := unix.SOL_IP, unix.IP_RECVERR
+	if family == unix.AF_INET6 {
+		level, option = unix.SOL_IPV6, unix.IPV6_RECVERR
+	}
+	if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	if s.config.Bulk || s.config.Buffer > 0 {
+		buffer := Config{Buffer: s.config.Buffer}.buffer()
+		setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, buffer)
+		setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, buffer)
+	}
+	if s.config.Bulk {
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without it, they come one by one
+	}
+	return nil
+}
+
+// Wait waits until members have something to Read, deadline has passed (zero
+// is never), or Wake was called, and returns the members that have. What it
+// returns is good until the next Wait. A member that was not read to its end
+// is reported again.
+func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
+	n, errno := s.poll(deadline)
+	if errno != 0 && errno != unix.EINTR {
+		return nil, os.NewSyscallError("epoll_wait", errno)
+	}
+	s.ready = s.ready[:0]
+	for i := range s.events[:n] {
+		e := &s.events[i]
+		if int(e.Fd) == s.wake {
+			s.rearm()
+			continue
+		}
+		if m := s.members[e.Fd]; m != nil {
+			m.failed = e.Events&unix.EPOLLERR != 0
+			s.ready = append(s.ready, m)
+		}
+	}
+	return s.ready, nil
+}
+
+// poll asks the epoll for events.
+func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
+	events := uintptr(unsafe.Pointer(unsafe.SliceData(s.events)))
+	if !later(deadline) {
+		r, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epoll), events, maxReady, 0, 0, 0)
+		return count(r, errno), errno
+	}
+	if !s.coarse {
+		var wait *unix.Timespec
+		if !deadline.IsZero() {
+			ts := unix.NsecToTimespec(max(0, int64(time.Until(deadline))))
+			wait = &ts
+		}
+		r, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(s.epoll), events, maxReady,
+			uintptr(unsafe.Pointer(wait)), 0, 0)
+		if errno != unix.ENOSYS && errno != unix.EPERM {
+			return count(r, errno), errno
+		}
+		s.coarse = true // before Linux 5.11, or in an old container's filter
+	}
+	milliseconds := -1
+	if !deadline.IsZero() {
+		milliseconds = int(max(0, min(time.Until(deadline).Milliseconds()+1, 1<<30)))
+	}
+	r, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epoll), events, maxReady, uintptr(milliseconds), 0, 0)
+	return count(r, errno), errno
+}
+
+func count(r uintptr, errno syscall.Errno) int {
+	if errno != 0 {
+		return 0
+	}
+	return int(r)
+}
+
+// Wake ends the present Wait, or else the next. Any goroutine may call it,
+// until Close.
+func (s *Set) Wake() {
+	if s.woken.CompareAndSwap(false, true) {
+		one := binary.NativeEndian.AppendUint64(nil, 1)
+		_, _ = unix.Write(s.wake, one) // cannot fail: the counter is 0
+	}
+}
+
+// rearm makes ready for another Wake.
+func (s *Set) rearm() {
+	var b [8]byte
+	_, _ = unix.Read(s.wake, b[:])
+	s.woken.Store(false)
+}
+
+// A Member is one socket of a [Set].
+type Member struct {
+	// Tag is the owner's, to know the member by.
+	Tag int
+
+	set       *Set
+	fd        int
+	peer      netip.AddrPort
+	connected bool
+	failed    bool // there may be ICMP errors to collect
+}
+
+// Close closes the socket. The member may not be used again.
+func (m *Member) Close() {
+	if m.fd < 0 {
+		return
+	}
+	m.set.members[m.fd] = nil
+	_ = unix.Close(m.fd) // also takes it from the epoll
+	m.fd = -1
+}
+
+// Connect has the socket send to peer from now on, and receive from it alone.
+// The kernel tells all others that nobody listens here.
+func (m *Member) Connect(peer netip.AddrPort) error {
+	m.peer = unmapped(peer)
+	n := m.set.setName(m.peer)
+	_, _, errno := syscall.RawSyscall(unix.SYS_CONNECT, uintptr(m.fd), uintptr(unsafe.Pointer(&m.set.name)), n)
+	if errno != 0 {
+		return os.NewSyscallError("connect", errno)
+	}
+	m.connected = true
+	return nil
+}
+
+// setName puts an address where the kernel reads it, and returns its length.
+func (s *Set) setName(peer netip.AddrPort) uintptr {
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:], peer.Port())
+	if peer.Addr().Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.name))
+		v4.Family, v4.Addr = unix.AF_INET, peer.Addr().As4()
+		return unix.SizeofSockaddrInet4
+	}
+	s.name.Family, s.name.Flowinfo = unix.AF_INET6, 0
+	s.name.Addr = peer.Addr().As16()
+	s.name.Scope_id = zones.index(peer.Addr().Zone())
+	return unix.SizeofSockaddrInet6
+}
+
+// peerName returns the address that the kernel has written.
+func (s *Set) peerName() netip.AddrPort {
+	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
+	if s.name.Family == unix.AF_INET {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.name))
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
+	}
+	return netip.AddrPortFrom(fromKernel(s.name.Addr, s.name.Scope_id), port)
+}
+
+// Read returns what has come, without waiting: nothing if nothing has. The
+// messages are good until the next Read of any member. Its error is a
+// syscall.Errno, ECONNREFUSED where the peer's host says that nobody listens.
+func (m *Member) Read() ([]Message, error) {
+	if m.failed {
+		m.failed = false
+		if m.refused() {
+			return nil, unix.ECONNREFUSED
+		}
+	}
+	n, errno := 0, syscall.Errno(0)
+	if m.set.config.Bulk {
+		n, errno = m.readMany()
+	} else {
+		n, errno = m.readOne()
+	}
+	switch {
+	case errno == 0:
+		return m.set.ms[:n], nil
+	case errno == unix.EAGAIN, errno == unix.EINTR:
+		return nil, nil
+	case m.refused():
+		return nil, unix.ECONNREFUSED
+	}
+	return nil, transient(errno)
+}
+
+// transient returns the errors that are more than a datagram lost.
+func transient(errno syscall.Errno) error {
+	switch errno {
+	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOBUFS, unix.ENOMEM:
+		return nil // what ICMP says of a moment, or memory that comes again
+	}
+	return errno
+}
+
+// refused empties the queue of ICMP errors, and reports whether one of them
+// was a refusal.
+func (m *Member) refused() bool {
+	var q refusals
+	q.drain(uintptr(m.fd))
+	return q.take() != nil
+}
+
+func (m *Member) readOne() (int, syscall.Errno) {
+	s := m.set
+	msg := &s.ms[0]
+	msg.Data = msg.Data[:cap(msg.Data)]
+	var name, size uintptr
+	if !m.connected {
+		s.nameLen = unix.SizeofSockaddrInet6
+		name, size = uintptr(unsafe.Pointer(&s.name)), uintptr(unsafe.Pointer(&s.nameLen))
+	}
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(m.fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(msg.Data))), uintptr(len(msg.Data)), unix.MSG_DONTWAIT, name, size)
+	if errno != 0 {
+		return 0, errno
+	}
+	msg.Data, msg.Segment, msg.Peer = msg.Data[:n], 0, m.peer
+	if !m.connected {
+		msg.Peer = s.peerName()
+	}
+	return 1, 0
+}
+
+func (m *Member) readMany() (int, syscall.Errno) {
+	s := m.set
+	s.in.grow(len(s.ms))
+	for i := range s.ms {
+		s.in.setData(i, s.ms[i].Data[:cap(s.ms[i].Data)])
+		s.in.reset(i)
+	}
+	n, errno := receiveBatch(uintptr(m.fd), s.in.headers[:len(s.ms)])
+	for i := range n {
+		msg := &s.ms[i]
+		msg.Data = msg.Data[:s.in.headers[i].length]
+		msg.Peer = s.in.peer(i)
+		if _, msg.Segment, _ = parseControl(s.in.controls[i][:s.in.headers[i].Controllen]); msg.Segment >= len(msg.Data) {
+			msg.Segment = 0
+		}
+	}
+	return n, errno
+}
+
+// Write sends a datagram or, with a segment above zero, datagrams of that many
+// bytes, of which the last may be shorter. What the kernel has no room for is
+// lost, as on any network, except that the first Write of a member says
+// EAGAIN where the system has no port left for it. Its error is a
+// syscall.Errno.
+func (m *Member) Write(b []byte, segment int) error {
+	for segment > 0 && len(b) > segment {
+		n, errno := m.writeCut(b, segment)
+		if errno != 0 {
+			return m.explain(errno)
+		}
+		b = b[n:]
+		if len(b) == 0 {
+			return nil
+		}
+	}
+	return m.explain(m.writeOne(b))
+}
+
+// explain returns an error of a send that its caller should know of.
+func (m *Member) explain(errno syscall.Errno) error {
+	switch {
+	case errno == 0:
+		return nil
+	case errno == unix.EAGAIN:
+		if m.connected {
+			return nil
+		}
+		return errno
+	case m.refused():
+		return unix.ECONNREFUSED
+	}
+	return transient(errno)
+}
+
+func (m *Member) writeOne(b []byte) syscall.Errno {
+	var name, size uintptr
+	if !m.connected {
+		size = m.set.setName(m.peer)
+		name = uintptr(unsafe.Pointer(&m.set.name))
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(m.fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name, size)
+	return errno
+}
+
+// writeCut sends the first piece of b that one call takes, and returns its
+// length.
+func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
+	s := m.set
+	whole := min(maxSegments, maxPayload/segment)
+	if !s.cuts || whole <= 1 {
+		return segment, m.writeOne(b[:segment])
+	}
+	n := min(len(b), whole*segment)
+	s.out.grow(1)
+	s.out.setData(0, b[:n])
+	h := &s.out.headers[0]
+	h.Namelen = 0
+	if !m.connected {
+		s.out.setPeer(0, m.peer, m.peer.Addr().Is6())
+	}
+	s.out.setControl(0, netip.Addr{}, segment, false)
+	_, errno := sendBatch(uintptr(m.fd), s.out.headers[:1])
+	switch errno {
+	case unix.EIO, unix.EINVAL, unix.EMSGSIZE, unix.EOPNOTSUPP:
+		// The device computes no checksums, a segment does not fit the path,
+		// or the kernel is old. All members have the same path.
+		s.cuts = false
+		return segment, m.writeOne(b[:segment])
+	}
+	return n, errno
+}

@@ -1,0 +1,109 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A turn of a loop allocates nothing.
+func TestSetAllocs(t *testing.T) {
+	for name, config := range setConfigs {
+		for _, connected := range []bool{false, true} {
+			peer := listen(t, loopback4, Config{})
+			s := newSet(t, config)
+			m := open(t, s, peer.LocalAddr(), 1)
+			if connected {
+				if err := m.Connect(peer.LocalAddr()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			in, out, arrived := buffers(1), pattern(3000), 0
+			turn := func() {
+				if err := m.Write(out, 1000); err != nil {
+					t.Fatal(err)
+				}
+				for arrived = 0; arrived < 3000; {
+					n, err := peer.Read(in, time.Time{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := peer.Write(in[:n]); err != nil {
+						t.Fatal(err)
+					}
+					arrived += len(in[0].Data)
+				}
+				for arrived = 0; arrived < 3000; {
+					members, err := s.Wait(time.Now().Add(patience))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, m := range members {
+						ms, err := m.Read()
+						if err != nil {
+							t.Fatal(err)
+						}
+						for i := range ms {
+							arrived += len(ms[i].Data)
+						}
+					}
+				}
+			}
+			if allocs := testing.AllocsPerRun(100, turn); allocs != 0 {
+				t.Errorf("%s, connected %v: %v allocations a turn", name, connected, allocs)
+			}
+		}
+	}
+}
+
+// Whom nobody listens to is told so, before and after Connect.
+func TestSetRefused(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		gone := listen(t, loopback4, Config{})
+		at := gone.LocalAddr()
+		gone.Close()
+		s := newSet(t, SetConfig{})
+		m := open(t, s, at, 1)
+		if connected {
+			if err := m.Connect(at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeTo(t, m, []byte("x"), 0)
+		members, err := s.Wait(time.Now().Add(patience))
+		if err != nil || len(members) != 1 {
+			t.Fatalf("connected %v: waited for %v: %v", connected, members, err)
+		}
+		if _, err := m.Read(); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("connected %v: Read says %v", connected, err)
+		}
+		if members, err := s.Wait(time.Now().Add(10 * time.Millisecond)); err != nil || len(members) > 0 {
+			t.Errorf("connected %v: told twice: %v, %v", connected, members, err)
+		}
+	}
+}
+
+// A path that takes no cut messages gets the datagrams one by one.
+func TestSetWithoutCutting(t *testing.T) {
+	peer := listen(t, loopback4, Config{})
+	s := newSet(t, SetConfig{})
+	s.cuts = false
+	m := open(t, s, peer.LocalAddr(), 1)
+	writeTo(t, m, pattern(2500), 1000)
+	if got := gather(t, peer, 2500); string(got) != string(pattern(2500)) {
+		t.Error("not as sent")
+	}
+}
+
+// A kernel without the finer wait has Wait last until the deadline too.
+func TestSetCoarseWait(t *testing.T) {
+	s := newSet(t, SetConfig{})
+	s.coarse = true
+	until := time.Now().Add(3500 * time.Microsecond)
+	if members, err := s.Wait(until); err != nil || len(members) > 0 || time.Now().Before(until) {
+		t.Errorf("%v, %v, %v early", members, err, time.Until(until))
+	}
+}
