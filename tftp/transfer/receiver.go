@@ -229,7 +229,7 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 		r.timer.sample(now.Sub(r.ackedAt))
 		r.timing = false
 	}
-	r.deadline = now.Add(r.timer.rto(0))
+	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	if k > r.got+1 {
 		r.reportGap(k)
 		if r.inOrder {
@@ -296,7 +296,7 @@ func (r *Receiver) Stored(now time.Time) {
 	r.unstored = false
 	// A slow store is not the peer's silence.
 	r.lastWord, r.moved = now, now
-	r.deadline = now.Add(r.timer.rto(0))
+	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 
 // AppendReply appends the packet that is due, if any: an ACK, the OACK, the
@@ -326,7 +326,7 @@ func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
 	}
 	r.ackedAt, r.timing = now, r.firsts == 1
 	r.confirmed = r.answers // an OACK from here stands for ACK 0
-	r.deadline = now.Add(r.timer.rto(0))
+	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	switch {
 	case !r.answers:
 		return AppendRequest(b, r.request)
@@ -349,7 +349,7 @@ func (r *Receiver) appendAck(now time.Time, b []byte) []byte {
 	if r.whole() {
 		r.dally(now)
 	} else {
-		r.deadline = now.Add(r.timer.rto(0))
+		r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	}
 	return appendAck(b, r.acked, r.agreed.Rollover)
 }
@@ -363,7 +363,7 @@ func (r *Receiver) dally(now time.Time) {
 	r.phase, r.done = receiverDally, true
 	wait := serverDally
 	if !r.answers {
-		wait = min(max(4*r.timer.rto(0), minClientDally), maxClientDally)
+		wait = min(max(4*r.timer.rto(cautiousRTO), minClientDally), maxClientDally)
 	}
 	r.deadline = now.Add(wait)
 }
@@ -402,7 +402,7 @@ func (r *Receiver) Expire(now time.Time) {
 	default:
 		r.ackDue = true
 	}
-	r.deadline = now.Add(r.timer.rto(0))
+	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 
 // Repeat tells r that the peer has sent its request once more. If nothing but

@@ -27,6 +27,16 @@ type recovery struct {
 	nudged bool // only the last block went out again, to make the peer speak
 	silent bool // the round began by a timeout, and the peer has said nothing since
 
+	// A trial is under way: a few blocks from the gap on, and block ask behind
+	// them, which makes a receiver answer. It tells a lost end from a lost block,
+	// and how long the path takes for so many. The rest is held meanwhile.
+	trial   int64
+	gap     int64     // its first block
+	asksNew bool      // ask was not sent before
+	ask     int64     // still to send; 0 for none
+	askedAt time.Time // when it left
+	rest    int64     // a trial showed that from this block on all is lost and goes out again; 0 for none
+
 	kind      peerKind
 	misses    int       // signs in a row against the kind assumed
 	began     time.Time // of the latest round
@@ -60,7 +70,7 @@ func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
 // block, and the time given to show its kind.
 func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	r.active, r.nudged, r.silent, r.began = true, false, false, now
-	r.holding, r.deferred = false, false
+	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
 	r.end, r.burst = high, 1
 	r.resent = acked
 	r.first, r.last = acked+1, high
@@ -73,6 +83,39 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 		r.holding = true
 		r.probeEnds = now.Add(wait)
 	}
+}
+
+// try turns a round that has just begun into a trial of so many blocks. The
+// block that makes the receiver answer is the next new one, if that may be
+// sent: a receiver may have the last one of the old.
+func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait time.Duration) {
+	r.trial, r.ask, r.gap, r.asksNew = blocks, r.end, r.first, mayNext
+	if mayNext {
+		r.ask, r.end = next, next
+	}
+	r.last = r.first + blocks - 1
+	r.holding, r.probeEnds = true, now.Add(wait)
+}
+
+// tried takes the answer to a trial, an acknowledgement of k, and reports
+// whether the end is lost: all that was tried came, and what follows did not.
+// All of that goes out again then. Where trips are measured, an answer that
+// comes sooner than one can says nothing.
+func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
+	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
+		return false
+	}
+	early := now.Sub(r.askedAt) < trip
+	if measured && early {
+		return false
+	}
+	r.first, r.last = k+1, r.end
+	r.trial, r.holding, r.rest = 0, false, k+1
+	r.silent, r.nudged = false, false
+	if !early {
+		r.began = now
+	}
+	return true
 }
 
 // postpone has a round begin as soon as it may.
@@ -89,7 +132,7 @@ func (r *recovery) postpone(trip time.Duration) {
 // first block, and any other gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.silent, r.began = true, true, now
-	r.holding, r.deferred = false, false
+	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
 	r.end, r.burst = high, 1
 	r.resent = acked
 	r.first, r.last = acked+1, high
@@ -100,8 +143,17 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 		r.first = high
 	case r.kind == kindKeeps:
 		r.last = acked + 1
+		r.miss(kindUnknown) // it should have answered
 	default:
 		r.spare(acked)
+	}
+}
+
+// miss counts a sign against the kind assumed, and after some in a row assumes
+// another.
+func (r *recovery) miss(instead peerKind) {
+	if r.misses++; r.misses >= maxMisses {
+		r.kind, r.misses = instead, 0
 	}
 }
 
@@ -119,28 +171,34 @@ func (r *recovery) spare(acked int64) {
 }
 
 // advance takes an acknowledgement of block k, the highest so far, and reports
-// whether the block after it, if sent, is missing and calls for a new round.
-func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap bool) {
+// whether the block after it, if sent, is missing and calls for a new round,
+// and whether it is one of several in a row.
+func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run bool) {
 	if !r.active {
-		return true
+		return true, false
 	}
-	if r.last < r.end {
+	if r.last < r.end || r.kind == kindDrops && r.resent < k && k < r.end {
 		r.judge(k, now.Sub(r.began) >= trip)
+		run = k == r.resent && k < r.end
 	}
 	r.holding, r.deferred, r.nudged, r.silent = false, false, false, false
+	r.trial, r.ask = 0, 0
 	if k >= r.end {
 		r.active = false
-		return false
+		return false, false
+	}
+	if r.rest > 0 {
+		return k != r.rest, run // a receiver answers at once when a gap that it reported is filled
 	}
 	if r.kind != kindKeeps {
-		return true
+		return true, run
 	}
 	if k+1 > r.resent {
 		r.burst *= 2
 		r.resent = k
 		r.first, r.last = k+1, min(k+r.burst, r.end)
 	}
-	return false
+	return false, run
 }
 
 // judge learns the peer's kind from an acknowledgement of k after only some
@@ -152,17 +210,13 @@ func (r *recovery) judge(k int64, answer bool) {
 		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
 	case k == r.resent && k < r.end && r.kind == kindKeeps:
 		// It has nothing beyond: all of that may be lost, but not time and again.
-		if r.misses++; r.misses >= maxMisses {
-			r.kind, r.misses = kindUnknown, 0
-		}
+		r.miss(kindUnknown)
 	}
 }
 
 // unanswered ends a probe that brought no answer: the rest follows.
 func (r *recovery) unanswered(now time.Time, acked, high int64) {
-	if r.misses++; r.misses >= maxMisses {
-		r.kind = kindDrops
-	}
+	r.miss(kindDrops)
 	r.nudged = true // in effect it was
 	r.restart(now, acked, high)
 }
@@ -172,11 +226,19 @@ func (r *recovery) due(acked int64) (first, last int64) {
 	if !r.active {
 		return 1, 0
 	}
-	return max(r.first, acked+1), r.last
+	first, last = max(r.first, acked+1), r.last
+	if first > last && r.ask > acked {
+		return r.ask, r.ask
+	}
+	return first, last
 }
 
 // sent notes that n blocks from first have gone out again.
-func (r *recovery) sent(first, n int64) {
+func (r *recovery) sent(now time.Time, first, n int64) {
+	if first == r.ask {
+		r.ask, r.askedAt = 0, now
+		return
+	}
 	r.first = first + n
 	if first <= r.resent+1 { // not a nudge with the last block
 		r.resent = max(r.resent, r.first-1)

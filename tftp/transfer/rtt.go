@@ -3,15 +3,26 @@ package transfer
 import "time"
 
 // Retransmission timer (RFC 6298), with two deviations noted in
-// docs/protocol.md: the floor is 10 ms instead of 1 s, since a window that
-// waits a second for each lost packet is what makes TFTP slow; and the ceiling
-// is the negotiated timeout, or 3 s if that is longer and nobody answers.
+// docs/protocol.md: the floor is milliseconds instead of 1 s, since a window
+// that waits a second for each lost packet is what makes TFTP slow; and the
+// ceiling is the negotiated timeout, or 3 s if that is longer and nobody answers.
 const (
-	initialRTO = time.Second // RFC 6298 §2.1
-	minRTO     = 10 * time.Millisecond
+	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // where no timeout was negotiated
 	clockGrain = time.Millisecond
 	minTrip    = time.Microsecond
+
+	// minRTO is the floor while no timeout was hasty. Each that was doubles the
+	// floor, up to cautiousRTO: round trips of a busy host jitter by
+	// milliseconds, however steady they seem. calmTrips measured without
+	// another halve it again.
+	minRTO    = 2 * time.Millisecond
+	calmTrips = 1024
+
+	// cautiousRTO is the floor where a timeout that was not needed costs more
+	// than one packet: a whole window sent again, or an ACK that a sender with
+	// the Sorcerer's bug answers by one.
+	cautiousRTO = 10 * time.Millisecond
 
 	// windowRTO is the floor until a whole window has been measured: the
 	// first round trip carries one small packet, and says nothing of how long
@@ -26,6 +37,8 @@ type timer struct {
 	ceiling      time.Duration
 	backoff      uint // doublings since the last measurement
 	sampled      bool
+	floor        time.Duration // raised by hasty timeouts; 0 stands for minRTO
+	calm         int           // trips measured since the floor was set
 }
 
 // limit sets the longest wait; zero stands for the default.
@@ -43,6 +56,9 @@ func (t *timer) limit(timeout time.Duration) {
 func (t *timer) sample(rtt time.Duration) {
 	rtt = min(max(rtt, minTrip), maxTimeout)
 	t.backoff = 0
+	if t.calm++; t.calm >= calmTrips {
+		t.floor, t.calm = t.floor/2, 0
+	}
 	if !t.sampled {
 		t.sampled = true
 		t.srtt, t.rttvar, t.least = rtt, rtt/2, rtt
@@ -57,7 +73,7 @@ func (t *timer) sample(rtt time.Duration) {
 func (t *timer) rto(floor time.Duration) time.Duration {
 	d := initialRTO
 	if t.sampled {
-		d = max(t.srtt+max(clockGrain, 4*t.rttvar), minRTO, floor)
+		d = max(t.srtt+max(clockGrain, 4*t.rttvar), minRTO, t.floor, floor)
 	}
 	// Backoff may go beyond a short timeout: a peer that asked for 10 ms and
 	// is gone must not be sent a window a hundred times a second.
@@ -71,6 +87,12 @@ func (t *timer) expired() { t.backoff++ }
 // waits for a measurement, which never comes where the end of each window is
 // lost: what is sent twice is not measured.
 func (t *timer) eased() { t.backoff = 0 }
+
+// hasty raises the floor, when a timeout turns out to have been needless: the
+// answer was on its way.
+func (t *timer) hasty() {
+	t.floor, t.calm = min(2*max(t.floor, minRTO), cautiousRTO), 0
+}
 
 // trip returns the smoothed round trip, or a guess before the first sample.
 func (t *timer) trip() time.Duration {

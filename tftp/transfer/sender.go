@@ -34,11 +34,15 @@ type Sender struct {
 	timer    timer
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when it left
+	timedRun int64     // blocks that left at once with it
+	suspect  int64     // blocks of a burst that came, where a trial shows if the path holds no more
 	measured bool      // a full window has been measured
 	deadline time.Time
 	lastWord time.Time // when the peer last said something valid
 	moved    time.Time // when something new was last acknowledged
 	tries    int       // timeouts since the peer's last word
+	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
+	hasty    bool      // and that timeout is known to have been needless
 
 	stats Stats
 	outcome
@@ -129,13 +133,17 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 	s.hear(now)
 	if k == s.acked {
 		s.stats.Duplicates++
-		if s.stalled(now) {
+		if s.stalled(now) || s.echoes(now, k) {
 			return
 		}
 		// Answering a repeated ACK with data is how two peers double every
 		// packet (Sorcerer's Apprentice, RFC 1123 §4.2.3.1). In a window it is
 		// how the receiver reports a gap (RFC 7440 §4), once a round trip.
 		if s.window > 1 && s.next > k+1 && s.mayRewind(now) {
+			s.suspect = 0
+			if s.recovery.kind == kindDrops {
+				s.pacer.hurried()
+			}
 			s.rewind(now)
 		}
 		return
@@ -160,69 +168,6 @@ func (s *Sender) hear(now time.Time) {
 		s.moved = now // the process was paused, else the peer had been given up
 	}
 	s.heard, s.lastWord, s.tries = true, now, 0
-}
-
-// progress takes an acknowledgement of k, beyond what was acknowledged.
-func (s *Sender) progress(now time.Time, k int64) {
-	s.pace(k)
-	s.acked, s.moved = k, now
-	if s.timed != 0 && k >= s.timed {
-		s.timer.sample(now.Sub(s.timedAt))
-		s.measured = true
-		s.timed = 0
-	}
-	silent := s.recovery.silent
-	if silent && k < s.recovery.end {
-		s.timer.eased() // the timeout was right: something was lost
-	}
-	s.deadline = time.Time{}
-	trip := s.timer.shortest()
-	gap := s.recovery.advance(now, k, trip)
-	switch {
-	case k == s.total:
-		s.done = true
-	case k+1 == s.next: // nothing on its way
-	case gap && s.recovery.mayBegin(now, trip):
-		s.rewind(now)
-	case gap && silent:
-		// It came sooner than any answer before, but all was silent until the
-		// timeout. Some report a gap just once: it must not be passed over.
-		s.recovery.postpone(trip)
-		s.deadline = s.recovery.probeEnds
-	default:
-		s.deadline = now.Add(s.rto())
-	}
-}
-
-// pace tells the pacer what an acknowledgement of k, beyond all before, says of
-// the latest window.
-func (s *Sender) pace(k int64) {
-	switch {
-	case s.recovery.silent:
-		s.pacer.lostTail(min(k, s.recovery.end-1)-s.acked, s.window, s.timer.trip())
-	case k >= s.acked+s.window:
-		s.pacer.whole(s.window)
-	}
-}
-
-// mayRewind reports whether a repeated ACK may begin a rewind: not while one
-// is being answered, which takes a round trip, nor while the peer is tried.
-func (s *Sender) mayRewind(now time.Time) bool {
-	trip := s.timer.trip()
-	if s.recovery.nudged {
-		trip = s.timer.shortest() // nothing else is on its way
-	}
-	return !s.recovery.holding && s.recovery.mayBegin(now, trip)
-}
-
-// rewind begins to send again from the first block not acknowledged.
-func (s *Sender) rewind(now time.Time) {
-	s.timed = 0 // Karn's rule: what is sent twice is not measured
-	s.recovery.begin(now, s.acked, s.next-1, s.rto())
-	s.deadline = now.Add(s.rto())
-	if s.recovery.holding {
-		s.deadline = s.recovery.probeEnds
-	}
 }
 
 // optionAck takes a server's OACK.
@@ -299,7 +244,6 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 	}
 	n := int64(blocks)
 	s.stats.Sent += n
-	s.pacer.took(now, n)
 	if !s.heard {
 		s.firsts++
 		s.timedAt = now
@@ -307,17 +251,43 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 	if s.deadline.IsZero() {
 		s.lastWord, s.moved = now, now // a slow disk is not the peer's silence
 	}
-	if first, last := s.recovery.due(s.acked); first <= last {
+	first, last := s.recovery.due(s.acked)
+	again := first <= last
+	if !again {
+		first = s.next
+	}
+	if s.window > 1 {
+		s.pacer.took(now, first, n)
+	}
+	if again {
+		s.recovery.sent(now, first, n)
+	}
+	if first < s.next {
 		s.stats.Resent += n
-		s.recovery.sent(first, n)
 	} else {
 		s.next += n
 		s.time(now)
 	}
+	s.arm(now)
 	if s.recovery.holding {
-		return // the probe's own deadline holds
+		s.recovery.probeEnds = s.deadline
 	}
+}
+
+// manyTries is how many timeouts in a row look like a peer that will not speak
+// again, rather than like a path that loses much.
+const manyTries = 8
+
+// arm starts the timer. After many timeouts it does not wait beyond the time at
+// which a read whose last ACK never comes is over.
+func (s *Sender) arm(now time.Time) {
 	s.deadline = now.Add(s.rto())
+	if s.tries < manyTries || !s.Delivered() {
+		return
+	}
+	if over := s.lastWord.Add(finalSilence); over.After(now) && over.Before(s.deadline) {
+		s.deadline = over
+	}
 }
 
 // time begins to measure a round trip when the block just sent is one that
@@ -325,14 +295,17 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 func (s *Sender) time(now time.Time) {
 	last := s.next - 1
 	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
-		s.timed, s.timedAt = last, now
+		s.timed, s.timedAt, s.timedRun = last, now, s.pacer.run
 	}
 }
 
 // rto returns the retransmission timeout for the blocks on their way.
 func (s *Sender) rto() time.Duration {
-	if s.window > 1 && !s.measured {
+	switch {
+	case s.window > 1 && !s.measured:
 		return s.timer.rto(windowRTO)
+	case s.window > 1 && s.recovery.kind == kindDrops:
+		return s.timer.rto(cautiousRTO)
 	}
 	return s.timer.rto(0)
 }
@@ -366,18 +339,28 @@ func (s *Sender) Deadline() time.Time {
 	if s.done {
 		return time.Time{}
 	}
-	if s.pacer.burst > 0 && s.pacer.left == 0 && s.phase == senderData {
-		resumes := s.pacer.resumes()
-		if first, last := s.pending(); first <= last && (s.deadline.IsZero() || resumes.Before(s.deadline)) {
-			return resumes // Expire has nothing to do then, but Due
-		}
+	if resumes, wait := s.paced(); wait && (s.deadline.IsZero() || resumes.Before(s.deadline)) {
+		return resumes // Expire has nothing to do then, but Due
 	}
 	return s.deadline
+}
+
+// paced reports whether blocks wait for the pacer, and until when.
+func (s *Sender) paced() (resumes time.Time, wait bool) {
+	if s.pacer.holds == 0 || s.phase != senderData {
+		return time.Time{}, false
+	}
+	first, last := s.pending()
+	return s.pacer.resumes(last - first + 1), first <= last
 }
 
 // Expire tells s that its deadline has passed. Earlier calls do nothing.
 func (s *Sender) Expire(now time.Time) {
 	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
+		return
+	}
+	if resumes, wait := s.paced(); wait && resumes.After(now) {
+		s.deadline = resumes.Add(s.rto())
 		return
 	}
 	if s.recovery.holding {
@@ -402,7 +385,7 @@ func (s *Sender) Expire(now time.Time) {
 	case s.heard, !s.answers, s.firsts <= s.mostFirstData():
 		s.recovery.restart(now, s.acked, s.next-1)
 	}
-	s.deadline = now.Add(s.rto())
+	s.arm(now)
 }
 
 // mostFirstData returns how often the timer may send the first DATA again

@@ -24,7 +24,9 @@ type faults struct {
 	slowStore          time.Duration // how long a chunk takes to be stored, at most
 	vanish             time.Duration // when the receiver's end (or the sender's) goes dark; 0 never
 	senderVanishes     bool
-	bandwidth          int64 // bytes a second; 0 is unlimited
+	bandwidth          int64         // bytes a second; 0 is unlimited
+	queue              int           // packets that wait for the bandwidth, the one that leaves included; 0 is unlimited
+	tick               time.Duration // of the drivers' clocks: a wait lasts whole ticks; 0 is exact
 }
 
 // A world holds a Sender and a Receiver, the path between them, and the time.
@@ -72,8 +74,6 @@ const (
 	late
 )
 
-type pipe struct{ busyUntil time.Time }
-
 type event struct {
 	at  time.Time
 	seq int
@@ -99,63 +99,9 @@ func (w *world) at(t time.Time, run func()) {
 	heap.Push(&w.evs, event{t, w.seq, run})
 }
 
-// content is the file: its byte at each offset.
-func content(off int64) byte { return byte(off*7 + off>>8 + off>>16) }
-
 func (w *world) fail(format string, args ...any) {
 	if w.problem == "" {
 		w.problem = fmt.Sprintf("after %v: ", w.now.Sub(w.base)) + fmt.Sprintf(format, args...)
-	}
-}
-
-// send puts a datagram on the path.
-func (w *world) send(p *pipe, b []byte, arrive func([]byte)) {
-	w.sentTotal++
-	w.nth++
-	if *simTrace {
-		to := "receiver"
-		if p == &w.toS {
-			to = "sender"
-		}
-		fmt.Printf("%12v to %-8s %x\n", w.now.Sub(w.base), to, b[:min(len(b), 24)])
-	}
-	b = bytes.Clone(b)
-	copies := 1
-	delay := w.f.delay
-	if w.dropNth != nil {
-		switch w.dropNth[w.nth] {
-		case drop:
-			return
-		case duplicate:
-			copies = 2
-		case late:
-			delay += w.f.delay + w.f.delay/2
-		}
-	} else {
-		if w.rng.Float64() < w.f.loss {
-			return
-		}
-		if w.rng.Float64() < w.f.dup {
-			copies = 2
-		}
-	}
-	leave := w.now
-	if w.f.bandwidth > 0 {
-		if p.busyUntil.After(leave) {
-			leave = p.busyUntil
-		}
-		leave = leave.Add(time.Duration(int64(len(b)+28) * int64(time.Second) / w.f.bandwidth))
-		p.busyUntil = leave
-	}
-	for range copies {
-		d := delay
-		if w.f.jitter > 0 {
-			d += time.Duration(w.rng.Int64N(int64(w.f.jitter)))
-		}
-		if w.dropNth == nil && w.rng.Float64() < w.f.reorder {
-			d += w.f.delay + time.Millisecond
-		}
-		w.at(leave.Add(d), func() { arrive(b) })
 	}
 }
 
@@ -183,11 +129,9 @@ func (w *world) driveSender() {
 		left := run.Bytes
 		for i := range n {
 			blk := run.Block + int64(i)
-			b := AppendHeader(nil, blk, w.s.agreed.Rollover)
 			size := min(left, w.s.block)
-			for o := range size {
-				b = append(b, content(run.Offset+int64(i)*w.s.block+o))
-			}
+			b := AppendHeader(make([]byte, 0, HeaderSize+size), blk, w.s.agreed.Rollover)
+			b = append(b, content(run.Offset+int64(i)*w.s.block, size)...)
 			left -= size
 			w.send(&w.toR, b, w.arriveReceiver)
 		}
@@ -196,7 +140,7 @@ func (w *world) driveSender() {
 	w.watchPace()
 	if d := w.s.Deadline(); !d.IsZero() && !d.Equal(w.sWake) {
 		w.sWake = d
-		w.at(d, func() {
+		w.at(w.wakes(d), func() {
 			if w.senderDark {
 				return
 			}
@@ -216,6 +160,14 @@ func (w *world) watchPace() {
 	}
 }
 
+// wakes returns when a driver that is to wait until d looks at its machine.
+func (w *world) wakes(d time.Time) time.Time {
+	if wait := d.Sub(w.now); w.f.tick > 0 && wait > 0 {
+		return w.now.Add((wait + w.f.tick - 1) / w.f.tick * w.f.tick)
+	}
+	return d
+}
+
 func (w *world) driveReceiver() {
 	if w.recvDark {
 		return
@@ -228,7 +180,7 @@ func (w *world) driveReceiver() {
 	}
 	if d := w.r.Deadline(); !d.IsZero() && !d.Equal(w.rWake) {
 		w.rWake = d
-		w.at(d, func() {
+		w.at(w.wakes(d), func() {
 			if w.recvDark {
 				return
 			}
@@ -295,14 +247,12 @@ func (w *world) keep(c Chunk) {
 	if w.lastSeen {
 		w.fail("chunk at %d after the file was whole", c.Offset)
 	}
-	for i, v := range c.Data {
-		if v != content(c.Offset+int64(i)) {
-			w.fail("wrong byte at %d", c.Offset+int64(i))
-			return
-		}
-	}
 	if c.Offset+int64(len(c.Data)) > w.size {
 		w.fail("chunk beyond the file's end")
+		return
+	}
+	if !bytes.Equal(c.Data, content(c.Offset, int64(len(c.Data)))) {
+		w.fail("wrong bytes in the chunk at %d", c.Offset)
 		return
 	}
 	blk := c.Offset / w.r.block
@@ -454,6 +404,9 @@ func randomWorld(seed uint64) *world {
 	}
 	if some() {
 		w.f.bandwidth = 100_000 + rng.Int64N(10_000_000)
+		if some() {
+			w.f.queue = 4 + rng.IntN(60)
+		}
 	}
 	w.client = some()
 	if some() {

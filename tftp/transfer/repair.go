@@ -1,0 +1,172 @@
+package transfer
+
+import "time"
+
+// What a Sender learns from acknowledgements: what is lost, whether its timer
+// was right, and what the path holds.
+
+// progress takes an acknowledgement of k, beyond what was acknowledged.
+func (s *Sender) progress(now time.Time, k int64) {
+	suspect := int64(0)
+	if s.window > 1 {
+		s.pace(k)
+		suspect = s.lostEnd(now, k)
+	}
+	if s.timed != 0 && k >= s.timed {
+		s.pacer.drained(now.Sub(s.timedAt)-s.timer.shortest(), s.timedRun)
+		s.timer.sample(now.Sub(s.timedAt))
+		s.measured = true
+		s.timed = 0
+	}
+	silent := s.recovery.silent
+	s.acked, s.moved = k, now
+	trip := s.timer.shortest()
+	s.echo, s.hasty = 0, false
+	if silent {
+		s.timedOut(k, now.Sub(s.recovery.began) < trip)
+	}
+	s.deadline = time.Time{}
+	if s.recovery.tried(now, k, trip, s.measured) {
+		s.tried(now)
+		return
+	}
+	if s.recovery.trial > 0 && k == s.recovery.gap {
+		s.deadline = s.recovery.probeEnds
+		return // it was told of this gap, and answers as that is filled; the trial goes on
+	}
+	s.suspect = suspect
+	gap, run := s.recovery.advance(now, k, trip)
+	if run {
+		s.pacer.lostRun()
+	}
+	switch {
+	case k == s.total:
+		s.done = true
+	case k+1 == s.next: // nothing on its way
+	case gap && s.recovery.mayBegin(now, trip):
+		if !silent && s.recovery.kind == kindDrops {
+			s.pacer.hurried()
+		}
+		s.rewind(now)
+	case gap && silent:
+		// It came sooner than any answer before, but all was silent until the
+		// timeout. Some report a gap just once: it must not be passed over.
+		s.recovery.postpone(trip)
+		s.deadline = s.recovery.probeEnds
+	default:
+		s.deadline = now.Add(s.rto())
+	}
+}
+
+// A trial sends half of what came through, so that there is room for it, and
+// trialBlocks at most: enough to see how long the path takes for each, and few
+// if they turn out not to have been missing.
+const trialBlocks = 16
+
+func trialOf(arrived int64) int64 { return max(minRun, min(arrived/2, trialBlocks)) }
+
+// lostEnd returns how many blocks of the latest burst have come if an
+// acknowledgement of k seems to say that its end is lost: the peer or we have
+// waited for a timer, so no later block has shown the gap. It returns 0 if it
+// does not, and if too few blocks can be missing for a trial.
+func (s *Sender) lostEnd(now time.Time, k int64) int64 {
+	if !s.recovery.silent && now.Sub(s.pacer.latest) < max(2*s.timer.trip(), cautiousRTO) {
+		return 0
+	}
+	arrived := max(1, s.pacer.arrived(k))
+	if s.next-1-k <= trialOf(arrived)+reorderSpan {
+		return 0
+	}
+	return arrived
+}
+
+// tried takes the answer to a trial that showed the end to be lost. Before a
+// window is measured it may come sooner than the answer to an OACK did, as that
+// may have been slow; or it may be an older one. It is no measure then.
+func (s *Sender) tried(now time.Time) {
+	took, trip := now.Sub(s.recovery.askedAt), s.timer.shortest()
+	known := s.suspect >= minRun && s.recovery.asksNew
+	switch {
+	case took < trip && known:
+		s.pacer.lower(s.suspect)
+	case took < trip:
+	case known:
+		s.pacer.overflowed(s.suspect, took, trip, trialOf(s.suspect)+1)
+		fallthrough
+	default:
+		s.timer.sample(took)
+		s.measured = true
+	}
+	s.deadline = now.Add(s.rto())
+}
+
+// timedOut learns from an acknowledgement of k, the first since a timeout. One
+// that comes sooner than an answer can was on its way before.
+func (s *Sender) timedOut(k int64, early bool) {
+	if k < s.recovery.end {
+		s.timer.eased() // the timeout was right: something was lost
+		return
+	}
+	s.echo, s.hasty = k, early
+	if early {
+		s.timer.hasty()
+	}
+}
+
+// echoSpan is how soon after an acknowledgement its echo comes. One that comes
+// later may be a receiver's own timer, which says that the next block is lost.
+const echoSpan = cautiousRTO / 2
+
+// echoes reports whether a repeated ACK of k only answers what a timeout sent
+// again needlessly. In lock-step, where a peer answers each DATA, it shows that
+// the timeout was needless. In a window it is taken for an echo, rather than
+// for the report of a gap, only if that is known before.
+func (s *Sender) echoes(now time.Time, k int64) bool {
+	if k == 0 || k != s.echo || now.Sub(s.moved) >= echoSpan || s.window > 1 && !s.hasty {
+		return false
+	}
+	if !s.hasty {
+		s.timer.hasty()
+	}
+	s.echo = 0
+	return true
+}
+
+// pace tells the pacer what an acknowledgement of k, beyond all before, says of
+// the latest window.
+func (s *Sender) pace(k int64) {
+	switch {
+	case s.recovery.silent && s.recovery.kind != kindKeeps: // that is what trials are for
+		last := min(k, s.recovery.end-1)
+		arrived := s.pacer.arrived(last)
+		if s.window <= minRun {
+			arrived = last - s.acked
+		}
+		s.pacer.lostTail(arrived, s.window, s.timer.trip())
+	case s.recovery.kind == kindKeeps || k >= s.acked+s.window:
+		s.pacer.came(k-s.acked, s.window)
+	}
+}
+
+// mayRewind reports whether a repeated ACK may begin a rewind: not while one
+// is being answered, which takes a round trip, nor while the peer is tried.
+func (s *Sender) mayRewind(now time.Time) bool {
+	trip := s.timer.trip()
+	if s.recovery.nudged {
+		trip = s.timer.shortest() // nothing else is on its way
+	}
+	return !s.recovery.holding && s.recovery.mayBegin(now, trip)
+}
+
+// rewind begins to send again from the first block not acknowledged.
+func (s *Sender) rewind(now time.Time) {
+	s.timed = 0 // Karn's rule: what is sent twice is not measured
+	s.recovery.begin(now, s.acked, s.next-1, s.rto())
+	s.deadline = now.Add(s.rto())
+	if s.suspect > 0 && s.recovery.kind != kindDrops {
+		s.recovery.try(now, trialOf(s.suspect), s.next, s.next <= min(s.acked+s.window, s.total), s.rto())
+	}
+	if s.recovery.holding {
+		s.deadline = s.recovery.probeEnds
+	}
+}
