@@ -14,7 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var _ TryReader = (*dirFile)(nil)
+var (
+	_ TryReader  = (*dirFile)(nil)
+	_ Identifier = (*dirFile)(nil)
+)
 
 // largeFile lets 32-bit systems open files of 2 GiB and more. The os package
 // sets it in Open, but not in Root.
@@ -74,6 +77,20 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// Identity tells files apart by what fstat(2) says of them.
+func (f *dirFile) Identity() (Identity, bool) {
+	var st unix.Stat_t
+	var err error
+	if e := f.conn.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); e != nil || err != nil {
+		return Identity{}, false
+	}
+	return Identity{
+		device: st.Dev, inode: st.Ino,
+		size:    st.Size,
+		changed: unix.TimespecToNsec(st.Ctim), written: unix.TimespecToNsec(st.Mtim),
+	}, true
 }
 
 // fail wraps err, unless it is one that a reader meets every day.

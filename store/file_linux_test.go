@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/store"
 	"golang.org/x/sys/unix"
@@ -196,5 +197,162 @@ func BenchmarkTryReadAt(b *testing.B) {
 		if _, err := r.TryReadAt(bufs, 0); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// identity returns the identity of a file as it is when it is opened.
+func identity(t *testing.T, d store.Store, name string) store.Identity {
+	t.Helper()
+	f, err := d.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	id, ok := f.(store.Identifier).Identity()
+	if !ok || id == (store.Identity{}) {
+		t.Fatalf("%s: no identity", name)
+	}
+	return id
+}
+
+// Two opens of a file are told to be of one as long as it stays as it is.
+func TestIdentity(t *testing.T) {
+	dir, d := tempDir(t)
+	for _, name := range []string{"a", "b"} {
+		if err := upload(t, d, name, "content", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "a")
+	// The clock of a file system may stand still for some milliseconds.
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, past, past); err != nil {
+		t.Fatal(err)
+	}
+	first := identity(t, d, "a")
+	if again := identity(t, d, "a"); again != first {
+		t.Errorf("two opens: %+v and %+v", first, again)
+	}
+	if err := os.Link(path, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := os.ReadFile(path); err != nil || string(read) != "content" {
+		t.Fatal(err)
+	}
+	linked := identity(t, d, "a") // a link changes ctime, and may make it another
+	if other := identity(t, d, "link"); other != linked {
+		t.Error("two names of one file have two identities")
+	}
+	if identity(t, d, "b") == linked {
+		t.Error("files of the same content have one identity")
+	}
+	before := linked
+	for _, change := range []struct {
+		what string
+		do   func() error
+	}{
+		{"other content", func() error { return rewrite(path, "CONTENT") }},
+		{"a larger size", func() error { return os.Truncate(path, 100) }},
+		{"a smaller size", func() error { return os.Truncate(path, 3) }},
+		{"the same bytes by upload", func() error { return upload(t, d, "a", "con", store.Create{}) }},
+		{"other bytes by upload", func() error { return upload(t, d, "a", "CON", store.Create{}) }},
+		{"another file by that name", func() error { return os.Rename(filepath.Join(dir, "b"), path) }},
+		{"an older time", func() error { return os.Chtimes(path, past, past.Add(-time.Hour)) }},
+	} {
+		if err := change.do(); err != nil {
+			t.Fatal(err)
+		}
+		after := identity(t, d, "a")
+		if after == before {
+			t.Errorf("%s: the identity is still %+v", change.what, after)
+		}
+		before = after
+	}
+}
+
+// rewrite writes over the first bytes of a file, once its clock has moved on.
+func rewrite(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	was, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < 20*time.Second; time.Sleep(time.Millisecond) {
+		if _, err := f.WriteAt([]byte(text), 0); err != nil {
+			return err
+		}
+		if is, err := f.Stat(); err != nil || is.ModTime() != was.ModTime() {
+			return err
+		}
+	}
+	return errors.New("the file system's clock stands still")
+}
+
+// An open file stays what it is when its name goes to another; once it is
+// closed, nobody can tell.
+func TestIdentityOfOpenFile(t *testing.T) {
+	_, d := tempDir(t)
+	if err := upload(t, d, "a", "first", store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := d.Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := upload(t, d, "a", "again", store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	id, ok := f.(store.Identifier).Identity()
+	if !ok || id == identity(t, d, "a") {
+		t.Errorf("a file whose name went to another: %+v, %v", id, ok)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if id, ok := f.(store.Identifier).Identity(); ok || id != (store.Identity{}) {
+			t.Errorf("once it is closed: %+v, %v", id, ok)
+		}
+	}
+}
+
+// TestIdentityWhileClosing closes files under those who ask: they hear of their
+// file or of none, and never of the next with that descriptor.
+func TestIdentityWhileClosing(t *testing.T) {
+	_, d := tempDir(t)
+	for _, name := range []string{"a", "b"} {
+		if err := upload(t, d, name, name, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := identity(t, d, "a")
+	for range 200 {
+		a, err := d.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				id, ok := a.(store.Identifier).Identity()
+				if !ok {
+					return
+				}
+				if id != want {
+					t.Error("that of another file")
+				}
+			}
+		})
+		a.Close()
+		b, err := d.Open(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		b.Close()
 	}
 }

@@ -142,6 +142,22 @@ type TryReader interface {
 	TryReadAt(bufs [][]byte, off int64) (int, error)
 }
 
+// An Identity is the same for two open files only if they have the same
+// content. It is comparable.
+type Identity struct {
+	device, inode    uint64
+	size             int64
+	changed, written int64 // nanoseconds
+}
+
+// An Identifier is a [File] that can tell whether another is the same. Who
+// reads several that are may read one for all, as long as one of them is open:
+// what is written into the file meanwhile shows or does not, as it would.
+type Identifier interface {
+	// Identity returns false where the system cannot tell.
+	Identity() (Identity, bool)
+}
+
 var (
 	// ErrWouldBlock says that the bytes at that offset are not in memory.
 	ErrWouldBlock = errors.New("read would wait for the disk")

@@ -270,7 +270,7 @@ func TestBroadcastRequest(t *testing.T) {
 			fillStore(t, mem, "image", b)
 			var begun atomic.Int64
 			l := serveAt(t, Server{
-				Store: mem, Loops: test.loops, SinglePort: test.single,
+				Store: mem, Loops: test.loops, spread: true, SinglePort: test.single,
 				Started: func(*Transfer) { begun.Add(1) },
 			}, ":0")
 			p := realPeer(t, l)

@@ -3,7 +3,6 @@ package tftp
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net"
 	"net/netip"
 	"time"
@@ -59,9 +58,7 @@ func (b *binding) watch(door socket, count *tally) error {
 				q, fault, ok := parseRequest(m, d, at)
 				switch {
 				case ok:
-					if !b.shardOf(m.Peer).push(q) {
-						count.turnAway(Overload)
-					}
+					b.send(q, count)
 				case fault != nil && answers.take(time.Now(), maxFaults):
 					out.fault(m.Peer, m.Local, fault.Code, fault.Message)
 					fallthrough
@@ -98,7 +95,10 @@ func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault
 	return q, fault, false
 }
 
-// shardOf returns the shard that a peer falls to, always the same.
-func (b *binding) shardOf(peer netip.AddrPort) *shard {
-	return b.shards[maphash.Comparable(b.listener.seed, peer)%uint64(len(b.shards))]
+// send hands a request to the shard that it belongs to.
+func (b *binding) send(q Request, count *tally) {
+	if sh := b.route(time.Now(), q.Peer); !sh.push(q) {
+		count.turnAway(Overload)
+		b.routes.lost(q.Peer)
+	}
 }

@@ -311,7 +311,7 @@ func TestSocketFails(t *testing.T) {
 // A port that is taken is said to be, though a server's sockets share theirs.
 func TestPortTaken(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		s := Server{Store: w.mem, Loops: 2}
+		s := Server{Store: w.mem, Loops: 2, spread: true}
 		s.open = w.opener(serverIP)
 		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
 			t.Error("two servers on one port")

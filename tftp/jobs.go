@@ -97,6 +97,9 @@ func (s *session) open() error {
 		return nil // a scan follows
 	}
 	s.try, _ = f.(store.TryReader)
+	if file, ok := f.(store.Identifier); ok {
+		s.identity, _ = file.Identity()
+	}
 	return nil
 }
 

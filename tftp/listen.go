@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -18,8 +17,8 @@ import (
 type Listener struct {
 	Server
 	bindings []*binding
-	seed     maphash.Seed
 	guard    guard
+	began    time.Time
 
 	ctx  context.Context // ends when transfers must
 	halt context.CancelFunc
@@ -40,6 +39,7 @@ type binding struct {
 	doors    []socket // where requests come in, sharing a port; none where the shards share it
 	counts   []tally  // of each door
 	shards   []*shard
+	routes   routes // to shards, of what comes in by the doors
 
 	// Where shards share the port, each of them gets a broadcast request, and
 	// none knows who will get what follows. This one, on a port of its own,
@@ -99,7 +99,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	l := &Listener{Server: *s, seed: maphash.MakeSeed()}
+	l := &Listener{Server: *s, began: time.Now()}
 	l.setDefaults()
 	l.guard.reset(&l.Server)
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
@@ -138,7 +138,7 @@ func (l *Listener) bind(ctx context.Context, addr string) error {
 	doors, err := l.openDoors(ctx, at)
 	if l.SinglePort {
 		for _, door := range doors {
-			b.shards = append(b.shards, newShard(l, door, true))
+			b.shards = append(b.shards, newShard(b, door, true))
 		}
 		if len(doors) > 1 {
 			err = b.openGuests(ctx, at.Addr())
@@ -158,7 +158,7 @@ func (l *Listener) adopt(ctx context.Context, conn *udp.Conn) error {
 	l.bindings = append(l.bindings, b)
 	door := traced(conn, l.Trace)
 	if l.SinglePort {
-		b.shards = []*shard{newShard(l, door, true)}
+		b.shards = []*shard{newShard(b, door, true)}
 		return nil
 	}
 	b.doors = []socket{door}
@@ -177,7 +177,7 @@ func (l *Listener) adopt(ctx context.Context, conn *udp.Conn) error {
 func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, error) {
 	// The first door is opened alone: sockets that share a port would join
 	// another server's of the same user, and take half of its requests.
-	door, err := l.openSocket(ctx, at, false)
+	door, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, 
 	_ = door.Close()
 	var doors []socket
 	for range l.Loops {
-		door, err := l.openSocket(ctx, at, true)
+		door, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort, ReusePort: true})
 		if err != nil {
 			closeSockets(doors)
 			return nil, err
@@ -199,11 +199,11 @@ func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, 
 }
 
 func (b *binding) openGuests(ctx context.Context, at netip.Addr) error {
-	conn, err := b.listener.openSocket(ctx, netip.AddrPortFrom(at, 0), false)
+	conn, err := b.listener.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{})
 	if err != nil {
 		return err
 	}
-	b.guests = newShard(b.listener, conn, false)
+	b.guests = newShard(b, conn, false)
 	for i, sh := range b.shards {
 		sh.guests, sh.first = b.guests, i == 0
 	}
@@ -224,7 +224,7 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 		if err != nil {
 			return err
 		}
-		b.shards = append(b.shards, newShard(l, conn, false))
+		b.shards = append(b.shards, newShard(b, conn, false))
 	}
 	return nil
 }
@@ -236,12 +236,12 @@ var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUS
 // openInRange opens a socket on the first free port from *next on.
 func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (socket, error) {
 	if l.LastPort == 0 {
-		return l.openSocket(ctx, netip.AddrPortFrom(at, 0), false)
+		return l.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
 	}
 	for *next <= int(l.LastPort) {
 		port := uint16(*next)
 		*next++
-		conn, err := l.openSocket(ctx, netip.AddrPortFrom(at, port), false)
+		conn, err := l.openSocket(ctx, netip.AddrPortFrom(at, port), udp.Config{Busy: true})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return conn, err
 		}
@@ -249,8 +249,9 @@ func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (s
 	return nil, ErrNoPort
 }
 
-func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, shared bool) (socket, error) {
-	conn, err := l.open(ctx, at, udp.Config{ReusePort: shared, Plain: l.Plain})
+func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, c udp.Config) (socket, error) {
+	c.Plain = l.Plain
+	conn, err := l.open(ctx, at, c)
 	if err != nil {
 		return nil, err
 	}

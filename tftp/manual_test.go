@@ -31,8 +31,10 @@ func newManual(s Server) *manual {
 	}
 	l.crew.watched.Store(true) // nobody is hired: the test does the jobs
 	m := &manual{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
-	m.sh = newShard(l, m.conn, false)
-	m.bindings = []*binding{{listener: l, shards: []*shard{m.sh}}}
+	b := &binding{listener: l}
+	m.sh = newShard(b, m.conn, false)
+	b.shards = []*shard{m.sh}
+	m.bindings = []*binding{b}
 	m.share()
 	return m
 }

@@ -192,7 +192,7 @@ func TestPortRangeErrors(t *testing.T) {
 		t.Errorf("%d sockets open", open)
 	}
 	// One free port does for many loops, and 65535 is a port like others.
-	s := Server{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4}
+	s := Server{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4, spread: true}
 	s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
 		return h.Listen(ctx, addr, c)
 	}
@@ -210,7 +210,7 @@ func TestSeveralAddresses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)
 			h := w.net.Host("192.0.2.10", second, third)
-			s := Server{Store: w.disk, Loops: 2, SinglePort: single, Rate: -1}
+			s := Server{Store: w.disk, Loops: 2, spread: true, SinglePort: single, Rate: -1}
 			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
 				return h.Listen(ctx, addr, c)
 			}

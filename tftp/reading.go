@@ -16,7 +16,7 @@ func (s *session) sendData(now time.Time) {
 		if run.Blocks == 0 {
 			return
 		}
-		ok, err := s.shard.out.data(now, s.peer, s.local, &s.sender, run, s)
+		ok, err := s.shard.out.data(now, s.peer, s.local, s.sender, run, s)
 		switch {
 		case ok:
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
@@ -24,11 +24,11 @@ func (s *session) sendData(now time.Time) {
 			return
 		case err == nil, errors.Is(err, io.EOF):
 			s.abort(now, errChanged)
-			s.shard.out.reply(now, s.peer, s.local, &s.sender)
+			s.shard.out.reply(now, s.peer, s.local, s.sender)
 			return
 		default:
 			s.abort(now, err)
-			s.shard.out.reply(now, s.peer, s.local, &s.sender)
+			s.shard.out.reply(now, s.peer, s.local, s.sender)
 			return
 		}
 	}
@@ -42,7 +42,7 @@ func (s *session) park(now time.Time, run transfer.Run) {
 	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch, memory.left/fetchShare)), f.need)
 	if !memory.take(&s.fetchCost, int64(f.want)) {
 		s.abort(now, errMemory)
-		s.shard.out.reply(now, s.peer, s.local, &s.sender)
+		s.shard.out.reply(now, s.peer, s.local, s.sender)
 		return
 	}
 	s.waits.begin(now)
@@ -63,8 +63,16 @@ func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if s.try == nil {
 		return 0, store.ErrWouldBlock
 	}
-	if len(bufs) == 1 && len(bufs[0]) <= aheadSize/4 && s.shard.busy <= aheadSessions && s.readAhead(off) >= len(bufs[0]) {
-		return copy(bufs[0], s.fetch.buf), nil
+	if len(bufs) == 1 {
+		p := bufs[0]
+		size := s.shard.aheadSize()
+		switch {
+		case len(p) > maxAhead/minReads:
+		case s.readShared(p, off):
+			return len(p), nil
+		case len(p) <= size/minReads && s.readAhead(off, size) >= len(p):
+			return copy(p, s.fetch.buf), nil
+		}
 	}
 	n, err := s.try.TryReadAt(bufs, off)
 	if n > 0 && n < len(bufs[0]) {
@@ -73,17 +81,36 @@ func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
+// aheadSize returns how many bytes a session may read ahead at present.
+func (sh *shard) aheadSize() int {
+	switch {
+	case sh.busy <= aheadShare/maxAhead:
+		return maxAhead
+	case sh.busy <= aheadShare/maxAhead*2:
+		return maxAhead / 2
+	}
+	return minAhead
+}
+
 // readAhead reads what is in memory at off and behind, for the small blocks
 // of a transfer in lock-step: a system call for each costs as much as a tenth
 // of all else.
-func (s *session) readAhead(off int64) int {
-	if m := &s.shard.memory; m.left < m.limit/2 || !m.take(&s.fetchCost, aheadSize) {
+func (s *session) readAhead(off int64, size int) int {
+	m := &s.shard.memory
+	if m.left < m.limit/2 {
 		return 0
 	}
-	if cap(s.fetch.buf) < aheadSize {
-		s.fetch.buf = make([]byte, aheadSize)
+	if had := cap(s.fetch.buf); had == maxAhead && size < had {
+		s.fetch.buf, s.fetch.n = nil, 0 // more have come, who want some too
+		m.give(&s.fetchCost)
 	}
-	s.ahead[0] = s.fetch.buf[:aheadSize]
+	if !m.take(&s.fetchCost, int64(size)) {
+		return 0
+	}
+	if cap(s.fetch.buf) < size {
+		s.fetch.buf = make([]byte, size)
+	}
+	s.ahead[0] = s.fetch.buf[:size]
 	n, _ := s.try.TryReadAt(s.ahead[:], off) // what it cannot read is asked for again
 	s.fetch.off, s.fetch.n = off, n
 	return n

@@ -401,7 +401,7 @@ func TestListen(t *testing.T) {
 			if strings.HasPrefix(addr, "[") && !hasIPv6(t) {
 				t.Skip("this host has no IPv6")
 			}
-			l := serveAt(t, Server{Store: mem, Loops: 3}, addr)
+			l := serveAt(t, Server{Store: mem, Loops: 3, spread: true}, addr)
 			host := l.Addr().Addr()
 			if host.IsUnspecified() {
 				host = netip.MustParseAddr("127.0.0.1")
@@ -418,7 +418,7 @@ func TestListen(t *testing.T) {
 			wantFile(t, here, "hello", []byte("hello"))
 			c.Wait()
 			for _, loops := range []int{1, 3} {
-				s := Server{Store: mem, Loops: loops}
+				s := Server{Store: mem, Loops: loops, spread: true}
 				if _, err := s.Listen(t.Context(), l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
 					t.Errorf("the same port again, %d loops: %v", loops, err)
 				}

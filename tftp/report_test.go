@@ -117,7 +117,7 @@ func TestProgress(t *testing.T) {
 func TestListenFails(t *testing.T) {
 	for k := range 8 {
 		n := sim.New(1)
-		s := Server{Store: store.Mem(0), Loops: 3}
+		s := Server{Store: store.Mem(0), Loops: 3, spread: true}
 		opened := 0
 		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
 			if opened == k {

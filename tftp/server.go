@@ -96,7 +96,10 @@ type Server struct {
 	Allow        []netip.Prefix // who may ask; empty means everybody
 	Deny         []netip.Prefix // and who of those may not
 
-	Loops int           // event loops for each address; 0 means one per CPU
+	// Loops is how many event loops there are for each address, at most; 0
+	// means one for two CPUs. A loop is used when those before it are busy.
+	Loops int
+
 	Grace time.Duration // how long transfers may run on after the end, and calls to a store that hangs 20 s more; 0 means DefaultGrace
 	Log   *slog.Logger  // one line for each transfer; nil logs nothing
 	Plain bool          // use no kernel offloads, as if there were none
@@ -105,8 +108,9 @@ type Server struct {
 	// it, and it must not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
-	open func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
-	mtu  func(netip.Addr) (int, error)                                     // for tests
+	open   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
+	mtu    func(netip.Addr) (int, error)                                     // for tests
+	spread bool                                                              // for tests: all loops count as busy, so each gets its share
 }
 
 // A Request is what a client asks for.
@@ -149,7 +153,8 @@ func (s *Server) setDefaults() {
 		s.Memory = DefaultMemory
 	}
 	if s.Loops <= 0 {
-		s.Loops = runtime.GOMAXPROCS(0)
+		// The kernel's part in receiving, and workers, need as much again.
+		s.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
 	}
 	if !udp.CanSharePort && s.SinglePort {
 		s.Loops = 1

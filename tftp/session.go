@@ -25,16 +25,16 @@ type session struct {
 	cancel  context.CancelFunc // ends ctx; nil if that is the server's
 	waits   waits
 
-	timer    int // place in the shard's timers, counted from 1
-	wakeAt   time.Time
+	timer    int   // place in the shard's timers, counted from 1
 	counted  bool  // among the transfers under way
 	dirty    bool  // in the shard's list of sessions to drive
 	quiet    bool  // repeats no answer by itself
 	unproven bool  // nothing shows that the peer exists: see guard
 	window   int64 // bytes of the guard's that it holds meanwhile
 
-	sender    transfer.Sender   // a read
-	receiver  transfer.Receiver // a write
+	sender    *transfer.Sender   // a read; kept for the next one
+	receiver  *transfer.Receiver // a write; likewise
+	common    *common            // what the readers of the file share
 	intake    intake
 	promised  int64 // bytes of the shard's memory that an upload will need
 	ringCost  int64 // and those that it has taken
@@ -44,17 +44,18 @@ type session struct {
 	gone atomic.Bool // the session has ended; a scan need not go on
 
 	// worker
-	ctx    context.Context
-	mtu    int // of the path to the peer; 0 if unknown
-	file   store.File
-	reader io.ReaderAt // file, or its translation to netascii
-	size   int64       // of what reader reads
-	try    store.TryReader
-	upload store.Upload
-	jobErr error
-	ahead  [1][]byte // the loop's, while no job is out
-	flush  struct{ from, to int64 }
-	fetch  struct {
+	ctx      context.Context
+	mtu      int // of the path to the peer; 0 if unknown
+	file     store.File
+	reader   io.ReaderAt // file, or its translation to netascii
+	size     int64       // of what reader reads
+	try      store.TryReader
+	identity store.Identity // of file; zero if it cannot tell
+	upload   store.Upload
+	jobErr   error
+	ahead    [1][]byte // the loop's, while no job is out
+	flush    struct{ from, to int64 }
+	fetch    struct {
 		buf  []byte // file bytes that TryReadAt did not have
 		off  int64
 		n    int
@@ -79,10 +80,13 @@ const (
 	minFetch = 16 << 10
 	maxFetch = 64 << 10
 
-	// aheadSize is what one session reads ahead from memory, in bytes, while
-	// there are no more than aheadSessions transfers in its shard.
-	aheadSize     = 8 << 10
-	aheadSessions = 1024
+	// What one session reads ahead from memory, in bytes: its part of aheadShare,
+	// which all of a shard have together, and minAhead in any case.
+	minAhead   = 2 << 10
+	maxAhead   = 8 << 10
+	aheadShare = 8 << 20
+
+	minReads = 4 // how many blocks reading ahead must give at the least
 )
 
 // waits tells what a transfer has waited for.
@@ -111,6 +115,12 @@ func (s *session) begin(now time.Time, q Request) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
 	s.state, s.counted, s.unproven = opening, true, true
 	s.waits = waits{since: now, heard: now}
+	switch {
+	case q.Write && s.receiver == nil:
+		s.receiver = new(transfer.Receiver)
+	case !q.Write && s.sender == nil:
+		s.sender = new(transfer.Sender)
+	}
 	l := s.shard.server
 	if s.ctx = l.ctx; l.Read != nil || l.Write != nil {
 		s.ctx, s.cancel = context.WithCancel(l.ctx)
@@ -188,6 +198,9 @@ func (s *session) agree(now time.Time) {
 		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
 		s.window = s.shard.server.guard.window(s.peer.Addr(), int64(agreed.Window)*block)
 		agreed.Window = max(1, int(s.window/block))
+	}
+	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads {
+		s.shard.join(s)
 	}
 	s.sender.Answer(now, agreed, size)
 	if s.quiet {
@@ -316,12 +329,12 @@ func (s *session) drive(now time.Time) {
 	case s.state == opening || s.state == ended:
 		return
 	case s.request.Write:
-		s.shard.out.reply(now, s.peer, s.local, &s.receiver)
-		s.settle(now, &s.receiver)
+		s.shard.out.reply(now, s.peer, s.local, s.receiver)
+		s.settle(now, s.receiver)
 	default:
-		s.shard.out.reply(now, s.peer, s.local, &s.sender)
+		s.shard.out.reply(now, s.peer, s.local, s.sender)
 		s.sendData(now)
-		s.settle(now, &s.sender)
+		s.settle(now, s.sender)
 	}
 }
 
@@ -355,9 +368,12 @@ func (s *session) conclude(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
 	}
-	done, err := s.sender.Done()
+	var done bool
+	var err error
 	if s.request.Write {
 		done, err = s.receiver.Done()
+	} else {
+		done, err = s.sender.Done()
 	}
 	if done {
 		s.shard.end(now, s, err)

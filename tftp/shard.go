@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -37,15 +38,19 @@ const (
 // A shard is one loop with the transfers whose peers fall to it. It has one
 // socket for all of them, and tells them apart by the peer's address.
 type shard struct {
-	server *Listener
-	conn   socket
-	front  bool   // requests come here too: the port is the one that was asked
-	guests *shard // who answers broadcast requests; nil for this one itself
-	first  bool   // of those with guests: it passes such requests on, as each gets a copy
-	memory memory
-	count  tally
-	turns  atomic.Int64
-	asked  atomic.Int64 // turns, when Alive was called last
+	server   *Listener
+	routes   *routes // the binding's
+	conn     socket
+	front    bool   // requests come here too: the port is the one that was asked
+	guests   *shard // who answers broadcast requests; nil for this one itself
+	first    bool   // of those with guests: it passes such requests on, as each gets a copy
+	memory   memory
+	count    tally
+	queued   atomic.Int32 // requests in the inbox
+	occupied occupancy
+	routed   int // peers; routes.mu
+	turns    atomic.Int64
+	asked    atomic.Int64 // turns, when Alive was called last
 
 	// Everything here belongs to the loop.
 	in       []udp.Message
@@ -60,6 +65,7 @@ type shard struct {
 	inTurn   inbox // what came since the turn before
 	busy     int   // sessions that are not dallying
 	jobs     int   // sessions that a worker has
+	contents map[store.Identity]*common
 	faults   ration
 	ending   ending
 
@@ -84,14 +90,16 @@ const (
 	abandoning        // and do not wait for jobs
 )
 
-func newShard(l *Listener, conn socket, front bool) *shard {
-	limits := conn.Limits()
+func newShard(b *binding, conn socket, front bool) *shard {
+	l, limits := b.listener, conn.Limits()
 	sh := &shard{
 		server:   l,
+		routes:   &b.routes,
 		conn:     conn,
 		front:    front,
 		in:       make([]udp.Message, limits.Messages),
 		sessions: make(map[netip.AddrPort]*session),
+		contents: make(map[store.Identity]*common),
 	}
 	sh.count = l.newTally()
 	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
@@ -112,10 +120,12 @@ func (sh *shard) run() error {
 			sh.haltAll(time.Now())
 			return fmt.Errorf("tftp: receive on %v: %w", sh.conn.LocalAddr(), err)
 		}
-		over, crashed := sh.safeTurn(time.Now(), n)
+		began := time.Now()
+		over, crashed := sh.safeTurn(began, n)
 		for crashed { // and what is left of the turn
 			over, crashed = sh.safeTurn(time.Now(), 0)
 		}
+		sh.occupied.turn(sh.server.began, began, time.Now())
 		if over {
 			return nil
 		}
@@ -232,6 +242,7 @@ func (sh *shard) push(q Request) bool {
 	ok := len(sh.inbox.requests) < maxInbox && sh.inbox.ending == serving
 	if ok {
 		sh.inbox.requests = append(sh.inbox.requests, q)
+		sh.queued.Store(int32(len(sh.inbox.requests)))
 	}
 	sh.mu.Unlock()
 	if ok {
@@ -271,6 +282,7 @@ func (sh *shard) takeInbox(now time.Time) {
 		worked:   sh.inTurn.worked[:0],
 		ending:   sh.inbox.ending,
 	}, sh.inbox
+	sh.queued.Store(0)
 	sh.mu.Unlock()
 
 	for _, s := range sh.inTurn.worked {
@@ -282,6 +294,7 @@ func (sh *shard) takeInbox(now time.Time) {
 	sh.current = nil
 	for _, q := range sh.inTurn.requests {
 		sh.accept(now, q)
+		sh.routes.arrived(q.Peer, sh.sessions[q.Peer] != nil)
 	}
 	clear(sh.inTurn.requests)
 	clear(sh.inTurn.worked)
@@ -318,6 +331,7 @@ func (sh *shard) submit(s *session, j job) {
 // answer repeats is closed.
 func (sh *shard) finish(now time.Time, s *session, err error) {
 	sh.prove(s)
+	sh.leave(s)
 	if sh.server.listens() {
 		sh.server.ended(s.summary(now, err))
 	}
@@ -339,6 +353,9 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	s.state = ended
 	s.gone.Store(true)
 	delete(sh.sessions, s.peer)
+	if !sh.front {
+		sh.routes.release(s.peer)
+	}
 	sh.timers.remove(s)
 	sh.memory.give(&s.ringCost)
 	sh.promise(s, 0)

@@ -4,41 +4,67 @@ import "time"
 
 // timers is a heap of sessions by the time at which to look at them. That
 // time may be too early, never too late: a deadline that moves back, as it
-// does with every packet, costs nothing until the old one comes.
+// does with every packet, is only noted until the old one comes.
+//
+// With thousands of transfers each of them comes up once a round trip, and few
+// are in the processor's cache. So the times lie in the heap itself, with the
+// four children of a place side by side: no session is looked at before it is due.
 type timers struct {
-	heap []*session
+	heap []wake
+	base time.Time // what the times count from
 }
+
+// A wake is when to look at a session.
+type wake struct {
+	at      time.Duration // since base; the heap's order
+	due     time.Duration // likewise, not before at
+	session *session
+}
+
+const children = 4 // of each place in the heap
 
 // set makes sure that s is looked at by the given time; zero means never.
 func (t *timers) set(s *session, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if t.base.IsZero() {
+		t.base = at
+	}
+	due := at.Sub(t.base)
+	w := wake{due, due, s}
 	switch {
-	case at.IsZero():
 	case s.timer == 0:
-		s.wakeAt = at
-		t.heap = append(t.heap, s)
-		t.up(len(t.heap) - 1)
-	case at.Before(s.wakeAt):
-		s.wakeAt = at
-		t.up(s.timer - 1)
+		t.heap = append(t.heap, w)
+		t.up(len(t.heap)-1, w)
+	case due < t.heap[s.timer-1].at:
+		t.up(s.timer-1, w)
+	default:
+		t.heap[s.timer-1].due = due
 	}
 }
 
-// next returns when the first session is to be looked at; zero if none is.
+// next returns when to call pop; zero if nothing waits.
 func (t *timers) next() time.Time {
 	if len(t.heap) == 0 {
 		return time.Time{}
 	}
-	return t.heap[0].wakeAt
+	return t.base.Add(t.heap[0].at)
 }
 
-// pop takes out the first session if its time has come.
+// pop takes out a session whose time has come.
 func (t *timers) pop(now time.Time) *session {
-	if len(t.heap) == 0 || t.heap[0].wakeAt.After(now) {
-		return nil
+	since := now.Sub(t.base)
+	for len(t.heap) > 0 && t.heap[0].at <= since {
+		w := t.heap[0]
+		if w.due <= since {
+			t.remove(w.session)
+			return w.session
+		}
+		w.at = w.due
+		t.put(t.down(0, w), w)
 	}
-	s := t.heap[0]
-	t.remove(s)
-	return s
+	return nil
 }
 
 // remove takes out s, if it is in.
@@ -47,46 +73,50 @@ func (t *timers) remove(s *session) {
 		return
 	}
 	i, last := s.timer-1, len(t.heap)-1
-	t.heap[i] = t.heap[last]
-	t.heap[i].timer = i + 1
-	t.heap[last] = nil
+	w := t.heap[last]
+	t.heap[last] = wake{}
 	t.heap = t.heap[:last]
 	s.timer = 0
 	if i < last {
-		t.down(i)
-		t.up(i)
+		t.up(t.down(i, w), w)
 	}
 }
 
-func (t *timers) up(i int) {
-	s := t.heap[i]
+// up puts w into place i, or above it.
+func (t *timers) up(i int, w wake) {
 	for i > 0 {
-		parent := (i - 1) / 2
-		if !s.wakeAt.Before(t.heap[parent].wakeAt) {
+		parent := (i - 1) / children
+		if w.at >= t.heap[parent].at {
 			break
 		}
 		t.put(i, t.heap[parent])
 		i = parent
 	}
-	t.put(i, s)
+	t.put(i, w)
 }
 
-func (t *timers) down(i int) {
-	s := t.heap[i]
+// down makes room for w in place i or below it, and returns that place.
+func (t *timers) down(i int, w wake) int {
 	for {
-		child := 2*i + 1
-		if child+1 < len(t.heap) && t.heap[child+1].wakeAt.Before(t.heap[child].wakeAt) {
-			child++
+		first := children*i + 1
+		if first >= len(t.heap) {
+			return i
 		}
-		if child >= len(t.heap) || !t.heap[child].wakeAt.Before(s.wakeAt) {
-			break
+		least := first
+		for c := first + 1; c < min(first+children, len(t.heap)); c++ {
+			if t.heap[c].at < t.heap[least].at {
+				least = c
+			}
 		}
-		t.put(i, t.heap[child])
-		i = child
+		if t.heap[least].at >= w.at {
+			return i
+		}
+		t.put(i, t.heap[least])
+		i = least
 	}
-	t.put(i, s)
 }
 
-func (t *timers) put(i int, s *session) {
-	t.heap[i], s.timer = s, i+1
+func (t *timers) put(i int, w wake) {
+	t.heap[i] = w
+	w.session.timer = i + 1
 }

@@ -12,6 +12,7 @@ func TestTimers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	base := time.Unix(1e9, 0)
 	var heap timers
+	spans := []time.Duration{time.Microsecond, 4 * time.Millisecond, 80 * time.Millisecond, time.Second}
 	sessions := make([]*session, 50)
 	due := map[*session]time.Time{}
 	for i := range sessions {
@@ -19,13 +20,13 @@ func TestTimers(t *testing.T) {
 	}
 	for range 20_000 {
 		s := sessions[rng.IntN(len(sessions))]
-		at := base.Add(time.Duration(rng.IntN(1000)))
+		// Times go on, and each deadline is one of the near ones, or far off.
+		base = base.Add(time.Duration(rng.IntN(int(2 * time.Millisecond))))
+		at := base.Add(time.Duration(rng.Int64N(int64(spans[rng.IntN(len(spans))]))))
 		switch rng.IntN(4) {
 		case 0, 1:
 			heap.set(s, at)
-			if was, ok := due[s]; !ok || at.Before(was) {
-				due[s] = at
-			}
+			due[s] = at
 		case 2:
 			heap.remove(s)
 			delete(due, s)
@@ -35,6 +36,12 @@ func TestTimers(t *testing.T) {
 					t.Fatalf("popped at %v, due at %v", at, was)
 				}
 				delete(due, s)
+				break
+			}
+			for _, was := range due {
+				if !was.After(at) {
+					t.Fatalf("popped nothing at %v, one was due at %v", at, was)
+				}
 			}
 		}
 		first := time.Time{}
@@ -43,11 +50,12 @@ func TestTimers(t *testing.T) {
 				first = at
 			}
 		}
-		if heap.next() != first || len(heap.heap) != len(due) {
-			t.Fatalf("next is %v with %d set, want %v with %d", heap.next(), len(heap.heap), first, len(due))
+		if next := heap.next(); next.After(first) && !first.IsZero() || next.IsZero() && !first.IsZero() || len(heap.heap) != len(due) {
+			t.Fatalf("next is %v with %d set, want at most %v with %d", next, len(heap.heap), first, len(due))
 		}
-		for i, s := range heap.heap {
-			if s.timer != i+1 {
+		for _, s := range sessions {
+			_, set := due[s]
+			if set != (s.timer != 0) || set && heap.heap[s.timer-1].session != s {
 				t.Fatal("a session does not know its place")
 			}
 		}

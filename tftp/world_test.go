@@ -66,7 +66,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 
 func (w *world) start(configure func(*world, *Server)) {
 	w.t.Helper()
-	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, Rate: -1, Log: slog.New(w.log)}
+	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, spread: true, Rate: -1, Log: slog.New(w.log)}
 	s.open = w.opener(serverIP)
 	if configure != nil {
 		configure(w, &s)
@@ -131,6 +131,16 @@ func wantIdle(t testing.TB, l *Listener) {
 		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit || sh.memory.promised != 0 {
 			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d bytes of memory",
 				len(sh.sessions), len(sh.timers.heap), sh.busy, sh.jobs, sh.memory.left, sh.memory.limit)
+		}
+	}
+	for _, b := range l.bindings {
+		if n := len(b.routes.to); n != 0 {
+			t.Errorf("%d routes left", n)
+		}
+		for _, sh := range b.shards {
+			if sh.routed != 0 {
+				t.Errorf("a shard with %d routes to it, of none", sh.routed)
+			}
 		}
 	}
 	if !l.guard.idle() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"syscall"
@@ -13,7 +14,8 @@ import (
 // A Conn is an unconnected socket. One goroutine at a time may Read; any may
 // call the other methods.
 type Conn struct {
-	socket *net.UDPConn
+	socket *net.UDPConn // until an ownPoll has taken over
+	closer io.Closer    // whoever has the socket
 	local  netip.AddrPort
 	pause  pause
 	in     receiver
@@ -35,7 +37,7 @@ func Listen(ctx context.Context, addr netip.AddrPort, c Config) (*Conn, error) {
 		return nil, fmt.Errorf("listen on %v: %w", addr, err) // package net looks only if it must look up a name
 	}
 	lc := net.ListenConfig{Control: func(network, _ string, raw syscall.RawConn) error {
-		return control(network, raw, c)
+		return control(network, raw, addr.Addr(), c)
 	}}
 	network, address := target(addr)
 	pc, err := lc.ListenPacket(ctx, network, address)
@@ -52,7 +54,7 @@ func Listen(ctx context.Context, addr netip.AddrPort, c Config) (*Conn, error) {
 
 // newConn makes a Conn of a socket that is bound and has its options.
 func newConn(socket *net.UDPConn, c Config) (*Conn, error) {
-	conn := &Conn{socket: socket, local: unmapped(socket.LocalAddr().(*net.UDPAddr).AddrPort())}
+	conn := &Conn{socket: socket, closer: socket, local: unmapped(socket.LocalAddr().(*net.UDPAddr).AddrPort())}
 	conn.pause.socket = socket
 	if err := conn.start(c); err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
 // Close closes the socket. A waiting Read returns an error that wraps
 // net.ErrClosed.
-func (c *Conn) Close() error { return c.socket.Close() }
+func (c *Conn) Close() error { return c.closer.Close() }
 
 // unmapped writes an IPv4 address as one, however the socket spells it.
 func unmapped(a netip.AddrPort) netip.AddrPort {

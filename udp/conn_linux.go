@@ -2,11 +2,15 @@
 
 package udp
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // start readies both halves of c. The socket is bound and its options are set.
 func (c *Conn) start(config Config) error {
-	raw, err := c.socket.SyscallConn()
+	raw, socket, err := c.handle(config)
 	if err != nil {
 		return err
 	}
@@ -16,16 +20,35 @@ func (c *Conn) start(config Config) error {
 	}
 	c.in = receiver{raw: raw, pause: &c.pause, refusals: q}
 	c.in.ready = c.in.try
-	c.out.socket, c.out.raw, c.out.kernel = c.socket, raw, sendBatch
+	c.out.socket, c.out.raw, c.out.kernel = socket, raw, sendBatch
 	c.out.pause, c.out.refusals = &c.pause, q
+	if at := c.local.Addr(); fixes(at) {
+		c.in.local, c.out.local = at, at
+	}
 	c.out.ready = c.out.try
 	c.most = Limits{Messages: maxBatch, Segments: 1, Datagram: 1}
-	e := raw.Control(func(fd uintptr) { err = c.inspect(int(fd), config) })
-	if e != nil {
-		return e
+	if e := raw.Control(func(fd uintptr) { err = c.inspect(int(fd), config) }); e != nil {
+		err = e
+	}
+	if err != nil {
+		_ = c.closer.Close() // it was not used yet
 	}
 	c.out.segments.Store(int32(c.most.Segments))
 	return err
+}
+
+// handle returns what system calls go through, and what bounds their waits.
+func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
+	if !config.Busy {
+		raw, err := c.socket.SyscallConn()
+		return raw, c.socket, err
+	}
+	p, err := takeOver(c.socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.socket, c.closer, c.pause.socket = nil, p, p
+	return p, p, nil
 }
 
 // inspect asks what the socket turned out to be and to do.

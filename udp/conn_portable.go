@@ -20,7 +20,7 @@ const CanSharePort = false
 
 // control sets no option: those of this path can wait until the socket is
 // open. IPv6 sockets are told apart by package net.
-func control(string, syscall.RawConn, Config) error { return nil }
+func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
 // catchUp would set, on a socket bound elsewhere, what control does.
 func catchUp(syscall.RawConn, Config) error { return nil }

@@ -104,7 +104,23 @@ func texts(all []got) []string {
 }
 
 // configs are the ways a socket may be opened that no datagram may notice.
-var configs = map[string]Config{"offload": {}, "plain": {Plain: true}, "refusals": {Refusals: true}}
+var configs = map[string]Config{
+	"offload": {}, "plain": {Plain: true}, "refusals": {Refusals: true},
+	"busy": {Busy: true}, "busy plain": {Busy: true, Plain: true},
+}
+
+// bothWays runs a test on sockets that wait with the network poller, and on
+// those that wait by themselves.
+func bothWays(t *testing.T, test func(*testing.T, Config)) {
+	t.Run("poller", func(t *testing.T) { test(t, Config{}) })
+	t.Run("busy", func(t *testing.T) { test(t, Config{Busy: true}) })
+}
+
+// refusing returns c with refusals reported.
+func refusing(c Config) Config {
+	c.Refusals = true
+	return c
+}
 
 func TestRoundTrip(t *testing.T) {
 	for name, config := range configs {
@@ -180,8 +196,10 @@ func pattern(n int) []byte {
 }
 
 // Messages of many kinds in one Write keep their order.
-func TestWriteMixed(t *testing.T) {
-	server, client := listen(t, netip.Addr{}, Config{}), listen(t, netip.Addr{}, Config{})
+func TestWriteMixed(t *testing.T) { bothWays(t, testWriteMixed) }
+
+func testWriteMixed(t *testing.T, config Config) {
+	server, client := listen(t, netip.Addr{}, config), listen(t, netip.Addr{}, config)
 	to4 := netip.AddrPortFrom(loopback4, server.LocalAddr().Port())
 	var ms []Message
 	var want []string
@@ -234,8 +252,10 @@ func TestTruncated(t *testing.T) {
 }
 
 // An error belongs to one message: those before it left, those after it can.
-func TestWriteError(t *testing.T) {
-	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestWriteError(t *testing.T) { bothWays(t, testWriteError) }
+
+func testWriteError(t *testing.T, config Config) {
+	server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 	good := Message{Peer: server.LocalAddr(), Data: []byte("good")}
 	for name, bad := range map[string]Message{
 		"no peer":          {Data: []byte("bad")},
@@ -316,8 +336,10 @@ func TestPathMTU(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestClosed(t *testing.T) { bothWays(t, testClosed) }
+
+func testClosed(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -333,8 +355,10 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-func TestEmptyCalls(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestEmptyCalls(t *testing.T) { bothWays(t, testEmptyCalls) }
+
+func testEmptyCalls(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	if n, err := c.Read(nil, time.Time{}); n != 0 || err != nil {
 		t.Errorf("Read of nothing: %d, %v", n, err)
 	}

@@ -125,13 +125,15 @@ func TestFromFileLimits(t *testing.T) {
 }
 
 // Closing the Conn ends its Read, and leaves the file alone.
-func TestFromFileClose(t *testing.T) {
+func TestFromFileClose(t *testing.T) { bothWays(t, testFromFileClose) }
+
+func testFromFileClose(t *testing.T, config Config) {
 	f := bound(t, "udp4", "127.0.0.1:0")
-	first := fromBound(t, f, Config{})
+	first := fromBound(t, f, config)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := fromBound(t, f, Config{})
+	second := fromBound(t, f, config)
 	write(t, second, Message{Peer: second.LocalAddr(), Data: []byte("to oneself")})
 	if got := texts(read(t, second, 1)); got[0] != "to oneself" {
 		t.Errorf("received %q", got)

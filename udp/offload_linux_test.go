@@ -56,8 +56,10 @@ func refuse(errno syscall.Errno) func(*header) syscall.Errno {
 }
 
 // One message goes to the kernel in one piece and comes back in one.
-func TestCutAndGlue(t *testing.T) {
-	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestCutAndGlue(t *testing.T) { bothWays(t, testCutAndGlue) }
+
+func testCutAndGlue(t *testing.T, config Config) {
+	server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 	if client.Limits().Segments == 1 || server.Limits().Datagram == 1 {
 		t.Skip("this kernel has no offloads")
 	}
@@ -75,8 +77,10 @@ func TestCutAndGlue(t *testing.T) {
 }
 
 // A device that cannot cut is asked once, and the message gets through.
-func TestDeviceRefuses(t *testing.T) {
-	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestDeviceRefuses(t *testing.T) { bothWays(t, testDeviceRefuses) }
+
+func testDeviceRefuses(t *testing.T, config Config) {
+	server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 	spy(client, refuse(unix.EIO))
 	m := Message{Peer: server.LocalAddr(), Data: pattern(100 * 30), Segment: 30}
 	one := Message{Peer: server.LocalAddr(), Data: []byte("one")}
@@ -97,9 +101,11 @@ func TestDeviceRefuses(t *testing.T) {
 }
 
 // A path too narrow for a segment is not the device's fault.
-func TestPathRefuses(t *testing.T) {
+func TestPathRefuses(t *testing.T) { bothWays(t, testPathRefuses) }
+
+func testPathRefuses(t *testing.T, config Config) {
 	for _, errno := range []syscall.Errno{unix.EINVAL, unix.EMSGSIZE} {
-		server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+		server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 		before := client.Limits()
 		spy(client, refuse(errno))
 		m := Message{Peer: server.LocalAddr(), Data: pattern(100 * 30), Segment: 30}
@@ -114,8 +120,10 @@ func TestPathRefuses(t *testing.T) {
 }
 
 // What fails in one piece as well is an error, and only that message's.
-func TestRefusedForGood(t *testing.T) {
-	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestRefusedForGood(t *testing.T) { bothWays(t, testRefusedForGood) }
+
+func testRefusedForGood(t *testing.T, config Config) {
+	server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 	spy(client, func(h *header) syscall.Errno {
 		if h.Iov.Len == 30 || h.Controllen > 0 {
 			return unix.EPERM
@@ -131,8 +139,10 @@ func TestRefusedForGood(t *testing.T) {
 }
 
 // A buffer that stays full costs one wait, and is forgotten when it has room.
-func TestStall(t *testing.T) {
-	server, client := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestStall(t *testing.T) { bothWays(t, testStall) }
+
+func testStall(t *testing.T, config Config) {
+	server, client := listen(t, loopback4, config), listen(t, loopback4, config)
 	m := Message{Peer: server.LocalAddr(), Data: []byte("x")}
 	full := unix.EAGAIN
 	calls := spy(client, func(*header) syscall.Errno { return full })
@@ -160,8 +170,10 @@ func TestStall(t *testing.T) {
 }
 
 // Room that appears in time is used.
-func TestStallEnds(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestStallEnds(t *testing.T) { bothWays(t, testStallEnds) }
+
+func testStallEnds(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	asked := 0
 	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
 		if asked++; asked == 1 {
@@ -181,7 +193,9 @@ func TestStallEnds(t *testing.T) {
 
 // Each datagram says which of our addresses it reached, and an answer leaves
 // from it, whatever the family of the socket.
-func TestLocal(t *testing.T) {
+func TestLocal(t *testing.T) { bothWays(t, testLocal) }
+
+func testLocal(t *testing.T, config Config) {
 	for _, tt := range []struct {
 		name string
 		on   netip.Addr
@@ -192,13 +206,13 @@ func TestLocal(t *testing.T) {
 		{"both", netip.Addr{}, []string{"127.0.0.1", "127.0.0.2", "::1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := listen(t, tt.on, Config{})
+			server := listen(t, tt.on, config)
 			for _, s := range tt.to {
 				to := netip.AddrPortFrom(netip.MustParseAddr(s), server.LocalAddr().Port())
 				if to.Addr().Is6() && !haveIPv6() {
 					continue
 				}
-				client := listen(t, netip.Addr{}, Config{})
+				client := listen(t, netip.Addr{}, config)
 				write(t, client, Message{Peer: to, Data: pattern(30), Segment: 10})
 				for _, g := range read(t, server, 3) {
 					if g.local != to.Addr() {
@@ -217,9 +231,11 @@ func TestLocal(t *testing.T) {
 }
 
 // A broadcast reached us, but cannot be answered from.
-func TestLocalOfBroadcast(t *testing.T) {
+func TestLocalOfBroadcast(t *testing.T) { bothWays(t, testLocalOfBroadcast) }
+
+func testLocalOfBroadcast(t *testing.T, config Config) {
 	for _, on := range []netip.Addr{netip.IPv4Unspecified(), {}} {
-		server, client := listen(t, on, Config{}), listen(t, loopback4, Config{})
+		server, client := listen(t, on, config), listen(t, loopback4, config)
 		to := netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), server.LocalAddr().Port())
 		if _, err := client.Write([]Message{{Peer: to, Data: []byte("x")}}); err != nil {
 			t.Skip(err)
@@ -231,9 +247,11 @@ func TestLocalOfBroadcast(t *testing.T) {
 }
 
 // An address that is not ours is an error of the message.
-func TestLocalForeign(t *testing.T) {
+func TestLocalForeign(t *testing.T) { bothWays(t, testLocalForeign) }
+
+func testLocalForeign(t *testing.T, config Config) {
 	for _, on := range []netip.Addr{netip.IPv4Unspecified(), {}} {
-		c := listen(t, on, Config{})
+		c := listen(t, on, config)
 		to := netip.AddrPortFrom(loopback4, c.LocalAddr().Port())
 		n, err := c.Write([]Message{{Peer: to, Local: netip.MustParseAddr("192.0.2.99"), Data: []byte("x")}})
 		if n != 0 || err == nil {
@@ -242,15 +260,17 @@ func TestLocalForeign(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusals(t *testing.T) { bothWays(t, testRefusals) }
+
+func testRefusals(t *testing.T, config Config) {
 	for _, on := range []netip.Addr{loopback4, loopback6, {}} {
 		t.Run(fmt.Sprint(on), func(t *testing.T) {
-			client := listen(t, on, Config{Refusals: true})
+			client := listen(t, on, refusing(config))
 			at := on
 			if !at.IsValid() {
 				at = loopback4
 			}
-			live, dead := listen(t, at, Config{}), listen(t, at, Config{})
+			live, dead := listen(t, at, config), listen(t, at, config)
 			nobody := dead.LocalAddr()
 			dead.Close()
 			for range 3 {
@@ -282,8 +302,10 @@ func TestRefusals(t *testing.T) {
 }
 
 // A refusal wakes a Read that waits already.
-func TestRefusalWakes(t *testing.T) {
-	client, dead := listen(t, loopback4, Config{Refusals: true}), listen(t, loopback4, Config{})
+func TestRefusalWakes(t *testing.T) { bothWays(t, testRefusalWakes) }
+
+func testRefusalWakes(t *testing.T, config Config) {
+	client, dead := listen(t, loopback4, refusing(config)), listen(t, loopback4, config)
 	dead.Close()
 	done := reading(client, time.Time{})
 	for range 3 {
@@ -299,8 +321,10 @@ func TestRefusalWakes(t *testing.T) {
 }
 
 // Without Refusals nobody hears of them.
-func TestNoRefusals(t *testing.T) {
-	client, dead := listen(t, loopback4, Config{}), listen(t, loopback4, Config{})
+func TestNoRefusals(t *testing.T) { bothWays(t, testNoRefusals) }
+
+func testNoRefusals(t *testing.T, config Config) {
+	client, dead := listen(t, loopback4, config), listen(t, loopback4, config)
 	dead.Close()
 	for range 10 {
 		write(t, client, Message{Peer: dead.LocalAddr(), Data: []byte("x")})

@@ -5,6 +5,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,9 +17,9 @@ const CanSharePort = true
 
 // control sets a new socket's options. It runs before bind, so that no
 // datagram comes in without what the options add to it.
-func control(network string, raw syscall.RawConn, c Config) error {
+func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error {
 	var err error
-	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", c) }); e != nil {
+	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", at, c) }); e != nil {
 		return e
 	}
 	return err
@@ -40,12 +41,14 @@ func catchUp(raw syscall.RawConn, c Config) error {
 				"set ReusePort=yes in the socket unit, or do not share")
 			return
 		}
-		err = setOptions(int(fd), domain == unix.AF_INET6, c)
+		err = setOptions(int(fd), domain == unix.AF_INET6, netip.Addr{}, c)
 	})
 	return errors.Join(e, err)
 }
 
-func setOptions(fd int, v6 bool, c Config) error {
+// setOptions sets the options of a socket for the given address, zero if it is
+// not known.
+func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 	setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, c.buffer())
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, c.buffer())
 	type option struct {
@@ -56,8 +59,8 @@ func setOptions(fd int, v6 bool, c Config) error {
 	// An IPv6 socket takes the IPv4 options too, for its IPv4 peers.
 	for _, o := range []option{
 		{c.ReusePort, unix.SOL_SOCKET, unix.SO_REUSEPORT, "share the port"},
-		{true, unix.SOL_IP, unix.IP_PKTINFO, "learn local addresses"},
-		{v6, unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, "learn local addresses"},
+		{!fixes(at), unix.SOL_IP, unix.IP_PKTINFO, "learn local addresses"},
+		{v6 && !fixes(at), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, "learn local addresses"},
 		{c.Refusals, unix.SOL_IP, unix.IP_RECVERR, "learn of refusals"},
 		{c.Refusals && v6, unix.SOL_IPV6, unix.IPV6_RECVERR, "learn of refusals"},
 	} {
@@ -68,11 +71,22 @@ func setOptions(fd int, v6 bool, c Config) error {
 			return fmt.Errorf("%s: %w", o.what, err)
 		}
 	}
+	// What the kernel may fragment needs a number that it shares with all
+	// sockets, which takes a twentieth of what sending a packet does. Where
+	// this is too strict it is undone: see sender.allowFragments.
+	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	if !c.Plain {
 		// A kernel that cannot is found out by glues.
 		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
+}
+
+// fixes reports whether a socket bound to an address has no other that packets
+// reach it at, or leave it from. Then nobody need ask, or tell, which it is.
+func fixes(at netip.Addr) bool {
+	at = at.Unmap()
+	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
 }
 
 // setBuffer asks for a buffer of size bytes. Only the first way, which takes a

@@ -1,7 +1,6 @@
 package udp
 
 import (
-	"net"
 	"sync/atomic"
 	"time"
 )
@@ -10,7 +9,7 @@ import (
 // wait. The socket's own read deadline does both, so that a waiting Conn costs
 // a parked goroutine and no thread.
 type pause struct {
-	socket *net.UDPConn
+	socket interface{ SetReadDeadline(time.Time) error }
 	state  atomic.Int32 // idle, waiting or woken
 	armed  time.Time    // the deadline the socket has, zero for none; reader only
 }

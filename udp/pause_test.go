@@ -42,11 +42,13 @@ func returned(t *testing.T, done <-chan result) result {
 	}
 }
 
-func TestWakeWhileWaiting(t *testing.T) {
+func TestWakeWhileWaiting(t *testing.T) { bothWays(t, testWakeWhileWaiting) }
+
+func testWakeWhileWaiting(t *testing.T, config Config) {
 	for name, deadline := range map[string]time.Time{
 		"no deadline": {}, "a late one": time.Now().Add(time.Hour),
 	} {
-		c := listen(t, loopback4, Config{})
+		c := listen(t, loopback4, config)
 		for range 100 {
 			done := reading(c, deadline)
 			c.Wake()
@@ -58,8 +60,10 @@ func TestWakeWhileWaiting(t *testing.T) {
 }
 
 // A Wake that finds nobody waiting is kept, but once only.
-func TestWakeBefore(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestWakeBefore(t *testing.T) { bothWays(t, testWakeBefore) }
+
+func testWakeBefore(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	c.Wake()
 	c.Wake()
 	if n, err := c.Read(buffers(1), time.Time{}); n != 0 || err != nil {
@@ -76,8 +80,10 @@ func TestWakeBefore(t *testing.T) {
 }
 
 // Data that is there comes with a Wake, or after it, and is not lost.
-func TestWakeWithData(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestWakeWithData(t *testing.T) { bothWays(t, testWakeWithData) }
+
+func testWakeWithData(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	for range 100 {
 		write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
 		c.Wake()
@@ -86,8 +92,10 @@ func TestWakeWithData(t *testing.T) {
 }
 
 // A datagram that is dropped does not take a Wake along.
-func TestWakeWithNoise(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestWakeWithNoise(t *testing.T) { bothWays(t, testWakeWithNoise) }
+
+func testWakeWithNoise(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("too long")})
 	c.Wake()
 	done := make(chan result, 1)
@@ -101,8 +109,10 @@ func TestWakeWithNoise(t *testing.T) {
 }
 
 // However wakes and waits fall together, whoever calls Wake is served.
-func TestWakeIsNeverLost(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestWakeIsNeverLost(t *testing.T) { bothWays(t, testWakeIsNeverLost) }
+
+func testWakeIsNeverLost(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	const wakers, each = 4, 2000
 	var asked, served atomic.Int64
 	var wg sync.WaitGroup
@@ -150,8 +160,10 @@ func waitUntil(t *testing.T, c *Conn, deadline time.Time) {
 	}
 }
 
-func TestDeadline(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestDeadline(t *testing.T) { bothWays(t, testDeadline) }
+
+func testDeadline(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	waitUntil(t, c, time.Now().Add(time.Millisecond))
 	waitUntil(t, c, time.Now().Add(2*time.Millisecond)) // later than the last
 	waitUntil(t, c, time.Now().Add(-time.Second))
@@ -167,8 +179,10 @@ func TestDeadline(t *testing.T) {
 
 // A deadline ahead of one that passed unnoticed is waited for in full: data
 // that comes before it is returned.
-func TestDeadlineMovesOn(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestDeadlineMovesOn(t *testing.T) { bothWays(t, testDeadlineMovesOn) }
+
+func testDeadlineMovesOn(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	done := reading(c, time.Now().Add(5*time.Millisecond))
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
 	if returned(t, done).n == 0 {
@@ -183,8 +197,10 @@ func TestDeadlineMovesOn(t *testing.T) {
 }
 
 // A loop that is always late still gets its data.
-func TestDeadlinePassedWithData(t *testing.T) {
-	c := listen(t, loopback4, Config{})
+func TestDeadlinePassedWithData(t *testing.T) { bothWays(t, testDeadlinePassedWithData) }
+
+func testDeadlinePassedWithData(t *testing.T, config Config) {
+	c := listen(t, loopback4, config)
 	ms := buffers(1)
 	for range 100 {
 		write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
@@ -203,9 +219,11 @@ func TestDeadlinePassedWithData(t *testing.T) {
 	}
 }
 
-func TestCloseWhileWaiting(t *testing.T) {
+func TestCloseWhileWaiting(t *testing.T) { bothWays(t, testCloseWhileWaiting) }
+
+func testCloseWhileWaiting(t *testing.T, config Config) {
 	for range 20 {
-		c := listen(t, loopback4, Config{})
+		c := listen(t, loopback4, config)
 		done := reading(c, time.Time{})
 		c.Close()
 		if r := returned(t, done); r.n != 0 || !errors.Is(r.err, net.ErrClosed) {
@@ -216,10 +234,12 @@ func TestCloseWhileWaiting(t *testing.T) {
 
 // Many sockets may be opened, used from several goroutines and closed at any
 // moment; the race detector is the judge.
-func TestManyAtOnce(t *testing.T) {
+func TestManyAtOnce(t *testing.T) { bothWays(t, testManyAtOnce) }
+
+func testManyAtOnce(t *testing.T, config Config) {
 	var wg sync.WaitGroup
 	for range 32 {
-		c := listen(t, loopback4, Config{})
+		c := listen(t, loopback4, config)
 		wg.Go(func() {
 			for ms := buffers(c.Limits().Messages); ; {
 				if _, err := c.Read(ms, time.Now().Add(time.Millisecond)); err != nil {

@@ -5,6 +5,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ type receiver struct {
 	raw      syscall.RawConn
 	pause    *pause
 	refusals *refusals             // nil unless asked for
+	local    netip.Addr            // where all datagrams come to; zero if that varies
 	ready    func(fd uintptr) bool // r.try, bound once so that a call allocates nothing
 
 	in       batch
@@ -111,6 +113,9 @@ func (r *receiver) describe(m *Message, i int) {
 	m.Data = m.Data[:h.length]
 	m.Peer = r.in.peer(i)
 	m.Local, m.Segment, m.Broadcast = parseControl(r.in.controls[i][:h.Controllen])
+	if !m.Local.IsValid() {
+		m.Local = r.local
+	}
 	if m.Segment >= len(m.Data) {
 		m.Segment = 0
 	}

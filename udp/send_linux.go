@@ -5,7 +5,7 @@ package udp
 import (
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -15,13 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// deadlines bound the waits for room to send.
+type deadlines interface {
+	SetWriteDeadline(time.Time) error
+}
+
 // A sender is the writing half of a Conn.
 type sender struct {
-	socket   *net.UDPConn
+	socket   deadlines
 	raw      syscall.RawConn
-	pause    *pause    // to be woken when a refusal is found
-	refusals *refusals // nil unless asked for
-	v6       bool      // an IPv6 socket, perhaps for IPv4 peers as well
+	pause    *pause     // to be woken when a refusal is found
+	refusals *refusals  // nil unless asked for
+	local    netip.Addr // where all datagrams leave from; zero if that varies
+	v6       bool       // an IPv6 socket, perhaps for IPv4 peers as well
 	segments atomic.Int32
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
 	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
@@ -32,6 +38,7 @@ type sender struct {
 	count   int    // its answer: pieces sent
 	errno   syscall.Errno
 	waits   bool // of the present call: the write deadline is set
+	cuts    bool // the kernel may fragment datagrams
 	stalled bool // the kernel had no room for maxStall, and has taken nothing since
 }
 
@@ -99,7 +106,11 @@ func (s *sender) fill(ms []Message) {
 		m := &ms[p.message]
 		s.out.setData(i, m.Data[p.offset:p.offset+p.length])
 		s.out.setPeer(i, m.Peer, s.v6)
-		s.out.setControl(i, m.Local, p.segment, s.v6)
+		local := m.Local
+		if local == s.local {
+			local = netip.Addr{}
+		}
+		s.out.setControl(i, local, p.segment, s.v6)
 	}
 }
 
@@ -121,12 +132,14 @@ func (s *sender) push() error {
 // try gives the kernel the pieces. It reports false if there is no room for
 // any and waiting makes sense.
 func (s *sender) try(fd uintptr) bool {
-	for {
+	for again := false; ; again = true {
 		s.count, s.errno = s.kernel(fd, s.out.headers[:len(s.pieces)])
 		switch {
 		case s.errno == unix.EINTR:
 		case s.errno == unix.EAGAIN:
 			return s.stalled || !s.wait()
+		case s.errno == unix.EMSGSIZE && again:
+			return true // with each such answer the kernel queues an error
 		case s.errno != 0 && s.refusals.drain(fd):
 			s.pause.wake()
 		default:
@@ -151,11 +164,23 @@ func (s *sender) settle() {
 	}
 }
 
+// allowFragments lets datagrams leave that are longer than the path's MTU. It
+// reports whether that is new.
+func (s *sender) allowFragments() bool {
+	if s.cuts {
+		return false
+	}
+	err := s.raw.Control(func(fd uintptr) {
+		s.cuts = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_WANT) == nil
+	})
+	return err == nil && s.cuts
+}
+
 // retry decides whether the piece at the cursor, which failed, is to be sent
 // in another way.
 func (s *sender) retry(at *cursor) bool {
 	if s.pieces[0].segment == 0 {
-		return false
+		return s.errno == unix.EMSGSIZE && s.allowFragments()
 	}
 	switch s.errno {
 	case unix.EIO:

@@ -66,6 +66,11 @@ type Config struct {
 	ReusePort bool // share the port, if [CanSharePort]; the kernel spreads peers over the sharers
 	Plain     bool // use no offloads, as if the kernel had none
 	Refusals  bool // Linux: let Read report hosts that say nobody listens
+
+	// Busy is for the few sockets of a server that are seldom idle. On Linux
+	// their reader waits in a system call, which costs a thread while it waits
+	// and less time than Go's network poller, which is for waiting by the thousand.
+	Busy bool
 }
 
 const defaultBuffer = 4 << 20 // bytes; 2,900 full Ethernet frames, 23 ms at 1 Gb/s

@@ -93,6 +93,8 @@ var badValues = []struct {
 	{"memory", "1048575", "1048576"},
 	{"blksize", "7", "8 to 65464"},
 	{"blksize", "65465", "8 to 65464"},
+	{"loops", "-1", "0 to 1024"},
+	{"loops", "1025", "0 to 1024"},
 	{"windowsize", "-1", "1 to 65535"},
 	{"windowsize", "65536", "1 to 65535"},
 	{"grace", "0s", "above 0"},

@@ -33,6 +33,7 @@ type serveFlags struct {
 	foldCase, shared                 bool
 	upload, uploadDir                string
 	maxUpload, memory                int64
+	loops                            int
 	maxTransfers, maxPerClient, rate int
 	blksize, windowsize              int
 	grace                            time.Duration
@@ -67,6 +68,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.maxTransfers, "max-transfers", tftp.DefaultMaxTransfers, "most transfers at the same time")
 	flags.IntVar(&f.maxPerClient, "max-per-client", 0, "most transfers at the same time from one address; 0 means no limit of its own")
 	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("most requests a second from one address; 0 means %d but for this machine, -1 no limit", tftp.DefaultRate))
+	flags.IntVar(&f.loops, "loops", 0, fmt.Sprintf("most event loops for an address, up to %d; 0 means one for two CPUs", mostLoops))
 	flags.Int64Var(&f.memory, "memory", tftp.DefaultMemory, "most `bytes` that transfers hold in buffers")
 	flags.IntVar(&f.blksize, "blksize", 0, "largest block size to agree to, in `bytes`; 0 means any")
 	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest window to agree to, in `blocks`")
@@ -104,6 +106,7 @@ func (f *serveFlags) server() (*tftp.Server, error) {
 		MaxPerClient: f.maxPerClient,
 		Rate:         f.rate,
 		Memory:       f.memory,
+		Loops:        f.loops,
 		Grace:        f.grace,
 		Limits:       transfer.Limits{BlockSize: f.blksize, Window: f.windowsize},
 		Plain:        f.noOffload,
@@ -155,6 +158,8 @@ func (f *serveFlags) checkNumbers() error {
 		return usagef("--rate %d: it is -1 for no limit, 0, or a number above", f.rate)
 	case f.memory < leastMemory || f.memory > mostMemory:
 		return usagef("--memory %d: it is %d to %d bytes", f.memory, leastMemory, int64(mostMemory))
+	case f.loops < 0 || f.loops > mostLoops:
+		return usagef("--loops %d: it is 0 to %d", f.loops, mostLoops)
 	case f.windowsize == 0:
 		return usagef("--windowsize 0: it is 1 to 65535 blocks")
 	case f.grace <= 0:
@@ -171,6 +176,7 @@ const (
 	mostMemory  = 1 << 40
 
 	mostTransfers = 1 << 20
+	mostLoops     = 1024
 )
 
 // parsePorts reads "FIRST-LAST" or one port.

@@ -1,0 +1,263 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+const page = 4096 // bytes that a volume has in memory, or has not
+
+// A library is a store of files that can tell whether another is the same,
+// and of which a test says what is in memory.
+type library struct {
+	store.Store
+	vols map[string]*volume
+	ids  []store.Identity // not given out yet
+}
+
+// A volume is the content of a file.
+type volume struct {
+	data  []byte
+	id    store.Identity
+	cold  map[int64]bool            // pages that are not in memory
+	fades bool                      // what is read by a worker is gone again at once
+	try   func(off int64) error     // before each TryReadAt
+	asked int                       // bytes that TryReadAt was asked for, but for what the file has not
+	tries int                       // how often
+	read  func(p []byte, off int64) // before each ReadAt
+}
+
+// newLibrary returns a library with room for n volumes.
+func newLibrary(t testing.TB, n int) *library {
+	t.Helper()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	l := &library{vols: map[string]*volume{}}
+	d := store.Dir(root)
+	for i := range n {
+		fillStore(t, d, fmt.Sprint(i), nil)
+		f, err := d.Open(context.Background(), fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		file, ok := f.(store.Identifier)
+		if !ok {
+			t.Skip("files have no identity on this system")
+		}
+		id, ok := file.Identity()
+		if !ok {
+			t.Fatal("a file has no identity")
+		}
+		l.ids = append(l.ids, id)
+	}
+	return l
+}
+
+// put gives the library a file; one of that name is replaced by it.
+func (l *library) put(name string, data []byte) *volume {
+	v := &volume{data: data, id: l.ids[0]}
+	l.ids = l.ids[1:]
+	l.vols[name] = v
+	return v
+}
+
+func (l *library) Open(_ context.Context, name string) (store.File, error) {
+	v := l.vols[name]
+	if v == nil {
+		return nil, fs.ErrNotExist
+	}
+	return v, nil
+}
+
+func (v *volume) Stat() (fs.FileInfo, error)       { return fileSize(len(v.data)), nil }
+func (v *volume) Close() error                     { return nil }
+func (v *volume) Identity() (store.Identity, bool) { return v.id, true }
+
+func (v *volume) ReadAt(p []byte, off int64) (int, error) {
+	if v.read != nil {
+		v.read(p, off)
+	}
+	if off >= int64(len(v.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, v.data[off:])
+	for i := off / page; i*page < off+int64(n) && !v.fades; i++ {
+		delete(v.cold, i)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// TryReadAt reads as preadv2 with RWF_NOWAIT does: up to what is not in memory.
+func (v *volume) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	v.tries++
+	if v.try != nil {
+		if err := v.try(off); err != nil {
+			return 0, err
+		}
+	}
+	if off >= int64(len(v.data)) {
+		return 0, io.EOF
+	}
+	end := int64(len(v.data))
+	for i := off / page; i*page < end && len(v.cold) > 0; i++ {
+		if v.cold[i] {
+			end = i * page
+		}
+	}
+	if end <= off {
+		return 0, store.ErrWouldBlock
+	}
+	n := 0
+	for _, b := range bufs {
+		n += copy(b, v.data[min(off+int64(n), end):end])
+	}
+	v.asked += n
+	return n, nil
+}
+
+// A tap is a socket that keeps the latest datagram to each peer.
+type tap struct {
+	deadEnd
+	latest map[netip.AddrPort][]byte
+}
+
+func (o *tap) Write(ms []udp.Message) (int, error) {
+	for i := range ms {
+		for d := range ms[i].Datagrams() {
+			o.latest[ms[i].Peer] = append(o.latest[ms[i].Peer][:0], d...)
+		}
+	}
+	return len(ms), nil
+}
+
+// A desk is a server with one shard whose readers a test moves one by one.
+type desk struct {
+	*manual
+	t   testing.TB
+	out *tap
+}
+
+func newDesk(t testing.TB, s Server) *desk {
+	m := newManual(s)
+	d := &desk{m, t, &tap{latest: map[netip.AddrPort][]byte{}}}
+	b := m.bindings[0]
+	m.sh = newShard(b, d.out, false)
+	b.shards = []*shard{m.sh}
+	m.share()
+	return d
+}
+
+// common returns what is shared of a volume, nil if nobody reads it.
+func (d *desk) common(v *volume) *common { return d.sh.contents[v.id] }
+
+// wantNothingShared checks that all memory is given back.
+func (d *desk) wantNothingShared(what string) {
+	d.t.Helper()
+	d.turn(0) // files that readers have done with are closed
+	d.turn(0)
+	if m := &d.sh.memory; len(d.sh.contents) != 0 || m.left != m.limit || m.held.Load() != 0 {
+		d.t.Errorf("%s: %d files are still shared, %d of %d bytes of memory left", what, len(d.sh.contents), m.left, m.limit)
+	}
+}
+
+// A patron is a client in lock-step.
+type patron struct {
+	desk  *desk
+	peer  netip.AddrPort
+	block int // bytes
+	acked int // blocks
+	got   []byte
+	done  bool
+	err   string // what an ERROR says
+}
+
+var patrons int
+
+// reads begins a transfer.
+func (d *desk) reads(name string, block int) *patron {
+	d.t.Helper()
+	patrons++
+	p := &patron{desk: d, peer: peerAt(patrons * 7), block: block}
+	d.ask(p.peer, rrq(name, "blksize", strconv.Itoa(block)))
+	d.turn(0)
+	d.turn(0)
+	if want, got := oack("blksize", strconv.Itoa(block)), d.out.latest[p.peer]; !bytes.Equal(got, want) {
+		d.t.Fatalf("%s in blocks of %d: answer %q", name, block, got)
+	}
+	return p
+}
+
+// step acknowledges what came, and takes in the next block.
+func (p *patron) step() {
+	d := p.desk
+	d.t.Helper()
+	delete(d.out.latest, p.peer)
+	d.deliver(0, p.peer, ack(p.acked))
+	d.turn(1)
+	if p.done {
+		return
+	}
+	for range 3 { // a worker may have to read first
+		if d.out.latest[p.peer] == nil {
+			d.turn(0)
+		}
+	}
+	b := d.out.latest[p.peer]
+	switch transfer.OpcodeOf(b) {
+	case transfer.Data:
+		if n := int(b[2])<<8 | int(b[3]); n != (p.acked+1)&0xffff {
+			d.t.Fatalf("%v: block %d after %d", p.peer, n, p.acked)
+		}
+		p.acked++
+		p.got = append(p.got, b[4:]...)
+		p.done = len(b)-4 < p.block
+	case transfer.ErrorPacket:
+		p.err = string(b[4:])
+	default:
+		d.t.Fatalf("%v: after block %d: %q", p.peer, p.acked, b)
+	}
+}
+
+// over says that there is nothing left to step for.
+func (p *patron) over() bool { return p.done || p.err != "" }
+
+// all moves the readers on, in any order, to their ends.
+func (d *desk) all(rng *rand.Rand, readers ...*patron) {
+	d.t.Helper()
+	readers = slices.Clone(readers)
+	for len(readers) > 0 {
+		i := rng.IntN(len(readers))
+		p := readers[i]
+		for range 1 + rng.IntN(20) {
+			if !p.over() {
+				p.step()
+			}
+		}
+		if p.over() {
+			if p.done {
+				p.step() // the last ACK
+			}
+			readers = slices.Delete(readers, i, i+1)
+		}
+	}
+}

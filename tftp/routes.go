@@ -1,0 +1,145 @@
+package tftp
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Loops are filled one after the other: a transfer goes to the first that has
+// time to spare. What a packet costs falls with the number that share a turn,
+// so one busy loop does the work of two idle ones for half of the CPU time, and
+// leaves the other cores alone (docs/decisions/009). Only where all are busy do
+// they get equal shares.
+const (
+	// A loop is busy that has spent fullShare percent of the latest
+	// shareSpan in its turns, or has fullInbox requests waiting.
+	fullShare = 80
+	shareSpan = 10 * time.Millisecond
+	fullInbox = maxInbox / 4
+
+	// What is known of a loop that has not taken a turn since is that it is idle.
+	shareHolds = 10 * shareSpan
+)
+
+// routes say which shard of a binding has a peer's transfer, or is about to:
+// what the peer asks next goes there as well. They are used two or three times a
+// transfer, never for a packet. There are as many as sessions and requests that
+// wait, which are bounded.
+type routes struct {
+	mu sync.Mutex
+	to map[netip.AddrPort]route // mu
+}
+
+// A route lasts as long as there is a reason for it.
+type route struct {
+	shard *shard
+	asked int  // requests on their way to the shard
+	held  bool // the shard has a session for the peer
+}
+
+// route returns the shard for a peer's request, which is now on its way there.
+func (b *binding) route(now time.Time, peer netip.AddrPort) *shard {
+	r := &b.routes
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to, ok := r.to[peer]
+	if !ok {
+		to.shard = b.pick(now)
+		to.shard.routed++
+	}
+	to.asked++
+	if r.to == nil {
+		r.to = make(map[netip.AddrPort]route)
+	}
+	r.to[peer] = to
+	return to.shard
+}
+
+// pick returns the first shard that is not busy, or else the one with the
+// fewest transfers. The caller holds routes.mu.
+func (b *binding) pick(now time.Time) *shard {
+	least := b.shards[0]
+	for _, sh := range b.shards {
+		if !sh.full(now) {
+			return sh
+		}
+		if sh.routed < least.routed {
+			least = sh
+		}
+	}
+	return least
+}
+
+// lost notes that a request did not get where it was on its way to.
+func (r *routes) lost(peer netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.to[peer]
+	to.asked--
+	r.keep(peer, to)
+}
+
+// arrived notes that a request did, and whether the peer has a session now.
+func (r *routes) arrived(peer netip.AddrPort, held bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.to[peer]
+	to.asked, to.held = to.asked-1, held
+	r.keep(peer, to)
+}
+
+// release notes that the peer no longer has a session.
+func (r *routes) release(peer netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.to[peer]
+	to.held = false
+	r.keep(peer, to)
+}
+
+// keep changes a route, or removes it if nothing is left to keep it for. The
+// caller holds mu. Requests that came by another way, such as broadcast ones,
+// have no route.
+func (r *routes) keep(peer netip.AddrPort, to route) {
+	switch {
+	case to.shard == nil:
+	case to.asked > 0 || to.held:
+		r.to[peer] = to
+	default:
+		to.shard.routed--
+		delete(r.to, peer)
+	}
+}
+
+// An occupancy is what part of its time a loop spends in turns.
+type occupancy struct {
+	since time.Time     // loop only
+	spent time.Duration // in turns, since then; loop only
+
+	share atomic.Int64 // percent, of the latest whole span
+	until atomic.Int64 // its end, in nanoseconds since the Listener began
+}
+
+// turn notes a turn. Times are told from base on.
+func (o *occupancy) turn(base, began, ended time.Time) {
+	o.spent += ended.Sub(began)
+	span := ended.Sub(o.since)
+	if span < shareSpan {
+		return
+	}
+	o.share.Store(int64(100 * o.spent / span))
+	o.until.Store(int64(ended.Sub(base)))
+	o.since, o.spent = ended, 0
+}
+
+// full reports whether a shard's loop has no time to spare. Any goroutine may ask.
+func (sh *shard) full(now time.Time) bool {
+	l := sh.server
+	if l.spread || int(sh.queued.Load()) >= fullInbox {
+		return true
+	}
+	idle := now.Sub(l.began) - time.Duration(sh.occupied.until.Load())
+	return idle < shareHolds && sh.occupied.share.Load() >= fullShare
+}

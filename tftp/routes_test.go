@@ -1,0 +1,457 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/udp"
+)
+
+// manualRoutes returns a server with several shards, none of which takes turns
+// unless the test has it.
+func manualRoutes(shards int, s Server) *manual {
+	m := newManual(s)
+	b := m.bindings[0]
+	for range shards - 1 {
+		b.shards = append(b.shards, newShard(b, &deadEnd{}, false))
+	}
+	m.share()
+	m.now = m.began.Add(time.Minute)
+	return m
+}
+
+// occupy has a shard's loop spend so many percent of the span before now in a
+// turn, to the percent that is a whole one.
+func (m *manual) occupy(sh *shard, percent int) {
+	o := &sh.occupied
+	o.since, o.spent = m.now.Add(-shareSpan), 0
+	o.turn(m.began, m.now.Add(-shareSpan*time.Duration(percent)/100), m.now)
+}
+
+// crowd gives a shard requests until so many wait.
+func crowd(sh *shard, n int) {
+	for range n {
+		sh.push(Request{})
+	}
+}
+
+// wantRoutes asks for routes, one for each shard expected.
+func (m *manual) wantRoutes(t *testing.T, first int, want ...int) {
+	t.Helper()
+	b := m.bindings[0]
+	for i, at := range want {
+		if got := slices.Index(b.shards, b.route(m.now, peerAt(first+i))); got != at {
+			t.Fatalf("peer %d goes to shard %d, want %d", first+i, got, at)
+		}
+	}
+}
+
+// Loops are filled one after the other: see the top of routes.go.
+func TestRouteFills(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		busy    []int // percent of the latest span
+		waiting []int // requests in the inbox
+		after   time.Duration
+		want    []int // shards of one peer after the other
+	}{
+		{"all idle", []int{0, 0, 0}, nil, 0, []int{0, 0, 0, 0}},
+		{"just below", []int{fullShare - 1, 0, 0}, nil, 0, []int{0, 0, 0}},
+		{"just full", []int{fullShare, 0, 0}, nil, 0, []int{1, 1, 1}},
+		{"two full", []int{100, fullShare, 0}, nil, 0, []int{2, 2}},
+		{"a gap", []int{100, 10, 100}, nil, 0, []int{1, 1}},
+		{"the first has time", []int{10, 100, 100}, nil, 0, []int{0, 0}},
+		{"all full", []int{100, 90, 80}, nil, 0, []int{0, 1, 2, 0, 1, 2}},
+		{"many wait", []int{0, 0, 0}, []int{fullInbox, 0, 0}, 0, []int{1, 1}},
+		{"not so many", []int{0, 0, 0}, []int{fullInbox - 1, 0, 0}, 0, []int{0, 0}},
+		{"both", []int{0, 100, 0}, []int{fullInbox, 0, fullInbox - 1}, 0, []int{2, 2}},
+		{"all full in some way", []int{0, 100, 100}, []int{maxInbox, 0, 0}, 0, []int{0, 1, 2, 0}},
+		{"of late", []int{100, 100, 0}, nil, shareHolds - 1, []int{2}},
+		{"of long ago", []int{100, 100, 0}, nil, shareHolds, []int{0}},
+		{"many have waited long", []int{0, 0, 0}, []int{fullInbox, 0, 0}, time.Hour, []int{1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := manualRoutes(3, Server{Store: &endless{size: 100}})
+			for i, percent := range tt.busy {
+				m.occupy(m.bindings[0].shards[i], percent)
+			}
+			for i, n := range tt.waiting {
+				crowd(m.bindings[0].shards[i], n)
+			}
+			m.now = m.now.Add(tt.after)
+			m.wantRoutes(t, 0, tt.want...)
+		})
+	}
+}
+
+// Where all are full the fewest routes decide, whoever had them before.
+func TestRouteFewest(t *testing.T) {
+	m := manualRoutes(3, Server{Store: &endless{size: 100}})
+	b := m.bindings[0]
+	m.wantRoutes(t, 0, 0, 0, 0, 0, 0)
+	for _, sh := range b.shards {
+		m.occupy(sh, 100)
+	}
+	m.wantRoutes(t, 100, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 0)
+	b.routes.lost(peerAt(101))
+	b.routes.lost(peerAt(101))    // no second time
+	b.routes.release(peerAt(103)) // whose next request is on its way
+	m.wantRoutes(t, 200, 2, 1)
+	if n := len(b.routes.to); n != 17 {
+		t.Errorf("%d routes, want 17", n)
+	}
+}
+
+// A share is of the latest whole span, and never more than the whole.
+func TestOccupancy(t *testing.T) {
+	var o occupancy
+	base := time.Now()
+	at := base
+	turn := func(rest, spend time.Duration) {
+		began := at.Add(rest)
+		at = began.Add(spend)
+		o.turn(base, began, at)
+	}
+	turn(time.Second, time.Millisecond)
+	if o.share.Load() != 0 {
+		t.Errorf("after the first turn: %d %%", o.share.Load())
+	}
+	for range 4 {
+		turn(time.Millisecond, 3*time.Millisecond)
+	}
+	if got := o.share.Load(); got != 75 {
+		t.Errorf("three quarters: %d %%", got)
+	}
+	turn(0, time.Hour)
+	if got := o.share.Load(); got < 99 {
+		t.Errorf("an hour in one turn: %d %%", got)
+	}
+	turn(time.Hour, time.Millisecond)
+	if got := o.share.Load(); got != 0 {
+		t.Errorf("an hour of rest: %d %%", got)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		turn(time.Duration(rng.IntN(3e6)), time.Duration(rng.IntN(3e6)))
+		if share := o.share.Load(); share < 0 || share > 100 {
+			t.Fatalf("%d %%", share)
+		}
+		if until := time.Duration(o.until.Load()); base.Add(until).After(at) || at.Sub(base.Add(until)) > shareSpan {
+			t.Fatalf("known until %v before now", at.Sub(base.Add(until)))
+		}
+	}
+}
+
+// see takes a turn of a shard, and does the jobs that it leaves.
+func (m *manual) see(sh *shard, n int) {
+	was := m.sh
+	m.sh = sh
+	m.turn(n)
+	m.sh = was
+}
+
+// send gives the server a request by a door.
+func (m *manual) send(peer netip.AddrPort, name string) {
+	m.sendBy(peer, rrq(name))
+}
+
+func (m *manual) sendBy(peer netip.AddrPort, b []byte) {
+	m.bindings[0].send(request(peer, b), &m.sh.count)
+}
+
+// wantRouted checks how many routes there are to each shard.
+func (m *manual) wantRouted(t *testing.T, what string, want ...int) {
+	t.Helper()
+	b, all := m.bindings[0], 0
+	for i, sh := range b.shards {
+		all += want[i]
+		if sh.routed != want[i] {
+			t.Errorf("%s: %d routes to shard %d, want %d", what, sh.routed, i, want[i])
+		}
+	}
+	if len(b.routes.to) != all {
+		t.Errorf("%s: %d routes, want %d", what, len(b.routes.to), all)
+	}
+}
+
+// Who asks again is answered by the loop that has the transfer, as long as
+// there is one, though others have more time by now.
+func TestRouteOfRepeat(t *testing.T) {
+	m := manualRoutes(2, Server{Store: &endless{size: 100}})
+	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
+	m.occupy(one, 100)
+	m.send(peerAt(1), "image")
+	m.send(peerAt(1), "image") // before the loop has seen the first
+	m.wantRouted(t, "asked twice", 0, 1)
+	m.see(two, 0)
+	m.see(two, 0)
+	if len(two.sessions) != 1 || len(one.sessions) != 0 {
+		t.Fatalf("%d and %d transfers", len(one.sessions), len(two.sessions))
+	}
+	m.now = m.now.Add(time.Second) // now the first has time
+	m.occupy(two, 100)
+	m.send(peerAt(1), "image")
+	m.send(peerAt(1), "other") // it begins anew
+	m.see(two, 0)
+	m.see(two, 0)
+	m.wantRouted(t, "anew", 0, 1)
+	if s := two.sessions[peerAt(1)]; s == nil || s.request.Name != "other" {
+		t.Fatal("the transfer is not where it was")
+	}
+	deliverTo(two, peerAt(1), ack(1))
+	m.see(two, 1)
+	m.see(two, 0)
+	m.wantRouted(t, "delivered", 0, 0)
+	m.occupy(two, 100)
+	m.send(peerAt(1), "image")
+	m.wantRouted(t, "another transfer", 1, 0)
+	m.see(one, 0)
+	m.see(one, 0)
+	deliverTo(one, peerAt(1), ack(1))
+	m.see(one, 1)
+	m.see(one, 0)
+	m.wantRouted(t, "delivered too", 0, 0)
+}
+
+// Routes go with the requests and transfers that they are for.
+func TestRoutesVanish(t *testing.T) {
+	denied := netip.MustParsePrefix("192.0.7.0/24")
+	refuse := func(context.Context, *Request) (store.File, error) { return nil, errors.New("no") }
+	for _, tt := range []struct {
+		name   string
+		server Server
+		ask    []byte
+		twice  bool // once may well be taken
+	}{
+		{"denied", Server{Deny: []netip.Prefix{denied}}, rrq("image"), false},
+		{"no such file", Server{Read: refuse}, rrq("image"), false},
+		{"no uploads", Server{}, wrq("image"), false},
+		{"no such name", Server{}, rrq("../image"), false},
+		{"too many of one", Server{MaxPerClient: 1}, rrq("image"), true},
+		{"too many", Server{MaxTransfers: 1}, rrq("image"), true},
+	} {
+		tt.server.Store = &endless{size: 1 << 40}
+		m := manualRoutes(2, tt.server)
+		peers := []netip.AddrPort{netip.MustParseAddrPort("192.0.7.1:1000"), netip.MustParseAddrPort("192.0.7.1:1001")}
+		for _, p := range peers {
+			m.sendBy(p, tt.ask)
+		}
+		m.wantRouted(t, tt.name+", asked", 2, 0)
+		m.see(m.sh, 0)
+		m.see(m.sh, 0)
+		want := 0
+		if tt.twice {
+			want = 1
+		}
+		if n := len(m.sh.sessions); n != want {
+			t.Errorf("%s: %d transfers, want %d: the test no longer does what it should", tt.name, n, want)
+		}
+		m.wantRouted(t, tt.name, want, 0)
+		m.halt(t)
+	}
+}
+
+// A request for which there is no room leaves no route behind, unless its
+// peer had one before.
+func TestRoutesOfFullInbox(t *testing.T) {
+	m := manualRoutes(1, Server{Store: &endless{size: 1 << 40}, MaxTransfers: 10_000})
+	m.send(peerAt(0), "image")
+	m.see(m.sh, 0)
+	m.see(m.sh, 0)
+	for i := range maxInbox + 100 {
+		m.send(peerAt(1+i), "image")
+	}
+	m.send(peerAt(0), "image")
+	m.wantRouted(t, "full", 1+maxInbox)
+	m.see(m.sh, 0)
+	m.see(m.sh, 0)
+	m.wantRouted(t, "taken in", 1+maxInbox)
+	if n := m.Counters().TurnedAway[Overload]; n != 101 {
+		t.Errorf("%d requests turned away, want 101", n)
+	}
+	m.halt(t)
+}
+
+// A client that asks for the next file when it has one, and again since nobody
+// has answered yet, gets it once: both requests go to one loop, whatever that
+// loop has done with the first file in between.
+func TestRouteOfNextRequest(t *testing.T) {
+	var m *manual
+	ended := false
+	m = manualRoutes(2, Server{Store: &endless{size: 100}, Ended: func(*Transfer) {
+		if !ended { // a door hands the request over at just this moment
+			ended = true
+			m.send(peerAt(1), "next")
+		}
+	}})
+	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
+	m.send(peerAt(1), "image")
+	m.see(one, 0)
+	m.see(one, 0)
+	deliverTo(one, peerAt(1), ack(1))
+	m.see(one, 1)
+	if !ended || len(one.inbox.requests) != 1 {
+		t.Fatalf("ended %v, %d requests wait: the test no longer does what it should", ended, len(one.inbox.requests))
+	}
+	m.occupy(one, 100)
+	m.send(peerAt(1), "next")
+	if n := len(two.inbox.requests); n != 0 {
+		t.Errorf("%d requests went to another loop than the one before", n)
+	}
+	for _, sh := range []*shard{one, two} {
+		m.see(sh, 0)
+		m.see(sh, 0)
+	}
+	if n := len(one.sessions) + len(two.sessions); n != 1 {
+		t.Errorf("%d transfers, want 1", n)
+	}
+}
+
+// deliverTo puts a datagram into the first message of a shard's next turn.
+func deliverTo(sh *shard, peer netip.AddrPort, b []byte) {
+	sh.in[0] = *message(peer, b)
+}
+
+// Few clients are served by one loop, and many by as many as they need.
+func TestLoopsUsed(t *testing.T) {
+	for _, tt := range []struct {
+		clients     int
+		least, most int // loops that have transfers
+	}{
+		{3, 1, 1},
+		{40, 2, 4},
+	} {
+		const loops = 4
+		var used sync.Map
+		inWorld(t, func(w *world, s *Server) {
+			s.spread, s.Loops = false, loops
+			w.net.Default = sim.Link{Latency: 5 * time.Millisecond}
+			// Each datagram sent takes a loop so long, and a lock-step client
+			// wants one every 10 ms: ten of them fill half a loop.
+			s.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
+				if sent && local.Port() != Port {
+					used.Store(local.Port(), true)
+					time.Sleep(500 * time.Microsecond)
+				}
+			}
+		}, func(w *world) {
+			want := w.put("image", 100_000)
+			var wg sync.WaitGroup
+			for i := range tt.clients {
+				time.Sleep(20 * time.Millisecond) // they are switched on one after the other
+				wg.Go(func() {
+					here := store.Mem(1 << 20)
+					c := w.client()
+					c.Window = 1
+					if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+						t.Errorf("client %d: %v", i, err)
+					}
+					wantFile(t, here, "image", want)
+				})
+			}
+			wg.Wait()
+		})
+		n := 0
+		used.Range(func(any, any) bool { n++; return true })
+		if n < tt.least || n > tt.most {
+			t.Errorf("%d clients kept %d loops busy, want %d to %d", tt.clients, n, tt.least, tt.most)
+		}
+	}
+}
+
+// From many doors at once, with repeats, refusals and peers that vanish: each
+// peer has one transfer at the most, and no route stays behind.
+func TestRoutesManyDoors(t *testing.T) {
+	for _, spread := range []bool{true, false} {
+		var mu sync.Mutex
+		live := map[netip.AddrPort]int{}
+		begun := 0
+		note := func(p netip.AddrPort, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			live[p] += n
+			begun += max(n, 0)
+		}
+		inWorld(t, func(_ *world, s *Server) {
+			s.spread, s.Loops, s.MaxTransfers = spread, 4, 300
+			s.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.0.0/28")}
+			s.Started = func(tr *Transfer) { tr.Value = true; note(tr.Peer, 1) }
+			s.Ended = func(tr *Transfer) {
+				if tr.Value != nil {
+					note(tr.Peer, -1)
+				}
+			}
+		}, func(w *world) {
+			w.put("image", 5000)
+			w.put("other", 5000)
+			b := w.listener.bindings[0]
+			routed := func() int {
+				b.routes.mu.Lock()
+				defer b.routes.mu.Unlock()
+				return len(b.routes.to)
+			}
+			var wg sync.WaitGroup
+			const doors, peers = 8, 128
+			for door := range doors {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(door), 1))
+					count := &tally{totals: &totals{}}
+					for range 500 {
+						// The kernel gives a door the same peers again and again.
+						peer := peerAt((door*peers + rng.IntN(peers)) * 37)
+						b.send(request(peer, rrq([]string{"image", "other", "none"}[rng.IntN(3)])), count)
+						if rng.IntN(20) == 0 {
+							time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			synctest.Wait()
+			under := 0
+			mu.Lock()
+			for peer, n := range live {
+				if n < 0 || n > 1 {
+					t.Errorf("%v has %d transfers", peer, n)
+				}
+				under += n
+			}
+			if begun < 500 || under == 0 {
+				t.Errorf("%d transfers begun, %d under way: the test no longer does what it should", begun, under)
+			}
+			mu.Unlock()
+			if n := routed(); n != under {
+				t.Errorf("%d transfers and %d routes", under, n)
+			}
+			time.Sleep(10 * time.Minute) // nobody has answered
+			synctest.Wait()
+			if n := routed(); n != 0 {
+				t.Errorf("%d routes left", n)
+			}
+		})
+	}
+}
+
+// request returns the request that a packet is.
+func request(peer netip.AddrPort, b []byte) Request {
+	q, _, ok := parseRequest(message(peer, b), b, addrPort(serverIP, Port))
+	if !ok {
+		panic("no request")
+	}
+	return q
+}
+
+// message returns one datagram.
+func message(peer netip.AddrPort, b []byte) *udp.Message {
+	return &udp.Message{Peer: peer, Data: bytes.Clone(b)}
+}

@@ -1,0 +1,129 @@
+package tftp
+
+import "github.com/haul-project/haul/store"
+
+// When a rack boots, all of it reads the same files at nearly the same time.
+// What one transfer in lock-step has read is then kept for the others of its
+// shard: it stays in the processor's cache, and costs one buffer for all of
+// them instead of one each.
+const (
+	chunkSize = 16 << 10 // bytes read at once
+	maxChunks = 16       // kept of one file, each in the place its offset gives it
+
+	// Readers at many different places would push out each other's chunks. If
+	// fewer than minUses blocks are taken from one on the average, over
+	// trialFills of them, each transfer reads for itself for the next
+	// sharePause times.
+	minUses    = 4
+	trialFills = 64
+	sharePause = 1 << 10
+)
+
+// A common is a file that transfers of one shard read.
+type common struct {
+	id      store.Identity
+	readers int
+	chunks  []chunk // none before there are two readers
+	cost    int64   // of the shard's memory
+
+	fills, uses int // in the present trial
+	pause       int // how often nothing is shared
+}
+
+// A chunk is a piece of a file, all of chunkSize unless the file ends there or
+// the rest was not in memory.
+type chunk struct {
+	buf   []byte
+	index int64 // offset / chunkSize
+	n     int   // bytes of buf that hold content
+}
+
+// join has a session share what others read of its file.
+func (sh *shard) join(s *session) {
+	if s.identity == (store.Identity{}) || s.try == nil {
+		return
+	}
+	c := sh.contents[s.identity]
+	if c == nil {
+		c = &common{id: s.identity}
+		sh.contents[s.identity] = c
+	}
+	c.readers++
+	s.common = c
+}
+
+// leave ends that.
+func (sh *shard) leave(s *session) {
+	c := s.common
+	if c == nil {
+		return
+	}
+	s.common = nil
+	if c.readers--; c.readers == 0 {
+		delete(sh.contents, c.id)
+		sh.memory.give(&c.cost)
+	}
+}
+
+// readShared fills p with the bytes at off from what the readers of the file
+// share. It reports false if they are not to be had in this way.
+func (s *session) readShared(p []byte, off int64) bool {
+	c := s.common
+	if c == nil || c.readers < 2 {
+		return false
+	}
+	if c.pause > 0 {
+		c.pause--
+		return false
+	}
+	for len(p) > 0 {
+		have := s.chunkAt(c, off, len(p))
+		if len(have) == 0 {
+			return false
+		}
+		n := copy(p, have)
+		p, off = p[n:], off+int64(n)
+	}
+	c.uses++
+	return true
+}
+
+// chunkAt returns the content from off to the end of its chunk, nothing if want
+// bytes, or those up to the chunk's end, cannot be had without waiting.
+func (s *session) chunkAt(c *common, off int64, want int) []byte {
+	index, at := off/chunkSize, int(off%chunkSize)
+	want = min(want, chunkSize-at)
+	if c.chunks == nil {
+		c.chunks = make([]chunk, maxChunks)
+	}
+	k := &c.chunks[index%maxChunks]
+	if k.index == index && k.n >= at+want {
+		return k.buf[at:k.n]
+	}
+	if k.buf == nil {
+		cost := c.cost
+		if m := &s.shard.memory; m.left < m.limit/2 || !m.take(&cost, cost+chunkSize) {
+			return nil
+		}
+		c.cost, k.buf = cost, make([]byte, chunkSize)
+	}
+	s.ahead[0] = k.buf
+	k.n, _ = s.try.TryReadAt(s.ahead[:], index*chunkSize) // what it cannot read is asked for again
+	k.index = index
+	c.tried()
+	if k.n < at+want {
+		return nil
+	}
+	return k.buf[at:k.n]
+}
+
+// tried counts a chunk read, and has sharing rest if it does not pay.
+func (c *common) tried() {
+	if c.fills++; c.fills < trialFills {
+		return
+	}
+	if c.uses < minUses*c.fills {
+		c.pause = sharePause
+	}
+	c.fills, c.uses = 0, 0
+}

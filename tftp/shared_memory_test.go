@@ -1,0 +1,314 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// Memory that readers share is given back when the last of them ends, however.
+func TestSharedGivenBack(t *testing.T) {
+	ways := map[string]func(d *desk, v *volume, p *patron){
+		"ERROR": func(d *desk, _ *volume, p *patron) {
+			d.deliver(0, p.peer, errorPacket(0, "enough"))
+			d.turn(1)
+		},
+		"silence": func(d *desk, _ *volume, p *patron) {
+			for range 200 {
+				d.now = d.now.Add(time.Second)
+				d.turn(0)
+			}
+		},
+		"another request": func(d *desk, _ *volume, p *patron) {
+			d.now = d.now.Add(2 * time.Second)
+			d.ask(p.peer, rrq("missing"))
+			d.turn(0)
+		},
+		"a store that fails": func(_ *desk, v *volume, p *patron) {
+			v.try = func(int64) error { return errors.New("broken") }
+			for !p.over() {
+				p.step()
+			}
+		},
+		"a store that panics": func(d *desk, v *volume, p *patron) {
+			v.try = func(int64) error { panic("broken") }
+			for range 40 {
+				d.deliver(0, p.peer, ack(p.acked))
+				if _, crashed := d.sh.safeTurn(d.now, 1); crashed {
+					break
+				}
+				p.acked++
+			}
+		},
+		"its end": func(d *desk, _ *volume, p *patron) {
+			d.all(rand.New(rand.NewPCG(1, 1)), p)
+		},
+	}
+	for name, end := range ways {
+		lib := newLibrary(t, 1)
+		v := lib.put("image", content("image", 100_000))
+		d := newDesk(t, Server{Store: lib})
+		one, two := d.reads("image", 512), d.reads("image", 512)
+		for range 40 {
+			one.step()
+			two.step()
+		}
+		if c := d.common(v); c == nil || c.readers != 2 || c.cost != 2*chunkSize {
+			t.Fatalf("%s: shared is %+v", name, c)
+		}
+		end(d, v, one)
+		v.try = nil
+		d.turn(0)
+		d.turn(0)
+		if name != "silence" { // which was that of both
+			if c := d.common(v); c == nil || c.readers != 1 {
+				t.Errorf("%s of one: shared is %+v", name, c)
+			}
+			d.all(rand.New(rand.NewPCG(1, 1)), two)
+			if !bytes.Equal(two.got, v.data) {
+				t.Errorf("%s of one: the other has other bytes, error %q", name, two.err)
+			}
+		}
+		d.wantNothingShared(name)
+		d.halt(t)
+	}
+	// And when the server ends.
+	lib := newLibrary(t, 1)
+	lib.put("image", content("image", 100_000))
+	d := newDesk(t, Server{Store: lib})
+	one, two := d.reads("image", 512), d.reads("image", 512)
+	one.step()
+	two.step()
+	d.halt(t)
+	d.wantNothingShared("the server's end")
+}
+
+// Where memory is short nothing is shared, and all goes on.
+func TestSharedShortOfMemory(t *testing.T) {
+	for _, left := range []int64{0, 100, chunkSize - 1, chunkSize, 3 * chunkSize} {
+		const limit = 8 * chunkSize
+		rng := rand.New(rand.NewPCG(uint64(left), 1))
+		lib := newLibrary(t, 1)
+		v := lib.put("image", content("image", 100_000))
+		d := newDesk(t, Server{Store: lib, Memory: limit})
+		one, two := d.reads("image", 512), d.reads("image", 1428)
+		var others int64
+		if !d.sh.memory.take(&others, limit-left) {
+			t.Fatal("memory cannot be had")
+		}
+		for range 50 {
+			one.step()
+			two.step()
+		}
+		if c := d.common(v); c.cost != 0 {
+			t.Errorf("%d bytes left: %d are shared", left, c.cost)
+		}
+		// Now there is some, and is gone again.
+		d.sh.memory.give(&others)
+		one.step()
+		one.step()
+		if c := d.common(v); c.cost == 0 {
+			t.Errorf("%d bytes left, then all: nothing is shared", left)
+		}
+		d.sh.memory.take(&others, d.sh.memory.left)
+		d.all(rng, one, two)
+		if !bytes.Equal(one.got, v.data) || !bytes.Equal(two.got, v.data) {
+			t.Errorf("%d bytes left: came changed, errors %q, %q", left, one.err, two.err)
+		}
+		d.sh.memory.give(&others)
+		d.wantNothingShared(fmt.Sprint(left, " bytes left"))
+		d.halt(t)
+	}
+	// All of a small memory is never taken for this.
+	lib := newLibrary(t, 40)
+	d := newDesk(t, Server{Store: lib, Memory: 40 * chunkSize})
+	var readers []*patron
+	for i := range 40 {
+		name := fmt.Sprint("image", i)
+		lib.put(name, content(name, 50_000))
+		readers = append(readers, d.reads(name, 512), d.reads(name, 512))
+	}
+	for range 60 {
+		for _, p := range readers {
+			p.step()
+		}
+		if m := &d.sh.memory; m.left < m.limit/2-chunkSize {
+			t.Fatalf("%d of %d bytes left", m.left, m.limit)
+		}
+	}
+	d.all(rand.New(rand.NewPCG(1, 1)), readers...)
+	for i, p := range readers {
+		if !bytes.Equal(p.got, lib.vols[fmt.Sprint("image", i/2)].data) {
+			t.Errorf("reader %d: came changed", i)
+		}
+	}
+	d.wantNothingShared("many files")
+	d.halt(t)
+}
+
+// Readers that push out each other's chunks read for themselves, for a while.
+func TestSharedThrashing(t *testing.T) {
+	for _, block := range []int{512, 1428, 2048} {
+		const apart = maxChunks * chunkSize
+		lib := newLibrary(t, 1)
+		v := lib.put("image", content("image", apart+2000*block))
+		d := newDesk(t, Server{Store: lib})
+		ahead, behind := d.reads("image", block), d.reads("image", block)
+		for range apart / block {
+			ahead.step()
+		}
+		both := func() (sent int) {
+			had := len(ahead.got) + len(behind.got)
+			ahead.step()
+			behind.step()
+			return len(ahead.got) + len(behind.got) - had
+		}
+		c := d.common(v)
+		for c.pause == 0 {
+			if len(behind.got) > 100*block {
+				t.Fatalf("blocks of %d: goes on after %d chunks for %d blocks", block, c.fills, c.uses)
+			}
+			both()
+		}
+		asked, sent := v.asked, 0
+		for range 1000 {
+			sent += both()
+		}
+		if asked = v.asked - asked; asked > sent*5/4+2*maxAhead || c.pause == 0 {
+			t.Errorf("blocks of %d: %d bytes read to send %d", block, asked, sent)
+		}
+		c.pause = min(c.pause, 10)
+		for range 100 {
+			both()
+		}
+		if c.fills == 0 && c.pause == 0 {
+			t.Errorf("blocks of %d: nothing is shared after the rest", block)
+		}
+		d.all(rand.New(rand.NewPCG(1, 1)), ahead, behind)
+		if !bytes.Equal(ahead.got, v.data) || !bytes.Equal(behind.got, v.data) {
+			t.Errorf("blocks of %d: came changed", block)
+		}
+		d.halt(t)
+	}
+}
+
+// A knownEndless is an endless file that can tell that it is the same.
+type knownEndless struct {
+	store.Store
+	file knownZeros
+}
+
+type knownZeros struct {
+	*zeros
+	id store.Identity
+}
+
+func (e *knownEndless) Open(context.Context, string) (store.File, error) { return e.file, nil }
+func (z knownZeros) Identity() (store.Identity, bool)                    { return z.id, true }
+
+// Packets of transfers that share cost no memory either.
+func TestSharedAllocs(t *testing.T) {
+	const peers = 8
+	lib := newLibrary(t, 1)
+	m := newManual(Server{Store: &knownEndless{file: knownZeros{&zeros{size: 1 << 40}, lib.ids[0]}}})
+	for i := range peers {
+		m.ask(peerAt(i), rrq("image", "blksize", []string{"512", "1000", "1428", "2048"}[i%4]))
+	}
+	m.turn(0)
+	m.turn(0)
+	block := -1
+	round := func() {
+		block++
+		for i := range peers {
+			m.sh.in[i].Data = append(m.sh.in[i].Data[:0], 0, 4, byte(block>>8), byte(block))
+			m.sh.in[i].Peer = peerAt(i)
+		}
+		m.turn(peers)
+	}
+	for range 2000 { // until each place for a chunk has one
+		round()
+	}
+	uses, sent := 0, m.conn.datagrams
+	for _, c := range m.sh.contents {
+		uses = c.uses + c.fills
+		c.fills, c.uses, c.pause = 0, 0, 0
+	}
+	allocs := testing.AllocsPerRun(20, round)
+	if got := m.conn.datagrams - sent; got != 21*peers {
+		t.Fatalf("%d datagrams in 21 rounds of %d: the test no longer does what it should", got, peers)
+	}
+	for _, c := range m.sh.contents {
+		if c.uses+c.fills == 0 {
+			t.Fatalf("nothing is shared, after %d", uses)
+		}
+	}
+	if allocs != 0 && !raceEnabled {
+		t.Errorf("%v allocations in a round of %d packets", allocs, peers)
+	}
+	m.halt(t)
+}
+
+// The same with files of a real directory.
+func TestSharedOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	d := newDesk(t, Server{Store: store.Dir(root)})
+	rng := rand.New(rand.NewPCG(1, 1))
+	var readers []*patron
+	var want [][]byte
+	replace := map[string]func(b []byte){
+		"upload": func(b []byte) {
+			up, err := store.Dir(root).Create(t.Context(), "image", store.Create{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer up.Close()
+			if _, err := up.WriteAt(b, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := up.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"rename": func(b []byte) {
+			if err := os.WriteFile(filepath.Join(dir, "new"), b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "image")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for i := range 6 {
+		b := content(fmt.Sprint("image", i), 100_000)
+		replace[[]string{"upload", "rename"}[i%2]](b)
+		for range 3 {
+			readers, want = append(readers, d.reads("image", []int{512, 1428}[i%2])), append(want, b)
+			for range 100 {
+				if p := readers[rng.IntN(len(readers))]; !p.over() {
+					p.step()
+				}
+			}
+		}
+	}
+	d.all(rng, readers...)
+	for i, p := range readers {
+		if !bytes.Equal(p.got, want[i]) {
+			t.Errorf("reader %d: came changed, error %q", i, p.err)
+		}
+	}
+	d.wantNothingShared("all read")
+	d.halt(t)
+}

@@ -1,0 +1,250 @@
+//go:build linux && !haul_portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An ownPoll is a socket that its reader waits for in an epoll of its own, on
+// behalf of [Config.Busy]. It stands in for package net's: a syscall.RawConn
+// with deadlines.
+//
+// The network poller parks the goroutine and has the scheduler look for other
+// work: three system calls and a few locks a wait, a tenth of what a packet in
+// lock-step costs (docs/decisions/001). Here a wait is one epoll_pwait. It has no
+// time limit, since to set and cancel a timer with each wait costs a virtual
+// machine as much as the wait: the deadline is a timer that stays set.
+type ownPoll struct {
+	fd, epoll    int
+	event, timer int // an eventfd for wakes, a timerfd for the deadline
+
+	readBy  atomic.Int64 // the deadlines, in the words of instant
+	writeBy atomic.Int64
+	base    time.Time          // what they count from
+	waiting atomic.Bool        // the reader waits, or is about to
+	ticking atomic.Bool        // the timer is set
+	events  [4]unix.EpollEvent // reader only
+
+	mu     sync.RWMutex // held for reading while a descriptor is in use
+	closed atomic.Bool
+}
+
+// Deadlines are nanoseconds since base, but for these.
+const (
+	never int64 = 0
+	past  int64 = 1
+)
+
+// takeOver makes an ownPoll of a socket, and closes the socket.
+func takeOver(socket *net.UDPConn) (*ownPoll, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p := &ownPoll{fd: -1, epoll: -1, event: -1, timer: -1, base: time.Now()}
+	if e := raw.Control(func(fd uintptr) { err = p.open(int(fd)) }); e != nil {
+		err = e
+	}
+	if err != nil {
+		p.release()
+		return nil, fmt.Errorf("wait for a socket in an epoll: %w", err)
+	}
+	// The network poller would go on watching as long as this descriptor is open.
+	if err := socket.Close(); err != nil {
+		p.release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// open fills p in, with a descriptor of its own for the socket fd.
+func (p *ownPoll) open(fd int) (err error) {
+	if p.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return err
+	}
+	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if p.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return err
+	}
+	for _, fd := range []int{p.fd, p.event, p.timer} {
+		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *ownPoll) release() {
+	for _, fd := range []int{p.fd, p.epoll, p.event, p.timer} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing was written that could be lost
+		}
+	}
+}
+
+// Read calls f until it reports true, and waits in between. One goroutine at a
+// time may.
+func (p *ownPoll) Read(f func(fd uintptr) bool) error {
+	return p.use(f, p.wait)
+}
+
+// Write calls f likewise, and waits for room to send.
+func (p *ownPoll) Write(f func(fd uintptr) bool) error {
+	return p.use(f, p.waitForRoom)
+}
+
+// Control calls f once.
+func (p *ownPoll) Control(f func(fd uintptr)) error {
+	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
+}
+
+// use calls f, and wait in between, which is told how often f has failed.
+func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for failed := 1; ; failed++ {
+		if p.closed.Load() {
+			return net.ErrClosed
+		}
+		if f(uintptr(p.fd)) {
+			return nil
+		}
+		if err := wait(failed); err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when the socket has something, when somebody sets another
+// deadline or closes p, and now and then for no reason.
+func (p *ownPoll) wait(int) error {
+	p.waiting.Store(true)
+	defer p.waiting.Store(false)
+	if p.readBy.Load() == past {
+		return os.ErrDeadlineExceeded
+	}
+	if p.closed.Load() {
+		return nil // its caller sees to that
+	}
+	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
+	if err != nil && err != unix.EINTR {
+		return fmt.Errorf("wait for datagrams: %w", err)
+	}
+	for _, e := range p.events[:max(n, 0)] {
+		switch int(e.Fd) {
+		case p.event:
+			var count [8]byte
+			_, _ = unix.Read(p.event, count[:]) // it is not empty, and if it were, no harm is done
+		case p.timer:
+			return os.ErrDeadlineExceeded // it goes on saying so until another deadline is set
+		}
+	}
+	return nil
+}
+
+// waitForRoom returns when the kernel may take a datagram. It may say so and take
+// none, and must not be asked all the time.
+func (p *ownPoll) waitForRoom(failed int) error {
+	left := maxStall
+	if by := p.writeBy.Load(); by != never {
+		left = time.Duration(by) - time.Since(p.base)
+	}
+	if left <= 0 {
+		return os.ErrDeadlineExceeded
+	}
+	if failed > 1 {
+		time.Sleep(min(left, time.Millisecond<<min(failed-2, 6)))
+	}
+	t := unix.NsecToTimespec(int64(left))
+	_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLOUT}}, &t, nil)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("wait for room to send: %w", err)
+	}
+	return nil
+}
+
+// SetReadDeadline bounds the reader's wait, also one that has begun.
+func (p *ownPoll) SetReadDeadline(t time.Time) error {
+	at := p.instant(t)
+	p.readBy.Store(at)
+	if at == past && !p.waiting.Load() {
+		return nil // the reader will look before it waits
+	}
+	// Not the reader in the midst of a Read, which has the lock already, unless
+	// nobody else does: then Close waits for it to leave.
+	if !p.mu.TryRLock() {
+		return net.ErrClosed
+	}
+	defer p.mu.RUnlock()
+	if p.closed.Load() {
+		return net.ErrClosed
+	}
+	if at == past {
+		p.interrupt()
+		return nil
+	}
+	return p.setTimer(t)
+}
+
+// setTimer has the timer go off at t, or never.
+func (p *ownPoll) setTimer(t time.Time) error {
+	var spec unix.ItimerSpec
+	if !t.IsZero() {
+		spec.Value = unix.NsecToTimespec(max(int64(time.Until(t)), 1))
+	} else if !p.ticking.Load() {
+		return nil
+	}
+	p.ticking.Store(!t.IsZero())
+	return unix.TimerfdSettime(p.timer, 0, &spec, nil)
+}
+
+// SetWriteDeadline bounds the waits of writers that begin from now on.
+func (p *ownPoll) SetWriteDeadline(t time.Time) error {
+	p.writeBy.Store(p.instant(t))
+	return nil
+}
+
+// instant puts a deadline into a number.
+func (p *ownPoll) instant(t time.Time) int64 {
+	if t.IsZero() {
+		return never
+	}
+	return max(int64(t.Sub(p.base)), past)
+}
+
+// interrupt ends a wait. The caller holds mu.
+func (p *ownPoll) interrupt() {
+	one := [8]byte{1}                  // any number but 0 will do, in any byte order
+	_, _ = unix.Write(p.event, one[:]) // it fails only if it is full, and then wakes as well
+}
+
+// Close wakes the reader, and closes the socket once nobody uses it.
+func (p *ownPoll) Close() error {
+	p.mu.RLock()
+	was := p.closed.Swap(true)
+	if !was {
+		p.interrupt()
+	}
+	p.mu.RUnlock()
+	if was {
+		return net.ErrClosed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.release()
+	return nil
+}
