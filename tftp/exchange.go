@@ -24,6 +24,7 @@ type exchange struct {
 	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
 	in     []udp.Message
 	out    *outbox
+	sent   func() // called when what was due has left; nil for nothing
 	result Result
 
 	strays   int // datagrams from others, answered
@@ -113,6 +114,12 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		}
 		if err := x.out.err; err != nil && !m.Heard() && unreachable(err) {
 			return err
+		}
+		if x.sent != nil {
+			x.sent()
+			if done, _ := m.Done(); done {
+				continue // there is an ERROR to send
+			}
 		}
 		n, err := x.conn.Read(x.in, m.Deadline())
 		if err != nil {
@@ -219,7 +226,9 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 		}
 	}()
 	d.r.Request(time.Now(), q)
+	x.sent = d.prepare
 	err := x.run(ctx, d.r, d.handle, nil)
+	x.sent = nil
 	x.report(time.Now(), d.r.Received(), d.size, true)
 	if err == nil {
 		x.dally = d.r
@@ -230,12 +239,10 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 // handle takes a datagram, and keeps what is new in it.
 func (d *download) handle(now time.Time, b []byte) {
 	c := d.r.Handle(now, b)
-	if d.upload == nil && d.r.Heard() {
-		if done, _ := d.r.Done(); done || !d.begin() {
-			return
-		}
-	}
 	if len(c.Data) == 0 && !c.Last {
+		return
+	}
+	if !d.ready() {
 		return
 	}
 	if err := d.keep(c); err != nil {
@@ -246,7 +253,27 @@ func (d *download) handle(now time.Time, b []byte) {
 	d.x.report(now, d.r.Received(), d.size, false)
 }
 
-// begin opens the place the file goes to, once the options are agreed on.
+// prepare opens the place the file goes to as soon as the options are agreed on,
+// after the ACK that says so: it takes as long as a round trip on a LAN, which the
+// server would take for one, and wait as long whenever a packet is lost.
+func (d *download) prepare() {
+	if d.r.Heard() {
+		d.ready()
+	}
+}
+
+// ready reports whether there is a place for the file.
+func (d *download) ready() bool {
+	if d.upload != nil {
+		return true
+	}
+	if done, _ := d.r.Done(); done {
+		return false
+	}
+	return d.begin()
+}
+
+// begin opens the place the file goes to.
 func (d *download) begin() bool {
 	o := d.r.Agreed()
 	if o.HasSize {

@@ -127,3 +127,54 @@ func TestLockStepLoss(t *testing.T) {
 		t.Errorf("a foreign client waits %v with loss, %v without", lossy, clean)
 	}
 }
+
+// Trips are measured of whole windows, and of an OACK that made the peer open a
+// file. Where one block and its answer are much quicker, an answer is not passed
+// over for coming too soon: at the latest one trip after what it answers, the
+// gap that it tells of is filled.
+func TestQuickAnswersCount(t *testing.T) {
+	const trip, quick = 2 * time.Millisecond, 100 * time.Microsecond
+	for _, test := range []struct {
+		name  string
+		begin func(s *Sender, now time.Time) time.Time // begins a round, and returns when
+		leap  int64                                    // blocks that the answer acknowledges
+	}{
+		{"reported gap", func(s *Sender, now time.Time) time.Time {
+			now = now.Add(trip)
+			s.Handle(now, appendAck(nil, s.acked, RolloverZero))
+			return now
+		}, 5},
+		{"timeout", func(s *Sender, _ time.Time) time.Time {
+			now := s.Deadline()
+			s.Expire(now)
+			return now
+		}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, now := answered(Options{BlockSize: 8, Window: 16}, 1<<20)
+			for range 5 {
+				sendAll(s, now)
+				now = now.Add(trip)
+				s.Handle(now, appendAck(nil, s.next-1, RolloverZero))
+			}
+			sendAll(s, now)
+			began := test.begin(s, now)
+			if n := sendAll(s, began); n != 1 {
+				t.Fatalf("the round begins with %d blocks, want 1", n)
+			}
+			now = began.Add(quick)
+			s.Handle(now, appendAck(nil, s.acked+test.leap, RolloverZero))
+			missing := s.acked + 1
+			for s.Due(now).Blocks > 0 && s.Due(now).Block != missing {
+				s.Sent(now, s.Due(now).Blocks) // new blocks
+			}
+			if s.Due(now).Blocks == 0 {
+				now = s.Deadline()
+				s.Expire(now)
+			}
+			if run := s.Due(now); run.Block != missing || now.Sub(began) > trip {
+				t.Errorf("%v after the round began block %d is due, want %d after %v", now.Sub(began), run.Block, missing, trip)
+			}
+		})
+	}
+}

@@ -48,7 +48,7 @@ func (s *Sender) progress(now time.Time, k int64) {
 			s.pacer.hurried()
 		}
 		s.rewind(now)
-	case gap && silent:
+	case gap && (silent || s.recovery.kind == kindUnknown && s.window > 1 && s.recovery.active):
 		// It came sooner than any answer before, but all was silent until the
 		// timeout. Some report a gap just once: it must not be passed over.
 		s.recovery.postpone(trip)
@@ -156,6 +156,25 @@ func (s *Sender) mayRewind(now time.Time) bool {
 		trip = s.timer.shortest() // nothing else is on its way
 	}
 	return !s.recovery.holding && s.recovery.mayBegin(now, trip)
+}
+
+// reportedGap takes a repeated ACK that says that the next block is missing.
+func (s *Sender) reportedGap(now time.Time) {
+	switch {
+	case s.mayRewind(now):
+		s.suspect = 0
+		if s.recovery.kind == kindDrops {
+			s.pacer.hurried()
+		}
+		s.rewind(now)
+	case s.recovery.nudged && s.recovery.silent && !s.recovery.holding:
+		// It came sooner than any answer before. But those answered whole
+		// windows, or an OACK that made the peer open a file, and this one may
+		// answer the one block that was sent after a timeout: passed over, it
+		// would cost the next timeout, and a longer one.
+		s.recovery.postpone(s.timer.shortest())
+		s.deadline = s.recovery.probeEnds
+	}
 }
 
 // rewind begins to send again from the first block not acknowledged.

@@ -139,12 +139,8 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 		// Answering a repeated ACK with data is how two peers double every
 		// packet (Sorcerer's Apprentice, RFC 1123 §4.2.3.1). In a window it is
 		// how the receiver reports a gap (RFC 7440 §4), once a round trip.
-		if s.window > 1 && s.next > k+1 && s.mayRewind(now) {
-			s.suspect = 0
-			if s.recovery.kind == kindDrops {
-				s.pacer.hurried()
-			}
-			s.rewind(now)
+		if s.window > 1 && s.next > k+1 {
+			s.reportedGap(now)
 		}
 		return
 	}
