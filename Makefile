@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable race fuzz interop cross bench microbench peers clean
+.PHONY: build run test vet lint unit portable race fuzz interop cross bench bench-peers bench-test microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -73,9 +73,20 @@ cross: ## build and vet for every system we ship to
 		$(GO) vet ./...; \
 	done
 
-bench: build ## haul and tftpd-hpa, alternately; needs root for the control group that counts CPU time
-	-@scripts/install-peers
-	cd bench && $(GO) run . $(if $(OUT),-out '$(abspath $(OUT))')
+bench-peers: peers ## fetch and build the peers that haul is measured against
+	scripts/install-bench-peers
+
+bench: build bin/bench ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
+	-@scripts/install-peers; scripts/install-bench-peers
+	bin/bench run --bin bin $(ARGS)
+
+bench-test: ## the benchmark suite works: its tests, and one small round of each kind with haul alone
+	cd bench && $(GO) vet ./... && $(GO) test ./...
+
+bin/bench: FORCE
+	cd bench && $(GO) build -o ../$@ .
+
+FORCE:
 
 microbench: ## benchmarks beside the code
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)

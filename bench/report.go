@@ -1,83 +1,83 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"slices"
-	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/bench/report"
 )
 
-// A result is one load on one server, once.
-type result struct {
-	Time    string `json:"time"`
-	Commit  string `json:"commit"`
-	Machine string `json:"machine"`
-	Kernel  string `json:"kernel"`
-	Go      string `json:"go"`
+const reportHelp = `Make tables and plots of what "bench run" wrote to results files.
 
-	Server  string `json:"server"`
-	Version string `json:"version"`
-	Load    string `json:"load"`
-	Round   int    `json:"round"`
+Without a flag the report goes to standard output, as Markdown. Everything in
+it comes from the lines of the files, and the same lines always give the same
+report. Where several runs have a scenario, the latest one counts.
 
-	Seconds            float64 `json:"seconds"`
-	MBps               float64 `json:"mb_per_second"`
-	PacketsPerSecond   float64 `json:"data_packets_per_second"`
-	CPUMicrosPerPacket float64 `json:"server_cpu_us_per_data_packet"`
-	CPUSource          string  `json:"cpu_source"`
+--readme and --docs put tables into documents that people write: between
+"<!-- bench:begin -->" and "<!-- bench:end -->" the headline figures, and
+between "<!-- bench:NAME:begin -->" and "<!-- bench:NAME:end -->" the tables of
+that name, for every such pair. A NAME that is none is answered with all names.`
+
+// outputs are the files that a report goes to; empty means not there.
+type outputs struct{ markdown, html, readme, docs string }
+
+func reportCommand() *cobra.Command {
+	var to outputs
+	cmd := &cobra.Command{
+		Use:     "report FILE...",
+		Short:   "Make tables and plots of results",
+		Long:    reportHelp,
+		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest.jsonl --readme README.md --docs docs/benchmarks.md",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			r, err := report.Load(files...)
+			if err != nil {
+				return err
+			}
+			return to.write(cmd.OutOrStdout(), r)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&to.markdown, "md", "", "write the report to this `file`, as Markdown")
+	flags.StringVar(&to.html, "html", "", "write it to this `file`, as a page with plots that needs nothing else")
+	flags.StringVar(&to.readme, "readme", "", "replace the headline figures in this `document`")
+	flags.StringVar(&to.docs, "docs", "", "replace the named tables in this `document`")
+	return cmd
 }
 
-// table shows the medians, and haul's ratio to the peer.
-func table(servers []server, results []result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-40s %-15s %8s %12s %8s %8s\n", "load", "server", "MB/s", "(min-max)", "srv us", "x MB/s")
-	for _, l := range loads {
-		ours := median(results, "haul", l.name, func(r result) float64 { return r.MBps })
-		for _, server := range servers {
-			s := server.name
-			rates := values(results, s, l.name, func(r result) float64 { return r.MBps })
-			rate := median(results, s, l.name, func(r result) float64 { return r.MBps })
-			cpu := median(results, s, l.name, func(r result) float64 { return r.CPUMicrosPerPacket })
-			spread := fmt.Sprintf("%.0f-%.0f", slices.Min(rates), slices.Max(rates))
-			fmt.Fprintf(&b, "%-40s %-15s %8.1f %12s %8.2f %8.2f\n", l.name, s, rate, spread, cpu, ours/rate)
+func (to outputs) write(stdout io.Writer, r *report.Report) error {
+	if to == (outputs{}) {
+		_, err := io.WriteString(stdout, r.Markdown())
+		return err
+	}
+	for _, o := range []struct {
+		path string
+		make func(path string) error
+	}{
+		{to.markdown, func(path string) error { return save(path, r.Markdown()) }},
+		{to.html, func(path string) error { return savePage(path, r) }},
+		{to.readme, r.Readme},
+		{to.docs, r.Docs},
+	} {
+		if o.path == "" {
+			continue
+		}
+		if err := o.make(o.path); err != nil {
+			return fmt.Errorf("report: %w", err)
 		}
 	}
-	b.WriteString("srv us: user and system CPU of the server per DATA packet; x MB/s: haul's rate over this one's\n")
-	return b.String()
+	return nil
 }
 
-func values(results []result, server, load string, of func(result) float64) []float64 {
-	var vs []float64
-	for _, r := range results {
-		if r.Server == server && r.Load == load {
-			vs = append(vs, of(r))
-		}
-	}
-	return vs
-}
-
-func median(results []result, server, load string, of func(result) float64) float64 {
-	vs := values(results, server, load, of)
-	slices.Sort(vs)
-	if n := len(vs); n%2 == 0 {
-		return (vs[n/2-1] + vs[n/2]) / 2
-	}
-	return vs[len(vs)/2]
-}
-
-// save appends the results to a file.
-func save(path string, results []result) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+func savePage(path string, r *report.Report) error {
+	page, err := r.HTML()
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(f)
-	for _, r := range results {
-		if err := enc.Encode(r); err != nil {
-			_ = f.Close()
-			return err
-		}
-	}
-	return f.Close()
+	return save(path, page)
 }
+
+func save(path, content string) error { return os.WriteFile(path, []byte(content), 0o644) }

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
+)
+
+// linkOptions are the flags of bench link.
+type linkOptions struct {
+	list, check, netem bool
+	side, server       string
+	wait               time.Duration
+	delay              time.Duration
+	rate, queue        string
+	loss, double, late float64
+	seed               uint64
+}
+
+func linkCommand() *cobra.Command {
+	var o linkOptions
+	c := &cobra.Command{
+		Use:   "link PROFILE [flags] -- PROGRAM [ARGUMENT...]",
+		Short: "Run a program on one side of an emulated link",
+		Long: `Run a program on one side of an emulated link, and if asked for another on
+the other side. Both find the addresses of their own and of the other side in
+HAUL_LINK_LOCAL and HAUL_LINK_PEER. It needs root. What the link did is printed
+to standard error at the end.`,
+		Example: `  bench link vpn --server 'haul serve /srv/tftp' -- sh -c 'haul get tftp://$HAUL_LINK_PEER/kernel'
+  bench link lan1g+loss -- bash
+  bench link --check lan1g vpn`,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case o.list:
+				return listLinks(c.OutOrStdout())
+			case o.check:
+				return checkLinks(c, &o, args)
+			case len(args) < 2:
+				return errors.New("link: name a profile and a program, or ask for --list or --check")
+			}
+			return runOnLink(c, &o, args[0], args[1:])
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(true)
+	f.BoolVar(&o.list, "list", false, "list the profiles")
+	f.BoolVar(&o.check, "check", false, "measure how accurate the profiles named (or all) are on this machine")
+	f.BoolVar(&o.netem, "netem", false, "let the kernel's netem emulate the link, where it is there")
+	f.StringVar(&o.side, "side", "b", "side of the program: a or b; --server has the other")
+	f.StringVar(&o.server, "server", "", "command line to run on the other side meanwhile")
+	f.DurationVar(&o.wait, "wait", 300*time.Millisecond, "time for --server to get ready")
+	f.DurationVar(&o.delay, "delay", 0, "delay each way, instead of the profile's")
+	f.StringVar(&o.rate, "rate", "", "bit/s each way, such as 100m; 0 is unlimited")
+	f.StringVar(&o.queue, "queue", "", "bytes that may wait for the rate each way, such as 64k")
+	f.Float64Var(&o.loss, "loss", 0, "fraction of packets lost each way")
+	f.Float64Var(&o.double, "dup", 0, "fraction of packets duplicated each way")
+	f.Float64Var(&o.late, "reorder", 0, "fraction of packets overtaken by others each way")
+	f.Uint64Var(&o.seed, "seed", 1, "what decides which packets")
+	c.AddCommand(&cobra.Command{
+		Use:   "clean",
+		Short: "Remove what killed runs have left",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return link.Clean() },
+	})
+	return c
+}
+
+func listLinks(to io.Writer) error {
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PROFILE\tBLOCK+ACK\tDELAY\tRATE\tBOUND AT WINDOWSIZE 1\t128\t")
+	for _, p := range link.Profiles() {
+		w := p.Ways[link.A]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Cycle(1432), w.Delay, bitsPerSecond(w.Rate),
+			megabytes(p.Bound(1432, 1)), megabytes(p.Bound(1432, 128)), p.Note)
+	}
+	fmt.Fprintln(t, "Each also with +loss: 1 % more lost each way. Blocks have 1,432 bytes.")
+	return t.Flush()
+}
+
+func bitsPerSecond(rate int64) string {
+	if rate == 0 {
+		return "unlimited"
+	}
+	return fmt.Sprintf("%g Mb/s", float64(rate)/1e6)
+}
+
+func megabytes(rate float64) string { return fmt.Sprintf("%.3g MB/s", rate/1e6) }
+
+// profile is the one that is named, with what the flags change.
+func (o *linkOptions) profile(c *cobra.Command, name string) (link.Profile, error) {
+	p, err := link.Lookup(name)
+	if err != nil {
+		return p, err
+	}
+	changed := c.Flags().Changed
+	var rate, queue int64
+	if changed("rate") {
+		if rate, err = parseQuantity(o.rate, 1000); err != nil {
+			return p, fmt.Errorf("--rate: %w", err)
+		}
+	}
+	if changed("queue") {
+		if queue, err = parseQuantity(o.queue, 1024); err != nil {
+			return p, fmt.Errorf("--queue: %w", err)
+		}
+	}
+	if changed("seed") {
+		p.Seed = o.seed
+	}
+	for i := range p.Ways {
+		w := &p.Ways[i]
+		set(changed("rate"), &w.Rate, rate)
+		set(changed("queue"), &w.Queue, int(queue))
+		set(changed("delay"), &w.Delay, o.delay)
+		set(changed("loss"), &w.Loss, o.loss)
+		set(changed("dup"), &w.Duplicate, o.double)
+		set(changed("reorder"), &w.Reorder, o.late)
+	}
+	return p, p.Check()
+}
+
+func set[T any](wanted bool, field *T, value T) {
+	if wanted {
+		*field = value
+	}
+}
+
+// parseQuantity reads a number with an optional k, m or g, each step that many times more.
+func parseQuantity(s string, step float64) (int64, error) {
+	number, factor := strings.ToLower(s), 1.0
+	for i, unit := range []string{"k", "m", "g"} {
+		if rest, ok := strings.CutSuffix(number, unit); ok {
+			number = rest
+			for range i + 1 {
+				factor *= step
+			}
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n >= 0 && n*factor < 1e15) {
+		return 0, fmt.Errorf("%q is no number with k, m or g behind it", s)
+	}
+	return int64(n * factor), nil
+}
+
+func (o *linkOptions) up(ctx context.Context, p link.Profile) (*link.Link, error) {
+	if o.netem {
+		return link.UpNetem(ctx, p)
+	}
+	return link.Up(ctx, p)
+}
+
+func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) (err error) {
+	side := link.B
+	switch o.side {
+	case "a":
+		side = link.A
+	case "b":
+	default:
+		return fmt.Errorf("--side %q: it is a or b", o.side)
+	}
+	p, err := o.profile(c, name)
+	if err != nil {
+		return err
+	}
+	l, err := o.up(c.Context(), p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if o.server != "" {
+		server := connected(l.Command(c.Context(), side.Other(), "sh", "-c", o.server))
+		server.Stdin = nil
+		if err := server.Start(); err != nil {
+			return fmt.Errorf("run --server: %w", err)
+		}
+		// Close ends it, and whatever it has started.
+		defer func() { _ = server.Wait() }()
+		defer func() { _ = l.Close() }()
+		time.Sleep(o.wait)
+	}
+	cmd := connected(l.Command(c.Context(), side, program[0], program[1:]...))
+	failed := cmd.Run()
+	if failed != nil {
+		failed = fmt.Errorf("%s: %w", program[0], failed)
+	}
+	if !o.netem {
+		s, err := l.Stats()
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		printStats(c.ErrOrStderr(), &s)
+	}
+	return failed
+}
+
+// connected gives a command the terminal.
+func connected(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd
+}
+
+func printStats(to io.Writer, s *link.Stats) {
+	for i, w := range s.Ways {
+		side := link.Side(i)
+		fmt.Fprintf(to, "link: %s to %s: %d packets, %d bytes, %d delivered, %d lost, %d duplicated, %d reordered, %d dropped from the queue (at most %d bytes waited)\n",
+			side, side.Other(), w.Packets, w.Bytes, w.Delivered, w.Lost, w.Duplicated, w.Reordered, w.QueueDrops, w.MaxQueue)
+	}
+	fmt.Fprintf(to, "link: the emulator took %s of processor time in %s (%.1f %%); packets were late by %s (median), %s (p99), %s at the most\n",
+		s.CPU.Round(time.Millisecond), s.Wall.Round(time.Millisecond), s.CPUShare()*100, s.LateMedian, s.LateP99, s.LateMax)
+	if n := s.Failures(); n > 0 {
+		fmt.Fprintf(to, "link: WARNING: %d packets were dropped because the emulator could not follow; this is no measurement of the profile\n", n)
+	}
+}
+
+func checkLinks(c *cobra.Command, o *linkOptions, names []string) error {
+	if len(names) == 0 {
+		for _, p := range link.Profiles() {
+			names = append(names, p.Name)
+		}
+	}
+	for _, name := range names {
+		p, err := o.profile(c, name)
+		if err != nil {
+			return err
+		}
+		if err := checkLink(c, o, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLink(c *cobra.Command, o *linkOptions, p link.Profile) error {
+	if o.netem {
+		return errors.New("link --check measures the suite's own emulator; leave --netem away")
+	}
+	l, err := o.up(c.Context(), p)
+	if err != nil {
+		return err
+	}
+	a, err := l.Measure(c.Context(), tools(l))
+	if err := errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	printAccuracy(c.OutOrStdout(), &a)
+	return nil
+}
+
+// tools are what else can measure a link, where this machine or the peers'
+// directory has it.
+func tools(l *link.Link) link.Tools {
+	var t link.Tools
+	if path, err := exec.LookPath("ping"); err == nil {
+		t.Ping = func(ctx context.Context, side link.Side, args ...string) *exec.Cmd {
+			return l.Command(ctx, side, path, args...)
+		}
+	}
+	found := peer.Find(peer.BinDir())
+	if tool, ok := found.Tool("iperf3"); ok {
+		t.IPerf3 = func(ctx context.Context, side link.Side, args ...string) *exec.Cmd {
+			on := func(ctx context.Context, name string, args ...string) *exec.Cmd {
+				return l.Command(ctx, side, name, args...)
+			}
+			return tool.Command(ctx, on, args...)
+		}
+	}
+	return t
+}
+
+func printAccuracy(to io.Writer, a *link.Accuracy) {
+	verdict := "within 5 %"
+	if off := a.Off(); off > 0.05 || off < -0.05 {
+		verdict = "NOT within 5 %"
+	}
+	fmt.Fprintf(to, "%s: block and ACK should take %s\n", a.Profile, a.Want)
+	fmt.Fprintf(to, "  probe   median %s (%+.1f %%: %s), min %s, p90 %s, p99 %s, max %s; %d of %d lost\n",
+		a.Ping.Median, a.Off()*100, verdict, a.Ping.Min, a.Ping.P90, a.Ping.P99, a.Ping.Max, a.Ping.Lost, a.Ping.Count)
+	fmt.Fprintf(to, "          %s each way taken off for the emulator itself; it used %.1f %% of a processor\n", a.Lead, a.Share*100)
+	fmt.Fprintf(to, "  ping    %s\n", toolResult(a.Echo, "ms on average"))
+	for _, b := range a.Bulk {
+		fmt.Fprintf(to, "  stream  %.1f of %.1f Mb/s of 1500-byte packets, %d in a call; the emulator used %.1f %% of a processor, and failed %d packets\n",
+			b.Got, b.Want, b.Segments, b.Share*100, b.Failures)
+	}
+	fmt.Fprintf(to, "  iperf3  %s\n", toolResult(a.TCP, "Mb/s by TCP"))
+}
+
+func toolResult(t link.Tool, unit string) string {
+	if t.Absent != "" {
+		return "absent: " + t.Absent
+	}
+	return fmt.Sprintf("%.3f %s", t.Value, unit)
+}

@@ -1,0 +1,325 @@
+package link
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An emulator moves packets between two devices, one thread for both ways. It
+// makes raw system calls, since Go's own would wake a second thread to watch
+// over each that waits, and that costs more than the packets do.
+type emulator struct {
+	devices [2]*device
+	ways    [2]*way
+	started time.Time     // its monotonic clock's zero
+	since   time.Time     // when the statistics began
+	before  time.Duration // processor time used until then
+	dropped [2]uint64     // by the devices until then
+	lead    int64         // ns: what a packet takes through the emulator beside what the profile says, if it has to be woken
+	early   int64         // ns: how late the kernel wakes, so how much earlier it is asked to
+	late    histogram
+	room    [prefixLen + maxHeaders]byte
+	control int // stdin: commands, and the end when the owner ends
+	line    []byte
+}
+
+const (
+	maxEarly = 10 * time.Microsecond // and so the longest time that it waits busily
+	turn     = 64                    // packets read, and pieces handed over, before the other way's turn
+	maxLine  = 256                   // bytes of a command
+
+	maxGarbage = 64 << 20 // bytes of the Go heap
+)
+
+// emulate is the emulator's process: args are the profile as JSON, and the
+// paths and names of two namespaces.
+func emulate(args []string) error {
+	// Ctrl-C goes to all programs of a terminal. The owner decides what comes
+	// of it; the emulator carries packets until the owner has ended.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// Packets allocate nothing, only commands do: what they leave is collected
+	// when there is much of it, and not in the middle of a measurement.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(maxGarbage)
+	var p Profile
+	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
+		return fmt.Errorf("read the profile: %w", err)
+	}
+	e := &emulator{started: time.Now(), control: 0}
+	for side, name := range args[1:3] {
+		d, err := openDevice(namespacePath(name))
+		if err != nil {
+			return err
+		}
+		memory, err := unix.Mmap(-1, 0, arenaSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			return fmt.Errorf("take %d bytes for packets: %w", arenaSize, err)
+		}
+		e.devices[side], e.ways[side] = d, newWay(&p, Side(side), memory)
+	}
+	e.prefer()
+	fmt.Println("ready")
+	err := e.run()
+	if err == io.EOF {
+		err = nil
+	}
+	// The owner has ended without a word, or this could not be reached.
+	return removeAll(args[1:3], err)
+}
+
+// prefer makes the thread exact: no slack for its timers, and its turn before
+// ordinary programs. What it does at a time is short and bounded. Where
+// either is not allowed, the statistics show what comes of it.
+func (e *emulator) prefer() {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+}
+
+func (e *emulator) now() int64 { return int64(time.Since(e.started)) }
+
+// run works until the control pipe ends, and then returns io.EOF.
+func (e *emulator) run() error {
+	fds := []unix.PollFd{
+		{Fd: int32(e.devices[A].fd), Events: unix.POLLIN},
+		{Fd: int32(e.devices[B].fd), Events: unix.POLLIN},
+		{Fd: int32(e.control), Events: unix.POLLIN},
+	}
+	for {
+		slept, err := e.wait(fds)
+		if err != nil {
+			return err
+		}
+		e.deliver(A)
+		e.deliver(B)
+		for side := range e.devices {
+			if fds[side].Revents != 0 {
+				if err := e.collect(Side(side), slept); err != nil {
+					return err
+				}
+			}
+		}
+		if fds[2].Revents != 0 {
+			if err := e.command(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wait returns when a packet has come, or one is due. It says whether the
+// thread slept until a packet woke it.
+func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
+	const forever = 1 << 62
+	wake := int64(forever)
+	for _, w := range e.ways {
+		if at, any := w.next(); any {
+			wake = min(wake, at)
+		}
+	}
+	begin := e.now()
+	// Asked to wake a little early, it is on time in most cases, and polls
+	// without sleep for the few microseconds in which it was early.
+	sleep := max(wake-begin-e.early, 0)
+	var timeout *unix.Timespec
+	if wake != forever {
+		t := unix.NsecToTimespec(sleep)
+		timeout = &t
+	}
+	n, _, code := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(timeout)), 0, 0, 0)
+	if code == unix.EINTR {
+		for i := range fds {
+			fds[i].Revents = 0
+		}
+		return false, nil
+	}
+	if code != 0 {
+		return false, fmt.Errorf("wait for packets: %w", code)
+	}
+	if sleep == 0 {
+		return false, nil
+	}
+	woken := e.now()
+	if n == 0 {
+		late := woken - begin - sleep
+		e.early = min(max(e.early+(late-e.early)/8, 0), int64(maxEarly))
+		return false, nil
+	}
+	// A call that found a packet waiting takes a microsecond; one that slept more.
+	const awake = 2500 // ns
+	return woken-begin > awake, nil
+}
+
+// collect reads what a side has sent.
+func (e *emulator) collect(side Side, slept bool) error {
+	w, fd := e.ways[side], e.devices[side].fd
+	var spare [1]byte
+	for range turn {
+		room, full := w.room(), false
+		if room == nil {
+			room, full = spare[:], true // reading one byte of a packet drops the rest
+		}
+		n, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)))
+		switch {
+		case code == unix.EAGAIN || code == unix.EINTR:
+			return nil
+		case full:
+			w.stats.Overflow++
+			continue
+		case code == unix.EBADFD:
+			return io.EOF // the device went with its namespace
+		case code != 0:
+			return fmt.Errorf("read from side %s: %w", side, code)
+		}
+		w.stats.Reads++
+		s, err := parse(room[:n])
+		if err != nil {
+			w.stats.Refused++
+			continue
+		}
+		if multicast(room[prefixLen:n]) {
+			continue
+		}
+		came := e.now()
+		if slept {
+			came -= e.lead
+		}
+		w.accept(came, s, int(n))
+	}
+	return nil
+}
+
+// deliver hands over what has come of a side's packets, if it is time to. It
+// does not look at the clock for more until it is time again: handing over a
+// packet takes about as long as the next one does at 1 Gb/s.
+func (e *emulator) deliver(side Side) {
+	w, to := e.ways[side], e.devices[side.Other()].fd
+	now := e.now()
+	if at, any := w.next(); !any || at > now {
+		return
+	}
+	for range turn {
+		p, any := w.due(now)
+		if !any {
+			return
+		}
+		r := w.arena.at(p.record)
+		head, payload := cut(w.arena.packet(r), &r.shape, p.first, p.count, e.room[:])
+		e.late.add(e.now() - p.due)
+		w.stats.Writes++
+		if write(to, head, payload) {
+			w.settle(p)
+		} else {
+			w.refuse(p)
+		}
+	}
+}
+
+// write hands a packet in two parts to a device.
+func write(fd int, head, payload []byte) bool {
+	if payload == nil {
+		_, _, code := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&head[0])), uintptr(len(head)))
+		return code == 0
+	}
+	parts := [2]unix.Iovec{{Base: &head[0]}, {Base: &payload[0]}}
+	parts[0].SetLen(len(head))
+	parts[1].SetLen(len(payload))
+	_, _, code := unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&parts[0])), 2)
+	return code == 0
+}
+
+// command does what the owner asks for in a line, and answers with one.
+func (e *emulator) command() error {
+	var b [maxLine]byte
+	n, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(e.control), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if code == unix.EINTR || code == unix.EAGAIN {
+		return nil
+	}
+	if code != 0 || n == 0 {
+		return io.EOF
+	}
+	e.line = append(e.line, b[:n]...)
+	line, rest, whole := bytes.Cut(e.line, []byte("\n"))
+	if !whole {
+		if len(e.line) > maxLine {
+			return fmt.Errorf("a command of more than %d bytes", maxLine)
+		}
+		return nil
+	}
+	e.line = append([]byte(nil), rest...)
+	return e.obey(string(line))
+}
+
+// Commands: what the owner writes, each a line.
+const (
+	askStats = "stats"
+	setLead  = "lead " // and nanoseconds
+	begin    = "begin" // until then nothing is lost, duplicated or reordered
+)
+
+func (e *emulator) obey(line string) error {
+	number, lead := strings.CutPrefix(line, setLead)
+	switch {
+	case line == askStats:
+		return json.NewEncoder(os.Stdout).Encode(e.report())
+	case line == begin:
+		e.begin()
+	case lead:
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return fmt.Errorf("command %q: %w", line, err)
+		}
+		e.lead = n
+	default:
+		return fmt.Errorf("unknown command %q", line)
+	}
+	_, err := fmt.Println("done")
+	return err
+}
+
+// begin starts the link proper: the packets so far were to find out the lead.
+func (e *emulator) begin() {
+	e.late = histogram{}
+	e.before, e.since = e.usage(), time.Now()
+	for side, w := range e.ways {
+		w.stats = WayStats{}
+		w.begin(Side(side))
+		e.dropped[side] = e.devices[side].drops()
+	}
+}
+
+func (e *emulator) usage() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0 // only a wrong argument makes it fail
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// report is the statistics as of now.
+func (e *emulator) report() Stats {
+	s := Stats{
+		Wall:       time.Since(e.since),
+		CPU:        e.usage() - e.before,
+		LateMedian: e.late.quantile(0.5),
+		LateP99:    e.late.quantile(0.99),
+		LateMax:    time.Duration(e.late.max),
+	}
+	for side := range s.Ways {
+		s.Ways[side] = e.ways[side].stats
+		s.Ways[side].DeviceDrops = e.devices[side].drops() - e.dropped[side]
+	}
+	return s
+}

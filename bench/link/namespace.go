@@ -1,0 +1,213 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Namespaces are called haul-bench-PID-START-N-a and -b, after the process that
+// made them: its number, when it started in the kernel's clock ticks (numbers
+// are used again, that with the same start is not), and how many it made before.
+const namePrefix = "haul-bench-"
+
+// namespaces is where ip(8) keeps those that have names.
+const namespaces = "/run/netns"
+
+func namespacePath(name string) string { return filepath.Join(namespaces, name) }
+
+var made atomic.Uint64 // links of this process
+
+// newNames returns the names for another link's namespaces.
+func newNames() ([2]string, error) {
+	pid := os.Getpid()
+	start, err := startOf(pid)
+	if err != nil {
+		return [2]string{}, fmt.Errorf("find out when this process started: %w", err)
+	}
+	base := fmt.Sprintf("%s%d-%s-%d-", namePrefix, pid, start, made.Add(1))
+	return [2]string{base + A.String(), base + B.String()}, nil
+}
+
+// startOf is when a process started, in the kernel's ticks: field 22 of proc_pid_stat(5).
+func startOf(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The second field is a name in parentheses, which may hold anything.
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	const start = 22 - 3
+	if len(fields) <= start {
+		return "", fmt.Errorf("/proc/%d/stat has only %d fields", pid, len(fields)+2)
+	}
+	return fields[start], nil
+}
+
+// abandoned says whether a name is one of ours, and its maker has ended.
+func abandoned(name string) bool {
+	rest, ours := strings.CutPrefix(name, namePrefix)
+	parts := strings.Split(rest, "-")
+	if !ours || len(parts) != 4 {
+		return false
+	}
+	pid, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return false
+	}
+	start, err := startOf(pid)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	return err == nil && start != parts[1]
+}
+
+// Clean removes what killed runs have left: namespaces that this package made,
+// in a process that is no more, and the programs in them. Those of processes
+// that still run are left alone. [Up] calls it.
+func Clean() error {
+	entries, err := os.ReadDir(namespaces)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look for leftover namespaces: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if abandoned(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return removeAll(names, nil)
+}
+
+// removeAll removes namespaces and adds what fails to an error.
+func removeAll(names []string, err error) error {
+	for _, name := range names {
+		err = errors.Join(err, remove(name))
+	}
+	return err
+}
+
+// remove ends the programs in a namespace and removes it. One that is not there
+// is no error.
+func remove(name string) error {
+	path := namespacePath(name)
+	if err := endPrograms(path); err != nil {
+		return fmt.Errorf("remove namespace %s: %w", name, err)
+	}
+	if err := ip("netns", "delete", name); err != nil {
+		if _, gone := os.Stat(path); errors.Is(gone, os.ErrNotExist) {
+			return nil // another was faster: the emulator, or the next run
+		}
+		return err
+	}
+	return nil
+}
+
+// endPrograms kills what runs in the namespace at path. Servers that detach
+// themselves outlive what started them; nobody else has reason to be there.
+func endPrograms(path string) error {
+	const wait = 10 * time.Millisecond
+	const rounds = int(endTimeout / wait) // a program may start another while we look
+	ns, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		entries, err := os.ReadDir("/proc")
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, entry := range entries {
+			pid, err := strconv.Atoi(entry.Name())
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			theirs, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
+			if err == nil && os.SameFile(ns, theirs) {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
+			}
+		}
+		if !found {
+			return nil
+		}
+		time.Sleep(wait) // one that is killed needs a processor to end on
+	}
+	return errors.New("programs in it do not end; ip netns pids NAME lists them")
+}
+
+// ipTimeout bounds a call of ip(8), which takes milliseconds.
+const ipTimeout = 10 * time.Second
+
+func ip(args ...string) error { return ipInput("", args...) }
+
+// ipInput runs ip(8), or tc(8) if the first argument says so.
+func ipInput(input string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), ipTimeout)
+	defer cancel()
+	name := "ip"
+	if args[0] == "tc" {
+		name, args = "tc", args[1:]
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	// Ctrl-C is for this program, which then removes what it made.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%s %s: %w; it comes with iproute2, which links need", name, strings.Join(args, " "), err)
+	case err != nil:
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Addresses of a link's ends. The namespaces have nothing else, so that all
+// links use the same.
+const (
+	prefix4 = "10.209.0."
+	prefix6 = "fd68:6175:6c::"
+)
+
+// deviceQueue is how many packets may wait for the emulator to read them.
+const deviceQueue = 5000
+
+// configure gives a side's device its addresses, and starts it.
+func configure(name string, side Side) error {
+	settings := []string{
+		"link set dev lo up",
+		fmt.Sprintf("link set dev %s mtu 1500 txqueuelen %d", deviceName, deviceQueue),
+		// No link-local address: the kernel would look for routers with it.
+		fmt.Sprintf("link set dev %s addrgenmode none", deviceName),
+		fmt.Sprintf("addr add %s%d/24 dev %s", prefix4, side+1, deviceName),
+		fmt.Sprintf("-6 addr add %s%d/64 dev %s nodad", prefix6, side+1, deviceName),
+		fmt.Sprintf("link set dev %s up", deviceName),
+	}
+	for _, line := range settings {
+		if err := ip(append([]string{"-n", name}, strings.Fields(line)...)...); err != nil && !strings.HasPrefix(line, "-6") {
+			return err
+		} else if err != nil && ipv6Enabled() {
+			return err
+		}
+	}
+	return nil
+}
+
+// ipv6Enabled says whether the kernel has IPv6 at all.
+func ipv6Enabled() bool {
+	_, err := os.Stat("/proc/net/if_inet6")
+	return err == nil
+}

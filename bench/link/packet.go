@@ -1,0 +1,194 @@
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// What a TUN device puts before each packet: struct virtio_net_hdr of
+// include/uapi/linux/virtio_net.h, in the machine's byte order.
+const (
+	prefixLen = 10
+
+	prefixFlags     = 0 // byte
+	prefixKind      = 1 // byte: gso_type
+	prefixHeader    = 2 // uint16: hdr_len
+	prefixSegment   = 4 // uint16: gso_size
+	prefixSumStart  = 6 // uint16: csum_start
+	prefixSumOffset = 8 // uint16: csum_offset
+
+	flagNeedsSum = 1 // the check sum field holds the pseudo header's; the rest is to be added
+
+	kindNone  = 0
+	kindTCP4  = 1
+	kindTCP6  = 4
+	kindUDP   = 5 // VIRTIO_NET_HDR_GSO_UDP_L4
+	kindECN   = 0x80
+	kindsMask = 0x7f
+)
+
+const (
+	ipv4Header = 20 // without options
+	ipv6Header = 40
+	udpHeader  = 8
+	tcpHeader  = 20 // without options
+
+	protoTCP = 6
+	protoUDP = 17
+
+	// maxHeaders is room for what precedes a segment's payload: an IPv4 header
+	// with all options and TCP with all of its own are 120 bytes, and IPv6 with
+	// extensions seldom more.
+	maxHeaders = 256
+)
+
+// maxPacket is the most a device hands over at once, prefix included: Linux
+// glues up to 64 KiB unless told otherwise, and IPv6's header is not counted.
+const maxPacket = prefixLen + 1<<16 + ipv6Header
+
+// A shape is how a packet that a device handed over divides into the packets
+// that would be on a wire. All bytes are counted from the IP header.
+type shape struct {
+	length    int // of everything
+	header    int // bytes that each wire packet repeats; 0 if there is one packet
+	transport int // where UDP or TCP begins
+	segment   int // bytes of payload in each but the last; 0 if there is one packet
+	count     int // wire packets, at least 1
+}
+
+// wire is the length of the wire packet at index i.
+func (s *shape) wire(i int) int {
+	if s.count == 1 {
+		return s.length
+	}
+	return s.header + min(s.segment, s.length-s.header-i*s.segment)
+}
+
+var errMalformed = errors.New("malformed packet from the device")
+
+// parse reads the shape of a packet with its prefix.
+func parse(b []byte) (shape, error) {
+	if len(b) < prefixLen+ipv4Header {
+		return shape{}, errMalformed
+	}
+	prefix, packet := b[:prefixLen], b[prefixLen:]
+	s := shape{length: len(packet), count: 1}
+	segment := int(binary.NativeEndian.Uint16(prefix[prefixSegment:]))
+	kind := prefix[prefixKind] & kindsMask
+	if kind == kindNone || segment == 0 {
+		return s, nil
+	}
+	s.transport = int(binary.NativeEndian.Uint16(prefix[prefixSumStart:]))
+	if s.transport < ipv4Header || s.transport+udpHeader > len(packet) {
+		return shape{}, errMalformed
+	}
+	switch kind {
+	case kindUDP:
+		s.header = s.transport + udpHeader
+	case kindTCP4, kindTCP6:
+		if s.transport+tcpHeader > len(packet) {
+			return shape{}, errMalformed
+		}
+		s.header = s.transport + int(packet[s.transport+12]>>4)*4
+	default:
+		return shape{}, errMalformed
+	}
+	if kind != kindUDP && s.header < s.transport+tcpHeader || s.header > maxHeaders || s.header >= len(packet) {
+		return shape{}, errMalformed
+	}
+	s.segment = segment
+	s.count = (len(packet) - s.header + segment - 1) / segment
+	return s, nil
+}
+
+// multicast says whether a packet is for a group. Kernels send such on their own
+// account when an address is new; links here have exactly one host at each end.
+func multicast(packet []byte) bool {
+	if packet[0]>>4 == 6 && len(packet) >= ipv6Header {
+		return packet[24] == 0xff
+	}
+	return packet[16]>>4 == 0xe
+}
+
+// cut returns the packet that carries the wire packets first to first+count-1
+// of b, as prefix and headers, written to room, and payload, which is a part of b.
+// room has at least prefixLen+maxHeaders bytes. A whole packet is returned as it is.
+func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byte) {
+	if count == s.count {
+		return b, nil
+	}
+	head = room[:prefixLen+s.header]
+	copy(head, b)
+	from := prefixLen + s.header + first*s.segment
+	payload = b[from:min(from+count*s.segment, len(b))]
+	packet := head[prefixLen:]
+	length := s.header + len(payload)
+	if packet[0]>>4 == 4 {
+		fixIPv4(packet, length, first)
+	} else {
+		binary.BigEndian.PutUint16(packet[4:], uint16(length-ipv6Header))
+	}
+	udp := head[prefixKind]&kindsMask == kindUDP
+	before := len(b) - prefixLen - s.transport // what the check sum says the length is
+	if udp {
+		binary.BigEndian.PutUint16(packet[s.transport+4:], uint16(length-s.transport))
+	} else {
+		fixTCP(packet[s.transport:], first, first*s.segment, first+count == s.count)
+	}
+	sum := s.transport + int(binary.NativeEndian.Uint16(head[prefixSumOffset:]))
+	if sum+2 <= len(packet) {
+		fixPseudoSum(packet[sum:], before, length-s.transport)
+	}
+	if count == 1 {
+		head[prefixKind] = kindNone
+		binary.NativeEndian.PutUint16(head[prefixSegment:], 0)
+	} else if first > 0 {
+		head[prefixKind] &^= kindECN // CWR is the first segment's only
+	}
+	binary.NativeEndian.PutUint16(head[prefixHeader:], uint16(s.header))
+	return head, payload
+}
+
+// fixIPv4 gives a segment its length, its number and a fresh header check sum.
+func fixIPv4(packet []byte, length, index int) {
+	binary.BigEndian.PutUint16(packet[2:], uint16(length))
+	id := binary.BigEndian.Uint16(packet[4:])
+	binary.BigEndian.PutUint16(packet[4:], id+uint16(index))
+	packet[10], packet[11] = 0, 0
+	end := int(packet[0]&15) * 4
+	var sum uint32
+	for i := 0; i+1 < min(end, len(packet)); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+	}
+	binary.BigEndian.PutUint16(packet[10:], ^fold(sum))
+}
+
+// fixTCP moves a segment's sequence number on, and leaves flags that end
+// something to the last segment, and CWR to the first (RFC 3168 §6.1.2).
+func fixTCP(tcp []byte, index, offset int, last bool) {
+	const fin, psh, cwr = 0x01, 0x08, 0x80
+	seq := binary.BigEndian.Uint32(tcp[4:])
+	binary.BigEndian.PutUint32(tcp[4:], seq+uint32(offset))
+	if !last {
+		tcp[13] &^= fin | psh
+	}
+	if index > 0 {
+		tcp[13] &^= cwr
+	}
+}
+
+// fixPseudoSum replaces the transport length in a pseudo header's sum, which is
+// what the field holds while the rest of the sum is left to the kernel
+// (RFC 1624 §3, without the complements).
+func fixPseudoSum(field []byte, before, after int) {
+	sum := uint32(binary.BigEndian.Uint16(field)) + uint32(^uint16(before)) + uint32(uint16(after))
+	binary.BigEndian.PutUint16(field, fold(sum))
+}
+
+// fold brings a sum to 16 bits with end-around carry (RFC 1071 §4.1).
+func fold(sum uint32) uint16 {
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return uint16(sum)
+}

@@ -1,0 +1,213 @@
+package link
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Way is one direction of a link. The zero value carries everything at once.
+type Way struct {
+	Delay     time.Duration // from the last bit sent to the last bit there; at least 0
+	Rate      int64         // bit/s of frames, [Profile.Overhead] included; 0 is unlimited
+	Queue     int           // bytes of frames that may wait for the rate; more is dropped; 0 means [DefaultQueue]
+	Loss      float64       // fraction of packets that never arrive, 0 to 1
+	Duplicate float64       // fraction that arrives twice, 0 to 1
+	Reorder   float64       // fraction held back until others have overtaken it, 0 to 1
+}
+
+// DefaultQueue is what waits for a way's rate at the most, in bytes: the 1,000
+// full frames that a Linux device queues unless told otherwise. Less would
+// drop a part of a window that its sender hands over in one call.
+const DefaultQueue = 1000 * 1502
+
+func (w Way) queue() int {
+	if w.Queue == 0 {
+		return DefaultQueue
+	}
+	return w.Queue
+}
+
+// airtime is how long a frame of so many bytes takes at the way's rate.
+func (w Way) airtime(frame int) time.Duration {
+	if w.Rate == 0 {
+		return 0
+	}
+	return time.Duration(math.Round(float64(frame) * 8e9 / float64(w.Rate)))
+}
+
+// A Profile is a link to emulate: what it does to packets each way.
+type Profile struct {
+	Name string
+	Note string // what it stands for, in a line
+
+	// Ways is what happens to packets that side A sends, then to those that
+	// side B sends.
+	Ways [2]Way
+
+	// Overhead is what a packet's frame takes on the link beyond the IP packet,
+	// in bytes, and MinFrame the least that a frame takes, all included.
+	// Ethernet: 14 of header, 4 of check sum, 8 of preamble and 12 of gap; 84.
+	Overhead, MinFrame int
+
+	// Seed decides what is lost, duplicated and reordered: the nth packet of a
+	// way meets the same fate in each run.
+	Seed uint64
+}
+
+// headers is what a TFTP block or acknowledgement of n bytes has around it in
+// an IP packet: IPv4 20, UDP 8, opcode and block number 4.
+const headers = 20 + 8 + 4
+
+// The documents measured with blocks of this size, in bytes.
+const documentBlock = 1432
+
+func (p *Profile) frame(packet int) int { return max(packet+p.Overhead, p.MinFrame) }
+
+// Cycle is how long a TFTP block of so many bytes and its acknowledgement take
+// at the least, when side A sends the block: both serializations and both
+// delays, and nothing for the programs at the ends.
+func (p *Profile) Cycle(block int) time.Duration {
+	there, back := p.Ways[A], p.Ways[B]
+	return there.airtime(p.frame(block+headers)) + there.Delay + back.airtime(p.frame(headers)) + back.Delay
+}
+
+// Bound is the most bytes a second that TFTP reaches from side A to side B when
+// each window waits for its acknowledgement, without loss. It is infinite if
+// the link has neither rate nor delay.
+func (p *Profile) Bound(block, window int) float64 {
+	behind := time.Duration(window-1) * p.Ways[A].airtime(p.frame(block+headers))
+	return float64(window*block) / (p.Cycle(block) + behind).Seconds()
+}
+
+// Check says what is impossible about a profile.
+func (p *Profile) Check() error {
+	for side, w := range p.Ways {
+		for _, chance := range []float64{w.Loss, w.Duplicate, w.Reorder} {
+			if !(chance >= 0 && chance <= 1) {
+				return fmt.Errorf("link %s: side %s: a fraction of %g is not between 0 and 1", p.Name, Side(side), chance)
+			}
+		}
+		if w.Delay < 0 || w.Delay > maxDelay {
+			return fmt.Errorf("link %s: side %s: a delay of %s is not between 0 and %s", p.Name, Side(side), w.Delay, maxDelay)
+		}
+		if w.Rate < 0 || w.Rate > 0 && w.Rate < minRate {
+			return fmt.Errorf("link %s: side %s: a rate of %d bit/s is below %d; 0 is unlimited", p.Name, Side(side), w.Rate, minRate)
+		}
+		if w.Queue < 0 || w.Queue > maxQueue {
+			return fmt.Errorf("link %s: side %s: a queue of %d bytes is not between 0 and %d", p.Name, Side(side), w.Queue, maxQueue)
+		}
+	}
+	return nil
+}
+
+const (
+	maxDelay = 10 * time.Second
+	minRate  = 1000          // bit/s: a full frame takes 12 s
+	maxQueue = arenaSize / 2 // bytes: what waits must fit beside what is under way
+)
+
+// Cycle times that the profiles have, for a block of 1,432 bytes and its
+// acknowledgement. The documents' columns are such cycles: 1,432 bytes in
+// 0.48 ms are their 2.97 MB/s, and 128 windows' worth over one is 3.9 times as
+// fast, their "4x"; likewise 27x for the VPN and about 10x for the gigabit.
+const (
+	lan1gCycle   = 140 * time.Microsecond
+	lan100mCycle = 480 * time.Microsecond
+	vpnCycle     = 10100 * time.Microsecond
+)
+
+// Profiles returns the links that the suite measures on. [Lookup] finds them,
+// and variants of them.
+func Profiles() []Profile {
+	lossy := ethernet("lossy", "Ethernet at 1 Gb/s, 0.5 ms, 1 % lost each way", 1e9, 500*time.Microsecond)
+	lossy.lose(0.01)
+	return []Profile{
+		ethernet("lan1g", "Ethernet at 1 Gb/s: a block and its ACK in 0.14 ms", 1e9, lan1gCycle),
+		ethernet("lan100m", "Ethernet at 100 Mb/s: a block and its ACK in 0.48 ms", 100e6, lan100mCycle),
+		tunnel("vpn", "a VPN with 40 Mb/s of IP packets: a block and its ACK in 10.1 ms", 40e6, vpnCycle),
+		distance("rtt9", 9*time.Millisecond),
+		distance("rtt20", 20*time.Millisecond),
+		distance("rtt100", 100*time.Millisecond),
+		lossy,
+	}
+}
+
+// ethernet makes a profile that counts what frames take on a wire.
+func ethernet(name, note string, rate int64, cycle time.Duration) Profile {
+	p := Profile{Name: name, Note: note, Overhead: 38, MinFrame: 84, Seed: 1}
+	p.fit(rate, cycle)
+	return p
+}
+
+// tunnel makes a profile whose rate is one of IP packets, as a tunnel's users
+// see it, with what its own packets take left out.
+func tunnel(name, note string, rate int64, cycle time.Duration) Profile {
+	p := Profile{Name: name, Note: note, Seed: 1}
+	p.fit(rate, cycle)
+	return p
+}
+
+// distance makes a profile that only delays.
+func distance(name string, roundTrip time.Duration) Profile {
+	p := Profile{Name: name, Note: fmt.Sprintf("%s there and back, unlimited rate", roundTrip), Overhead: 38, MinFrame: 84, Seed: 1}
+	p.fit(0, roundTrip)
+	return p
+}
+
+// fit sets the rate, and the delay that is left of a cycle once a document's
+// block and its acknowledgement have been serialized, half of it each way.
+func (p *Profile) fit(rate int64, cycle time.Duration) {
+	p.Ways = [2]Way{{Rate: rate}, {Rate: rate}}
+	delay := (cycle - p.Cycle(documentBlock)) / 2
+	p.Ways[A].Delay, p.Ways[B].Delay = delay, delay
+}
+
+func (p *Profile) lose(fraction float64) {
+	for i := range p.Ways {
+		p.Ways[i].Loss += fraction
+	}
+}
+
+// withLoss is what a profile's name ends in for 1 % more loss each way.
+const withLoss = "+loss"
+
+// Lookup returns the profile of a name. A name that ends in "+loss" is the
+// profile before it, with 1 % more loss each way.
+func Lookup(name string) (Profile, error) {
+	base, lossy := strings.CutSuffix(name, withLoss)
+	all := Profiles()
+	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == base })
+	if i < 0 {
+		var known []string
+		for _, p := range all {
+			known = append(known, p.Name)
+		}
+		return Profile{}, fmt.Errorf("no link profile is called %q; there are %s, each also with %s",
+			base, strings.Join(known, ", "), withLoss)
+	}
+	p := all[i]
+	if lossy {
+		p.Name = name
+		p.Note += "; 1 % more lost each way"
+		p.lose(0.01)
+	}
+	return p, nil
+}
+
+// A Side is an end of a link.
+type Side int
+
+// The two ends. Where it matters, servers run on A.
+const (
+	A Side = iota
+	B
+)
+
+// String returns "a" or "b".
+func (s Side) String() string { return [2]string{"a", "b"}[s] }
+
+// Other returns the other end.
+func (s Side) Other() Side { return 1 - s }

@@ -1,0 +1,119 @@
+package link
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Stats is what a link has done since it came up.
+type Stats struct {
+	Ways [2]WayStats // packets that side A sent, then those that side B sent
+
+	CPU  time.Duration // processor time of the emulator, what the kernel did for its calls included
+	Wall time.Duration // since it came up
+
+	// Late is how much later than due packets were handed over.
+	LateMedian, LateP99, LateMax time.Duration
+}
+
+// CPUShare is the part of one processor that the emulator has used.
+func (s *Stats) CPUShare() float64 {
+	if s.Wall <= 0 {
+		return 0
+	}
+	return s.CPU.Seconds() / s.Wall.Seconds()
+}
+
+// Failures are packets that were dropped by no decision of the profile. A
+// measurement with any is not worth much.
+func (s *Stats) Failures() uint64 {
+	var n uint64
+	for i := range s.Ways {
+		w := &s.Ways[i]
+		n += w.Overflow + w.Refused + w.DeviceDrops
+	}
+	return n
+}
+
+// WayStats counts one direction, in packets as they would be on a wire unless
+// said otherwise.
+type WayStats struct {
+	Packets    uint64 // offered
+	Bytes      uint64 // of the IP packets offered
+	Delivered  uint64
+	Lost       uint64 // by the profile's Loss
+	Duplicated uint64
+	Reordered  uint64
+	QueueDrops uint64 // no room in the queue
+	MaxQueue   uint64 // bytes of frames that waited for the rate at the most, the one being sent included
+
+	Overflow    uint64 // dropped because the emulator's memory was full
+	Refused     uint64 // dropped because the receiving device refused them
+	DeviceDrops uint64 // dropped by the sending device because the emulator was too slow
+	Reads       uint64 // system calls that brought packets
+	Writes      uint64 // system calls that handed packets over
+}
+
+// since returns what has happened after an earlier state. What is a maximum
+// stays as it is.
+func (s Stats) since(before Stats) Stats {
+	s.CPU -= before.CPU
+	s.Wall -= before.Wall
+	for i := range s.Ways {
+		s.Ways[i].subtract(&before.Ways[i])
+	}
+	return s
+}
+
+func (w *WayStats) subtract(before *WayStats) {
+	w.Packets -= before.Packets
+	w.Bytes -= before.Bytes
+	w.Delivered -= before.Delivered
+	w.Lost -= before.Lost
+	w.Duplicated -= before.Duplicated
+	w.Reordered -= before.Reordered
+	w.QueueDrops -= before.QueueDrops
+	w.Overflow -= before.Overflow
+	w.Refused -= before.Refused
+	w.DeviceDrops -= before.DeviceDrops
+	w.Reads -= before.Reads
+	w.Writes -= before.Writes
+}
+
+// A histogram counts times with eight steps for each doubling: 12 % apart.
+type histogram struct {
+	counts [64 * 8]uint64
+	total  uint64
+	max    int64
+}
+
+func (h *histogram) add(ns int64) {
+	ns = max(ns, 0)
+	h.max = max(h.max, ns)
+	h.total++
+	h.counts[bucket(uint64(ns))]++
+}
+
+// bucket is the index for a number: its leading bit, and the three behind it.
+func bucket(n uint64) int {
+	if n < 8 {
+		return int(n)
+	}
+	exponent := bits.Len64(n) - 1
+	return (exponent-2)*8 + int(n>>(exponent-3))&7
+}
+
+// quantile is the lower edge of the bucket in which a fraction of all lie at or below.
+func (h *histogram) quantile(q float64) time.Duration {
+	want := uint64(q * float64(h.total))
+	var seen uint64
+	for i, n := range h.counts {
+		if seen += n; seen > want {
+			if i < 8 {
+				return time.Duration(i)
+			}
+			return time.Duration(8+i%8) << (i/8 - 1)
+		}
+	}
+	return time.Duration(h.max)
+}

@@ -1,0 +1,325 @@
+package link
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A way is one direction of a link, without clock or device: it is told what
+// came and when, and says what is due and when. All times are nanoseconds
+// since a moment that the caller has chosen.
+//
+//	room := w.room()            // where to read a packet to
+//	w.accept(now, shape, size)  // it came
+//	at, any := w.next()         // when to call due
+//	for {
+//		p, any := w.due(now)    // what has arrived
+//		...
+//		w.settle(p)             // it has been handed over
+//	}
+type way struct {
+	Way
+	profile *Profile
+	arena   arena
+	free    int64 // when the wire has sent all that was accepted
+	last    int64 // when the last packet of runs is due
+	runs    ring
+	held    []run // overtaken by others for a while; a heap by due
+	loss    fate
+	double  fate
+	late    fate
+	stats   WayStats
+}
+
+// A run is a number of consecutive wire packets of one record, due at equal
+// distances but for the last.
+type run struct {
+	due    int64 // when the first of them has arrived
+	step   int64 // from one to the next
+	end    int64 // when the last has arrived
+	record uint64
+	first  int32
+	count  int32
+}
+
+// dueAt is when the packet at index i of the run has arrived.
+func (r *run) dueAt(i int32) int64 {
+	if i >= r.count-1 {
+		return r.end
+	}
+	return r.due + int64(i)*r.step
+}
+
+// A fate decides what happens to one packet after another, from a seed.
+type fate struct {
+	below uint64 // struck if the next random number is
+	never bool
+	rand  rand.PCG
+}
+
+func newFate(fraction float64, seed, stream uint64) fate {
+	f := fate{never: fraction <= 0, below: math.MaxUint64, rand: *rand.NewPCG(seed, stream)}
+	if fraction < 1 && !f.never {
+		f.below = uint64(fraction * (1 << 63) * 2)
+	}
+	return f
+}
+
+func (f *fate) strikes() bool { return !f.never && f.rand.Uint64() < f.below }
+
+const (
+	maxRuns = 1 << 17 // two for each record
+	maxHeld = 1024    // packets; a further one keeps its place
+
+	// A packet that is held back lets this many full frames overtake it, and
+	// at the least what comes in this time.
+	overtakers = 3
+	minHeld    = 200 * time.Microsecond
+
+	// Packets that arrive back to back are handed over together, up to this
+	// long after the first of them and never before they are due; the last of
+	// a burst is always on time. It is what network cards do to spare
+	// interrupts, and it saves the emulator most of its time. A packet that
+	// comes more than backToBack after the one before is handed over alone.
+	maxMerge   = 48 * time.Microsecond
+	backToBack = 15 * time.Microsecond
+)
+
+// newWay makes the way of packets that a side sends. Its memory is the caller's.
+// Until begin is called it keeps all packets, once and in order.
+func newWay(p *Profile, side Side, memory []byte) *way {
+	w := &way{Way: p.Ways[side], profile: p, arena: newArena(memory, maxRecords)}
+	w.runs = newRing(maxRuns)
+	w.held = make([]run, 0, maxHeld)
+	none := fate{never: true}
+	w.loss, w.double, w.late = none, none, none
+	return w
+}
+
+// begin lets fate strike from now on, as the profile's seed has it.
+func (w *way) begin(side Side) {
+	// Each kind of fate has numbers of its own, so that changing how often one
+	// strikes leaves the others as they were.
+	stream := uint64(side) * 3
+	w.loss = newFate(w.Loss, w.profile.Seed, stream)
+	w.double = newFate(w.Duplicate, w.profile.Seed, stream+1)
+	w.late = newFate(w.Reorder, w.profile.Seed, stream+2)
+}
+
+func (w *way) room() []byte { return w.arena.room() }
+
+// accept takes the packet in the first size bytes of room, which began to be
+// sent at the time now.
+func (w *way) accept(now int64, s shape, size int) {
+	number := w.arena.keep(s, size)
+	record := w.arena.at(number)
+	var open run // consecutive packets so far, if count is above 0
+	for i := range s.count {
+		lost, double, late := w.loss.strikes(), w.double.strikes(), w.late.strikes()
+		frame := w.profile.frame(s.wire(i))
+		w.stats.Packets++
+		w.stats.Bytes += uint64(s.wire(i))
+		due, passed := w.transmit(now, frame)
+		if passed && lost {
+			w.stats.Lost++
+		}
+		if !passed || lost {
+			w.push(&open, record)
+			continue
+		}
+		if late && w.hold(run{due: due, step: 0, end: due, record: number, first: int32(i), count: 1}, record) {
+			w.push(&open, record)
+			continue
+		}
+		w.extend(&open, due, number, i)
+		if double {
+			w.stats.Duplicated++
+			w.push(&open, record)
+			w.extend(&open, due, number, i)
+			w.push(&open, record)
+		}
+	}
+	w.push(&open, record)
+	w.arena.release() // in case nothing of it was left
+}
+
+// transmit puts a frame into the queue and says when it has arrived at the
+// other end, or that the queue had no room for it.
+func (w *way) transmit(now int64, frame int) (due int64, passed bool) {
+	if w.Rate == 0 {
+		w.last = max(w.last, now+int64(w.Delay))
+		return w.last, true
+	}
+	begin := max(now, w.free)
+	// What waits is what the rate has yet to carry: no list of it is needed.
+	waiting := int(float64(begin-now)*float64(w.Rate)/8e9+0.5) + frame
+	if waiting > w.queue() && begin > now {
+		w.stats.QueueDrops++
+		return 0, false
+	}
+	w.stats.MaxQueue = max(w.stats.MaxQueue, uint64(waiting))
+	w.free = begin + int64(w.airtime(frame))
+	w.last = max(w.last, w.free+int64(w.Delay))
+	return w.last, true
+}
+
+// extend adds the wire packet i to the open run, or begins one with it.
+func (w *way) extend(open *run, due int64, number uint64, i int) {
+	if open.count == 0 {
+		*open = run{due: due, end: due, record: number, first: int32(i), count: 1}
+		return
+	}
+	if open.count == 1 {
+		open.step = due - open.due
+	}
+	open.end = due
+	open.count++
+}
+
+// push ends the open run.
+func (w *way) push(open *run, r *record) {
+	if open.count == 0 {
+		return
+	}
+	if w.runs.push(*open) {
+		r.open++
+	} else {
+		w.stats.Overflow += uint64(open.count)
+	}
+	open.count = 0
+}
+
+// hold keeps a packet back until others have overtaken it. It is false when too
+// many are held.
+func (w *way) hold(r run, record *record) bool {
+	if len(w.held) == cap(w.held) {
+		return false
+	}
+	wait := max(int64(minHeld), overtakers*int64(w.airtime(w.profile.frame(1500))))
+	r.due += wait
+	r.end = r.due
+	record.open++
+	w.stats.Reordered++
+	w.held = append(w.held, r)
+	for i := len(w.held) - 1; i > 0; { // up the heap
+		parent := (i - 1) / 2
+		if w.held[parent].due <= w.held[i].due {
+			break
+		}
+		w.held[parent], w.held[i] = w.held[i], w.held[parent]
+		i = parent
+	}
+	return true
+}
+
+// next says when due has the most to hand over at once for what it costs.
+func (w *way) next() (at int64, any bool) {
+	if w.runs.empty() {
+		if len(w.held) == 0 {
+			return 0, false
+		}
+		return w.held[0].due, true
+	}
+	at = w.merged()
+	if len(w.held) > 0 {
+		at = min(at, w.held[0].due)
+	}
+	return at, true
+}
+
+// merged is when the last of the packets at the head that come back to back has
+// arrived, or the last before the first of them has waited too long.
+func (w *way) merged() int64 {
+	const maxLook = 64 // runs; a bound for what it costs to find out
+	head := w.runs.at(0)
+	at, limit := head.due, head.due+int64(maxMerge)
+	for k := range min(w.runs.len(), maxLook) {
+		r := w.runs.at(k)
+		if r.due > limit || r.due-at > int64(backToBack) {
+			return at
+		}
+		if r.end > limit || r.step > int64(backToBack) {
+			if r.step > 0 && r.step <= int64(backToBack) {
+				return r.dueAt(min(int32((limit-r.due)/r.step), r.count-2))
+			}
+			return r.due
+		}
+		at = r.end
+	}
+	return at
+}
+
+// A piece is what is handed over at once: wire packets of one record.
+type piece struct {
+	record       uint64
+	first, count int
+	due          int64 // of its last packet
+	finished     bool  // the run it is from has no more
+}
+
+// due takes what has arrived by now, one piece at a time.
+func (w *way) due(now int64) (p piece, any bool) {
+	if len(w.held) > 0 && w.held[0].due <= now && (w.runs.empty() || w.held[0].due <= w.runs.at(0).due) {
+		r := w.unhold()
+		return piece{r.record, int(r.first), 1, r.due, true}, true
+	}
+	if w.runs.empty() || w.runs.at(0).due > now {
+		return piece{}, false
+	}
+	r := w.runs.at(0)
+	if r.end <= now {
+		p = piece{r.record, int(r.first), int(r.count), r.end, true}
+		w.runs.pop()
+		return p, true
+	}
+	count := r.count - 1
+	if r.step > 0 {
+		count = min(count, int32((now-r.due)/r.step)+1)
+	}
+	p = piece{record: r.record, first: int(r.first), count: int(count), due: r.dueAt(count - 1)}
+	r.due = r.dueAt(count)
+	r.first += count
+	r.count -= count
+	return p, true
+}
+
+// unhold takes the first of the packets that were held back.
+func (w *way) unhold() run {
+	first, last := w.held[0], len(w.held)-1
+	w.held[0] = w.held[last]
+	w.held = w.held[:last]
+	for i := 0; ; { // down the heap
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && w.held[child+1].due < w.held[child].due {
+			child++
+		}
+		if w.held[i].due <= w.held[child].due {
+			return first
+		}
+		w.held[i], w.held[child] = w.held[child], w.held[i]
+		i = child
+	}
+}
+
+// settle counts a piece as handed over, and forgets what nothing needs any more.
+func (w *way) settle(p piece) {
+	w.stats.Delivered += uint64(p.count)
+	w.forget(p)
+}
+
+// refuse counts a piece as refused by the device it was for.
+func (w *way) refuse(p piece) {
+	w.stats.Refused += uint64(p.count)
+	w.forget(p)
+}
+
+func (w *way) forget(p piece) {
+	if p.finished {
+		w.arena.at(p.record).open--
+		w.arena.release()
+	}
+}

@@ -1,0 +1,162 @@
+package peer
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// installer is what fetches and builds everything that Find looks for.
+const installer = "scripts/install-bench-peers"
+
+// versionTime bounds asking a program for its version.
+const versionTime = 5 * time.Second
+
+// maxParents is how far up BinDir looks for the directory bin.
+const maxParents = 4
+
+// BinDir returns the repository's directory of built and fetched programs, as
+// seen from the working directory: bin here or in a parent. If there is none,
+// it is "bin", where nothing will be found.
+func BinDir() string {
+	dir := "bin"
+	for range maxParents {
+		for _, inside := range []string{"peers", "haul"} {
+			if _, err := os.Stat(filepath.Join(dir, inside)); err == nil {
+				return dir
+			}
+		}
+		dir = filepath.Join("..", dir)
+	}
+	return "bin"
+}
+
+// Find looks for every program that there is a recipe for: haul in binDir, the
+// peers in binDir/peers, or else where the machine has them. Asking each for
+// its version takes some tens of milliseconds.
+func Find(binDir string) Set {
+	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
+	if abs, err := filepath.Abs(f.peers); err == nil {
+		f.peers = abs // a server may start with another working directory
+	}
+	f.haul()
+	f.floors()
+	f.hpa()
+	f.atftpd()
+	f.dnsmasq()
+	f.pinTFTP()
+	f.rsTFTPD()
+	f.rTFTPD()
+	f.goServer()
+	f.clients()
+	f.tool("iperf3", "iperf3", "--version")
+	return f.set
+}
+
+// A finder gathers a Set.
+type finder struct {
+	bin, peers string
+	set        Set
+}
+
+func (f *finder) add(s ...Server) { f.set.Servers = append(f.set.Servers, s...) }
+
+func (f *finder) absent(why string, names ...string) {
+	for _, name := range names {
+		f.set.Absent = append(f.set.Absent, Absentee{name, why})
+	}
+}
+
+// A program can be run: its path, and what it needs in its environment.
+type program struct {
+	path string
+	env  []string
+}
+
+// built returns a program at a path below the peers. If it is not there, those
+// who would need it are absent.
+func (f *finder) built(path string, names ...string) (program, bool) {
+	file := filepath.Join(f.peers, path)
+	if _, err := exec.LookPath(file); err != nil {
+		f.absent(fmt.Sprintf("%s cannot be run: %v; %s builds it, and says why if it cannot", path, unwrap(err), installer), names...)
+		return program{}, false
+	}
+	return program{path: file}, true
+}
+
+// packaged returns a program of a Debian package that was unpacked, or else
+// the machine's own. Daemons lie where a user's path does not lead.
+func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
+	dir := filepath.Join(f.peers, pkg)
+	path := []string{dir + "/usr/bin", dir + "/usr/sbin"}
+	path = append(path, filepath.SplitList(os.Getenv("PATH"))...)
+	for _, d := range append(path, "/usr/sbin", "/sbin") {
+		if file, err := exec.LookPath(filepath.Join(d, name)); err == nil {
+			p := program{path: file}
+			if strings.HasPrefix(file, dir) {
+				p.env = libraries(dir)
+			}
+			return p, true
+		}
+	}
+	f.absent(fmt.Sprintf("%s is neither in package %s below %s nor on this machine; %s fetches it", name, pkg, f.peers, installer), wanted...)
+	return program{}, false
+}
+
+// libraries returns the environment by which a program finds the libraries
+// that were unpacked beside it.
+func libraries(dir string) []string {
+	var libs []string
+	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
+		found, _ := filepath.Glob(dir + pattern) // the pattern is well formed
+		libs = append(libs, found...)
+	}
+	if len(libs) == 0 {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
+}
+
+// number is what a version starts with.
+var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-\w.]*`)
+
+// output returns what a program prints, on either stream and however it ends.
+func (p program) output(args ...string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	defer cancel()
+	out, _ := command(ctx, nil, p.env, p.path, args...).CombinedOutput() // several exit with 1 after that
+	return string(out)
+}
+
+// version returns the version number that a program prints, "" if none.
+func (p program) version(args ...string) string {
+	return number.FindString(p.output(args...))
+}
+
+// compiler returns the version of Go that built a program.
+func (p program) compiler() string {
+	info, err := buildinfo.ReadFile(p.path)
+	if err != nil {
+		return "built by another Go"
+	}
+	return info.GoVersion
+}
+
+func unwrap(err error) error {
+	if e, ok := err.(*exec.Error); ok {
+		return e.Err
+	}
+	return err
+}
+
+func (f *finder) tool(pkg, name, versionFlag string) {
+	if p, ok := f.packaged(pkg, name, name); ok {
+		f.set.Tools = append(f.set.Tools, Tool{Name: name, Version: p.version(versionFlag), Path: p.path, env: p.env})
+	}
+}

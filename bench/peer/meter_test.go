@@ -1,0 +1,170 @@
+package peer
+
+import (
+	"context"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The work of a child that has ended and that nobody waited for counts, and
+// what a server leaves behind is ended with it.
+func TestGroup(t *testing.T) {
+	g, err := newGroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.remove()
+	// The shell waits for its input, so that it forks only once it is in the group.
+	cmd := exec.Command("sh", "-c", `read go; (i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done) & sleep 60 & exec sleep 60`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{server: &Server{Name: "shell"}, cmd: cmd, group: g, ended: make(chan struct{}), stopping: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	defer p.Stop()
+	if err := g.join(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	var cpu time.Duration
+	for range 1000 {
+		if cpu, err = p.CPU(); err != nil {
+			t.Fatal(err)
+		}
+		if len(g.pids()) >= 2 && cpu > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if cpu == 0 {
+		t.Errorf("no CPU time was counted by %s", g.name())
+	}
+	if p.Memory() == 0 {
+		t.Error("no memory was counted")
+	}
+	p.Stop()
+	if left := g.pids(); len(left) > 0 {
+		t.Errorf("processes %v run after Stop", left)
+	}
+}
+
+// Without control groups the process table tells much the same.
+func TestProcessTree(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 60 & wait")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tree := &processTree{}
+	if err := tree.join(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{server: &Server{Name: "shell"}, cmd: cmd, group: tree, ended: make(chan struct{}), stopping: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	for range 1000 {
+		if len(tree.pids()) == 2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if pids := tree.pids(); len(pids) != 2 {
+		t.Errorf("the tree has %v, want two processes", pids)
+	}
+	if _, err := p.CPU(); err != nil {
+		t.Error(err)
+	}
+	if p.Memory() == 0 {
+		t.Error("no memory was counted")
+	}
+	p.Stop()
+}
+
+func TestParseCPU(t *testing.T) {
+	if d, err := parseStat("usage_usec 1500\nuser_usec 1000\n"); d != 1500*time.Microsecond || err != nil {
+		t.Errorf("cpu.stat: %v, %v", d, err)
+	}
+	if _, err := parseStat("user_usec 1000\n"); err == nil {
+		t.Error("cpu.stat without the line passed")
+	}
+	if d, err := parseUsage("1500\n"); d != 1500*time.Nanosecond || err != nil {
+		t.Errorf("cpuacct.usage: %v, %v", d, err)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	any, fixed := &Server{}, &Server{port69: true}
+	for _, test := range []struct {
+		s    *Server
+		addr string // "" for none
+		want string // a prefix; "" for an error
+	}{
+		{any, "", "127.0.0.1:"},
+		{any, "10.1.2.3:0", "10.1.2.3:69"},
+		{any, "10.1.2.3:1069", "10.1.2.3:1069"},
+		{fixed, "", "127.69."},
+		{fixed, "10.1.2.3:0", "10.1.2.3:69"},
+		{fixed, "10.1.2.3:1069", ""},
+	} {
+		var o Options
+		if test.addr != "" {
+			o.Addr = netip.MustParseAddrPort(test.addr)
+		}
+		got, err := test.s.address(o)
+		if (err != nil) != (test.want == "") || err == nil && !strings.HasPrefix(got.String(), test.want) {
+			t.Errorf("%q, on port 69 only %v: %v, %v, want %q", test.addr, test.s.port69, got, err, test.want)
+		}
+	}
+}
+
+// The table is printed in the byte order of the machine, which binds undoes;
+// this is how a little-endian one prints it.
+func TestBinds(t *testing.T) {
+	for _, test := range []struct {
+		local, addr string
+		want        bool
+	}{
+		{"00000000:0045", "192.0.2.1:69", true},
+		{"00000000:0045", "192.0.2.1:70", false},
+		{"00000000000000000000000000000000:0045", "192.0.2.1:69", true},
+		{"nonsense", "192.0.2.1:69", false},
+		{"", "192.0.2.1:69", false},
+	} {
+		if got := binds(test.local, netip.MustParseAddrPort(test.addr)); got != test.want {
+			t.Errorf("binds(%q, %s) = %v", test.local, test.addr, got)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var log tail
+	if log.String() != "nothing" {
+		t.Errorf("an empty log says %q", log.String())
+	}
+	for range 10 {
+		_, _ = log.Write([]byte(strings.Repeat("x", tailBytes/3)))
+	}
+	_, _ = log.Write([]byte("the end"))
+	if s := log.String(); len(s) != tailBytes || !strings.HasSuffix(s, "the end") {
+		t.Errorf("kept %d bytes, the last of them %q", len(s), s[len(s)-10:])
+	}
+	_, _ = log.Write([]byte(strings.Repeat("y", 5*tailBytes)))
+	if s := log.String(); len(s) != tailBytes || strings.Contains(s, "x") {
+		t.Errorf("kept %d bytes of one long piece", len(s))
+	}
+}

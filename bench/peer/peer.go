@@ -1,0 +1,157 @@
+// Package peer has a recipe for each program that haul is measured against,
+// and for haul: how it is found, started, waited for, metered and ended.
+//
+//	set := peer.Find(peer.BinDir())
+//	s, ok := set.Server("dnsmasq")          // set.Absent tells why, if not
+//	p, err := s.Start(ctx, peer.Options{Dir: dir})
+//	defer p.Stop()
+//	before, err := p.CPU()
+//	// transfers with p.Addr()
+//	after, err := p.CPU()
+//
+// A program may run elsewhere than here, for example on one side of an emulated
+// link: whoever starts it says how by a [Command].
+package peer
+
+import (
+	"context"
+	"net/netip"
+	"os/exec"
+)
+
+// A Command makes a command of a program and its arguments, to be started
+// later. It is exec.CommandContext, or something that puts a namespace or a
+// limit around it. What it sets in the command stays, except that Server.Start
+// adds to the environment and to SysProcAttr.
+type Command func(ctx context.Context, name string, args ...string) *exec.Cmd
+
+// Stores says what becomes of an upload.
+type Stores int
+
+// What becomes of uploads, from nothing to a file.
+const (
+	Refuses  Stores = iota // there are no uploads
+	Discards               // taken and forgotten
+	Memory                 // kept while the server runs, and readable from it
+	Disk                   // a file in the directory served
+)
+
+// String names it as in a report.
+func (s Stores) String() string {
+	return [...]string{"refused", "discarded", "kept in memory", "stored"}[s]
+}
+
+// A Server is the recipe for one server, or for one way to start it. The same
+// may be started several times.
+type Server struct {
+	Name    string // unique, the same in each report: "dnsmasq single-port"
+	Version string // as the program or its package says; "" if neither does
+	Path    string // the program
+
+	SinglePort bool   // all transfers from the port that is asked
+	Windows    bool   // agrees to windowsize
+	MinBlock   int    // bytes: the smallest block it agrees to; 0 means 8
+	Uploads    Stores // what becomes of them, unless Options.KeepUploads
+	Floor      bool   // a yardstick, not a server
+
+	// MaxConcurrent is the most transfers at the same time that it is known
+	// to bear on a machine of 8 GB, 0 if no limit is known. More makes no
+	// measurement, only a mess.
+	MaxConcurrent int
+
+	Note string // what a reader of a report must know, "" if nothing
+
+	env    []string // beside that of this process
+	port69 bool     // knows no other port
+	inDir  bool     // serves its working directory
+	keeps  bool     // can keep uploads in memory instead of discarding them
+	needs  string   // what must be so, checked by Start: "root" or ""
+	args   func(Options, netip.AddrPort) []string
+}
+
+// Writes reports whether the server takes uploads.
+func (s *Server) Writes() bool { return s.Uploads != Refuses }
+
+// Options say how a server is started.
+type Options struct {
+	Dir string // what it serves; the zero value is the working directory
+
+	// Addr is where it listens. Without an address that is loopback, without
+	// a port a free one on loopback and 69 elsewhere. A server that knows
+	// port 69 only gets that, and on loopback an address of its own.
+	Addr netip.AddrPort
+
+	// KeepUploads has a server that could discard uploads keep them in memory
+	// where it can, so that they can be read again and verified.
+	KeepUploads bool
+
+	Command Command // nil means exec.CommandContext
+}
+
+// An Absentee is a program that was looked for and not found.
+type Absentee struct {
+	Name string // of the recipe
+	Why  string // and what to do about it
+}
+
+// A Set is what Find found.
+type Set struct {
+	Servers []Server
+	Clients []Client
+	Tools   []Tool
+	Absent  []Absentee
+}
+
+// A Tool is a program that measures something else than files, as iperf3 does.
+type Tool struct {
+	Name, Version, Path string
+
+	env []string
+}
+
+// Command returns the command that runs the tool. run may be nil.
+func (t *Tool) Command(ctx context.Context, run Command, args ...string) *exec.Cmd {
+	return command(ctx, run, t.env, t.Path, args...)
+}
+
+// Server returns the recipe of that name.
+func (s *Set) Server(name string) (*Server, bool) {
+	for i := range s.Servers {
+		if s.Servers[i].Name == name {
+			return &s.Servers[i], true
+		}
+	}
+	return nil, false
+}
+
+// Client returns the recipe of that name.
+func (s *Set) Client(name string) (*Client, bool) {
+	for i := range s.Clients {
+		if s.Clients[i].Name == name {
+			return &s.Clients[i], true
+		}
+	}
+	return nil, false
+}
+
+// Tool returns the tool of that name.
+func (s *Set) Tool(name string) (*Tool, bool) {
+	for i := range s.Tools {
+		if s.Tools[i].Name == name {
+			return &s.Tools[i], true
+		}
+	}
+	return nil, false
+}
+
+// command makes a command with more in its environment.
+func command(ctx context.Context, run Command, env []string, name string, args ...string) *exec.Cmd {
+	if run == nil {
+		run = exec.CommandContext
+	}
+	cmd := run(ctx, name, args...)
+	if len(env) > 0 {
+		cmd.Env = append(cmd.Environ(), env...)
+	}
+	return cmd
+}

@@ -1,0 +1,242 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	readyTime = 10 * time.Second      // for a server to answer after its start
+	readyPoll = 10 * time.Millisecond // between two looks whether it does
+	stopTime  = 2 * time.Second       // for a server to end by itself when told to
+	killTries = 100                   // times its last processes are killed and waited for
+	killPoll  = 20 * time.Millisecond
+
+	sampleEvery = 50 * time.Millisecond // between two samples of memory
+	// sampleShare bounds what sampling costs: it rests this many times as
+	// long as the last sample took. A thousand processes take a while to ask.
+	sampleShare = 20
+)
+
+// A Process is a server that runs. Its methods may be called from several
+// goroutines.
+type Process struct {
+	server *Server
+	cmd    *exec.Cmd
+	addr   netip.AddrPort
+	group  group
+	log    tail
+	peak   atomic.Int64 // bytes
+
+	ended    chan struct{} // closed when the first process has ended, after err is set
+	err      error
+	stop     sync.Once
+	stopping chan struct{}
+	sampler  sync.WaitGroup
+}
+
+// Start runs a server and returns once it answers, which it is given 10 s for.
+// When ctx ends the server is killed, but Stop must be called all the same.
+//
+// It fails where the server needs root and this process has none, where it
+// ends at once or does not answer, with the end of what it said.
+func (s *Server) Start(ctx context.Context, o Options) (*Process, error) {
+	p, err := s.start(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	if err := p.await(ctx, o); err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("start %s: %w; it said: %s", s.Name, err, p.Log())
+	}
+	return p, nil
+}
+
+func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
+	if s.needs == "root" && os.Getuid() != 0 {
+		return nil, fmt.Errorf("%w: it runs as root only; run the measurement as root", fs.ErrPermission)
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", o.Dir, err)
+	}
+	o.Dir = dir
+	addr, err := s.address(o)
+	if err != nil {
+		return nil, err
+	}
+	raiseFiles()
+	g, err := newGroup()
+	if err != nil {
+		return nil, err
+	}
+	cmd := command(ctx, o.Command, s.env, s.Path, s.args(o, addr)...)
+	p := &Process{server: s, cmd: cmd, addr: addr, group: g, ended: make(chan struct{}), stopping: make(chan struct{})}
+	p.prepare(o)
+	if err := cmd.Start(); err != nil {
+		g.remove()
+		return nil, err
+	}
+	err = g.join(cmd.Process.Pid)
+	go func() {
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	if err != nil {
+		p.Stop()
+		return nil, err
+	}
+	p.sampler.Go(p.sample)
+	return p, nil
+}
+
+// prepare sets what any server's command needs.
+func (p *Process) prepare(o Options) {
+	if p.server.inDir {
+		p.cmd.Dir = o.Dir
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	// Children that outlive their parent hold the pipe of its output.
+	p.cmd.WaitDelay = stopTime
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	// An interrupt at the terminal is for the suite, which ends its servers.
+	p.cmd.SysProcAttr.Setpgid = true
+}
+
+// raiseFiles lets servers open as many files as the hard limit allows, for
+// one needs a socket for each of its transfers. A limit set by this call is
+// inherited, unlike the one that the Go runtime sets for itself.
+var raiseFiles = sync.OnceFunc(func() {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil {
+		l.Cur = l.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l) // a soft limit may always be raised to the hard one
+	}
+})
+
+// await returns once the server answers.
+func (p *Process) await(ctx context.Context, o Options) error {
+	deadline := time.Now().Add(readyTime)
+	for time.Now().Before(deadline) {
+		bound, err := listens(p.cmd.Process.Pid, p.addr)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// What runs elsewhere may be out of reach from here, but a socket that
+		// is bound keeps a request until the server comes to it.
+		if bound && (o.Command != nil || answers(p.addr)) {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("it ended at once: %v", p.err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(readyPoll):
+		}
+	}
+	return fmt.Errorf("no answer from %v within %v", p.addr, readyTime)
+}
+
+// Addr returns where the server takes requests.
+func (p *Process) Addr() netip.AddrPort { return p.addr }
+
+// CPU returns the user and system time that the server's processes have spent
+// so far, also those that have ended. Where Accounting is "process table" it
+// lacks those that their parent did not wait for.
+func (p *Process) CPU() (time.Duration, error) {
+	d, err := p.group.cpu()
+	if err != nil {
+		return 0, fmt.Errorf("read the CPU time of %s: %w", p.server.Name, err)
+	}
+	return d, nil
+}
+
+// Accounting says where CPU comes from: "cgroup v2", "cgroup v1", or, without
+// the right to make a control group, "process table".
+func (p *Process) Accounting() string { return p.group.name() }
+
+// Memory returns the most memory, in bytes, that the server's processes had
+// resident together at any of the samples taken every 50 ms or, of thousands of
+// processes, less often. What several of them share counts for each.
+func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
+
+func (p *Process) resident() int64 {
+	var sum int64
+	for _, pid := range p.group.pids() {
+		sum += resident(pid)
+	}
+	return sum
+}
+
+func (p *Process) sample() {
+	for {
+		begun := time.Now()
+		p.peak.Store(max(p.peak.Load(), p.resident()))
+		select {
+		case <-time.After(max(sampleEvery, sampleShare*time.Since(begun))):
+		case <-p.stopping:
+			return
+		case <-p.ended:
+			return
+		}
+	}
+}
+
+// Log returns the last of what the server said, some kilobytes at most.
+func (p *Process) Log() string { return p.log.String() }
+
+// Running returns nil as long as the server runs, or else how it ended and what
+// it said last.
+func (p *Process) Running() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s ended: %v; it said: %s", p.server.Name, p.err, p.Log())
+	default:
+		return nil
+	}
+}
+
+// Stop ends the server and everything that came from it: first by asking, then
+// by force. CPU and Memory are for before. Stopping again does nothing.
+func (p *Process) Stop() {
+	p.stop.Do(func() {
+		close(p.stopping)
+		p.sampler.Wait()
+		p.signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+		case <-time.After(stopTime):
+		}
+		for range killTries {
+			if !p.signal(syscall.SIGKILL) {
+				break
+			}
+			time.Sleep(killPoll)
+		}
+		<-p.ended
+		p.group.remove()
+	})
+}
+
+// signal sends a signal to all of the server's processes, and reports whether
+// there were any.
+func (p *Process) signal(s syscall.Signal) bool {
+	pids := p.group.pids()
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, s) // it may have ended this moment
+	}
+	return len(pids) > 0
+}

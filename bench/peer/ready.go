@@ -1,0 +1,105 @@
+package peer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tftpPort is the port of requests, by RFC 1350.
+const tftpPort = 69
+
+// answerTime is how long answers waits for a reply.
+const answerTime = 100 * time.Millisecond
+
+// address returns where a server is to listen.
+func (s *Server) address(o Options) (netip.AddrPort, error) {
+	a := o.Addr
+	here := !a.Addr().IsValid()
+	switch {
+	case here && s.port69:
+		// All of 127.0.0.0/8 is local, so another server on port 69 does not matter.
+		ip := netip.AddrFrom4([4]byte{127, tftpPort, byte(rand.IntN(256)), byte(1 + rand.IntN(254))})
+		return netip.AddrPortFrom(ip, tftpPort), nil
+	case here:
+		return freePort(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	case s.port69 && a.Port() != 0 && a.Port() != tftpPort:
+		return a, fmt.Errorf("listen on %v: it knows port %d only", a, tftpPort)
+	case a.Port() != 0:
+		return a, nil
+	case a.Addr().IsLoopback() && !s.port69:
+		return freePort(a.Addr())
+	}
+	return netip.AddrPortFrom(a.Addr(), tftpPort), nil
+}
+
+// freePort returns a port that nobody had a moment ago.
+func freePort(ip netip.Addr) (netip.AddrPort, error) {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
+	}
+	defer c.Close()
+	a := c.LocalAddr().(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
+}
+
+// answers reports whether a server replies, if only with an error, to a
+// request for a file that it has not.
+func answers(a netip.AddrPort) bool {
+	c, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, _ = c.WriteToUDPAddrPort([]byte("\x00\x01is-it-up\x00octet\x00"), a)
+	_ = c.SetReadDeadline(time.Now().Add(answerTime))
+	_, _, err = c.ReadFromUDPAddrPort(make([]byte, 600))
+	return err == nil
+}
+
+// listens reports whether a UDP socket is bound to an address, or to all of
+// them with that port, in the network namespace of a process.
+func listens(pid int, a netip.AddrPort) (bool, error) {
+	for _, table := range []string{"udp", "udp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			return false, err
+		}
+		for line := range bytes.Lines(b) {
+			// "  sl  local_address rem_address ...", addresses in hexadecimal
+			if f := strings.Fields(string(line)); len(f) > 1 && binds(f[1], a) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// binds reports whether a local address as the kernel prints it, such as
+// 0100007F:0045 for 127.0.0.1:69, takes what is sent to a.
+func binds(local string, a netip.AddrPort) bool {
+	ip, port, _ := strings.Cut(local, ":")
+	n, err := strconv.ParseUint(port, 16, 16)
+	if err != nil || uint16(n) != a.Port() {
+		return false
+	}
+	b, err := hex.DecodeString(ip)
+	if err != nil || len(b)%4 != 0 {
+		return false
+	}
+	for word := range slices.Chunk(b, 4) { // each is printed as a number of this machine
+		binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	return ok && (addr.IsUnspecified() || addr.Unmap() == a.Addr().Unmap())
+}

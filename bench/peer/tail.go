@@ -1,0 +1,38 @@
+package peer
+
+import (
+	"strings"
+	"sync"
+)
+
+// tailBytes is how much of a server's output is kept: its end, where the
+// reason of a failure stands.
+const tailBytes = 8 << 10
+
+// A tail is a writer that keeps the last tailBytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p[max(0, len(p)-tailBytes):]...)
+	if len(t.buf) > 2*tailBytes {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-tailBytes:]...)
+	}
+	return len(p), nil
+}
+
+// String returns what is kept, "nothing" if that is nothing.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := strings.TrimSpace(string(t.buf[max(0, len(t.buf)-tailBytes):]))
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}

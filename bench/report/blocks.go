@@ -1,0 +1,146 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// readmeBlock is the name that README's markers have no need of: theirs are
+// "<!-- bench:begin -->" and "<!-- bench:end -->".
+const readmeBlock = ""
+
+// Readme replaces the block of a document between the lines
+// "<!-- bench:begin -->" and "<!-- bench:end -->" by the headline figures. It
+// changes nothing, and returns an error, unless the document has both markers
+// once and in that order.
+func (r *Report) Readme(path string) error {
+	return rewrite(path, func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Headline()) })
+}
+
+// Docs replaces every block of a document between "<!-- bench:NAME:begin -->"
+// and "<!-- bench:NAME:end -->" by the tables of that name: of a section
+// ("many", "goals") or a single one ("many-cpu"). It changes nothing, and
+// returns an error, if there is no such block, one is not closed, or a name is
+// unknown.
+func (r *Report) Docs(path string) error {
+	return rewrite(path, r.docs)
+}
+
+// Either marker, and the name in it.
+var marker = regexp.MustCompile(`<!-- bench:([^ ]+):(?:begin|end) -->`)
+
+func (r *Report) docs(doc string) (string, error) {
+	var names []string
+	for _, m := range marker.FindAllStringSubmatch(doc, -1) {
+		if !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("it has no block to replace; put %s and %s around one", begin("NAME"), end("NAME"))
+	}
+	blocks := r.blocks()
+	for _, name := range names {
+		block, ok := blocks[name]
+		if !ok {
+			return "", fmt.Errorf("no table is called %q; there are %s", name, strings.Join(sorted(blocks), ", "))
+		}
+		var err error
+		if doc, err = replaced(doc, name, block); err != nil {
+			return "", err
+		}
+	}
+	return doc, nil
+}
+
+// blocks returns what can stand between markers, by name.
+func (r *Report) blocks() map[string]string {
+	all := map[string]string{"headline": r.Headline()}
+	for _, s := range append(r.Sections(), r.appendix()) {
+		for _, t := range s.Tables {
+			all[t.Name] = t.markdown()
+		}
+	}
+	// A section goes before a table of its name: it has that table in it.
+	for _, s := range append(r.Sections(), r.appendix()) {
+		all[s.Name] = s.markdown()
+	}
+	return all
+}
+
+func sorted(blocks map[string]string) []string {
+	var names []string
+	for name := range blocks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func begin(name string) string { return "<!-- bench:" + prefixed(name) + "begin -->" }
+func end(name string) string   { return "<!-- bench:" + prefixed(name) + "end -->" }
+
+func prefixed(name string) string {
+	if name == readmeBlock {
+		return ""
+	}
+	return name + ":"
+}
+
+// replaced puts text between the markers of a block.
+func replaced(doc, name, text string) (string, error) {
+	from, to := begin(name), end(name)
+	if strings.Count(doc, from) != 1 || strings.Count(doc, to) != 1 {
+		return "", fmt.Errorf("it must have %s and %s once each, around the table to replace", from, to)
+	}
+	before, rest, _ := strings.Cut(doc, from)
+	_, after, found := strings.Cut(rest, to)
+	if !found {
+		return "", fmt.Errorf("%s stands before %s", to, from)
+	}
+	return before + from + "\n\n" + strings.TrimSpace(text) + "\n\n" + to + after, nil
+}
+
+// rewrite changes a document, in one step, so that a reader never finds half
+// of it.
+func rewrite(path string, change func(string) (string, error)) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	doc, err := change(string(old))
+	if err != nil {
+		return fmt.Errorf("tables of %s: %w", path, err)
+	}
+	if doc == string(old) {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, doc, info.Mode().Perm())
+}
+
+func replaceFile(path, content string, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is gone already if all went well
+	_, err = f.WriteString(content)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}

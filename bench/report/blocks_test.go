@@ -1,0 +1,100 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func document(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "doc.md")
+	if err := os.WriteFile(path, []byte(content), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestReadmeBlockIsReplaced(t *testing.T) {
+	r := loaded(t, madeUp)
+	path := document(t, "before\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nafter\n")
+	for range 2 { // the second time changes nothing
+		if err := r.Readme(path); err != nil {
+			t.Fatal(err)
+		}
+		want := "before\n<!-- bench:begin -->\n\n" + strings.TrimSpace(r.Headline()) + "\n\n<!-- bench:end -->\nafter\n"
+		if got := contents(t, path); got != want {
+			t.Errorf("got:\n%s", got)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the document's mode changed: %v, %v", info, err)
+	}
+}
+
+func TestNamedBlocksAreReplaced(t *testing.T) {
+	r := loaded(t, madeUp)
+	path := document(t, "a\n<!-- bench:goals:begin -->\n<!-- bench:goals:end -->\nb\n<!-- bench:many-cpu:begin -->x<!-- bench:many-cpu:end -->\nc\n")
+	if err := r.Docs(path); err != nil {
+		t.Fatal(err)
+	}
+	got := contents(t, path)
+	for _, want := range []string{"a\n<!-- bench:goals:begin -->\n\n", "| goal |", "\nb\n", "**Server CPU for each DATA packet, us**", "<!-- bench:many-cpu:end -->\nc\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+}
+
+func TestDocumentStaysIfItsMarkersAreWrong(t *testing.T) {
+	r := loaded(t, madeUp)
+	for _, c := range []struct {
+		content string
+		replace func(string) error
+		want    string
+	}{
+		{"no marker", r.Readme, "once each"},
+		{"<!-- bench:begin -->", r.Readme, "once each"},
+		{"<!-- bench:end --><!-- bench:begin -->", r.Readme, "stands before"},
+		{"<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", r.Readme, "once each"},
+		{"no marker", r.Docs, "no block"},
+		{"<!-- bench:goals:begin -->", r.Docs, "once each"},
+		{"<!-- bench:goals:begin --><!-- bench:goals:end --><!-- bench:what:begin --><!-- bench:what:end -->", r.Docs, `no table is called "what"`},
+	} {
+		path := document(t, c.content)
+		if err := c.replace(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.content, err, c.want)
+		}
+		if got := contents(t, path); got != c.content {
+			t.Errorf("%q became %q", c.content, got)
+		}
+	}
+}
+
+// README quotes the newest committed results, and cannot drift from them.
+func TestReadmeIsFromTheLatestResults(t *testing.T) {
+	const latest = "../results/latest.jsonl"
+	if _, err := os.Stat(latest); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no results are committed as latest.jsonl")
+	}
+	readme := contents(t, "../../README.md")
+	want, err := replaced(readme, readmeBlock, loaded(t, latest).Headline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readme != want {
+		t.Error("README.md has other figures than bench/results/latest.jsonl: bench report bench/results/latest.jsonl --readme README.md")
+	}
+}

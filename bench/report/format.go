@@ -1,0 +1,126 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// none stands for a figure that there is none of.
+const none = "-"
+
+// figure writes a number with three significant digits.
+func figure(f float64) string {
+	if !finite(f) {
+		return none
+	}
+	switch a := math.Abs(f); {
+	case a == 0:
+		return "0"
+	case a >= 99.95:
+		return whole(f)
+	case a >= 9.995:
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	case a >= 0.9995:
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	case a >= 0.001:
+		return strconv.FormatFloat(f, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
+
+// whole writes a number without a fraction, its thousands apart.
+func whole(f float64) string {
+	if !finite(f) {
+		return none
+	}
+	s := strconv.FormatFloat(math.Abs(f), 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if f < 0 && s != "0" {
+		s = "-" + s
+	}
+	return s
+}
+
+// times writes a ratio.
+func times(f float64) string {
+	if !finite(f) {
+		return none
+	}
+	return figure(f) + " x"
+}
+
+// percent writes a share.
+func percent(f float64) string {
+	if !finite(f) {
+		return none
+	}
+	return strconv.FormatFloat(f*100, 'f', 1, 64) + " %"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// maxText bounds a server's last words in a table, in runes.
+const maxText = 200
+
+// shorten puts a text on one line, and cuts a long one.
+func shorten(s string) string {
+	r := []rune(strings.Join(strings.Fields(s), " "))
+	if len(r) > maxText {
+		r = append(r[:maxText-1], '…')
+	}
+	return string(r)
+}
+
+// A unit is how a metric is told.
+type unit struct {
+	what   string // is measured
+	short  string // unit, as a column's title
+	higher bool   // is better
+	show   func(float64) string
+}
+
+var units = map[record.Metric]unit{
+	record.Seconds:         {what: "time for all", short: "s"},
+	record.SecondsPerFile:  {what: "time for a file", short: "s a file"},
+	record.Rate:            {what: "throughput", short: "MB/s", higher: true},
+	record.PacketRate:      {what: "DATA packets a second", short: "packets/s", higher: true, show: whole},
+	record.Transfers:       {what: "transfers", short: "transfers", show: whole},
+	record.Failed:          {what: "failed transfers", short: "failed", show: whole},
+	record.Resent:          {what: "packets that clients repeated", short: "resent", show: whole},
+	record.Timeouts:        {what: "timeouts of clients", short: "timeouts", show: whole},
+	record.LatencyP50:      {what: "time of the middle transfer", short: "p50 ms"},
+	record.LatencyP99:      {what: "time that 99 % of the transfers keep within", short: "p99 ms"},
+	record.LatencyMax:      {what: "time of the slowest transfer", short: "max ms"},
+	record.ServerCPU:       {what: "server CPU", short: "CPU s"},
+	record.CPUPerPacket:    {what: "server CPU for a DATA packet", short: "us/packet"},
+	record.CPUPerGB:        {what: "server CPU for a GB", short: "CPU s/GB"},
+	record.GigabitsPerCore: {what: "throughput of one core of the server", short: "Gb/s a core", higher: true},
+	record.Memory:          {what: "peak memory of the server", short: "MB"},
+	record.GeneratorCPU:    {what: "CPU of the load generator", short: "generator", show: percent},
+	record.LinkCPU:         {what: "CPU of the link", short: "link CPU", show: percent},
+	record.BesideRate:      {what: "disturbance", short: "disturbance/s", higher: true},
+	record.Bound:           {what: "bound", short: "bound MB/s", higher: true},
+	record.ShareOfBound:    {what: "share of the bound", short: "of the bound", higher: true, show: percent},
+}
+
+func unitOf(m record.Metric) unit {
+	u, ok := units[m]
+	if !ok {
+		u = unit{what: string(m), short: string(m)}
+	}
+	if u.show == nil {
+		u.show = figure
+	}
+	return u
+}

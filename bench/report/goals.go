@@ -1,0 +1,151 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A Goal is a figure that haul is to reach in every one of some scenarios.
+type Goal struct {
+	Title     string
+	Source    string // what it is a goal for
+	Scenarios []string
+	Contender string // empty means haul
+	Metric    record.Metric
+	Rival     rival // what the figure is divided by; the zero value means nothing
+	Sense     sense
+	Limit     float64
+}
+
+// sense is on which side of its limit a figure must lie.
+type sense string
+
+const (
+	atMost  sense = "at most"
+	atLeast sense = "at least"
+	below   sense = "below"
+)
+
+func (s sense) holds(figure, limit float64) bool {
+	switch s {
+	case atMost:
+		return figure <= limit
+	case atLeast:
+		return figure >= limit
+	}
+	return figure < limit
+}
+
+// A rival is what a figure is compared with.
+type rival struct {
+	kind  rivalKind
+	name  string   // of a contender
+	among []string // scenarios
+}
+
+type rivalKind int
+
+const (
+	nobody      rivalKind = iota
+	bestPeer              // of those who did the work, the one that makes the ratio worst
+	contender             // the one of that name, in the same scenario
+	lossless              // the same contender, in the scenario without "+loss"
+	bestCell              // the same contender's best figure of some scenarios
+	shareOfSelf           // nothing: the metric is a share already
+)
+
+// windowsOn names the scenarios of a link, for each windowsize.
+func windowsOn(link string) []string {
+	return named("links-"+link+"-w", "1", "2", "4", "8", "16", "32", "64", "128")
+}
+
+func named(prefix string, suffixes ...string) []string {
+	var all []string
+	for _, s := range suffixes {
+		all = append(all, prefix+s)
+	}
+	return all
+}
+
+var (
+	links      = []string{"lan1g", "lan100m", "vpn"}
+	longFiles  = named("many-", "100-1MB", "1000-256kB", "10000-64kB")
+	shortFiles = named("many-", "100-10kB", "1000-1kB", "1000-10kB", "10000-4kB")
+	manyFiles  = slices.Concat(named("many-", "10-10MB"), longFiles, shortFiles)
+	manyUp     = named("many-up-", "100-1MB", "1000-64kB")
+)
+
+// Goals returns all goals. A figure without a rival is absolute.
+func Goals() []Goal {
+	all := append(lockstepGoals("haul"), lockstepGoals("haul single-port")...)
+	all = append(all, documentGoals()...)
+	all = append(all, windowGoals()...)
+	all = append(all, lossGoals()...)
+	for _, l := range links {
+		all = append(all, linkGoals(l)...)
+	}
+	return all
+}
+
+func lockstepGoals(who string) []Goal {
+	const source = "lock-step"
+	floor, kept := rival{kind: contender, name: "floor-64"}, rival{kind: bestPeer}
+	cpu := record.CPUPerPacket
+	return []Goal{
+		{"CPU, 100 and more at once, against the batched floor", source, longFiles, who, cpu, floor, atMost, 1.15},
+		{"CPU, 100 and more short files at once, against the batched floor", source, shortFiles, who, cpu, floor, atMost, 1.15},
+		{"CPU, 100 and more at once, below every peer", source, slices.Concat(longFiles, shortFiles), who, cpu, kept, below, 1},
+		{"CPU, 100 and more uploads at once, against the batched floor", source, manyUp, who, cpu, floor, atMost, 1.15},
+		{"CPU, 100 and more uploads at once, below every peer", source, manyUp, who, cpu, kept, below, 1},
+		{"CPU, 3 downloads at once, no worse than the best peer", source, []string{"doc1-download"}, who, cpu, kept, atMost, 1},
+		{"CPU, 3 uploads at once, no worse than the best peer", source, []string{"doc1-upload"}, who, cpu, kept, atMost, 1},
+		{"no failure at 10 to 10,000 at once", source, slices.Concat(manyFiles, manyUp), who, record.Failed, rival{}, atMost, 0},
+		{"memory at 10,000 at once, MB", source, named("many-10000-", "4kB", "64kB"), who, record.Memory, rival{}, below, 64},
+	}
+}
+
+func documentGoals() []Goal {
+	const source = "document 1"
+	ordinary, perFile := rival{kind: contender, name: "goserver"}, record.SecondsPerFile
+	return []Goal{
+		{"3 uploads with the tftp-hpa client, half the time of an ordinary Go server", source, []string{"doc1-upload-stock"}, "", perFile, ordinary, atMost, 0.5},
+		{"3 uploads with the tftp-hpa client, faster than every peer", source, []string{"doc1-upload-stock"}, "", perFile, rival{kind: bestPeer}, below, 1},
+		{"3 downloads with the tftp-hpa client, faster than every peer", source, []string{"doc1-download-stock"}, "", perFile, rival{kind: bestPeer}, below, 1},
+	}
+}
+
+func windowGoals() []Goal {
+	const source = "windows"
+	best := rival{kind: bestPeer}
+	down, up := []string{"window-down"}, []string{"window-up"}
+	return []Goal{
+		{"download throughput, against the best peer", source, down, "", record.Rate, best, atLeast, 2.5},
+		{"download CPU for a packet, against the best peer", source, down, "", record.CPUPerPacket, best, atMost, 0.25},
+		{"upload throughput, against the best peer", source, up, "", record.Rate, best, atLeast, 2},
+		{"one core of the server sends 1468-byte blocks, Gb/s", source, down, "", record.GigabitsPerCore, rival{}, atLeast, 4},
+	}
+}
+
+func lossGoals() []Goal {
+	const source = "loss"
+	return []Goal{
+		{"1 % lost each way: ten times as fast as the best peer", source, []string{"loss"}, "", record.Seconds, rival{kind: bestPeer}, atMost, 0.1},
+		{"1 % lost each way: every transfer complete", source, []string{"loss", "loss-lockstep"}, "", record.Failed, rival{}, atMost, 0},
+		{"lock-step over 0.48 ms, 1 % lost each way: at least half of the rate without loss", source, []string{"links-lan100m+loss-w1"}, "", record.Rate,
+			rival{kind: lossless}, atLeast, 0.5},
+	}
+}
+
+func linkGoals(link string) []Goal {
+	source := "links, " + link
+	loss := link + "+loss"
+	return []Goal{
+		{"share of the bound at every windowsize", source, windowsOn(link), "", record.ShareOfBound, rival{kind: shareOfSelf}, atLeast, 0.97},
+		{"as much as every peer at every windowsize", source, windowsOn(link), "", record.Rate, rival{kind: bestPeer}, atLeast, 1},
+		{"nothing tuned, against the best windowsize", source, []string{"links-" + link + "-untuned"}, "", record.Rate,
+			rival{kind: bestCell, among: windowsOn(link)}, atLeast, 0.97},
+		{"1 % lost each way, against none, at every windowsize", source, windowsOn(loss), "", record.Rate, rival{kind: lossless}, atLeast, 0.7},
+		{"1 % lost each way, against none, nothing tuned", source, []string{"links-" + loss + "-untuned"}, "", record.Rate, rival{kind: lossless}, atLeast, 0.7},
+	}
+}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/bench/suite"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+func TestVerdicts(t *testing.T) {
+	nan := math.NaN()
+	best, named := rival{kind: bestPeer}, rival{kind: contender, name: "x"}
+	type figures = map[string][]float64
+	for _, c := range []struct {
+		name    string
+		figures figures
+		rival   rival
+		sense   sense
+		limit   float64
+		want    Kind
+		figure  float64
+	}{
+		{"at the limit", figures{"haul": {2}, "x": {2}}, named, atMost, 1, Reached, 1},
+		{"at the limit is not below it", figures{"haul": {2}, "x": {2}}, named, below, 1, Missed, 1},
+		{"over the limit", figures{"haul": {3}, "x": {2}}, named, atMost, 1.15, Missed, 1.5},
+		{"high enough", figures{"haul": {5}, "x": {2}}, named, atLeast, 2.5, Reached, 2.5},
+		{"an absolute figure", figures{"haul": {63}}, rival{}, below, 64, Reached, 63},
+		{"the best of the peers, where less is better", figures{"haul": {2}, "x": {4}, "y": {1}}, best, atMost, 1, Missed, 2},
+		{"the best of the peers, where more is better", figures{"haul": {2}, "x": {4}, "y": {1}}, best, atLeast, 1, Missed, 0.5},
+		{"floors and other hauls are no peers", figures{"haul": {2}, "floor-64": {1}, "haul before": {1}, "x": {4}}, best, below, 1, Reached, 0.5},
+		{"a peer that failed is none", figures{"haul": {2}, "x": {nan}}, best, below, 1, Unknown, nan},
+		{"no such rival", figures{"haul": {2}}, named, below, 1, Unknown, nan},
+		{"haul failed", figures{"haul": {nan}, "x": {1}}, named, below, 1, Unknown, nan},
+		{"haul failed in one of the rounds", figures{"haul": {1, nan}, "x": {2, 2}}, named, below, 1, Missed, 0.5},
+	} {
+		r := one("s", record.Seconds, c.figures)
+		g := Goal{Scenarios: []string{"s"}, Metric: record.Seconds, Rival: c.rival, Sense: c.sense, Limit: c.limit}
+		v := r.Judge([]Goal{g})[0]
+		if v.Reached != c.want || v.Figure != c.figure && !(math.IsNaN(v.Figure) && math.IsNaN(c.figure)) {
+			t.Errorf("%s: %s with %v, want %s with %v", c.name, v.Reached, v.Figure, c.want, c.figure)
+		}
+	}
+}
+
+// Who fails transfers has time for the others: neither haul nor a peer may
+// look good that way.
+func TestFailingIsNotFast(t *testing.T) {
+	lines := func(haulFails, peerFails float64) *Report {
+		var all []record.Line
+		for name, f := range map[string][2]float64{"haul": {2, haulFails}, "x": {1, peerFails}, "y": {4, 0}} {
+			all = append(all, record.Line{Run: "r", Scenario: record.Scenario{Name: "s"}, Contender: record.Contender{Name: name},
+				Figures: map[record.Metric]float64{record.Seconds: f[0], record.Transfers: 100, record.Failed: f[1]}})
+		}
+		r := &Report{}
+		r.arrange(all)
+		return r
+	}
+	goal := Goal{Scenarios: []string{"s"}, Metric: record.Seconds, Rival: rival{kind: bestPeer}, Sense: below, Limit: 1}
+	for _, c := range []struct {
+		haulFails, peerFails float64
+		want                 Kind
+	}{
+		{0, 0, Missed},   // x is faster
+		{0, 1, Missed},   // and may fail one in a hundred
+		{0, 2, Reached},  // but not two
+		{50, 50, Missed}, // and haul not half
+	} {
+		if v := lines(c.haulFails, c.peerFails).Judge([]Goal{goal})[0]; v.Reached != c.want {
+			t.Errorf("%+v: %s", c, v.Reached)
+		}
+	}
+}
+
+func TestGoalNeedsAllItsScenarios(t *testing.T) {
+	r := one("s", record.Rate, map[string][]float64{"haul": {5}})
+	g := Goal{Scenarios: []string{"s", "t"}, Metric: record.Rate, Sense: atLeast, Limit: 4}
+	if v := r.Judge([]Goal{g})[0]; v.Reached != Unknown || v.Figure != 5 || !strings.Contains(v.Why, "t") {
+		t.Errorf("half of it was measured: %+v", v)
+	}
+	g.Limit = 6
+	if v := r.Judge([]Goal{g})[0]; v.Reached != Missed {
+		t.Errorf("one of them misses it: %+v", v)
+	}
+}
+
+func TestComparedAcrossScenarios(t *testing.T) {
+	r := &Report{}
+	var lines []record.Line
+	for name, f := range map[string]float64{"l-w1": 10, "l-w2": 20, "l+loss-w2": 15, "l-untuned": 19} {
+		lines = append(lines, record.Line{Run: "r", Scenario: record.Scenario{Name: name}, Contender: record.Contender{Name: "haul"},
+			Figures: map[record.Metric]float64{record.Rate: f}})
+	}
+	r.arrange(lines)
+	goal := func(scenario string, to rival) Goal {
+		return Goal{Scenarios: []string{scenario}, Metric: record.Rate, Rival: to, Sense: atLeast, Limit: 0.97}
+	}
+	for _, c := range []struct {
+		goal Goal
+		want float64
+	}{
+		{goal("l+loss-w2", rival{kind: lossless}), 0.75},
+		{goal("l-untuned", rival{kind: bestCell, among: []string{"l-w1", "l-w2"}}), 0.95},
+	} {
+		if v := r.Judge([]Goal{c.goal})[0]; v.Reached != Missed || v.Figure != c.want {
+			t.Errorf("%+v: want %v", v, c.want)
+		}
+	}
+	v := r.Judge([]Goal{goal("l-untuned", rival{kind: bestCell, among: []string{"l-w1", "l-w4"}})})[0]
+	if v.Reached != Unknown {
+		t.Errorf("the best of some that were not measured: %+v", v)
+	}
+}
+
+// A goal for a scenario that no run makes would never be more than "not
+// measured".
+func TestGoalsAreOfScenariosThatExist(t *testing.T) {
+	var known []string
+	for _, s := range suite.Full() {
+		known = append(known, s.Name)
+	}
+	check := func(what, name string) {
+		if !slices.Contains(known, name) {
+			t.Errorf("%q is about the scenario %q, which the suite does not have", what, name)
+		}
+	}
+	for _, g := range Goals() {
+		for _, name := range append(g.Scenarios, g.Rival.among...) {
+			check(g.Title, name)
+		}
+	}
+	for _, h := range headlines {
+		check(h.title, h.scenario)
+	}
+}

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A headline is a row of the table that README has.
+type headline struct {
+	title    string
+	scenario string
+	metric   record.Metric
+}
+
+var headlines = []headline{
+	{"3 x 10 MB down at once, lock-step", "doc1-download", record.SecondsPerFile},
+	{"3 x 10 MB up at once, lock-step", "doc1-upload", record.SecondsPerFile},
+	{"100 x 1 MB down at once, lock-step", "many-100-1MB", record.CPUPerPacket},
+	{"1,000 x 256 kB down at once, lock-step", "many-1000-256kB", record.CPUPerPacket},
+	{"10,000 x 64 kB down at once, lock-step", "many-10000-64kB", record.CPUPerPacket},
+	{"64 MB down, blksize 1468, windowsize 64", "window-down", record.Rate},
+	{"64 MB up, blksize 1468, windowsize 64", "window-up", record.Rate},
+	{"16 x 1 MB down at once, windowsize 16, 1 % lost each way", "loss", record.Seconds},
+	{"over 1 Gb/s, 0.14 ms, windowsize 64", "links-lan1g-w64", record.Rate},
+	{"over 100 Mb/s, 0.48 ms, windowsize 64", "links-lan100m-w64", record.Rate},
+	{"over a 40 Mb/s VPN, 10 ms, windowsize 64", "links-vpn-w64", record.Rate},
+	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate},
+}
+
+// Headline returns the short table, with a line that says from what.
+func (r *Report) Headline() string {
+	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
+	var n notes
+	for _, h := range headlines {
+		t.Rows = append(t.Rows, Row{Cells: r.headline(h, &n)})
+	}
+	t.Notes = n.lines()
+	return t.markdown() + "\n" + r.provenance() + "\n"
+}
+
+func (r *Report) headline(h headline, n *notes) []string {
+	title := h.title
+	if s := r.of[h.scenario]; s != nil && s.Link == "" {
+		title = s.Title // of what was measured, which a quick run makes smaller
+	}
+	u := unitOf(h.metric)
+	peer, against := r.bestPeer(h.scenario, h.metric)
+	best := none
+	if peer != "" {
+		best = fmt.Sprintf("%s (%s)", r.show(n, h.scenario, peer, h.metric), peer)
+	}
+	return []string{title, headUnit(h.metric), r.show(n, h.scenario, "haul", h.metric), best, times(against), r.limitOf(h, u)}
+}
+
+func headUnit(m record.Metric) string {
+	if m == record.CPUPerPacket {
+		return "server us/packet"
+	}
+	return unitOf(m).short
+}
+
+// bestPeer returns the peer that makes haul look worst, of those who did the
+// work, and haul's figure divided by that peer's.
+func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
+	g := Goal{Metric: m, Sense: atMost}
+	if unitOf(m).higher {
+		g.Sense = atLeast
+	}
+	mine := r.get(scenario, "haul")
+	return r.worstPeer(g, scenario, mine)
+}
+
+// limitOf returns what nobody can do better than.
+func (r *Report) limitOf(h headline, u unit) string {
+	if s := r.of[h.scenario]; s != nil && s.Link != "" {
+		if strings.HasSuffix(s.Link, "+loss") {
+			return none // the bound is one without loss
+		}
+		return figure(s.of["haul"].median(record.Bound))
+	}
+	if f := r.get(h.scenario, "floor-64").median(h.metric); finite(f) {
+		return u.show(f)
+	}
+	return none
+}
+
+// provenance says where figures come from.
+func (r *Report) provenance() string {
+	var from []string
+	for _, u := range r.runs {
+		from = append(from, fmt.Sprintf("commit %s on %s, %s, %.0f GB, %s, %s", u.Commit, u.Machine, count(u.Cores, "core"),
+			float64(u.MemoryMB)/1e3, u.Kernel, dayOf(u.began)))
+	}
+	return fmt.Sprintf("Medians from %s: %s. \"Haul to it\" is the median of the ratios of each round, in which all took turns.",
+		text(strings.Join(r.files, ", ")), text(strings.Join(distinct(from), "; ")))
+}
+
+func dayOf(began string) string {
+	day, _, _ := strings.Cut(began, "T")
+	return day
+}
+
+func distinct(all []string) []string {
+	var some []string
+	seen := make(map[string]bool)
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			some = append(some, s)
+		}
+	}
+	return some
+}

@@ -1,0 +1,253 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A Verdict is what became of a goal.
+type Verdict struct {
+	Goal
+	Reached Kind    // Reached, Missed or Unknown
+	Figure  float64 // where it was nearest to its limit, or furthest beyond; NaN if nothing was measured
+	Where   string  // that was, and against whom
+	Why     string  // it is not known, or does not count
+}
+
+// Judge returns a verdict for each goal. A goal is missed as soon as one of
+// its scenarios misses it, and reached once all of them were measured.
+func (r *Report) Judge(goals []Goal) []Verdict {
+	var all []Verdict
+	for _, g := range goals {
+		if g.Contender == "" {
+			g.Contender = "haul"
+		}
+		all = append(all, r.judge(g))
+	}
+	return all
+}
+
+func (r *Report) judge(g Goal) Verdict {
+	v := Verdict{Goal: g, Reached: Reached, Figure: math.NaN()}
+	var unknown notes
+	var faults []string
+	for _, name := range g.Scenarios {
+		f, against, why := r.compare(g, name)
+		if !finite(f) {
+			unknown.say("", name, why)
+			continue
+		}
+		if !finite(v.Figure) || worse(g.Sense, f, v.Figure) {
+			v.Figure, v.Where = f, name+against
+		}
+		if fault := r.fault(g, name); fault != "" {
+			faults = append(faults, name+": "+fault)
+		}
+	}
+	switch {
+	case finite(v.Figure) && !g.Sense.holds(v.Figure, g.Limit), len(faults) > 0:
+		v.Reached, v.Why = Missed, strings.Join(faults, "; ")
+	case len(unknown.said) > 0:
+		v.Reached, v.Why = Unknown, unknown.reasons()
+	}
+	return v
+}
+
+// worse reports whether a is further from what is wanted than b.
+func worse(s sense, a, b float64) bool {
+	if s == atLeast {
+		return a < b
+	}
+	return a > b
+}
+
+// fault says why a figure that was measured does not count: who fails a part
+// of the load, or some of the rounds, has not served it.
+func (r *Report) fault(g Goal, name string) string {
+	c := r.get(name, g.Contender)
+	if len(c.errors) > 0 || !c.served() {
+		return strings.Join(c.flaws(), "; ")
+	}
+	return ""
+}
+
+// compare returns the figure that a goal is about in one scenario, against
+// whom, or why there is none.
+func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
+	if r.of[name] == nil {
+		return math.NaN(), "", "not measured"
+	}
+	mine := r.get(name, g.Contender)
+	if !finite(mine.median(g.Metric)) {
+		return math.NaN(), "", g.Contender + " " + shorten(mine.lacking(g.Metric))
+	}
+	switch g.Rival.kind {
+	case bestPeer:
+		return r.againstPeers(g, name, mine)
+	case contender:
+		return r.againstOne(g, name, mine)
+	case lossless:
+		return r.againstScenario(g, mine, strings.Replace(name, "+loss", "", 1))
+	case bestCell:
+		return r.againstBest(g, mine)
+	}
+	if g.Metric == record.Failed {
+		return mine.sum(g.Metric), "", ""
+	}
+	return mine.median(g.Metric), "", ""
+}
+
+func (r *Report) againstOne(g Goal, name string, mine *cell) (float64, string, string) {
+	other := r.get(name, g.Rival.name)
+	f := ratio(mine, other, g.Metric)
+	if !finite(f) {
+		return f, "", g.Rival.name + " " + shorten(other.lacking(g.Metric))
+	}
+	return f, r.pair(g, mine, other, g.Rival.name), ""
+}
+
+// againstPeers compares with the peer that makes haul look worst.
+func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string, string) {
+	who, f := r.worstPeer(g, name, mine)
+	if who == "" {
+		return f, "", "no peer did it"
+	}
+	return f, r.pair(g, mine, r.get(name, who), who), ""
+}
+
+// worstPeer returns the peer that makes a contender look worst, of those who
+// did the work, and the ratio to it; NaN and nobody if there is none.
+func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
+	who, worst := "", math.NaN()
+	if r.of[name] == nil {
+		return who, worst
+	}
+	for _, peer := range contenders(r.of[name]) {
+		other := r.get(name, peer)
+		if !isPeer(peer) || !other.served() {
+			continue
+		}
+		f := ratio(mine, other, g.Metric)
+		if finite(f) && (who == "" || worse(g.Sense, f, worst)) {
+			who, worst = peer, f
+		}
+	}
+	return who, worst
+}
+
+// againstScenario compares the medians of a contender in two scenarios, which
+// share no rounds.
+func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, string, string) {
+	other := r.get(name, g.Contender)
+	f := mine.median(g.Metric) / other.median(g.Metric)
+	if !finite(f) {
+		return math.NaN(), "", fmt.Sprintf("nothing to compare with: %s was not measured", cmp.Or(name, "any other"))
+	}
+	return f, r.pair(g, mine, other, name), ""
+}
+
+// againstBest compares with the contender's best of several scenarios. Which
+// one is best is known only once all of them were measured.
+func (r *Report) againstBest(g Goal, mine *cell) (float64, string, string) {
+	best, name := math.NaN(), ""
+	var missing []string
+	for _, n := range g.Rival.among {
+		if r.of[n] == nil {
+			missing = append(missing, n)
+		}
+		f := r.get(n, g.Contender).median(g.Metric)
+		if finite(f) && (name == "" || worse(g.Sense, best, f)) {
+			best, name = f, n
+		}
+	}
+	if len(missing) > 0 {
+		return math.NaN(), "", "the best is not known without " + strings.Join(missing, ", ")
+	}
+	return r.againstScenario(g, mine, name)
+}
+
+func (r *Report) pair(g Goal, mine, other *cell, name string) string {
+	u := unitOf(g.Metric)
+	return fmt.Sprintf(": %s to %s %s of %s", u.show(mine.median(g.Metric)), u.show(other.median(g.Metric)), u.short, name)
+}
+
+// wanted writes what a goal asks for.
+func (g Goal) wanted() string { return fmt.Sprintf("%s %s", g.Sense, g.number(g.Limit)) }
+
+func (g Goal) number(f float64) string {
+	switch g.Rival.kind {
+	case nobody:
+		return unitOf(g.Metric).show(f)
+	case shareOfSelf:
+		return percent(f)
+	}
+	return times(f)
+}
+
+const verdictHead = "reached"
+
+// fewRounds is how many rounds a verdict should rest on.
+const fewRounds = 5
+
+// goalSection tells all goals.
+func (r *Report) goalSection() Section {
+	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}
+	reached, missed := 0, 0
+	for _, v := range r.Judge(Goals()) {
+		said := string(v.Reached)
+		switch v.Reached {
+		case Reached:
+			reached++
+		case Missed:
+			missed++
+		default:
+			said = "not measured"
+		}
+		title := v.Title
+		if v.Contender != "haul" {
+			title += " (" + v.Contender + ")"
+		}
+		t.Rows = append(t.Rows, Row{Kind: v.Reached, Cells: []string{
+			title, v.Source, v.wanted(), said, v.number(v.Figure), joined(v.Where, v.Why),
+		}})
+	}
+	if n := r.fewestRounds(); n < fewRounds {
+		t.Notes = append(t.Notes, fmt.Sprintf("Some figures rest on %s only; five are the least for a verdict.", count(n, "round")))
+	}
+	return Section{
+		Name: "goals", Title: "Goals",
+		Intro: fmt.Sprintf("%d reached, %d missed, %d not measured, or not in all scenarios. The figure is that of the scenario which comes out worst; "+
+			"\"x\" is haul's figure divided by the other one. A peer that fails more than %s of its transfers is not compared with.",
+			reached, missed, len(t.Rows)-reached-missed, percent(mayFail)),
+		Tables: []Table{t},
+	}
+}
+
+// joined puts what there is of some texts into one.
+func joined(texts ...string) string {
+	var some []string
+	for _, t := range texts {
+		if t != "" {
+			some = append(some, t)
+		}
+	}
+	return strings.Join(some, "; ")
+}
+
+// fewestRounds returns the least number of rounds that any figure rests on, up
+// to fewRounds.
+func (r *Report) fewestRounds() int {
+	fewest := fewRounds
+	for _, s := range r.of {
+		for _, c := range s.of {
+			if n := len(c.rounds); n > 0 {
+				fewest = min(fewest, n)
+			}
+		}
+	}
+	return fewest
+}

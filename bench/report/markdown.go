@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown returns the whole report, without the plots.
+func (r *Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# haul and its peers, measured\n\nFrom %s. Made by `bench report`; nothing here is typed by hand.\n", text(strings.Join(r.files, ", ")))
+	for _, s := range append(r.Sections(), r.appendix()) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s", text(s.Title), s.markdown())
+	}
+	return b.String()
+}
+
+// markdown writes a section without its title.
+func (s Section) markdown() string {
+	var parts []string
+	if s.Intro != "" {
+		parts = append(parts, text(s.Intro)+"\n")
+	}
+	for _, t := range s.Tables {
+		parts = append(parts, t.markdown())
+	}
+	if len(s.Tables) == 0 {
+		parts = append(parts, "Not measured.\n")
+	}
+	return strings.Join(parts, "\n")
+}
+
+func (t Table) markdown() string {
+	var b strings.Builder
+	if t.Caption != "" {
+		fmt.Fprintf(&b, "**%s**\n\n", text(t.Caption))
+	}
+	row(&b, t.Head)
+	b.WriteString(t.rule())
+	for _, r := range t.Rows {
+		row(&b, r.Cells)
+	}
+	for i, n := range t.Notes {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "* %s\n", text(n))
+	}
+	return b.String()
+}
+
+// rule is the line below the head: it aligns figures to the right.
+func (t Table) rule() string {
+	var columns []string
+	for i := range t.Head {
+		if t.Word(i) {
+			columns = append(columns, "---")
+		} else {
+			columns = append(columns, "--:")
+		}
+	}
+	return "|" + strings.Join(columns, "|") + "|\n"
+}
+
+func row(b *strings.Builder, cells []string) {
+	b.WriteString("|")
+	for _, c := range cells {
+		fmt.Fprintf(b, " %s |", text(c))
+	}
+	b.WriteString("\n")
+}
+
+var escaper = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "\n", " ", "\r", " ",
+)
+
+// text makes Markdown show a text as it is. Results hold what servers said
+// when they failed, and that can be anything.
+func text(s string) string { return escaper.Replace(s) }

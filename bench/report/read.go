@@ -1,0 +1,82 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// maxLine bounds the length of a line in bytes, and so the memory that a file
+// which is none of ours can take.
+const maxLine = 1 << 20
+
+// Load reads results files, as "bench run" appends to them. Lines of other
+// formats, and a last line that a killed run left incomplete, are not used,
+// and the report says so. An error means that a file cannot be read, holds
+// something else, or that no file has a line to report.
+func Load(paths ...string) (*Report, error) {
+	var all []record.Line
+	r := Report{}
+	for _, path := range paths {
+		lines, others, err := readFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("results in %s: %w", path, err)
+		}
+		name := filepath.Base(path)
+		r.files = append(r.files, name)
+		if others > 0 {
+			r.remarks = append(r.remarks, fmt.Sprintf("%s: %s of another format, or incomplete, not used", name, count(others, "line")))
+		}
+		all = append(all, lines...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no line of format %d in %d files; \"bench run --out FILE\" writes them", record.Format, len(paths))
+	}
+	r.arrange(all)
+	return &r, nil
+}
+
+func readFile(path string) (lines []record.Line, others int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	return read(f)
+}
+
+// read is more lenient than record.Read, which refuses a file for one old
+// line: a file that several versions appended to is still worth a report.
+func read(from io.Reader) (lines []record.Line, others int, err error) {
+	s := bufio.NewScanner(from)
+	s.Buffer(nil, maxLine)
+	var broken error // counts only if another line follows
+	for n := 1; s.Scan(); n++ {
+		if broken != nil {
+			return nil, 0, broken
+		}
+		var version struct {
+			Format int `json:"format"`
+		}
+		if err := json.Unmarshal(s.Bytes(), &version); err != nil {
+			broken = fmt.Errorf("line %d is not a result: %w", n, err)
+			others++
+			continue
+		}
+		if version.Format != record.Format {
+			others++
+			continue
+		}
+		var l record.Line
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			return nil, 0, fmt.Errorf("line %d: %w", n, err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, others, s.Err()
+}

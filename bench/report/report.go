@@ -1,0 +1,216 @@
+// Package report tells what results files hold: tables in Markdown, one HTML
+// page with plots, and the blocks of other documents that quote figures. It
+// knows nothing but the lines, so that the same lines always give the same
+// report, to the byte.
+//
+//	r, err := report.Load("results/latest.jsonl")
+//	text := r.Markdown()
+//	page, err := r.HTML()
+//	err = r.Readme("../README.md")
+//
+// Figures are medians over the rounds of a run. How two contenders compare is
+// the median of the ratios of each round, in which they took turns, so that
+// what disturbed the machine in a round disturbed both. goals.go has the goals
+// as data, sections.go which table is made of which group of scenarios.
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A Report is what results files hold, arranged.
+type Report struct {
+	files   []string // base names
+	remarks []string // what a reader must know of the files
+	runs    []run    // oldest first
+	absent  []absence
+	order   []string // scenarios as they first appeared
+	of      map[string]*scenario
+}
+
+// A run is one start of the suite.
+type run struct {
+	record.Environment
+	began     string
+	rounds    int // the most that a contender got
+	scenarios int // told from this run
+	versions  map[string]record.Contender
+}
+
+// An absence is a contender that was not there at all.
+type absence struct{ name, why string }
+
+// A scenario is one with its contenders, all of the same run.
+type scenario struct {
+	record.Scenario
+	began string // of the run
+	of    map[string]*cell
+}
+
+// A cell is what one contender did in one scenario.
+type cell struct {
+	record.Contender
+	rounds   map[int]map[record.Metric]float64 // that succeeded
+	errors   []string                          // of the rounds that failed
+	absent   string                            // why there was no round
+	warnings []string                          // each once
+}
+
+// arrange sorts lines into scenarios. A scenario is told from the latest run
+// that has it: contenders took turns in a run, and figures of different runs
+// do not compare.
+func (r *Report) arrange(lines []record.Line) {
+	r.of = make(map[string]*scenario)
+	for _, l := range lines {
+		r.addRun(l)
+		if l.Scenario.Name == "" {
+			r.addAbsence(l)
+			continue
+		}
+		s := r.of[l.Scenario.Name]
+		if s == nil || s.began < l.Run {
+			s = &scenario{Scenario: l.Scenario, began: l.Run, of: make(map[string]*cell)}
+			r.of[s.Name] = s
+		}
+		if s.began == l.Run {
+			s.add(l)
+		}
+	}
+	r.order = inOrder(lines)
+	slices.SortFunc(r.runs, func(a, b run) int { return cmp.Compare(a.began, b.began) })
+	for _, s := range r.of {
+		r.runOf(s.began).scenarios++
+	}
+	r.runs = slices.DeleteFunc(r.runs, func(u run) bool { return u.scenarios == 0 && len(r.of) > 0 })
+}
+
+// inOrder returns the names of scenarios as they were first measured, and then
+// those that never were. Lines about who is not to be tried come first in a
+// run, and say nothing about the order.
+func inOrder(lines []record.Line) []string {
+	var names []string
+	for _, measured := range []bool{true, false} {
+		for _, l := range lines {
+			if name := l.Scenario.Name; (l.Round >= 0) == measured && name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func (r *Report) runOf(began string) *run {
+	i := slices.IndexFunc(r.runs, func(u run) bool { return u.began == began })
+	if i < 0 {
+		return nil
+	}
+	return &r.runs[i]
+}
+
+func (r *Report) addRun(l record.Line) {
+	u := r.runOf(l.Run)
+	if u == nil {
+		r.runs = append(r.runs, run{Environment: l.Environment, began: l.Run, versions: make(map[string]record.Contender)})
+		u = &r.runs[len(r.runs)-1]
+	}
+	u.rounds = max(u.rounds, l.Round+1)
+	if c := l.Contender; l.Round >= 0 {
+		if c.Client != "" && c.Server == "" { // the client's name is no part of the server's version
+			c.Client = ""
+		}
+		if known, ok := u.versions[nameOf(c)]; !ok || known.Note == "" {
+			u.versions[nameOf(c)] = c
+		}
+	}
+}
+
+func (r *Report) addAbsence(l record.Line) {
+	a := absence{l.Contender.Name, l.Absent}
+	if l.Absent != "" && !slices.Contains(r.absent, a) {
+		r.absent = append(r.absent, a)
+	}
+}
+
+func (s *scenario) add(l record.Line) {
+	name := nameOf(l.Contender)
+	c := s.of[name]
+	if c == nil {
+		c = &cell{Contender: l.Contender, rounds: make(map[int]map[record.Metric]float64)}
+		s.of[name] = c
+	}
+	for _, w := range l.Warnings {
+		if !slices.Contains(c.warnings, w) {
+			c.warnings = append(c.warnings, w)
+		}
+	}
+	switch {
+	case l.Absent != "":
+		c.absent = l.Absent
+	case l.Error != "":
+		c.errors = append(c.errors, l.Error)
+	default:
+		c.rounds[l.Round] = l.Figures
+	}
+}
+
+// nameOf is what a contender is called in a table.
+func nameOf(c record.Contender) string {
+	if c.Server == "" || c.Server == "haul" {
+		return c.Name
+	}
+	return c.Name + " from " + c.Server
+}
+
+// get returns a contender's cell of a scenario, or nil.
+func (r *Report) get(scenario, contender string) *cell {
+	if s := r.of[scenario]; s != nil {
+		return s.of[contender]
+	}
+	return nil
+}
+
+// group returns the scenarios of a group in the order they were measured in.
+func (r *Report) group(name string) []*scenario {
+	var all []*scenario
+	for _, n := range r.order {
+		if s := r.of[n]; s.Group == name {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// contenders returns who took part in any of the scenarios: haul first, then
+// its peers, then the floors.
+func contenders(all ...*scenario) []string {
+	var names []string
+	for _, s := range all {
+		for name := range s.of {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+func rank(name string) int {
+	switch {
+	case isHaul(name):
+		return 0
+	case isFloor(name):
+		return 2
+	}
+	return 1
+}
+
+func isHaul(name string) bool  { return name == "haul" || strings.HasPrefix(name, "haul ") }
+func isFloor(name string) bool { return strings.HasPrefix(name, "floor-") }
+func isPeer(name string) bool  { return rank(name) == 1 }

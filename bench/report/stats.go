@@ -1,0 +1,43 @@
+package report
+
+import (
+	"math"
+	"slices"
+)
+
+// A Spread is what several rounds gave: the median and how far the rounds lie
+// around it. All of it is NaN where N is 0.
+type Spread struct {
+	Median   float64
+	Min, Max float64
+	Q1, Q3   float64 // the middle half of the rounds lies between these
+	N        int     // rounds
+}
+
+// SpreadOf returns the spread of values; those that are not finite are left out.
+func SpreadOf(values []float64) Spread {
+	v := slices.DeleteFunc(slices.Clone(values), func(f float64) bool { return !finite(f) })
+	slices.Sort(v)
+	return Spread{
+		Median: quantile(v, 0.5), Min: quantile(v, 0), Max: quantile(v, 1),
+		Q1: quantile(v, 0.25), Q3: quantile(v, 0.75), N: len(v),
+	}
+}
+
+// Median returns the value in the middle, or the mean of the two there. It is
+// NaN if no value is finite.
+func Median(values []float64) float64 { return SpreadOf(values).Median }
+
+// quantile interpolates between the two nearest of the sorted values.
+func quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	below := int(at)
+	above := min(below+1, len(sorted)-1)
+	part := at - float64(below)
+	return sorted[below]*(1-part) + sorted[above]*part
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

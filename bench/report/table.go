@@ -1,0 +1,189 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A Section is what is told together.
+type Section struct {
+	Name   string // of the marker that docs use: "many"
+	Title  string
+	Intro  string
+	Tables []Table
+	Plots  []Plot
+}
+
+// A Table has a row for each contender, or whatever its first column names.
+type Table struct {
+	Name    string // of the marker, where a section has several: "many-cpu"
+	Caption string
+	Head    []string
+	Rows    []Row
+	Notes   []string // below: why a figure is missing or doubtful
+	Words   int      // leading columns that are words rather than figures; 0 means 1
+	Prose   bool     // all columns are words
+}
+
+// Word reports whether a column is one of words.
+func (t Table) Word(column int) bool { return t.Prose || column < max(t.Words, 1) }
+
+// Said reports whether a column says what became of a goal.
+func (t Table) Said(column int) bool { return t.Head[column] == verdictHead }
+
+// A Row is one line of a table, in plain text.
+type Row struct {
+	Cells []string
+	Kind  Kind
+}
+
+// A Kind is how a row stands out.
+type Kind string
+
+// Kinds of rows.
+const (
+	Ours    Kind = "ours"
+	Floor   Kind = "floor"
+	Reached Kind = "yes"
+	Missed  Kind = "no"
+	Unknown Kind = "unknown"
+)
+
+// add appends a row for a contender.
+func (t *Table) add(name string, cells ...string) {
+	row := Row{Cells: append([]string{name}, cells...)}
+	switch {
+	case isHaul(name):
+		row.Kind = Ours
+	case isFloor(name):
+		row.Kind = Floor
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// notes collects what is to be said below a table: for each contender and
+// reason the scenarios that it is about.
+type notes struct {
+	said []note
+}
+
+type note struct {
+	who, why string
+	where    []string
+}
+
+func (n *notes) say(who, scenario, why string) {
+	why = shorten(why)
+	i := slices.IndexFunc(n.said, func(s note) bool { return s.who == who && s.why == why })
+	if i < 0 {
+		n.said = append(n.said, note{who: who, why: why})
+		i = len(n.said) - 1
+	}
+	if !slices.Contains(n.said[i].where, scenario) {
+		n.said[i].where = append(n.said[i].where, scenario)
+	}
+}
+
+// lines writes them, one for all who share a reason and the scenarios.
+func (n *notes) lines() []string {
+	var all []string
+	who := make(map[string][]string)
+	for _, s := range n.said {
+		rest := fmt.Sprintf("(%s): %s", strings.Join(s.where, ", "), s.why)
+		if who[rest] == nil {
+			all = append(all, rest)
+		}
+		who[rest] = append(who[rest], s.who)
+	}
+	for i, rest := range all {
+		all[i] = strings.Join(who[rest], ", ") + " " + rest
+	}
+	return all
+}
+
+// reasons writes the same without who.
+func (n *notes) reasons() string {
+	var all []string
+	for _, s := range n.said {
+		all = append(all, s.why+": "+strings.Join(s.where, ", "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// show returns the median of a figure, or the sum of failures, and notes what
+// is missing or wrong about it.
+func (r *Report) show(n *notes, scenario, contender string, m record.Metric) string {
+	s := r.of[scenario]
+	if s == nil {
+		n.say("all", scenario, "not measured")
+		return none
+	}
+	c := s.of[contender]
+	for _, flaw := range c.flaws() {
+		n.say(contender, scenario, flaw)
+	}
+	f := c.median(m)
+	if m == record.Failed {
+		f = c.sum(m)
+	}
+	if !finite(f) {
+		n.say(contender, scenario, c.lacking(m))
+		return none
+	}
+	return unitOf(m).show(f)
+}
+
+// versus returns what haul's figure is divided by a contender's.
+func (r *Report) versus(scenario, contender string, m record.Metric) string {
+	if contender == "haul" {
+		return ""
+	}
+	return times(ratio(r.get(scenario, "haul"), r.get(scenario, contender), m))
+}
+
+// A column is a figure of a scenario.
+type column struct {
+	scenario string
+	metric   record.Metric
+	title    string // empty means the metric's unit
+	versus   bool   // haul's figure divided by that of the row's contender, instead of the figure
+}
+
+func (c column) head() string {
+	switch {
+	case c.title != "":
+		return c.title
+	case c.versus:
+		return "haul to it, " + unitOf(c.metric).short
+	}
+	return unitOf(c.metric).short
+}
+
+// byContender makes a table of columns with a row for each contender.
+func (r *Report) byContender(t Table, first string, columns ...column) Table {
+	var n notes
+	var from []*scenario
+	t.Head = []string{first}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.head())
+		if s := r.of[c.scenario]; s != nil {
+			from = append(from, s)
+		}
+	}
+	for _, who := range contenders(from...) {
+		var cells []string
+		for _, c := range columns {
+			if c.versus {
+				cells = append(cells, r.versus(c.scenario, who, c.metric))
+			} else {
+				cells = append(cells, r.show(&n, c.scenario, who, c.metric))
+			}
+		}
+		t.add(who, cells...)
+	}
+	t.Notes = n.lines()
+	return t
+}

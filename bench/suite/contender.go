@@ -1,0 +1,186 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// A contender is a server, or a client, to be measured.
+type contender struct {
+	record.Contender
+	stores bool         // keeps uploads as files
+	client *peer.Client // nil means haul's load generator, or what the act uses
+
+	// start runs the server on a stage.
+	start func(context.Context, *stage) (process, error)
+}
+
+// tftpPort is where the first server on an emulated link listens; those that
+// are started after it, and may run beside it, take the ports behind.
+const tftpPort = 69
+
+// starter returns the start of a recipe.
+func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
+	return func(ctx context.Context, st *stage) (process, error) {
+		o := peer.Options{Dir: st.root}
+		if st.link != nil {
+			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), tftpPort+uint16(st.started))
+			o.Command = st.serverCommand
+		}
+		if st.disk == nil {
+			return p.Start(ctx, o)
+		}
+		return startHeld(ctx, p, o, st.disk)
+	}
+}
+
+// startHeld starts a server and limits what it reads from a disk.
+func startHeld(ctx context.Context, s *peer.Server, o peer.Options, disk *throttle) (process, error) {
+	var cmd *exec.Cmd
+	o.Command = func(ctx context.Context, name string, args ...string) *exec.Cmd {
+		cmd = exec.CommandContext(ctx, name, args...)
+		return cmd
+	}
+	p, err := s.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := disk.join(cmd.Process.Pid); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// contenders returns who there is, and lines about who is not.
+func (s *Suite) contenders() (peer.Set, []record.Line, error) {
+	set := peer.Find(s.Peers)
+	ours, err := peer.Haul("haul", s.Haul)
+	if err != nil {
+		return set, nil, err
+	}
+	if s.Before != "" {
+		before, err := peer.Haul("haul before", s.Before)
+		if err != nil {
+			return set, nil, err
+		}
+		ours = append(ours, before...)
+	}
+	// Find's own haul is that of the directory, and not always the one to test.
+	isHaul := func(name string) bool { return family(name) == "haul" }
+	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
+	set.Servers = append(ours, set.Servers...)
+	if err := s.known(set); err != nil {
+		return set, nil, err
+	}
+	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
+	var absent []record.Line
+	for _, a := range set.Absent {
+		if isHaul(a.Name) || !s.wanted(a.Name) {
+			continue
+		}
+		absent = append(absent, record.Line{
+			Run: s.began, Time: now(), Environment: s.env, Round: -1,
+			Contender: record.Contender{Name: a.Name}, Absent: a.Why,
+		})
+	}
+	return set, absent, nil
+}
+
+// family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
+func family(name string) string {
+	first, _, _ := strings.Cut(name, " ")
+	return first
+}
+
+// known checks that everybody asked for has a recipe, found or not.
+func (s *Suite) known(set peer.Set) error {
+	var names []string
+	for _, p := range set.Servers {
+		names = append(names, p.Name)
+	}
+	for _, a := range set.Absent {
+		names = append(names, a.Name)
+	}
+	for _, name := range s.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// wanted reports whether a contender was asked for, or nobody in particular.
+func (s *Suite) wanted(name string) bool {
+	return len(s.Only) == 0 || slices.Contains(s.Only, name)
+}
+
+// takePart returns whose turn it is in a scenario, and who would fail it as is
+// known beforehand.
+func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
+	for i := range set.Servers {
+		p := &set.Servers[i]
+		if !sc.Who.includes(p) || sc.Write && !p.Writes() {
+			continue
+		}
+		c := contender{stores: p.Uploads == peer.Disk, start: starter(p), Contender: record.Contender{Name: p.Name, Version: p.Version, Note: note(p, sc.Write), Floor: p.Floor}}
+		if most := p.MaxConcurrent; most > 0 && sc.Concurrency > most {
+			refused = append(refused, p.Name)
+			continue
+		}
+		if len(sc.Who.clients) == 0 {
+			turns = append(turns, c)
+			continue
+		}
+		for _, name := range sc.Who.clients {
+			client, ok := set.Client(name)
+			if !ok {
+				continue // the set says why, once for all scenarios
+			}
+			turns = append(turns, c.with(client, len(sc.Who.clients) > 1))
+		}
+	}
+	return turns, refused
+}
+
+// with returns the contender with a stock client, which is what is measured if
+// it is one of several.
+func (c contender) with(client *peer.Client, measured bool) contender {
+	c.client = client
+	c.Client = client.Name
+	if measured {
+		c.Server, c.Name, c.Version, c.Note = c.Name, client.Name, client.Version, client.Note
+	}
+	return c
+}
+
+// includes reports whether a server takes part.
+func (w who) includes(p *peer.Server) bool {
+	if w.windows && !p.Windows {
+		return false
+	}
+	if len(w.names) == 0 {
+		return w.floors || !p.Floor
+	}
+	// The build to compare with takes part wherever haul does.
+	return slices.Contains(w.names, strings.Replace(p.Name, "haul before", "haul", 1))
+}
+
+// note is what a reader must know of a server.
+func note(p *peer.Server, uploads bool) string {
+	switch {
+	case !uploads || p.Uploads == peer.Disk:
+		return p.Note
+	case p.Note == "":
+		return fmt.Sprintf("uploads are %s", p.Uploads)
+	}
+	return fmt.Sprintf("uploads are %s; %s", p.Uploads, p.Note)
+}

@@ -1,0 +1,131 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// transferLimit is how long the generator waits for one transfer before it
+// counts it as failed.
+const transferLimit = "90s"
+
+// maxNames bounds the files of a scenario: more transfers than that share
+// them, so that ten thousand need no gigabytes of page cache.
+const maxNames = 100
+
+const uploadPrefix = "up-"
+
+// generated is what "haul bench tftp --json" prints.
+type generated struct {
+	Seconds     float64
+	Transfers   float64
+	Failed      float64
+	Errors      map[string]int
+	Bytes       float64
+	DataPackets float64 `json:"data_packets"`
+	Resent      float64
+	Timeouts    float64
+	Latency     percentiles `json:"latency_ms"`
+	First       percentiles `json:"first_ms"`
+	CPUShare    float64     `json:"client_cpu_share"`
+	Saturated   bool
+}
+
+type percentiles struct{ P50, P90, P99, Max float64 }
+
+// fileName names the i-th file of a size; i may be "{}".
+func fileName(size int64, i string) string { return fmt.Sprintf("f%d-%s", size, i) }
+
+// names is how many files a load is spread over.
+func names(l record.Load) int { return min(l.Transfers, maxNames) }
+
+// makeFiles writes what a load downloads.
+func (st *stage) makeFiles(ctx context.Context, l record.Load) error {
+	if l.Write || l.Transfers == 0 {
+		return nil
+	}
+	_, err := st.haul(ctx, "bench", "files", st.root, "--size", strconv.FormatInt(l.Size, 10),
+		"--count", strconv.Itoa(names(l)), "--name", fileName(l.Size, "{}"))
+	return err
+}
+
+// haul runs haul, on this side of any link, and returns what it printed.
+func (st *stage) haul(ctx context.Context, args ...string) ([]byte, error) {
+	return run(st.serverCommand(ctx, st.suite.Haul, args...))
+}
+
+// generate lets the load generator make a load.
+func (st *stage) generate(ctx context.Context, l record.Load) (tally, error) {
+	cmd := st.command(ctx, st.suite.Haul, generatorArgs(st.server.Addr().String(), l)...)
+	out, runErr := run(cmd)
+	var g generated
+	// It prints its figures also when transfers failed, and exits with 1 then.
+	if err := json.Unmarshal(bytes.TrimSpace(out), &g); err != nil {
+		if runErr == nil {
+			runErr = fmt.Errorf("its result is no JSON: %w", err)
+		}
+		return tally{}, fmt.Errorf("load generator: %w", runErr)
+	}
+	return g.tally(), nil
+}
+
+func generatorArgs(server string, l record.Load) []string {
+	name := fileName(l.Size, "{}")
+	if l.Write {
+		name = uploadPrefix + name
+	}
+	args := []string{
+		"bench", "tftp", fmt.Sprintf("tftp://%s/%s", server, name), "--json", "--pattern",
+		"--timeout", transferLimit,
+		"--concurrency", strconv.Itoa(l.Concurrency), "--transfers", strconv.Itoa(l.Transfers),
+		"--size", strconv.FormatInt(l.Size, 10),
+	}
+	add := func(flag string, set bool, value string) {
+		if set {
+			args = append(args, flag, value)
+		}
+	}
+	if l.Write {
+		args = append(args, "--put")
+	} else {
+		args = append(args, "--names", strconv.Itoa(names(l)))
+	}
+	if l.NoOptions {
+		args = append(args, "--no-options")
+	}
+	add("--blksize", l.BlockSize > 0, strconv.Itoa(l.BlockSize))
+	add("--windowsize", l.Window > 0, strconv.Itoa(l.Window))
+	add("--loss", l.Loss > 0, strconv.FormatFloat(l.Loss, 'g', -1, 64))
+	add("--seed", l.Seed > 0, strconv.FormatUint(l.Seed, 10))
+	add("--rate", l.Rate > 0, strconv.FormatFloat(l.Rate, 'g', -1, 64))
+	return args
+}
+
+func (g generated) tally() tally {
+	t := tally{
+		seconds: g.Seconds, bytes: g.Bytes, packets: g.DataPackets,
+		figures: map[record.Metric]float64{
+			record.Transfers: g.Transfers, record.Failed: g.Failed,
+			record.Resent: g.Resent, record.Timeouts: g.Timeouts,
+			record.LatencyP50: g.Latency.P50, record.LatencyP90: g.Latency.P90,
+			record.LatencyP99: g.Latency.P99, record.LatencyMax: g.Latency.Max,
+			record.FirstP50: g.First.P50, record.FirstP99: g.First.P99,
+			record.GeneratorCPU:   g.CPUShare,
+			record.SecondsPerFile: g.Latency.P50 / 1e3,
+		},
+	}
+	for _, text := range slices.Sorted(maps.Keys(g.Errors)) {
+		t.warnings = append(t.warnings, fmt.Sprintf("%d of %.0f transfers failed: %s", g.Errors[text], g.Transfers, text))
+	}
+	if g.Saturated {
+		t.warnings = append(t.warnings, fmt.Sprintf(record.Saturated+": it took %.0f %% of a core, and the server could have done more", g.CPUShare*100))
+	}
+	return t
+}

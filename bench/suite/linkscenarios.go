@@ -1,0 +1,99 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// linkBlock is document 2's block size: it fits an Ethernet frame with room
+// for a tunnel's headers.
+const linkBlock = 1432
+
+// cellTime is how long a transfer over a link should take at the bound: long
+// enough that its first round trips do not count.
+const cellTime = 1500 * time.Millisecond
+
+// linkPeers are those who know windows, and haul on both sides.
+var linkPeers = []string{"haul", "atftpd", "rs-tftpd"}
+
+// linkCells is document 2's table for a profile: every windowsize, with and
+// without loss, and haul with nothing tuned.
+func linkCells(profile string) []Scenario {
+	var all []Scenario
+	for _, p := range []string{profile, profile + "+loss"} {
+		for _, w := range windowSizes {
+			all = append(all, linkCell(p, w))
+		}
+		all = append(all, untuned(p, cellSize(p, 128)))
+	}
+	return all
+}
+
+// linkCell is one cell of it.
+func linkCell(profile string, window int) Scenario {
+	size := cellSize(profile, window)
+	return Scenario{
+		Scenario: record.Scenario{
+			Name: fmt.Sprintf("links-%s-w%d", profile, window), Group: "links-" + profile, Link: profile, Warmups: 1,
+			Title: fmt.Sprintf("%s down over %s, blksize %d, windowsize %d", sizeName(size), profile, linkBlock, window),
+			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: size, BlockSize: linkBlock, Window: window},
+		},
+		Who: who{names: linkPeers}, Guess: cellTime + time.Second,
+	}
+}
+
+// untuned is haul get from haul serve, without any flag.
+func untuned(profile string, size int64) Scenario {
+	return Scenario{
+		Scenario: record.Scenario{
+			Name: fmt.Sprintf("links-%s-untuned", profile), Group: "links-" + profile, Link: profile, Warmups: 1, Untuned: true,
+			Title: fmt.Sprintf("%s down over %s, haul with nothing tuned on either side", sizeName(size), profile),
+			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: size},
+		},
+		Who: who{names: []string{"haul"}}, Guess: cellTime + time.Second,
+		act: plainGet,
+	}
+}
+
+// stockOverLink is what other clients get from haul over a link.
+func stockOverLink(profile string) Scenario {
+	return Scenario{
+		Scenario: record.Scenario{
+			Name: "clients-" + profile, Group: "clients", Link: profile, Warmups: 1,
+			Title: fmt.Sprintf("4 MB down from haul over %s, each client with its best options", profile),
+			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: 4 * mB, BlockSize: linkBlock, Window: 16},
+		},
+		Who: who{names: []string{"haul"}, clients: []string{"tftp-hpa", "atftp", "curl"}}, Guess: 4 * time.Second,
+		act: stockClients,
+	}
+}
+
+// What a cell's file is measured in, the least of them, and the most, in bytes.
+const (
+	cellStep    = 64 * kB
+	minCell     = 4 * cellStep
+	minLossCell = 1 * mB // some hundred packets, so that some of them are lost
+	maxCell     = 200 * mB
+)
+
+// lossCell is how much smaller the file is where packets are lost: peers wait
+// seconds for each, and would take minutes.
+const lossCell = 10
+
+// cellSize is the file for a cell: what the bound moves in cellTime.
+func cellSize(profile string, window int) int64 {
+	base, lossy := strings.CutSuffix(profile, "+loss")
+	p, err := link.Lookup(base)
+	if err != nil {
+		return minLossCell // the measurement will say what is wrong with the profile
+	}
+	bytes, least := int64(p.Bound(linkBlock, window)*cellTime.Seconds()), int64(minCell)
+	if lossy {
+		bytes, least = bytes/lossCell, minLossCell
+	}
+	return min(max(bytes/cellStep*cellStep, least), maxCell)
+}

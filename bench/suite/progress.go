@@ -1,0 +1,88 @@
+package suite
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// progress knows how much is left. Of a scenario that has begun it expects
+// what its measurements took so far, of the others their guess, corrected by
+// how wrong the guesses have been.
+type progress struct {
+	scenarios map[string]*share
+	order     []string // so that sums come out the same each time
+}
+
+// share is a scenario's part of the run.
+type share struct {
+	guess       time.Duration
+	left, taken int
+	spent       time.Duration
+}
+
+func (p *progress) add(sc Scenario, measurements int) {
+	if p.scenarios == nil {
+		p.scenarios = make(map[string]*share)
+	}
+	p.scenarios[sc.Name] = &share{guess: sc.Guess, left: measurements}
+	p.order = append(p.order, sc.Name)
+}
+
+func (p *progress) done(sc Scenario, took time.Duration) {
+	s := p.scenarios[sc.Name]
+	s.left--
+	s.taken++
+	s.spent += took
+}
+
+func (p *progress) skip(sc Scenario, n int) { p.scenarios[sc.Name].left -= n }
+
+// left returns the number of measurements to come, and how long they may take.
+func (p *progress) left() (int, time.Duration) {
+	var guessed, spent time.Duration
+	for _, name := range p.order {
+		s := p.scenarios[name]
+		guessed += time.Duration(s.taken) * s.guess
+		spent += s.spent
+	}
+	wrong := 1.0
+	if guessed > 0 {
+		wrong = spent.Seconds() / guessed.Seconds()
+	}
+	n, seconds := 0, 0.0
+	for _, name := range p.order {
+		s := p.scenarios[name]
+		each := s.guess.Seconds() * wrong
+		if s.taken > 0 {
+			each = s.spent.Seconds() / float64(s.taken)
+		}
+		n += s.left
+		seconds += each * float64(s.left)
+	}
+	return n, time.Duration(seconds * float64(time.Second))
+}
+
+func (s *Suite) say(format string, args ...any) {
+	fmt.Fprintf(s.Progress, format+"\n", args...)
+}
+
+// tell shows a result while the run goes on.
+func (s *Suite) tell(l record.Line) {
+	n, left := s.plan.left()
+	what := fmt.Sprintf("%8.2f MB/s", l.Figures[record.Rate])
+	if cpu, ok := l.Figures[record.CPUPerPacket]; ok {
+		what += fmt.Sprintf("  %6.2f us", cpu)
+	}
+	if l.Absent != "" {
+		what = "not tried: " + l.Absent
+	}
+	if l.Error != "" {
+		what = "failed: " + l.Error
+	}
+	s.say("%4d left, %-8s %-26s %-16s %s", n, left.Round(time.Second), l.Scenario.Name, l.Contender.Name, what)
+	for _, w := range l.Warnings {
+		s.say("     warning: %s", w)
+	}
+}

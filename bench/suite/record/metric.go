@@ -1,0 +1,51 @@
+package record
+
+// A Metric names a figure; the name says the unit. MB and GB are 10^6 and 10^9
+// bytes of files, without any headers.
+type Metric string
+
+// What the clients saw.
+const (
+	Seconds        Metric = "seconds"          // from the first request to the end of the last transfer
+	SecondsPerFile Metric = "seconds_per_file" // median over the files
+	Rate           Metric = "mb_per_second"    // all transfers together
+	Transfers      Metric = "transfers"        // tried
+	Failed         Metric = "failed"           // of those, not finished or wrong
+	DataPackets    Metric = "data_packets"     // without repeats
+	PacketRate     Metric = "packets_per_second"
+	Resent         Metric = "resent"   // packets that the clients repeated
+	Timeouts       Metric = "timeouts" // times that a client gave up waiting
+	LatencyP50     Metric = "latency_p50_ms"
+	LatencyP90     Metric = "latency_p90_ms"
+	LatencyP99     Metric = "latency_p99_ms"
+	LatencyMax     Metric = "latency_max_ms"
+	FirstP50       Metric = "first_p50_ms" // from a request to its first answer
+	FirstP99       Metric = "first_p99_ms"
+)
+
+// What it cost the server; CPU is user and system time of it and all of its
+// children.
+const (
+	ServerCPU       Metric = "server_cpu_seconds"
+	CPUPerPacket    Metric = "server_cpu_us_per_packet" // of a DATA packet, with its ACK
+	CPUPerGB        Metric = "server_cpu_seconds_per_gb"
+	GigabitsPerCore Metric = "gbit_per_server_core_second" // 10^9 bits of files for each second of server CPU
+	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
+)
+
+// What it cost others who share the processors, as a share of one core.
+const (
+	GeneratorCPU Metric = "generator_cpu_share"
+	LinkCPU      Metric = "link_cpu_share"
+	LinkDrops    Metric = "link_dropped" // packets that the emulator lost against its profile
+	BesideCPU    Metric = "beside_cpu_share"
+)
+
+// What the link allows.
+const (
+	Bound        Metric = "bound_mb_per_second" // of anybody who waits for a window's acknowledgement
+	ShareOfBound Metric = "share_of_bound"
+)
+
+// BesideRate is how many requests or packets a second the disturbance made.
+const BesideRate Metric = "beside_per_second"

@@ -1,0 +1,143 @@
+// Package record is what a results file holds: one JSON object a line, each
+// the outcome of one scenario with one contender in one round, with all that
+// is needed to read it alone. The suite appends lines as they come, so that an
+// interrupted run keeps what it had; the report is made of nothing else.
+package record
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Format is the version of the lines that this package writes and reads.
+const Format = 2
+
+// maxLine bounds the length of a line in bytes: a line has some two dozen
+// figures, and a server's last words where it failed.
+const maxLine = 1 << 20
+
+// A Line is one measurement, or the reason why there is none.
+type Line struct {
+	Format int    `json:"format"`
+	Run    string `json:"run"`  // when the run began, the same in all of its lines
+	Time   string `json:"time"` // when this measurement ended, RFC 3339, UTC
+
+	Environment
+	Scenario  Scenario  `json:"scenario"`
+	Contender Contender `json:"contender"`
+	Round     int       `json:"round"` // from 0; -1 where the contender took no part
+
+	Figures  map[Metric]float64 `json:"figures,omitempty"`
+	Warnings []string           `json:"warnings,omitempty"`
+	Error    string             `json:"error,omitempty"`  // why the measurement failed
+	Absent   string             `json:"absent,omitempty"` // why it was not tried at all
+}
+
+// Environment is what the figures depend on besides the programs.
+type Environment struct {
+	Commit     string `json:"commit"`  // of the tree, as git describes it
+	Machine    string `json:"machine"` // the processor's name
+	Cores      int    `json:"cores"`
+	MemoryMB   int64  `json:"memory_mb"` // 10^6 bytes
+	Kernel     string `json:"kernel"`
+	Go         string `json:"go"`         // what compiled the suite
+	Congestion string `json:"congestion"` // TCP's congestion control, the same for all contenders
+	Storage    string `json:"storage"`    // file system of the served directory
+}
+
+// A Scenario is what was done, with every parameter.
+type Scenario struct {
+	Name  string `json:"name"`  // unique: "many-100-1MB"
+	Group string `json:"group"` // scenarios that are told together: "many"
+	Title string `json:"title"` // for people
+	Load
+	Link    string `json:"link,omitempty"`    // profile of the emulated link; empty means loopback
+	Beside  string `json:"beside,omitempty"`  // what else the server had to do
+	Untuned bool   `json:"untuned,omitempty"` // haul get without any flag, rather than the load generator
+	Fresh   bool   `json:"fresh"`             // the server was started anew for each measurement
+	Warmups int    `json:"warmups"`           // transfers made before, not counted
+}
+
+// Load is what the clients do; the zero value of a field means that the
+// clients ask for nothing, or have no limit.
+type Load struct {
+	Concurrency int     `json:"concurrency"`
+	Transfers   int     `json:"transfers"`
+	Size        int64   `json:"size"` // bytes of each file
+	Write       bool    `json:"write,omitempty"`
+	NoOptions   bool    `json:"no_options,omitempty"`
+	BlockSize   int     `json:"blksize,omitempty"`    // bytes asked for
+	Window      int     `json:"windowsize,omitempty"` // blocks asked for
+	Loss        float64 `json:"loss,omitempty"`       // share dropped by the clients, each way
+	Seed        uint64  `json:"seed,omitempty"`
+	Rate        float64 `json:"rate,omitempty"` // transfers begun each second
+}
+
+// A Contender is who was measured.
+type Contender struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Client  string `json:"client,omitempty"` // empty means haul's load generator
+	Server  string `json:"server,omitempty"` // where the client is what is measured
+	Note    string `json:"note,omitempty"`
+	Floor   bool   `json:"floor,omitempty"` // a yardstick without a protocol's duties
+}
+
+// Append writes a line at the end of a results file.
+func Append(w io.Writer, l Line) error {
+	l.Format = Format
+	b, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("results of %s with %s: %w", l.Contender.Name, l.Scenario.Name, err)
+	}
+	_, err = w.Write(append(b, '\n')) // in one piece, so that a signal leaves no half line
+	return err
+}
+
+// Saturated begins a warning that the load generator, and not the server, was
+// the bottleneck.
+const Saturated = "the load generator was the bottleneck"
+
+// ErrOldFormat is returned for a file whose lines another version wrote.
+var ErrOldFormat = errors.New("lines of another format")
+
+// Read returns the lines of a results file.
+func Read(path string) ([]Line, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	defer f.Close()
+	lines, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("results in %s: %w", path, err)
+	}
+	return lines, nil
+}
+
+func read(r io.Reader) ([]Line, error) {
+	var lines []Line
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxLine)
+	for n := 1; s.Scan(); n++ {
+		var version struct {
+			Format int `json:"format"`
+		}
+		if err := json.Unmarshal(s.Bytes(), &version); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if version.Format != Format {
+			return nil, fmt.Errorf("line %d has format %d, and this program reads %d: %w", n, version.Format, Format, ErrOldFormat)
+		}
+		var l Line
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, s.Err()
+}

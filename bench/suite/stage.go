@@ -1,0 +1,329 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// settle is how long the kernel gets to add the CPU time of children that are
+// just ending to their group.
+const settle = 100 * time.Millisecond
+
+// A stage is where a scenario is played: its files, its link if it has one,
+// and the servers that run.
+type stage struct {
+	suite *Suite
+	sc    *Scenario
+	root  string // directory that is served
+	link  *link.Link
+	disk  *throttle          // of what servers read; nil means none
+	kept  map[string]process // by contender; those that stay between rounds
+
+	started int // servers so far
+
+	// Of the contender whose turn it is:
+	server process
+	stores bool         // keeps uploads as files
+	client *peer.Client // nil where haul is the client
+	seed   uint64       // of the losses: another in each round, the same for all
+}
+
+// tally is what the clients of an act saw.
+type tally struct {
+	seconds  float64
+	bytes    float64 // of files that came whole
+	packets  float64 // DATA packets, without repeats
+	figures  map[record.Metric]float64
+	warnings []string
+}
+
+// process is a server that runs; *peer.Process is one.
+type process interface {
+	Addr() netip.AddrPort
+	CPU() (time.Duration, error) // user and system, of it and all its children, dead ones too
+	Memory() int64               // peak bytes
+	Stop()
+}
+
+// prepare makes the files and the link.
+func (st *stage) prepare(ctx context.Context) error {
+	st.kept = make(map[string]process)
+	if err := os.Mkdir(st.root, 0o777); err != nil {
+		return fmt.Errorf("make a directory to serve: %w", err)
+	}
+	// The umask does not apply to this; a server without root writes here.
+	if err := os.Chmod(st.root, 0o777); err != nil {
+		return fmt.Errorf("make a directory to serve: %w", err)
+	}
+	if err := st.makeFiles(ctx, st.sc.Load); err != nil {
+		return err
+	}
+	if size := st.warmupSize(); size != st.sc.Size {
+		if err := st.makeFiles(ctx, record.Load{Size: size, Transfers: 1, Write: st.sc.Write}); err != nil {
+			return err
+		}
+	}
+	var err error
+	if st.sc.Beside == coldFiles {
+		st.disk, err = newThrottle(st.root)
+	}
+	if st.sc.Link == "" || err != nil {
+		return err
+	}
+	p, err := link.Lookup(st.sc.Link)
+	if err != nil {
+		return err
+	}
+	st.link, err = link.Up(ctx, p)
+	return err
+}
+
+// close ends what the scenario began and removes its files.
+func (st *stage) close() {
+	for _, p := range st.kept {
+		p.Stop()
+	}
+	if st.link != nil {
+		if err := st.link.Close(); err != nil {
+			st.suite.say("the link of %s is not quite removed: %v", st.sc.Name, err)
+		}
+	}
+	if st.disk != nil {
+		if err := st.disk.close(); err != nil {
+			st.suite.say("the control group of %s stays: %v", st.sc.Name, err)
+		}
+	}
+	if err := os.RemoveAll(st.root); err != nil {
+		st.suite.say("the files of %s stay: %v", st.sc.Name, err)
+	}
+}
+
+// command is a program on the clients' side.
+func (st *stage) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	if st.link == nil {
+		return exec.CommandContext(ctx, name, args...)
+	}
+	return st.link.Command(ctx, link.B, name, args...)
+}
+
+// serverCommand is a program on the server's side.
+func (st *stage) serverCommand(ctx context.Context, name string, args ...string) *exec.Cmd {
+	if st.link == nil {
+		return exec.CommandContext(ctx, name, args...)
+	}
+	return st.link.Command(ctx, link.A, name, args...)
+}
+
+// measure gives a contender its turn and completes its line.
+func (st *stage) measure(ctx context.Context, c contender, l *record.Line) {
+	limit := st.sc.Limit
+	if limit == 0 {
+		limit = limitDefault
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if st.sc.Seed > 0 {
+		l.Scenario.Seed = st.sc.Seed + uint64(l.Round)
+	}
+	st.seed = l.Scenario.Seed
+	if err := st.turn(ctx, c, l); err != nil {
+		l.Error = err.Error()
+		st.dismiss(c)
+	}
+	l.Time = now()
+}
+
+// dismiss ends a server that was kept and failed: its next turn begins anew.
+func (st *stage) dismiss(c contender) {
+	if p, ok := st.kept[c.Name]; ok {
+		p.Stop()
+		delete(st.kept, c.Name)
+	}
+}
+
+func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
+	if err := st.begin(ctx, c); err != nil {
+		return err
+	}
+	defer st.end(c)
+	if st.sc.Warmups > 0 {
+		if _, err := st.perform(ctx, true); err != nil {
+			return fmt.Errorf("warm-up: %w", err)
+		}
+	}
+	before, err := st.spent()
+	if err != nil {
+		return err
+	}
+	t, err := st.perform(ctx, false)
+	if err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	after, err := st.spent()
+	if err != nil {
+		return err
+	}
+	spent := after.minus(before)
+	l.Figures = st.figures(t, spent, st.server.Memory())
+	l.Warnings = append(t.warnings, st.doubts(spent)...)
+	return nil
+}
+
+// begin makes the contender's server run.
+func (st *stage) begin(ctx context.Context, c contender) error {
+	st.client, st.stores = c.client, c.stores
+	if p, ok := st.kept[c.Name]; ok {
+		st.server = p
+		return nil
+	}
+	p, err := c.start(st.startContext(ctx), st)
+	st.started++
+	if err != nil {
+		return err
+	}
+	st.server = p
+	if !st.sc.Fresh {
+		st.kept[c.Name] = p
+	}
+	return nil
+}
+
+// startContext is what ends a server besides Stop: a kept one outlives the
+// measurement that it was started for.
+func (st *stage) startContext(ctx context.Context) context.Context {
+	if st.sc.Fresh {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// end stops a server that is not kept, and removes what was uploaded, so that
+// the next one does not find files to replace.
+func (st *stage) end(c contender) {
+	if st.sc.Fresh {
+		st.server.Stop()
+	}
+	uploads, _ := filepath.Glob(filepath.Join(st.root, uploadPrefix+"*")) // the pattern is well formed
+	for _, name := range uploads {
+		if err := os.Remove(name); err != nil {
+			st.suite.say("an upload to %s stays: %v", c.Name, err)
+		}
+	}
+}
+
+func (st *stage) perform(ctx context.Context, warmup bool) (tally, error) {
+	if st.sc.act != nil {
+		return st.sc.act(ctx, st, warmup)
+	}
+	load := st.sc.Load
+	load.Seed = st.seed
+	if warmup {
+		load.Transfers = st.sc.Warmups
+		load.Concurrency = min(load.Concurrency, st.sc.Warmups)
+		load.Size = st.warmupSize()
+	}
+	return st.generate(ctx, load)
+}
+
+// maxLinkWarmup is the file of a warm-up over a link, in bytes: more would
+// warm nothing and take as long as the measurement.
+const maxLinkWarmup = 64 * kB
+
+func (st *stage) warmupSize() int64 {
+	if st.sc.Link == "" {
+		return st.sc.Size
+	}
+	return min(st.sc.Size, maxLinkWarmup)
+}
+
+// expense is CPU time spent on either side of the wire, and by the wire.
+type expense struct {
+	server, link time.Duration
+	failures     uint64 // packets that the wire lost against its profile
+}
+
+func (e expense) minus(o expense) expense {
+	return expense{e.server - o.server, e.link - o.link, e.failures - o.failures}
+}
+
+func (st *stage) spent() (expense, error) {
+	var e expense
+	var err error
+	if e.server, err = st.server.CPU(); err != nil {
+		return e, fmt.Errorf("CPU time of the server: %w", err)
+	}
+	if st.link == nil {
+		return e, nil
+	}
+	stats, err := st.link.Stats()
+	if err != nil {
+		return e, fmt.Errorf("CPU time of the link: %w", err)
+	}
+	e.link, e.failures = stats.CPU, stats.Failures()
+	return e, nil
+}
+
+// figures adds to what the clients saw what it cost.
+func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]float64 {
+	f := map[record.Metric]float64{
+		record.Seconds:   t.seconds,
+		record.ServerCPU: e.server.Seconds(),
+		record.Memory:    float64(memory) / 1e6,
+	}
+	maps.Copy(f, t.figures)
+	if t.seconds > 0 {
+		f[record.Rate] = t.bytes / 1e6 / t.seconds
+	}
+	st.perPacket(f, t, e)
+	if st.link == nil || t.seconds == 0 {
+		return f
+	}
+	f[record.LinkCPU] = e.link.Seconds() / t.seconds
+	f[record.LinkDrops] = float64(e.failures)
+	if st.sc.Window > 0 && st.client == nil { // others may not ask for what the bound is of
+		p := st.link.Profile()
+		f[record.Bound] = p.Bound(st.sc.BlockSize, st.sc.Window) / 1e6
+		f[record.ShareOfBound] = f[record.Rate] / f[record.Bound]
+	}
+	return f
+}
+
+// perPacket adds what a packet and a byte cost. Beside something else, the
+// server's time is not for these alone.
+func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
+	if t.packets > 0 {
+		f[record.DataPackets] = t.packets
+		f[record.PacketRate] = t.packets / t.seconds
+	}
+	if st.sc.Beside != "" || t.bytes == 0 || e.server == 0 {
+		return
+	}
+	f[record.CPUPerGB] = e.server.Seconds() * 1e9 / t.bytes
+	f[record.GigabitsPerCore] = t.bytes * 8 / 1e9 / e.server.Seconds()
+	if t.packets > 0 {
+		f[record.CPUPerPacket] = e.server.Seconds() * 1e6 / t.packets
+	}
+}
+
+// doubts are what a reader must know about how the measurement was made.
+func (st *stage) doubts(e expense) []string {
+	var all []string
+	if p, ok := st.server.(*peer.Process); ok && p.Accounting() == "process table" {
+		all = append(all, "no control group can be made without root: CPU time leaves out children that the server did not wait for")
+	}
+	if e.failures > 0 {
+		all = append(all, fmt.Sprintf("the link's emulator lost %d packets against its profile: it was too slow", e.failures))
+	}
+	return all
+}
