@@ -30,6 +30,9 @@ const (
 
 	ringShare = 8 // one upload gets this part of what is left, at most
 
+	// maxBehind is how long timers wait for what is queued in the socket.
+	maxBehind = 100 * time.Millisecond
+
 	// maxSpare is how many sessions not in use keep their buffers for the next
 	// transfer: what a burst took is given back.
 	maxSpare = 256
@@ -58,8 +61,9 @@ type shard struct {
 	sessions map[netip.AddrPort]*session
 	timers   timers
 	dirty    []*session
-	driven   int      // how many of dirty have been driven in this turn
-	current  *session // the one being seen to
+	driven   int       // how many of dirty have been driven in this turn
+	current  *session  // the one being seen to
+	drained  time.Time // when the socket was last read to its end; timers count up to then
 	forged   suspects
 	free     []*session
 	inTurn   inbox // what came since the turn before
@@ -166,7 +170,8 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 		sh.receive(now, &sh.in[i])
 	}
 	sh.takeInbox(now)
-	for s := sh.timers.pop(now); s != nil; s = sh.timers.pop(now) {
+	due := sh.heardAll(now, n)
+	for s := sh.timers.pop(due); s != nil; s = sh.timers.pop(due) {
 		sh.current = s
 		s.expire(now)
 		sh.touch(s)
@@ -183,6 +188,19 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.out.flush()
 	sh.server.settle(&sh.count)
 	return sh.ending != serving && sh.busy == 0 && sh.cleared(now)
+}
+
+// heardAll returns the time up to which all that has come was read, if a read
+// at now brought n messages. What came before a deadline must be taken before the
+// deadline counts: a loop with much to do would else send again what is
+// acknowledged in its queue.
+func (sh *shard) heardAll(now time.Time, n int) time.Time {
+	if n < len(sh.in) {
+		sh.drained = now
+	} else if late := now.Add(-maxBehind); sh.drained.Before(late) {
+		sh.drained = late
+	}
+	return sh.drained
 }
 
 // touch has a session driven at the end of the turn.

@@ -65,3 +65,43 @@ func TestTimers(t *testing.T) {
 		t.Error("never is a time")
 	}
 }
+
+// What has come, and waits in the socket, is taken before a deadline counts, but
+// no flood keeps deadlines away for longer than maxBehind.
+func TestTimersWaitForTheSocket(t *testing.T) {
+	for _, test := range []struct {
+		late     time.Duration
+		full     bool
+		timeouts int64
+	}{
+		{maxBehind / 2, false, 1},
+		{maxBehind / 2, true, 0},
+		{2 * maxBehind, true, 1},
+	} {
+		m := newManual(Server{Store: &endless{size: 1 << 40}})
+		m.ask(peerAt(0), rrq("image"))
+		m.turn(0)
+		m.turn(0)
+		s := m.sh.sessions[peerAt(0)]
+		if s == nil {
+			t.Fatal("no transfer began")
+		}
+		m.now = s.sender.Deadline().Add(test.late)
+		n := 0
+		if test.full {
+			for n = range m.sh.in {
+				m.deliver(n, peerAt(1), []byte{0, 5, 0, 0, 'x', 0}) // ERROR packets of no transfer
+			}
+			n = len(m.sh.in)
+		}
+		m.turn(n)
+		if got := s.sender.Stats().Timeouts; got != test.timeouts {
+			t.Errorf("%v late, full read %v: %d timeouts, want %d", test.late, test.full, got, test.timeouts)
+		}
+		m.turn(0)
+		if got := s.sender.Stats().Timeouts; got != 1 {
+			t.Errorf("%v late, full read %v, then an empty one: %d timeouts, want 1", test.late, test.full, got)
+		}
+		m.halt(t)
+	}
+}

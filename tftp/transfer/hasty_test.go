@@ -39,7 +39,7 @@ func TestJitterIsNotLoss(t *testing.T) {
 				break
 			}
 		}
-		// The floor rises to cautiousRTO, and only beyond is every slow trip one too many.
+		// The margin rises to cautiousRTO, and only beyond is every slow trip one too many.
 		most := int64(blocks/calmTrips + 8)
 		if slow > cautiousRTO {
 			most = 3 * slowTrips
@@ -69,8 +69,8 @@ func TestEchoIsNoGap(t *testing.T) {
 	now = now.Add(100 * time.Microsecond) // sooner than an answer can come
 	end := s.next - 1
 	s.Handle(now, appendAck(nil, end, RolloverZero))
-	if n := sendAll(s, now); n != 4 || s.timer.floor <= minRTO {
-		t.Fatalf("%d blocks sent, and the floor is %v", n, s.timer.floor)
+	if n := sendAll(s, now); n != 4 || s.timer.margin <= minRTO {
+		t.Fatalf("%d blocks sent, and the margin is %v", n, s.timer.margin)
 	}
 	now = now.Add(time.Millisecond)
 	s.Handle(now, appendAck(nil, end, RolloverZero))
@@ -85,7 +85,7 @@ func TestEchoIsNoGap(t *testing.T) {
 }
 
 // A receiver's timer repeats its ACK when the next block is lost. That is no
-// echo, so real losses, however many, leave the timer's floor where it is.
+// echo, so real losses, however many, leave the timer's margin where it is.
 func TestLossIsNotHaste(t *testing.T) {
 	for _, loss := range []float64{0.01, 0.05, 0.2} {
 		w := &world{
@@ -94,10 +94,10 @@ func TestLossIsNotHaste(t *testing.T) {
 		}
 		w.req = Request{Name: "f", Offer: Options{BlockSize: testBlock, Window: 1}}
 		highest := time.Duration(0)
-		w.watch = func() { highest = max(highest, w.s.timer.floor) }
+		w.watch = func() { highest = max(highest, w.s.timer.margin) }
 		w.run()
 		if w.problem != "" || highest > 2*minRTO || w.s.stats.Timeouts == 0 {
-			t.Errorf("loss %v: floor of %v after %d timeouts %s", loss, highest, w.s.stats.Timeouts, w.problem)
+			t.Errorf("loss %v: margin of %v after %d timeouts %s", loss, highest, w.s.stats.Timeouts, w.problem)
 		}
 	}
 }

@@ -12,21 +12,28 @@ const (
 	clockGrain = time.Millisecond
 	minTrip    = time.Microsecond
 
-	// minRTO is the floor while no timeout was hasty. Each that was doubles the
-	// floor, up to cautiousRTO: round trips of a busy host jitter by
-	// milliseconds, however steady they seem. calmTrips measured without
+	// minRTO is the floor. A timeout that was hasty has twice as much added to
+	// the round trips to come, at the least; and each further one twice of that,
+	// up to cautiousRTO: round trips of a busy host jitter by milliseconds,
+	// however steady and however long they seem. calmTrips measured without
 	// another halve it again.
 	minRTO    = 2 * time.Millisecond
 	calmTrips = 1024
 
-	// cautiousRTO is the floor where a timeout that was not needed costs more
-	// than one packet: a whole window sent again, or an ACK that a sender with
-	// the Sorcerer's bug answers by one.
+	// cautiousRTO is added to a round trip, at the least, where a timeout that
+	// was not needed costs more than one packet: a whole window sent again, or
+	// an ACK that a sender with the Sorcerer's bug answers by one; and where the
+	// answer waits for a disk, as that to the last block does.
 	cautiousRTO = 10 * time.Millisecond
 
-	// windowRTO is the floor until a whole window has been measured: the
-	// first round trip carries one small packet, and says nothing of how long
-	// a window takes on a slow link.
+	// A trip of some milliseconds may be all waiting in a busy host, whose pauses
+	// are as long, while the variance forgets them within a dozen trips. So the
+	// floor is busyTrips of them, up to cautiousRTO.
+	busyTrips = 2
+
+	// windowRTO is added until a whole window has been measured: the first
+	// round trip carries one small packet, and says nothing of how long a
+	// window takes on a slow link.
 	windowRTO = 200 * time.Millisecond
 )
 
@@ -37,8 +44,8 @@ type timer struct {
 	ceiling      time.Duration
 	backoff      uint // doublings since the last measurement
 	sampled      bool
-	floor        time.Duration // raised by hasty timeouts; 0 stands for minRTO
-	calm         int           // trips measured since the floor was set
+	margin       time.Duration // least time added to a trip; set by hasty timeouts
+	calm         int           // trips measured since the margin was set
 }
 
 // limit sets the longest wait; zero stands for the default.
@@ -57,7 +64,7 @@ func (t *timer) sample(rtt time.Duration) {
 	rtt = min(max(rtt, minTrip), maxTimeout)
 	t.backoff = 0
 	if t.calm++; t.calm >= calmTrips {
-		t.floor, t.calm = t.floor/2, 0
+		t.margin, t.calm = t.margin/2, 0
 	}
 	if !t.sampled {
 		t.sampled = true
@@ -69,11 +76,12 @@ func (t *timer) sample(rtt time.Duration) {
 	t.srtt += (rtt - t.srtt) / 8
 }
 
-// rto returns the retransmission timeout, with at least the given floor.
-func (t *timer) rto(floor time.Duration) time.Duration {
+// rto returns the retransmission timeout: a round trip, and the given margin at
+// the least.
+func (t *timer) rto(margin time.Duration) time.Duration {
 	d := initialRTO
 	if t.sampled {
-		d = max(t.srtt+max(clockGrain, 4*t.rttvar), minRTO, t.floor, floor)
+		d = max(t.srtt+max(clockGrain, 4*t.rttvar, t.margin, margin), minRTO, min(busyTrips*t.srtt, cautiousRTO))
 	}
 	// Backoff may go beyond a short timeout: a peer that asked for 10 ms and
 	// is gone must not be sent a window a hundred times a second.
@@ -88,10 +96,10 @@ func (t *timer) expired() { t.backoff++ }
 // lost: what is sent twice is not measured.
 func (t *timer) eased() { t.backoff = 0 }
 
-// hasty raises the floor, when a timeout turns out to have been needless: the
+// hasty raises the margin, when a timeout turns out to have been needless: the
 // answer was on its way.
 func (t *timer) hasty() {
-	t.floor, t.calm = min(2*max(t.floor, minRTO), cautiousRTO), 0
+	t.margin, t.calm = min(2*max(t.margin, minRTO), cautiousRTO), 0
 }
 
 // trip returns the smoothed round trip, or a guess before the first sample.

@@ -300,7 +300,7 @@ func (s *Sender) rto() time.Duration {
 	switch {
 	case s.window > 1 && !s.measured:
 		return s.timer.rto(windowRTO)
-	case s.window > 1 && s.recovery.kind == kindDrops:
+	case s.window > 1 && s.recovery.kind == kindDrops, s.next > s.total:
 		return s.timer.rto(cautiousRTO)
 	}
 	return s.timer.rto(0)
