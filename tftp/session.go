@@ -35,6 +35,7 @@ type session struct {
 	sender    *transfer.Sender   // a read; kept for the next one
 	receiver  *transfer.Receiver // a write; likewise
 	common    *common            // what the readers of the file share
+	joined    int64              // the turn in which it began to
 	intake    intake
 	promised  int64 // bytes of the shard's memory that an upload will need
 	ringCost  int64 // and those that it has taken

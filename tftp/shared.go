@@ -36,6 +36,7 @@ type chunk struct {
 	buf   []byte
 	index int64 // offset / chunkSize
 	n     int   // bytes of buf that hold content
+	turn  int64 // of the shard's, in which they were read
 }
 
 // join has a session share what others read of its file.
@@ -49,7 +50,7 @@ func (sh *shard) join(s *session) {
 		sh.contents[s.identity] = c
 	}
 	c.readers++
-	s.common = c
+	s.common, s.joined = c, sh.turns.Load()
 }
 
 // leave ends that.
@@ -97,7 +98,10 @@ func (s *session) chunkAt(c *common, off int64, want int) []byte {
 		c.chunks = make([]chunk, maxChunks)
 	}
 	k := &c.chunks[index%maxChunks]
-	if k.index == index && k.n >= at+want {
+	// What was read before s opened the file is not for s: a write through a
+	// mapping, or two within a tick of the file system's clock, leave the
+	// file's identity as it is.
+	if k.index == index && k.turn >= s.joined && k.n >= at+want {
 		return k.buf[at:k.n]
 	}
 	if k.buf == nil {
@@ -108,8 +112,9 @@ func (s *session) chunkAt(c *common, off int64, want int) []byte {
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
 	s.ahead[0] = k.buf
+	k.n = 0 // in case that reading panics
 	k.n, _ = s.try.TryReadAt(s.ahead[:], index*chunkSize) // what it cannot read is asked for again
-	k.index = index
+	k.index, k.turn = index, s.shard.turns.Load()
 	c.tried()
 	if k.n < at+want {
 		return nil

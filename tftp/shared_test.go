@@ -225,3 +225,30 @@ func TestSharedCold(t *testing.T) {
 		d.halt(t)
 	}
 }
+
+// A write through a mapping leaves a file's identity as it is. Who comes after
+// it gets what was written, whatever others have read before.
+func TestSharedWrittenInPlace(t *testing.T) {
+	const size = 3 * chunkSize
+	lib := newLibrary(t, 1)
+	old, changed := bytes.Repeat([]byte("B"), size), bytes.Repeat([]byte("C"), size)
+	v := lib.put("image", bytes.Clone(old))
+	d := newDesk(t, Server{Store: lib})
+	early := []*patron{d.reads("image", 512), d.reads("image", 512)}
+	for range 6 {
+		for _, p := range early {
+			p.step()
+		}
+	}
+	if c := d.common(v); c == nil || c.chunks == nil {
+		t.Fatal("nothing was shared: the test no longer does what it should")
+	}
+	copy(v.data, changed)
+	late := d.reads("image", 512)
+	rng := rand.New(rand.NewPCG(1, 2))
+	d.all(rng, append(early, late)...)
+	if !late.done || !bytes.Equal(late.got, changed) {
+		t.Errorf("who came later got %d old bytes of %d", bytes.Count(late.got, []byte("B")), len(late.got))
+	}
+	d.halt(t)
+}

@@ -85,6 +85,10 @@ type Options struct {
 	// where it can, so that they can be read again and verified.
 	KeepUploads bool
 
+	// ReadOnly spares a server that asks for it, such as haul, what it keeps
+	// for uploads: two descriptors for each, of which there may be few.
+	ReadOnly bool
+
 	Command Command // nil means exec.CommandContext
 }
 

@@ -43,7 +43,10 @@ func Haul(name, path string) ([]Server, error) {
 // each transfer and does not take a single address with thousands of requests
 // for an attack.
 func haulArgs(help string, o Options, a netip.AddrPort) []string {
-	args := []string{"serve", o.Dir, "--tftp", a.String(), "--upload", "overwrite"}
+	args := []string{"serve", o.Dir, "--tftp", a.String()}
+	if !o.ReadOnly {
+		args = append(args, "--upload", "overwrite")
+	}
 	for _, flag := range [][]string{
 		{"--quiet"}, {"--rate", "-1"}, {"--http", ""}, {"--https", ""}, {"--sftp", ""},
 	} {

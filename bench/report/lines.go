@@ -31,8 +31,8 @@ func linePlot(title, x, y string, curves []curve) Plot {
 			p.Legend = append(p.Legend, stroke(c.name, c.style))
 		}
 	}
-	if len(p.Legend) == 0 {
-		return p
+	if !spans(curves) {
+		return p // a table tells it as well
 	}
 	p.draw = func() (*plot.Plot, error) {
 		drawn := newPlot(x, y)
@@ -46,6 +46,22 @@ func linePlot(title, x, y string, curves []curve) Plot {
 		return drawn, nil
 	}
 	return p
+}
+
+// spans reports whether there are points at two places at least.
+func spans(curves []curve) bool {
+	var first *plotter.XY
+	for _, c := range curves {
+		for _, at := range c.points {
+			if first == nil {
+				first = &at
+			}
+			if at.X != first.X {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func grid() *plotter.Grid {

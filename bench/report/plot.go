@@ -32,6 +32,7 @@ type Stroke struct {
 const (
 	plotWidth  vg.Length = 560
 	plotHeight vg.Length = 300
+	edge       vg.Length = 14 // at the right, for the last tick's label
 )
 
 // SVG returns the plot as an element that can stand in an HTML page: it refers
@@ -46,7 +47,7 @@ func (p Plot) SVG() (string, error) {
 		height = plotHeight
 	}
 	c := vgsvg.NewWith(vgsvg.UseWH(plotWidth, height))
-	drawn.Draw(draw.New(c))
+	drawn.Draw(draw.Crop(draw.New(c), 0, -edge, 0, 0))
 	var b strings.Builder
 	if _, err := c.WriteTo(&b); err != nil {
 		return "", fmt.Errorf("plot %q: %w", p.Title, err)

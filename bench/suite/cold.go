@@ -97,7 +97,7 @@ func newThrottle(dir string) (*throttle, error) {
 	if strings.Contains(word(filepath.Join(unified, "cgroup.subtree_control")), "io") {
 		return t, nil
 	}
-	group := filepath.Join(blkioGroups, fmt.Sprintf("haul-bench-%d", os.Getpid()))
+	group := filepath.Join(blkioGroups, ownName())
 	if err := os.Mkdir(group, 0o755); err != nil {
 		return nil, fmt.Errorf("a slow disk needs a control group that limits reads, as root: %w", err)
 	}

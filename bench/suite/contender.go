@@ -30,7 +30,7 @@ const tftpPort = 69
 // starter returns the start of a recipe.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
-		o := peer.Options{Dir: st.root}
+		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write}
 		if st.link != nil {
 			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), tftpPort+uint16(st.started))
 			o.Command = st.serverCommand

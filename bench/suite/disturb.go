@@ -21,6 +21,7 @@ const (
 	slowClients = 1000
 	slowPause   = time.Second // between a block and its acknowledgement
 	slowSize    = 1 * mB
+	slowStagger = takesHold / (2 * slowClients) // between two of them
 
 	floodRate    = 20_000               // requests a second
 	floodTick    = time.Millisecond     // between two bursts
@@ -154,11 +155,14 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var acked, served atomic.Int64
 	var wg sync.WaitGroup
-	for _, c := range conns {
+	for i, c := range conns {
 		wg.Go(func() {
-			n := slowDownload(ctx, c, st.server.Addr())
-			acked.Add(n)
-			if n > 0 {
+			// All at once would overflow the socket that takes requests.
+			time.Sleep(time.Duration(i) * slowStagger)
+			d := slowDownload{conn: c, server: st.server.Addr()}
+			d.run(ctx)
+			acked.Add(d.taken)
+			if d.served {
 				served.Add(1)
 			}
 		})
@@ -175,31 +179,44 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// slowDownload takes a block every slowPause until ctx ends, and returns how
-// many. It acknowledges each once, as repeating would double the packets.
-func slowDownload(ctx context.Context, c *net.UDPConn, server netip.AddrPort) (taken int64) {
-	defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Now()) })()
-	if _, err := c.WriteToUDPAddrPort(readRequest(fileName(slowSize, "0")), server); err != nil {
-		return 0
-	}
+// A slowDownload takes a block every slowPause. It acknowledges each once, as
+// repeating would double the packets.
+type slowDownload struct {
+	conn   *net.UDPConn
+	server netip.AddrPort
+	served bool  // a block has come
+	taken  int64 // blocks acknowledged
+}
+
+// run goes on until ctx ends.
+func (d *slowDownload) run(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() { _ = d.conn.SetReadDeadline(time.Now()) })()
 	packet := make([]byte, 4+512)
-	for {
-		n, from, err := c.ReadFromUDPAddrPort(packet)
-		if err != nil {
-			return taken
+	for ctx.Err() == nil {
+		if !d.served {
+			// A refused request is repeated like one that was lost.
+			_, _ = d.conn.WriteToUDPAddrPort(readRequest(fileName(slowSize, "0")), d.server)
+			_ = d.conn.SetReadDeadline(time.Now().Add(slowPause))
 		}
-		block := binary.BigEndian.Uint16(packet[2:])
-		if n < 4 || binary.BigEndian.Uint16(packet) != opData || int64(block) != taken+1 {
+		n, from, err := d.conn.ReadFromUDPAddrPort(packet)
+		if err != nil || !d.expected(packet[:n]) {
 			continue
+		}
+		if !d.served {
+			d.served = true
+			_ = d.conn.SetReadDeadline(time.Time{})
 		}
 		select {
 		case <-ctx.Done():
-			return taken
 		case <-time.After(slowPause):
+			_, _ = d.conn.WriteToUDPAddrPort([]byte{0, opACK, packet[2], packet[3]}, from)
+			d.taken++
 		}
-		if _, err := c.WriteToUDPAddrPort([]byte{0, opACK, packet[2], packet[3]}, from); err != nil {
-			return taken
-		}
-		taken++
 	}
+}
+
+// expected reports whether a packet is the next block.
+func (d *slowDownload) expected(packet []byte) bool {
+	return len(packet) >= 4 && binary.BigEndian.Uint16(packet) == opData &&
+		int64(binary.BigEndian.Uint16(packet[2:])) == d.taken+1
 }

@@ -38,7 +38,7 @@ func linkCell(profile string, window int) Scenario {
 	size := cellSize(profile, window)
 	return Scenario{
 		Scenario: record.Scenario{
-			Name: fmt.Sprintf("links-%s-w%d", profile, window), Group: "links-" + profile, Link: profile, Warmups: 1,
+			Name: fmt.Sprintf("links-%s-w%d", profile, window), Group: "links-" + profile, Link: profile, Fresh: true, Warmups: 1,
 			Title: fmt.Sprintf("%s down over %s, blksize %d, windowsize %d", sizeName(size), profile, linkBlock, window),
 			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: size, BlockSize: linkBlock, Window: window},
 		},
@@ -50,7 +50,7 @@ func linkCell(profile string, window int) Scenario {
 func untuned(profile string, size int64) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
-			Name: fmt.Sprintf("links-%s-untuned", profile), Group: "links-" + profile, Link: profile, Warmups: 1, Untuned: true,
+			Name: fmt.Sprintf("links-%s-untuned", profile), Group: "links-" + profile, Link: profile, Fresh: true, Warmups: 1, Untuned: true,
 			Title: fmt.Sprintf("%s down over %s, haul with nothing tuned on either side", sizeName(size), profile),
 			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: size},
 		},
@@ -63,7 +63,7 @@ func untuned(profile string, size int64) Scenario {
 func stockOverLink(profile string) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
-			Name: "clients-" + profile, Group: "clients", Link: profile, Warmups: 1,
+			Name: "clients-" + profile, Group: "clients", Link: profile, Fresh: true, Warmups: 1,
 			Title: fmt.Sprintf("4 MB down from haul over %s, each client with its best options", profile),
 			Load:  record.Load{Concurrency: 1, Transfers: 1, Size: 4 * mB, BlockSize: linkBlock, Window: 16},
 		},

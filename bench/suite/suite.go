@@ -116,7 +116,12 @@ func (s *Suite) verdict(ctx context.Context) error {
 
 // workDir makes the directory that all files of the run are below.
 func (s *Suite) workDir() (string, error) {
-	dir, err := os.MkdirTemp(s.Dir, "haul-bench-")
+	if s.Dir == "" {
+		s.Dir = os.TempDir()
+	}
+	sweep(s.Dir, os.RemoveAll)
+	sweep(blkioGroups, os.Remove)
+	dir, err := os.MkdirTemp(s.Dir, ownName()+"-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for files to serve (--dir names another place): %w", err)
 	}

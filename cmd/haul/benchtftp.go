@@ -59,6 +59,9 @@ func newBenchTFTP() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
+			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {
+				return usagef("--concurrency %d: it is 1 to %d", l.Concurrency, load.MaxConcurrency)
+			}
 			if l.Target, err = tftp.ParseURL(urls[0]); err != nil {
 				return usageError{err}
 			}
@@ -77,7 +80,7 @@ func newBenchTFTP() *cobra.Command {
 	flags.IntVarP(&l.Concurrency, "concurrency", "c", 1, "transfers under way at once, 1 to 10000")
 	flags.IntVarP(&l.Transfers, "transfers", "n", 0, "transfers in all; 0 means as many as --concurrency, or no limit with --duration")
 	flags.IntVar(&l.Names, "names", 0, `how many names "{}" makes; 0 means one for each transfer`)
-	flags.Float64Var(&l.Rate, "rate", 0, "begin so many transfers a `second`, whether others are done or not; 0 begins one where another ends")
+	flags.Float64Var(&l.Rate, "rate", 0, "`transfers` to begin each second, whether others are done or not, while --concurrency allows; 0 begins one where another ends")
 	flags.BoolVar(&l.Write, "put", false, "send files instead of fetching them")
 	flags.Var(&size, "size", "of each file in `bytes`, as 512, 64k or 10MB; for downloads, what must come")
 	flags.IntVar(&l.BlockSize, "blksize", 0, "block size to ask for, 8 to 65464 `bytes`; 0 asks for none")
