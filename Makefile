@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable race fuzz interop cross bench bench-peers bench-test microbench peers clean FORCE
+.PHONY: build run test vet lint unit portable race fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -79,6 +79,9 @@ bench-peers: peers ## fetch and build the peers that haul is measured against
 bench: build bin/bench ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
 	-@scripts/install-peers; scripts/install-bench-peers
 	bin/bench run --bin bin $(ARGS)
+
+bench-quick: ## a part of it, in five minutes
+	$(MAKE) bench ARGS='--quick $(ARGS)'
 
 bench-test: ## the benchmark suite works: its tests, and one small round of each kind with haul alone
 	cd bench && $(GO) vet ./... && $(GO) test ./...

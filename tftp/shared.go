@@ -112,7 +112,7 @@ func (s *session) chunkAt(c *common, off int64, want int) []byte {
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
 	s.ahead[0] = k.buf
-	k.n = 0 // in case that reading panics
+	k.n = 0                                               // in case that reading panics
 	k.n, _ = s.try.TryReadAt(s.ahead[:], index*chunkSize) // what it cannot read is asked for again
 	k.index, k.turn = index, s.shard.turns.Load()
 	c.tried()

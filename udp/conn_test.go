@@ -116,12 +116,6 @@ func bothWays(t *testing.T, test func(*testing.T, Config)) {
 	t.Run("busy", func(t *testing.T) { test(t, Config{Busy: true}) })
 }
 
-// refusing returns c with refusals reported.
-func refusing(c Config) Config {
-	c.Refusals = true
-	return c
-}
-
 func TestRoundTrip(t *testing.T) {
 	for name, config := range configs {
 		for _, tt := range []struct {

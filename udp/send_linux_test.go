@@ -395,3 +395,9 @@ func testStallClosed(t *testing.T, config Config) {
 		t.Fatal("Write still waits")
 	}
 }
+
+// refusing returns c with refusals reported.
+func refusing(c Config) Config {
+	c.Refusals = true
+	return c
+}
