@@ -55,8 +55,8 @@ unit: ## also checks formatting, comments and who imports whom: arch_test.go
 portable: ## the UDP path of other systems, here
 	$(GO) test -tags haul_portable $(UNIT)
 
-race:
-	CGO_ENABLED=1 $(GO) test -race $(UNIT)
+race: ## one package at a time: beside others the detector makes servers in tests slower than their clients' timers
+	CGO_ENABLED=1 $(GO) test -race -p 1 $(UNIT)
 
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
