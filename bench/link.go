@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/bench/link"
 	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite"
 )
 
 // linkOptions are the flags of bench link.
@@ -252,33 +253,12 @@ func checkLink(c *cobra.Command, o *linkOptions, p link.Profile) error {
 	if err != nil {
 		return err
 	}
-	a, err := l.Measure(c.Context(), tools(l))
+	a, err := l.Measure(c.Context(), suite.LinkTools(l, peer.BinDir()))
 	if err := errors.Join(err, l.Close()); err != nil {
 		return err
 	}
 	printAccuracy(c.OutOrStdout(), &a)
 	return nil
-}
-
-// tools are what else can measure a link, where this machine or the peers'
-// directory has it.
-func tools(l *link.Link) link.Tools {
-	var t link.Tools
-	if path, err := exec.LookPath("ping"); err == nil {
-		t.Ping = func(ctx context.Context, side link.Side, args ...string) *exec.Cmd {
-			return l.Command(ctx, side, path, args...)
-		}
-	}
-	found := peer.Find(peer.BinDir())
-	if tool, ok := found.Tool("iperf3"); ok {
-		t.IPerf3 = func(ctx context.Context, side link.Side, args ...string) *exec.Cmd {
-			on := func(ctx context.Context, name string, args ...string) *exec.Cmd {
-				return l.Command(ctx, side, name, args...)
-			}
-			return tool.Command(ctx, on, args...)
-		}
-	}
-	return t
 }
 
 func printAccuracy(to io.Writer, a *link.Accuracy) {

@@ -9,16 +9,32 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
+const (
+	// A long run leaves in two parts if nothing else is to be sent: the network
+	// carries the first headStart blocks while the rest is read and cut. Below
+	// a round trip of networkTrip there is no wire to keep busy.
+	headStart   = 8
+	networkTrip = 100 * time.Microsecond
+)
+
 // sendData sends the blocks that are due, until the file is not in memory.
 func (s *session) sendData(now time.Time) {
+	ahead := len(s.shard.dirty) == 1 && s.sender.Stats().RTT >= networkTrip
 	for s.job == noJob {
 		run := s.sender.Due(now)
 		if run.Blocks == 0 {
 			return
 		}
+		early := ahead && run.Blocks >= 2*headStart
+		if early {
+			run.Blocks, ahead = headStart, false
+		}
 		ok, err := s.shard.out.data(now, s.peer, s.local, s.sender, run, s)
 		switch {
 		case ok:
+			if early {
+				s.shard.out.flush()
+			}
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
 			s.park(now, run)
 			return
@@ -103,6 +119,9 @@ func (s *session) readAhead(off int64, size int) int {
 	if had := cap(s.fetch.buf); had == maxAhead && size < had {
 		s.fetch.buf, s.fetch.n = nil, 0 // more have come, who want some too
 		m.give(&s.fetchCost)
+	}
+	if left := max(s.size-off, minAhead); cap(s.fetch.buf) == 0 && left < int64(size) {
+		size = int(left) // many small files need not have memory cleared for large ones
 	}
 	if !m.take(&s.fetchCost, int64(size)) {
 		return 0

@@ -90,6 +90,13 @@ func (r *routes) arrived(peer netip.AddrPort, held bool) {
 	r.keep(peer, to)
 }
 
+// awaits reports whether a request of the peer is on its way to its shard.
+func (r *routes) awaits(peer netip.AddrPort) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to[peer].asked > 0
+}
+
 // release notes that the peer no longer has a session.
 func (r *routes) release(peer netip.AddrPort) {
 	r.mu.Lock()

@@ -455,3 +455,28 @@ func request(peer netip.AddrPort, b []byte) Request {
 func message(peer netip.AddrPort, b []byte) *udp.Message {
 	return &udp.Message{Peer: peer, Data: bytes.Clone(b)}
 }
+
+// Who has asked for a file is not told that he has no transfer: he would take it
+// for the answer, when an old duplicate of his arrives before the request does.
+func TestNoErrorBeforeAnswer(t *testing.T) {
+	m := manualRoutes(2, Server{Store: &endless{size: 100}})
+	b := m.bindings[0]
+	peer, late := peerAt(1), []byte{0, 4, 0, 9}
+	sh := b.shards[1]
+	told := func() bool {
+		was := len(sh.out.msgs)
+		sh.unknown(m.now, &udp.Message{Peer: peer}, late)
+		return len(sh.out.msgs) > was
+	}
+	if !told() {
+		t.Error("a stranger's ACK is not answered")
+	}
+	b.route(m.now, peer)
+	if told() {
+		t.Error("an ERROR goes to who has just asked for a file")
+	}
+	b.routes.lost(peer)
+	if !told() {
+		t.Error("nor after the request was dropped")
+	}
+}

@@ -200,8 +200,8 @@ func (s *session) agree(now time.Time) {
 		s.window = s.shard.server.guard.window(s.peer.Addr(), int64(agreed.Window)*block)
 		agreed.Window = max(1, int(s.window/block))
 	}
-	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads {
-		s.shard.join(s)
+	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && s.size > maxAhead {
+		s.shard.join(s) // a smaller file is read at once, and there is nothing to share
 	}
 	s.sender.Answer(now, agreed, size)
 	if s.quiet {

@@ -246,10 +246,15 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 
 // unknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
 // be all that is left of one, so the peer should know. An ERROR is never
-// answered, lest two hosts go on for ever.
+// answered, lest two hosts go on for ever; nor is a peer whose next request is on
+// its way here, and who would take the ERROR for the answer.
 func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
-	if op := transfer.OpcodeOf(b); op != transfer.ErrorPacket && op != 0 && sh.faults.take(now, maxFaults) {
+	op := transfer.OpcodeOf(b)
+	if op == transfer.ErrorPacket || op == 0 || !sh.front && sh.routes.awaits(m.Peer) {
+		return
+	}
+	if sh.faults.take(now, maxFaults) {
 		sh.out.fault(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }

@@ -36,7 +36,11 @@ func Haul(name, path string) ([]Server, error) {
 	single.Name += " single-port"
 	single.SinglePort = true
 	single.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--single-port") }
-	return []Server{s, single}, nil
+	two := s
+	two.Name += " 2 loops"
+	two.Variant = true
+	two.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--loops", "2") }
+	return []Server{s, single, two}, nil
 }
 
 // haulArgs returns the flags by which any build of haul serves, does not log

@@ -16,8 +16,9 @@ func (r *Report) Sections() []Section {
 	all := []Section{
 		r.environment(), r.goalSection(), r.document1(),
 		r.many("many", "Many downloads at once"), r.many("many-up", "Many uploads at once"),
-		r.goAndC(), r.windows(), r.windowSizes(), r.losses(),
+		r.goAndC(), r.loops(), r.windows(), r.windowSizes(), r.losses(),
 	}
+	all = append(all, r.emulator())
 	for _, l := range links {
 		all = append(all, r.linkSection(l))
 	}
@@ -132,6 +133,19 @@ func (r *Report) goAndC() Section {
 	return s
 }
 
+// loops is one event loop against two.
+func (r *Report) loops() Section {
+	return Section{
+		Name: "loops", Title: "One loop and two",
+		Intro: "Each loop has its own socket, transfers and timers. Where there are two, transfers go to the second when the first is busy.",
+		Tables: r.matrix("loops", []part{
+			{"cpu", "Server CPU for each DATA packet, us", record.CPUPerPacket},
+			{"rate", "DATA packets a second", record.PacketRate},
+			{"p99", "99th percentile of a transfer, ms", record.LatencyP99},
+		}),
+	}
+}
+
 // windows is one large file at a time.
 func (r *Report) windows() Section {
 	s := Section{Name: "window", Title: "One file in windows", Intro: "Servers that know windowsize, over loopback, one file at a time."}
@@ -181,6 +195,37 @@ func byWindow(all []*scenario) []*scenario {
 	some := slices.DeleteFunc(all, func(s *scenario) bool { return s.Window == 0 })
 	slices.SortStableFunc(some, func(a, b *scenario) int { return a.Window - b.Window })
 	return some
+}
+
+// emulator says how far what was measured over a link can be trusted.
+func (r *Report) emulator() Section {
+	s := Section{
+		Name: "emulator", Title: "The emulated links",
+		Intro: "A block of 1,432 bytes and its acknowledgement, one after the other; a stream of 1500-byte packets, one in a system call, with what the emulator took of a core; and what ping and iperf3 say.",
+	}
+	scenarios := r.group("emulator")
+	if len(scenarios) == 0 {
+		return s
+	}
+	metrics := []record.Metric{
+		record.CycleProfile, record.CycleP50, record.CycleOff, record.CycleP99,
+		record.LinkRateProfile, record.LinkRate, record.LinkCPU, record.Ping, record.IPerf3,
+	}
+	t := Table{Name: "emulator-accuracy", Head: []string{"profile"}}
+	for _, m := range metrics {
+		t.Head = append(t.Head, unitOf(m).short)
+	}
+	var n notes
+	for _, sc := range scenarios {
+		var cells []string
+		for _, m := range metrics {
+			cells = append(cells, r.show(&n, sc.Name, "emulator", m))
+		}
+		t.add(sc.Link, cells...)
+	}
+	t.Notes = n.lines()
+	s.Tables = []Table{t}
+	return s
 }
 
 func (r *Report) losses() Section {

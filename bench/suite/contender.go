@@ -126,6 +126,9 @@ func (s *Suite) wanted(name string) bool {
 // takePart returns whose turn it is in a scenario, and who would fail it as is
 // known beforehand.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
+	if sc.Group == emulatorGroup {
+		return []contender{emulator()}, nil
+	}
 	for i := range set.Servers {
 		p := &set.Servers[i]
 		if !sc.Who.includes(p) || sc.Write && !p.Writes() {
@@ -134,6 +137,12 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
 		c := contender{stores: p.Uploads == peer.Disk, start: starter(p), Contender: record.Contender{Name: p.Name, Version: p.Version, Note: note(p, sc.Write), Floor: p.Floor}}
 		if most := p.MaxConcurrent; most > 0 && sc.Concurrency > most {
 			refused = append(refused, p.Name)
+			continue
+		}
+		if sc.Who.own {
+			if client, ok := set.Client(ownClients[p.Name]); ok {
+				turns = append(turns, c.with(client, false))
+			}
 			continue
 		}
 		if len(sc.Who.clients) == 0 {
@@ -168,7 +177,7 @@ func (w who) includes(p *peer.Server) bool {
 		return false
 	}
 	if len(w.names) == 0 {
-		return w.floors || !p.Floor
+		return !p.Variant && (w.floors || !p.Floor)
 	}
 	// The build to compare with takes part wherever haul does.
 	return slices.Contains(w.names, strings.Replace(p.Name, "haul before", "haul", 1))

@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/bench/suite/record"
@@ -32,7 +34,12 @@ type who struct {
 	windows bool     // of those, the ones that know windowsize
 	floors  bool     // and the C floors, where names is empty
 	clients []string // stock clients; empty means haul's
+	own     bool     // those of ownClients instead, each with its server
 }
+
+// ownClients are the clients that people use with a server, or the ones that
+// do most with it.
+var ownClients = map[string]string{"haul": "haul", "haul before": "haul", "atftpd": "atftp", "rs-tftpd": "atftp", "r-tftpd": "atftp"}
 
 const (
 	kB = 1000
@@ -68,12 +75,15 @@ func Full() []Scenario {
 	}{{1, 10 * mB}, {3, 10 * mB}, {10, 5 * mB}, {100, 1 * mB}, {1000, 100 * kB}} {
 		all = append(all, goAndC(c.concurrency, c.size))
 	}
+	all = append(all, loops(100, 1*mB), loops(1000, 256*kB))
 	all = append(all, windows(64*mB)...)
 	for _, w := range windowSizes {
 		all = append(all, windowOf(w))
 	}
 	all = append(all, losses()...)
+	all = append(all, lossForUsers())
 	for _, p := range []string{"lan1g", "lan100m", "vpn"} {
+		all = append(all, accuracy(p))
 		all = append(all, linkCells(p)...)
 	}
 	all = append(all, stockOverLink("lan1g"))
@@ -105,6 +115,7 @@ func Smoke() []Scenario {
 	all = append(all, losses()...)
 	all = append(all, goAndC(3, 64*kB), linkCell("lan1g", 16), untuned("lan1g", 4*mB))
 	all = append(all, besides(time.Second)...)
+	all = append(all, accuracy("lan100m"))
 	for i := range all {
 		all[i].Who = who{names: []string{"haul"}}
 		if all[i].Group == "loss" {
@@ -168,6 +179,16 @@ func goAndC(concurrency int, size int64) Scenario {
 	return s
 }
 
+// loops shows what a second event loop does: on two cores it takes one from the
+// clients.
+func loops(concurrency int, size int64) Scenario {
+	s := many(concurrency, concurrency, size, false)
+	s.Group = "loops"
+	s.Name = fmt.Sprintf("loops-%d", concurrency)
+	s.Who = who{names: []string{"haul", "haul 2 loops"}}
+	return s
+}
+
 var windowSizes = []int{1, 2, 4, 8, 16, 32, 64, 128}
 
 // windows is one large file in windows, both ways, and in the largest blocks.
@@ -199,6 +220,18 @@ func windowOf(window int) Scenario {
 	s.Name = fmt.Sprintf("windowsize-%d", window)
 	s.Window = window
 	s.Title = fmt.Sprintf("%s down, blksize 1468, windowsize %d", sizeName(s.Size), window)
+	return s
+}
+
+// lossForUsers is the same with programs as people start them, over a link:
+// haul's load generator repairs losses for other servers, too.
+func lossForUsers() Scenario {
+	s := losses()[0]
+	s.Name, s.Link = "loss-programs", "lan1g+loss"
+	s.Title = "16 x 1 MB down at once over lan1g, 1 % lost each way, windowsize 16, each server with a client program of its own"
+	s.BlockSize, s.Loss, s.Seed, s.Warmups = linkBlock, 0, 0, 1
+	s.Who = who{own: true, names: slices.Sorted(maps.Keys(ownClients))}
+	s.act = stockClients
 	return s
 }
 

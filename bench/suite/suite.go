@@ -214,6 +214,10 @@ func Sane(l record.Line) error {
 		wrong = l.Error
 	case l.Figures[record.Failed] > 0:
 		wrong = fmt.Sprintf("%v of %v transfers failed: %q", l.Figures[record.Failed], l.Figures[record.Transfers], l.Warnings)
+	case l.Scenario.Group == emulatorGroup:
+		if l.Figures[record.CycleP50] <= 0 {
+			wrong = "no round trip was measured"
+		}
 	case l.Figures[record.Rate] <= 0:
 		wrong = "no throughput was measured"
 	case l.Contender.Client == "" && !l.Scenario.Untuned && l.Figures[record.DataPackets] <= 0:

@@ -113,9 +113,7 @@ func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
 	case OptionAck:
 		r.optionAck(now, b)
 	case ErrorPacket:
-		if !r.done {
-			r.fail(parseError(b))
-		}
+		r.refused(r.phase == receiverAsks, parseError(b), &r.stats)
 	default:
 		r.stats.Strays++
 	}
@@ -149,7 +147,15 @@ func (r *Receiver) optionAck(now time.Time, b []byte) {
 	}
 	r.use(o)
 	r.hear(now)
-	r.phase, r.reply, r.ackDue = receiverData, false, true
+	r.answered()
+	r.ackDue = true
+}
+
+// answered begins the data of a read that was asked for. How long the request
+// had to be repeated says nothing of what follows.
+func (r *Receiver) answered() {
+	r.phase, r.reply = receiverData, false
+	r.timer.backoff = 0
 }
 
 func (r *Receiver) hear(now time.Time) {
@@ -176,7 +182,7 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 			return Chunk{}
 		}
 		// A server that knows no options: RFC 1350 holds.
-		r.phase, r.reply = receiverData, false
+		r.answered()
 	}
 	k := widen(r.acked+r.window, wire, r.agreed.Rollover)
 	if k < 1 {
@@ -329,6 +335,7 @@ func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	switch {
 	case !r.answers:
+		r.deadline = now.Add(r.timer.request())
 		return AppendRequest(b, r.request)
 	case r.agreed.IsZero():
 		return appendAck(b, 0, r.agreed.Rollover)

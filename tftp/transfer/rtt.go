@@ -6,11 +6,19 @@ import "time"
 // docs/protocol.md: the floor is milliseconds instead of 1 s, since a window
 // that waits a second for each lost packet is what makes TFTP slow; and the
 // ceiling is the negotiated timeout, or 3 s if that is longer and nobody answers.
+// A request is repeated sooner than the rest.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // where no timeout was negotiated
 	clockGrain = time.Millisecond
-	minTrip    = time.Microsecond
+
+	// requestRTO is the first wait for the answer to a request, doubled each
+	// time. A server takes the repeat for what it is, or answers twice, of which
+	// the client keeps one answer: that is cheaper than a second for each request
+	// that is lost. It is longer than repeatGap.
+	requestRTO = 250 * time.Millisecond
+
+	minTrip = time.Microsecond
 
 	// minRTO is the floor. A timeout that was hasty has twice as much added to
 	// the round trips to come, at the least; and each further one twice of that,
@@ -83,8 +91,16 @@ func (t *timer) rto(margin time.Duration) time.Duration {
 	if t.sampled {
 		d = max(t.srtt+max(clockGrain, 4*t.rttvar, t.margin, margin), minRTO, min(busyTrips*t.srtt, cautiousRTO))
 	}
-	// Backoff may go beyond a short timeout: a peer that asked for 10 ms and
-	// is gone must not be sent a window a hundred times a second.
+	return t.backedOff(d)
+}
+
+// request returns how long to wait for the answer to a request.
+func (t *timer) request() time.Duration { return t.backedOff(requestRTO) }
+
+// backedOff returns a wait within the ceiling, doubled as often as it has been in
+// vain. That may go beyond a short timeout: a peer that asked for 10 ms and is
+// gone must not be sent a window a hundred times a second.
+func (t *timer) backedOff(d time.Duration) time.Duration {
 	return min(min(d, t.ceiling)<<min(t.backoff, 16), max(t.ceiling, maxRTO))
 }
 

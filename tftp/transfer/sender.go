@@ -108,7 +108,7 @@ func (s *Sender) Handle(now time.Time, b []byte) {
 	case OptionAck:
 		s.optionAck(now, b)
 	case ErrorPacket:
-		s.fail(parseError(b))
+		s.refused(s.phase == senderAsks, parseError(b), &s.stats)
 	default:
 		s.stats.Strays++
 	}
@@ -323,10 +323,11 @@ func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
 		s.stats.Resent++
 	}
 	s.timedAt = now
-	s.deadline = now.Add(s.timer.rto(0))
 	if s.answers {
+		s.deadline = now.Add(s.timer.rto(0))
 		return appendOptionAck(b, s.agreed)
 	}
+	s.deadline = now.Add(s.timer.request())
 	return AppendRequest(b, s.request)
 }
 

@@ -38,10 +38,10 @@ const (
 
 	// repeatGap is how old an answer must be to be sent again for a repeated
 	// request: some ROMs repeat theirs within milliseconds.
-	repeatGap = 250 * time.Millisecond
+	repeatGap = 200 * time.Millisecond
 
 	// maxRequests is how often a client sends its request.
-	maxRequests = 6
+	maxRequests = 8
 
 	// maxSilence is how long a peer that has answered before may say nothing;
 	// a longer negotiated timeout stretches it to maxSilentTimeouts of them.
@@ -91,10 +91,11 @@ type Stats struct {
 
 // outcome is how a machine ended, and the ERROR packet that it still owes.
 type outcome struct {
-	done bool
-	err  error
-	owed Error
-	owes bool
+	done   bool
+	err    error
+	owed   Error
+	owes   bool
+	misled bool // an ERROR about another transfer was passed over
 }
 
 // fail ends the machine without a word to the peer.
@@ -102,6 +103,19 @@ func (o *outcome) fail(err error) {
 	if !o.done {
 		o.done, o.err = true, err
 	}
+}
+
+// refused ends the machine for an ERROR of the peer. A request that was not
+// answered yet has no transfer ID that could be unknown: such an ERROR is about
+// an earlier transfer from the same port, of which a duplicate came late. It is
+// passed over once; a peer that says so again means it.
+func (o *outcome) refused(asks bool, e *Error, st *Stats) {
+	if asks && e.Code == UnknownID && !o.misled {
+		o.misled = true
+		st.Strays++
+		return
+	}
+	o.fail(e)
 }
 
 // abort ends the machine and leaves an ERROR packet to send.

@@ -49,3 +49,16 @@ const (
 
 // BesideRate is how many requests or packets a second the disturbance made.
 const BesideRate Metric = "beside_per_second"
+
+// How an emulated link does what its profile says. A cycle is a TFTP block of
+// 1,432 bytes and its acknowledgement; Mb are 10^6 bits of IP packets.
+const (
+	CycleProfile    Metric = "cycle_profile_ms"
+	CycleP50        Metric = "cycle_p50_ms"
+	CycleP99        Metric = "cycle_p99_ms"
+	CycleOff        Metric = "cycle_off_percent" // of the median, from the profile
+	LinkRate        Metric = "link_mbit_per_second"
+	LinkRateProfile Metric = "link_profile_mbit_per_second"
+	Ping            Metric = "ping_mean_ms"
+	IPerf3          Metric = "iperf3_mbit_per_second" // of TCP
+)
