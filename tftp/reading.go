@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// A long run leaves in two parts if nothing else is to be sent: the network
-	// carries the first headStart blocks while the rest is read and cut. Below
-	// a round trip of networkTrip there is no wire to keep busy.
+	// A run of minParted blocks leaves in two parts if nothing else is to be sent:
+	// the network carries the first, one part in headStart, while the rest is read
+	// and cut. Below a round trip of networkTrip there is no wire to keep busy.
+	minParted   = 16
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
 )
@@ -25,9 +26,9 @@ func (s *session) sendData(now time.Time) {
 		if run.Blocks == 0 {
 			return
 		}
-		early := ahead && run.Blocks >= 2*headStart
+		early := ahead && run.Blocks >= minParted
 		if early {
-			run.Blocks, ahead = headStart, false
+			run.Blocks, ahead = max(run.Blocks/headStart, 1), false
 		}
 		ok, err := s.shard.out.data(now, s.peer, s.local, s.sender, run, s)
 		switch {
