@@ -47,6 +47,7 @@ var rules = map[string]rule{
 	"tftp/trace":         {imports: "tftp/transfer", tests: "internal/leak"},
 	"tftp/remap":         {pure: true},
 	"tftp/transfer":      {pure: true},
+	"sftp/internal/wire": {pure: true},
 	"meter":              {},
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},

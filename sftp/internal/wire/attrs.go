@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// AttrFlags say which attributes are present (draft, section 5).
+type AttrFlags uint32
+
+// The attribute flags of version 3.
+const (
+	AttrSize     AttrFlags = 1 << 0
+	AttrOwner    AttrFlags = 1 << 1 // user and group
+	AttrMode     AttrFlags = 1 << 2 // "permissions"
+	AttrTimes    AttrFlags = 1 << 3
+	AttrExtended AttrFlags = 1 << 31 // never set in an [Attrs]
+
+	attrKnown = AttrSize | AttrOwner | AttrMode | AttrTimes
+)
+
+// minPair is how many bytes an extension pair has at the least: two lengths.
+const minPair = 4 + 4
+
+// Attrs are a file's attributes. What Flags do not name is not known, or in a
+// request not to be changed.
+//
+// Extended attributes are read over and not kept, and never sent. They may say
+// anything, so peers would have to agree on some first, and OpenSSH has none.
+type Attrs struct {
+	Flags AttrFlags
+	Mode  Mode
+	Size  int64  // bytes; what is above the range came as the most there is
+	UID   uint32 // the owner's number
+	GID   uint32 // the group's
+	Atime uint32 // last access, in seconds since 1970
+	Mtime uint32 // last change, likewise
+}
+
+// Has reports whether the attribute is present, or several are.
+func (a Attrs) Has(f AttrFlags) bool { return a.Flags&f == f }
+
+// SetSize adds a size in bytes, which is not below zero.
+func (a *Attrs) SetSize(n int64) {
+	a.Flags |= AttrSize
+	a.Size = n
+}
+
+// SetOwner adds a user and a group.
+func (a *Attrs) SetOwner(uid, gid uint32) {
+	a.Flags |= AttrOwner
+	a.UID, a.GID = uid, gid
+}
+
+// SetMode adds the permissions and the type.
+func (a *Attrs) SetMode(m Mode) {
+	a.Flags |= AttrMode
+	a.Mode = m
+}
+
+// SetTimes adds both times, which can only be set together. They are cut to
+// seconds, and to the years 1970 to 2106, which is what version 3 can say.
+func (a *Attrs) SetTimes(accessed, modified time.Time) {
+	a.Flags |= AttrTimes
+	a.Atime, a.Mtime = seconds(accessed), seconds(modified)
+}
+
+// Accessed returns Atime as a time.
+func (a Attrs) Accessed() time.Time { return time.Unix(int64(a.Atime), 0) }
+
+// Modified returns Mtime as a time.
+func (a Attrs) Modified() time.Time { return time.Unix(int64(a.Mtime), 0) }
+
+func seconds(t time.Time) uint32 {
+	return uint32(min(max(0, t.Unix()), math.MaxUint32))
+}
+
+func appendAttrs(b []byte, a Attrs) []byte {
+	b = appendUint32(b, uint32(a.Flags&attrKnown))
+	if a.Has(AttrSize) {
+		b = appendUint64(b, uint64(a.Size))
+	}
+	if a.Has(AttrOwner) {
+		b = appendUint32(appendUint32(b, a.UID), a.GID)
+	}
+	if a.Has(AttrMode) {
+		b = appendUint32(b, uint32(a.Mode))
+	}
+	if a.Has(AttrTimes) {
+		b = appendUint32(appendUint32(b, a.Atime), a.Mtime)
+	}
+	return b
+}
+
+// attrs takes a file's attributes. Flags that version 3 does not have are
+// passed over, as OpenSSH does: with luck they are flags alone.
+func (r *reader) attrs() (a Attrs) {
+	flags := AttrFlags(r.uint32("attribute flags"))
+	a.Flags = flags & attrKnown
+	if a.Has(AttrSize) {
+		a.Size = r.size("attribute size")
+	}
+	if a.Has(AttrOwner) {
+		a.UID = r.uint32("attribute uid")
+		a.GID = r.uint32("attribute gid")
+	}
+	if a.Has(AttrMode) {
+		a.Mode = Mode(r.uint32("attribute permissions"))
+	}
+	if a.Has(AttrTimes) {
+		a.Atime = r.uint32("attribute atime")
+		a.Mtime = r.uint32("attribute mtime")
+	}
+	if flags&AttrExtended != 0 {
+		for range r.count("extended attributes", minPair, MaxPairs) {
+			r.bytes("extended attribute's type", MaxPacket)
+			r.bytes("extended attribute's data", MaxPacket)
+		}
+	}
+	return a
+}
+
+// count takes a number of things of at least so many bytes each. It is believed
+// only if they can be there.
+func (r *reader) count(field string, size, most int) int {
+	n := r.uint32(field)
+	switch {
+	case r.failed():
+		return 0
+	case int64(n)*int64(size) > int64(len(r.b)):
+		r.fail(field, fmt.Sprintf("%d of them cannot be in %d bytes", n, len(r.b)))
+		return 0
+	case int64(n) > int64(most):
+		r.fail(field, fmt.Sprintf("%d, and at most %d are allowed", n, most))
+		return 0
+	}
+	return int(n)
+}
