@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -38,7 +40,11 @@ func linkCommand() *cobra.Command {
 		Long: `Run a program on one side of an emulated link, and if asked for another on
 the other side. Both find the addresses of their own and of the other side in
 HAUL_LINK_LOCAL and HAUL_LINK_PEER. It needs root. What the link did is printed
-to standard error at the end.`,
+to standard error at the end, after Ctrl-C too, which is for the program: the link
+is there until it ends.
+
+The exit code is the program's, or 128 and the number of the signal that ended
+it. It is 1 if there is no link, or nothing could be run on it.`,
 		Example: `  bench link vpn --server 'haul serve /srv/tftp' -- sh -c 'haul get tftp://$HAUL_LINK_PEER/kernel'
   bench link lan1g+loss -- bash
   bench link --check lan1g vpn`,
@@ -69,13 +75,20 @@ to standard error at the end.`,
 	f.Float64Var(&o.double, "dup", 0, "fraction of packets duplicated each way")
 	f.Float64Var(&o.late, "reorder", 0, "fraction of packets overtaken by others each way")
 	f.Uint64Var(&o.seed, "seed", 1, "what decides which packets")
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(cleanCommand())
+	return c
+}
+
+func cleanCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what killed runs have left",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return link.Clean() },
-	})
-	return c
+		Long: `Remove what runs of bench have left that were killed: links, control groups,
+the programs in either, and files in the directory for temporary files. What belongs to
+a run that goes on, or to somebody else, stays. The next run does the same.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return suite.Clean("") },
+	}
 }
 
 func listLinks(to io.Writer) error {
@@ -177,13 +190,19 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 	if err != nil {
 		return err
 	}
-	l, err := o.up(c.Context(), p)
+	// An interrupt ends all of this until the program runs. From then on it is
+	// for the program, which has it from the terminal as well, and the link lasts
+	// until the program has ended and the figures are printed.
+	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
+	defer end()
+	uninterrupted := context.AfterFunc(c.Context(), end)
+	l, err := o.up(life, p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	if o.server != "" {
-		server := connected(l.Command(c.Context(), side.Other(), "sh", "-c", o.server))
+		server := connected(l.Command(life, side.Other(), "sh", "-c", o.server))
 		server.Stdin = nil
 		if err := server.Start(); err != nil {
 			return fmt.Errorf("run --server: %w", err)
@@ -191,12 +210,14 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 		// Close ends it, and whatever it has started.
 		defer func() { _ = server.Wait() }()
 		defer func() { _ = l.Close() }()
-		time.Sleep(o.wait)
+		pause(life, o.wait)
 	}
-	cmd := connected(l.Command(c.Context(), side, program[0], program[1:]...))
-	failed := cmd.Run()
-	if failed != nil {
-		failed = fmt.Errorf("%s: %w", program[0], failed)
+	if !uninterrupted() {
+		return fmt.Errorf("%s was not run: %w", program[0], context.Cause(c.Context()))
+	}
+	failed := runProgram(program[0], connected(l.Command(life, side, program[0], program[1:]...)))
+	if _, ran := errors.AsType[programError](failed); failed != nil && !ran {
+		return failed
 	}
 	if !o.netem {
 		s, err := l.Stats()
@@ -206,6 +227,58 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 		printStats(c.ErrOrStderr(), &s)
 	}
 	return failed
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// A programError is how a program ended that bench ran for its user. Bench ends
+// with its code.
+type programError struct {
+	error
+	code int
+}
+
+func (e programError) Unwrap() error { return e.error }
+
+// signalBase is what shells add to the number of a signal that ended a program.
+const signalBase = 128
+
+// runProgram runs a command to its end, whatever becomes of bench's own context.
+// SIGTERM is handed on: it comes to one process, unlike the terminal's signals.
+func runProgram(name string, cmd *exec.Cmd) error {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err // it names the program
+	}
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				_ = cmd.Process.Signal(s) // it may have ended this moment
+			case <-done:
+				return
+			}
+		}
+	}()
+	err := cmd.Wait()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	code := exit.ExitCode()
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = signalBase + int(status.Signal())
+	}
+	return programError{fmt.Errorf("%s: %w", name, err), code}
 }
 
 // connected gives a command the terminal.

@@ -2,7 +2,7 @@
 //
 //	cd bench && go build -o ../bin/bench . && cd ..
 //	bin/bench run --quick --out quick.jsonl      a first look, in five minutes
-//	bin/bench run --out full.jsonl               everything; an hour or two
+//	bin/bench run --resume full.jsonl            everything; some hours, in parts
 //	bin/bench report full.jsonl --html report.html
 //
 // What the scenarios are and how they are measured is in package suite, what
@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -25,13 +26,36 @@ import (
 
 func main() {
 	link.Main()
+	os.Exit(run())
+}
+
+// run is main, and returns the exit code.
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	err := newRoot().ExecuteContext(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		stop()
-		os.Exit(1)
 	}
+	return exitCode(err)
+}
+
+// exitInterrupted is the exit code after an interrupt, as shells have it.
+const exitInterrupted = 130
+
+// exitCode returns how bench is to end: as the program that it was asked to run,
+// or in its own way.
+func exitCode(err error) int {
+	program, ran := errors.AsType[programError](err)
+	switch {
+	case err == nil:
+		return 0
+	case ran:
+		return program.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return 1
 }
 
 func newRoot() *cobra.Command {

@@ -30,7 +30,7 @@ func reportCommand() *cobra.Command {
 		Use:     "report FILE...",
 		Short:   "Make tables and plots of results",
 		Long:    reportHelp,
-		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest.jsonl --readme README.md --docs docs/benchmarks.md",
+		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			r, err := report.Load(files...)

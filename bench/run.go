@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,20 +29,32 @@ const runHelp = `Measure haul and its peers in turn. Each contender gets each sc
 round, and each round in another order. What is absent, and what fails, is in
 the results too.
 
-Results are appended to --out line by line, so an interrupted run keeps what it
+Results are appended to a file line by line, so an interrupted run keeps what it
 has. "bench report" makes tables and plots of them.
 
+--resume makes a long run in parts: give it the same file, and the same other
+flags, as often as it takes. What the latest run in the file has is not
+measured again, as long as the commit, the machine, haul and the contender are the
+same (the programs to the byte); only a round that was cut off is made again, for
+all who take part in it. If something has changed, a new run begins, and
+"bench run" says what it was. More --rounds are added to those that are there.
+Quick runs want a file of their own: their scenarios have the names of larger ones.
+
 Other work on this machine disturbs: close what you can, and look at the spread.`
+
+const runExamples = `  bench run --quick --out quick.jsonl
+  bench run --resume full.jsonl                 everything; again after Ctrl-C, it goes on
+  bench run --only '^(many|window)' --peers haul,dnsmasq,floor-64 --out some.jsonl`
 
 // runFlags are what "bench run" is told.
 type runFlags struct {
 	suite              suite.Suite
 	quick, smoke, list bool
-	only, out, bin     string
+	only, bin          string
+	out                results
 	scenarios          []suite.Scenario
 	peers              []string
 	stdout, stderr     io.Writer
-	closeOut           func() error
 }
 
 func runCommand() *cobra.Command {
@@ -52,7 +63,7 @@ func runCommand() *cobra.Command {
 		Use:     "run",
 		Short:   "Measure, and append the results to a file",
 		Long:    runHelp,
-		Example: "  bench run --quick --out quick.jsonl\n  bench run --only '^(many|window)' --peers haul,dnsmasq,floor-64 --out some.jsonl",
+		Example: runExamples,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.stdout, f.stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -65,13 +76,15 @@ func runCommand() *cobra.Command {
 	flags.BoolVar(&f.list, "list", false, "list the scenarios, and measure nothing")
 	flags.StringVar(&f.only, "only", "", "scenarios whose name this regular `expression` matches")
 	flags.IntVar(&f.suite.Rounds, "rounds", 0, "how often each contender gets each scenario; 0 means 5, or 1 with --smoke")
-	flags.StringVar(&f.out, "out", "", "append the results to this `file`; without it they go to bench-TIME.jsonl, and with --smoke nowhere")
+	flags.StringVar(&f.out.path, "out", "", "append the results to this `file`, as a new run; without it they go to bench-TIME.jsonl, and with --smoke nowhere")
+	flags.StringVar(&f.out.resume, "resume", "", "go on with the latest run in this `file`, and leave out what it has; a new file begins one")
 	flags.StringVar(&f.suite.Haul, "haul", "", "`binary` of haul to measure, which is the load generator too; without it the one in --bin")
 	flags.StringVar(&f.suite.Before, "before", "", "another `binary` of haul to compare with")
 	flags.StringSliceVar(&f.peers, "peers", nil, "names of the contenders, as \"bench peers\" lists them; without it all")
 	flags.StringVar(&f.bin, "bin", f.bin, "`directory` of haul, and of the peers that scripts/install-bench-peers got")
 	flags.StringVar(&f.suite.Dir, "dir", "", "`directory` for the files that are served; without it the one for temporary files")
 	cmd.MarkFlagsMutuallyExclusive("quick", "smoke")
+	cmd.MarkFlagsMutuallyExclusive("out", "resume")
 	return cmd
 }
 
@@ -85,23 +98,85 @@ func (f *runFlags) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := f.prepare(); err != nil {
+	plan, err := f.prepare()
+	if err != nil {
+		return err
+	}
+	f.announce(plan)
+	if plan.Measurements == 0 {
+		return nil
+	}
+	// Only now: what cannot be measured leaves no file behind.
+	if f.suite.Out, err = f.out.open(); err != nil {
 		return err
 	}
 	ctx, cancel := f.limit(ctx)
 	defer cancel()
-	err := f.suite.Run(ctx, f.scenarios)
+	err = f.suite.Run(ctx, plan)
+	early := ctx.Err() != nil
 	if errors.Is(err, errQuickTime) {
-		fmt.Fprintf(f.stderr, "bench: %v, the rest was left out; this machine is slower than most\n", errQuickTime)
+		f.say("%v, the rest was left out; this machine is slower than most", errQuickTime)
 		err = nil
 	}
-	if closed := f.closeOut(); err == nil {
+	kept, closed := f.out.close()
+	if err == nil {
 		err = closed
 	}
-	if f.out != "" {
-		fmt.Fprintf(f.stderr, "bench: the results are in %s; \"bench report %s\" shows them\n", f.out, f.out)
+	switch {
+	case f.out.path == "":
+	case !kept:
+		f.say("nothing was measured, so there is no %s", f.out.path)
+	default:
+		f.say("the results are in %s; \"bench report %s\" shows them", f.out.path, f.out.path)
+		if early {
+			f.say("with --resume %s in place of any --out, the same command measures the rest", f.out.path)
+		}
 	}
 	return err
+}
+
+func (f *runFlags) say(format string, args ...any) {
+	fmt.Fprintf(f.stderr, "bench: "+format+"\n", args...)
+}
+
+// announce says what is going to happen, and how long that may take.
+func (f *runFlags) announce(p *suite.Plan) {
+	switch {
+	case p.NewRun != "":
+		f.say("nothing in %s counts: %s; a new run begins", f.out.path, p.NewRun)
+	case p.Measurements == 0:
+		f.say("%s has all %d measurements of these scenarios, nothing is left to measure", f.out.path, p.Known)
+		return
+	case p.Known > 0:
+		f.say("%s has %d of %d measurements, the run goes on", f.out.path, p.Known, p.Known+p.Measurements)
+	}
+	most := ""
+	if f.quick {
+		most = fmt.Sprintf(", and %s at the most", roughly(quickTime))
+	}
+	f.say("%s, %s, about %s%s", count(p.Scenarios, "scenario"), count(p.Measurements, "measurement"), roughly(p.Time), most)
+	if f.out.path != "" {
+		f.say("results go to %s one by one; Ctrl-C ends the run early and keeps them", f.out.path)
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// roughly writes a duration as a guess is told.
+func roughly(d time.Duration) string {
+	switch minutes := int(d.Round(time.Minute).Minutes()); {
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
+	case minutes < 90:
+		return fmt.Sprintf("%d min", minutes)
+	default:
+		return fmt.Sprintf("%d h %d min", minutes/60, minutes%60)
+	}
 }
 
 // limit bounds a short run.
@@ -135,16 +210,12 @@ func (f *runFlags) choose() error {
 	return nil
 }
 
-// prepare completes the suite by what the flags leave open.
-func (f *runFlags) prepare() error {
+// prepare completes the suite by what the flags leave open, and plans the run.
+func (f *runFlags) prepare() (*suite.Plan, error) {
 	s := &f.suite
 	s.Only, s.Peers, s.Progress = f.peers, f.bin, f.stderr
 	if s.Haul == "" {
 		s.Haul = filepath.Join(f.bin, "haul")
-	}
-	var err error
-	if s.Haul, err = filepath.Abs(s.Haul); err != nil {
-		return fmt.Errorf("--haul: %w", err)
 	}
 	if f.smoke {
 		s.Strict = true
@@ -152,17 +223,17 @@ func (f *runFlags) prepare() error {
 			s.Rounds = 1
 		}
 	}
-	f.closeOut = func() error { return nil }
-	if f.out == "" && !f.smoke {
-		f.out = time.Now().UTC().Format("bench-20060102-150405.jsonl")
+	var err error
+	if s.Done, err = f.out.read(); err != nil {
+		return nil, err
 	}
-	if f.out == "" {
-		return nil
+	if f.out.path == "" && !f.smoke {
+		f.out.path = time.Now().UTC().Format("bench-20060102-150405.jsonl")
 	}
-	file, err := os.OpenFile(f.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	plan, err := s.Plan(f.scenarios)
 	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+		return nil, err
 	}
-	s.Out, f.closeOut = file, file.Close
-	return nil
+	s.Haul, err = filepath.Abs(s.Haul) // it runs elsewhere, and messages have it as it was given
+	return plan, err
 }

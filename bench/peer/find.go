@@ -2,8 +2,11 @@ package peer
 
 import (
 	"context"
+	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +68,14 @@ type finder struct {
 	set        Set
 }
 
-func (f *finder) add(s ...Server) { f.set.Servers = append(f.set.Servers, s...) }
+func (f *finder) add(s ...Server) {
+	for i := range s {
+		if s[i].Build == "" {
+			s[i].Build = program{path: s[i].Path}.build()
+		}
+	}
+	f.set.Servers = append(f.set.Servers, s...)
+}
 
 func (f *finder) absent(why string, names ...string) {
 	for _, name := range names {
@@ -146,6 +156,24 @@ func (p program) compiler() string {
 		return "built by another Go"
 	}
 	return info.GoVersion
+}
+
+// buildDigits is how many hexadecimal digits of a sum tell two builds apart.
+const buildDigits = 12
+
+// build returns the beginning of a program's SHA-256: versions do not tell two
+// builds of a tree that was changed apart.
+func (p program) build() string {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return "" // it may be run without being read
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:buildDigits]
 }
 
 func unwrap(err error) error {

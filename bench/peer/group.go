@@ -130,22 +130,31 @@ func (c controlGroup) remove() {
 	}
 }
 
-// cleanGroups ends what runs of this program left behind that were killed, and
-// removes their groups.
-var cleanGroups = sync.OnceFunc(func() {
+// Clean ends the servers that killed runs have left behind, and removes their
+// control groups. Those of a process that lives are not touched, nor what is
+// called otherwise.
+func Clean() {
 	for _, h := range hierarchies {
-		left, _ := filepath.Glob(filepath.Join(h.base, groupPrefix+"*-*")) // the pattern is well formed
-		for _, dir := range left {
-			owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
-			pid, err := strconv.Atoi(owner)
-			if err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-				continue // not ours, or its maker lives
-			}
-			c := controlGroup{hierarchy: h, dir: dir}
-			for _, pid := range c.pids() {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			c.remove()
-		}
+		h.clean()
 	}
-})
+}
+
+// cleanGroups is Clean, once: the first server that is started finds none of a
+// killed run beside it.
+var cleanGroups = sync.OnceFunc(Clean)
+
+func (h hierarchy) clean() {
+	left, _ := filepath.Glob(filepath.Join(h.base, groupPrefix+"*-*")) // the pattern is well formed
+	for _, dir := range left {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
+		pid, err := strconv.Atoi(owner)
+		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue // not ours, or its maker lives
+		}
+		c := controlGroup{hierarchy: h, dir: dir}
+		for _, pid := range c.pids() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		c.remove()
+	}
+}

@@ -2,8 +2,11 @@ package peer
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +96,36 @@ func TestProcessTree(t *testing.T) {
 		t.Error("no memory was counted")
 	}
 	p.Stop()
+}
+
+// What a killed run left goes; what a live one uses, and what others made, stays.
+func TestClean(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead, alive := gone.Process.Pid, os.Getpid()
+	h := hierarchy{base: t.TempDir()}
+	names := map[string]bool{ // and whether they stay
+		fmt.Sprintf("%s%d-1", groupPrefix, dead):  false,
+		fmt.Sprintf("%s%d-1", groupPrefix, alive): true,
+		groupPrefix + "0-1":                       true,
+		groupPrefix + "-1-1":                      true,
+		groupPrefix + "x-1":                       true,
+		fmt.Sprintf("%s%d", groupPrefix, dead):    true, // no group of this package's
+		fmt.Sprintf("other-%d-1", dead):           true,
+	}
+	for name := range names {
+		if err := os.Mkdir(filepath.Join(h.base, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.clean()
+	for name, stays := range names {
+		if _, err := os.Stat(filepath.Join(h.base, name)); (err == nil) != stays {
+			t.Errorf("%s: stays %v, want %v", name, err == nil, stays)
+		}
+	}
 }
 
 func TestParseCPU(t *testing.T) {

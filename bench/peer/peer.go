@@ -47,6 +47,7 @@ type Server struct {
 	Name    string // unique, the same in each report: "dnsmasq single-port"
 	Version string // as the program or its package says; "" if neither does
 	Path    string // the program
+	Build   string // beginning of its SHA-256, in hexadecimal; "" if it cannot be read
 
 	SinglePort bool   // all transfers from the port that is asked
 	Windows    bool   // agrees to windowsize

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -16,11 +17,14 @@ const maxAsked = 12000
 
 // Haul returns the recipes for a haul binary, which answers from ports of its
 // own or from a single one. Older builds do without the flags they lack. It
-// fails if the binary does not run.
+// fails if there is no binary, or it does not run.
 func Haul(name, path string) ([]Server, error) {
 	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = exec.LookPath(abs)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find haul at %s: %w", path, err)
+		return nil, fmt.Errorf("there is no haul to measure at %s: %w", path, unwrap(err))
 	}
 	p := program{path: abs}
 	help := p.output("serve", "--help")
@@ -28,7 +32,7 @@ func Haul(name, path string) ([]Server, error) {
 		return nil, fmt.Errorf("run %s serve --help: it does not print the help of a haul server; is it one? It printed %.100q", abs, help)
 	}
 	s := Server{
-		Name: name, Version: strings.TrimSpace(p.output("version")), Path: abs,
+		Name: name, Version: strings.TrimSpace(p.output("version")), Path: abs, Build: p.build(),
 		Windows: true, Uploads: Disk,
 		args: func(o Options, a netip.AddrPort) []string { return haulArgs(help, o, a) },
 	}
@@ -64,7 +68,7 @@ func haulArgs(help string, o Options, a netip.AddrPort) []string {
 func (f *finder) haul() {
 	servers, err := Haul("haul", filepath.Join(f.bin, "haul"))
 	if err != nil {
-		f.absent(err.Error()+"; make build builds it", "haul", "haul single-port")
+		f.absent(err.Error()+"; \"make build\" builds it", "haul", "haul single-port")
 		return
 	}
 	f.add(servers...)

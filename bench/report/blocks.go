@@ -67,7 +67,7 @@ func (r *Report) blocks() map[string]string {
 	}
 	// A section goes before a table of its name: it has that table in it.
 	for _, s := range append(r.Sections(), r.appendix()) {
-		all[s.Name] = s.markdown()
+		all[s.Name] = s.block()
 	}
 	return all
 }

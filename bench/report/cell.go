@@ -69,6 +69,15 @@ func (c *cell) served() bool {
 	return !(failed > mayFail*of)
 }
 
+// errors returns why rounds failed, in their order.
+func (c *cell) errors() []string {
+	var all []string
+	for _, round := range slices.Sorted(maps.Keys(c.failed)) {
+		all = append(all, c.failed[round])
+	}
+	return all
+}
+
 // lacking says why a cell has no such figure.
 func (c *cell) lacking(m record.Metric) string {
 	switch {
@@ -76,8 +85,8 @@ func (c *cell) lacking(m record.Metric) string {
 		return "took no part"
 	case c.absent != "":
 		return "not tried: " + c.absent
-	case len(c.rounds) == 0 && len(c.errors) > 0:
-		return "failed: " + c.errors[0]
+	case len(c.rounds) == 0 && len(c.failed) > 0:
+		return "failed: " + c.errors()[0]
 	case len(c.rounds) == 0:
 		return "was not measured"
 	}
@@ -90,8 +99,8 @@ func (c *cell) flaws() []string {
 		return nil
 	}
 	var all []string
-	if n := len(c.errors); n > 0 {
-		all = append(all, fmt.Sprintf("%d of %d rounds failed: %s", n, n+len(c.rounds), c.errors[0]))
+	if n := len(c.failed); n > 0 {
+		all = append(all, fmt.Sprintf("%d of %d rounds failed: %s", n, n+len(c.rounds), c.errors()[0]))
 	}
 	if failed := c.sum(record.Failed); failed > 0 {
 		all = append(all, fmt.Sprintf("%s of %s transfers failed", whole(failed), whole(c.sum(record.Transfers))))

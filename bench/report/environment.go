@@ -99,7 +99,7 @@ func (r *Report) warnings() Table {
 			for _, w := range c.warnings {
 				n.say(who, name, w)
 			}
-			for _, e := range c.errors {
+			for _, e := range c.errors() {
 				n.say(who, name, e)
 			}
 		}

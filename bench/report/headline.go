@@ -23,6 +23,7 @@ var headlines = []headline{
 	{"64 MB down, blksize 1468, windowsize 64", "window-down", record.Rate},
 	{"64 MB up, blksize 1468, windowsize 64", "window-up", record.Rate},
 	{"16 x 1 MB down at once, windowsize 16, 1 % lost each way", "loss", record.Seconds},
+	{"the same over 1 Gb/s, each server with a client program of its own", "loss-programs", record.Seconds},
 	{"over 1 Gb/s, 0.14 ms, windowsize 64", "links-lan1g-w64", record.Rate},
 	{"over 100 Mb/s, 0.48 ms, windowsize 64", "links-lan100m-w64", record.Rate},
 	{"over a 40 Mb/s VPN, 10 ms, windowsize 64", "links-vpn-w64", record.Rate},
@@ -33,10 +34,18 @@ var headlines = []headline{
 func (r *Report) Headline() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
 	var n notes
+	missing := 0
 	for _, h := range headlines {
+		if r.of[h.scenario] == nil {
+			missing++
+			continue
+		}
 		t.Rows = append(t.Rows, Row{Cells: r.headline(h, &n)})
 	}
 	t.Notes = n.lines()
+	if missing > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d of %d loads were not measured.", missing, len(headlines)))
+	}
 	return t.markdown() + "\n" + r.provenance() + "\n"
 }
 

@@ -10,10 +10,13 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"long": long}).Parse(pageText))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"long": long, "list": list}).Parse(pageText))
 
 // long reports whether a cell is to be broken into lines.
 func long(cell string) bool { return len(cell) > 32 }
+
+// list writes names in a row.
+func list(names []string) string { return strings.Join(names, ", ") }
 
 // pageSection is a section whose plots are drawn.
 type pageSection struct {
@@ -32,7 +35,8 @@ type drawn struct {
 // be drawn.
 func (r *Report) HTML() (string, error) {
 	var sections []pageSection
-	for _, s := range r.Sections() {
+	told, untold := split(r.Sections())
+	for _, s := range told {
 		p := pageSection{Section: s}
 		for _, plot := range s.Plots {
 			if plot.draw == nil {
@@ -50,7 +54,7 @@ func (r *Report) HTML() (string, error) {
 	sections = append(sections, pageSection{Section: r.appendix(), Folded: true})
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Files": strings.Join(r.files, ", "), "Counts": "Made by bench report; nothing here is typed by hand.", "Sections": sections,
+		"Files": strings.Join(r.files, ", "), "Counts": "Made by bench report; nothing here is typed by hand.", "Untold": untold, "Sections": sections,
 	})
 	if err != nil {
 		return "", fmt.Errorf("page: %w", err)

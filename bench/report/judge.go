@@ -1,9 +1,9 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/haul-project/haul/bench/suite/record"
@@ -35,7 +35,11 @@ func (r *Report) judge(g Goal) Verdict {
 	v := Verdict{Goal: g, Reached: Reached, Figure: math.NaN()}
 	var unknown notes
 	var faults []string
+	missing := r.missing(g.Scenarios)
 	for _, name := range g.Scenarios {
+		if slices.Contains(missing, name) {
+			continue
+		}
 		f, against, why := r.compare(g, name)
 		if !finite(f) {
 			unknown.say("", name, why)
@@ -51,10 +55,32 @@ func (r *Report) judge(g Goal) Verdict {
 	switch {
 	case finite(v.Figure) && !g.Sense.holds(v.Figure, g.Limit), len(faults) > 0:
 		v.Reached, v.Why = Missed, strings.Join(faults, "; ")
-	case len(unknown.said) > 0:
-		v.Reached, v.Why = Unknown, unknown.reasons()
+	case len(missing)+len(unknown.said) > 0:
+		v.Reached, v.Why = Unknown, joined(notMeasured(len(missing), len(g.Scenarios)), unknown.reasons())
 	}
 	return v
+}
+
+// missing returns those of some scenarios that were not measured.
+func (r *Report) missing(names []string) []string {
+	var some []string
+	for _, name := range names {
+		if r.of[name] == nil && !slices.Contains(some, name) {
+			some = append(some, name)
+		}
+	}
+	return some
+}
+
+// notMeasured tells how many scenarios were not; nothing if all were.
+func notMeasured(n, of int) string {
+	switch n {
+	case 0:
+		return ""
+	case of:
+		return "not measured"
+	}
+	return fmt.Sprintf("not measured: %d of its %d scenarios", n, of)
 }
 
 // worse reports whether a is further from what is wanted than b.
@@ -69,7 +95,7 @@ func worse(s sense, a, b float64) bool {
 // of the load, or some of the rounds, has not served it.
 func (r *Report) fault(g Goal, name string) string {
 	c := r.get(name, g.Contender)
-	if len(c.errors) > 0 || !c.served() {
+	if len(c.failed) > 0 || !c.served() {
 		return strings.Join(c.flaws(), "; ")
 	}
 	return ""
@@ -78,9 +104,6 @@ func (r *Report) fault(g Goal, name string) string {
 // compare returns the figure that a goal is about in one scenario, against
 // whom, or why there is none.
 func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
-	if r.of[name] == nil {
-		return math.NaN(), "", "not measured"
-	}
 	mine := r.get(name, g.Contender)
 	if !finite(mine.median(g.Metric)) {
 		return math.NaN(), "", g.Contender + " " + shorten(mine.lacking(g.Metric))
@@ -145,7 +168,7 @@ func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, stri
 	other := r.get(name, g.Contender)
 	f := mine.median(g.Metric) / other.median(g.Metric)
 	if !finite(f) {
-		return math.NaN(), "", fmt.Sprintf("nothing to compare with: %s was not measured", cmp.Or(name, "any other"))
+		return math.NaN(), "", "nothing to compare with was measured"
 	}
 	return f, r.pair(g, mine, other, name), ""
 }
@@ -154,18 +177,14 @@ func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, stri
 // one is best is known only once all of them were measured.
 func (r *Report) againstBest(g Goal, mine *cell) (float64, string, string) {
 	best, name := math.NaN(), ""
-	var missing []string
 	for _, n := range g.Rival.among {
-		if r.of[n] == nil {
-			missing = append(missing, n)
-		}
 		f := r.get(n, g.Contender).median(g.Metric)
 		if finite(f) && (name == "" || worse(g.Sense, best, f)) {
 			best, name = f, n
 		}
 	}
-	if len(missing) > 0 {
-		return math.NaN(), "", "the best is not known without " + strings.Join(missing, ", ")
+	if n := len(r.missing(g.Rival.among)); n > 0 {
+		return math.NaN(), "", fmt.Sprintf("%d of the %d to compare with not measured", n, len(g.Rival.among))
 	}
 	return r.againstScenario(g, mine, name)
 }
@@ -193,19 +212,24 @@ const verdictHead = "reached"
 // fewRounds is how many rounds a verdict should rest on.
 const fewRounds = 5
 
-// goalSection tells all goals.
+// goalSection tells the goals. Those of which nothing was measured it only
+// counts: after a short run they would be most of the table.
 func (r *Report) goalSection() Section {
 	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}
-	reached, missed := 0, 0
+	reached, missed, left := 0, 0, 0
+	var about []string // scenarios
 	for _, v := range r.Judge(Goals()) {
+		about = append(append(about, v.Scenarios...), v.Rival.among...)
+		if !slices.ContainsFunc(v.Scenarios, func(name string) bool { return r.get(name, v.Contender) != nil }) {
+			left++
+			continue
+		}
 		said := string(v.Reached)
 		switch v.Reached {
 		case Reached:
 			reached++
 		case Missed:
 			missed++
-		default:
-			said = "not measured"
 		}
 		title := v.Title
 		if v.Contender != "haul" {
@@ -218,13 +242,18 @@ func (r *Report) goalSection() Section {
 	if n := r.fewestRounds(); n < fewRounds {
 		t.Notes = append(t.Notes, fmt.Sprintf("Some figures rest on %s only; five are the least for a verdict.", count(n, "round")))
 	}
-	return Section{
+	s := Section{
 		Name: "goals", Title: "Goals",
-		Intro: fmt.Sprintf("%d reached, %d missed, %d not measured, or not in all scenarios. The figure is that of the scenario which comes out worst; "+
+		Intro: fmt.Sprintf("%d reached, %d missed, %d unknown. The figure is that of the scenario which comes out worst; "+
 			"\"x\" is haul's figure divided by the other one. A peer that fails more than %s of its transfers is not compared with.",
 			reached, missed, len(t.Rows)-reached-missed, percent(mayFail)),
-		Tables: []Table{t},
+		Tables:  []Table{t},
+		Missing: r.missing(about),
 	}
+	if left > 0 {
+		s.Intro += fmt.Sprintf(" Left out: %s of which nothing was measured.", count(left, "goal"))
+	}
+	return s
 }
 
 // joined puts what there is of some texts into one.

@@ -9,11 +9,44 @@ import (
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# haul and its peers, measured\n\nFrom %s. Made by `bench report`; nothing here is typed by hand.\n", text(strings.Join(r.files, ", ")))
-	for _, s := range append(r.Sections(), r.appendix()) {
+	told, untold := split(r.Sections())
+	if untold != "" {
+		fmt.Fprintf(&b, "\n%s\n", text(untold))
+	}
+	for _, s := range append(told, r.appendix()) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", text(s.Title), s.markdown())
 	}
 	return b.String()
 }
+
+// split returns the sections of which something was measured, and a sentence
+// about the others, empty if there are none.
+func split(all []Section) (told []Section, untold string) {
+	var titles []string
+	for _, s := range all {
+		if len(s.Tables) > 0 {
+			told = append(told, s)
+		} else {
+			titles = append(titles, s.Title)
+		}
+	}
+	if len(titles) == 0 {
+		return told, ""
+	}
+	return told, fmt.Sprintf("Nothing was measured of %s: %s.", count(len(titles), "part"), strings.Join(titles, ", "))
+}
+
+// block writes a section for a document, in which nothing else tells what is
+// missing.
+func (s Section) block() string {
+	if len(s.Missing) == 0 {
+		return s.markdown()
+	}
+	return s.markdown() + fmt.Sprintf("\n%s: %s.\n", s.Lacks(), text(strings.Join(s.Missing, ", ")))
+}
+
+// Lacks counts what is missing.
+func (s Section) Lacks() string { return count(len(s.Missing), "scenario") + " not measured" }
 
 // markdown writes a section without its title.
 func (s Section) markdown() string {

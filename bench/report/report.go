@@ -3,7 +3,7 @@
 // knows nothing but the lines, so that the same lines always give the same
 // report, to the byte.
 //
-//	r, err := report.Load("results/latest.jsonl")
+//	r, err := report.Load("results/latest/links.jsonl")
 //	text := r.Markdown()
 //	page, err := r.HTML()
 //	err = r.Readme("../README.md")
@@ -55,7 +55,7 @@ type scenario struct {
 type cell struct {
 	record.Contender
 	rounds   map[int]map[record.Metric]float64 // that succeeded
-	errors   []string                          // of the rounds that failed
+	failed   map[int]string                    // those that did not, and why
 	absent   string                            // why there was no round
 	warnings []string                          // each once
 }
@@ -139,7 +139,7 @@ func (s *scenario) add(l record.Line) {
 	name := nameOf(l.Contender)
 	c := s.of[name]
 	if c == nil {
-		c = &cell{Contender: l.Contender, rounds: make(map[int]map[record.Metric]float64)}
+		c = &cell{Contender: l.Contender, rounds: make(map[int]map[record.Metric]float64), failed: make(map[int]string)}
 		s.of[name] = c
 	}
 	for _, w := range l.Warnings {
@@ -147,12 +147,20 @@ func (s *scenario) add(l record.Line) {
 			c.warnings = append(c.warnings, w)
 		}
 	}
-	switch {
-	case l.Absent != "":
-		c.absent = l.Absent
-	case l.Error != "":
-		c.errors = append(c.errors, l.Error)
-	default:
+	if l.Absent != "" {
+		if len(c.rounds)+len(c.failed) == 0 {
+			c.absent = l.Absent
+		}
+		return
+	}
+	// A run that was made in parts has a round twice where it was cut off, and the
+	// second time all took part in it.
+	c.absent = ""
+	delete(c.rounds, l.Round)
+	delete(c.failed, l.Round)
+	if l.Error != "" {
+		c.failed[l.Round] = l.Error
+	} else {
 		c.rounds[l.Round] = l.Figures
 	}
 }

@@ -15,6 +15,10 @@ type Section struct {
 	Intro  string
 	Tables []Table
 	Plots  []Plot
+
+	// Missing are scenarios that it is about and that were not measured. A report
+	// in Markdown counts them, and where there is room they are named.
+	Missing []string
 }
 
 // A Table has a row for each contender, or whatever its first column names.
@@ -67,7 +71,8 @@ func (t *Table) add(name string, cells ...string) {
 // notes collects what is to be said below a table: for each contender and
 // reason the scenarios that it is about.
 type notes struct {
-	said []note
+	said    []note
+	missing []string // scenarios that were not measured
 }
 
 type note struct {
@@ -87,6 +92,13 @@ func (n *notes) say(who, scenario, why string) {
 	}
 }
 
+// lack notes a scenario that was not measured.
+func (n *notes) lack(scenario string) {
+	if !slices.Contains(n.missing, scenario) {
+		n.missing = append(n.missing, scenario)
+	}
+}
+
 // lines writes them, one for all who share a reason and the scenarios.
 func (n *notes) lines() []string {
 	var all []string
@@ -100,6 +112,9 @@ func (n *notes) lines() []string {
 	}
 	for i, rest := range all {
 		all[i] = strings.Join(who[rest], ", ") + " " + rest
+	}
+	if n := len(n.missing); n > 0 {
+		all = append(all, fmt.Sprintf("Not measured: %s of this table.", count(n, "scenario")))
 	}
 	return all
 }
@@ -118,7 +133,7 @@ func (n *notes) reasons() string {
 func (r *Report) show(n *notes, scenario, contender string, m record.Metric) string {
 	s := r.of[scenario]
 	if s == nil {
-		n.say("all", scenario, "not measured")
+		n.lack(scenario)
 		return none
 	}
 	c := s.of[contender]
@@ -162,16 +177,21 @@ func (c column) head() string {
 	return unitOf(c.metric).short
 }
 
-// byContender makes a table of columns with a row for each contender.
+// byContender makes a table of columns with a row for each contender. Scenarios
+// that were not measured have no columns.
 func (r *Report) byContender(t Table, first string, columns ...column) Table {
 	var n notes
 	var from []*scenario
 	t.Head = []string{first}
+	columns = slices.DeleteFunc(columns, func(c column) bool {
+		if r.of[c.scenario] == nil {
+			n.lack(c.scenario)
+		}
+		return r.of[c.scenario] == nil
+	})
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head())
-		if s := r.of[c.scenario]; s != nil {
-			from = append(from, s)
-		}
+		from = append(from, r.of[c.scenario])
 	}
 	for _, who := range contenders(from...) {
 		var cells []string

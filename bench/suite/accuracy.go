@@ -35,17 +35,17 @@ func accuracy(profile string) Scenario {
 func emulator() contender {
 	return contender{
 		Contender: record.Contender{Name: emulatorName},
-		start:     func(context.Context, *stage) (process, error) { return nobody{}, nil },
+		start:     func(context.Context, *stage) (process, error) { return noServer{}, nil },
 	}
 }
 
-// nobody is the server where there is none.
-type nobody struct{}
+// noServer stands where there is none.
+type noServer struct{}
 
-func (nobody) Addr() netip.AddrPort        { return netip.AddrPort{} }
-func (nobody) CPU() (time.Duration, error) { return 0, nil }
-func (nobody) Memory() int64               { return 0 }
-func (nobody) Stop()                       {}
+func (noServer) Addr() netip.AddrPort        { return netip.AddrPort{} }
+func (noServer) CPU() (time.Duration, error) { return 0, nil }
+func (noServer) Memory() int64               { return 0 }
+func (noServer) Stop()                       {}
 
 // measureLink is an act: see link.Link.Measure.
 func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {

@@ -60,17 +60,17 @@ func startHeld(ctx context.Context, s *peer.Server, o peer.Options, disk *thrott
 	return p, nil
 }
 
-// contenders returns who there is, and lines about who is not.
-func (s *Suite) contenders() (peer.Set, []record.Line, error) {
+// find returns all contenders, haul first, and who is not there.
+func (s *Suite) find() (peer.Set, error) {
 	set := peer.Find(s.Peers)
 	ours, err := peer.Haul("haul", s.Haul)
 	if err != nil {
-		return set, nil, err
+		return set, fmt.Errorf("%w; \"make build\" builds it, and --haul and --bin name another one", err)
 	}
 	if s.Before != "" {
 		before, err := peer.Haul("haul before", s.Before)
 		if err != nil {
-			return set, nil, err
+			return set, fmt.Errorf("--before: %w", err)
 		}
 		ours = append(ours, before...)
 	}
@@ -78,21 +78,14 @@ func (s *Suite) contenders() (peer.Set, []record.Line, error) {
 	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
-	if err := s.known(set); err != nil {
-		return set, nil, err
-	}
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return isHaul(a.Name) })
+	return set, s.known(set)
+}
+
+// choose reduces a set to those who were asked for.
+func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
-	var absent []record.Line
-	for _, a := range set.Absent {
-		if isHaul(a.Name) || !s.wanted(a.Name) {
-			continue
-		}
-		absent = append(absent, record.Line{
-			Run: s.began, Time: now(), Environment: s.env, Round: -1,
-			Contender: record.Contender{Name: a.Name}, Absent: a.Why,
-		})
-	}
-	return set, absent, nil
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(a.Name) })
 }
 
 // family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
@@ -112,7 +105,7 @@ func (s *Suite) known(set peer.Set) error {
 	}
 	for _, name := range s.Only {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("--peers: no contender is called %q; there are %s", name, strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -127,6 +120,9 @@ func (s *Suite) wanted(name string) bool {
 // known beforehand.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
 	if sc.Group == emulatorGroup {
+		if len(set.Servers) == 0 {
+			return nil, nil // whom it would concern is not there
+		}
 		return []contender{emulator()}, nil
 	}
 	for i := range set.Servers {
@@ -134,7 +130,9 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
 		if !sc.Who.includes(p) || sc.Write && !p.Writes() {
 			continue
 		}
-		c := contender{stores: p.Uploads == peer.Disk, start: starter(p), Contender: record.Contender{Name: p.Name, Version: p.Version, Note: note(p, sc.Write), Floor: p.Floor}}
+		c := contender{stores: p.Uploads == peer.Disk, start: starter(p), Contender: record.Contender{
+			Name: p.Name, Version: p.Version, Build: p.Build, Note: note(p, sc.Write), Floor: p.Floor,
+		}}
 		if most := p.MaxConcurrent; most > 0 && sc.Concurrency > most {
 			refused = append(refused, p.Name)
 			continue

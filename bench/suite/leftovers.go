@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
 )
 
 // ownPrefix begins the name of what a run makes outside the directories it made
@@ -16,6 +19,24 @@ const ownPrefix = "haul-bench-"
 
 // ownName returns the name of something of this run's.
 func ownName() string { return fmt.Sprintf("%s%d", ownPrefix, os.Getpid()) }
+
+// Clean removes what killed runs have left: servers and their control groups,
+// links, and files in dir, of which the empty name is as in [Suite]. Live runs
+// keep what is theirs. [Suite.Run] begins with it.
+func Clean(dir string) error {
+	peer.Clean() // first: processes hold the other control groups
+	sweep(placeFor(dir), os.RemoveAll)
+	sweep(blkioGroups, os.Remove)
+	return link.Clean()
+}
+
+// placeFor returns the directory that files of a run go below.
+func placeFor(dir string) string {
+	if dir == "" {
+		return os.TempDir()
+	}
+	return dir
+}
 
 // sweep removes from a directory what runs have left there that were killed.
 // What a process may still use, and what no run made, stays.

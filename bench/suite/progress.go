@@ -70,7 +70,7 @@ func (s *Suite) say(format string, args ...any) {
 
 // tell shows a result while the run goes on.
 func (s *Suite) tell(l record.Line) {
-	n, left := s.plan.left()
+	n, left := s.todo.left()
 	what := fmt.Sprintf("%8.2f MB/s", l.Figures[record.Rate])
 	if cpu, ok := l.Figures[record.CPUPerPacket]; ok {
 		what += fmt.Sprintf("  %6.2f us", cpu)

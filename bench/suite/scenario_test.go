@@ -99,7 +99,7 @@ func TestUploadsAreNoted(t *testing.T) {
 
 func TestUnknownContender(t *testing.T) {
 	s := Suite{Only: []string{"haul", "nobody"}}
-	if err := s.known(someSet()); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+	if err := s.known(someSet()); err == nil || !strings.Contains(err.Error(), `--peers: no contender is called "nobody"; there are haul, `) {
 		t.Errorf("%v", err)
 	}
 }

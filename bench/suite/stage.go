@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/bench/link"
@@ -110,18 +111,29 @@ func (st *stage) close() {
 
 // command is a program on the clients' side.
 func (st *stage) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	if st.link == nil {
-		return exec.CommandContext(ctx, name, args...)
-	}
-	return st.link.Command(ctx, link.B, name, args...)
+	return st.commandOn(ctx, link.B, name, args...)
 }
 
 // serverCommand is a program on the server's side.
 func (st *stage) serverCommand(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return st.commandOn(ctx, link.A, name, args...)
+}
+
+func (st *stage) commandOn(ctx context.Context, side link.Side, name string, args ...string) *exec.Cmd {
 	if st.link == nil {
-		return exec.CommandContext(ctx, name, args...)
+		return apart(exec.CommandContext(ctx, name, args...))
 	}
-	return st.link.Command(ctx, link.A, name, args...)
+	return apart(st.link.Command(ctx, side, name, args...))
+}
+
+// apart keeps the terminal's signals from a command: an interrupt is for the
+// suite, and a client that it ends first would look as if it had failed.
+func apart(cmd *exec.Cmd) *exec.Cmd {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	return cmd
 }
 
 // measure gives a contender its turn and completes its line.

@@ -78,8 +78,8 @@ func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 
 // writeSources writes what the clients upload.
 func (st *stage) writeSources(ctx context.Context, dir string, n int) error {
-	_, err := run(exec.CommandContext(ctx, st.suite.Haul, "bench", "files", dir,
-		"--size", fmt.Sprint(st.sc.Size), "--count", fmt.Sprint(n), "--name", fileName(st.sc.Size, "{}")))
+	_, err := run(apart(exec.CommandContext(ctx, st.suite.Haul, "bench", "files", dir,
+		"--size", fmt.Sprint(st.sc.Size), "--count", fmt.Sprint(n), "--name", fileName(st.sc.Size, "{}"))))
 	return err
 }
 

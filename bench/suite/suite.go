@@ -6,8 +6,10 @@
 // package record as soon as it is made, and so does every failed one and every
 // contender that is not there. It needs Linux.
 //
-//	s := suite.Suite{Haul: "bin/haul", Peers: "bin/peers", Rounds: 5, Out: f, Progress: os.Stderr}
-//	err := s.Run(ctx, suite.Full())
+//	s := suite.Suite{Haul: "bin/haul", Peers: "bin", Rounds: 5, Out: f, Progress: os.Stderr}
+//	plan, err := s.Plan(suite.Full())
+//	...
+//	err = s.Run(ctx, plan)
 package suite
 
 import (
@@ -15,12 +17,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/bench/link"
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
@@ -36,10 +38,15 @@ type Suite struct {
 	Out      io.Writer // gets a line for each measurement; nil means none
 	Progress io.Writer // for people; nil means none
 
+	// Done is what the results file has already. The latest run in it is gone on
+	// with, if it was one of the same tree, machine and haul: see [Plan].
+	Done []record.Line
+
 	env     record.Environment
 	began   string
+	past    past
 	insane  []error
-	plan    progress
+	todo    progress
 	writing error
 }
 
@@ -54,20 +61,17 @@ var errTooMany = errors.New("it is known not to bear so many at once")
 // the rest of them is given up: a peer that hangs would take hours.
 const maxFailures = 2
 
-// Run measures the scenarios, and returns early, without losing anything, when
-// ctx ends. It returns an error if nothing can be measured or the results
+// Run measures what is planned, and returns early, without losing anything,
+// when ctx ends. It returns an error if nothing can be measured or the results
 // cannot be written; that a contender fails is a result.
-func (s *Suite) Run(ctx context.Context, scenarios []Scenario) error {
-	if s.Rounds == 0 {
-		s.Rounds = DefaultRounds
-	}
+func (s *Suite) Run(ctx context.Context, p *Plan) error {
 	if s.Out == nil {
 		s.Out = io.Discard
 	}
 	if s.Progress == nil {
 		s.Progress = io.Discard
 	}
-	if err := link.Clean(); err != nil {
+	if err := Clean(s.Dir); err != nil {
 		s.say("leftovers of a killed run stay: %v", err)
 	}
 	dir, err := s.workDir()
@@ -75,26 +79,19 @@ func (s *Suite) Run(ctx context.Context, scenarios []Scenario) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what stays behind is temporary
-	s.began = time.Now().UTC().Format(time.RFC3339)
-	s.env = environment(dir)
-	present, absent, err := s.contenders()
-	if err != nil {
-		return err
+	for _, a := range p.absent {
+		s.notTried(Scenario{}, contender{Contender: record.Contender{Name: a.Name}}, errors.New(a.Why))
 	}
-	for _, l := range absent {
-		s.write(l)
+	for _, pt := range p.parts {
+		s.todo.add(pt.Scenario, pt.measurements())
 	}
-	turns := make([][]contender, len(scenarios))
-	for i, sc := range scenarios {
-		var refused []string
-		turns[i], refused = takePart(sc, present)
-		s.plan.add(sc, len(turns[i])*s.Rounds)
-		for _, name := range refused {
-			s.notTried(sc, contender{Contender: record.Contender{Name: name}}, errTooMany)
+	for _, pt := range p.parts {
+		for _, name := range pt.refused {
+			s.notTried(pt.Scenario, contender{Contender: record.Contender{Name: name}}, errTooMany)
 		}
 	}
-	for i, sc := range scenarios {
-		s.scenario(ctx, sc, turns[i], dir)
+	for _, pt := range p.parts {
+		s.scenario(ctx, pt, dir)
 		if ctx.Err() != nil || s.writing != nil {
 			break
 		}
@@ -116,12 +113,7 @@ func (s *Suite) verdict(ctx context.Context) error {
 
 // workDir makes the directory that all files of the run are below.
 func (s *Suite) workDir() (string, error) {
-	if s.Dir == "" {
-		s.Dir = os.TempDir()
-	}
-	sweep(s.Dir, os.RemoveAll)
-	sweep(blkioGroups, os.Remove)
-	dir, err := os.MkdirTemp(s.Dir, ownName()+"-")
+	dir, err := os.MkdirTemp(placeFor(s.Dir), ownName()+"-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for files to serve (--dir names another place): %w", err)
 	}
@@ -130,29 +122,33 @@ func (s *Suite) workDir() (string, error) {
 }
 
 // scenario gives each contender its turns.
-func (s *Suite) scenario(ctx context.Context, sc Scenario, turns []contender, dir string) {
-	if len(turns) == 0 {
+func (s *Suite) scenario(ctx context.Context, pt part, dir string) {
+	sc := pt.Scenario
+	if pt.measurements() == 0 || ctx.Err() != nil {
 		return
 	}
 	st := stage{suite: s, sc: &sc, root: filepath.Join(dir, "served")}
 	defer st.close()
 	if err := st.prepare(ctx); err != nil {
-		for _, c := range turns {
+		s.todo.skip(sc, pt.measurements())
+		if ctx.Err() != nil {
+			return // an interrupt says nothing about the contenders
+		}
+		for _, c := range pt.turns {
 			s.notTried(sc, c, err)
 		}
-		s.plan.skip(sc, len(turns)*s.Rounds)
 		return
 	}
-	failed := make(map[string]int)
-	for round := range s.Rounds {
-		for _, c := range rotated(turns, round) {
+	failed := maps.Clone(pt.failed)
+	for _, round := range pt.rounds {
+		for _, c := range rotated(pt.turns, round) {
 			if ctx.Err() != nil {
 				return
 			}
 			l := s.line(sc, c, round)
 			if failed[c.Name] >= maxFailures {
 				l.Error = fmt.Sprintf("not tried again: it failed in %d rounds", maxFailures)
-				s.plan.skip(sc, 1)
+				s.todo.skip(sc, 1)
 				s.write(l)
 				continue
 			}
@@ -164,7 +160,7 @@ func (s *Suite) scenario(ctx context.Context, sc Scenario, turns []contender, di
 			if l.Error != "" {
 				failed[c.Name]++
 			}
-			s.plan.done(sc, time.Since(began))
+			s.todo.done(sc, time.Since(began))
 			s.write(l)
 			s.tell(l)
 		}
@@ -186,12 +182,18 @@ func (s *Suite) line(sc Scenario, c contender, round int) record.Line {
 	}
 }
 
-// notTried records that a contender had no chance, and why.
+// notTried records that a contender had no chance, and why, unless that is on
+// record. Without a scenario it is about all of them, and who is absent.
 func (s *Suite) notTried(sc Scenario, c contender, why error) {
 	l := s.line(sc, c, -1)
 	l.Absent = why.Error()
+	if known, ok := s.past.line(sc, c, -1); ok && known.Absent == l.Absent {
+		return
+	}
 	s.write(l)
-	s.tell(l)
+	if sc.Name != "" {
+		s.tell(l)
+	}
 }
 
 // write appends a result; the first error ends the run.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +41,11 @@ func TestSmoke(t *testing.T) {
 	s := Suite{Haul: haulBinary(t), Peers: "none", Rounds: 1, Strict: true, Out: &out, Progress: &progress}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
-	if err := s.Run(ctx, Smoke()); err != nil {
+	plan, err := s.Plan(Smoke())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(ctx, plan); err != nil {
 		t.Fatalf("%v\n%s", err, &progress)
 	}
 	measured := make(map[string]bool)
@@ -105,8 +110,10 @@ func play(ctx context.Context, t *testing.T, rounds int, fresh bool, a act, name
 			return &standIn{stopped: &stopped}, nil
 		}})
 	}
-	s.plan.add(sc, rounds*len(turns))
-	s.scenario(ctx, sc, turns, t.TempDir())
+	s.todo.add(sc, rounds*len(turns))
+	pt := part{Scenario: sc, turns: turns}
+	s.complete(&pt)
+	s.scenario(ctx, pt, t.TempDir())
 	return readLines(t, &out), started, stopped
 }
 
@@ -185,6 +192,42 @@ func TestInterrupt(t *testing.T) {
 	}, "a", "b")
 	if len(lines) != 2 || started != 3 || stopped != 3 {
 		t.Errorf("%d lines, %d started, %d stopped; want 2, 3, 3", len(lines), started, stopped)
+	}
+}
+
+// A client that the terminal's interrupt ends before the suite knows of it would
+// be on record as one that failed.
+func TestClientsGetNoInterrupt(t *testing.T) {
+	st := stage{suite: &Suite{}}
+	cmd := st.command(t.Context(), "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	group, err := syscall.Getpgid(cmd.Process.Pid)
+	if err != nil || group == syscall.Getpgrp() {
+		t.Errorf("it is in process group %d with the suite, %v", group, err)
+	}
+}
+
+// An interrupt while files are made is no absence of the contenders.
+func TestInterruptedPreparation(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	slow := filepath.Join(t.TempDir(), "haul")
+	if err := os.WriteFile(slow, []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s := Suite{Haul: slow, Rounds: 1, Out: &out, Progress: io.Discard}
+	sc := Scenario{Scenario: record.Scenario{Name: "made-up", Load: record.Load{Transfers: 1, Size: 1000}}}
+	turns := []contender{{Contender: record.Contender{Name: "a"}}}
+	s.todo.add(sc, 1)
+	pt := part{Scenario: sc, turns: turns}
+	s.complete(&pt)
+	s.scenario(ctx, pt, t.TempDir())
+	if out.Len() > 0 {
+		t.Errorf("it is on record: %s", &out)
 	}
 }
 

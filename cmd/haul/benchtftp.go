@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/load"
+	"github.com/haul-project/haul/tftp/transfer"
 )
 
 const benchTFTPHelp = `Act as many clients of a TFTP server at once, and measure what they get.
@@ -62,17 +62,20 @@ func newBenchTFTP() *cobra.Command {
 			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {
 				return usagef("--concurrency %d: it is 1 to %d", l.Concurrency, load.MaxConcurrency)
 			}
-			if l.Target, err = tftp.ParseURL(urls[0]); err != nil {
-				return usageError{err}
+			if l.Target, err = parseURL(urls[0]); err != nil {
+				return err
 			}
 			if l.Write && !cmd.Flags().Changed("size") {
 				return usagef("--put needs --size: how long the files are to be")
 			}
 			l.Size = int64(size)
-			if err := l.Check(); err != nil {
-				return usageError{err}
+			if err := checkLoad(&l, urls[0]); err != nil {
+				return err
 			}
-			return bench(cmd.Context(), &l, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err := bench(cmd.Context(), &l, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return benchError{urls[0], err}
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()
@@ -107,6 +110,9 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	report, err := l.Run(ctx)
 	if l.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	if err == nil && silent(&report) {
+		err = fmt.Errorf("nothing came in %v (is a server there, and does a firewall let UDP through?): %w", l.Timeout, transfer.ErrSilent)
 	}
 	// Where nobody was there, that is all there is to say.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {

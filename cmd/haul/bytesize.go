@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -26,7 +26,7 @@ func (s *byteSize) Set(text string) error {
 	unit, ok := byteUnits[strings.ToLower(text[len(digits):])]
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || err != nil || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is no size: give bytes, or a number with k, M, G (of 1024) or kB, MB, GB (of 1000)", text)
+		return errors.New("no size; give bytes, or a number with k, M, G (of 1024) or kB, MB, GB (of 1000)") // the caller names it
 	}
 	*s = byteSize(n * unit)
 	return nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
@@ -55,8 +54,8 @@ func newDoctor() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
-			if c.Target, err = tftp.ParseURL(urls[0]); err != nil {
-				return usageError{err}
+			if c.Target, err = parseURL(urls[0]); err != nil {
+				return err
 			}
 			if err := c.Check(); err != nil {
 				return usageError{err}

@@ -71,6 +71,9 @@ type transferJob struct {
 // downloads works out where each file goes to.
 func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer) ([]transferJob, error) {
 	if len(urls) == 0 {
+		if err := schemeless(local); err != nil {
+			return nil, err
+		}
 		return nil, usagef("no URL given: %q is none (tftp://HOST/FILE)", local)
 	}
 	intoDir := strings.HasSuffix(local, "/")

@@ -97,7 +97,7 @@ func newRoot() *cobra.Command {
 		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newBench(), newMap(), newVersion())
 	return root
 }

@@ -77,9 +77,9 @@ func (f *transferFlags) file(rawURL string) (tftp.Target, error) {
 
 // target reads a URL, and applies --netascii to it.
 func (f *transferFlags) target(rawURL string) (tftp.Target, error) {
-	t, err := tftp.ParseURL(rawURL)
+	t, err := parseURL(rawURL)
 	if err != nil {
-		return t, usageError{err}
+		return t, err
 	}
 	if f.netascii {
 		t.Mode = transfer.Netascii

@@ -6,6 +6,7 @@ package record
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,9 +45,10 @@ type Environment struct {
 	Cores      int    `json:"cores"`
 	MemoryMB   int64  `json:"memory_mb"` // 10^6 bytes
 	Kernel     string `json:"kernel"`
-	Go         string `json:"go"`         // what compiled the suite
-	Congestion string `json:"congestion"` // TCP's congestion control, the same for all contenders
-	Storage    string `json:"storage"`    // file system of the served directory
+	Go         string `json:"go"`                  // what compiled the suite
+	Congestion string `json:"congestion"`          // TCP's congestion control, the same for all contenders
+	Storage    string `json:"storage"`             // file system of the served directory
+	Generator  string `json:"generator,omitempty"` // build of haul that makes the loads, as in Contender
 }
 
 // A Scenario is what was done, with every parameter.
@@ -81,6 +83,7 @@ type Load struct {
 type Contender struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
+	Build   string `json:"build,omitempty"`  // beginning of the program's SHA-256
 	Client  string `json:"client,omitempty"` // empty means haul's load generator
 	Server  string `json:"server,omitempty"` // where the client is what is measured
 	Note    string `json:"note,omitempty"`
@@ -117,6 +120,26 @@ func Read(path string) ([]Line, error) {
 		return nil, fmt.Errorf("results in %s: %w", path, err)
 	}
 	return lines, nil
+}
+
+// ReadSoFar reads a results file that is to be appended to. It returns the lines,
+// and how many bytes they take: behind these is at most a line that a killed run
+// left incomplete, and that is to be cut off. A file that is not there has no
+// lines.
+func ReadSoFar(path string) ([]Line, int64, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("results: %w", err)
+	}
+	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	lines, err := read(bytes.NewReader(b))
+	if err != nil {
+		return nil, 0, fmt.Errorf("results in %s: %w", path, err)
+	}
+	return lines, int64(len(b)), nil
 }
 
 func read(r io.Reader) ([]Line, error) {

@@ -34,6 +34,49 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
+// What a killed run left of a line is no reason to refuse the others, and is not
+// to be in front of the next one.
+func TestReadSoFar(t *testing.T) {
+	var b bytes.Buffer
+	for _, name := range []string{"a", "b"} {
+		if err := Append(&b, Line{Scenario: Scenario{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := b.Len()
+	for name, c := range map[string]struct {
+		content string
+		lines   int
+		bytes   int
+	}{
+		"whole":        {b.String(), 2, whole},
+		"a part more":  {b.String() + `{"format":2,"run":"2`, 2, whole},
+		"only a part":  {`{"format":2`, 0, 0},
+		"empty":        {"", 0, 0},
+		"not its last": {b.String()[:whole-1], 1, whole / 2},
+	} {
+		path := filepath.Join(t.TempDir(), "results.jsonl")
+		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines, n, err := ReadSoFar(path)
+		if err != nil || len(lines) != c.lines || n != int64(c.bytes) {
+			t.Errorf("%s: %d lines in %d bytes, %v; want %d in %d", name, len(lines), n, err, c.lines, c.bytes)
+		}
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if lines, n, err := ReadSoFar(none); len(lines) > 0 || n != 0 || err != nil {
+		t.Errorf("a file that is not there: %d lines, %d bytes, %v", len(lines), n, err)
+	}
+	old := filepath.Join(t.TempDir(), "old.jsonl")
+	if err := os.WriteFile(old, []byte("{\"format\":1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadSoFar(old); !errors.Is(err, ErrOldFormat) {
+		t.Errorf("a file of another format: %v", err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	if _, err := read(strings.NewReader(`{"format":2}` + "\n" + `{"server":"haul"}`)); !errors.Is(err, ErrOldFormat) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a line without a format: %v", err)

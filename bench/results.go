@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// results is the file that a run appends to.
+type results struct {
+	path   string // empty means none
+	resume string // the same, where what it has is not measured again
+
+	whole int64 // bytes of the lines it has
+	fresh bool  // it was not there before
+	file  *os.File
+}
+
+// read returns what a file to be resumed has. It changes nothing.
+func (r *results) read() ([]record.Line, error) {
+	if r.resume == "" {
+		return nil, nil
+	}
+	r.path = r.resume
+	lines, whole, err := record.ReadSoFar(r.path)
+	switch {
+	case errors.Is(err, record.ErrOldFormat):
+		return nil, fmt.Errorf("--resume: %w; name a new file", err)
+	case err != nil:
+		return nil, fmt.Errorf("--resume: %w", err)
+	}
+	r.whole = whole
+	return lines, nil
+}
+
+// open returns where lines are appended to; nil if there is no file.
+func (r *results) open() (io.Writer, error) {
+	if r.path == "" {
+		return nil, nil
+	}
+	flag := "--out"
+	if r.resume != "" {
+		flag = "--resume"
+	}
+	_, err := os.Stat(r.path)
+	r.fresh = errors.Is(err, fs.ErrNotExist)
+	if r.file, err = os.OpenFile(r.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if r.resume == "" {
+		return r.file, nil
+	}
+	// A killed run may have left a part of a line, which must not be in front of
+	// the next one.
+	if info, err := r.file.Stat(); err == nil && info.Size() > r.whole {
+		if err := r.file.Truncate(r.whole); err != nil {
+			_ = r.file.Close()
+			return nil, fmt.Errorf("%s: cut off an incomplete line: %w", flag, err)
+		}
+	}
+	return r.file, nil
+}
+
+// close ends it, and reports whether there is anything in it; a new file with
+// nothing in it is removed.
+func (r *results) close() (kept bool, err error) {
+	if r.file == nil {
+		return false, nil
+	}
+	info, err := r.file.Stat()
+	if closed := r.file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return true, fmt.Errorf("close the results: %w", err)
+	}
+	if info.Size() > 0 || !r.fresh {
+		return info.Size() > 0, nil
+	}
+	return false, os.Remove(r.path)
+}

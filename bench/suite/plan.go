@@ -1,0 +1,117 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/bench/peer"
+)
+
+// A Plan is what a run is going to measure.
+type Plan struct {
+	Scenarios    int           // with something to measure
+	Measurements int           // to make
+	Known        int           // not to make again, since Suite.Done has them
+	Time         time.Duration // that all may take, as the scenarios guess it
+
+	// NewRun says why nothing of Suite.Done counts; it is empty if something
+	// does, and if there is nothing.
+	NewRun string
+
+	parts  []part
+	absent []peer.Absentee
+}
+
+// A part of a plan is a scenario, with those who take part in it.
+type part struct {
+	Scenario
+	turns   []contender
+	refused []string       // who is not to be tried
+	rounds  []int          // to make
+	failed  map[string]int // rounds in which a contender failed already
+}
+
+func (p *part) measurements() int { return len(p.rounds) * len(p.turns) }
+
+// Plan finds the contenders, and says what Run would do. It measures nothing
+// and writes nothing. It returns an error if there is no haul, a name in Only
+// is nobody's, or nobody is there who takes part in any of the scenarios.
+//
+// What Done has of the same scenario, with the same contenders, is not to be
+// measured again; but a round that was cut off is, as a whole: its contenders
+// are compared with each other, and must have taken turns.
+func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
+	if s.Rounds == 0 {
+		s.Rounds = DefaultRounds
+	}
+	set, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	s.env = environment(placeFor(s.Dir))
+	s.env.Generator = set.Servers[0].Build // haul makes the loads, even where it is not measured
+	s.choose(&set)
+	p := &Plan{absent: set.Absent}
+	for _, sc := range scenarios {
+		turns, refused := takePart(sc, set)
+		p.parts = append(p.parts, part{Scenario: sc, turns: turns, refused: refused})
+	}
+	p.NewRun = s.resume(p.parts)
+	for i := range p.parts {
+		pt := &p.parts[i]
+		s.complete(pt)
+		p.Known += (s.Rounds - len(pt.rounds)) * len(pt.turns)
+		p.Measurements += pt.measurements()
+		p.Time += pt.Guess * time.Duration(pt.measurements())
+		if pt.measurements() > 0 {
+			p.Scenarios++
+		}
+	}
+	if p.Measurements+p.Known == 0 {
+		return nil, nobody(set)
+	}
+	return p, nil
+}
+
+// resume goes on with the latest run of Done, or begins one and says why.
+func (s *Suite) resume(parts []part) (why string) {
+	s.past, why = resumed(s.Done, s.env)
+	for _, pt := range parts {
+		if why == "" {
+			why = s.past.conflict(pt.Scenario, pt.turns)
+		}
+	}
+	if why != "" {
+		s.past, why = past{}, "its latest run had "+why
+	}
+	if s.began = s.past.began; s.began == "" {
+		s.began = now()
+	}
+	return why
+}
+
+// complete plans the rounds of a part.
+func (s *Suite) complete(pt *part) {
+	pt.failed = make(map[string]int)
+	for round := range s.Rounds {
+		failed, whole := s.past.round(pt.Scenario, pt.turns, round)
+		if !whole {
+			pt.rounds = append(pt.rounds, round)
+			continue
+		}
+		for _, name := range failed {
+			pt.failed[name]++
+		}
+	}
+}
+
+// nobody says why there is nothing to measure.
+func nobody(set peer.Set) error {
+	why := []string{"nothing to measure: none of the contenders takes part in any of these scenarios"}
+	for _, a := range set.Absent {
+		why = append(why, fmt.Sprintf("%s is absent: %s", a.Name, a.Why))
+	}
+	return errors.New(strings.Join(why, "; "))
+}
