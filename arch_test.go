@@ -49,6 +49,8 @@ var rules = map[string]rule{
 	"tftp/transfer":      {pure: true},
 	"sftp/internal/wire": {pure: true},
 	"meter":              {},
+	"internal/penalty":   {},
+	"users":              {tests: "internal/leak"},
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},
 	"store":              {tests: "store/storetest"},

@@ -1,0 +1,271 @@
+package users
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Names of critical options and extensions of certificates, see OpenSSH's
+// PROTOCOL.certkeys.
+const (
+	forceCommand   = "force-command"
+	sourceAddress  = "source-address"
+	verifyRequired = "verify-required"
+	noTouch        = "no-touch-required"
+)
+
+// A grant is what a key or certificate gives its owner.
+type grant struct {
+	command command
+
+	// What x/crypto/ssh enforces itself, besides what is enforced here: options
+	// of the certificate, and that a security key need not be touched.
+	critical, extensions map[string]string
+}
+
+// byKey says what a key, or the key of a certificate, gives to who has it. That
+// the peer does is not known here.
+//
+// A user who does not exist gets the same looks as any other, and no longer or
+// shorter ones.
+func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *ssh.Permissions, error) {
+	t := d.table.Load()
+	u := t.accounts[name]
+	someone := u
+	if someone == nil {
+		someone = &User{Name: name}
+	}
+	g, err := t.grant(a, someone, key)
+	if err := admits(u, a); err != nil {
+		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, &Refusal{err.Error()}
+	}
+	l := &Login{User: *u, Access: u.Access, Dir: "/", Method: "publickey", Peer: plain(a.Peer)}
+	if g.command.dir != "" {
+		l.Dir = g.command.dir
+	}
+	if g.command.readOnly {
+		if u.Access == UploadOnly {
+			return nil, nil, refuse("the user may only upload, and the key only read")
+		}
+		l.Access = ReadOnly
+	}
+	l.Key = fingerprint(key)
+	if c, ok := key.(*ssh.Certificate); ok {
+		l.Authority, l.KeyID, l.Serial = fingerprint(c.SignatureKey), c.KeyId, c.Serial
+	}
+	return l, permissions(l, g), nil
+}
+
+// loginKey is where permissions have the Login.
+type loginKey struct{}
+
+func permissions(l *Login, g grant) *ssh.Permissions {
+	return &ssh.Permissions{
+		CriticalOptions: maps.Clone(g.critical),
+		Extensions:      maps.Clone(g.extensions),
+		ExtraData:       map[any]any{loginKey{}: l},
+	}
+}
+
+// LoginOf returns the login of a connection, from its permissions. There is
+// none if the callbacks of [Directory.Configure] have not let it in.
+func LoginOf(p *ssh.Permissions) (*Login, bool) {
+	if p == nil {
+		return nil, false
+	}
+	l, ok := p.ExtraData[loginKey{}].(*Login)
+	return l, ok
+}
+
+// grant says what a key gives a user.
+func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
+	if c, ok := key.(*ssh.Certificate); ok {
+		return t.byCertificate(a, u, c)
+	}
+	if err := checkKey(key); err != nil {
+		return grant{}, err
+	}
+	if t.isRevoked(key) {
+		return grant{}, errors.New("the key is revoked")
+	}
+	blob := string(key.Marshal())
+	err := errors.New("the key is none of the user's")
+	for i, first := 0, true; i < len(u.Keys); i++ {
+		k := &u.Keys[i]
+		if k.blob != blob || k.options.authority {
+			continue
+		}
+		// The same key may stand in several lines, with other options. One that
+		// lets in is enough; if none does, the first one's reason is told.
+		g, keyErr := k.grant(a, u, key)
+		if keyErr == nil {
+			return g, nil
+		}
+		if first {
+			err, first = k.because(keyErr), false
+		}
+	}
+	return grant{}, err
+}
+
+// because adds where a line is to what is wrong with it.
+func (k *Key) because(err error) error {
+	if k.where == "" {
+		return err
+	}
+	return errors.New(k.where + ": " + err.Error())
+}
+
+// grant says what a line gives the user who has it, to whom key belongs: it is
+// the line's own, or one that the line's key has certified.
+func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) {
+	o := &k.options
+	switch {
+	case k.fault != "":
+		return g, errors.New(k.fault)
+	case o.from != nil && !fromAny(o.from, a.Peer):
+		return g, errors.New("from= does not have this address (names are not looked up)")
+	case !o.expires.IsZero() && !a.Now.Before(o.expires):
+		return g, errors.New("expiry-time= is over")
+	case o.verify && isSecurityKey(key):
+		return g, errVerify
+	}
+	if o.noTouch && isSecurityKey(key) {
+		g.extensions = map[string]string{noTouch: ""}
+	}
+	if o.command != "" {
+		g.command, err = parseCommand(o.command, u.Name)
+	}
+	return g, err
+}
+
+// errVerify refuses what x/crypto/ssh gives us no way to check: it looks at the
+// flag of the signature that tells of a touch, and shows nobody the one that
+// tells of a PIN.
+var errVerify = errors.New("verify-required: whether the security key asked for a PIN cannot be checked here")
+
+// byCertificate says what a certificate gives a user.
+func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
+	if c.Key == nil || c.SignatureKey == nil || c.Signature == nil {
+		return grant{}, errors.New("the certificate is not whole")
+	}
+	for _, k := range []ssh.PublicKey{c.Key, c.SignatureKey} {
+		if err := checkKey(k); err != nil {
+			return grant{}, err
+		}
+		if t.isRevoked(k) {
+			return grant{}, errors.New("the certificate's key or its authority is revoked")
+		}
+	}
+	switch {
+	case c.CertType != ssh.UserCert:
+		return grant{}, errors.New("the certificate is not one for users")
+	case !slices.Contains(signatures, c.Signature.Format):
+		return grant{}, errors.New("the certificate is signed with " + shorten(c.Signature.Format))
+	}
+	blob := string(c.SignatureKey.Marshal())
+	err := errors.New("nobody is known who signed the certificate")
+	first := true
+	for _, lines := range [][]Key{t.authorities, u.Keys} {
+		for i := range lines {
+			k := &lines[i]
+			if k.blob != blob || !k.options.authority {
+				continue
+			}
+			g, certErr := k.certified(a, u, c)
+			if certErr == nil {
+				return g, nil
+			}
+			if first {
+				err, first = k.because(certErr), false
+			}
+		}
+	}
+	return grant{}, err
+}
+
+// certified says what a line that is an authority gives the owner of a
+// certificate that it signed.
+func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
+	g, err := k.grant(a, u, c.Key)
+	if err != nil {
+		return g, err
+	}
+	// The touch is waived by x/crypto/ssh as soon as the certificate does so.
+	// In OpenSSH a line must agree, and so it must here.
+	if _, waived := c.Extensions[noTouch]; isSecurityKey(c.Key) {
+		if waived && !k.options.noTouch {
+			return g, errors.New("the certificate has no-touch-required, and the line of its authority has not")
+		}
+		if !waived {
+			g.extensions = nil // both have to agree
+		}
+	}
+	principal, err := k.principal(u.Name, c)
+	if err != nil {
+		return g, err
+	}
+	checker := ssh.CertChecker{
+		SupportedCriticalOptions: []string{forceCommand, sourceAddress, verifyRequired},
+		IsUserAuthority:          func(auth ssh.PublicKey) bool { return string(auth.Marshal()) == k.blob },
+		IsHostAuthority:          func(ssh.PublicKey, string) bool { return false },
+		Clock:                    func() time.Time { return a.Now },
+	}
+	if err := checker.CheckCert(principal, c); err != nil {
+		return g, errors.New(strings.TrimPrefix(err.Error(), "ssh: "))
+	}
+	return k.withOptions(g, a, u, c)
+}
+
+// principal returns the name in a certificate that makes it one for a user: his
+// own or, where the authority's line has principals=, one of those.
+//
+// A certificate without any name would be good for every user, and has been
+// made by mistake before. So it is good for none, as in OpenSSH 10.
+func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
+	wanted := k.options.principals
+	if wanted == nil {
+		wanted = []string{user}
+	}
+	for _, p := range c.ValidPrincipals {
+		if slices.Contains(wanted, p) {
+			return p, nil
+		}
+	}
+	return "", errors.New("none of the certificate's principals is the user's")
+}
+
+// withOptions enforces the critical options of a certificate, in addition to
+// what its authority's line says.
+func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (grant, error) {
+	if s, ok := c.CriticalOptions[sourceAddress]; ok {
+		nets, err := parseSources(s)
+		if err != nil || !inAny(nets, a.Peer) {
+			return g, errors.New("source-address of the certificate does not have this address")
+		}
+	}
+	if _, ok := c.CriticalOptions[verifyRequired]; ok && isSecurityKey(c.Key) {
+		return g, errVerify
+	}
+	if s, ok := c.CriticalOptions[forceCommand]; ok {
+		forced, err := parseCommand(s, u.Name)
+		if err != nil {
+			return g, err
+		}
+		// As in OpenSSH, two commands that differ can't both be obeyed.
+		if k.options.command != "" && forced != g.command {
+			return g, errors.New("the certificate forces another command than the line of its authority")
+		}
+		g.command = forced
+	}
+	g.critical = c.CriticalOptions
+	return g, nil
+}

@@ -1,0 +1,208 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Options are how [Directory.Configure] lets people log in.
+type Options struct {
+	Now   func() time.Time // nil means time.Now
+	Audit func(Event)      // told of every attempt, by the goroutine of the handshake; may be nil
+
+	// NoPasswords offers keys and certificates only, even to users who have a
+	// password. Who needs both then cannot log in.
+	NoPasswords bool
+}
+
+// Configure sets all that is about logging in, and nothing else: whatever c had
+// there, such as NoClientAuth, is gone. Call it for each connection, with a
+// copy of the configuration: what is offered depends on who there is now.
+//
+// Passwords are offered if anybody has one, to everybody, as password and as
+// keyboard-interactive.
+//
+// Nothing is decided by a key that a peer only offers. What a key gives is
+// looked up again once its signature has been verified, and that alone gets
+// into the permissions: see [LoginOf]. A signature that is wrong ends the
+// handshake, and of that nobody is told but the caller of ssh.NewServerConn, by
+// its error.
+func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
+	g := &gate{d: d, o: o}
+	if g.o.Now == nil {
+		g.o.Now = time.Now
+	}
+	if g.o.Audit == nil {
+		g.o.Audit = func(Event) {}
+	}
+	c.NoClientAuth, c.NoClientAuthCallback, c.GSSAPIWithMICConfig = false, nil, nil
+	c.PublicKeyAuthAlgorithms = slices.Clone(signatures)
+	c.PublicKeyCallback = g.offered
+	c.VerifiedPublicKeyCallback = g.verified
+	c.PasswordCallback, c.KeyboardInteractiveCallback = nil, nil
+	if !o.NoPasswords && len(d.table.Load().hashes) > 0 {
+		c.PasswordCallback = g.typed(nil, "password")
+		c.KeyboardInteractiveCallback = interactive(g.typed(nil, "keyboard-interactive"))
+	}
+}
+
+// A gate is the callbacks of one connection, or of many: it keeps nothing.
+type gate struct {
+	d *Directory
+	o Options
+}
+
+// attempt returns when and from where a connection asks.
+func (g *gate) attempt(conn ssh.ConnMetadata) Attempt {
+	return Attempt{Now: g.o.Now(), Peer: peer(conn.RemoteAddr())}
+}
+
+// peer returns the address of a peer, not valid if it has none.
+func peer(a net.Addr) netip.Addr {
+	switch a := a.(type) {
+	case nil:
+		return netip.Addr{}
+	case *net.TCPAddr:
+		return plain(a.AddrPort().Addr())
+	}
+	p, _ := netip.ParseAddrPort(a.String())
+	return plain(p.Addr())
+}
+
+// tell makes an event of an attempt, and returns the error as it came.
+func (g *gate) tell(e Event, conn ssh.ConnMetadata, err error) error {
+	e.User, e.Peer = shorten(conn.User()), peer(conn.RemoteAddr())
+	if err != nil {
+		e.Outcome, e.Reason = Refused, reason(err)
+		if errors.Is(err, ErrBusy) {
+			e.Outcome = Busy
+		}
+	}
+	g.o.Audit(e)
+	return err
+}
+
+// offered says whether a signature by a key would be of use.
+func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
+	if err == nil {
+		err = g.possible(l)
+	}
+	if err != nil {
+		e := Event{Method: "publickey", Offered: true}
+		e.describe(key)
+		return nil, g.tell(e, conn, err)
+	}
+	// These are for the checks that x/crypto/ssh makes itself. They let nobody
+	// in: LoginOf wants what verified returns.
+	delete(p.ExtraData, loginKey{})
+	return p, nil
+}
+
+// possible says why a login that is in order so far can still come to nothing.
+func (g *gate) possible(l *Login) error {
+	if l.User.Require != KeyAndPassword {
+		return nil
+	}
+	switch {
+	case g.o.NoPasswords:
+		return refuse("the user needs a password too, and passwords are off")
+	case l.User.Password.IsZero():
+		return refuse("the user needs a password too, and has none")
+	}
+	return nil
+}
+
+// verified is called with a key that the peer has proven to have.
+func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Permissions, algorithm string) (*ssh.Permissions, error) {
+	e := Event{Outcome: Accepted, Method: "publickey"}
+	e.describe(key)
+	if !slices.Contains(signatures, algorithm) { // cannot be: see Configure
+		return nil, g.tell(e, conn, refuse("signed with %s", shorten(algorithm)))
+	}
+	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
+	if err == nil {
+		err = g.possible(l)
+	}
+	// The signature was verified by what held before: maybe without a touch.
+	if err == nil && has(before, noTouch) && !has(p, noTouch) {
+		err = refuse("the key has to be touched since a moment ago")
+	}
+	if err != nil {
+		return nil, g.tell(e, conn, err)
+	}
+	if l.User.Require == KeyAndPassword {
+		e.Outcome = Partial
+		_ = g.tell(e, conn, nil)
+		// What comes with a partial success is lost, so the callbacks of the
+		// next step remember the key, and look up again what it gives.
+		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
+			PasswordCallback:            g.typed(key, "publickey+password"),
+			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),
+		}}
+	}
+	return p, g.tell(e, conn, nil)
+}
+
+func has(p *ssh.Permissions, extension string) bool {
+	if p == nil {
+		return false
+	}
+	_, ok := p.Extensions[extension]
+	return ok
+}
+
+// typed returns a callback for a password, however it came. With a key that
+// was verified before, the login is that of the key.
+func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
+	return func(conn ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+		l, p, err := g.login(conn, key, password)
+		e := Event{Outcome: Accepted, Method: method}
+		if key != nil {
+			e.describe(key)
+		}
+		if err != nil {
+			return nil, g.tell(e, conn, err)
+		}
+		l.Method = method
+		return p, g.tell(e, conn, nil)
+	}
+}
+
+// login says what a password gives, with a key or without.
+func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) (*Login, *ssh.Permissions, error) {
+	a := g.attempt(conn)
+	// There is no context: x/crypto/ssh has none, and the queue is short.
+	if key == nil {
+		l, err := g.d.Password(context.Background(), a, conn.User(), password)
+		if err != nil {
+			return nil, nil, err
+		}
+		return l, permissions(l, grant{}), nil
+	}
+	if _, err := g.d.password(context.Background(), a, conn.User(), password); err != nil {
+		return nil, nil, err
+	}
+	return g.d.byKey(a, conn.User(), key)
+}
+
+// interactive asks for the password in the way of RFC 4256, as clients do that
+// know no other. It asks everybody, known or not.
+func interactive(check func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+	return func(conn ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+		answers, err := ask("", "", []string{"Password: "}, []bool{false})
+		if err != nil {
+			return nil, err
+		}
+		if len(answers) != 1 {
+			return nil, refuse("%d answers to one question", len(answers))
+		}
+		return check(conn, []byte(answers[0]))
+	}
+}

@@ -1,0 +1,91 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+)
+
+// A command is what a forced command comes to. There is one program only, the
+// SFTP server, and two of its options that matter: see sftp-server(8).
+type command struct {
+	readOnly bool   // -R
+	dir      string // -d, with %d and %u replaced: absolute and clean; "" means not given
+}
+
+const sftpCommand = "internal-sftp"
+
+// parseCommand reads a forced command for the login of a user. Any but
+// internal-sftp is an error: it would have to be run instead of SFTP, and
+// nothing is ever run here.
+func parseCommand(s, user string) (c command, err error) {
+	if strings.ContainsAny(s, `"'\`) || strings.ContainsFunc(s, unicode.IsControl) {
+		return c, fmt.Errorf("the forced command %q has quotes, backslashes or control characters in it", s)
+	}
+	words := strings.Fields(s)
+	if len(words) == 0 || words[0] != sftpCommand {
+		return c, fmt.Errorf("the command %q is forced, and there is none but %s", s, sftpCommand)
+	}
+	for words = words[1:]; len(words) > 0; {
+		flags, ok := strings.CutPrefix(words[0], "-")
+		if !ok || flags == "" {
+			return c, fmt.Errorf("the forced command %q has an argument that is no option", s)
+		}
+		words = words[1:]
+		for flags != "" {
+			flag := flags[0]
+			flags = flags[1:]
+			switch flag {
+			case 'R':
+				c.readOnly = true
+				continue
+			case 'e': // log to stderr
+				continue
+			case 'd', 'f', 'l': // directory; and facility and level of a log that is ours
+			default:
+				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
+			}
+			arg := flags // -dDIR
+			if flags = ""; arg == "" {
+				if len(words) == 0 {
+					return c, fmt.Errorf("the forced command %q ends before the argument of -%c", s, flag)
+				}
+				arg, words = words[0], words[1:] // -d DIR
+			}
+			if flag == 'd' {
+				if c.dir, err = startDir(arg, user); err != nil {
+					return c, fmt.Errorf("the forced command %q: %w", s, err)
+				}
+			}
+		}
+	}
+	return c, nil
+}
+
+// startDir returns the directory of -d. A user's home is his root, and / too,
+// so that whatever is meant ends up below it.
+func startDir(s, user string) (string, error) {
+	// %d is the home, so as a part of a path it is nothing.
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		before, after, ok := strings.Cut(rest, "%")
+		b.WriteString(before)
+		if !ok {
+			break
+		}
+		switch {
+		case strings.HasPrefix(after, "u"):
+			b.WriteString(user)
+		case strings.HasPrefix(after, "d"):
+			b.WriteByte('/')
+		case strings.HasPrefix(after, "%"):
+			b.WriteByte('%')
+		default:
+			return "", errors.New("after % in -d only d, u and another % are known")
+		}
+		rest = after[1:]
+	}
+	return path.Clean("/" + b.String()), nil
+}

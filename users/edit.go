@@ -1,0 +1,229 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Add adds a user to the end of a users file, which is made if there is none.
+func Add(file string, u User) error {
+	err := CheckName(u.Name)
+	if err == nil {
+		err = edit(file, true, func(lines []string) ([]string, error) {
+			if b, _ := block(lines, u.Name); b >= 0 {
+				return nil, fmt.Errorf("user %s is there already", u.Name)
+			}
+			if len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) != "" {
+				lines = append(lines, "\n")
+			}
+			more := u.statement()
+			for _, l := range more {
+				if strings.ContainsAny(l[:len(l)-1], "\r\n") { // whatever follows would be another statement
+					return nil, errors.New("a value has a line break in it")
+				}
+			}
+			return append(lines, more...), nil
+		})
+	}
+	return wrap("add user to", file, err)
+}
+
+// Remove removes a user from a users file, with what is said and remarked of
+// him below his name.
+func Remove(file, name string) error {
+	return wrap("remove user from", file, edit(file, false, func(lines []string) ([]string, error) {
+		begin, end := block(lines, name)
+		if begin < 0 {
+			return nil, fmt.Errorf("there is no user %s", name)
+		}
+		// An empty line before him and one after him come to one.
+		if begin > 0 && strings.TrimSpace(lines[begin-1]) == "" && (end == len(lines) || strings.TrimSpace(lines[end]) == "") {
+			begin--
+		}
+		return append(lines[:begin:begin], lines[end:]...), nil
+	}))
+}
+
+// SetPassword sets the password of a user in a users file. The zero Hash takes
+// it away.
+func SetPassword(file, name string, h Hash) error {
+	return wrap("set a password in", file, edit(file, false, func(lines []string) ([]string, error) {
+		begin, end := block(lines, name)
+		if begin < 0 {
+			return nil, fmt.Errorf("there is no user %s", name)
+		}
+		at, indent := begin+1, "  "
+		for i := begin + 1; i < end; i++ {
+			word, _ := cutSpace(strings.TrimSpace(lines[i]))
+			if i == begin+1 && word != "" {
+				indent = lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
+			}
+			if word == "password" {
+				at = i
+				indent = lines[i][:strings.Index(lines[i], word)]
+				lines = append(lines[:i:i], lines[i+1:]...)
+				break
+			}
+		}
+		if h.IsZero() {
+			return lines, nil
+		}
+		line := indent + "password " + h.Encoded() + ending(lines[begin])
+		return append(lines[:at:at], append([]string{line}, lines[at:]...)...), nil
+	}))
+}
+
+func wrap(what, file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", what, file, err)
+}
+
+// ending returns how a line ends, so that others can end the same.
+func ending(line string) string {
+	if strings.HasSuffix(line, "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// block returns where a user begins and ends, or -1. Empty lines and comments
+// behind him belong to whoever comes next.
+func block(lines []string, name string) (begin, end int) {
+	begin = -1
+	for i, l := range lines {
+		word, rest := cutSpace(strings.Trim(l, " \t\r\n"))
+		switch {
+		case word == "user" && begin >= 0:
+			return begin, end
+		case word == "user" && rest == name:
+			begin, end = i, i+1
+		case begin >= 0 && word != "" && word[0] != '#':
+			end = i + 1
+		}
+	}
+	return begin, end
+}
+
+// statement returns the lines for a user. What is zero is left out, so that
+// the defaults of the file hold for it.
+func (u *User) statement() []string {
+	lines := []string{"user " + u.Name + "\n"}
+	say := func(word, rest string) {
+		lines = append(lines, strings.TrimRight("  "+word+" "+rest, " ")+"\n")
+	}
+	if !u.Password.IsZero() {
+		say("password", u.Password.Encoded())
+	}
+	for _, k := range u.Keys {
+		say("key", k.line)
+	}
+	for _, f := range u.KeyFiles {
+		say("keys", f)
+	}
+	if u.Root != "" {
+		say("root", u.Root)
+	}
+	if u.Access != Full {
+		say("access", u.Access.String())
+	}
+	if u.Limit != 0 {
+		say("limit", strconv.FormatInt(u.Limit, 10))
+	}
+	if len(u.From) > 0 {
+		var nets []string
+		for _, n := range u.From {
+			nets = append(nets, n.String())
+		}
+		say("from", strings.Join(nets, " "))
+	}
+	if u.Require != AnyMethod {
+		say("require", u.Require.String())
+	}
+	if u.Disabled {
+		say("disabled", "")
+	}
+	return lines
+}
+
+// fileHead begins a users file that is new.
+const fileHead = "# Users of haul. See the manual for what may stand here.\n"
+
+// edit changes a users file in one step: whoever reads it sees the old one or
+// the new one. What would not be a valid users file is never written.
+func edit(file string, create bool, change func(lines []string) ([]string, error)) (err error) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target // or the link would be replaced
+	}
+	// The new file is also the lock, so of two edits at once one fails rather
+	// than being lost.
+	temp := file + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("another change is under way, or was cut short; in that case remove %s: %w", temp, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(temp)
+		}
+	}()
+	var l loader
+	text, err := l.read(file, MaxFile, openToOthers|writable)
+	if missing(err) && create {
+		text, err = fileHead, nil
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(text, "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	} else {
+		lines[last] += "\n"
+	}
+	if lines, err = change(lines); err != nil {
+		return err
+	}
+	text = strings.Join(lines, "")
+	if _, err := parseFile(file, text); err != nil {
+		return fmt.Errorf("the result would be wrong: %w", err)
+	}
+	if len(text) > MaxFile {
+		return fmt.Errorf("the result would have %d bytes, and %d are the most", len(text), MaxFile)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	if info := l.seen[0].info; info != nil {
+		// A server that reads the file as somebody else must still be able to.
+		if err := keepOwner(f, info); err != nil {
+			return err
+		}
+		if runtime.GOOS != "windows" {
+			if err := f.Chmod(info.Mode().Perm()); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, file); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(file))
+}

@@ -1,0 +1,229 @@
+package users_test
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/users"
+)
+
+func content(t testing.TB, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// What Add writes is read again as what it was given.
+func TestAdd(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "users")
+	all := []users.User{
+		{Name: "bare"},
+		{
+			Name: "alice", Password: hash(t, "secret"),
+			Keys: []users.Key{key(t, `from="10.*",command="internal-sftp -R"`, newSigner(t).PublicKey()), key(t, "", newSigner(t).PublicKey())},
+			Root: "alice's files", Access: users.UploadOnly, Limit: 12345,
+			From:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
+			Require: users.KeyAndPassword, Disabled: true, KeyFiles: []string{"a b", "c"},
+		},
+	}
+	for _, u := range all {
+		if err := users.Add(file, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := users.ParseText(content(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, u := range got {
+		if len(u.Keys) != len(all[i].Keys) {
+			t.Fatalf("user %d has become %+v", i, u)
+		}
+		for n, k := range u.Keys {
+			if k.String() != all[i].Keys[n].String() {
+				t.Errorf("key %s has become %s", all[i].Keys[n], k)
+			}
+		}
+		u.Keys, all[i].Keys = nil, nil
+		if !reflect.DeepEqual(u, all[i]) {
+			t.Errorf("user %d has become\n%+v, was\n%+v", i, u, all[i])
+		}
+	}
+	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("the new file is %v, %v", info.Mode(), err)
+	}
+	before := content(t, file)
+	for _, u := range []users.User{
+		{Name: "alice"}, {Name: "ALICE"}, {Name: ".."}, {Name: ""},
+		{Name: "x", Root: "/a\npassword y"}, {Name: "x", KeyFiles: []string{"a\r\nuser y"}}, {Name: "x", Root: "../.."},
+		{Name: "x", Keys: []users.Key{{}}}, {Name: "x", Limit: -1}, {Name: "x", Access: 7},
+	} {
+		if err := users.Add(file, u); err == nil {
+			t.Errorf("%+v was added", u)
+		}
+	}
+	if content(t, file) != before {
+		t.Error("what failed has changed the file")
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+const edited = `# Our users.
+root srv/%u
+
+# Accounting.
+user alice
+	# by phone, 2026-03-01
+	password OLD
+	access read-only
+
+# Scanners on the second floor.
+user scanner
+  access upload-only
+  # until the move
+
+user zoe`
+
+func TestEdits(t *testing.T) {
+	old, fresh := hash(t, "old"), hash(t, "fresh")
+	start := strings.Replace(edited, "OLD", old.Encoded(), 1)
+	set := func(name string, h users.Hash) func(string) error {
+		return func(f string) error { return users.SetPassword(f, name, h) }
+	}
+	remove := func(name string) func(string) error {
+		return func(f string) error { return users.Remove(f, name) }
+	}
+	tests := []struct {
+		name     string
+		do       func(file string) error
+		from, to string // what is replaced, in the text; "" for an error
+	}{
+		{"replace a password", set("alice", fresh), old.Encoded(), fresh.Encoded()},
+		{"take it away", set("alice", users.Hash{}), "\tpassword " + old.Encoded() + "\n", ""},
+		{"a first password", set("scanner", fresh), "user scanner\n", "user scanner\n  password " + fresh.Encoded() + "\n"},
+		{"for the last", set("zoe", fresh), "user zoe\n", "user zoe\n  password " + fresh.Encoded() + "\n"},
+		{"take away none", set("zoe", users.Hash{}), "", ""},
+		{"remove the first", remove("alice"), "user alice\n\t# by phone, 2026-03-01\n\tpassword " + old.Encoded() + "\n\taccess read-only\n", ""},
+		{"remove from the middle", remove("scanner"), "user scanner\n  access upload-only\n", ""},
+		{"remove the last", remove("zoe"), "\nuser zoe\n", ""},
+	}
+	for _, ending := range []string{"\n", "\r\n"} {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				file := write(t, t.TempDir(), "users", strings.ReplaceAll(start, "\n", ending))
+				if err := test.do(file); err != nil {
+					t.Fatal(err)
+				}
+				want := start + "\n"
+				if test.from != "" {
+					want = strings.Replace(want, test.from, test.to, 1)
+				}
+				if got := strings.ReplaceAll(content(t, file), "\r\n", "\n"); got != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				open(t, file)
+			})
+		}
+	}
+	file := write(t, t.TempDir(), "users", start)
+	for _, do := range []func(string) error{set("nobody", fresh), remove("nobody"), remove(""), set("ALICE", fresh), remove("access")} {
+		if err := do(file); err == nil {
+			t.Error("somebody who is not there was changed")
+		}
+	}
+	if content(t, file) != start {
+		t.Error("what failed has changed the file")
+	}
+	for _, do := range []func(string) error{set("alice", fresh), remove("alice")} {
+		missing := filepath.Join(t.TempDir(), "users")
+		if err := do(missing); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a missing file: %v", err)
+		}
+		if names, _ := filepath.Glob(missing + "*"); len(names) > 0 {
+			t.Errorf("left behind: %q", names)
+		}
+	}
+}
+
+// Two changes at a time would lose one of them.
+func TestEditsExclude(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "users", "user alice\n")
+	lock := write(t, dir, "users.new", "half of")
+	if err := users.Remove(file, "alice"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "users.new") {
+		t.Errorf("beside another change: %v", err)
+	}
+	if content(t, lock) != "half of" || content(t, file) != "user alice\n" {
+		t.Error("something was changed")
+	}
+	errs := make(chan error)
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	const n = 8
+	for i := range n {
+		go func() { errs <- users.Add(file, users.User{Name: string(rune('a' + i))}) }()
+	}
+	added := 0
+	for range n {
+		if err := <-errs; err == nil {
+			added++
+		} else if !errors.Is(err, fs.ErrExist) {
+			t.Error(err)
+		}
+	}
+	if got := strings.Count(content(t, file), "user "); got != added+1 || added == 0 {
+		t.Errorf("%d were added, and %d are there:\n%s", added, got-1, content(t, file))
+	}
+}
+
+// The file keeps its permissions, and a link to it stays one.
+func TestEditKeepsTheFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no such permissions")
+	}
+	dir := t.TempDir()
+	file := write(t, dir, "real/users", "user alice\n")
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	other := os.Getuid() == 0
+	if other {
+		if err := os.Chown(file, 12345, 23456); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(dir, "users")
+	if err := os.Symlink("real/users", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := users.Add(link, users.User{Name: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link has become %v, %v", info.Mode(), err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file has become %v, %v", info.Mode(), err)
+	}
+	if uid, gid := owner(info); other && (uid != 12345 || gid != 23456) {
+		t.Errorf("the file belongs to %d:%d", uid, gid)
+	}
+	if !strings.Contains(content(t, file), "user bob\n") {
+		t.Error("bob is missing")
+	}
+}

@@ -1,0 +1,51 @@
+package users
+
+// Checked returns how many passwords were checked, stand-ins included.
+func (d *Directory) Checked() int64 { return d.desk.checked.Load() }
+
+// Occupy takes all places where passwords are checked, until the returned
+// function is called.
+func (d *Directory) Occupy() (free func()) {
+	n := cap(d.desk.places)
+	for range n {
+		d.desk.places <- struct{}{}
+	}
+	return func() {
+		for range n {
+			<-d.desk.places
+		}
+	}
+}
+
+// Waiting returns how many passwords wait to be checked.
+func (d *Directory) Waiting() int { return int(d.desk.waiting.Load()) }
+
+// MaxWaiting is the most that may wait.
+const MaxWaiting = maxWaiting
+
+// The parts that have tests of their own.
+var (
+	CheckKey      = checkKey
+	FromAny       = func(patterns string) ([]pattern, error) { return parsePatterns(patterns) }
+	FromMatches   = fromAny
+	Glob          = glob
+	ParseCommand  = parseCommand
+	ParseKeysText = parseKeys
+	Seen          = func(d *Directory) int { return len(d.seen) }
+)
+
+// Forced returns what a forced command comes to.
+func (c command) Forced() (readOnly bool, dir string) { return c.readOnly, c.dir }
+
+// ParseText reads the text of a users file, and returns the users in it.
+func ParseText(text string) ([]User, error) {
+	p, err := parseFile("users", text)
+	if err != nil {
+		return nil, err
+	}
+	var all []User
+	for _, s := range p.users {
+		all = append(all, s.user)
+	}
+	return all, nil
+}

@@ -1,0 +1,125 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Permissions that a file must not have.
+const (
+	openToOthers = 0o007
+	writable     = 0o022 // by group and others
+)
+
+// A loader reads files, and remembers which, so that it can be told later
+// whether another look is worth it.
+type loader struct {
+	dir  string // of the users file
+	seen []sighting
+	sum  hash.Hash // of what was read; may be nil
+}
+
+// A sighting is a file as it was when it was read.
+type sighting struct {
+	path string
+	info fs.FileInfo // nil if there was none, or it could not be seen
+	at   time.Time
+}
+
+// young is how long after a change a file may change again and look the same,
+// because file systems count time in steps of up to 2 s.
+const young = 2 * time.Second
+
+// unchanged reports whether all files look as they did.
+func unchanged(seen []sighting) bool {
+	for _, s := range seen {
+		info, err := os.Stat(s.path)
+		if err != nil || s.info == nil {
+			if err == nil || s.info != nil {
+				return false
+			}
+			continue
+		}
+		if !os.SameFile(info, s.info) || info.Size() != s.info.Size() || !info.ModTime().Equal(s.info.ModTime()) ||
+			info.Mode() != s.info.Mode() || s.at.Sub(s.info.ModTime()) < young {
+			return false
+		}
+	}
+	return true
+}
+
+// path returns where a file is that the users file names.
+func (l *loader) path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(l.dir, name)
+}
+
+// read returns the content of a regular file that has at most max bytes, and
+// none of the permissions forbidden.
+func (l *loader) read(path string, max int64, forbidden fs.FileMode) (string, error) {
+	s := sighting{path: path, at: time.Now()}
+	// A look first: a pipe would keep us waiting for its other end.
+	info, err := os.Stat(path)
+	if err == nil {
+		s.info = info
+	}
+	l.seen = append(l.seen, s)
+	if err != nil {
+		return "", err
+	}
+	if err := checkInfo(path, info, max, forbidden); err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil { // what was opened, whatever has the name now
+		return "", err
+	}
+	if err := checkInfo(path, info, max, forbidden); err != nil {
+		return "", err
+	}
+	l.seen[len(l.seen)-1].info = info
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return "", err
+	}
+	if int64(len(b)) > max {
+		return "", fmt.Errorf("read %s: more than %d bytes", path, max)
+	}
+	if l.sum != nil {
+		fmt.Fprintf(l.sum, "%q %d\n%s", path, len(b), b)
+	}
+	return string(b), nil
+}
+
+func checkInfo(path string, info fs.FileInfo, max int64, forbidden fs.FileMode) error {
+	mode := info.Mode()
+	switch {
+	case !mode.IsRegular():
+		return fmt.Errorf("read %s: not a regular file", path)
+	case info.Size() > max:
+		return fmt.Errorf("read %s: %d bytes, and %d are the most", path, info.Size(), max)
+	case runtime.GOOS == "windows": // has no such permissions
+		return nil
+	case mode.Perm()&forbidden&writable != 0:
+		return fmt.Errorf("read %s: others than its owner may write it (%v); chmod go-w would keep them out", path, mode)
+	case mode.Perm()&forbidden != 0:
+		return fmt.Errorf("read %s: everybody may read it (%v); chmod 600 would keep them out", path, mode)
+	}
+	return nil
+}
+
+// missing reports whether an error says that there is no such file.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,192 @@
+package users
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// What a hash may cost. Anything dearer is refused when it is loaded, since
+// afterwards anybody can make us compute it.
+const (
+	MaxBcryptCost   = 14        // about a second on one core
+	MaxArgonMemory  = 128 << 10 // KiB
+	MaxArgonWork    = 512 << 10 // KiB times passes
+	MaxArgonThreads = 16
+
+	minSalt, maxSalt = 8, 64  // bytes; RFC 9106 §3.1 has 8 at the least
+	minTag, maxTag   = 16, 64 // bytes of the hash itself
+)
+
+// What new hashes cost: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB
+// and three; this is what OWASP's cheat sheet for password storage has as the
+// least, and what still suits a server with 256 MiB of memory.
+const (
+	argonMemory  = 19 << 10 // KiB
+	argonPasses  = 2
+	argonThreads = 1
+	argonSalt    = 16
+	argonTag     = 32
+)
+
+// MaxPassword is how many bytes a password may have. Longer ones are refused
+// before they cost anything, as in OpenSSH.
+const MaxPassword = 1024
+
+// maxBcryptPassword is how many bytes of a password bcrypt looks at. It would
+// take any password that begins with the right 72 bytes.
+const maxBcryptPassword = 72
+
+// A Hash is what a users file keeps of a password. The zero Hash matches none.
+type Hash struct {
+	text string // as in the file
+	salt []byte // argon2id: and what follows
+	tag  []byte
+	memory,
+	passes uint32
+	threads uint8
+	cost    int // bcrypt
+}
+
+var errHash = errors.New("the password is neither a bcrypt hash ($2b$12$...) nor an argon2id one ($argon2id$v=19$m=19456,t=2,p=1$...)")
+
+// ParseHash reads a hash: of bcrypt as crypt(3) has it, or of argon2id in the
+// PHC string format. Its errors never quote it.
+func ParseHash(s string) (Hash, error) {
+	switch {
+	case strings.HasPrefix(s, "$argon2id$"):
+		return parseArgon(s)
+	case strings.HasPrefix(s, "$2"):
+		return parseBcrypt(s)
+	}
+	return Hash{}, errHash
+}
+
+// bcryptAlphabet is what base64 is made of there.
+const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func parseBcrypt(s string) (Hash, error) {
+	// $2x$ marks hashes made by a library that got bytes above 127 wrong.
+	version := s[:min(4, len(s))]
+	if version != "$2a$" && version != "$2b$" && version != "$2y$" {
+		return Hash{}, errHash
+	}
+	// The package bcrypt takes what follows the 60 bytes, and ignores it.
+	if len(s) != 60 || s[6] != '$' || strings.Trim(s[4:6], "0123456789") != "" || strings.Trim(s[7:], bcryptAlphabet) != "" {
+		return Hash{}, errors.New("the bcrypt hash is not whole")
+	}
+	cost, err := bcrypt.Cost([]byte(s))
+	switch {
+	case err != nil:
+		return Hash{}, errors.New("the bcrypt hash cannot be read")
+	case cost > MaxBcryptCost:
+		return Hash{}, fmt.Errorf("the bcrypt hash has cost %d, and %d is the most", cost, MaxBcryptCost)
+	}
+	return Hash{text: s, cost: cost}, nil
+}
+
+func parseArgon(s string) (Hash, error) {
+	parts := strings.Split(s, "$") // "", argon2id, v=19, m=...,t=...,p=..., salt, tag
+	if len(parts) != 6 || parts[2] != "v=19" {
+		return Hash{}, errors.New("the argon2id hash is not whole, or not of version 19")
+	}
+	h := Hash{text: s}
+	params := strings.Split(parts[3], ",")
+	if len(params) != 3 {
+		return Hash{}, errors.New("the argon2id hash does not have the parameters m, t and p")
+	}
+	var n [3]uint64
+	for i, name := range []string{"m=", "t=", "p="} {
+		digits, ok := strings.CutPrefix(params[i], name)
+		v, err := strconv.ParseUint(digits, 10, 32)
+		if !ok || err != nil || strconv.FormatUint(v, 10) != digits {
+			return Hash{}, errors.New("the argon2id hash does not have the parameters m, t and p as numbers, in that order")
+		}
+		n[i] = v
+	}
+	switch m, t, p := n[0], n[1], n[2]; {
+	case m > MaxArgonMemory || t*m > MaxArgonWork || p > MaxArgonThreads:
+		return Hash{}, fmt.Errorf("the argon2id hash costs too much: m=%d,t=%d,p=%d, where m is %d KiB at most, m times t %d and p %d",
+			m, t, p, MaxArgonMemory, MaxArgonWork, MaxArgonThreads)
+	case t == 0 || p == 0 || m < 8*p: // RFC 9106 §3.1
+		return Hash{}, fmt.Errorf("the argon2id hash has impossible parameters: m=%d,t=%d,p=%d", m, t, p)
+	}
+	h.memory, h.passes, h.threads = uint32(n[0]), uint32(n[1]), uint8(n[2])
+	var err, err2 error
+	h.salt, err = phcBase64.DecodeString(parts[4])
+	h.tag, err2 = phcBase64.DecodeString(parts[5])
+	switch {
+	case err != nil || err2 != nil || strings.ContainsAny(s, "\r\n"): // which the decoder would skip
+		return Hash{}, errors.New("the salt or hash of the argon2id hash is no base64 without padding")
+	case len(h.salt) < minSalt || len(h.salt) > maxSalt:
+		return Hash{}, fmt.Errorf("the argon2id hash has a salt of %d bytes; it takes %d to %d", len(h.salt), minSalt, maxSalt)
+	case len(h.tag) < minTag || len(h.tag) > maxTag:
+		return Hash{}, fmt.Errorf("the argon2id hash has %d bytes; it takes %d to %d", len(h.tag), minTag, maxTag)
+	}
+	return h, nil
+}
+
+// phcBase64 refuses bits that belong to no byte, so that a hash has one form.
+var phcBase64 = base64.RawStdEncoding.Strict()
+
+var errEmptyPassword = errors.New("the password is empty")
+
+// HashPassword makes a new hash, of argon2id with a salt of its own. It takes
+// 19 MiB of memory.
+func HashPassword(password []byte) (Hash, error) {
+	switch {
+	case len(password) == 0:
+		return Hash{}, errEmptyPassword
+	case len(password) > MaxPassword:
+		return Hash{}, fmt.Errorf("the password has %d bytes, and %d are the most", len(password), MaxPassword)
+	}
+	h := Hash{salt: make([]byte, argonSalt), memory: argonMemory, passes: argonPasses, threads: argonThreads}
+	_, _ = rand.Read(h.salt) // never fails
+	h.tag = argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, argonTag)
+	h.text = fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, h.passes, h.threads,
+		phcBase64.EncodeToString(h.salt), phcBase64.EncodeToString(h.tag))
+	return h, nil
+}
+
+// matches computes the hash of a password, and compares.
+func (h Hash) matches(password []byte) bool {
+	if h.IsZero() || len(password) == 0 || len(password) > MaxPassword {
+		return false
+	}
+	if h.cost == 0 {
+		tag := argon2.IDKey(password, h.salt, h.passes, h.memory, h.threads, uint32(len(h.tag)))
+		return subtle.ConstantTimeCompare(tag, h.tag) == 1
+	}
+	// bcrypt repeats the password with a NUL behind it, so one with a NUL in it
+	// may match another's hash. What is refused costs the same all the same.
+	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
+	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
+}
+
+// IsZero reports whether there is no password.
+func (h Hash) IsZero() bool { return h.text == "" }
+
+// Encoded returns the hash as a users file has it. It is a secret, if a lesser
+// one than the password.
+func (h Hash) Encoded() string { return h.text }
+
+// String describes the hash without telling it, so that a log may have it.
+func (h Hash) String() string {
+	switch {
+	case h.IsZero():
+		return "none"
+	case h.cost > 0:
+		return fmt.Sprintf("bcrypt of cost %d", h.cost)
+	}
+	return fmt.Sprintf("argon2id with m=%d,t=%d,p=%d", h.memory, h.passes, h.threads)
+}
+
+// GoString is as String, for %#v.
+func (h Hash) GoString() string { return "users.Hash{" + h.String() + "}" }

@@ -1,0 +1,48 @@
+package users
+
+import (
+	"crypto/rand"
+	"strings"
+)
+
+// OneTimeUser is the name of the user that [OneTime] makes.
+const OneTimeUser = "haul"
+
+// The password that [OneTime] makes: four groups of five characters, each one
+// of 31. That is 99 bits.
+const (
+	oneTimeGroups   = 4
+	oneTimeGroup    = 5
+	oneTimeAlphabet = "abcdefghjkmnpqrstuvwxyz23456789" // without what looks like something else
+)
+
+// OneTime makes a directory with one user who has full access, and a random
+// password for as long as the directory is used. It is for a server that was
+// told of no users, which prints the password once it listens.
+func OneTime() (d *Directory, password string, err error) {
+	password = randomPassword()
+	h, err := HashPassword([]byte(password))
+	if err != nil {
+		return nil, "", err
+	}
+	d, err = New(User{Name: OneTimeUser, Password: h})
+	return d, password, err
+}
+
+func randomPassword() string {
+	var b strings.Builder
+	for n := 0; n < oneTimeGroups*oneTimeGroup; {
+		var r [1]byte
+		_, _ = rand.Read(r[:]) // never fails
+		// The last byte values would make some characters likelier.
+		if int(r[0]) >= 256/len(oneTimeAlphabet)*len(oneTimeAlphabet) {
+			continue
+		}
+		if n > 0 && n%oneTimeGroup == 0 {
+			b.WriteByte('-')
+		}
+		b.WriteByte(oneTimeAlphabet[int(r[0])%len(oneTimeAlphabet)])
+		n++
+	}
+	return b.String()
+}

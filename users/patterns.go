@@ -1,0 +1,109 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// A pattern is one element of a from= option: a network, or an address with
+// wildcards in it.
+type pattern struct {
+	not     bool
+	network netip.Prefix // if valid, and else
+	text    string       // with * and ?
+}
+
+// parsePatterns reads the value of a from= option, as sshd(8) has it under
+// "AUTHORIZED_KEYS FILE FORMAT" and ssh_config(5) under "PATTERNS".
+//
+// Names are not looked up, which is also the default of OpenSSH: a name that
+// is allowed matches nobody. One that is forbidden could be kept out by nothing
+// here, so it is an error.
+func parsePatterns(s string) (ps []pattern, err error) {
+	for word := range strings.SplitSeq(s, ",") {
+		p := pattern{}
+		p.text, p.not = strings.CutPrefix(word, "!")
+		p.text = strings.ToLower(p.text)
+		switch {
+		case p.text == "":
+			return nil, errors.New("from= has an empty pattern")
+		case strings.ContainsAny(p.text, " \t"):
+			return nil, fmt.Errorf("the pattern %q of from= has white space in it", word)
+		case !strings.ContainsAny(p.text, "*?"):
+			if p.network, err = parseNetwork(p.text); err != nil && looksNumeric(p.text) {
+				return nil, fmt.Errorf("from=: %w", err)
+			}
+		}
+		if p.not && !p.network.IsValid() && !looksNumeric(p.text) {
+			return nil, fmt.Errorf("the pattern %q of from= is a name; names are not looked up, so it would keep nobody out", word)
+		}
+		ps = append(ps, p)
+	}
+	return ps, nil
+}
+
+// looksNumeric reports whether a pattern is about addresses. Everything of
+// hexadecimal digits is, even if it could be a name.
+func looksNumeric(s string) bool {
+	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
+}
+
+// fromAny reports whether an address may be where somebody logs in from: it
+// fits one of the patterns, and none of those with a ! before it.
+func fromAny(ps []pattern, a netip.Addr) bool {
+	if !a.IsValid() {
+		return false
+	}
+	a = plain(a)
+	ok := false
+	for _, p := range ps {
+		hit := p.network.Contains(a)
+		if !p.network.IsValid() {
+			hit = glob(p.text, a.String())
+		}
+		if hit && p.not {
+			return false
+		}
+		ok = ok || hit
+	}
+	return ok
+}
+
+// glob reports whether s is what a pattern with * and ? describes. It takes
+// time in proportion to the product of their lengths at most.
+func glob(pattern, s string) bool {
+	star, from := -1, 0 // the last * seen, and where in s what follows it was tried
+	p, i := 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, from = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			from++
+			p, i = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// parseSources reads the source-address option of a certificate: networks and
+// addresses, with commas between. PROTOCOL.certkeys knows no wildcards here,
+// and no exceptions.
+func parseSources(s string) (nets []netip.Prefix, err error) {
+	for word := range strings.SplitSeq(s, ",") {
+		n, err := parseNetwork(word)
+		if err != nil {
+			return nil, err
+		}
+		nets = append(nets, n)
+	}
+	return nets, nil
+}

@@ -1,0 +1,165 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const maxName = 64 // bytes of a user's name
+
+// CheckName says what is wrong with a user's name, if anything is. Names become
+// parts of paths and lines of logs, so there is little they may consist of:
+// letters and digits of ASCII and, but for the beginning, any of . _ @ + -.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the user has no name")
+	case len(name) > maxName:
+		return fmt.Errorf("the user's name has %d bytes, and %d are the most", len(name), maxName)
+	}
+	for i, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_':
+		case strings.ContainsRune(".@+-", r) && i > 0:
+		default:
+			return fmt.Errorf("the user's name %q has %q in it; letters, digits and _ are well, and . @ + - but for the first character", name, r)
+		}
+	}
+	switch {
+	case strings.Contains(name, ".."), strings.HasSuffix(name, "."):
+		return fmt.Errorf("the user's name %q has two dots in a row, or one at the end", name)
+	case !filepath.IsLocal(name):
+		return fmt.Errorf("the user's name %q cannot be a file's here", name) // NUL or COM1 on Windows
+	}
+	return nil
+}
+
+// expand replaces %u by a user's name, and %% by a percent sign.
+func expand(s, name string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(s, "%")
+		b.WriteString(before)
+		if !ok {
+			return b.String(), nil
+		}
+		switch {
+		case strings.HasPrefix(after, "u"):
+			b.WriteString(name)
+		case strings.HasPrefix(after, "%"):
+			b.WriteByte('%')
+		default:
+			return "", errors.New("after % only u, for the user's name, and another % are known")
+		}
+		s = after[1:]
+	}
+}
+
+// checkPath says what is wrong with a path in a users file.
+func checkPath(p string) error {
+	switch {
+	case p == "":
+		return errors.New("the path is missing")
+	case strings.ContainsFunc(p, unicode.IsControl):
+		return fmt.Errorf("the path %q has control characters in it", p)
+	}
+	return nil
+}
+
+// expandRoot returns the root of one user. What it is below is for the server
+// to say, unless it is absolute; it never leads upwards.
+func expandRoot(root, name string) (string, error) {
+	if err := checkPath(root); err != nil {
+		return "", err
+	}
+	p, err := expand(root, name)
+	if err != nil {
+		return "", err
+	}
+	for part := range strings.FieldsFuncSeq(p, func(r rune) bool { return r == '/' || r == filepath.Separator }) {
+		if part == ".." {
+			return "", fmt.Errorf("the root %q has .. in it", root)
+		}
+	}
+	if !filepath.IsAbs(p) && !filepath.IsLocal(p) {
+		return "", fmt.Errorf("the root %q is neither absolute nor below the directory served", root)
+	}
+	return filepath.Clean(p), nil
+}
+
+// parseNetworks reads networks and addresses, separated by white space.
+func parseNetworks(s string) (nets []netip.Prefix, err error) {
+	for word := range strings.FieldsSeq(s) {
+		p, err := parseNetwork(word)
+		if err != nil {
+			return nil, err
+		}
+		nets = append(nets, p)
+	}
+	if len(nets) == 0 {
+		return nil, errors.New("the network is missing")
+	}
+	return nets, nil
+}
+
+// parseNetwork reads a network or an address. Bits beyond the prefix are an
+// error, as in OpenSSH: who writes 10.1.2.3/8 may have meant either.
+func parseNetwork(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		if a.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("the address %q has a zone", s)
+		}
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is no network such as 192.0.2.0/24", s)
+	}
+	if p != p.Masked() {
+		return netip.Prefix{}, fmt.Errorf("the network %s has bits beyond its prefix; %v is the network, %v the address", s, p.Masked(), p.Addr())
+	}
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p, nil
+}
+
+// inAny reports whether an address is in one of some networks.
+func inAny(nets []netip.Prefix, a netip.Addr) bool {
+	a = plain(a)
+	for _, n := range nets {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain returns an address in the form that networks are compared with.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// rateUnits are those of the command's flags: k is 1024, kB 1000.
+var rateUnits = map[string]int64{
+	"": 1, "b": 1,
+	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
+	"m": 1 << 20, "mib": 1 << 20, "mb": 1e6,
+	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
+}
+
+// parseRate reads bytes a second.
+func parseRate(s string) (int64, error) {
+	digits := strings.TrimRight(s, "bBiIkKmMgG")
+	unit, ok := rateUnits[strings.ToLower(s[len(digits):])]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || n <= 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is no rate: give bytes a second, or a number with k, M, G (of 1024) or kB, MB, GB (of 1000)", s)
+	}
+	return n * unit, nil
+}
