@@ -33,6 +33,9 @@ func reportCommand() *cobra.Command {
 		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if err := to.spare(files); err != nil {
+				return err
+			}
 			r, err := report.Load(files...)
 			if err != nil {
 				return err
@@ -46,6 +49,22 @@ func reportCommand() *cobra.Command {
 	flags.StringVar(&to.readme, "readme", "", "replace the headline figures in this `document`")
 	flags.StringVar(&to.docs, "docs", "", "replace the named tables in this `document`")
 	return cmd
+}
+
+// spare refuses to write over the results that are to be reported.
+func (to outputs) spare(files []string) error {
+	for _, path := range []string{to.markdown, to.html, to.readme, to.docs} {
+		out, err := os.Stat(path)
+		if err != nil {
+			continue // nothing is there
+		}
+		for _, f := range files {
+			if in, err := os.Stat(f); err == nil && os.SameFile(in, out) {
+				return fmt.Errorf("report: %s holds results, and would be written over; name another file", path)
+			}
+		}
+	}
+	return nil
 }
 
 func (to outputs) write(stdout io.Writer, r *report.Report) error {

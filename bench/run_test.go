@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -220,5 +221,26 @@ func TestRunInParts(t *testing.T) {
 	_, said, err = benchIn(t.Context(), append(args, strconv.Itoa(rounds))...)
 	if err != nil || !strings.Contains(said, "nothing is left to measure") {
 		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// A report is not written over the results it is made of.
+func TestReportSparesResults(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.jsonl")
+	const line = "{\"format\":2}\n"
+	if err := os.WriteFile(results, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--md", "--html"} {
+		c := reportCommand()
+		c.SetArgs([]string{results, flag, results})
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "written over") {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+	if b, err := os.ReadFile(results); err != nil || string(b) != line {
+		t.Errorf("the results are now %q, %v", b, err)
 	}
 }

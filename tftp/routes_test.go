@@ -480,3 +480,32 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 		t.Error("nor after the request was dropped")
 	}
 }
+
+// Nor is who has just got the whole of a file, when his last ACK comes twice.
+func TestNoErrorAfterLastACK(t *testing.T) {
+	m := manualRoutes(1, Server{Store: &endless{size: 100}})
+	sh, peer := m.bindings[0].shards[0], peerAt(1)
+	told := func(packet []byte) bool {
+		was := len(sh.out.msgs)
+		sh.unknown(m.now, &udp.Message{Peer: peer}, packet)
+		return len(sh.out.msgs) > was
+	}
+	ack, data := []byte{0, 4, 0, 1}, []byte{0, 3, 0, 1, 9}
+	sh.recent.add(m.now, peer)
+	if told(ack) {
+		t.Error("a duplicate of the last ACK is answered")
+	}
+	if !told(data) {
+		t.Error("DATA, which no reader sends, is not answered")
+	}
+	m.now = m.now.Add(recentFor)
+	if !told(ack) {
+		t.Errorf("nor is an ACK after %v", recentFor)
+	}
+	for i := range 10 * maxRecent {
+		sh.recent.add(m.now, peerAt(i))
+	}
+	if n := len(sh.recent.peers); n != maxRecent {
+		t.Errorf("%d peers are remembered, want %d", n, maxRecent)
+	}
+}

@@ -65,6 +65,7 @@ type shard struct {
 	current  *session  // the one being seen to
 	drained  time.Time // when the socket was last read to its end; timers count up to then
 	forged   suspects
+	recent   recent
 	free     []*session
 	inTurn   inbox // what came since the turn before
 	busy     int   // sessions that are not dallying
@@ -251,7 +252,10 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
-	if op == transfer.ErrorPacket || op == 0 || !sh.front && sh.routes.awaits(m.Peer) {
+	switch {
+	case op == transfer.ErrorPacket, op == 0, !sh.front && sh.routes.awaits(m.Peer):
+		return
+	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
 		return
 	}
 	if sh.faults.take(now, maxFaults) {
@@ -372,6 +376,9 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	}
 	if s.state != dallying {
 		sh.finish(now, s, err)
+	}
+	if err == nil && !s.request.Write {
+		sh.recent.add(now, s.peer)
 	}
 	s.state = ended
 	s.gone.Store(true)

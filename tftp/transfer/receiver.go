@@ -113,7 +113,11 @@ func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
 	case OptionAck:
 		r.optionAck(now, b)
 	case ErrorPacket:
-		r.refused(r.phase == receiverAsks, parseError(b), &r.stats)
+		request := 0
+		if r.phase == receiverAsks {
+			request = r.firsts
+		}
+		r.refused(request, parseError(b), &r.stats)
 	default:
 		r.stats.Strays++
 	}

@@ -108,7 +108,11 @@ func (s *Sender) Handle(now time.Time, b []byte) {
 	case OptionAck:
 		s.optionAck(now, b)
 	case ErrorPacket:
-		s.refused(s.phase == senderAsks, parseError(b), &s.stats)
+		request := 0
+		if s.phase == senderAsks {
+			request = s.firsts
+		}
+		s.refused(request, parseError(b), &s.stats)
 	default:
 		s.stats.Strays++
 	}

@@ -95,7 +95,7 @@ type outcome struct {
 	err    error
 	owed   Error
 	owes   bool
-	misled bool // an ERROR about another transfer was passed over
+	misled int // which request was followed by ERRORs about another transfer; 0 for none
 }
 
 // fail ends the machine without a word to the peer.
@@ -107,11 +107,12 @@ func (o *outcome) fail(err error) {
 
 // refused ends the machine for an ERROR of the peer. A request that was not
 // answered yet has no transfer ID that could be unknown: such an ERROR is about
-// an earlier transfer from the same port, of which a duplicate came late. It is
-// passed over once; a peer that says so again means it.
-func (o *outcome) refused(asks bool, e *Error, st *Stats) {
-	if asks && e.Code == UnknownID && !o.misled {
-		o.misled = true
+// an earlier transfer from the same port, of which a duplicate came late. After
+// one request they are passed over; a peer that says so to a later one means it.
+// request is the number of the latest one, 0 once it is answered.
+func (o *outcome) refused(request int, e *Error, st *Stats) {
+	if request > 0 && e.Code == UnknownID && (o.misled == 0 || o.misled == request) {
+		o.misled = request
 		st.Strays++
 		return
 	}
