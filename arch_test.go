@@ -50,6 +50,7 @@ var rules = map[string]rule{
 	"sftp/internal/wire": {pure: true},
 	"meter":              {},
 	"internal/penalty":   {},
+	"internal/openssh":   {tests: "internal/leak"},
 	"users":              {tests: "internal/leak"},
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},

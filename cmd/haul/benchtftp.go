@@ -24,7 +24,8 @@ Nothing is written to disk.
 
 The load generator takes processor time too, and on one machine takes it from
 the server. How much is in the result, and "saturated" warns where it is the
-generator that is measured.
+generator that is measured. A server may limit the requests of one address: haul
+takes 1000 a second from another host, unless "haul serve --rate -1" says otherwise.
 
 --json prints one object: seconds, transfers, failed, errors (reason and count),
 bytes, mb_per_second, data_packets, packets_per_second, resent, duplicates,

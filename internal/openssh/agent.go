@@ -1,0 +1,120 @@
+package openssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// How long an agent may take. To sign it may want to ask, or a key be touched.
+const (
+	agentListTime = 10 * time.Second
+	agentSignTime = 2 * time.Minute
+)
+
+// maxAgentKeys bounds the keys taken from an agent; none has more in earnest.
+const maxAgentKeys = 256
+
+// An agentConn is a connection to ssh-agent. Nothing that comes from there is
+// believed.
+type agentConn struct {
+	conn   net.Conn
+	client agent.ExtendedAgent
+	stop   func() bool // of the watch over the context
+}
+
+// dialAgent connects to an agent for as long as the context lasts.
+func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
+	dialing, cancel := context.WithTimeout(ctx, agentListTime)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(dialing, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	// The client must not see Close: then it reads in a goroutine of its own,
+	// and one answer that nobody asked for keeps that for ever.
+	client := agent.NewClient(struct{ io.ReadWriter }{conn})
+	return &agentConn{
+		conn:   conn,
+		client: client,
+		stop:   context.AfterFunc(ctx, func() { _ = conn.Close() }),
+	}, nil
+}
+
+func (a *agentConn) close() {
+	if a != nil {
+		a.stop()
+		_ = a.conn.Close()
+	}
+}
+
+// guarded runs a request. If it fails for another reason than the agent's
+// refusal the answers can no longer be told apart, and the next request fails
+// too. A panic is one of the parser's: the agent's nonsense ends with the agent.
+func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = a.conn.Close()
+			err = fmt.Errorf("answers nonsense: %v", p)
+		}
+	}()
+	if err := a.conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	err = f()
+	if _, ok := errors.AsType[net.Error](err); ok {
+		_ = a.conn.Close()
+	}
+	return err
+}
+
+// signers returns the agent's keys.
+func (a *agentConn) signers() (signers []ssh.AlgorithmSigner, err error) {
+	err = a.guarded(agentListTime, func() error {
+		all, err := a.client.Signers()
+		if err != nil {
+			return printableError{err}
+		}
+		for _, s := range all[:min(len(all), maxAgentKeys)] {
+			key, err := ssh.ParsePublicKey(s.PublicKey().Marshal())
+			if as, ok := s.(ssh.AlgorithmSigner); ok && err == nil {
+				signers = append(signers, agentSigner{as, a, key})
+			}
+		}
+		return nil
+	})
+	return signers, err
+}
+
+// An agentSigner is a key in an agent.
+type agentSigner struct {
+	ssh.AlgorithmSigner
+	agent *agentConn
+	key   ssh.PublicKey
+}
+
+// PublicKey returns the key as it was parsed.
+func (s agentSigner) PublicKey() ssh.PublicKey { return s.key }
+
+// SignWithAlgorithm has the agent sign, in bounded time.
+func (s agentSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (sig *ssh.Signature, err error) {
+	err = s.agent.guarded(agentSignTime, func() error {
+		var err error
+		sig, err = s.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
+		return err
+	})
+	if err == nil && algorithm != "" && sig.Format != algorithm {
+		return nil, fmt.Errorf("agent signed with %s, and was asked for %s", printable(sig.Format), algorithm)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", printableError{err})
+	}
+	return sig, nil
+}

@@ -1,0 +1,161 @@
+package openssh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// What is offered unless the configuration says otherwise, best first. The
+// first exchange is post-quantum. There is no SHA-1 and no CBC, and AES-GCM
+// comes first, since processors have it built in.
+var (
+	defaultKeyExchanges = []string{
+		ssh.KeyExchangeMLKEM768X25519,
+		ssh.KeyExchangeCurve25519,
+		ssh.KeyExchangeECDHP256,
+		ssh.KeyExchangeECDHP384,
+		ssh.KeyExchangeECDHP521,
+		ssh.KeyExchangeDH16SHA512,
+		ssh.KeyExchangeDHGEXSHA256,
+		ssh.KeyExchangeDH14SHA256,
+	}
+	defaultCiphers = []string{
+		ssh.CipherAES128GCM,
+		ssh.CipherAES256GCM,
+		ssh.CipherChaCha20Poly1305,
+		ssh.CipherAES128CTR,
+		ssh.CipherAES192CTR,
+		ssh.CipherAES256CTR,
+	}
+	defaultMACs = []string{
+		ssh.HMACSHA256ETM,
+		ssh.HMACSHA512ETM,
+		ssh.HMACSHA256,
+		ssh.HMACSHA512,
+	}
+	defaultHostKeyAlgorithms = []string{
+		ssh.CertAlgoED25519v01,
+		ssh.CertAlgoECDSA256v01,
+		ssh.CertAlgoECDSA384v01,
+		ssh.CertAlgoECDSA521v01,
+		ssh.CertAlgoRSASHA512v01,
+		ssh.CertAlgoRSASHA256v01,
+		ssh.KeyAlgoED25519,
+		ssh.KeyAlgoECDSA256,
+		ssh.KeyAlgoECDSA384,
+		ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoRSASHA512,
+		ssh.KeyAlgoRSASHA256,
+	}
+	defaultSignatures = []string{ // by authorities
+		ssh.KeyAlgoED25519,
+		ssh.KeyAlgoECDSA256,
+		ssh.KeyAlgoECDSA384,
+		ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoSKED25519,
+		ssh.KeyAlgoSKECDSA256,
+		ssh.KeyAlgoRSASHA512,
+		ssh.KeyAlgoRSASHA256,
+	}
+	defaultPublicKeyAlgorithms = withCertificates(defaultSignatures)
+)
+
+// defaultRSABits is the least size of an RSA key, unless RequiredRSASize says
+// otherwise.
+const defaultRSABits = 2048
+
+// certSuffix is what an algorithm has in its name when it is that of a
+// certificate. "@openssh.com" of security keys goes to the end.
+const certSuffix, vendor = "-cert-v01@openssh.com", "@openssh.com"
+
+// withCertificates puts before the algorithms of keys those of certificates
+// for them.
+func withCertificates(plain []string) []string {
+	var all []string
+	for _, a := range plain {
+		all = append(all, strings.TrimSuffix(a, vendor)+certSuffix)
+	}
+	return append(all, plain...)
+}
+
+// plainAlgorithm returns the algorithm of the key in a certificate, and
+// whether it was one of a certificate.
+func plainAlgorithm(algorithm string) (plain string, cert bool) {
+	plain, cert = strings.CutSuffix(algorithm, certSuffix)
+	if cert && strings.HasPrefix(plain, "sk-") {
+		plain += vendor
+	}
+	return plain, cert
+}
+
+// keyType returns the type of the keys that sign with an algorithm.
+func keyType(algorithm string) string {
+	plain, _ := plainAlgorithm(algorithm)
+	if plain == ssh.KeyAlgoRSASHA256 || plain == ssh.KeyAlgoRSASHA512 {
+		return ssh.KeyAlgoRSA
+	}
+	return plain
+}
+
+// or returns a list of a Destination, or what it is by default. Empty must not
+// come to mean what x/crypto/ssh likes.
+func or(list, otherwise []string) []string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list
+}
+
+// algorithms makes a check of a list of algorithms, of which we must know one
+// at least. Names we do not know pass: OpenSSH has more.
+func algorithms(universe []string) check {
+	return one(func(list string) error {
+		if list[0] == '-' || list[0] == '+' || list[0] == '^' {
+			return nil
+		}
+		if len(assemble(list, nil, universe)) == 0 {
+			return fmt.Errorf("of %q none is supported; there are %s", list, strings.Join(universe, ","))
+		}
+		return nil
+	})
+}
+
+// assemble applies a list of patterns of the configuration to the defaults: it
+// replaces them, or with "+" is appended, with "-" removed, and with "^" put
+// before them. What is not in the universe is left out.
+func assemble(list string, defaults, universe []string) []string {
+	if list == "" {
+		return defaults
+	}
+	named := func(list string) (names []string) {
+		for pattern := range strings.SplitSeq(list, ",") {
+			for _, name := range universe {
+				if matchPattern(name, pattern) && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+		return names
+	}
+	without := func(names, others []string) (rest []string) {
+		for _, n := range names {
+			if !slices.Contains(others, n) {
+				rest = append(rest, n)
+			}
+		}
+		return rest
+	}
+	switch list[0] {
+	case '+':
+		return append(slices.Clone(defaults), without(named(list[1:]), defaults)...)
+	case '^':
+		first := named(list[1:])
+		return append(first, without(defaults, first)...)
+	case '-':
+		return slices.DeleteFunc(slices.Clone(defaults), func(name string) bool { return matchList(name, list[1:]) })
+	}
+	return named(list)
+}

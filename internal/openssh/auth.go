@@ -1,0 +1,297 @@
+package openssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// The bounds of a login.
+const (
+	// DefaultMaxKeys is how many keys a server is offered. sshd ends the
+	// connection at the sixth failure, and a password may have to follow.
+	DefaultMaxKeys = 5
+
+	defaultPrompts = 3  // times a password is asked for
+	maxBanners     = 32 // a server may send
+	maxRounds      = 16 // of questions in one keyboard-interactive login
+	maxQuestions   = 16 // in one round
+	maxNotes       = 20 // in an AuthError
+)
+
+// An authenticator logs in to one server. It answers what x/crypto/ssh asks,
+// from the goroutine of the handshake.
+type authenticator struct {
+	d       *Dialer
+	ctx     context.Context
+	dest    *Destination
+	waiting *patience
+	host    *hostCheck
+	lost    func() error // whether the connection is gone, and why
+
+	agent    *agentConn
+	keys     []*identity
+	prepared bool
+	at       int // in keys
+	offered  int // keys, in all
+	current  *identity
+
+	passwords int // asked for
+	password  string
+	reused    bool // the password is one we remembered
+
+	rounds    int // of questions, in the current attempt
+	attempts  int // of keyboard-interactive
+	wasAsked  bool
+	noPrompts bool // a Prompter that asks nobody said so
+
+	partial int // successes so far
+	banners int
+	allowed []string
+	tried   []string
+	notes   []string
+	err     error // what ends the login
+}
+
+func (a *authenticator) close() { a.agent.close() }
+
+func (a *authenticator) note(s string) {
+	if !slices.Contains(a.notes, s) && len(a.notes) < maxNotes {
+		a.notes = append(a.notes, s)
+	}
+}
+
+// try remembers what the server is offered next.
+func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
+
+func (a *authenticator) prompts() int {
+	if a.dest.NumberOfPasswordPrompts == 0 {
+		return defaultPrompts
+	}
+	return max(a.dest.NumberOfPasswordPrompts, 0)
+}
+
+// next is the ssh.ClientAuthCallback: it chooses what to try next.
+func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	a.allowed = c.AllowedMethods
+	switch {
+	case a.ctx.Err() != nil:
+		return nil, a.ctx.Err()
+	case a.err != nil:
+		return nil, a.fail(a.err)
+	case a.lost() != nil:
+		// To ask for a password would be in vain.
+		return nil, a.lost()
+	}
+	if n := len(c.PartialSuccessMethods); n > a.partial {
+		// One of several factors is done. Another may be another key.
+		a.partial = n
+		if a.current != nil && c.PartialSuccessMethods[n-1] == "publickey" {
+			a.current.used = true
+		}
+		a.at = 0
+		a.note(fmt.Sprintf("the server took %s, and wants more", printable(strings.Join(c.PartialSuccessMethods, ", "))))
+	}
+	methods := a.dest.AuthMethods
+	if methods == nil {
+		methods = allMethods
+	}
+	for _, m := range methods {
+		if !slices.Contains(c.AllowedMethods, m) {
+			continue
+		}
+		var method ssh.AuthMethod
+		switch m {
+		case "publickey":
+			method = a.nextKey()
+		case "keyboard-interactive":
+			method = a.nextInteractive()
+		case "password":
+			method = a.nextPassword()
+		}
+		if method != nil {
+			return method, nil
+		}
+	}
+	return nil, a.fail(nil)
+}
+
+// fail returns the end of a login that came to nothing.
+func (a *authenticator) fail(err error) error {
+	a.err = &AuthError{
+		User: a.dest.User, Host: a.dest.name(),
+		Allowed: a.allowed, Tried: a.tried, Notes: a.notes, Err: err,
+	}
+	return a.err
+}
+
+// nextKey offers the next key.
+func (a *authenticator) nextKey() ssh.AuthMethod {
+	if !a.prepared {
+		a.keys, a.prepared = a.identities(), true
+	}
+	for a.at < len(a.keys) {
+		id := a.keys[a.at]
+		if id.used {
+			a.at++
+			continue
+		}
+		most := a.d.MaxKeys
+		if most <= 0 {
+			most = DefaultMaxKeys
+		}
+		if a.offered == most {
+			a.note(fmt.Sprintf("%d more keys were not offered, since servers take few: name the right one with IdentityFile, and set IdentitiesOnly", len(a.keys)-a.at))
+			return nil
+		}
+		a.at++
+		a.offered++
+		a.current = id
+		return ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
+			signer, err := a.signer(id)
+			if err != nil {
+				a.offered--
+				return nil, err
+			}
+			a.try(id.name)
+			return []ssh.Signer{signer}, nil
+		})
+	}
+	return nil
+}
+
+// nextPassword offers the password we remember, or asks for one.
+func (a *authenticator) nextPassword() ssh.AuthMethod {
+	switch {
+	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
+		return nil
+	}
+	if secret, ok := a.d.secret(a.dest.login()); ok && !a.reused {
+		a.reused = true
+		return ssh.PasswordCallback(func() (string, error) {
+			a.try("password, as before")
+			return secret, nil
+		})
+	}
+	if a.passwords > 0 {
+		a.d.notify("Permission denied, please try again.")
+	}
+	a.passwords++
+	return ssh.PasswordCallback(func() (string, error) {
+		password, err := question(a.ctx, a.d, a.dest, a.waiting, func(ctx context.Context, p Prompter) (string, error) {
+			return p.Password(ctx, a.dest.User, a.dest.name())
+		})
+		if err != nil {
+			return "", a.unanswered(err)
+		}
+		a.try("password")
+		a.password = password
+		return password, nil
+	})
+}
+
+// unanswered handles a question that has no answer. With nobody to ask the
+// login goes on with what needs no answer; otherwise the user broke it off.
+func (a *authenticator) unanswered(err error) error {
+	if errors.Is(err, ErrBatch) {
+		a.noPrompts = true
+		a.note(err.Error())
+	} else {
+		a.err = err
+	}
+	return err
+}
+
+// distrusted reports whether a method that gives secrets away is out of the
+// question.
+func (a *authenticator) distrusted(method string) bool {
+	if a.host.distrust {
+		a.note(method + " is left out: the host key is not the one that is known")
+	}
+	return a.host.distrust
+}
+
+// nextInteractive lets the server ask.
+func (a *authenticator) nextInteractive() ssh.AuthMethod {
+	switch {
+	case a.distrusted("keyboard-interactive"), a.noPrompts, a.attempts >= a.prompts():
+		return nil
+	case a.attempts > 0 && !a.wasAsked:
+		return nil // it refused without asking, and will do so again
+	}
+	if a.attempts > 0 {
+		a.d.notify("Permission denied, please try again.")
+	}
+	a.attempts++
+	a.rounds = 0
+	a.try("keyboard-interactive")
+	return ssh.KeyboardInteractive(a.interact)
+}
+
+// interact answers a round of the server's questions.
+func (a *authenticator) interact(name, instruction string, questions []string, echos []bool) ([]string, error) {
+	a.wasAsked = true
+	a.rounds++
+	if a.rounds > maxRounds || len(questions) > maxQuestions {
+		a.err = fmt.Errorf("the server asks too much: round %d with %d questions", a.rounds, len(questions))
+		return nil, a.err
+	}
+	c := Challenge{
+		User: a.dest.User, Host: a.dest.name(),
+		Name: printable(name), Instruction: printable(instruction),
+	}
+	for i, q := range questions {
+		c.Questions = append(c.Questions, Question{Text: printable(q), Echo: echos[i]})
+	}
+	if len(questions) == 0 {
+		// RFC 4256 §3.2: shown, and answered with nothing.
+		if text := strings.TrimSpace(c.Name + "\n" + c.Instruction); text != "" {
+			a.d.notify(text)
+		}
+		return nil, nil
+	}
+	isPassword := len(questions) == 1 && !echos[0] && strings.Contains(strings.ToLower(questions[0]), "password")
+	if secret, ok := a.d.secret(a.dest.login()); isPassword && ok && !a.reused {
+		a.reused = true
+		a.attempts--
+		return []string{secret}, nil
+	}
+	answers, err := question(a.ctx, a.d, a.dest, a.waiting, func(ctx context.Context, p Prompter) ([]string, error) {
+		return p.KeyboardInteractive(ctx, c)
+	})
+	if err == nil && len(answers) != len(questions) {
+		err = fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
+	}
+	if err != nil {
+		return nil, a.unanswered(err)
+	}
+	if isPassword {
+		a.password = answers[0]
+	}
+	return answers, nil
+}
+
+// banner shows what a server has to say before the login.
+func (a *authenticator) banner(text string) error {
+	if a.banners++; a.banners > maxBanners {
+		return errors.New("the server sends banners without end")
+	}
+	if text = strings.TrimSpace(printable(text)); text != "" {
+		a.d.notify(text)
+	}
+	return nil
+}
+
+// done keeps what another connection to the same host needs.
+func (a *authenticator) done() {
+	if a.password != "" {
+		a.d.keepSecret(a.dest.login(), a.password)
+	}
+}
+
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }

@@ -1,0 +1,138 @@
+package openssh
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// closeTime is how long Close may take to send what a Wrap still holds.
+const closeTime = 2 * time.Second
+
+const defaultAliveCount = 3
+
+// A Client is an authenticated connection, with all that it runs over.
+type Client struct {
+	*ssh.Client
+
+	dest *Destination
+	link *link
+	conn *watched
+	gone chan struct{} // closed when the connection has ended
+	work sync.WaitGroup
+}
+
+func newClient(dest *Destination, l *link, conn *watched, client *ssh.Client) *Client {
+	c := &Client{Client: client, dest: dest, link: l, conn: conn, gone: make(chan struct{})}
+	c.work.Go(func() {
+		_ = client.Wait()
+		close(c.gone)
+		l.close()
+	})
+	if dest.ServerAliveInterval > 0 {
+		c.work.Go(c.keepAlive)
+	}
+	return c
+}
+
+// Close ends the connection, those to jump hosts below it, and its
+// ProxyCommand.
+func (c *Client) Close() error {
+	cut := time.AfterFunc(closeTime, c.link.cut)
+	defer cut.Stop()
+	err := c.Client.Close()
+	c.work.Wait()
+	if isBroken(err) {
+		return nil // it had ended before
+	}
+	return err
+}
+
+// Algorithms returns what was agreed on with the server.
+func (c *Client) Algorithms() ssh.NegotiatedAlgorithms {
+	if m, ok := c.Conn.(ssh.AlgorithmsConnMetadata); ok {
+		return m.Algorithms()
+	}
+	return ssh.NegotiatedAlgorithms{}
+}
+
+// keepAlive asks a server that is silent for a sign of life, and cuts the
+// connection if there is none. See ServerAliveInterval in ssh_config(5).
+func (c *Client) keepAlive() {
+	most := c.dest.ServerAliveCountMax
+	if most <= 0 {
+		most = defaultAliveCount
+	}
+	tick := time.NewTicker(c.dest.ServerAliveInterval)
+	defer tick.Stop()
+	var asking atomic.Bool
+	heard, missed := c.conn.heard.Load(), 0
+	for {
+		select {
+		case <-c.gone:
+			return
+		case <-tick.C:
+		}
+		if now := c.conn.heard.Load(); now != heard {
+			heard, missed = now, 0
+			continue
+		}
+		if missed == most {
+			c.conn.give(fmt.Errorf("no sign of life from %s for %v: %w",
+				c.dest.name(), c.dest.ServerAliveInterval*time.Duration(most+1), os.ErrDeadlineExceeded))
+			c.link.cut()
+			return
+		}
+		missed++
+		if asking.CompareAndSwap(false, true) {
+			c.work.Go(func() {
+				defer asking.Store(false)
+				// Any answer will do, and a refusal is the usual one.
+				_, _, _ = c.SendRequest("keepalive@openssh.com", true, nil)
+			})
+		}
+	}
+}
+
+// A watched is a connection that remembers how it is.
+type watched struct {
+	net.Conn
+	heard atomic.Int64 // reads that brought something
+	why   atomic.Pointer[error]
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.heard.Add(1)
+	}
+	if err != nil {
+		w.give(err)
+		err = w.lost()
+	}
+	return n, err
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	if err != nil {
+		w.give(err)
+	}
+	return n, err
+}
+
+// give sets the reason for which the connection is lost, unless there is one.
+func (w *watched) give(err error) { w.why.CompareAndSwap(nil, &err) }
+
+// lost returns why nothing more will come; nil if something may.
+func (w *watched) lost() error {
+	if err := w.why.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

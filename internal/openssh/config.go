@@ -1,0 +1,313 @@
+package openssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The bounds of a configuration. What is larger is refused.
+const (
+	maxConfigFile  = 1 << 20 // bytes of a file
+	maxConfigFiles = 256     // files in all, included ones counted each time
+	maxDepth       = 16      // of includes, as in OpenSSH
+	maxIdentities  = 100     // files of keys, and of certificates, as in OpenSSH
+	maxKnownFiles  = 32      // files of host keys, as in OpenSSH
+	maxFaults      = 10      // faulty lines told at once
+	maxIgnored     = 100     // entries of Destination.Ignored
+)
+
+// A reader reads configuration files for one destination. Of most settings
+// the first counts, so what comes first is read first: the command line, the
+// user's file, the system's.
+type reader struct {
+	ctx context.Context
+	sys *system
+	o   Overrides
+
+	host     string // what Host patterns are matched with
+	original string // what the user typed
+	final    bool   // files are read again for a host whose name is now known
+
+	values  map[string][]string // arguments by keyword
+	jump    []string            // ProxyJump; "none" for none
+	command string              // ProxyCommand; "none" for none
+
+	wantFinal bool // a Match final was there
+	files     int  // opened so far
+	ignored   []string
+}
+
+// A place is where a line is from.
+type place struct {
+	file string
+	line int
+	user bool // a user's file, in which ~ means something
+	used bool // what surrounds an included file applies
+}
+
+func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
+
+// readAll reads the files that ssh would.
+func (r *reader) readAll() error {
+	switch r.o.File {
+	case "":
+	case "none":
+		return nil
+	default:
+		return r.readFile(r.o.File, place{user: true, used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
+	}
+	if exists(r.sys.userConfig) {
+		if err := r.readFile(r.sys.userConfig, place{user: true, used: true}, 0, checkIncluded); err != nil {
+			return err
+		}
+	}
+	if !exists(r.sys.systemConfig) {
+		return nil
+	}
+	// It belongs to the administrator: nobody checks it.
+	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
+}
+
+// exists reports whether there is such a file. One that cannot be looked at
+// is for readFile to tell of.
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// readFile reads one file, of which vet approves.
+func (r *reader) readFile(name string, at place, depth int, vet func(fs.FileInfo, error) error) error {
+	at.file, at.line = name, 0
+	if depth > maxDepth {
+		return at.fault(fmt.Errorf("includes are %d deep, and %d is the most", depth, maxDepth))
+	}
+	if r.files++; r.files > maxConfigFiles {
+		return at.fault(fmt.Errorf("more than %d files are included", maxConfigFiles))
+	}
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return at.fault(err)
+	}
+	defer f.Close()
+	if err := vet(f.Stat()); err != nil {
+		return at.fault(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err != nil {
+		return at.fault(err)
+	}
+	if len(text) > maxConfigFile {
+		return at.fault(fmt.Errorf("it has more than %d bytes", maxConfigFile))
+	}
+	return r.readText(text, at, depth)
+}
+
+func (r *reader) readText(text []byte, at place, depth int) error {
+	var faults []error
+	active := at.used
+	for line := range bytes.Lines(text) {
+		at.line++
+		err := r.readLine(string(line), at, &active, depth)
+		if err == nil {
+			continue
+		}
+		if _, included := errors.AsType[*ConfigError](err); included {
+			return err // says enough, and an include of itself far too much
+		}
+		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// readLine applies one line, if active says so, and in any case checks it.
+func (r *reader) readLine(line string, at place, active *bool, depth int) error {
+	keyword, rest := splitLine(line)
+	if keyword == "" {
+		return nil
+	}
+	if rest == "" {
+		return fmt.Errorf("%s has no argument", printable(keyword))
+	}
+	args, err := splitArgs(rest)
+	if err != nil {
+		return err
+	}
+	switch keyword {
+	case "host":
+		*active = r.matchHostLine(args) && at.used
+		return nil
+	case "match":
+		ok, err := r.matchLine(rest, at.used)
+		*active = ok && at.used
+		return err
+	case "include":
+		return r.include(args, at, *active, depth)
+	}
+	return r.set(keyword, rest, args, *active, at)
+}
+
+// set checks a setting and keeps it if it is the first of its kind.
+func (r *reader) set(name, rest string, args []string, active bool, at place) error {
+	switch name {
+	case "proxycommand":
+		if rest = strings.TrimLeft(rest, space+"="); rest == "" {
+			return errMissing
+		}
+		if active && r.command == "" && r.jump == nil {
+			r.command = rest
+		}
+		return nil
+	case "proxyjump":
+		return r.setJump(args, active)
+	}
+	k, ok := keywords[name]
+	if !ok {
+		if ignore := r.values["ignoreunknown"]; ignore != nil && matchList(name, strings.ToLower(ignore[0])) {
+			return nil
+		}
+		return fmt.Errorf("there is no setting %q; if another ssh has it, write IgnoreUnknown %s before it", name, printable(name))
+	}
+	if k.same != "" {
+		name = k.same
+		k = keywords[name]
+	}
+	if k.unused {
+		return nil
+	}
+	if err := k.check(args); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	switch _, set := r.values[name]; {
+	case !active:
+	case k.noted:
+		r.note(name, args, at)
+	case k.multi:
+		return r.add(name, args[0])
+	case !set:
+		r.values[name] = args
+	}
+	return nil
+}
+
+// add keeps another file of keys or certificates.
+func (r *reader) add(name, file string) error {
+	if slices.Contains(r.values[name], file) {
+		return nil
+	}
+	if len(r.values[name]) == maxIdentities {
+		return fmt.Errorf("%s: there are more than %d", name, maxIdentities)
+	}
+	r.values[name] = append(r.values[name], file)
+	return nil
+}
+
+// note remembers a setting that has no effect here.
+func (r *reader) note(name string, args []string, at place) {
+	where := "command line"
+	if at.file != "" {
+		where = fmt.Sprintf("%s:%d", at.file, at.line)
+	}
+	s := fmt.Sprintf("%s (%s)", name, where)
+	if !isOff(args) && !slices.Contains(r.ignored, s) && len(r.ignored) < maxIgnored {
+		r.ignored = append(r.ignored, s)
+	}
+}
+
+// setJump keeps a ProxyJump unless there is one, or a ProxyCommand.
+func (r *reader) setJump(args []string, active bool) error {
+	return one(func(arg string) error {
+		hops := []string{"none"}
+		if !strings.EqualFold(arg, "none") {
+			hops = strings.Split(arg, ",")
+			if len(hops) > maxJumps {
+				return fmt.Errorf("%d jump hosts, and %d are the most", len(hops), maxJumps)
+			}
+			for _, h := range hops {
+				// Tokens are not known yet, and stand for themselves here.
+				if _, err := ParseTarget(strings.ReplaceAll(h, "%", "x")); err != nil {
+					return fmt.Errorf("proxyjump: %w", err)
+				}
+			}
+		}
+		if active && r.jump == nil && r.command == "" {
+			r.jump = hops
+		}
+		return nil
+	})(args)
+}
+
+// include reads other files, in the place where they are named. They are read
+// and checked even where they do not apply, as ssh does.
+func (r *reader) include(args []string, at place, active bool, depth int) error {
+	if err := many(args); err != nil {
+		return err
+	}
+	for _, pattern := range args {
+		switch {
+		case pattern[0] == '~' && !at.user:
+			return fmt.Errorf("include %s: there is no ~ in the system's configuration", pattern)
+		case pattern[0] == '~':
+			var err error
+			if pattern, err = r.sys.expandHome(pattern); err != nil {
+				return fmt.Errorf("include: %w", err)
+			}
+		case filepath.IsAbs(pattern):
+		case at.user:
+			pattern = filepath.Join(r.sys.home, ".ssh", pattern)
+		default:
+			pattern = filepath.Join(r.sys.systemDir, pattern)
+		}
+		names, err := filepath.Glob(pattern) // sorted
+		if err != nil {
+			return fmt.Errorf("include %s: %w", pattern, err)
+		}
+		for _, name := range names {
+			at.used = active
+			if err := r.readFile(name, at, depth+1, checkIncluded); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkIncluded refuses what cannot be a file of configuration, as a pipe
+// that would never end, and what others may write to.
+func checkIncluded(info fs.FileInfo, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	}
+	return checkConfigOwner(info)
+}
+
+// matchHostLine reports whether the patterns of a Host line apply.
+func (r *reader) matchHostLine(args []string) bool {
+	matched := false
+	for _, p := range args {
+		p, negated := strings.CutPrefix(p, "!")
+		if !matchPattern(r.host, p) {
+			continue
+		}
+		if negated {
+			return false
+		}
+		matched = true
+	}
+	return matched
+}

@@ -1,0 +1,290 @@
+package openssh
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A hostCheck decides on the host key of one connection.
+type hostCheck struct {
+	d       *Dialer
+	ctx     context.Context
+	dest    *Destination
+	waiting *patience
+
+	known    known
+	portless known // of the host without its port
+	revoked  []KnownKey
+	now      func() time.Time
+
+	remote   net.Addr
+	accepted ssh.PublicKey // nil before the check
+	distrust bool          // the key is none of those known: give no password away
+	err      error         // what the check ended with
+}
+
+// newHostCheck reads what is known of a host.
+func newHostCheck(ctx context.Context, d *Dialer, dest *Destination, waiting *patience) (*hostCheck, error) {
+	h := &hostCheck{d: d, ctx: ctx, dest: dest, waiting: waiting, now: time.Now}
+	return h, h.read()
+}
+
+func (h *hostCheck) read() error {
+	if err := h.known.read(h.dest.knownHostsFiles(), h.dest.name()); err != nil {
+		return fmt.Errorf("%w: %w", ErrHostKey, err)
+	}
+	if h.dest.HostKeyAlias == "" && h.dest.name() != h.dest.Host {
+		if err := h.portless.read(h.dest.knownHostsFiles(), h.dest.Host); err != nil {
+			return fmt.Errorf("%w: %w", ErrHostKey, err)
+		}
+	}
+	if f := h.dest.RevokedHostKeys; f != "" {
+		var err error
+		// Who cannot say what is revoked must trust nothing.
+		if h.revoked, err = readRevoked(f); err != nil {
+			return fmt.Errorf("%w: revoked host keys: %w", ErrHostKey, err)
+		}
+	}
+	return nil
+}
+
+// algorithms returns what host keys the server may show, in order.
+func (h *hostCheck) algorithms() []string {
+	list := or(h.dest.HostKeyAlgorithms, defaultHostKeyAlgorithms)
+	if h.dest.FixedHostKeyOrder {
+		return list
+	}
+	known := h.known
+	if len(known.keys)+len(known.authorities) == 0 {
+		known = h.portless
+	}
+	return known.order(list)
+}
+
+// check is the ssh.HostKeyCallback. It is called for every exchange of keys,
+// and after the first there is nothing left to decide.
+func (h *hostCheck) check(_ string, remote net.Addr, key ssh.PublicKey) error {
+	if h.accepted != nil {
+		if sameKey(h.accepted, key) {
+			return nil
+		}
+		return h.fault(Changed, key, nil, errors.New("in the middle of the connection"))
+	}
+	h.remote = remote
+	if h.err = h.decide(key); h.err == nil {
+		h.accepted = key
+		h.waiting.reset(authTime)
+	}
+	return h.err
+}
+
+func (h *hostCheck) fault(f Fault, key ssh.PublicKey, known []KnownKey, err error) error {
+	return &HostKeyError{Host: h.dest.name(), Key: key, Fault: f, Known: known, Err: err}
+}
+
+func (h *hostCheck) decide(key ssh.PublicKey) error {
+	if err := h.refuse(key); err != nil {
+		return err
+	}
+	if h.isTrustedLoopback() {
+		return nil
+	}
+	cert, ok := key.(*ssh.Certificate)
+	if !ok {
+		return h.decidePlain(key, nil)
+	}
+	err := h.verify(cert)
+	if err == nil {
+		return nil
+	}
+	// As ssh does: what is in the certificate may be known as a plain key.
+	return h.decidePlain(cert.Key, err)
+}
+
+// refuse refuses what no setting lets pass: keys that are revoked, or too
+// short.
+func (h *hostCheck) refuse(key ssh.PublicKey) error {
+	parts := []ssh.PublicKey{key}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		parts = append(parts, cert.Key, cert.SignatureKey)
+	}
+	for _, p := range parts {
+		for _, list := range [][]KnownKey{h.known.revoked, h.revoked} {
+			if found := has(list, p); found != nil {
+				return h.fault(Revoked, p, found, nil)
+			}
+		}
+		if err := checkRSA(p, h.dest.RequiredRSASize); err != nil {
+			return h.fault(Weak, p, nil, err)
+		}
+	}
+	return nil
+}
+
+// checkRSA refuses RSA keys that are too short.
+func checkRSA(key ssh.PublicKey, bits int) error {
+	if bits == 0 {
+		bits = defaultRSABits
+	}
+	if c, ok := key.(*ssh.Certificate); ok {
+		key = c.Key
+	}
+	k, ok := key.(ssh.CryptoPublicKey)
+	if !ok {
+		return nil
+	}
+	if r, ok := k.CryptoPublicKey().(*rsa.PublicKey); ok && r.N.BitLen() < bits {
+		return fmt.Errorf("an RSA key of %d bits, and %d is the least; see RequiredRSASize", r.N.BitLen(), bits)
+	}
+	return nil
+}
+
+// isTrustedLoopback reports whether this very machine is at the other end, and
+// NoHostAuthenticationForLocalhost set.
+func (h *hostCheck) isTrustedLoopback() bool {
+	a, ok := h.remote.(*net.TCPAddr)
+	return h.dest.TrustLoopback && h.dest.HostKeyAlias == "" && h.dest.Jump == nil && ok && a.IP.IsLoopback()
+}
+
+// verify checks a certificate of a host: that an authority known for the host
+// signed it, with an algorithm that is allowed, for a host, for this one, and
+// for now. See PROTOCOL.certkeys of OpenSSH.
+func (h *hostCheck) verify(cert *ssh.Certificate) error {
+	authorities := h.known.authorities
+	if len(authorities) == 0 {
+		authorities = h.portless.authorities
+	}
+	if has(authorities, cert.SignatureKey) == nil {
+		return errors.New("no authority known for the host signed its certificate")
+	}
+	if cert.CertType != ssh.HostCert {
+		return errors.New("its certificate is not one of a host")
+	}
+	if !slices.Contains(or(h.dest.CASignatureAlgorithms, defaultSignatures), cert.Signature.Format) {
+		return fmt.Errorf("its certificate is signed with %s, which is not allowed", printable(cert.Signature.Format))
+	}
+	name := h.dest.HostKeyAlias
+	if name == "" {
+		name = h.dest.Host
+	}
+	// A principal of a host may have wildcards, which CertChecker does not
+	// know: it gets the one that matches.
+	for _, p := range cert.ValidPrincipals {
+		if matchPattern(strings.ToLower(name), strings.ToLower(p)) {
+			name = p
+			break
+		}
+	}
+	checker := ssh.CertChecker{Clock: h.now}
+	if err := checker.CheckCert(name, cert); err != nil {
+		return fmt.Errorf("its certificate: %w", printableError{err})
+	}
+	return nil
+}
+
+// decidePlain decides on a key without its certificate, if it had one; why
+// says what is wrong with that.
+func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
+	if has(h.known.keys, key) != nil {
+		return nil
+	}
+	switch {
+	case len(h.known.keys) > 0:
+		return h.changed(key, why)
+	case has(h.portless.keys, key) != nil:
+		return nil // as ssh does: the host is known, by another port
+	}
+	switch h.dest.Policy {
+	case Strict:
+		if why == nil {
+			why = errors.New("only known ones are allowed: StrictHostKeyChecking yes")
+		}
+		return h.fault(Unknown, key, nil, why)
+	case Ask:
+		return h.ask(key, why)
+	}
+	h.keep(key)
+	return nil
+}
+
+// changed decides on a key of a host of which only others are known.
+func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
+	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
+	switch {
+	case h.dest.Policy == Accept:
+		// Somebody may be in between. Keys of ours are safe to use: what they
+		// sign is of no use elsewhere. Passwords are not.
+		h.distrust = true
+		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
+			"; going on without passwords, since StrictHostKeyChecking is off")
+		return nil
+	case h.dest.Policy == Ask && !sameType:
+		// Not for accept-new: whoever is in between would only need to show a
+		// key of a kind that is not known.
+		return h.ask(key, why)
+	}
+	return h.fault(Changed, key, h.known.keys, why)
+}
+
+// ask asks whether to trust a key that is not known, and keeps it if so.
+func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The host key of %s", h.dest.name())
+	if a, ok := h.remote.(*net.TCPAddr); ok && a.IP.String() != h.dest.Host && h.dest.Jump == nil {
+		fmt.Fprintf(&b, " (%s)", a.IP)
+	}
+	fmt.Fprintf(&b, " is not known.\nIt is %s %s.\n", key.Type(), ssh.FingerprintSHA256(key))
+	for _, k := range h.known.keys {
+		fmt.Fprintf(&b, "Another one is known: %s.\n", k)
+	}
+	if why != nil {
+		fmt.Fprintf(&b, "It came with a certificate that proves nothing: %v.\n", why)
+	}
+	b.WriteString("Connect, and trust this key from now on?")
+
+	yes, err := question(h.ctx, h.d, h.dest, h.waiting, func(ctx context.Context, p Prompter) (bool, error) {
+		// Another connection may have asked the same, and have its answer.
+		var latest known
+		if err := latest.read(h.dest.knownHostsFiles(), h.dest.name()); err != nil || has(latest.keys, key) != nil {
+			return err == nil, err
+		}
+		yes, err := p.Confirm(ctx, b.String())
+		if err == nil {
+			err = ctx.Err() // too late
+		}
+		if yes && err == nil {
+			h.keep(key) // before anybody else may ask
+		}
+		return yes && err == nil, err
+	})
+	switch {
+	case err != nil:
+		return h.fault(Unknown, key, nil, err)
+	case !yes:
+		return h.fault(Unknown, key, nil, errors.New("it was not accepted"))
+	}
+	return nil
+}
+
+// keep writes a key that is now trusted to the user's file. If that fails the
+// key is good nevertheless.
+func (h *hostCheck) keep(key ssh.PublicKey) {
+	if len(h.dest.UserKnownHostsFiles) == 0 {
+		return
+	}
+	file := h.dest.UserKnownHostsFiles[0]
+	switch added, err := addKnown(file, h.dest.name(), key, h.dest.HashKnownHosts); {
+	case err != nil:
+		h.d.notify(fmt.Sprintf("host key of %s is not kept: %v", h.dest.name(), err))
+	case added:
+		h.d.notify(fmt.Sprintf("host key of %s is kept in %s: %s %s", h.dest.name(), file, key.Type(), ssh.FingerprintSHA256(key)))
+	}
+}

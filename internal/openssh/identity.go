@@ -1,0 +1,283 @@
+package openssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// An identity is one key to log in with.
+type identity struct {
+	name   string // for messages
+	file   string // of the private key; empty if only an agent has it
+	key    keyFile
+	public ssh.PublicKey // a certificate, if it has one; nil if not known yet
+	agent  ssh.AlgorithmSigner
+	used   bool // the server has taken it for a part of a login
+}
+
+// describe names a key for messages.
+func describe(where string, key ssh.PublicKey) string {
+	if key == nil {
+		return "key " + where
+	}
+	kind := "key"
+	if c, ok := key.(*ssh.Certificate); ok {
+		kind, key = "certificate", c.Key
+	}
+	return fmt.Sprintf("%s %s (%s %s)", kind, where, key.Type(), ssh.FingerprintSHA256(key))
+}
+
+// identities returns the keys to try, in this order: certificates, keys of
+// the configuration that the agent has, other keys of the agent, other keys of
+// the configuration. A certificate goes before its key, since a server that
+// wants one would count the key as a failure.
+func (a *authenticator) identities() []*identity {
+	files := a.fileIdentities()
+	agents := a.agentIdentities()
+	certs := a.certificates(files, agents)
+	var named, others []*identity
+	for _, g := range agents {
+		i := slices.IndexFunc(files, func(f *identity) bool { return f.public != nil && sameKey(f.public, g.public) })
+		switch {
+		case i >= 0:
+			named = append(named, &identity{name: files[i].name, file: files[i].file, key: files[i].key, public: g.public, agent: g.agent})
+			files = slices.Delete(files, i, i+1)
+		case !a.dest.IdentitiesOnly:
+			others = append(others, g)
+		}
+	}
+	var usable []*identity
+	for _, id := range slices.Concat(certs, named, others, files) {
+		switch why := a.unusable(id); {
+		case why == "":
+			usable = append(usable, id)
+		case id.file != "" || id.agent == nil:
+			a.note(id.name + " is left out: " + why)
+		}
+	}
+	return usable
+}
+
+// fileIdentities returns the keys of IdentityFile.
+func (a *authenticator) fileIdentities() (ids []*identity) {
+	for _, file := range a.dest.IdentityFiles {
+		k, err := readKeyFile(file)
+		if err != nil {
+			if !a.dest.DefaultIdentities || exists(file) {
+				a.note(fmt.Sprintf("key %s is left out: %v", file, err))
+			}
+			continue
+		}
+		if signer := a.d.opened(file); signer != nil && k.sealed != nil {
+			k.signer = signer
+			k.public = signer.PublicKey()
+		}
+		ids = append(ids, &identity{name: describe(file, k.public), file: file, key: k, public: k.public})
+	}
+	return ids
+}
+
+// agentIdentities returns the keys of the agent.
+func (a *authenticator) agentIdentities() (ids []*identity) {
+	if a.dest.IdentityAgent == "" {
+		return nil
+	}
+	conn, err := dialAgent(a.ctx, a.dest.IdentityAgent)
+	if err != nil {
+		a.note(fmt.Sprintf("agent: %v", err))
+		return nil
+	}
+	a.agent = conn
+	signers, err := conn.signers()
+	if err != nil {
+		a.note(fmt.Sprintf("agent %s: %v", a.dest.IdentityAgent, err))
+		return nil
+	}
+	for _, s := range signers {
+		ids = append(ids, &identity{name: describe("of the agent", s.PublicKey()), public: s.PublicKey(), agent: s})
+	}
+	return ids
+}
+
+// certificates returns an identity for each certificate whose key we have:
+// those of CertificateFile, or else those beside the keys.
+func (a *authenticator) certificates(files, agents []*identity) (ids []*identity) {
+	names, named := a.dest.CertificateFiles, true
+	if len(names) == 0 {
+		named = false
+		for _, f := range a.dest.IdentityFiles {
+			names = append(names, f+"-cert.pub")
+		}
+	}
+	for _, name := range names {
+		key, err := readPublic(name)
+		if err != nil {
+			if named || exists(name) {
+				a.note(fmt.Sprintf("certificate %s is left out: %v", name, err))
+			}
+			continue
+		}
+		cert, ok := key.(*ssh.Certificate)
+		if !ok || cert.CertType != ssh.UserCert {
+			a.note(fmt.Sprintf("certificate %s is left out: it is not one of a user", name))
+			continue
+		}
+		owns := func(id *identity) bool { return id.public != nil && sameKey(id.public, cert.Key) }
+		id := &identity{name: describe(name, cert), public: cert}
+		if i := slices.IndexFunc(agents, owns); i >= 0 {
+			id.agent = agents[i].agent
+		} else if i := slices.IndexFunc(files, owns); i >= 0 {
+			id.file, id.key = files[i].file, files[i].key
+		} else {
+			a.note(fmt.Sprintf("certificate %s is left out: there is no key for it", name))
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// unusable says why a key cannot be offered, if it cannot.
+func (a *authenticator) unusable(id *identity) string {
+	if id.public == nil {
+		return ""
+	}
+	if len(a.signatures(id.public)) == 0 {
+		return "PubkeyAcceptedAlgorithms has nothing for it"
+	}
+	if err := checkRSA(id.public, a.dest.RequiredRSASize); err != nil {
+		return err.Error()
+	}
+	if id.agent == nil && id.key.signer == nil && id.key.sealed == nil {
+		if id.file != "" {
+			return "only its public part is here, and no agent has the rest"
+		}
+		return "the private key is missing"
+	}
+	return ""
+}
+
+// signatures returns the algorithms a key may sign with, best first. RSA never
+// means SHA-1 unless the configuration names ssh-rsa.
+func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
+	cert, isCert := key.(*ssh.Certificate)
+	if isCert {
+		key = cert.Key
+	}
+	for _, name := range or(a.dest.PubkeyAlgorithms, defaultPublicKeyAlgorithms) {
+		plain, of := plainAlgorithm(name)
+		if of == isCert && keyType(name) == key.Type() {
+			algorithms = append(algorithms, plain)
+		}
+	}
+	return algorithms
+}
+
+// errLeftOut is a key whose passphrase was not given.
+var errLeftOut = errors.New("no passphrase was given")
+
+// signer returns what signs for an identity. Only a key of which we do not
+// know the public part needs its passphrase for that.
+func (a *authenticator) signer(id *identity) (ssh.Signer, error) {
+	if id.public == nil {
+		s, err := a.open(id)
+		if err != nil {
+			return nil, err
+		}
+		id.public = s.PublicKey()
+		if why := a.unusable(id); why != "" {
+			return nil, errors.New(why)
+		}
+	}
+	if cert, ok := id.public.(*ssh.Certificate); ok {
+		key := *id
+		key.public = cert.Key
+		return ssh.NewCertSigner(cert, lazySigner{a, &key, a.signatures(cert)})
+	}
+	return lazySigner{a, id, a.signatures(id.public)}, nil
+}
+
+// A lazySigner asks for a passphrase when there is something to sign: the
+// server has said by then that the key will do.
+type lazySigner struct {
+	a          *authenticator
+	id         *identity
+	algorithms []string
+}
+
+func (s lazySigner) PublicKey() ssh.PublicKey { return s.id.public }
+func (s lazySigner) Algorithms() []string     { return s.algorithms }
+
+func (s lazySigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return s.SignWithAlgorithm(rand, data, s.algorithms[0])
+}
+
+func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if s.id.agent != nil {
+		defer s.a.waiting.pause()() // it may want the user
+		return s.id.agent.SignWithAlgorithm(rand, data, algorithm)
+	}
+	signer, err := s.a.open(s.id)
+	if err != nil {
+		return nil, err
+	}
+	as, ok := signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return nil, fmt.Errorf("%s cannot sign with %s", s.id.name, algorithm)
+	}
+	return as.SignWithAlgorithm(rand, data, algorithm)
+}
+
+// open returns the private key of an identity. It asks for the passphrase, and
+// again if it was wrong, but never twice for the same key.
+func (a *authenticator) open(id *identity) (ssh.Signer, error) {
+	if id.key.signer != nil {
+		return id.key.signer, nil
+	}
+	signer, err := question(a.ctx, a.d, a.dest, a.waiting, func(ctx context.Context, p Prompter) (ssh.Signer, error) {
+		if s := a.d.opened(id.file); s != nil {
+			return s, nil
+		}
+		for range a.prompts() {
+			passphrase, err := p.Passphrase(ctx, id.file)
+			if err != nil {
+				return nil, brokenOff{err}
+			}
+			if passphrase == "" {
+				return nil, errLeftOut
+			}
+			s, err := id.key.open(passphrase)
+			if isWrong(err) {
+				a.d.notify("Wrong passphrase for " + id.file + ".")
+				continue
+			}
+			if err == nil {
+				a.d.keepOpen(id.file, s)
+			}
+			return s, err
+		}
+		if a.prompts() == 0 {
+			return nil, errLeftOut
+		}
+		return nil, errors.New("the passphrases were wrong")
+	})
+	if err != nil {
+		a.note(fmt.Sprintf("%s is left out: %v", id.name, err))
+		if _, broken := errors.AsType[brokenOff](err); broken && !errors.Is(err, ErrBatch) {
+			a.err = err
+		}
+		return nil, err
+	}
+	id.key.signer = signer
+	return signer, nil
+}
+
+// A brokenOff is what a Prompter failed with.
+type brokenOff struct{ error }
+
+func (b brokenOff) Unwrap() error { return b.error }

@@ -1,0 +1,150 @@
+package openssh
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// maxKeyFile bounds a file of a key, in bytes.
+const maxKeyFile = 1 << 20
+
+// A keyFile is what an IdentityFile holds.
+type keyFile struct {
+	public ssh.PublicKey // nil if not known before the passphrase is
+	signer ssh.Signer    // nil if there is a passphrase, or no private key
+	sealed []byte        // the private key, if there is a passphrase
+}
+
+// readKeyFile reads a private key, or the public one of a key that an agent
+// holds: the file itself, or one of its name with ".pub".
+func readKeyFile(name string) (keyFile, error) {
+	text, err := readSmall(name, checkKeyOwner)
+	if err != nil {
+		// Without the private key the public one may do.
+		if public, perr := readPublic(name + ".pub"); perr == nil && errors.Is(err, fs.ErrNotExist) {
+			return keyFile{public: public}, nil
+		}
+		return keyFile{}, err
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	missing, sealed := errors.AsType[*ssh.PassphraseMissingError](err)
+	switch {
+	case err == nil:
+		return keyFile{public: signer.PublicKey(), signer: signer}, nil
+	case sealed:
+		k := keyFile{public: missing.PublicKey, sealed: text}
+		if k.public == nil {
+			k.public, _ = readPublic(name + ".pub")
+		}
+		return k, nil
+	}
+	if public, perr := parsePublic(text); perr == nil {
+		return keyFile{public: public}, nil
+	}
+	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
+		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)
+	}
+	// Of a security key the file has but a handle, and the agent the rest.
+	if public := publicPart(text); public != nil && strings.HasPrefix(public.Type(), "sk-") {
+		return keyFile{public: public}, nil
+	}
+	return keyFile{}, fmt.Errorf("%s: %w", name, err)
+}
+
+// readSmall reads a small regular file of which vet approves.
+func readSmall(name string, vet func(fs.FileInfo) error) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a directory")
+	}
+	if err == nil {
+		err = vet(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxKeyFile {
+		return nil, fmt.Errorf("%s: more than %d bytes are no key", name, maxKeyFile)
+	}
+	return text, nil
+}
+
+// readPublic reads a public key or a certificate.
+func readPublic(name string) (ssh.PublicKey, error) {
+	text, err := readSmall(name, func(fs.FileInfo) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	key, err := parsePublic(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return key, nil
+}
+
+func parsePublic(text []byte) (ssh.PublicKey, error) {
+	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	return key, err
+}
+
+// publicPart returns the public key in a private one of OpenSSH's format,
+// which is never encrypted; nil if there is none. See PROTOCOL.key of OpenSSH.
+func publicPart(text []byte) ssh.PublicKey {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
+		return nil
+	}
+	body, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00"))
+	var header struct {
+		Cipher, KDF, Options string
+		Keys                 uint32
+		Public               []byte
+		Rest                 []byte `ssh:"rest"`
+	}
+	if !ok || ssh.Unmarshal(body, &header) != nil {
+		return nil
+	}
+	key, err := ssh.ParsePublicKey(header.Public)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// open decrypts a private key. The error is x509.IncorrectPasswordError if the
+// passphrase is wrong.
+func (k keyFile) open(passphrase string) (ssh.Signer, error) {
+	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
+	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
+		// The old formats have no check of their own. One time in some hundred
+		// what comes out looks like a key that is broken.
+		return nil, x509.IncorrectPasswordError
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k.public != nil && !bytes.Equal(signer.PublicKey().Marshal(), k.public.Marshal()) {
+		return nil, errors.New("the private key is not the one of the public key")
+	}
+	return signer, nil
+}
+
+func isWrong(err error) bool { return errors.Is(err, x509.IncorrectPasswordError) }

@@ -1,0 +1,132 @@
+package openssh
+
+import (
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A keyword is one of ssh_config(5).
+type keyword struct {
+	check  check
+	same   string // the name it has now
+	unused bool   // nothing here depends on it
+	noted  bool   // we do not do that, and whoever set it should know
+	multi  bool   // every one counts, not only the first
+}
+
+// The keywords that have a meaning here. Host, Match, Include, ProxyCommand
+// and ProxyJump have no simple arguments, and are in config.go.
+var keywords = map[string]keyword{
+	"addressfamily":                    {check: oneOf("any", "inet", "inet6")},
+	"batchmode":                        {check: yesNo},
+	"bindaddress":                      {check: word},
+	"bindinterface":                    {check: word},
+	"canonicaldomains":                 {check: many},
+	"canonicalizefallbacklocal":        {check: yesNo},
+	"canonicalizehostname":             {check: oneOf("yes", "no", "true", "false", "always")},
+	"canonicalizemaxdots":              {check: number},
+	"casignaturealgorithms":            {check: algorithms(publicKeyUniverse)},
+	"certificatefile":                  {check: word, multi: true},
+	"ciphers":                          {check: algorithms(cipherUniverse)},
+	"connectionattempts":               {check: number},
+	"connecttimeout":                   {check: seconds},
+	"globalknownhostsfile":             {check: files},
+	"hashknownhosts":                   {check: yesNo},
+	"hostkeyalgorithms":                {check: algorithms(hostKeyUniverse)},
+	"hostkeyalias":                     {check: word},
+	"hostname":                         {check: word},
+	"identitiesonly":                   {check: yesNo},
+	"identityagent":                    {check: word},
+	"identityfile":                     {check: word, multi: true},
+	"ignoreunknown":                    {check: word},
+	"kbdinteractiveauthentication":     {check: yesNo},
+	"kexalgorithms":                    {check: algorithms(kexUniverse)},
+	"macs":                             {check: algorithms(macUniverse)},
+	"nohostauthenticationforlocalhost": {check: yesNo},
+	"numberofpasswordprompts":          {check: number},
+	"passwordauthentication":           {check: yesNo},
+	"port":                             {check: port},
+	"preferredauthentications":         {check: word},
+	"proxyusefdpass":                   {check: yesNo},
+	"pubkeyacceptedalgorithms":         {check: algorithms(publicKeyUniverse)},
+	"pubkeyauthentication":             {check: oneOf("yes", "no", "true", "false", "unbound", "host-bound")},
+	"refuseconnection":                 {check: word},
+	"rekeylimit":                       {check: rekeyLimit},
+	"requiredrsasize":                  {check: number},
+	"revokedhostkeys":                  {check: word},
+	"serveralivecountmax":              {check: number},
+	"serveraliveinterval":              {check: seconds},
+	"stricthostkeychecking":            {check: oneOf("yes", "no", "true", "false", "ask", "off", "accept-new")},
+	"tag":                              {check: word},
+	"tcpkeepalive":                     {check: yesNo},
+	"user":                             {check: word},
+	"userknownhostsfile":               {check: files},
+
+	"challengeresponseauthentication": {same: "kbdinteractiveauthentication"},
+	"dsaauthentication":               {same: "pubkeyauthentication"},
+	"identityfile2":                   {same: "identityfile"},
+	"keepalive":                       {same: "tcpkeepalive"},
+	"protocolkeepalives":              {same: "serveraliveinterval"}, // Debian's
+	"pubkeyacceptedkeytypes":          {same: "pubkeyacceptedalgorithms"},
+	"setuptimeout":                    {same: "serveraliveinterval"}, // Debian's
+	"skeyauthentication":              {same: "kbdinteractiveauthentication"},
+	"tisauthentication":               {same: "kbdinteractiveauthentication"},
+}
+
+// What OpenSSH would do and we do not. Without it a connection fails, or less
+// is checked.
+const notedKeywords = `canonicalizepermittedcnames checkhostip compression
+	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
+	securitykeyprovider verifyhostkeydns`
+
+// What concerns terminals, forwarding and other programs, or has long been
+// gone. UseKeychain and AddKeysToKeychain are Apple's.
+const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
+	askpassgui channeltimeout cipher clearallforwardings compressionlevel
+	controlmaster controlpath controlpersist dynamicforward
+	enableescapecommandline enablesshkeysign escapechar exitonforwardfailure
+	fallbacktorsh fingerprinthash forkafterauthentication forwardagent
+	forwardx11 forwardx11timeout forwardx11trusted gatewayports
+	globalknownhostsfile2 gssapiauthentication gssapiclientidentity
+	gssapidelegatecredentials gssapikexalgorithms gssapikeyexchange
+	gssapirenewalforcesrekey gssapiserveridentity gssapitrustdns
+	hostbasedacceptedalgorithms hostbasedkeytypes ipqos kbdinteractivedevices
+	kerberosauthentication kerberostgtpassing localcommand localforward
+	loglevel logverbose obscurekeystroketiming permitremoteopen protocol
+	remotecommand remoteforward requesttty rhostsauthentication
+	rhostsrsaauthentication rsaauthentication sendenv sessiontype setenv
+	smartcarddevice stdinnull streamlocalbindmask streamlocalbindunlink
+	syslogfacility tunnel tunneldevice updatehostkeys usekeychain
+	useprivilegedport userknownhostsfile2 useroaming usersh versionaddendum
+	visualhostkey warnweakcrypto xauthlocation`
+
+func init() {
+	for k := range strings.FieldsSeq(notedKeywords) {
+		keywords[k] = keyword{check: many, noted: true}
+	}
+	for k := range strings.FieldsSeq(unusedKeywords) {
+		keywords[k] = keyword{check: many, unused: true}
+	}
+}
+
+// isOff reports whether the arguments of a noted keyword ask for nothing.
+func isOff(args []string) bool {
+	switch strings.ToLower(args[0]) {
+	case "no", "false", "none", "internal":
+		return true
+	}
+	return false
+}
+
+// What golang.org/x/crypto/ssh can do at all, weak or not. Only who asks for
+// it by name gets what is weak.
+var (
+	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
+
+	kexUniverse       = append(secure.KeyExchanges, insecure.KeyExchanges...)
+	cipherUniverse    = append(secure.Ciphers, insecure.Ciphers...)
+	macUniverse       = append(secure.MACs, insecure.MACs...)
+	hostKeyUniverse   = append(secure.HostKeys, insecure.HostKeys...)
+	publicKeyUniverse = withCertificates(append(secure.PublicKeyAuths, insecure.PublicKeyAuths...))
+)

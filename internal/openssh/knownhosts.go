@@ -1,0 +1,248 @@
+package openssh
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// The bounds of known_hosts. Longer lines are passed over, as other nonsense
+// is; a file that goes on longer is refused.
+const (
+	maxKnownLine  = 64 << 10  // bytes of a line
+	maxKnownFile  = 256 << 20 // bytes of a file
+	maxKnownFound = 1000      // keys of one host, or revoked ones
+)
+
+// A known is what known_hosts files say of one name, and which keys they
+// revoke. A revoked key must never be accepted, so those count whatever hosts
+// their lines name.
+type known struct {
+	keys        []KnownKey
+	authorities []KnownKey
+	revoked     []KnownKey
+}
+
+// The markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in
+// sshd(8).
+const markAuthority, markRevoked = "@cert-authority", "@revoked"
+
+// A knownLine is a line of known_hosts, of which the key is not looked at yet.
+type knownLine struct {
+	marker  string // empty for none
+	hosts   string
+	keyType string
+	key     string // base64
+}
+
+// splitKnown splits a line. It is not ok if the line says nothing, or what
+// cannot be understood.
+func splitKnown(line string) (k knownLine, ok bool) {
+	f := strings.Fields(line)
+	if len(f) > 0 && f[0][0] == '@' {
+		if k.marker = f[0]; k.marker != markAuthority && k.marker != markRevoked {
+			return k, false
+		}
+		f = f[1:]
+	}
+	if len(f) < 3 || f[0][0] == '#' || f[0][0] == '@' {
+		return k, false
+	}
+	k.hosts, k.keyType, k.key = f[0], f[1], f[2]
+	return k, true
+}
+
+// parse returns the key of a line.
+func (k knownLine) parse() (ssh.PublicKey, error) {
+	blob, err := base64.StdEncoding.DecodeString(k.key)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.ParsePublicKey(blob)
+	if err != nil {
+		return nil, err
+	}
+	if key.Type() != k.keyType {
+		return nil, fmt.Errorf("key of type %s is said to be %q", key.Type(), k.keyType)
+	}
+	return key, nil
+}
+
+// matches reports whether a line is for a host, by its name as known_hosts has
+// it: [host]:port where the port is not 22.
+func (k knownLine) matches(name string) bool {
+	if !strings.HasPrefix(k.hosts, "|") {
+		return matchHost(name, k.hosts)
+	}
+	salt, sum, ok := parseHash(k.hosts)
+	return ok && hmac.Equal(sum, hashName(salt, name))
+}
+
+// parseHash reads a hashed name: |1|salt|hash.
+func parseHash(s string) (salt, sum []byte, ok bool) {
+	rest, ok := strings.CutPrefix(s, "|1|")
+	if !ok {
+		return nil, nil, false
+	}
+	a, b, ok := strings.Cut(rest, "|")
+	salt, err1 := base64.StdEncoding.DecodeString(a)
+	sum, err2 := base64.StdEncoding.DecodeString(b)
+	return salt, sum, ok && err1 == nil && err2 == nil && len(salt) > 0 && len(sum) == sha1.Size
+}
+
+func hashName(salt []byte, name string) []byte {
+	mac := hmac.New(sha1.New, salt)
+	mac.Write([]byte(strings.ToLower(name)))
+	return mac.Sum(nil)
+}
+
+// readKnown adds to known what the files say of a name. A file that is not
+// there says nothing. One that cannot be read is an error: its keys would be
+// taken for new.
+func (k *known) read(files []string, name string) error {
+	for _, file := range files {
+		if err := k.readFile(file, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("known hosts: %w", err)
+		}
+	}
+	return nil
+}
+
+func (k *known) readFile(file, name string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() && file != os.DevNull {
+		return &fs.PathError{Op: "read", Path: file, Err: errors.New("it is no regular file")}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return k.scan(f, file, name)
+}
+
+func (k *known) scan(r io.Reader, file, name string) error {
+	limit := &io.LimitedReader{R: r, N: maxKnownFile + 1}
+	b := bufio.NewReaderSize(limit, maxKnownLine)
+	for n := 1; ; n++ {
+		line, err := b.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = b.ReadSlice('\n')
+		}
+		if !long {
+			k.line(line, file, n, name)
+		}
+		switch {
+		case errors.Is(err, io.EOF) && limit.N <= 0:
+			return fmt.Errorf("%s: more than %d bytes", file, maxKnownFile)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// line adds what one line says. Lines that cannot be understood say nothing,
+// as for ssh: other versions have other kinds of keys.
+func (k *known) line(line []byte, file string, n int, name string) {
+	line = bytes.TrimSpace(line)
+	l, ok := splitKnown(string(line))
+	if !ok || l.marker != markRevoked && !l.matches(name) {
+		return
+	}
+	key, err := l.parse()
+	if err != nil {
+		return
+	}
+	to := &k.keys
+	switch l.marker {
+	case markAuthority:
+		to = &k.authorities
+	case markRevoked:
+		to = &k.revoked
+	}
+	if len(*to) < maxKnownFound {
+		*to = append(*to, KnownKey{Key: key, File: file, Line: n})
+	}
+}
+
+// has returns those of the keys that are the given one.
+func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
+	blob := key.Marshal()
+	for _, k := range keys {
+		if bytes.Equal(k.Key.Marshal(), blob) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// order puts first the algorithms of keys that are known, so that the server
+// shows the key we can check. A list whose first is known stays as it is. See
+// HostKeyAlgorithms in ssh_config(5).
+func (k *known) order(list []string) []string {
+	isKnown := func(algorithm string) bool {
+		if _, cert := plainAlgorithm(algorithm); cert && len(k.authorities) > 0 {
+			return true
+		}
+		return slices.ContainsFunc(k.keys, func(k KnownKey) bool { return k.Key.Type() == keyType(algorithm) })
+	}
+	var first, last []string
+	for _, a := range list {
+		if isKnown(a) {
+			first = append(first, a)
+		} else {
+			last = append(last, a)
+		}
+	}
+	return append(first, last...)
+}
+
+// readRevoked reads RevokedHostKeys: public keys, one a line.
+func readRevoked(file string) ([]KnownKey, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxConfigFile {
+		return nil, fmt.Errorf("%s: more than %d bytes", file, maxConfigFile)
+	}
+	if bytes.HasPrefix(text, []byte("SSHKRL\n")) {
+		return nil, fmt.Errorf("%s: a key revocation list of ssh-keygen -k cannot be read here; write the keys one a line", file)
+	}
+	var revoked []KnownKey
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, _, _, _, err := ssh.ParseAuthorizedKey(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+		revoked = append(revoked, KnownKey{Key: key, File: file, Line: n})
+	}
+	return revoked, nil
+}

@@ -1,0 +1,92 @@
+package openssh
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// knownWrites lets one connection at a time add a key: two would both find it
+// missing.
+var knownWrites sync.Mutex
+
+// addKnown adds a key to a known_hosts file, and says whether it was missing.
+//
+// The line is appended by one write. Others append to the file too, ssh among
+// them, and to write a new file and rename it would undo what they did in the
+// meantime. A line that got cut off is one that nobody understands, and the
+// next begins on a line of its own.
+func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err error) {
+	if file == os.DevNull {
+		return false, nil
+	}
+	if strings.ContainsAny(name, " \t\r\n,*?!|#@") || name == "" {
+		return false, fmt.Errorf("%q cannot be written to known_hosts", name)
+	}
+	knownWrites.Lock()
+	defer knownWrites.Unlock()
+
+	var k known
+	if err := k.readFile(file, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if has(k.keys, key) != nil {
+		return false, nil
+	}
+	if dir := filepath.Dir(file); !exists(dir) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	line, err := knownLineFor(name, key, hash)
+	if err != nil {
+		return false, err
+	}
+	if open, err := endsInLine(f); err != nil {
+		return false, err
+	} else if open {
+		line = "\n" + line
+	}
+	if _, err := io.WriteString(f, line); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// knownLineFor returns a line of known_hosts with its end.
+func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
+	name = strings.ToLower(name)
+	if hash {
+		salt := make([]byte, 20)
+		if _, err := rand.Read(salt); err != nil {
+			return "", err
+		}
+		name = "|1|" + base64.StdEncoding.EncodeToString(salt) + "|" + base64.StdEncoding.EncodeToString(hashName(salt, name))
+	}
+	return fmt.Sprintf("%s %s %s\n", name, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal())), nil
+}
+
+// endsInLine reports whether a file ends without a line's end.
+func endsInLine(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false, err
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return last[0] != '\n', err
+}

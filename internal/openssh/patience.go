@@ -1,0 +1,91 @@
+package openssh
+
+import (
+	"sync"
+	"time"
+)
+
+// A patience cuts a connection that does not get on. Only time that the
+// network takes counts, not that of a user who looks for his password.
+type patience struct {
+	cut func()
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	left    time.Duration
+	since   time.Time // when the timer was started
+	running bool
+	fired   bool
+}
+
+// newPatience begins to count.
+func newPatience(limit time.Duration, cut func()) *patience {
+	p := &patience{cut: cut, left: limit}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.start()
+	return p
+}
+
+// start lets the time run. p.mu is held.
+func (p *patience) start() {
+	p.running, p.since = true, time.Now()
+	p.timer = time.AfterFunc(p.left, p.fire)
+}
+
+// halt stops the time. p.mu is held.
+func (p *patience) halt() {
+	if p.running {
+		p.running = false
+		p.timer.Stop()
+		p.left -= time.Since(p.since)
+	}
+}
+
+func (p *patience) fire() {
+	p.mu.Lock()
+	// A timer may fire just when it is stopped.
+	if late := !p.running || time.Since(p.since) < p.left; late {
+		p.mu.Unlock()
+		return
+	}
+	p.running, p.fired = false, true
+	p.mu.Unlock()
+	p.cut()
+}
+
+// pause stops the time until resume is called.
+func (p *patience) pause() (resume func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running {
+		return func() {}
+	}
+	p.halt()
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.fired {
+			p.start()
+		}
+	}
+}
+
+// reset begins anew with another limit.
+func (p *patience) reset(limit time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	running := p.running
+	p.halt()
+	if p.left = limit; running {
+		p.start()
+	}
+}
+
+// stop ends it, and reports whether it cut the connection.
+func (p *patience) stop() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.halt()
+	return p.fired
+}

@@ -1,0 +1,99 @@
+package openssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Prompter asks the user. Only one question is open at a time. Its methods
+// should return when the context ends; the connection waits no longer. What
+// servers wrote into their arguments is safe to print.
+type Prompter interface {
+	// Password asks for the password of a user on a host.
+	Password(ctx context.Context, user, host string) (string, error)
+
+	// Passphrase asks for the passphrase of a private key. An empty one
+	// leaves the key out.
+	Passphrase(ctx context.Context, keyFile string) (string, error)
+
+	// Confirm asks a question of several lines, for yes or no.
+	Confirm(ctx context.Context, text string) (bool, error)
+
+	// KeyboardInteractive asks what a server wants to know, and returns as
+	// many answers as there are questions.
+	KeyboardInteractive(ctx context.Context, c Challenge) ([]string, error)
+}
+
+// A Challenge is what a server asks, by RFC 4256. Its words are the server's.
+type Challenge struct {
+	User, Host        string // as the user knows them
+	Name, Instruction string // may be empty
+	Questions         []Question
+}
+
+// A Question is one of a [Challenge].
+type Question struct {
+	Text string
+	Echo bool // the answer may be seen
+}
+
+// ErrBatch is the answer to every question where there is nobody to ask.
+var ErrBatch = errors.New("nobody to ask")
+
+// Batch is a [Prompter] that fails every time, with an [ErrBatch].
+type Batch struct{}
+
+// Password implements [Prompter].
+func (Batch) Password(_ context.Context, user, host string) (string, error) {
+	return "", fmt.Errorf("%w for the password of %s@%s", ErrBatch, user, host)
+}
+
+// Passphrase implements [Prompter].
+func (Batch) Passphrase(_ context.Context, keyFile string) (string, error) {
+	return "", fmt.Errorf("%w for the passphrase of %s; ssh-add it to an agent", ErrBatch, keyFile)
+}
+
+// Confirm implements [Prompter].
+func (Batch) Confirm(context.Context, string) (bool, error) {
+	return false, fmt.Errorf("%w whether to trust it", ErrBatch)
+}
+
+// KeyboardInteractive implements [Prompter].
+func (Batch) KeyboardInteractive(_ context.Context, c Challenge) ([]string, error) {
+	return nil, fmt.Errorf("%w what %s wants to know", ErrBatch, c.Host)
+}
+
+// question asks something: when no other question is open, with the clock of
+// the connection stopped, and no longer than the context lasts, even if the
+// Prompter looks at neither.
+func question[T any](ctx context.Context, d *Dialer, dest *Destination, waiting *patience, ask func(context.Context, Prompter) (T, error)) (T, error) {
+	defer waiting.pause()()
+	p := d.Prompter
+	if p == nil || dest.BatchMode {
+		p = Batch{}
+	}
+	type reply struct {
+		value T
+		err   error
+	}
+	var none T
+	turn := d.turn()
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		defer func() { <-turn }()
+		value, err := ask(ctx, p)
+		replies <- reply{value, err}
+	}()
+	select {
+	case r := <-replies:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,63 @@
+//go:build !windows
+
+package openssh
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+const systemDir = "/etc/ssh"
+
+// nonblock is for files that may be pipes without an end to write to.
+const nonblock = syscall.O_NONBLOCK
+
+func localName(name string) string { return name }
+
+// shell returns the program that runs the commands of the configuration.
+func (sys *system) shell() (string, error) {
+	if s, ok := sys.env("SHELL"); ok && s != "" {
+		return s, nil
+	}
+	return "/bin/sh", nil
+}
+
+// checkConfigOwner refuses a file into which others could write commands that
+// we would run.
+func checkConfigOwner(info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	if st.Uid != 0 && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("it belongs to user %d, and must belong to you or to root", st.Uid)
+	}
+	if bad := info.Mode().Perm() & 0o022; bad&0o002 != 0 || bad != 0 && !isOwnGroup(st.Gid) {
+		return fmt.Errorf("others may write to it (mode %04o): chmod go-w", info.Mode().Perm())
+	}
+	return nil
+}
+
+// isOwnGroup reports whether a group is the user's own, as where every user
+// has one of his name. There ~/.ssh/config is often writable for it.
+func isOwnGroup(gid uint32) bool {
+	u, err := user.Current()
+	if err != nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {
+		return false
+	}
+	g, err := user.LookupGroupId(u.Gid)
+	return err == nil && g.Name == u.Username
+}
+
+// checkKeyOwner refuses a private key of ours that others may read.
+func checkKeyOwner(info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("others may use it (mode %04o), so it is not used: chmod 600", info.Mode().Perm())
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package openssh
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+var systemDir = filepath.Join(os.Getenv("ProgramData"), "ssh")
+
+// nonblock is for files that may be pipes, which have no such names here.
+const nonblock = 0
+
+// localName cuts the domain off a user's name.
+func localName(name string) string { return name[strings.LastIndexByte(name, '\\')+1:] }
+
+// shell returns the program that runs the commands of the configuration.
+func (sys *system) shell() (string, error) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		return "", errors.New("there is no sh to run commands with")
+	}
+	return sh, nil
+}
+
+// Access lists say who may do what, and the mode does not show them.
+func checkConfigOwner(fs.FileInfo) error { return nil }
+func checkKeyOwner(fs.FileInfo) error    { return nil }

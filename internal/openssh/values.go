@@ -1,0 +1,183 @@
+package openssh
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A check says what is wrong with the arguments of a keyword.
+type check func(args []string) error
+
+var errMissing = errors.New("the argument is missing")
+
+// one makes a check of a keyword with one argument.
+func one(f func(arg string) error) check {
+	return func(args []string) error {
+		switch {
+		case len(args) == 0 || args[0] == "":
+			return errMissing
+		case len(args) > 1:
+			return fmt.Errorf("%q is an argument too many", args[1])
+		}
+		return f(args[0])
+	}
+}
+
+// many checks nothing but that no argument is empty.
+func many(args []string) error {
+	if len(args) == 0 || slices.Contains(args, "") {
+		return errMissing
+	}
+	return nil
+}
+
+// files is many, where "none" must be alone.
+func files(args []string) error {
+	if len(args) > 1 && slices.Contains(args, "none") {
+		return errors.New(`"none" must be alone`)
+	}
+	if len(args) > maxKnownFiles {
+		return fmt.Errorf("%d files, and %d are the most", len(args), maxKnownFiles)
+	}
+	return many(args)
+}
+
+func anything(string) error { return nil }
+
+// oneOf makes a check of an argument that is one of some words.
+func oneOf(words ...string) check {
+	return one(func(arg string) error {
+		for _, w := range words {
+			if strings.EqualFold(arg, w) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is none of %s", arg, strings.Join(words, ", "))
+	})
+}
+
+var (
+	word    = one(anything)
+	yesNo   = oneOf("yes", "no", "true", "false")
+	seconds = one(func(arg string) error {
+		_, err := parseTime(arg)
+		return err
+	})
+	port = one(func(arg string) error {
+		_, err := parsePort(arg)
+		return err
+	})
+	number = one(func(arg string) error {
+		_, err := parseNumber(arg)
+		return err
+	})
+)
+
+// isYes reads an argument that [yesNo] has checked.
+func isYes(arg string) bool {
+	return strings.EqualFold(arg, "yes") || strings.EqualFold(arg, "true")
+}
+
+func parsePort(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("port %q is none of 1 to 65535", s)
+	}
+	return int(n), nil
+}
+
+func parseNumber(s string) (int, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is no number from 0", s)
+	}
+	return int(n), nil
+}
+
+// maxTime bounds a time of the configuration, as OpenSSH's int does.
+const maxTime = math.MaxInt32 * time.Second
+
+// parseTime reads a time, as 90, 90s or 1m30s; see TIME FORMATS in
+// sshd_config(5). "none" is 0.
+func parseTime(s string) (time.Duration, error) {
+	if s == "none" {
+		return 0, nil
+	}
+	bad := fmt.Errorf("%q is no time: write 90, 90s or 1m30s", s)
+	var total time.Duration
+	for rest := s; ; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 32)
+		if err != nil {
+			return 0, bad
+		}
+		unit := time.Second
+		if rest = rest[digits:]; rest != "" {
+			switch rest[0] | 0x20 {
+			case 's':
+			case 'm':
+				unit = time.Minute
+			case 'h':
+				unit = time.Hour
+			case 'd':
+				unit = 24 * time.Hour
+			case 'w':
+				unit = 7 * 24 * time.Hour
+			default:
+				return 0, bad
+			}
+			rest = rest[1:]
+		}
+		if time.Duration(n) > maxTime/unit || total > maxTime-time.Duration(n)*unit {
+			return 0, bad
+		}
+		total += time.Duration(n) * unit
+		if rest == "" {
+			return total, nil
+		}
+	}
+}
+
+// minRekey is the fewest bytes after which keys may change. Below, a transfer
+// would be nothing but key exchanges.
+const minRekey = 1 << 20
+
+// rekeyLimit checks the arguments of RekeyLimit: bytes, and a time.
+func rekeyLimit(args []string) error {
+	if len(args) == 2 {
+		if _, err := parseTime(args[1]); err != nil {
+			return err
+		}
+		args = args[:1]
+	}
+	return one(func(arg string) error {
+		_, err := parseBytes(arg)
+		return err
+	})(args)
+}
+
+// parseBytes reads a number of bytes with a suffix K, M or G. "default" is 0.
+func parseBytes(s string) (uint64, error) {
+	if s == "default" || s == "none" {
+		return 0, nil
+	}
+	digits, shift := s, 0
+	if s != "" {
+		if i := strings.IndexByte("kmg", s[len(s)-1]|0x20); i >= 0 {
+			digits, shift = s[:len(s)-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 33)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number of bytes", s)
+	}
+	if n <<= shift; n > 0 && n < minRekey {
+		n = minRekey
+	}
+	return n, nil
+}
