@@ -37,6 +37,8 @@ func UploadMemory(u Upload) (b []byte, mapped bool) {
 func IsTemp(name string) bool { return isTemp(name) }
 
 const (
+	WritebackEvery = writebackEvery
+
 	MaxSweepDepth = maxSweepDepth
 	MaxEntries    = maxEntries
 	MaxFoldDepth  = maxFoldDepth

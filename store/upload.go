@@ -33,11 +33,17 @@ type dirUpload struct {
 	file  *os.File // the hidden file, locked against sweeps
 	c     Create
 
-	mu   sync.Mutex
-	end  int64 // mu: the size to commit; reserved space may reach further
-	data int64 // mu: from here on nothing but zeros was ever written: see sparse.go
-	done bool  // mu: committed or closed
+	mu    sync.Mutex
+	end   int64 // mu: the size to commit; reserved space may reach further
+	data  int64 // mu: from here on nothing but zeros was ever written: see sparse.go
+	dirty int64 // mu: bytes written since the disk was last set going
+	done  bool  // mu: committed or closed
 }
+
+// writebackEvery is after how many bytes the disk is set going, where that can be
+// asked for. Commit waits until all is on the disk: for a large file that began
+// only then, it would take as long as the upload itself.
+const writebackEvery = 8 << 20
 
 // Create begins an upload. The space for c.Size is set aside at once where
 // the file system can do that.
@@ -172,15 +178,26 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 		return 0, u.fail("write", fs.ErrInvalid)
 	}
 	n, err := u.writeSparse(p, off)
-	if n > 0 {
-		u.mu.Lock()
-		u.end = max(u.end, off+int64(n))
-		u.mu.Unlock()
+	if n > 0 && u.wrote(off, int64(n)) {
+		// An error is no loss: Commit asks again, and waits.
+		_ = u.call("writeback", func() error { return startWriteback(u.file) })
 	}
 	if err != nil {
 		return n, u.fail("write", err)
 	}
 	return n, nil
+}
+
+// wrote notes n bytes at off, and reports whether to set the disk going.
+func (u *dirUpload) wrote(off, n int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.end = max(u.end, off+n)
+	if u.dirty += n; u.dirty < writebackEvery {
+		return false
+	}
+	u.dirty = 0
+	return true
 }
 
 func (u *dirUpload) Truncate(size int64) error {
