@@ -12,13 +12,7 @@ import (
 )
 
 // Each lie breaks exactly one rule, which the doctor must name, and no other.
-var lies = []struct {
-	name string
-	rule string
-	size int // of the file; 0 means defaultSize, below 0 an empty one
-	set  func(c *Config)
-	lie  lie
-}{
+var lies = []liar{
 	{name: "none"},
 
 	// OACKs.
@@ -439,3 +433,12 @@ func renumber(by int) func(*flow, int, []byte) [][]byte {
 }
 
 func withUpload(c *Config) { c.Upload = "up" }
+
+// A liar is a server that breaks one rule.
+type liar struct {
+	name string
+	rule string
+	size int // of the file; 0 means defaultSize, below 0 an empty one
+	set  func(c *Config)
+	lie  lie
+}

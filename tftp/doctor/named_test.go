@@ -31,37 +31,13 @@ func (s *scope) end() {
 func TestEachLieIsNamed(t *testing.T) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxLiars)
-	type result struct {
-		rules []string
-		text  string
-	}
-	results := make([]result, len(lies))
+	results := make([]named, len(lies))
 	for i, l := range lies {
-		size := l.size
-		if size == 0 {
-			size = defaultSize
-		}
 		slots <- struct{}{}
-		s := &scope{TB: t}
-		f := newFake(s, serve(s, "f", file(max(size, 0)), tftp.CreateUploads), l.lie)
-		c := Config{Target: target(f.addr(), "f"), waits: testWaits, Timeout: patience}
-		if l.set != nil {
-			l.set(&c)
-		}
+		examine := l.examined(t)
 		wg.Go(func() {
-			defer func() { s.end(); <-slots }()
-			d, err := Examine(t.Context(), c)
-			f.hush() // the next to have these ports must not hear it
-			if err != nil {
-				results[i] = result{[]string{err.Error()}, ""}
-				return
-			}
-			var text strings.Builder
-			_ = d.WriteText(&text)
-			results[i].text = text.String()
-			for _, r := range d.Broken {
-				results[i].rules = append(results[i].rules, r.Name)
-			}
+			defer func() { <-slots }()
+			results[i] = examine()
 		})
 	}
 	wg.Wait()
@@ -71,10 +47,59 @@ func TestEachLieIsNamed(t *testing.T) {
 			if l.rule != "" {
 				want = []string{l.rule}
 			}
-			if !slices.Equal(results[i].rules, want) {
-				t.Errorf("named %q, want %q\n%s", results[i].rules, want, results[i].text)
+			got := results[i]
+			// A busy machine holds up answers for longer than is waited for here,
+			// and they count as missing. That passes; what the server does does not.
+			for range maxAlone {
+				if slices.Equal(got.rules, want) {
+					return
+				}
+				t.Logf("again alone, as it named %q", got.rules)
+				got = l.examined(t)()
+			}
+			if !slices.Equal(got.rules, want) {
+				t.Errorf("named %q, want %q\n%s", got.rules, want, got.text)
 			}
 		})
+	}
+}
+
+// maxAlone is how often a server is examined again with nothing else beside it.
+const maxAlone = 3
+
+// named is what an examination found.
+type named struct {
+	rules []string
+	text  string
+}
+
+// examined starts a server that tells the lie, and returns what examines it and
+// ends it.
+func (l liar) examined(t *testing.T) func() named {
+	size := l.size
+	if size == 0 {
+		size = defaultSize
+	}
+	s := &scope{TB: t}
+	f := newFake(s, serve(s, "f", file(max(size, 0)), tftp.CreateUploads), l.lie)
+	c := Config{Target: target(f.addr(), "f"), waits: testWaits, Timeout: patience}
+	if l.set != nil {
+		l.set(&c)
+	}
+	return func() named {
+		defer s.end()
+		d, err := Examine(t.Context(), c)
+		f.hush() // the next to have these ports must not hear it
+		if err != nil {
+			return named{[]string{err.Error()}, ""}
+		}
+		var text strings.Builder
+		_ = d.WriteText(&text)
+		n := named{text: text.String()}
+		for _, r := range d.Broken {
+			n.rules = append(n.rules, r.Name)
+		}
+		return n
 	}
 }
 
