@@ -65,9 +65,12 @@ func ParseURL(s string) (Target, error) {
 	return t, nil
 }
 
+// isAddr reports whether a host is an address. Its zone is an interface's name,
+// and URLs have no way to write all that package netip would take for one.
 func isAddr(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil
+	a, err := netip.ParseAddr(host)
+	strange := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("%[]/?#@", r) }
+	return err == nil && strings.IndexFunc(a.Zone(), strange) < 0
 }
 
 // String returns the target as a URL.
