@@ -144,6 +144,27 @@ func killSelf(t *testing.T) {
 	select {}
 }
 
+// killAfter runs the test in another process, which finds dir, and kills that
+// once it has printed a line so many times.
+func killAfter(t *testing.T, dir, line string, times int) {
+	t.Helper()
+	cmd := child(t, dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(out); times > 0 && s.Scan(); {
+		if s.Text() == line {
+			times--
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+}
+
 // TestCrashAnytime kills a process that replaces a file over and over, at a
 // moment that nobody chose.
 func TestCrashAnytime(t *testing.T) {
@@ -160,21 +181,7 @@ func TestCrashAnytime(t *testing.T) {
 	for lines := range 5 {
 		dir := t.TempDir()
 		writeFile(t, dir, "f", strings.Repeat("old", size))
-		cmd := child(t, dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for s := bufio.NewScanner(out); lines > 0 && s.Scan(); {
-			if s.Text() == "replaced" {
-				lines--
-			}
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
+		killAfter(t, dir, "replaced", lines)
 		got, err := os.ReadFile(filepath.Join(dir, "f"))
 		whole := string(got) == strings.Repeat("old", size) || len(got) == size && bytes.Count(got, got[:1]) == size
 		if err != nil || !whole {

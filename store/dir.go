@@ -19,8 +19,14 @@ var errOutside = fmt.Errorf("%w: leads outside the root", fs.ErrPermission)
 
 // A DirStore is a [Store] in a directory. See [Dir].
 type DirStore struct {
-	root   *os.Root
-	escape error // what root itself says of names that leave it
+	// SpecialBits lets SetAttr set and clear the setuid, setgid and sticky
+	// bits. Without it those of directories stay as they are, and files lose
+	// theirs. Set it before the store is used.
+	SpecialBits bool
+
+	root       *os.Root
+	escape     error // what root itself says of names that leave it
+	checkpoint int64 // checkpointBytes, but in tests
 
 	// before is called ahead of each system call that changes something or
 	// opens what is read, with its name; an error takes the place of the call.
@@ -28,8 +34,10 @@ type DirStore struct {
 	before func(call string) error
 }
 
-// Dir returns the store of the files under root. The caller closes root, when
-// done with the store.
+// Dir returns the store of the files under root, a [Tree]. The caller closes
+// root, when done with the store. For a user who may see one directory of a
+// larger tree, open that with [os.Root.OpenRoot]: then no link in it leads to
+// another's.
 //
 // No name and no symbolic link leads out of root; one that tries to is an
 // [fs.ErrPermission]. Links that stay inside are followed; absolute ones count
@@ -37,7 +45,8 @@ type DirStore struct {
 //
 // An upload is a hidden file beside its target, readable by its owner alone,
 // until it is committed. Such files cannot be opened or created by name. A
-// process that dies leaves them behind: see [DirStore.Sweep].
+// process that dies leaves them behind: see [DirStore.Sweep]. With
+// [Create.Resume] it leaves what the next upload goes on from.
 //
 // Zeros in an upload become holes in the file, where the file system has such
 // a thing: see [DirStore.Create].
@@ -48,7 +57,7 @@ type DirStore struct {
 // On Linux the files are [TryReader]s. Everywhere they have the methods of an
 // *os.File, such as Seek and SyscallConn, so that net/http can use sendfile.
 func Dir(root *os.Root) *DirStore {
-	d := &DirStore{root: root}
+	d := &DirStore{root: root, checkpoint: checkpointBytes}
 	// The os package does not export this error, but will always give it.
 	_, err := root.Lstat("..")
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
@@ -149,14 +158,21 @@ func (d *DirStore) hook(call string) error {
 // fail says that op failed on name because of err. It leaves out of err what
 // the os package said of itself, a path that is no business of the caller.
 func (d *DirStore) fail(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: d.classify(reason(err))}
+}
+
+// reason returns what the os package wrapped.
+func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
-		err = le.Err
-	} else if se, ok := errors.AsType[*os.SyscallError](err); ok {
-		err = se.Err
+		return pe.Err
 	}
-	return &fs.PathError{Op: op, Path: name, Err: d.classify(err)}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
+	if se, ok := errors.AsType[*os.SyscallError](err); ok {
+		return se.Err
+	}
+	return err
 }
 
 // classify gives err one of the kinds the package comment promises.
@@ -176,10 +192,14 @@ func (d *DirStore) classify(err error) error {
 	return err
 }
 
-// Temporary files are named tempPrefix, 26 letters and digits, tempSuffix.
+// Temporary files are named tempPrefix, 26 letters and digits, and one of the
+// suffixes: that of an upload which ends with its process, or those of one that
+// can be resumed, for its data and for what of that is safe.
 const (
 	tempPrefix = ".haul-"
 	tempSuffix = ".part"
+	keepSuffix = ".keep"
+	markSuffix = ".mark"
 	tempRandom = 26 // of base 32: 130 bits
 )
 
@@ -193,6 +213,10 @@ func isTemp(name string) bool {
 	if !ok {
 		return false
 	}
-	s, ok = strings.CutSuffix(s, strings.ToUpper(tempSuffix))
-	return ok && len(s) == tempRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	for _, suffix := range [...]string{tempSuffix, keepSuffix, markSuffix} {
+		if s, ok := strings.CutSuffix(s, strings.ToUpper(suffix)); ok {
+			return len(s) == tempRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+		}
+	}
+	return false
 }

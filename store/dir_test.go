@@ -32,6 +32,12 @@ const secret = "outside"
 func linkedDir(t testing.TB) (outer, inner string) {
 	t.Helper()
 	outer = t.TempDir()
+	return outer, fillLinked(t, outer)
+}
+
+// fillLinked fills outer, and returns the directory in it.
+func fillLinked(t testing.TB, outer string) (inner string) {
+	t.Helper()
 	inner = filepath.Join(outer, "inner")
 	writeFile(t, outer, "secret", secret)
 	writeFile(t, outer, "outdir/secret", secret)
@@ -54,7 +60,7 @@ func linkedDir(t testing.TB) (outer, inner string) {
 	symlink(t, filepath.Join(inner, "f"), inner, "abs-inside")
 	symlink(t, "d/../../secret", inner, "out-through-d")
 	symlink(t, "../../../../../../../../../../../../etc/passwd", inner, "out-far")
-	return outer, inner
+	return inner
 }
 
 // outsideNames lead out of linkedDir, to what exists and to what does not.

@@ -9,6 +9,12 @@ import (
 // opens what is read.
 func (d *DirStore) Before(f func(call string) error) { d.before = f }
 
+// SetCheckpoint has resumable uploads wait for the disk every n bytes.
+func (d *DirStore) SetCheckpoint(n int64) { d.checkpoint = n }
+
+// Path returns where the store is.
+func (d *DirStore) Path() string { return d.root.Name() }
+
 // ReadDirAtMost is ReadDir with another bound.
 func (d *DirStore) ReadDirAtMost(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
 	return d.readDir(ctx, name, most)

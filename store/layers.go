@@ -83,6 +83,7 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	if err := l[1:].vacant(ctx, "create", name); err != nil {
 		return nil, err
 	}
+	c.Resume = "" // which a layersUpload would hide
 	u, err := l[0].Create(ctx, name, c)
 	if err != nil {
 		return nil, err

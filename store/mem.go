@@ -4,37 +4,70 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // DefaultMemLimit is the limit of a [Mem] or [Sink] that names none: 64 MiB.
 const DefaultMemLimit = 64 << 20
 
 // memOverhead is what a file counts besides its bytes, and what a directory
-// counts, so that the limit bounds the number of empty ones too.
+// counts, a symbolic link besides its text, and each further name of a file,
+// so that the limit bounds the number of empty ones too.
 const memOverhead = 512
 
-var (
-	_ Store  = (*MemStore)(nil)
-	_ Lister = (*MemStore)(nil)
-)
+// memEntry is what a name in an open directory counts.
+const memEntry = 16
 
-// A MemStore is a [Store] in memory. See [Mem].
+var _ Tree = (*MemStore)(nil)
+
+// A MemStore is a [Tree] in memory. See [Mem].
 type MemStore struct {
 	budget budget
 
-	mu    sync.Mutex
-	files map[string]*memFile            // mu
-	dirs  map[string]map[string]struct{} // mu: each directory's entries
+	mu   sync.Mutex
+	root *memNode // mu, with all that hangs on it
 }
+
+// A memNode is what a name means: a file, a directory or a symbolic link.
+type memNode struct {
+	mode     fs.FileMode  // with the type
+	modified atomic.Int64 // Unix nanoseconds; who writes to a file has no mu
+	accessed time.Time    // zero unless somebody set it
+	names    int          // how many it has
+
+	file    *memFile            // of a file: its content, a reference
+	target  string              // of a symbolic link: its text
+	entries map[string]*memNode // of a directory
+	parent  *memNode            // of a directory, but the root
+}
+
+func newMemNode(mode fs.FileMode) *memNode {
+	n := &memNode{mode: mode}
+	if mode.IsDir() {
+		n.entries = map[string]*memNode{}
+	}
+	n.touch()
+	return n
+}
+
+func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 
 // Mem returns an empty store that holds at most limit bytes; 0 or less means
 // [DefaultMemLimit]. Beyond that, uploads fail with [ErrNoSpace]. A file
 // counts 512 bytes more than it is long, and counts until it has been replaced
 // and its last reader has closed it. Space set aside for an upload counts.
 //
-// Its directories are those that the names of its files imply. Each counts 512
-// bytes.
+// It is a [Tree] whose files and directories belong to nobody. Besides those
+// that are made, its directories are those that the names of uploads imply;
+// each counts 512 bytes. So do further names of a file and, besides their text,
+// symbolic links. An open [Entries] counts 16 bytes for each name in it.
+//
+// To open a file in place for writing copies it, if others read it at the
+// time: they keep what they opened. From then on its readers and writers wait
+// for each other, and while it grows it may count twice its length.
 //
 // On Linux, files of 256 KiB and more live outside the garbage collected heap,
 // in mappings that grow without being copied. They count whole pages, and
@@ -43,10 +76,7 @@ type MemStore struct {
 // closes, and a store that is dropped, give their memory back when the garbage
 // collector finds them; GOMEMLIMIT does not count the mappings.
 func Mem(limit int64) *MemStore {
-	m := &MemStore{
-		files: map[string]*memFile{},
-		dirs:  map[string]map[string]struct{}{".": {}},
-	}
+	m := &MemStore{root: newMemNode(fs.ModeDir | 0o755)}
 	m.budget.limit = memLimit(limit)
 	return m
 }
@@ -67,35 +97,46 @@ func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f, ok := m.files[name]
-	if !ok {
-		return nil, memFail("open", name, m.missing(name))
+	n, err := m.regular(name)
+	if err != nil {
+		return nil, memFail("open", name, err)
 	}
-	f.refs.Add(1)
-	return &memReader{file: f}, nil
+	n.file.refs.Add(1)
+	return &memReader{file: n.file, node: n, info: n.info(name), live: n.file.live}, nil
 }
 
 // Stat describes a file or a directory.
 func (m *MemStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return m.stat(ctx, "stat", name, true)
+}
+
+func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.FileInfo, error) {
 	if err := check(ctx, name); err != nil {
-		return nil, memFail("stat", name, err)
+		return nil, memFail(op, name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fi, ok := m.info(name)
-	if !ok {
-		return nil, memFail("stat", name, fs.ErrNotExist)
+	n, err := m.find(name, follow)
+	if err != nil {
+		return nil, memFail(op, name, err)
 	}
-	return fi, nil
+	return n.info(name), nil
 }
 
-// info describes what has the name. The caller holds mu.
-func (m *MemStore) info(name string) (fi memInfo, ok bool) {
-	if f, ok := m.files[name]; ok {
-		return f.info, true
+// info describes n under a name. The caller holds mu.
+func (n *memNode) info(name string) memInfo {
+	i := memInfo{name: path.Base(name), mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
+	switch {
+	case n.file != nil:
+		i.size = n.file.size()
+	case n.target != "":
+		i.size = int64(len(n.target))
 	}
-	_, ok = m.dirs[name]
-	return memInfo{name: path.Base(name), mode: fs.ModeDir | 0o755}, ok
+	i.details = &Details{Links: uint64(max(n.names, 1)), AccessTime: n.accessed}
+	if n.accessed.IsZero() {
+		i.details.AccessTime = i.modTime
+	}
+	return i
 }
 
 // ReadDir lists a directory: see [Lister].
@@ -114,17 +155,16 @@ func (m *MemStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, err
 func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir, ok := m.dirs[name]
-	if !ok {
-		return nil, fs.ErrNotExist
+	dir, err := m.directory(name)
+	if err != nil {
+		return nil, err
 	}
-	if len(dir) > maxEntries {
+	if len(dir.entries) > maxEntries {
 		return nil, errManyEntries
 	}
-	entries := make([]fs.DirEntry, 0, len(dir))
-	for base := range dir {
-		fi, _ := m.info(path.Join(name, base))
-		entries = append(entries, fs.FileInfoToDirEntry(fi))
+	entries := make([]fs.DirEntry, 0, len(dir.entries))
+	for base, n := range dir.entries {
+		entries = append(entries, fs.FileInfoToDirEntry(n.info(base)))
 	}
 	return entries, nil
 }
@@ -135,7 +175,7 @@ func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, e
 		return nil, memFail("create", name, err)
 	}
 	m.mu.Lock()
-	_, err := m.target(name, c)
+	_, _, err := m.place(name, c)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, memFail("create", name, err)
@@ -148,85 +188,93 @@ func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// missing says why there is no file of that name. The caller holds mu.
-func (m *MemStore) missing(name string) error {
-	if _, ok := m.dirs[name]; ok {
-		return ErrNotRegular
-	}
-	return fs.ErrNotExist
-}
-
-// target returns the permission bits of a file to be published, or an error
-// if it may not take its name. The caller holds mu.
-func (m *MemStore) target(name string, c Create) (fs.FileMode, error) {
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if _, ok := m.files[dir]; ok { // a file is no directory
-			return 0, fs.ErrNotExist
-		}
-	}
-	f, isFile := m.files[name]
-	_, isDir := m.dirs[name]
+// place returns where a file to be published goes, and its permission bits, or
+// an error if it may not take its name. The caller holds mu.
+func (m *MemStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
+	p, err := m.walk(name, !c.Exclusive)
 	switch {
-	case c.Exclusive && (isFile || isDir):
-		return 0, fs.ErrExist
-	case isDir:
-		return 0, ErrNotRegular
-	case isFile:
-		return f.info.mode, nil
+	case err != nil:
+		return p, 0, err
+	case p.node == nil && !fs.ValidPath(p.base): // a symbolic link's idea
+		return p, 0, fs.ErrNotExist
+	case p.node == nil:
+		return p, c.perm(), nil
+	case c.Exclusive:
+		return p, 0, fs.ErrExist
+	case !p.node.mode.IsRegular():
+		return p, 0, ErrNotRegular
 	}
-	return c.perm(), nil
+	return p, p.node.mode, nil
 }
 
 // publish makes a file of b and gives it its name.
 func (m *MemStore) publish(name string, c Create, b *block) error {
-	f := newMemFile(name, b, 0)
+	f := newMemFile(b)
 	old, err := m.put(name, c, f)
 	if err != nil {
 		f.drop()
 		return err
 	}
-	if old != nil {
-		old.drop()
-	}
+	old.drop()
 	return nil
 }
 
-// put gives f its name. It returns the file that had it, if any.
+// put gives f its name. It returns what is to be dropped of the file that had
+// it, if any.
 func (m *MemStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f.info.mode, err = m.target(name, c); err != nil {
+	p, perm, err := m.place(name, c)
+	if err != nil {
 		return nil, err
 	}
-	old = m.files[name]
-	if old == nil {
-		if err := m.enter(name); err != nil {
-			return nil, err
-		}
+	n := newMemNode(perm)
+	n.file = f
+	if p.node != nil {
+		old = m.forget(p.node)
 	}
-	m.files[name] = f
-	return old, nil
+	return old, m.enter(p, n)
 }
 
-// enter makes name an entry of its directory, and that of its own, up to the
-// root. The caller holds mu.
-func (m *MemStore) enter(name string) error {
-	var missing int64
-	for dir := path.Dir(name); m.dirs[dir] == nil; dir = path.Dir(dir) {
-		missing++
-	}
+// enter makes n an entry of its directory, and makes the directories that are
+// missing between. The caller holds mu.
+func (m *MemStore) enter(p memPlace, n *memNode) error {
+	missing := int64(strings.Count(p.base, "/"))
 	if err := m.budget.take(missing * memOverhead); err != nil {
 		return err
 	}
-	for ; ; missing-- {
-		dir, base := path.Dir(name), path.Base(name)
-		if missing == 0 {
-			m.dirs[dir][base] = struct{}{}
+	dir, base := p.dir, p.base
+	for {
+		elem, rest, more := strings.Cut(base, "/")
+		dir.touch()
+		if !more {
+			dir.entries[elem] = n
+			n.names++
+			if n.mode.IsDir() {
+				n.parent = dir
+			}
 			return nil
 		}
-		m.dirs[dir] = map[string]struct{}{base: {}}
-		name = dir
+		sub := newMemNode(fs.ModeDir | 0o755)
+		sub.names, sub.parent = 1, dir
+		dir.entries[elem] = sub
+		dir, base = sub, rest
 	}
+}
+
+// forget takes a name from n, whose entry is to be replaced or deleted. It
+// returns what the caller must drop when it no longer holds mu.
+func (m *MemStore) forget(n *memNode) *memFile {
+	n.names--
+	switch {
+	case n.names > 0:
+		m.budget.give(memOverhead)
+	case n.file != nil:
+		return n.file
+	default:
+		m.budget.give(memOverhead + int64(len(n.target)))
+	}
+	return nil
 }
 
 func memFail(op, name string, err error) error {

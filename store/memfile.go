@@ -3,39 +3,83 @@ package store
 import (
 	"io"
 	"io/fs"
-	"path"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A memFile is a finished file in memory. Its data never changes.
+// A memFile is the content of a file in memory. It is finished and never
+// changes, or live: then others write to it, and all hold mu.
 type memFile struct {
-	info  memInfo
+	refs  atomic.Int64 // the file that has it, and its readers and writers
+	live  bool         // the store's mu: set while nobody has it open
+	mu    sync.RWMutex // if live, guards block
 	block *block
-	refs  atomic.Int64 // its name, if it has one, and its readers
 }
 
-// newMemFile returns the file that block holds, with one reference.
-func newMemFile(name string, b *block, perm fs.FileMode) *memFile {
+// newMemFile returns what block holds, with one reference.
+func newMemFile(b *block) *memFile {
 	b.fit()
-	f := &memFile{block: b, info: memInfo{
-		name: path.Base(name), size: int64(len(b.data)), mode: perm, modTime: time.Now(),
-	}}
+	f := &memFile{block: b}
 	f.refs.Store(1)
 	return f
 }
 
 // drop takes a reference. The last gives the memory back, which takes some
-// milliseconds a gigabyte: hold no lock that others wait for.
+// milliseconds a gigabyte: hold no lock that others wait for. To drop nil does
+// nothing.
 func (f *memFile) drop() {
-	if f.refs.Add(-1) == 0 {
+	if f != nil && f.refs.Add(-1) == 0 {
 		f.block.free()
 	}
+}
+
+// size is for the store, which knows whether f is live.
+func (f *memFile) size() int64 {
+	if f.live {
+		f.mu.RLock()
+		defer f.mu.RUnlock()
+	}
+	return int64(len(f.block.data))
+}
+
+// write stores p in a live file at off, or at its end.
+func (f *memFile) write(p []byte, off int64, atEnd bool) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if atEnd {
+		off = int64(len(f.block.data))
+	}
+	if err := f.block.extend(off + int64(len(p))); err != nil {
+		return 0, err
+	}
+	return copy(f.block.data[off:], p), nil
+}
+
+// truncate sets the size of a live file.
+func (f *memFile) truncate(size int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.block.extend(size); err != nil {
+		return err
+	}
+	f.block.cut(size)
+	return nil
+}
+
+// fit gives back the room that a live file does not need now.
+func (f *memFile) fit() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.block.fit()
 }
 
 // A memReader is an open file.
 type memReader struct {
 	file *memFile // a reference, until the reader is closed and idle
+	node *memNode // whose content that is; nil in a Sink
+	info memInfo  // as it was at Open
+	live bool     // whether file is
 
 	// state counts reads under way, times two; the lowest bit says closed.
 	// Close need not wait for them, nor they for it: the last of all drops
@@ -64,7 +108,31 @@ func (r *memReader) end() {
 	}
 }
 
-func (r *memReader) Stat() (fs.FileInfo, error) { return r.file.info, nil }
+// lock keeps the data where and as it is until unlock.
+func (r *memReader) lock() {
+	if r.live {
+		r.file.mu.RLock()
+	}
+}
+
+func (r *memReader) unlock() {
+	if r.live {
+		r.file.mu.RUnlock()
+	}
+}
+
+func (r *memReader) Stat() (fs.FileInfo, error) {
+	if !r.live {
+		return r.info, nil
+	}
+	if !r.begin() {
+		return nil, r.fail("stat", fs.ErrClosed)
+	}
+	defer r.end()
+	i := r.info
+	i.size, i.modTime = r.file.size(), time.Unix(0, r.node.modified.Load())
+	return i, nil
+}
 
 func (r *memReader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
@@ -73,7 +141,9 @@ func (r *memReader) ReadAt(p []byte, off int64) (n int, err error) {
 	if !r.begin() {
 		return 0, r.fail("read", fs.ErrClosed)
 	}
+	r.lock()
 	n = copy(p, r.from(off))
+	r.unlock()
 	r.end()
 	if n < len(p) {
 		return n, io.EOF
@@ -81,7 +151,7 @@ func (r *memReader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// TryReadAt never has to wait.
+// TryReadAt never has to wait for more than a write to memory.
 func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, r.fail("read", fs.ErrInvalid)
@@ -89,12 +159,14 @@ func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if !r.begin() {
 		return 0, r.fail("read", fs.ErrClosed)
 	}
+	r.lock()
 	data := r.from(off)
 	want, n := 0, 0
 	for _, b := range bufs {
 		want += len(b)
 		n += copy(b, data[n:])
 	}
+	r.unlock()
 	r.end()
 	if n == 0 && want > 0 {
 		return 0, io.EOF
@@ -102,7 +174,7 @@ func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// from returns the data from off on. It is the caller's between begin and end.
+// from returns the data from off on. It is the caller's between lock and unlock.
 func (r *memReader) from(off int64) []byte {
 	data := r.file.block.data
 	return data[min(off, int64(len(data))):]
@@ -120,7 +192,7 @@ func (r *memReader) Close() error {
 	return nil
 }
 
-func (r *memReader) fail(op string, err error) error { return memFail(op, r.file.info.name, err) }
+func (r *memReader) fail(op string, err error) error { return memFail(op, r.info.name, err) }
 
 // memInfo is an fs.FileInfo.
 type memInfo struct {
@@ -128,6 +200,7 @@ type memInfo struct {
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
+	details *Details // nil if it has none
 }
 
 func (i memInfo) Name() string       { return i.name }
@@ -135,4 +208,11 @@ func (i memInfo) Size() int64        { return i.size }
 func (i memInfo) Mode() fs.FileMode  { return i.mode }
 func (i memInfo) ModTime() time.Time { return i.modTime }
 func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i memInfo) Sys() any           { return nil }
+
+// Sys returns Details, or nil.
+func (i memInfo) Sys() any {
+	if i.details == nil {
+		return nil
+	}
+	return *i.details
+}

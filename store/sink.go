@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"io/fs"
+	"path"
+	"time"
 )
 
 // Sink returns a store that keeps nothing: it is for programs that want the
@@ -63,7 +65,9 @@ func (s *sink) Create(ctx context.Context, name string, c Create) (Upload, error
 		return nil, memFail("create", name, err)
 	}
 	return &memUpload{name: name, block: b, publish: func(b *block) error {
-		s.done(name, &memReader{file: newMemFile(name, b, c.perm())})
+		size := int64(len(b.data))
+		info := memInfo{name: path.Base(name), size: size, mode: c.perm(), modTime: time.Now()}
+		s.done(name, &memReader{file: newMemFile(b), info: info})
 		return nil
 	}}, nil
 }

@@ -27,6 +27,10 @@
 // finds names that are spelled in another case. All but Sink pass storetest.Run,
 // and so should any other [Store].
 //
+// A [Tree] is a Store whose directories, links and attributes can be changed
+// too, and whose files can be written in place. Dir and Mem are, and pass
+// storetest.RunTree; [ReadOnly] and [UploadOnly] allow a part of it.
+//
 // A program that answers requests with content of its own writes a Store whose
 // Open returns [FromBytes] or [NewFile].
 //
@@ -70,8 +74,8 @@ type Store interface {
 }
 
 // A File is open for reading. Its content is the content the name had at
-// Open, even when an Upload replaces it meanwhile. Several goroutines may
-// read at once.
+// Open, even when an Upload replaces it meanwhile; only what is written in
+// place, through [Tree].OpenFile, may show. Several goroutines may read at once.
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -93,6 +97,15 @@ type Create struct {
 
 	// Exclusive refuses a name that exists, now or at Commit.
 	Exclusive bool
+
+	// Resume, if not empty, says who uploads, such as a user's name, and
+	// makes the upload one that can go on another time, if the store can do
+	// that: then it is a [Resumer]. Closed, or its process dead, before
+	// Commit, it leaves what was written without a gap from the start, up to
+	// the last few MiB; the next upload to the same name, by the same one and
+	// of the same Size, goes on from there. As long as one is under way,
+	// another is ErrBusy. Pieces written ahead of a gap are lost.
+	Resume string
 }
 
 // perm returns the permission bits of a new file.
@@ -123,8 +136,8 @@ type Upload interface {
 	// making the new name itself durable failed may it be there already.
 	Commit() error
 
-	// Close discards the file unless it was committed. Closing again does
-	// nothing, so that it is safe to defer.
+	// Close discards the file unless it was committed, or is to be resumed:
+	// see [Create]. Closing again does nothing, so that it is safe to defer.
 	Close() error
 }
 

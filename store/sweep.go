@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -20,7 +22,8 @@ const (
 // Sweep removes what uploads left behind whose process died, in the whole
 // tree, and returns how many files it removed. Uploads under way are left
 // alone, in other processes too: their files are locked. Where there are no
-// locks, Sweep removes nothing.
+// locks, Sweep removes nothing. What can be resumed ([Create.Resume]) it removes
+// a week after the last write.
 //
 // Symbolic links are not followed. What cannot be read or removed is passed
 // over; the error joins the first 16 reasons. It ends early when ctx does.
@@ -71,7 +74,7 @@ func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
 	switch {
 	case kind.IsDir():
 		s.dir(name, depth+1)
-	case kind.IsRegular() && isTemp(name):
+	case kind.IsRegular() && isTemp(name) && !s.resumable(name):
 		removed, err := s.remove(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // just committed
 			s.fail(name, err)
@@ -80,6 +83,16 @@ func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
 			s.removed++
 		}
 	}
+}
+
+// resumable reports whether name is that of a file which can be resumed, and is
+// not too old for that.
+func (s *sweep) resumable(name string) bool {
+	if strings.HasSuffix(name, tempSuffix) {
+		return false
+	}
+	fi, err := s.store.root.Lstat(name)
+	return err == nil && time.Since(fi.ModTime()) < keepFor
 }
 
 // remove removes a temporary file unless an upload holds its lock.

@@ -8,16 +8,10 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
-	"path/filepath"
 	"sync"
-	"syscall"
 )
 
-const (
-	maxLinks     = 8 // symbolic links followed to find an upload's target
-	maxTempTries = 8 // temporary names tried before giving up
-)
+const maxTempTries = 8 // temporary names tried before giving up
 
 // errReserved answers an upload to the name of another one's hidden file.
 var errReserved = fmt.Errorf("%w: name is reserved for uploads under way", fs.ErrPermission)
@@ -32,6 +26,7 @@ type dirUpload struct {
 	temp  string   // the hidden file's name there; "" once it is renamed
 	file  *os.File // the hidden file, locked against sweeps
 	c     Create
+	after func() // called when the hidden file is gone, or named
 
 	mu    sync.Mutex
 	end   int64 // mu: the size to commit; reserved space may reach further
@@ -52,67 +47,60 @@ const writebackEvery = 8 << 20
 // holes, so that a sparse disk image that comes in order stays sparse. But what
 // c.Size sets aside stays so: for an image that only fits the disk because of
 // its holes, leave Size 0, or it fails with [ErrNoSpace].
+//
+// With c.Resume the disk is waited for after each 16 MiB, and at Close, so that
+// no more than those have to be sent again, even if the machine dies. Where the
+// file system has no locks the upload is none that can be resumed.
 func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
 	}
 	u := &dirUpload{store: d, name: name, c: c}
-	if err := u.begin(); err != nil {
+	up, err := u.begin()
+	if err != nil {
 		_ = u.discard() // what is left of it, a sweep removes
 		return nil, u.fail("create", err)
 	}
-	return u, nil
+	return up, nil
 }
 
-func (u *dirUpload) begin() error {
-	if err := u.resolve(); err != nil {
-		return err
+// begin returns u, or the resumable upload that it is part of.
+func (u *dirUpload) begin() (up Upload, err error) {
+	if u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive); err != nil {
+		return nil, err
 	}
 	if isTemp(u.base) {
-		return errReserved
+		return nil, errReserved
 	}
 	if _, err := u.perm(); err != nil {
-		return err
+		return nil, err
+	}
+	if u.c.Resume != "" {
+		k, err := u.resume()
+		if err == nil {
+			if err = u.reserve(); err != nil && k.resumed > 0 {
+				k.keep() // for when there is more room
+			}
+			return k, err
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
+		_ = u.removeTemp()
+		u.file, u.temp = nil, ""
 	}
 	if err := u.openTemp(); err != nil {
-		return err
+		return nil, err
 	}
+	return u, u.reserve()
+}
+
+// reserve sets the space aside that was announced.
+func (u *dirUpload) reserve() error {
 	if u.c.Size <= 0 {
 		return nil
 	}
 	return u.call("reserve", func() error { return reserve(u.file, u.c.Size) })
-}
-
-// resolve finds the target's directory and the name it has there, following
-// symbolic links unless the name must be new.
-func (u *dirUpload) resolve() error {
-	name := u.name
-	for range maxLinks + 1 {
-		dir, base := path.Split(name)
-		link, err := u.store.root.Readlink(name)
-		if err != nil || u.c.Exclusive { // no link, or not to be followed
-			return u.at(dir, base)
-		}
-		if filepath.IsAbs(link) || filepath.VolumeName(link) != "" {
-			return errOutside
-		}
-		// Joined but not cleaned: what ".." means depends on the links
-		// before it, and root knows.
-		name = dir + filepath.ToSlash(link)
-	}
-	return syscall.ELOOP
-}
-
-// at sets the target to base in dir, which is empty or ends in a slash.
-func (u *dirUpload) at(dir, base string) (err error) {
-	if base == "" || base == ".." { // where a link may lead
-		return ErrNotRegular
-	}
-	u.base = base
-	// Asked for what is in dir, root opens dir as a directory only. Asked for
-	// dir itself, it would open a pipe of that name, and wait.
-	u.dir, err = u.store.root.OpenRoot("./" + dir + ".")
-	return err
 }
 
 // perm returns the permission bits the file will have, or an error if it may
@@ -301,12 +289,19 @@ func (u *dirUpload) discard() error {
 		return nil
 	}
 	defer u.dir.Close()
-	if u.file == nil {
-		return nil
+	if u.after != nil {
+		defer u.after()
 	}
+	return u.removeTemp()
+}
+
+// removeTemp closes and removes the hidden file.
+func (u *dirUpload) removeTemp() error {
 	// The descriptor goes first, for Windows. The lock goes with it, so a
 	// sweep may be quicker to remove the file.
-	_ = u.file.Close()
+	if u.file != nil {
+		_ = u.file.Close()
+	}
 	if u.temp == "" {
 		return nil
 	}
@@ -317,12 +312,6 @@ func (u *dirUpload) discard() error {
 	return err
 }
 
-// call makes a system call, unless a test wants it to fail.
-func (u *dirUpload) call(name string, f func() error) error {
-	if err := u.store.hook(name); err != nil {
-		return err
-	}
-	return f()
-}
+func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }
 
 func (u *dirUpload) fail(op string, err error) error { return u.store.fail(op, u.name, err) }

@@ -1,0 +1,40 @@
+//go:build !linux || haul_portable
+
+package store
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// unlink removes what is no directory. An empty directory that takes the
+// file's place between the look and the removal goes too.
+func (d *DirStore) unlink(name string) error {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if fi.IsDir() {
+		return errIsDir
+	}
+	return d.root.Remove(name)
+}
+
+// rmdir removes an empty directory.
+func (d *DirStore) rmdir(name string) error {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return syscall.ENOTDIR
+	}
+	return d.root.Remove(name)
+}
+
+func (d *DirStore) rename(from, to string, replace bool) error {
+	return d.renamePortably(from, to, replace)
+}
+
+func (d *DirStore) lutimes(string, time.Time, time.Time) error { return errors.ErrUnsupported }

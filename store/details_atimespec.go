@@ -1,0 +1,7 @@
+//go:build darwin || freebsd || netbsd
+
+package store
+
+import "syscall"
+
+func accessTime(st *syscall.Stat_t) *syscall.Timespec { return &st.Atimespec }

@@ -1,0 +1,9 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package store
+
+import "io/fs"
+
+func systemDetails(fs.FileInfo) (Details, bool) { return Details{}, false }
+
+func inode(fs.FileInfo) uint64 { return 0 }

@@ -1,0 +1,286 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+)
+
+// maxOpenTries is how often a file may come and go while it is opened.
+const maxOpenTries = 8
+
+// OpenFile opens a regular file in place: see [Tree]. Anything else is
+// [ErrNotRegular], and is not even opened.
+//
+// A file that is opened for writing loses its setuid and setgid bits, as the
+// kernel takes them from a file that an ordinary user writes to. This process
+// may not be one, and what it serves under such a bit may not become what a
+// client wrote.
+func (d *DirStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
+	h, err := d.openFile(ctx, name, a)
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return h, nil
+}
+
+func (d *DirStore) openFile(ctx context.Context, name string, a Access) (*dirHandle, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, err
+	}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	dir, base, err := d.resolve(name, !a.Exclusive)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if isTemp(base) {
+		if a.Create {
+			return nil, errReserved
+		}
+		return nil, fs.ErrNotExist
+	}
+	f, err := d.openInPlace(dir, base, a)
+	if err != nil {
+		return nil, err
+	}
+	return &dirHandle{store: d, name: name, access: a, file: f}, nil
+}
+
+// openInPlace opens the file base in dir, or creates it, and knows which.
+func (d *DirStore) openInPlace(dir *os.Root, base string, a Access) (*os.File, error) {
+	for range maxOpenTries {
+		if !a.Exclusive {
+			f, err := d.openOld(dir, base, a)
+			if err == nil || !a.Create || !errors.Is(err, fs.ErrNotExist) {
+				return f, err
+			}
+		}
+		f, err := d.openNew(dir, base, a)
+		if err == nil || a.Exclusive || !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("it came and went %d times meanwhile", maxOpenTries)
+}
+
+// flags returns the flags of open(2) for an existing file.
+func (a Access) flags() int {
+	flags := syscall.O_NONBLOCK | largeFile
+	switch {
+	case a.Append:
+		flags |= os.O_APPEND
+		fallthrough
+	case a.Write:
+		if a.Read {
+			return flags | os.O_RDWR
+		}
+		return flags | os.O_WRONLY
+	}
+	return flags | os.O_RDONLY
+}
+
+func (d *DirStore) openOld(dir *os.Root, base string, a Access) (*os.File, error) {
+	fi, err := dir.Lstat(base)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	if err := d.hook("open"); err != nil {
+		return nil, err
+	}
+	// It may have become a pipe by now, which O_NONBLOCK does not wait for,
+	// or a link, which dir does not follow out of itself.
+	f, err := dir.OpenFile(base, a.flags(), 0)
+	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
+		return nil, ErrNotRegular // a pipe that nobody reads, a socket, a directory
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.prepare(f, a); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// prepare makes an open file what a says it shall be.
+func (d *DirStore) prepare(f *os.File, a Access) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return ErrNotRegular
+	}
+	if a.writes() && fi.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		err := d.call("chmod", func() error { return f.Chmod(fi.Mode() &^ (fs.ModeSetuid | fs.ModeSetgid)) })
+		if err != nil {
+			return err
+		}
+	}
+	if a.Truncate && fi.Size() > 0 {
+		return d.call("truncate", func() error { return f.Truncate(0) })
+	}
+	return nil
+}
+
+func (d *DirStore) openNew(dir *os.Root, base string, a Access) (f *os.File, err error) {
+	err = d.call("create", func() error {
+		f, err = dir.OpenFile(base, a.flags()|os.O_CREATE|os.O_EXCL, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = d.call("chmod", func() error { return f.Chmod(a.perm()) })
+	if err != nil {
+		_ = f.Close()
+		_ = dir.Remove(base)
+		return nil, err
+	}
+	return f, nil
+}
+
+// A dirHandle is a file open in place.
+type dirHandle struct {
+	store  *DirStore
+	name   string // the caller's, for errors
+	access Access
+	file   *os.File
+}
+
+func (h *dirHandle) Stat() (fs.FileInfo, error) {
+	fi, err := h.file.Stat()
+	if err != nil {
+		return nil, h.fail("stat", err)
+	}
+	return fi, nil
+}
+
+func (h *dirHandle) ReadAt(p []byte, off int64) (int, error) {
+	if !h.access.Read {
+		return 0, h.fail("read", errNotReading)
+	}
+	if off < 0 {
+		return 0, h.fail("read", fs.ErrInvalid)
+	}
+	n, err := h.file.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		return n, h.fail("read", err)
+	}
+	return n, err
+}
+
+func (h *dirHandle) WriteAt(p []byte, off int64) (n int, err error) {
+	if err := h.writable(); err != nil {
+		return 0, h.fail("write", err)
+	}
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, h.fail("write", fs.ErrInvalid)
+	}
+	if err = h.store.hook("write"); err == nil {
+		if h.access.Append {
+			n, err = h.file.Write(p) // the kernel knows where the end is
+		} else {
+			n, err = h.file.WriteAt(p, off)
+		}
+	}
+	if err != nil {
+		return n, h.fail("write", err)
+	}
+	return n, nil
+}
+
+func (h *dirHandle) Truncate(size int64) error {
+	err := h.writable()
+	if err == nil && size < 0 {
+		err = fs.ErrInvalid
+	}
+	if err == nil {
+		err = h.store.call("truncate", func() error { return h.file.Truncate(size) })
+	}
+	if err != nil {
+		return h.fail("truncate", err)
+	}
+	return nil
+}
+
+func (h *dirHandle) SetAttr(a Attr) error {
+	err := h.writable()
+	if err == nil {
+		err = a.check()
+	}
+	if err == nil {
+		err = h.setAttr(a)
+	}
+	if err != nil {
+		return h.fail("setattr", err)
+	}
+	return nil
+}
+
+func (h *dirHandle) setAttr(a Attr) error {
+	if a.Size != nil {
+		if err := h.store.call("truncate", func() error { return h.file.Truncate(*a.Size) }); err != nil {
+			return err
+		}
+	}
+	if a.owned() {
+		if err := h.store.call("chown", func() error { return h.file.Chown(a.owner()) }); err != nil {
+			return err
+		}
+	}
+	if a.Mode != nil {
+		fi, err := h.file.Stat()
+		if err == nil {
+			err = h.store.call("chmod", func() error { return h.file.Chmod(h.store.newMode(fi, *a.Mode)) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.timed() {
+		return h.store.call("chtimes", func() error { return futimes(h.file, a.AccessTime, a.ModTime) })
+	}
+	return nil
+}
+
+func (h *dirHandle) Sync() error {
+	var err error
+	if h.access.writes() {
+		err = h.store.call("sync", h.file.Sync)
+	} else {
+		_, err = h.file.Stat() // Windows would refuse, but for one that is closed
+	}
+	if err != nil {
+		return h.fail("sync", err)
+	}
+	return nil
+}
+
+func (h *dirHandle) Close() error {
+	if err := h.file.Close(); err != nil {
+		return h.fail("close", err)
+	}
+	return nil
+}
+
+func (h *dirHandle) writable() error {
+	if !h.access.writes() {
+		return errNotWriting
+	}
+	return nil
+}
+
+func (h *dirHandle) fail(op string, err error) error { return h.store.fail(op, h.name, err) }

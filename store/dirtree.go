@@ -1,0 +1,316 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+var _ Tree = (*DirStore)(nil)
+
+// Lstat describes what has the name, even if that is a symbolic link.
+func (d *DirStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := d.lstat(ctx, name)
+	if err != nil {
+		return nil, d.fail("lstat", name, err)
+	}
+	return fi, nil
+}
+
+func (d *DirStore) lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := checkOld(ctx, name); err != nil {
+		return nil, err
+	}
+	return d.root.Lstat(name)
+}
+
+// checkOld returns an error if name cannot be that of something that exists,
+// as far as anybody shall know.
+func checkOld(ctx context.Context, name string) error {
+	err := check(ctx, name)
+	if err == nil && isTemp(name) {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+// checkNew returns an error if nothing may be given the name.
+func checkNew(ctx context.Context, name string) error {
+	err := check(ctx, name)
+	if err == nil && isTemp(name) {
+		err = errReserved
+	}
+	return err
+}
+
+// checkMovable is checkOld for what shall not be the root.
+func checkMovable(ctx context.Context, name string) error {
+	err := checkOld(ctx, name)
+	if err == nil && name == "." {
+		err = errRoot
+	}
+	return err
+}
+
+// Mkdir makes a directory. If its parent passes its group on (setgid), so will
+// the new one.
+func (d *DirStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if err := checkNew(ctx, name); err != nil {
+		return d.fail("mkdir", name, err)
+	}
+	if perm = perm.Perm(); perm == 0 {
+		perm = 0o755
+	}
+	if err := d.mkdir(name, perm); err != nil {
+		return d.fail("mkdir", name, err)
+	}
+	return nil
+}
+
+func (d *DirStore) mkdir(name string, perm fs.FileMode) error {
+	err := d.call("mkdir", func() error { return d.root.Mkdir(name, perm) })
+	if err != nil {
+		return err
+	}
+	fi, err := d.root.Lstat(name)
+	if err == nil && fi.Mode().Perm() != perm && runtime.GOOS != "windows" { // because of the umask
+		err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, perm)) })
+	}
+	if err != nil {
+		_ = d.rmdir(name)
+	}
+	return err
+}
+
+// Remove removes what has the name, unless that is a directory.
+func (d *DirStore) Remove(ctx context.Context, name string) error {
+	err := checkOld(ctx, name)
+	if err == nil && name == "." {
+		err = errIsDir
+	}
+	if err == nil {
+		err = d.call("remove", func() error { return d.unlink(name) })
+	}
+	if err != nil {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+// RemoveDir removes a directory. To those who see no hidden files, one that
+// holds nothing but what uploads left behind is empty: so they go with it. As
+// long as an upload into it is under way, it stays.
+func (d *DirStore) RemoveDir(ctx context.Context, name string) error {
+	if err := checkMovable(ctx, name); err != nil {
+		return d.fail("rmdir", name, err)
+	}
+	err := d.call("rmdir", func() error { return d.rmdir(name) })
+	if errors.Is(err, fs.ErrExist) && d.sweepDir(ctx, name) {
+		err = d.call("rmdir", func() error { return d.rmdir(name) })
+	}
+	if err != nil {
+		return d.fail("rmdir", name, err)
+	}
+	return nil
+}
+
+// sweepDir removes what uploads left in a directory that has nothing else, and
+// reports whether it removed any.
+func (d *DirStore) sweepDir(ctx context.Context, name string) (removed bool) {
+	if onlyTemps, err := d.eachName(ctx, name, isTemp); err != nil || !onlyTemps {
+		return false
+	}
+	s := sweep{store: d, ctx: ctx}
+	_, _ = d.eachName(ctx, name, func(base string) bool {
+		if gone, err := s.remove(path.Join(name, base)); err == nil && gone {
+			removed = true
+		}
+		return true
+	})
+	return removed
+}
+
+// eachName calls f with the names in a directory, hidden ones included. It
+// reports false if f did once, and calls it no more.
+func (d *DirStore) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
+	list, err := d.openDir(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	defer list.Close()
+	for {
+		names, err := list.names.Readdirnames(dirBatch)
+		for _, base := range names {
+			if !f(base) {
+				return false, nil
+			}
+		}
+		if err == io.EOF {
+			return true, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// Rename gives what has the name from the name to: see [Tree]. On Linux a name
+// that shall not be replaced is not, whoever takes it when; elsewhere, and on
+// file systems that do not know how, that holds for all but directories, which
+// are then moved by a look and a rename.
+func (d *DirStore) Rename(ctx context.Context, from, to string, replace bool) error {
+	err := checkMovable(ctx, from)
+	if err == nil {
+		if err = checkNew(ctx, to); err == nil && to == "." {
+			err = errRoot
+		}
+	}
+	if err == nil {
+		err = d.renameError(d.rename(from, to, replace), from, to)
+	}
+	if err != nil {
+		return d.failLink("rename", from, to, err)
+	}
+	return nil
+}
+
+// renameError tells the reasons apart for which a rename is refused.
+func (d *DirStore) renameError(err error, from, to string) error {
+	err = reason(err)
+	switch {
+	case errors.Is(err, syscall.EINVAL): // a directory below itself
+		return kindError{err, fs.ErrInvalid}
+	case errors.Is(err, syscall.EISDIR): // a file onto a directory
+		return kindError{err, fs.ErrExist}
+	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
+		_, fromErr := d.root.Lstat(from)
+		_, toErr := d.root.Lstat(to)
+		if fromErr == nil && toErr == nil {
+			return kindError{err, fs.ErrExist}
+		}
+	}
+	return err
+}
+
+// renamePortably renames by what every system has.
+func (d *DirStore) renamePortably(from, to string, replace bool) error {
+	rename := func() error {
+		return d.call("rename", func() error { return d.root.Rename(from, to) })
+	}
+	if replace {
+		return rename()
+	}
+	// To link is refused if the name is taken, at the last moment. Who dies
+	// between that and the removal leaves two names, and loses nothing.
+	err := d.call("link", func() error { return d.root.Link(from, to) })
+	switch {
+	case err == nil:
+		err = d.call("remove", func() error { return d.unlink(from) })
+		if err != nil {
+			_ = d.unlink(to)
+		}
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if _, statErr := d.root.Lstat(to); statErr == nil {
+		return fs.ErrExist
+	} else if !errors.Is(statErr, fs.ErrNotExist) {
+		return statErr
+	}
+	return rename() // a directory, or a file system without hard links
+}
+
+// Link gives a file a second name.
+func (d *DirStore) Link(ctx context.Context, from, to string) error {
+	err := checkOld(ctx, from)
+	if err == nil {
+		err = checkNew(ctx, to)
+	}
+	if err == nil {
+		err = d.call("link", func() error { return d.root.Link(from, to) })
+	}
+	if err != nil {
+		return d.failLink("link", from, to, err)
+	}
+	return nil
+}
+
+// Symlink makes a symbolic link of that name. One to a hidden file is refused,
+// as such names mean nothing to anybody but the store.
+func (d *DirStore) Symlink(ctx context.Context, target, name string) error {
+	err := checkNew(ctx, name)
+	if err == nil {
+		err = checkText(target)
+	}
+	if err == nil && isTemp(filepath.ToSlash(target)) {
+		err = errReserved
+	}
+	if err == nil {
+		err = d.call("symlink", func() error { return d.root.Symlink(filepath.FromSlash(target), name) })
+	}
+	if err != nil {
+		return d.fail("symlink", name, err)
+	}
+	return nil
+}
+
+// Readlink returns the text of a symbolic link.
+func (d *DirStore) Readlink(ctx context.Context, name string) (string, error) {
+	fi, err := d.lstat(ctx, name)
+	if err == nil && fi.Mode().Type() != fs.ModeSymlink {
+		err = errNotLink
+	}
+	var target string
+	if err == nil {
+		target, err = d.root.Readlink(name)
+	}
+	if err != nil {
+		return "", d.fail("readlink", name, err)
+	}
+	return filepath.ToSlash(target), nil
+}
+
+// Space asks the file system that the directory is on, or that of what else
+// has the name. Linux and macOS can tell.
+func (d *DirStore) Space(ctx context.Context, name string) (Space, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return Space{}, d.fail("statvfs", name, err)
+	}
+	if !fi.IsDir() {
+		name = path.Dir(name)
+	}
+	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return Space{}, d.fail("statvfs", name, err)
+	}
+	defer f.Close()
+	s, err := space(f)
+	if err != nil {
+		return Space{}, d.fail("statvfs", name, err)
+	}
+	return s, nil
+}
+
+// call makes a system call, unless a test wants it to fail.
+func (d *DirStore) call(name string, f func() error) error {
+	if err := d.hook(name); err != nil {
+		return err
+	}
+	return f()
+}
+
+// failLink is fail for what takes two names.
+func (d *DirStore) failLink(op, from, to string, err error) error {
+	return &os.LinkError{Op: op, Old: from, New: to, Err: d.classify(reason(err))}
+}

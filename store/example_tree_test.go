@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+
+	"github.com/haul-project/haul/store"
+)
+
+// What an SFTP server does with a tree, here one in memory.
+func ExampleTree() {
+	var tree store.Tree = store.Mem(1 << 20)
+	ctx := context.Background()
+
+	if err := tree.Mkdir(ctx, "logs", 0o750); err != nil {
+		log.Fatal(err)
+	}
+	h, err := tree.OpenFile(ctx, "logs/today", store.Access{Append: true, Create: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range []string{"one\n", "two\n"} {
+		if _, err := h.WriteAt([]byte(line), 0); err != nil { // at the end, wherever it says
+			log.Fatal(err)
+		}
+	}
+	if err := h.SetAttr(store.Attr{Mode: new(fs.FileMode(0o640))}); err != nil {
+		log.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := tree.Rename(ctx, "logs/today", "logs/yesterday", false); err != nil {
+		log.Fatal(err)
+	}
+
+	// A directory in pieces, as a client asks for them.
+	dir, err := tree.OpenDir(ctx, "logs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dir.Close()
+	for entries := make([]fs.FileInfo, 100); ; {
+		n, err := dir.Next(entries)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, fi := range entries[:n] {
+			fmt.Println(fi.Mode(), fi.Size(), fi.Name())
+		}
+	}
+	// Output:
+	// -rw-r----- 8 yesterday
+}
+
+// A tree for those who bring something.
+func ExampleUploadOnly() {
+	tree, ctx := store.Mem(1<<20), context.Background()
+	box := store.UploadOnly(tree)
+	put(box, "report", "all is well")
+
+	_, err := box.Open(ctx, "report")
+	fmt.Println(err)
+	_, err = box.Create(ctx, "report", store.Create{})
+	fmt.Println(errors.Is(err, fs.ErrExist))
+	fi, err := tree.Stat(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(fi.Size())
+	// Output:
+	// open report: permission denied: the store is for uploads only
+	// true
+	// 11
+}

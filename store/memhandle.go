@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"strings"
+)
+
+// OpenFile opens a file in place: see [Tree] and [Mem].
+func (m *MemStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
+	err := check(ctx, name)
+	if err == nil {
+		err = a.check()
+	}
+	if err == nil {
+		var h *memHandle
+		if h, err = m.openFile(name, a); err == nil {
+			return h, nil
+		}
+	}
+	return nil, memFail("open", name, err)
+}
+
+func (m *MemStore) openFile(name string, a Access) (*memHandle, error) {
+	for {
+		h, busy, err := m.tryOpen(name, a)
+		if busy == nil {
+			return h, err
+		}
+		if err := m.thaw(busy); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A frozenFile is one that has to be copied before it can be written.
+type frozenFile struct {
+	node *memNode
+	file *memFile // a reference
+}
+
+// tryOpen opens a file unless it is frozen.
+func (m *MemStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.walk(name, !a.Exclusive)
+	switch {
+	case err != nil:
+	case p.node != nil && a.Exclusive:
+		err = fs.ErrExist
+	case p.node != nil && !p.node.mode.IsRegular():
+		err = ErrNotRegular
+	case p.node == nil && (!a.Create || strings.Contains(p.base, "/")):
+		err = fs.ErrNotExist
+	case p.node == nil:
+		p.node, err = m.createLive(p, a)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	n := p.node
+	if a.writes() && !n.file.live {
+		if n.file.refs.Load() > 1 {
+			n.file.refs.Add(1)
+			return nil, &frozenFile{n, n.file}, nil
+		}
+		n.file.live = true // nobody else has it, nor gets it without mu
+	}
+	if a.Truncate {
+		if err := n.file.truncate(0); err != nil {
+			return nil, nil, err
+		}
+		n.touch()
+	}
+	n.file.refs.Add(1)
+	return &memHandle{memReader{file: n.file, node: n, info: n.info(name), live: n.file.live}, m, a}, nil, nil
+}
+
+// createLive makes an empty file. The caller holds mu.
+func (m *MemStore) createLive(p memPlace, a Access) (*memNode, error) {
+	b, err := newBlock(&m.budget, 0)
+	if err != nil {
+		return nil, err
+	}
+	n := newMemNode(a.perm())
+	n.file = newMemFile(b)
+	n.file.live = true
+	return n, m.enter(p, n) // which has nothing to take
+}
+
+// thaw copies the content of a file that others read, so that it can be
+// written, and takes over the reference to it.
+func (m *MemStore) thaw(f *frozenFile) error {
+	old := f.file
+	defer old.drop()
+	data := old.block.data
+	b, err := newBlock(&m.budget, int64(len(data)))
+	if err != nil {
+		return err
+	}
+	if err := b.extend(int64(len(data))); err != nil {
+		b.free()
+		return err
+	}
+	copy(b.data, data)
+	live := newMemFile(b)
+	live.live = true
+	m.mu.Lock()
+	if f.node.file == old && f.node.names > 0 {
+		f.node.file, live = live, old
+	}
+	m.mu.Unlock()
+	live.drop() // whichever of the two the file does not have
+	return nil
+}
+
+// A memHandle is a file open in place. If it is open for writing, its file is
+// live.
+type memHandle struct {
+	memReader
+	store  *MemStore
+	access Access
+}
+
+func (h *memHandle) Stat() (fs.FileInfo, error) {
+	if !h.begin() {
+		return nil, h.fail("stat", fs.ErrClosed)
+	}
+	defer h.end()
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	i := h.node.info(h.info.name)
+	i.size = h.file.size()
+	return i, nil
+}
+
+func (h *memHandle) ReadAt(p []byte, off int64) (int, error) {
+	if !h.access.Read {
+		return 0, h.fail("read", errNotReading)
+	}
+	return h.memReader.ReadAt(p, off)
+}
+
+// TryReadAt never has to wait for more than a write to memory.
+func (h *memHandle) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if !h.access.Read {
+		return 0, h.fail("read", errNotReading)
+	}
+	return h.memReader.TryReadAt(bufs, off)
+}
+
+func (h *memHandle) WriteAt(p []byte, off int64) (int, error) {
+	if err := h.beginWrite(); err != nil {
+		return 0, h.fail("write", err)
+	}
+	defer h.end()
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, h.fail("write", fs.ErrInvalid)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := h.file.write(p, off, h.access.Append)
+	if err != nil {
+		return 0, h.fail("write", err)
+	}
+	h.node.touch()
+	return n, nil
+}
+
+func (h *memHandle) Truncate(size int64) error {
+	err := h.beginWrite()
+	if err == nil {
+		defer h.end()
+		err = h.truncate(size)
+	}
+	if err != nil {
+		return h.fail("truncate", err)
+	}
+	return nil
+}
+
+func (h *memHandle) truncate(size int64) error {
+	if size < 0 {
+		return fs.ErrInvalid
+	}
+	err := h.file.truncate(size)
+	if err == nil {
+		h.node.touch()
+	}
+	return err
+}
+
+func (h *memHandle) SetAttr(a Attr) error {
+	err := h.beginWrite()
+	if err == nil {
+		defer h.end()
+		if err = a.checkMem(); err == nil {
+			err = h.setAttr(a)
+		}
+	}
+	if err != nil {
+		return h.fail("setattr", err)
+	}
+	return nil
+}
+
+// checkMem is check, where nobody owns anything.
+func (a Attr) checkMem() error {
+	if a.owned() {
+		return errors.ErrUnsupported
+	}
+	return a.check()
+}
+
+func (h *memHandle) setAttr(a Attr) error {
+	if a.Size != nil {
+		if err := h.truncate(*a.Size); err != nil {
+			return err
+		}
+	}
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	h.node.setAttr(a)
+	return nil
+}
+
+// Sync has nothing to do: what is in memory lasts as long as memory does.
+func (h *memHandle) Sync() error {
+	if !h.begin() {
+		return h.fail("sync", fs.ErrClosed)
+	}
+	h.end()
+	return nil
+}
+
+// Close gives back the room that the file grew into and does not need.
+func (h *memHandle) Close() error {
+	if h.access.writes() && h.begin() {
+		h.file.fit()
+		h.end()
+	}
+	return h.memReader.Close()
+}
+
+// beginWrite is begin, for who may write.
+func (h *memHandle) beginWrite() error {
+	if !h.access.writes() {
+		return errNotWriting
+	}
+	if !h.begin() {
+		return fs.ErrClosed
+	}
+	return nil
+}

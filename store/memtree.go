@@ -1,0 +1,378 @@
+package store
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// Lstat describes what has the name, even if that is a symbolic link.
+func (m *MemStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return m.stat(ctx, "lstat", name, false)
+}
+
+// Mkdir makes a directory in one that exists.
+func (m *MemStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if perm = perm.Perm(); perm == 0 {
+		perm = 0o755
+	}
+	return m.make(ctx, "mkdir", name, newMemNode(fs.ModeDir|perm))
+}
+
+// Symlink makes a symbolic link.
+func (m *MemStore) Symlink(ctx context.Context, target, name string) error {
+	if err := checkText(target); err != nil {
+		return memFail("symlink", name, err)
+	}
+	n := newMemNode(fs.ModeSymlink | 0o777)
+	n.target = target
+	return m.make(ctx, "symlink", name, n)
+}
+
+// make gives n its name. n is no file.
+func (m *MemStore) make(ctx context.Context, op, name string, n *memNode) error {
+	err := check(ctx, name)
+	if err == nil {
+		err = m.makeNode(name, n)
+	}
+	if err != nil {
+		return memFail(op, name, err)
+	}
+	return nil
+}
+
+func (m *MemStore) makeNode(name string, n *memNode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.vacant(name)
+	if err != nil {
+		return err
+	}
+	if err := m.budget.take(memOverhead + int64(len(n.target))); err != nil {
+		return err
+	}
+	return m.enter(p, n) // which has nothing more to take
+}
+
+// Readlink returns the text of a symbolic link.
+func (m *MemStore) Readlink(ctx context.Context, name string) (string, error) {
+	if err := check(ctx, name); err != nil {
+		return "", memFail("readlink", name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name, false)
+	if err == nil && n.mode.Type() != fs.ModeSymlink {
+		err = errNotLink
+	}
+	if err != nil {
+		return "", memFail("readlink", name, err)
+	}
+	return n.target, nil
+}
+
+// Remove removes what has the name, unless that is a directory.
+func (m *MemStore) Remove(ctx context.Context, name string) error {
+	return m.remove(ctx, "remove", name, func(n *memNode) error {
+		if n.mode.IsDir() {
+			return errIsDir
+		}
+		return nil
+	})
+}
+
+// RemoveDir removes an empty directory.
+func (m *MemStore) RemoveDir(ctx context.Context, name string) error {
+	return m.remove(ctx, "rmdir", name, func(n *memNode) error {
+		switch {
+		case n == m.root:
+			return errRoot
+		case !n.mode.IsDir():
+			return fs.ErrNotExist
+		case len(n.entries) > 0:
+			return fs.ErrExist
+		}
+		return nil
+	})
+}
+
+// remove removes what has the name, if refuse does not.
+func (m *MemStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
+	err := check(ctx, name)
+	if err == nil {
+		var gone *memFile
+		gone, err = m.removeNode(name, refuse)
+		gone.drop()
+	}
+	if err != nil {
+		return memFail(op, name, err)
+	}
+	return nil
+}
+
+func (m *MemStore) removeNode(name string, refuse func(*memNode) error) (*memFile, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.walk(name, false)
+	if err == nil && p.node == nil {
+		err = fs.ErrNotExist
+	}
+	if err == nil {
+		err = refuse(p.node)
+	}
+	if err != nil {
+		return nil, err
+	}
+	delete(p.dir.entries, p.base)
+	p.dir.touch()
+	return m.forget(p.node), nil
+}
+
+// Rename gives what has the name from the name to, in one step: see [Tree].
+func (m *MemStore) Rename(ctx context.Context, from, to string, replace bool) error {
+	err := checkBoth(ctx, from, to)
+	if err == nil && (from == "." || to == ".") {
+		err = errRoot
+	}
+	if err == nil {
+		var gone *memFile
+		gone, err = m.rename(from, to, replace)
+		gone.drop()
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func checkBoth(ctx context.Context, from, to string) error {
+	err := check(ctx, from)
+	if err == nil {
+		err = check(ctx, to)
+	}
+	return err
+}
+
+func (m *MemStore) rename(from, to string, replace bool) (gone *memFile, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, err := m.walk(from, false)
+	if err == nil && old.node == nil {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.walk(to, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.Contains(p.base, "/"):
+		return nil, fs.ErrNotExist
+	case old.node.mode.IsDir() && p.dir.below(old.node):
+		return nil, fs.ErrInvalid
+	case p.node == nil:
+	case !replace:
+		return nil, fs.ErrExist
+	case p.node == old.node:
+		return nil, nil
+	case old.node.mode.IsDir() != p.node.mode.IsDir(), len(p.node.entries) > 0:
+		return nil, fs.ErrExist
+	}
+	if p.node != nil {
+		gone = m.forget(p.node)
+	}
+	delete(old.dir.entries, old.base)
+	old.dir.touch()
+	old.node.names--
+	return gone, m.enter(p, old.node) // which has nothing to take
+}
+
+// Link gives a file a second name.
+func (m *MemStore) Link(ctx context.Context, from, to string) error {
+	err := checkBoth(ctx, from, to)
+	if err == nil {
+		err = m.link(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func (m *MemStore) link(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(from, false)
+	if err != nil {
+		return err
+	}
+	p, err := m.vacant(to)
+	if err != nil {
+		return err
+	}
+	if n.mode.IsDir() {
+		return fs.ErrPermission
+	}
+	if err := m.budget.take(memOverhead); err != nil {
+		return err
+	}
+	return m.enter(p, n)
+}
+
+// SetAttr changes what a says: see [Tree]. Nobody owns anything here.
+func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
+	err := check(ctx, name)
+	if err == nil {
+		err = a.checkMem()
+	}
+	if err == nil && a.Size != nil {
+		err = m.setSize(ctx, name, a, follow)
+	} else if err == nil {
+		err = m.setAttr(name, a, follow)
+	}
+	if err != nil {
+		return memFail("setattr", name, err)
+	}
+	return nil
+}
+
+// setSize changes the size, and the rest.
+func (m *MemStore) setSize(ctx context.Context, name string, a Attr, follow bool) error {
+	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
+		return reason(err)
+	} else if fi.Mode().Type() == fs.ModeSymlink {
+		return errLinkAttr
+	}
+	h, err := m.openFile(name, Access{Write: true})
+	if err != nil {
+		return err
+	}
+	err = h.setAttr(a)
+	_ = h.Close()
+	return err
+}
+
+func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name, follow)
+	switch {
+	case err != nil:
+		return err
+	case n.mode.Type() == fs.ModeSymlink && a.Mode != nil:
+		return errLinkAttr
+	case n == m.root && a.Mode != nil:
+		return errRoot
+	}
+	n.setAttr(a)
+	return nil
+}
+
+// setAttr changes all but the size. The caller holds the store's mu.
+func (n *memNode) setAttr(a Attr) {
+	if a.Mode != nil {
+		n.mode = n.mode.Type() | a.Mode.Perm()
+	}
+	if !a.AccessTime.IsZero() {
+		n.accessed = a.AccessTime
+	}
+	if !a.ModTime.IsZero() {
+		n.modified.Store(a.ModTime.UnixNano())
+	}
+}
+
+// Space returns what the limit leaves.
+func (m *MemStore) Space(ctx context.Context, name string) (Space, error) {
+	if _, err := m.stat(ctx, "statvfs", name, true); err != nil {
+		return Space{}, err
+	}
+	total := m.budget.limit / memOverhead
+	free := (m.budget.limit - m.budget.used.Load()) / memOverhead
+	return Space{
+		Total: total * memOverhead, Free: free * memOverhead, Available: free * memOverhead,
+		BlockSize: memOverhead,
+		Files:     total, FreeFiles: free, AvailableFiles: free,
+		MaxName: maxName,
+	}, nil
+}
+
+// OpenDir opens a directory to be listed in pieces. It lists the names there
+// were when it was opened, less those that have gone since.
+func (m *MemStore) OpenDir(ctx context.Context, name string) (Entries, error) {
+	err := check(ctx, name)
+	if err == nil {
+		var e *memEntries
+		if e, err = m.openDir(name); err == nil {
+			e.ctx = ctx
+			return e, nil
+		}
+	}
+	return nil, memFail("opendir", name, err)
+}
+
+func (m *MemStore) openDir(name string) (*memEntries, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, err := m.directory(name)
+	if err != nil {
+		return nil, err
+	}
+	e := &memEntries{store: m, name: name, dir: dir}
+	e.charged = int64(len(dir.entries)) * memEntry
+	if err := m.budget.take(e.charged); err != nil {
+		return nil, err
+	}
+	e.names = make([]string, 0, len(dir.entries))
+	for base := range dir.entries {
+		e.names = append(e.names, base)
+	}
+	return e, nil
+}
+
+// memEntries is an open directory.
+type memEntries struct {
+	store   *MemStore
+	ctx     context.Context // OpenDir's
+	name    string
+	dir     *memNode
+	names   []string // store.mu: those to come
+	charged int64    // store.mu: bytes taken for them
+	closed  bool     // store.mu
+}
+
+func (e *memEntries) Next(into []fs.FileInfo) (n int, err error) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if err = e.ctx.Err(); err == nil && e.closed {
+		err = fs.ErrClosed
+	}
+	if err != nil {
+		return 0, memFail("readdir", e.name, err)
+	}
+	for n < len(into) && len(e.names) > 0 {
+		base := e.names[0]
+		e.names = e.names[1:]
+		if node := e.dir.entries[base]; node != nil {
+			into[n] = node.info(base)
+			n++
+		}
+	}
+	if n == 0 && len(into) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (e *memEntries) Close() error {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if e.closed {
+		return memFail("close", e.name, fs.ErrClosed)
+	}
+	e.closed, e.names = true, nil
+	e.store.budget.give(e.charged)
+	return nil
+}

@@ -1,0 +1,257 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// TestMemTreeAccounts checks that all that was charged is given back.
+func TestMemTreeAccounts(t *testing.T) {
+	m := store.Mem(0)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(n int) {
+		t.Helper()
+		if got := m.Used(); got != int64(n) {
+			t.Errorf("%d bytes charged, want %d", got, n)
+		}
+	}
+	must(m.Mkdir(ctx, "d", 0))
+	want(overhead)
+	must(m.Symlink(ctx, "nowhere", "l"))
+	want(2*overhead + len("nowhere"))
+	must(upload(t, m, "d/f", "content", store.Create{}))
+	want(3*overhead + len("nowhere") + len("content"))
+	must(m.Link(ctx, "d/f", "g"))
+	must(m.Link(ctx, "l", "l2"))
+	want(5*overhead + len("nowhere") + len("content"))
+	e, err := m.OpenDir(ctx, ".")
+	must(err)
+	want(5*overhead + len("nowhere") + len("content") + 4*16)
+	must(e.Close())
+
+	must(m.Rename(ctx, "l2", "g", true)) // one name of a file, and one of a link, less
+	want(4*overhead + len("nowhere") + len("content"))
+	must(m.Remove(ctx, "g"))
+	must(m.Remove(ctx, "l"))
+	want(2*overhead + len("content"))
+	h, err := m.OpenFile(ctx, "d/f", store.Access{Read: true, Write: true})
+	must(err)
+	must(m.Remove(ctx, "d/f"))
+	_, err = h.WriteAt(make([]byte, 1000), 1000)
+	must(err)
+	must(h.Close())
+	want(overhead)
+	must(m.RemoveDir(ctx, "d"))
+	want(0)
+}
+
+// TestMemTreeAccountsAtRandom does whatever it likes, removes all, and checks
+// that nothing is charged.
+func TestMemTreeAccountsAtRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6)) // one long table
+	m := store.Mem(200_000)
+	ctx := t.Context()
+	names := []string{"a", "b", "c", "a/b", "a/c", "b/a", "a/b/c"}
+	for range 5000 {
+		from, to := names[rnd.IntN(len(names))], names[rnd.IntN(len(names))]
+		switch rnd.IntN(10) {
+		case 0:
+			_ = m.Mkdir(ctx, to, 0)
+		case 1:
+			_ = m.Symlink(ctx, from, to)
+		case 2:
+			_ = m.Link(ctx, from, to)
+		case 3:
+			_ = m.Rename(ctx, from, to, rnd.IntN(2) == 0)
+		case 4:
+			_ = m.Remove(ctx, to)
+		case 5:
+			_ = m.RemoveDir(ctx, to)
+		case 6:
+			_ = upload(t, m, to, strings.Repeat("x", rnd.IntN(20_000)), store.Create{Exclusive: rnd.IntN(2) == 0})
+		case 7:
+			if f, err := m.Open(ctx, from); err == nil {
+				defer f.Close() // some keep what others write
+			}
+		default:
+			h, err := m.OpenFile(ctx, to, store.Access{Write: true, Create: true, Truncate: rnd.IntN(3) == 0})
+			if err == nil {
+				_, _ = h.WriteAt(make([]byte, rnd.IntN(5000)), rnd.Int64N(20_000))
+				_ = h.Truncate(rnd.Int64N(10_000))
+				_ = h.Close()
+			}
+		}
+		if used := m.Used(); used < 0 || used > 200_000 {
+			t.Fatalf("%d bytes charged", used)
+		}
+	}
+	t.Cleanup(func() { // when all are closed
+		removeAll(t, m, ".")
+		if used := m.Used(); used != 0 {
+			t.Errorf("%d bytes charged for nothing", used)
+		}
+	})
+}
+
+func removeAll(t *testing.T, m *store.MemStore, dir string) {
+	t.Helper()
+	ctx := context.Background() // the test's has ended
+	entries, err := m.ReadDir(ctx, dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		name := strings.TrimPrefix(dir+"/"+e.Name(), "./")
+		if e.IsDir() {
+			removeAll(t, m, name)
+			err = m.RemoveDir(ctx, name)
+		} else {
+			err = m.Remove(ctx, name)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMemTreeLimit fills a store in each way there is.
+func TestMemTreeLimit(t *testing.T) {
+	for what, more := range map[string]func(m *store.MemStore, i int) error{
+		"Mkdir":   func(m *store.MemStore, i int) error { return m.Mkdir(t.Context(), fmt.Sprint(i), 0) },
+		"Symlink": func(m *store.MemStore, i int) error { return m.Symlink(t.Context(), "x", fmt.Sprint(i)) },
+		"Link":    func(m *store.MemStore, i int) error { return m.Link(t.Context(), "f", fmt.Sprint(i)) },
+		"OpenDir": func(m *store.MemStore, _ int) error { _, err := m.OpenDir(t.Context(), "."); return err },
+		"OpenFile": func(m *store.MemStore, i int) error {
+			_, err := m.OpenFile(t.Context(), fmt.Sprint(i), store.Access{Write: true, Create: true})
+			return err
+		},
+	} {
+		m := store.Mem(20 * overhead)
+		if err := upload(t, m, "f", "", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for i := range 1000 {
+			if err = more(m, i); err != nil {
+				break
+			}
+		}
+		wantError(t, what+" in a full store", err, store.ErrNoSpace)
+	}
+
+	m := store.Mem(20 * overhead)
+	h, err := m.OpenFile(t.Context(), "f", store.Access{Read: true, Write: true, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if _, err := h.WriteAt(make([]byte, 19*overhead), 0); err != nil {
+		t.Error(err)
+	}
+	_, err = h.WriteAt([]byte("x"), 19*overhead)
+	wantError(t, "WriteAt beyond the limit", err, store.ErrNoSpace)
+	wantError(t, "Truncate beyond the limit", h.Truncate(1<<40), store.ErrNoSpace)
+	size := int64(1 << 40)
+	wantError(t, "SetAttr beyond the limit", h.SetAttr(store.Attr{Size: &size}), store.ErrNoSpace)
+	if s, err := m.Space(t.Context(), "."); err != nil || s.Free != 0 || s.Total != 20*overhead {
+		t.Errorf("Space = %+v, %v", s, err)
+	}
+}
+
+// TestMemReadersKeepContent opens a file for writing that others read: they
+// keep what they opened, at the cost of a copy, which goes with them.
+func TestMemReadersKeepContent(t *testing.T) {
+	const size = 1000
+	m := store.Mem(10_000)
+	if err := upload(t, m, "f", strings.Repeat("o", size), store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := m.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := m.OpenFile(t.Context(), "f", store.Access{Write: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.WriteAt([]byte(strings.Repeat("n", size)), 0); err != nil {
+		t.Error(err)
+	}
+	h.Close()
+	p := make([]byte, size)
+	if n, err := f.ReadAt(p, 0); n != size || err != nil || strings.Trim(string(p), "o") != "" {
+		t.Errorf("the reader has %d bytes %.10q, %v", n, p, err)
+	}
+	wantContent(t, m, "f", strings.Repeat("n", size))
+	if got, want := m.Used(), int64(2*(size+overhead)); got != want {
+		t.Errorf("%d bytes charged, want %d", got, want)
+	}
+	f.Close()
+	if got, want := m.Used(), int64(size+overhead); got != want {
+		t.Errorf("%d bytes charged, want %d", got, want)
+	}
+	// Nobody reads it: no copy.
+	h, err = m.OpenFile(t.Context(), "f", store.Access{Write: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := m.Used(), int64(size+overhead); got != want {
+		t.Errorf("%d bytes charged, want %d", got, want)
+	}
+	h.Close()
+}
+
+// TestMemNoOwners sets an owner where nobody owns anything.
+func TestMemNoOwners(t *testing.T) {
+	m := memWith(t, "", "f")
+	uid := uint32(1)
+	before, err := m.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := store.Attr{UID: &uid, Size: new(int64(100)), Mode: new(fs.FileMode(0o600))}
+	if err := m.SetAttr(t.Context(), "f", a, true); err == nil {
+		t.Error("SetAttr of an owner succeeded")
+	}
+	if after, err := m.Stat(t.Context(), "f"); err != nil || fs.FormatFileInfo(after) != fs.FormatFileInfo(before) {
+		t.Errorf("it changed %s to %s, %v", fs.FormatFileInfo(before), fs.FormatFileInfo(after), err)
+	}
+}
+
+// TestMemUploadThroughLinks uploads to what links lead to.
+func TestMemUploadThroughLinks(t *testing.T) {
+	m := memWith(t, "old", "d/f")
+	for name, target := range map[string]string{
+		"l": "d/f", "dir": "d", "new": "d/new", "deep": "no/such/dir/f", "climbs": "no/../../x",
+	} {
+		if err := m.Symlink(t.Context(), target, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"l": "d/f", "dir/f": "d/f", "new": "d/new", "deep": "no/such/dir/f"} {
+		if err := upload(t, m, name, "through "+name, store.Create{}); err != nil {
+			t.Error(err)
+		}
+		wantContent(t, m, target, "through "+name)
+	}
+	if fi, err := m.Lstat(t.Context(), "l"); err != nil || fi.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link itself was replaced: %v, %v", fi, err)
+	}
+	wantError(t, "Create through a link that climbs", upload(t, m, "climbs", "", store.Create{}), fs.ErrPermission)
+	if err := m.RemoveDir(t.Context(), "no/such/dir"); err == nil {
+		t.Error("removed a directory that has entries")
+	}
+	wantError(t, "exclusive Create of a link", upload(t, m, "l", "", store.Create{Exclusive: true}), fs.ErrExist)
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// maxMemLinks is how many symbolic links are followed to find what a name
+// means, as Linux does.
+const maxMemLinks = 40
+
+// A memPlace is where a name leads.
+type memPlace struct {
+	dir  *memNode // the directory; nil if node is one that a "." or ".." led to
+	base string   // the name in it; with slashes if directories are missing between
+	node *memNode // what has the name, or nil
+}
+
+// walk finds where name leads, following a symbolic link at its end if follow
+// says so. The caller holds mu.
+func (m *MemStore) walk(name string, follow bool) (memPlace, error) {
+	dir, rest, links := m.root, name, 0
+	for {
+		elem, after, more := strings.Cut(rest, "/")
+		if elem == ".." {
+			if dir.parent == nil {
+				return memPlace{}, errOutside
+			}
+			dir, elem = dir.parent, "."
+		}
+		if elem == "." || elem == "" {
+			if !more {
+				return memPlace{base: ".", node: dir}, nil
+			}
+			rest = after
+			continue
+		}
+		n := dir.entries[elem]
+		switch {
+		case n == nil:
+			return memPlace{dir: dir, base: rest}, nil
+		case n.mode.Type() == fs.ModeSymlink && (more || follow):
+			if links++; links > maxMemLinks {
+				return memPlace{}, syscall.ELOOP
+			}
+			if path.IsAbs(n.target) {
+				return memPlace{}, errOutside
+			}
+			if rest = n.target; more {
+				rest += "/" + after
+			}
+		case !more:
+			return memPlace{dir: dir, base: elem, node: n}, nil
+		case !n.mode.IsDir():
+			return memPlace{}, fs.ErrNotExist
+		default:
+			dir, rest = n, after
+		}
+	}
+}
+
+// find returns what has the name. The caller holds mu.
+func (m *MemStore) find(name string, follow bool) (*memNode, error) {
+	p, err := m.walk(name, follow)
+	if err == nil && p.node == nil {
+		err = fs.ErrNotExist
+	}
+	return p.node, err
+}
+
+// regular returns the file of that name. The caller holds mu.
+func (m *MemStore) regular(name string) (*memNode, error) {
+	n, err := m.find(name, true)
+	if err == nil && !n.mode.IsRegular() {
+		err = ErrNotRegular
+	}
+	return n, err
+}
+
+// directory returns the directory of that name. The caller holds mu.
+func (m *MemStore) directory(name string) (*memNode, error) {
+	n, err := m.find(name, true)
+	if err == nil && !n.mode.IsDir() {
+		err = fs.ErrNotExist
+	}
+	return n, err
+}
+
+// vacant returns where something new of that name goes, in a directory that
+// exists. The caller holds mu.
+func (m *MemStore) vacant(name string) (memPlace, error) {
+	p, err := m.walk(name, false)
+	switch {
+	case err != nil:
+	case p.node != nil:
+		err = fs.ErrExist
+	case strings.Contains(p.base, "/"):
+		err = fs.ErrNotExist
+	}
+	return p, err
+}
+
+// below reports whether n is dir, or something below it.
+func (n *memNode) below(dir *memNode) bool {
+	for n != nil && n != dir {
+		n = n.parent
+	}
+	return n != nil
+}

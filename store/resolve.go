@@ -1,0 +1,41 @@
+package store
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+)
+
+const maxLinks = 8 // symbolic links followed to find what a name means
+
+// resolve finds the directory of a file that is to be written, and the name it
+// has there, following symbolic links at the end of name if follow says so. The
+// caller closes dir, unless there is an error.
+func (d *DirStore) resolve(name string, follow bool) (dir *os.Root, base string, err error) {
+	for range maxLinks + 1 {
+		parent, base := path.Split(name)
+		link, err := d.root.Readlink(name)
+		if err != nil || !follow { // no link, or not to be followed
+			return d.openParent(parent, base)
+		}
+		if filepath.IsAbs(link) || filepath.VolumeName(link) != "" {
+			return nil, "", errOutside
+		}
+		// Joined but not cleaned: what ".." means depends on the links
+		// before it, and root knows.
+		name = parent + filepath.ToSlash(link)
+	}
+	return nil, "", syscall.ELOOP
+}
+
+// openParent opens parent, which is empty or ends in a slash.
+func (d *DirStore) openParent(parent, base string) (*os.Root, string, error) {
+	if base == "" || base == ".." { // where a link may lead
+		return nil, "", ErrNotRegular
+	}
+	// Asked for what is in parent, root opens parent as a directory only. Asked
+	// for parent itself, it would open a pipe of that name, and wait.
+	dir, err := d.root.OpenRoot("./" + parent + ".")
+	return dir, base, err
+}

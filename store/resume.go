@@ -1,0 +1,493 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// checkpointBytes is how much a resumable upload may lose: after as much
+	// the disk is waited for, and the mark moves.
+	checkpointBytes = 16 << 20
+
+	// keepFor is how long a sweep leaves alone what can be resumed.
+	keepFor = 7 * 24 * time.Hour
+
+	// maxKeepTries is how often the kept file may be taken away while it is
+	// opened.
+	maxKeepTries = 8
+)
+
+// A Resumer is an [Upload] that was begun with [Create.Resume], by a store that
+// can do that.
+type Resumer interface {
+	Upload
+
+	// Resumed returns how many bytes, from the start, are there from before:
+	// what is written goes on from there. They are what was written then,
+	// whatever happened to the process or the machine. Whether they are what
+	// the file has now is for who sends it to know.
+	Resumed() int64
+
+	// Discard ends the upload and keeps nothing. To Discard one that has
+	// ended does nothing.
+	Discard() error
+}
+
+// ErrBusy says that an upload which is to be resumed is still under way.
+var ErrBusy = errors.New("another upload of the same file is under way")
+
+var _ Resumer = (*keptUpload)(nil)
+
+// A keptUpload is one whose hidden file has a name that the next upload of the
+// same file by the same user finds, and a mark beside it that says what of it
+// is safe.
+//
+// All before the mark is durable before the mark moves, and before any of it is
+// written anew, the mark moves back. So a machine that dies leaves a mark that
+// holds, or an older one.
+type keptUpload struct {
+	*dirUpload
+	key     string // of both names
+	resumed int64
+
+	checking sync.Mutex // held while the mark moves
+	marks    *os.File   // checking: nil until the first mark
+	last     mark       // checking: the last one stored
+
+	mu      sync.Mutex
+	written written // mu
+	marked  int64   // mu: last.safe
+	broken  error   // mu: the disk has lost something
+}
+
+// keepKey is the same for each upload of base, in its directory, by who.
+func keepKey(who, base string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "haul upload\x00%d\x00%s\x00%s", len(who), who, base))
+	return base32.StdEncoding.EncodeToString(sum[:])[:tempRandom]
+}
+
+func (k *keptUpload) dataName() string { return tempPrefix + k.key + keepSuffix }
+func (k *keptUpload) markName() string { return tempPrefix + k.key + markSuffix }
+
+// resume opens what an upload left, or begins a new one, in u, which has its
+// directory and its base. It returns errors.ErrUnsupported where there are no
+// locks to tell one that has died from one under way.
+func (u *dirUpload) resume() (*keptUpload, error) {
+	k := &keptUpload{dirUpload: u, key: keepKey(u.c.Resume, u.base)}
+	for range maxKeepTries {
+		found, err := k.openKept()
+		if err != nil {
+			return nil, err
+		}
+		if !found || !k.restore() {
+			err = k.createKept(found)
+		}
+		if err == nil {
+			u.after = k.dropMarks
+			return k, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%d times in turn the hidden file was taken away", maxKeepTries)
+}
+
+// openKept opens and locks a file that was kept, if there is one.
+func (k *keptUpload) openKept() (found bool, err error) {
+	open := func(flags int) error {
+		return k.call("open", func() (err error) {
+			k.file, err = k.openRegular(k.dataName(), flags)
+			return err
+		})
+	}
+	err = open(os.O_RDWR)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, ErrNotRegular): // put there by somebody
+		return false, k.dir.Remove(k.dataName())
+	case errors.Is(err, fs.ErrPermission):
+		// A Commit may have been cut short that had made it read-only.
+		if err := open(os.O_RDONLY); err != nil {
+			return false, err
+		}
+		found, err := k.lockKept()
+		if !found {
+			return false, err
+		}
+		err = k.file.Chmod(0o600)
+		_ = k.file.Close()
+		if err == nil {
+			err = open(os.O_RDWR)
+		}
+		if err != nil {
+			k.file = nil
+			return false, err
+		}
+	case err != nil:
+		return false, err
+	}
+	return k.lockKept()
+}
+
+// openRegular opens a hidden file, and nothing else that has its name.
+func (k *keptUpload) openRegular(name string, flags int) (*os.File, error) {
+	fi, err := k.dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	f, err := k.dir.OpenFile(name, flags|syscall.O_NONBLOCK|largeFile, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lockKept locks the hidden file. It reports false if that has lost its name.
+func (k *keptUpload) lockKept() (bool, error) {
+	err := k.store.hook("lock")
+	locked := false
+	if err == nil {
+		if locked, err = tryLock(k.file); err != nil {
+			err = errors.ErrUnsupported
+		}
+	}
+	if err == nil && !locked {
+		err = ErrBusy
+	}
+	if err == nil {
+		mine, statErr := k.file.Stat()
+		named, nameErr := k.dir.Lstat(k.dataName())
+		if statErr == nil && nameErr == nil && os.SameFile(mine, named) {
+			return true, nil
+		}
+	}
+	_ = k.file.Close()
+	k.file = nil
+	return false, err
+}
+
+// restore takes over what is safe of the file that was kept, and cuts off the
+// rest. It reports false if the file is not to be trusted.
+func (k *keptUpload) restore() bool {
+	fi, err := k.file.Stat()
+	if err != nil || !k.owned(fi) {
+		return false
+	}
+	f, err := k.openRegular(k.markName(), os.O_RDWR)
+	if err != nil {
+		return false
+	}
+	m, ok := readMark(f)
+	markInfo, err := f.Stat()
+	if locked, lockErr := tryLock(f); err != nil || lockErr != nil || !locked || !ok || !k.owned(markInfo) {
+		_ = f.Close()
+		return false
+	}
+	k.marks, k.last = f, m
+	sum, err := tailSum(k.file, m.size)
+	switch {
+	case err != nil, sum != m.tail,
+		m.inode != inode(fi),
+		m.expected != max(k.c.Size, 0):
+		return false
+	}
+	if err := k.call("truncate", func() error { return k.file.Truncate(m.safe) }); err != nil {
+		return false
+	}
+	_ = k.file.Chmod(0o600) // Commit may have come as far as to open it to others
+	k.temp = k.dataName()
+	k.resumed, k.marked, k.written.prefix = m.safe, m.safe, m.safe
+	k.end, k.data = m.safe, m.safe
+	return true
+}
+
+// owned reports whether a hidden file is this process's, and has no other name:
+// one whose Commit was cut short may be published already.
+func (k *keptUpload) owned(fi fs.FileInfo) bool {
+	if d, ok := DetailsOf(fi); ok && (d.Links != 1 || int(d.UID) != os.Geteuid()) {
+		return false
+	}
+	named, err := k.dir.Lstat(k.base)
+	return err != nil || !os.SameFile(named, fi)
+}
+
+// createKept creates the hidden file, once the mark of an earlier one is gone
+// for good. What was found is not to be trusted, or not ours, so it is removed
+// and never written to.
+func (k *keptUpload) createKept(found bool) error {
+	if found {
+		if err := k.forget(); err != nil {
+			return err
+		}
+	}
+	err := k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+	switch {
+	case err == nil:
+		if err := k.call("syncdir", func() error { return syncDir(k.dir) }); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	err = k.call("create", func() (err error) {
+		k.file, err = k.dir.OpenFile(k.dataName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	k.temp = k.dataName()
+	locked, err := k.lockKept()
+	if err == nil && !locked {
+		err = fs.ErrExist // a sweep took it: look again
+	}
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrBusy) {
+		k.temp = "" // not ours to remove
+	}
+	return err
+}
+
+// forget closes what was opened and removes it.
+func (k *keptUpload) forget() error {
+	k.closeMarks()
+	_ = k.file.Close()
+	k.file, k.temp, k.last = nil, "", mark{}
+	err := k.call("remove", func() error { return k.dir.Remove(k.dataName()) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (k *keptUpload) closeMarks() {
+	if k.marks != nil {
+		_ = k.marks.Close()
+		k.marks = nil
+	}
+}
+
+func (k *keptUpload) Resumed() int64 { return k.resumed }
+
+func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
+	k.mu.Lock()
+	again := off < k.written.prefix && off >= 0 && len(p) > 0
+	k.mu.Unlock()
+	if again {
+		return k.rewrite(p, off)
+	}
+	n, err := k.dirUpload.WriteAt(p, off)
+	if due := k.note(off, n); due && err == nil && k.checking.TryLock() {
+		defer k.checking.Unlock()
+		err = k.checkpoint()
+	}
+	return n, err
+}
+
+// note notes what was written, and reports whether the mark should move.
+func (k *keptUpload) note(off int64, n int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n > 0 {
+		k.written.add(off, off+int64(n))
+	}
+	return k.written.prefix-k.marked >= k.store.checkpoint && k.broken == nil
+}
+
+// rewrite writes what was written before. As the mark may not cover what is not
+// durable, it moves back first.
+func (k *keptUpload) rewrite(p []byte, off int64) (int, error) {
+	k.checking.Lock()
+	defer k.checking.Unlock()
+	if err := k.moveBack(off); err != nil {
+		return 0, k.fail("write", err)
+	}
+	n, err := k.dirUpload.WriteAt(p, off)
+	k.note(off, n)
+	return n, err
+}
+
+func (k *keptUpload) Truncate(size int64) error {
+	k.checking.Lock()
+	defer k.checking.Unlock()
+	if size >= 0 {
+		if err := k.moveBack(size); err != nil {
+			return k.fail("truncate", err)
+		}
+	}
+	err := k.dirUpload.Truncate(size)
+	if err == nil {
+		k.mu.Lock()
+		k.written.cut(size)
+		k.mu.Unlock()
+	}
+	return err
+}
+
+// moveBack moves the mark to no more than safe, for good. The caller holds
+// checking.
+func (k *keptUpload) moveBack(safe int64) error {
+	if k.marks == nil || k.last.safe <= safe {
+		return nil
+	}
+	if err := k.mark(safe); err != nil {
+		return err
+	}
+	return k.call("sync", func() error { return datasync(k.marks) })
+}
+
+// checkpoint makes durable what was written without a gap, and then says so.
+// The caller holds checking.
+func (k *keptUpload) checkpoint() error {
+	k.mu.Lock()
+	safe, err := k.written.prefix, k.broken
+	k.mu.Unlock()
+	if err == nil {
+		err = k.call("datasync", func() error { return datasync(k.file) })
+	}
+	if err != nil {
+		// The kernel tells once. What it lost, a later sync would not find.
+		k.mu.Lock()
+		k.broken = err
+		k.mu.Unlock()
+		return k.fail("write", err)
+	}
+	if err := k.mark(safe); err != nil {
+		return k.fail("write", err)
+	}
+	return nil
+}
+
+// mark stores that so many bytes are safe. The caller holds checking.
+func (k *keptUpload) mark(safe int64) error {
+	fi, err := k.file.Stat()
+	if err != nil {
+		return err
+	}
+	m := mark{
+		seq: k.last.seq + 1, safe: safe, size: min(safe, fi.Size()),
+		expected: max(k.c.Size, 0), inode: inode(fi),
+	}
+	if m.tail, err = tailSum(k.file, m.size); err != nil {
+		return err
+	}
+	if err := k.openMarks(); err != nil {
+		return err
+	}
+	at := int64(m.seq%2) * markSlot
+	err = k.call("mark", func() error {
+		_, err := k.marks.WriteAt(m.appendTo(nil), at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	k.last = m
+	k.mu.Lock()
+	k.marked = safe
+	k.mu.Unlock()
+	return nil
+}
+
+// openMarks creates the file of the marks, once there is something to say.
+func (k *keptUpload) openMarks() error {
+	if k.marks != nil {
+		return nil
+	}
+	err := k.call("create", func() (err error) {
+		k.marks, err = k.dir.OpenFile(k.markName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, _ = tryLock(k.marks) // a sweep in between costs the resumption
+	return k.call("syncdir", func() error { return syncDir(k.dir) })
+}
+
+// Commit publishes the file. The mark goes last: alone it means nothing.
+func (k *keptUpload) Commit() error {
+	k.checking.Lock()
+	defer k.checking.Unlock()
+	k.mu.Lock()
+	broken := k.broken
+	k.mu.Unlock()
+	if broken != nil {
+		_ = k.dirUpload.Close()
+		return k.fail("commit", broken)
+	}
+	return k.dirUpload.Commit()
+}
+
+// Close keeps what was written, if there is any.
+func (k *keptUpload) Close() error {
+	k.checking.Lock()
+	defer k.checking.Unlock()
+	if k.ended() {
+		return nil
+	}
+	k.mu.Lock()
+	written, ahead := k.written.prefix, k.written.prefix-k.marked
+	k.mu.Unlock()
+	var err error
+	if ahead > 0 {
+		err = k.checkpoint()
+	}
+	if written == 0 || k.marks == nil { // there is nothing to go on from
+		if closeErr := k.dirUpload.Close(); err == nil {
+			err = closeErr
+		}
+		return err
+	}
+	k.keep()
+	if closeErr := k.dirUpload.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// keep lets both files stay when the upload ends.
+func (k *keptUpload) keep() {
+	k.dirUpload.mu.Lock()
+	defer k.dirUpload.mu.Unlock()
+	k.temp, k.after = "", k.closeMarks
+}
+
+// Discard ends the upload and keeps nothing.
+func (k *keptUpload) Discard() error {
+	k.checking.Lock()
+	defer k.checking.Unlock()
+	return k.dirUpload.Close() // which does nothing if it has ended
+}
+
+func (k *keptUpload) ended() bool {
+	k.dirUpload.mu.Lock()
+	defer k.dirUpload.mu.Unlock()
+	return k.done
+}
+
+// dropMarks removes the marks, after what they tell of.
+func (k *keptUpload) dropMarks() {
+	if k.marks == nil {
+		return
+	}
+	k.closeMarks()
+	// What is left of it, a sweep removes.
+	_ = k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+}

@@ -1,0 +1,10 @@
+//go:build !darwin && !linux
+
+package store
+
+import (
+	"errors"
+	"os"
+)
+
+func space(*os.File) (Space, error) { return Space{}, errors.ErrUnsupported }
