@@ -48,6 +48,7 @@ var rules = map[string]rule{
 	"tftp/remap":         {pure: true},
 	"tftp/transfer":      {pure: true},
 	"sftp/internal/wire": {pure: true},
+	"internal/pipeline":  {pure: true},
 	"meter":              {},
 	"internal/penalty":   {},
 	"internal/openssh":   {tests: "internal/leak"},

@@ -1,0 +1,63 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+// A file is read over two lanes. What is a network elsewhere is a queue here,
+// and its server answers at most 9 bytes at once; the steps of a driver are the
+// same.
+func Example() {
+	file := "The link is never idle while there is anything left to ask."
+	got := make([]byte, 64)
+	now := time.Now()
+
+	link := pipeline.NewLink(pipeline.Limits{LaneBytes: 32, MinBytes: 48})
+	plan := pipeline.New(pipeline.Config{Link: link, Size: int64(len(file)), UntilEOF: true, Chunk: 12})
+
+	var network []pipeline.Request
+	send := func() {
+		for lane := range 2 { // steps 1 and 3
+			for {
+				request, ok := plan.Next(now, lane)
+				if !ok {
+					break
+				}
+				network = append(network, request)
+			}
+		}
+	}
+	for send(); len(network) > 0; send() {
+		last := len(network) - 1 // the latest first: answers come in any order
+		request := network[last]
+		network = network[:last]
+		now = now.Add(time.Millisecond)
+
+		if request.Offset >= int64(len(file)) {
+			plan.EOF(request.ID)
+			continue
+		}
+		answer := file[request.Offset:]
+		answer = answer[:min(request.Len, len(answer), 9)]
+
+		pending, ok := link.Find(request.ID) // step 2
+		if !ok {
+			continue // not an answer to any question of ours
+		}
+		if pending.Missing != (pipeline.Range{}) {
+			copy(got[request.Offset:], answer) // a WriteAt elsewhere
+		}
+		plan.Reply(now, request.ID, len(answer))
+	}
+
+	end, _ := plan.End() // step 5
+	remote, local := plan.Err()
+	fmt.Println(plan.Done(), remote, local)
+	fmt.Printf("%s\n", got[:end])
+	// Output:
+	// true <nil> <nil>
+	// The link is never idle while there is anything left to ask.
+}

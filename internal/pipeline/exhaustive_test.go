@@ -1,0 +1,233 @@
+package pipeline
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A game is a small world in which somebody else decides what happens next: a
+// script of choices that tries them all, or the fuzzer.
+type game struct {
+	choose func(n int) int // one of n
+	now    time.Time
+	link   *Link
+	plans  []*model
+	open   []int // lanes
+	faults int   // how many are still allowed
+	size   int64 // bytes that the server has
+	log    []string
+}
+
+// What may become of a request.
+const (
+	fateFull = iota
+	fateShort
+	fateEmpty
+	fateEOF
+	fateFailed
+	fateLocalFailed
+	fates
+)
+
+// A sentRequest is one that is outstanding.
+type sentRequest struct {
+	m  *model
+	id uint32
+}
+
+// outstanding returns all requests in an order that is always the same.
+func (g *game) outstanding() []sentRequest {
+	var all []sentRequest
+	for _, m := range g.plans {
+		ids := make([]uint32, 0, len(m.out))
+		for id := range m.out {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			all = append(all, sentRequest{m, id})
+		}
+	}
+	return all
+}
+
+// drive asks for all that the plans want.
+func (g *game) drive() {
+	for some := true; some; {
+		some = false // a lane without room for one plan may have it for the next
+		for _, lane := range g.open {
+			for _, m := range g.plans {
+				for {
+					if _, ok := m.next(g.now, lane); !ok {
+						break
+					}
+					some = true
+				}
+			}
+		}
+	}
+	for _, m := range g.plans {
+		m.checkBusy(g.open)
+	}
+}
+
+// answer gives a request one of its possible fates. Those that are faults are
+// counted; when none is left they are not possible.
+func (g *game) answer(s sentRequest, fate int) {
+	r := s.m.out[s.id]
+	n := int(min(max(g.size-r.off, 0), int64(r.n)))
+	if n == 0 && fate <= fateEmpty {
+		fate = fateEOF
+	}
+	g.log = append(g.log, fmt.Sprintf("%+v: %s", r, [...]string{"full", "short", "empty", "EOF", "error", "local error"}[fate]))
+	switch fate {
+	case fateFull, fateShort, fateEmpty:
+		if fate == fateShort {
+			n = 1 + g.choose(max(n-1, 1))
+		}
+		if fate == fateEmpty {
+			n = 0
+		}
+		s.m.store(s.id, n)
+		s.m.reply(g.now, s.id, n)
+	case fateEOF:
+		s.m.eof(s.id)
+	case fateFailed, fateLocalFailed:
+		s.m.failure(g.now, s.id, fate == fateLocalFailed)
+	}
+}
+
+// lose ends a lane; another may open under its number.
+func (g *game) lose(lane int) {
+	g.log = append(g.log, fmt.Sprintf("lane %d lost", lane))
+	for _, m := range g.plans {
+		m.lost(lane)
+	}
+	g.link.LaneLost(lane)
+}
+
+func (g *game) check() string {
+	for _, m := range g.plans {
+		m.check()
+		if m.problem != "" {
+			return m.problem
+		}
+	}
+	return checkLink(g.link, g.plans)
+}
+
+// step lets one thing happen, and reports false when nothing is left to.
+func (g *game) step() bool {
+	g.now = g.now.Add(time.Millisecond)
+	all := g.outstanding()
+	if len(all) == 0 {
+		return false
+	}
+	choices := len(all)
+	if g.faults > 0 {
+		choices = len(all)*fates + len(g.open)
+	}
+	c := g.choose(choices)
+	switch {
+	case c < len(all):
+		g.answer(all[c], fateFull)
+	case c < len(all)*fates:
+		g.faults--
+		g.answer(all[c%len(all)], c/len(all))
+	default:
+		g.faults--
+		g.lose(g.open[c-len(all)*fates])
+	}
+	return true
+}
+
+var exhaustFaults = flag.Int("faults", 2, "faults in each of the small worlds that are all tried; one less with two lanes")
+
+// TestEverySmallWorld tries every order in which the requests for a file of up
+// to four chunks, on up to two lanes, can be answered, and every way to place a
+// few faults among the answers: short, empty, an end of file, errors, and the
+// loss of a lane.
+func TestEverySmallWorld(t *testing.T) {
+	skipUnderRace(t)
+	worlds := 0
+	for lanes := 1; lanes <= 2; lanes++ {
+		for _, test := range []struct {
+			c    Config
+			size int64 // bytes that the server has
+		}{
+			{Config{Size: 1}, 1},
+			{Config{Size: 4}, 9},
+			{Config{Size: 7}, 7},
+			{Config{Size: 8}, 5},
+			{Config{Size: 8}, 8},
+			{Config{Size: -1}, 5},
+			{Config{Size: 3, UntilEOF: true}, 5},
+			{Config{Size: 8, UntilEOF: true}, 8},
+			{Config{Size: 8, Span: 4}, 8},
+			{Config{Size: 8, Have: []Range{{3, 5}}}, 8},
+			{Config{Size: 6, Repeat: true}, 6},
+			{Config{Size: 5, UntilEOF: true, Repeat: true}, 5},
+		} {
+			test.c.Chunk = 2
+			n := everyOrder(t, test.c, lanes, test.size, *exhaustFaults+1-lanes)
+			t.Logf("%+v, the server has %d, %d lanes: %d worlds", test.c, test.size, lanes, n)
+			if worlds += n; t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%d worlds", worlds)
+}
+
+// everyOrder plays a game again and again until all choices have been made.
+func everyOrder(t *testing.T, c Config, lanes int, size int64, faults int) (worlds int) {
+	var script []int // choices so far
+	var widths []int // and of how many
+	for {
+		at := 0
+		g := &game{now: time.Unix(1_000_000, 0), size: size, faults: faults}
+		g.choose = func(n int) int {
+			if at == len(script) {
+				script, widths = append(script, 0), append(widths, n)
+			}
+			at++
+			return script[at-1]
+		}
+		g.link = NewLink(Limits{LaneBytes: 2 * c.Chunk, MinBytes: 4 * c.Chunk, MaxBytes: 4 * c.Chunk})
+		c.Link = g.link
+		m := newModel(c, 10)
+		g.plans = []*model{m}
+		for lane := range lanes {
+			g.open = append(g.open, lane)
+		}
+		problem := ""
+		for problem == "" {
+			g.drive()
+			if !g.step() {
+				break
+			}
+			problem = g.check()
+		}
+		if problem == "" {
+			m.judge()
+			problem = m.problem
+		}
+		if problem != "" {
+			t.Errorf("config %+v, %d lanes, the server has %d bytes, after %q: %s", c, lanes, size, g.log, problem)
+			return worlds
+		}
+		worlds++
+		i := len(script) - 1
+		for i >= 0 && script[i] == widths[i]-1 {
+			i--
+		}
+		if i < 0 {
+			return worlds
+		}
+		script, widths = script[:i+1], widths[:i+1]
+		script[i]++
+	}
+}

@@ -1,0 +1,181 @@
+package pipeline
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A fuzzScript is bytes as a list of choices. Its end reads as zeros.
+type fuzzScript []byte
+
+func (f *fuzzScript) next() int {
+	if len(*f) == 0 {
+		return 0
+	}
+	n := int((*f)[0])
+	*f = (*f)[1:]
+	return n
+}
+
+// What FuzzPlan chooses from, each step.
+const (
+	fuzzFull   = iota // an answer, in full
+	fuzzFate          // an answer of any kind
+	fuzzNobody        // an answer to nothing
+	fuzzLane          // a lane is lost
+	fuzzOpen          // a lane opens
+	fuzzWait          // time passes
+	fuzzLimit         // the limit moves
+	fuzzFlush         // or is flushed
+	fuzzEndAt         // the file's end is found
+	fuzzRefuse        // the server grants no more lanes
+	fuzzKinds
+)
+
+// FuzzPlan runs two plans on one link through a script, and checks every byte
+// after every event. Whatever happened, in the end all requests are answered in
+// full, and both plans must be done.
+func FuzzPlan(f *testing.F) {
+	for kind := range byte(fuzzKinds) {
+		script := []byte{3, 4, 9, 30, 200, 5, 1, 7}
+		for i := range byte(30) {
+			script = append(script, kind, i, i/2, fuzzFull, i/3)
+		}
+		f.Add(script)
+		f.Add(append([]byte{7, 1, 3, 255, 255, 0, 9, 3}, script...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 600 {
+			return
+		}
+		script := fuzzScript(b)
+		g := &game{now: time.Unix(1_000_000, 0), faults: 1, open: []int{0}}
+		g.choose = func(n int) int { return script.next() % n }
+		chunk := 1 + script.next()%16
+		g.link = NewLink(Limits{
+			LaneBytes: chunk * (1 + script.next()%4),
+			MinBytes:  chunk * (1 + script.next()%8),
+			MaxBytes:  chunk * (1 + script.next()%16),
+			Lanes:     1 + script.next()%4,
+		})
+		for range 2 {
+			c := Config{Link: g.link, Chunk: chunk, Size: int64(script.next()) - 1, Offset: int64(script.next() % 20)}
+			flags := script.next()
+			c.UntilEOF, c.Repeat = flags&1 > 0, flags&2 > 0
+			if flags&4 > 0 {
+				c.Span = int64(1 + flags/8)
+			}
+			for range script.next() % 3 {
+				from := int64(script.next())
+				c.Have = append(c.Have, Range{from, from + int64(script.next()%50)})
+			}
+			m := newModel(c, 600)
+			m.p.shrinkTo = 1
+			g.plans = append(g.plans, m)
+		}
+		g.size = 100
+		check := func() {
+			t.Helper()
+			if problem := g.check(); problem != "" {
+				t.Fatalf("after %q: %s", g.log, problem)
+			}
+		}
+		for len(script) > 0 {
+			g.drive()
+			check()
+			g.fuzzStep()
+			check()
+		}
+		for _, m := range g.plans {
+			m.setLimit(noEnd)
+		}
+		for range 5000 {
+			g.now = g.now.Add(time.Millisecond)
+			g.drive()
+			all := g.outstanding()
+			if len(all) == 0 {
+				break
+			}
+			g.answer(all[0], fateFull)
+			check()
+		}
+		for _, m := range g.plans {
+			m.judge()
+			if m.problem != "" {
+				t.Fatalf("after %q: %s", g.log, m.problem)
+			}
+		}
+	})
+}
+
+func (g *game) fuzzStep() {
+	kind := g.choose(fuzzKinds)
+	m := g.plans[g.choose(2)]
+	all := g.outstanding()
+	switch {
+	case kind == fuzzFull && len(all) > 0:
+		g.answer(all[g.choose(len(all))], fateFull)
+	case kind == fuzzFate && len(all) > 0:
+		g.answer(all[g.choose(len(all))], g.choose(fates))
+	case kind == fuzzNobody:
+		id := uint32(g.choose(256)) | uint32(g.choose(256))<<10
+		if _, known := m.out[id]; !known && (m.p.Reply(g.now, id, 0) || m.p.EOF(id) || m.p.Failed(g.now, id, nil) || m.p.LocalFailed(id, nil)) {
+			m.fail("an answer to nothing is accepted")
+		}
+		for id, r := range m.out {
+			if m.p.Reply(g.now, id, r.n+1) || m.p.Reply(g.now, id, -1) {
+				m.fail("an answer of a wrong length is accepted")
+			}
+		}
+	case kind == fuzzLane:
+		g.lose(g.open[g.choose(len(g.open))])
+	case kind == fuzzOpen && len(g.open) < 4:
+		g.open = append(g.open, len(g.open))
+	case kind == fuzzWait:
+		g.now = g.now.Add(time.Duration(g.choose(256)) * 100 * time.Millisecond)
+	case kind == fuzzLimit:
+		m.setLimit(int64(2 * g.choose(256)))
+	case kind == fuzzFlush:
+		m.flush()
+	case kind == fuzzEndAt:
+		m.endAt(int64(2 * g.choose(256)))
+	case kind == fuzzRefuse:
+		g.link.LimitLanes(g.choose(4))
+	}
+}
+
+func FuzzParseRanges(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(AppendRanges(nil, nil))
+	f.Add(AppendRanges(nil, []Range{{0, 1}}))
+	f.Add(AppendRanges(nil, []Range{{5, 261125}, {1 << 40, noEnd}}))
+	f.Add([]byte{rangesVersion, 0, 0})
+	f.Add([]byte{rangesVersion, 0x80, 0, 1})
+	f.Add([]byte{rangesVersion, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rs, err := ParseRanges(b)
+		if err != nil {
+			if rs != nil {
+				t.Fatalf("%v and %v", rs, err)
+			}
+			return
+		}
+		if len(rs) > MaxRanges {
+			t.Fatalf("%d ranges", len(rs))
+		}
+		for i, r := range rs {
+			if r.Start < 0 || r.End <= r.Start || i > 0 && r.Start <= rs[i-1].End {
+				t.Fatalf("%x: %v", b, rs)
+			}
+		}
+		if again := AppendRanges(nil, rs); !bytes.Equal(again, b) {
+			t.Fatalf("%x was read as %v, which is %x", b, rs, again)
+		}
+		p := New(Config{Size: noEnd, Have: rs})
+		if done := p.AppendDone(nil); !slices.Equal(done, rs) {
+			t.Fatalf("a plan that has %v has %v", rs, done)
+		}
+	})
+}

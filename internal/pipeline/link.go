@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Limits bound a link. In each field zero stands for the default.
+type Limits struct {
+	LaneBytes int // most bytes outstanding on one lane
+	MinBytes  int // the window's floor, and where it begins
+	MaxBytes  int // the window's ceiling: the bound on memory
+	Lanes     int // most lanes; above MaxLanes means MaxLanes
+}
+
+// A Link is the way to one server, shared by the plans that use it.
+type Link struct {
+	laneBytes int64
+	most      int // lanes
+	bytes     control
+	table     table[request]
+	lanes     [MaxLanes]int64 // bytes outstanding on each
+	open      uint64          // lanes that have asked for work, one bit each
+}
+
+// A request is one that is outstanding.
+type request struct {
+	flight
+	plan  *Plan
+	off   int64
+	lane  int32
+	piece int32 // what is missing of it; none if nothing is
+
+	// Its place among the plan's requests by age. Those that were repeated,
+	// or are a repetition, have none.
+	older, younger int32
+	waits          bool
+}
+
+// NewLink returns a link with nothing outstanding.
+func NewLink(l Limits) *Link {
+	ceiling := orDefault(l.MaxBytes, DefaultMaxBytes)
+	return &Link{
+		laneBytes: int64(orDefault(l.LaneBytes, DefaultLaneBytes)),
+		most:      min(orDefault(l.Lanes, DefaultLanes), MaxLanes),
+		bytes:     newControl(int64(orDefault(l.MinBytes, DefaultMinBytes)), int64(ceiling)),
+		table:     newTable[request](),
+	}
+}
+
+func orDefault(n, otherwise int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return n
+}
+
+// Window returns how many bytes may be outstanding now.
+func (k *Link) Window() int { return int(k.bytes.window()) }
+
+// Outstanding returns how many bytes are outstanding on a lane.
+func (k *Link) Outstanding(lane int) int {
+	if lane < 0 || lane >= MaxLanes {
+		return 0
+	}
+	return int(k.lanes[lane])
+}
+
+// RoundTrip returns the least round trip of late, or 0 before the first.
+func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
+
+// Rate returns the best rate of late, bytes a second.
+func (k *Link) Rate() int64 { return k.bytes.rate() }
+
+// Lanes returns how many lanes the window fills, or soon will: at least 1, and
+// never more than the limit. Lanes that are open already need not be closed when
+// it falls.
+func (k *Link) Lanes() int { return k.lanesFor(k.bytes.ceiling) }
+
+// lanesFor returns how many lanes are worth having for so many bytes.
+func (k *Link) lanesFor(left int64) int {
+	want := k.bytes.target()
+	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.laneBytes {
+		// Answers wait for nothing, so the path is not full and the lanes are.
+		// To open one takes some round trips: this is where the window will
+		// be by then.
+		want = min(lookAhead*want, c.ceiling)
+	}
+	want = min(want, left)
+	return int(min(max((want+k.laneBytes-1)/k.laneBytes, 1), int64(k.most)))
+}
+
+// lookAhead is by how much a window grows while a lane opens.
+const lookAhead = 2
+
+// LimitLanes notes that the server grants no more than n lanes.
+func (k *Link) LimitLanes(n int) { k.most = min(max(n, 1), k.most) }
+
+// LaneLost gives what is outstanding on a lane back to its plans, for other
+// lanes or for a new one of this number. Answers of the lane that come later
+// are unknown: call it when the last one has been dealt with.
+func (k *Link) LaneLost(lane int) {
+	if lane < 0 || lane >= MaxLanes {
+		return
+	}
+	for i := range k.table.slots {
+		if s := &k.table.slots[i]; s.taken && int(s.value.lane) == lane {
+			s.value.plan.lost(int32(i))
+		}
+	}
+	k.open &^= 1 << lane
+}
+
+// A Pending is a request that is outstanding.
+type Pending struct {
+	Plan    *Plan
+	Request Request
+	Lane    int
+	Missing Range // the part that nobody has brought yet; empty if it is not needed any more
+}
+
+// Find returns the request of an id, and false if none is outstanding under it.
+func (k *Link) Find(id uint32) (Pending, bool) {
+	i := k.table.find(id)
+	if i == none {
+		return Pending{}, false
+	}
+	r := k.table.at(i)
+	p := Pending{Plan: r.plan, Request: Request{ID: id, Offset: r.off, Len: int(r.units)}, Lane: int(r.lane)}
+	if r.piece != none {
+		s := &r.plan.pieces.all[r.piece]
+		p.Missing = Range{s.off, s.end}
+	}
+	return p, true
+}
+
+// room reports whether a request of n bytes may go out on a lane now.
+func (k *Link) room(now time.Duration, lane int, n int64) bool {
+	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.table.full() {
+		k.bytes.refused(now)
+		return false
+	}
+	return true
+}
+
+// remove forgets an outstanding request and returns it.
+func (k *Link) remove(i int32) request {
+	r := *k.table.at(i)
+	k.lanes[r.lane] -= r.units
+	k.table.remove(i)
+	return r
+}

@@ -1,0 +1,443 @@
+package pipeline
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A hand drives a plan step by step, a millisecond each.
+type hand struct {
+	t   *testing.T
+	p   *Plan
+	now time.Time
+}
+
+// newHand returns a plan with a large window, unless c has a link.
+func newHand(t *testing.T, c Config) *hand {
+	if c.Link == nil {
+		c.Link = NewLink(Limits{LaneBytes: 1 << 20, MinBytes: 1 << 20})
+	}
+	return &hand{t: t, p: New(c), now: time.Unix(1_000_000, 0)}
+}
+
+// all returns all that Next asks for on a lane.
+func (h *hand) all(lane int) (rs []Request) {
+	for {
+		r, ok := h.p.Next(h.now, lane)
+		if !ok {
+			return rs
+		}
+		rs = append(rs, r)
+	}
+}
+
+// want checks that a lane is asked for exactly these ranges.
+func (h *hand) want(lane int, want ...Range) (ids []uint32) {
+	h.t.Helper()
+	var got []Range
+	for _, r := range h.all(lane) {
+		got = append(got, Range{r.Offset, r.Offset + int64(r.Len)})
+		ids = append(ids, r.ID)
+	}
+	if !slices.Equal(got, want) {
+		h.t.Fatalf("asked for %v, want %v", got, want)
+	}
+	return ids
+}
+
+func (h *hand) ok(ok bool) {
+	h.t.Helper()
+	if !ok {
+		h.t.Fatal("an answer is not accepted")
+	}
+}
+
+// tick lets a millisecond pass.
+func (h *hand) tick() time.Time {
+	h.now = h.now.Add(time.Millisecond)
+	return h.now
+}
+
+func (h *hand) reply(id uint32, n int)      { h.t.Helper(); h.ok(h.p.Reply(h.tick(), id, n)) }
+func (h *hand) eof(id uint32)               { h.t.Helper(); h.tick(); h.ok(h.p.EOF(id)) }
+func (h *hand) failed(id uint32, err error) { h.t.Helper(); h.ok(h.p.Failed(h.tick(), id, err)) }
+
+// state checks what a plan says of itself.
+func (h *hand) state(contiguous int64, outstanding int, done bool) {
+	h.t.Helper()
+	if h.p.Contiguous() != contiguous || h.p.Outstanding() != outstanding || h.p.Done() != done {
+		h.t.Fatalf("contiguous %d, outstanding %d, done %v; want %d, %d, %v",
+			h.p.Contiguous(), h.p.Outstanding(), h.p.Done(), contiguous, outstanding, done)
+	}
+}
+
+func TestEmptyFiles(t *testing.T) {
+	h := newHand(t, Config{Size: 0})
+	h.want(0)
+	h.state(0, 0, true)
+	h = newHand(t, Config{Offset: 7, Size: 0})
+	h.state(7, 0, true)
+	if end, ok := h.p.End(); end != 7 || !ok {
+		t.Errorf("end %d, %v", end, ok)
+	}
+	// What a stat calls empty may have content all the same: /proc.
+	h = newHand(t, Config{Size: 0, UntilEOF: true, Chunk: 10})
+	h.state(0, 0, false)
+	h.reply(h.want(0, Range{0, 10})[0], 10)
+	h.reply(h.want(0, Range{10, 20})[0], 4)
+	h.eof(h.want(0, Range{14, 24})[0])
+	h.state(14, 0, true)
+}
+
+func TestOutOfOrder(t *testing.T) {
+	h := newHand(t, Config{Offset: 100, Size: 35, Chunk: 10})
+	ids := h.want(0, Range{100, 110}, Range{110, 120}, Range{120, 130}, Range{130, 135})
+	h.reply(ids[2], 10)
+	h.reply(ids[1], 10)
+	h.state(100, 2, false)
+	h.reply(ids[0], 10)
+	h.state(130, 1, false)
+	h.reply(ids[3], 5)
+	h.state(135, 0, true)
+	if st := h.p.Stats(); st != (Stats{Requests: 4, Moved: 35}) {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The rest of a short answer is asked for under a new id, before anything new.
+func TestShort(t *testing.T) {
+	h := newHand(t, Config{Size: 60, Chunk: 10, Link: NewLink(Limits{LaneBytes: 20})})
+	ids := h.want(0, Range{0, 10}, Range{10, 20})
+	h.reply(ids[0], 3)
+	h.state(3, 1, false)
+	again := h.want(0, Range{3, 10})
+	if again[0] == ids[0] {
+		t.Errorf("id %d twice", again[0])
+	}
+	h.reply(ids[1], 10)
+	h.reply(h.want(0, Range{20, 30})[0], 9)
+	// Two ranges that are missing side by side are one request.
+	h.want(0, Range{29, 39})
+	h.state(3, 2, false)
+}
+
+// A server that answers all requests short is asked for less.
+func TestServerCap(t *testing.T) {
+	const most, size = 32 << 10, 64 << 20
+	w := newWorld(path{rtt: 10 * time.Millisecond, rate: gigabit}, Limits{Lanes: 1})
+	f := &simFile{p: New(Config{Link: w.link, Size: size, Chunk: sshChunk}), size: size, most: most}
+	w.files = append(w.files, f)
+	w.run()
+	st := f.p.Stats()
+	if w.problem != "" || !f.p.Done() || f.p.Chunk() != most {
+		t.Fatalf("%s: done %v, chunk %d", w.problem, f.p.Done(), f.p.Chunk())
+	}
+	if st.Requests > size/most+3*DefaultMinBytes/sshChunk || st.Duplicate > 0 {
+		t.Errorf("%+v", st)
+	}
+	// Also where each third request is the rest of one, and answered in full.
+	h := newHand(t, Config{Size: 1 << 20, Chunk: 10_000, Link: NewLink(Limits{LaneBytes: 20_000})})
+	sent := h.all(0)
+	for range 8 {
+		slices.SortFunc(sent, func(a, b Request) int { return int(a.Offset - b.Offset) })
+		h.reply(sent[0].ID, min(sent[0].Len, 4000))
+		sent = append(sent[1:], h.all(0)...)
+	}
+	if h.p.Chunk() != 4000 {
+		t.Errorf("chunk %d", h.p.Chunk())
+	}
+	// One that does so now and then is not, nor is any below minChunk.
+	h = newHand(t, Config{Size: 1 << 20, Chunk: 10_000})
+	ids := h.all(0)
+	for i, id := range ids[:len(ids)-1] {
+		h.reply(id.ID, 10_000-i%3)
+	}
+	if h.p.Chunk() != 10_000 {
+		t.Errorf("chunk %d", h.p.Chunk())
+	}
+	h = newHand(t, Config{Size: 1 << 20, Chunk: 10_000})
+	for _, r := range h.all(0) {
+		h.reply(r.ID, 1)
+	}
+	if h.p.Chunk() != minChunk {
+		t.Errorf("chunk %d", h.p.Chunk())
+	}
+}
+
+func TestNoProgress(t *testing.T) {
+	h := newHand(t, Config{Size: 30, Chunk: 10})
+	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30})
+	h.reply(ids[0], 10)
+	h.reply(ids[2], 10)
+	for range maxEmpty - 1 {
+		h.reply(ids[1], 0)
+		h.state(10, 0, false)
+		ids[1] = h.want(0, Range{10, 20})[0]
+	}
+	h.reply(ids[1], 0)
+	h.state(10, 0, true)
+	if remote, local := h.p.Err(); remote != ErrNoProgress || local != nil {
+		t.Errorf("%v, %v", remote, local)
+	}
+	// A byte between them is progress.
+	h = newHand(t, Config{Size: 30, Chunk: 30})
+	for i := range int64(30) {
+		h.reply(h.want(0, Range{i, 30})[0], 0)
+		h.reply(h.want(0, Range{i, 30})[0], 0)
+		h.reply(h.want(0, Range{i, 30})[0], 1)
+	}
+	h.state(30, 0, true)
+	// And what is behind such a range begins anew.
+	h = newHand(t, Config{Size: 30, Chunk: 10, Link: NewLink(Limits{LaneBytes: 10})})
+	h.reply(h.want(0, Range{0, 10})[0], 0)
+	h.reply(h.want(0, Range{0, 10})[0], 0)
+	h.reply(h.want(0, Range{0, 10})[0], 10)
+	h.reply(h.want(0, Range{10, 20})[0], 0)
+	h.reply(h.want(0, Range{10, 20})[0], 10)
+	h.state(20, 0, false)
+}
+
+func TestEndOfFile(t *testing.T) {
+	h := newHand(t, Config{Size: -1, Chunk: 10, Link: NewLink(Limits{LaneBytes: 60})})
+	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40}, Range{40, 50}, Range{50, 60})
+	if _, ok := h.p.End(); ok {
+		t.Error("the end is known from the start")
+	}
+	h.reply(ids[0], 10)
+	h.eof(ids[4])
+	if end, ok := h.p.End(); end != 40 || !ok {
+		t.Errorf("end %d, %v", end, ok)
+	}
+	h.want(0)
+	h.eof(ids[2]) // it shrinks
+	h.state(10, 3, false)
+	h.reply(ids[3], 10) // what lies behind does not matter,
+	h.failed(ids[5], errors.New("nor how it is answered"))
+	h.reply(ids[1], 10)
+	h.state(20, 0, true)
+	if remote, local := h.p.Err(); remote != nil || local != nil {
+		t.Errorf("%v, %v", remote, local)
+	}
+	if st := h.p.Stats(); st.Moved != 20 || st.Duplicate != 10 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Behind the size that a stat promised only one request is out at a time.
+func TestBehindExpectedEnd(t *testing.T) {
+	h := newHand(t, Config{Size: 25, UntilEOF: true, Chunk: 10})
+	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 25}, Range{25, 35})
+	h.reply(ids[0], 10)
+	h.want(0)
+	h.reply(ids[3], 10) // it has grown
+	next := h.want(0, Range{35, 45})
+	h.eof(next[0])
+	h.want(0)
+	h.reply(ids[2], 5)
+	h.reply(ids[1], 10)
+	h.state(35, 0, true)
+}
+
+// A size that was too large is known to be so from the first end of file.
+func TestSmallerThanExpected(t *testing.T) {
+	h := newHand(t, Config{Size: 40, Chunk: 10})
+	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40})
+	h.eof(ids[3])
+	h.reply(ids[0], 10)
+	h.reply(ids[1], 4)
+	h.eof(h.want(0, Range{14, 20})[0])
+	h.eof(ids[2])
+	h.state(14, 0, true)
+}
+
+func TestSpan(t *testing.T) {
+	h := newHand(t, Config{Size: 100, Chunk: 10, Span: 25})
+	ids := h.want(0, Range{0, 10}, Range{10, 20})
+	h.reply(ids[1], 10)
+	h.want(0) // byte 0 is still missing
+	h.reply(ids[0], 2)
+	h.want(0, Range{2, 10})
+	if h = newHand(t, Config{Size: 100, Chunk: 10, Span: 4}); h.p.Chunk() != 4 {
+		t.Errorf("chunk %d is more than the span", h.p.Chunk())
+	}
+}
+
+// A writer gives bytes as it has them. Requests are whole chunks while any is
+// outstanding, and what is left goes out when none is, or by Flush.
+func TestLimit(t *testing.T) {
+	h := newHand(t, Config{Size: -1, Chunk: 10})
+	h.p.Limit(0)
+	h.want(0)
+	h.p.Limit(3)
+	ids := h.want(0, Range{0, 3})
+	h.p.Limit(8)
+	h.want(0)
+	h.p.Limit(26)
+	more := h.want(0, Range{3, 13}, Range{13, 23})
+	h.reply(ids[0], 3)
+	h.want(0)
+	h.p.Flush()
+	last := h.want(0, Range{23, 26})
+	h.p.Limit(28)
+	h.want(0)
+	h.p.EndAt(28) // Close
+	h.reply(h.want(0, Range{26, 28})[0], 2)
+	h.reply(more[0], 10)
+	h.reply(more[1], 10)
+	h.reply(last[0], 3)
+	h.state(28, 0, true)
+}
+
+func TestEndAt(t *testing.T) {
+	h := newHand(t, Config{Size: 100, Chunk: 10, Link: NewLink(Limits{LaneBytes: 50})})
+	ids := h.want(0, Range{0, 10}, Range{10, 20}, Range{20, 30}, Range{30, 40}, Range{40, 50})
+	h.reply(ids[0], 10)
+	h.reply(ids[3], 10)
+	h.p.EndAt(25) // in the middle of a request
+	if got, _ := h.p.Link().Find(ids[2]); got.Missing != (Range{20, 25}) {
+		t.Errorf("missing %v", got.Missing)
+	}
+	if got, ok := h.p.Link().Find(ids[4]); got.Missing != (Range{}) || !ok {
+		t.Errorf("missing %v, %v", got.Missing, ok)
+	}
+	h.p.EndAt(60) // never up
+	h.reply(ids[2], 10)
+	h.reply(ids[1], 10)
+	h.state(25, 1, true)
+	h.reply(ids[4], 10)
+	h.state(25, 0, true)
+	h.p.EndAt(3) // nor below what has moved
+	h.state(25, 0, true)
+}
+
+// Some of an earlier run's state may be made up.
+func TestHave(t *testing.T) {
+	h := newHand(t, Config{Offset: 10, Size: 90, Chunk: 20, Have: []Range{
+		{60, 70}, {-5, 12}, {65, 80}, {30, 30}, {40, 30}, {95, math.MaxInt64}, {200, 300}, {math.MinInt64, -1},
+	}})
+	if got := h.p.AppendDone(nil); !slices.Equal(got, []Range{{10, 12}, {60, 80}, {95, 100}}) {
+		t.Errorf("done %v", got)
+	}
+	h.state(12, 0, false)
+	for _, id := range h.want(0, Range{12, 32}, Range{32, 52}, Range{52, 60}, Range{80, 95}) {
+		pend, _ := h.p.Link().Find(id)
+		h.reply(id, pend.Request.Len)
+	}
+	h.state(100, 0, true)
+	if h.p.Stats().Moved != 63 {
+		t.Errorf("%+v", h.p.Stats())
+	}
+	h = newHand(t, Config{Size: 10, Have: []Range{{0, 10}}})
+	h.state(10, 0, true)
+	var many []Range
+	for i := range int64(2 * MaxRanges) {
+		many = append(many, Range{2 * i, 2*i + 1})
+	}
+	p := New(Config{Size: -1, Have: many})
+	if got := p.AppendDone(nil); len(got) != MaxRanges || p.pieces.count != 2*MaxRanges {
+		t.Errorf("%d ranges, %d pieces", len(got), p.pieces.count)
+	}
+}
+
+// Numbers at their edges.
+func TestExtremes(t *testing.T) {
+	h := newHand(t, Config{Offset: math.MaxInt64 - 15, Size: 15, Chunk: 10})
+	h.want(0, Range{math.MaxInt64 - 15, math.MaxInt64 - 5}, Range{math.MaxInt64 - 5, math.MaxInt64})
+	h = newHand(t, Config{Offset: math.MaxInt64 - 15, Size: 100, Chunk: 10, Span: math.MaxInt64})
+	h.want(0, Range{math.MaxInt64 - 15, math.MaxInt64 - 5}, Range{math.MaxInt64 - 5, math.MaxInt64})
+	h = newHand(t, Config{Offset: -7, Size: 5, Chunk: -1})
+	h.want(0, Range{0, 5})
+	h.want(-1)
+	h.want(MaxLanes)
+	if h = newHand(t, Config{Size: 1 << 40, Chunk: math.MaxInt}); h.p.Chunk() != 1<<20 {
+		t.Errorf("chunk %d is more than a lane holds", h.p.Chunk())
+	}
+	if p := New(Config{Size: 1, Chunk: 100, Link: NewLink(Limits{MaxBytes: 10})}); p.Chunk() != 10 {
+		t.Errorf("chunk %d is more than the ceiling", p.Chunk())
+	}
+	if p := New(Config{}); !p.Done() || p.Chunk() != DefaultChunk || p.Link().Window() != DefaultMinBytes {
+		t.Errorf("%+v", p)
+	}
+}
+
+// An id that was answered is not taken for a newer one in its place, nor that of
+// one plan for that of another.
+func TestIDs(t *testing.T) {
+	k := NewLink(Limits{})
+	h := newHand(t, Config{Link: k, Size: -1, Chunk: 10})
+	other := newHand(t, Config{Link: k, Size: 10, Chunk: 10})
+	theirs := other.want(0, Range{0, 10})[0]
+	if h.p.Reply(h.now, theirs, 10) || h.p.EOF(theirs) || h.p.Failed(h.now, theirs, nil) {
+		t.Error("the answer to another plan is accepted")
+	}
+	if got, ok := k.Find(theirs); !ok || got.Plan != other.p {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	h.p.Limit(10)
+	seen := map[uint32]bool{theirs: true}
+	for i := range int64(1000) {
+		h.p.Limit(10 * (i + 1))
+		id := h.want(0, Range{10 * i, 10 * (i + 1)})[0]
+		if seen[id] || id>>31 != 0 {
+			t.Fatalf("id %d, used %v", id, seen[id])
+		}
+		seen[id] = true
+		h.reply(id, 10)
+		if _, ok := k.Find(id); ok || h.p.Reply(h.now, id, 10) {
+			t.Fatal("an answer twice")
+		}
+	}
+	table := newTable[int]()
+	for range 3 << generationBits {
+		index, id := table.add(7)
+		if id>>31 != 0 || table.find(id) != index || *table.at(index) != 7 {
+			t.Fatalf("id %x, slot %d", id, index)
+		}
+		table.remove(index)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30, Lanes: 1000})
+	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1})
+	if got := len(h.all(0)); got != MaxOutstanding {
+		t.Errorf("%d requests outstanding, want %d", got, MaxOutstanding)
+	}
+	if k.most != MaxLanes {
+		t.Errorf("%d lanes", k.most)
+	}
+	k.LimitLanes(3)
+	k.LimitLanes(5)
+	if k.most != 3 {
+		t.Errorf("%d lanes", k.most)
+	}
+	k.LimitLanes(-1)
+	if k.Lanes() != 1 {
+		t.Errorf("%d lanes", k.Lanes())
+	}
+}
+
+// The worst that a server can do to the memory of a plan is to answer the last
+// request first, and each by less than the one before.
+func TestHostileShortAnswers(t *testing.T) {
+	k := NewLink(Limits{LaneBytes: 1 << 30, MinBytes: 1 << 30, MaxBytes: 1 << 30})
+	h := newHand(t, Config{Link: k, Size: 1 << 40, Chunk: 1 << 18})
+	h.p.shrinkTo = 1
+	for round := range 40 {
+		all := h.all(0)
+		if len(all) == 0 {
+			break
+		}
+		slices.Reverse(all)
+		for _, r := range all {
+			h.reply(r.ID, max(r.Len/(2+round%3), 1))
+			if h.p.pieces.count > maxPieces || len(h.p.pieces.all) > maxPieces+1 {
+				t.Fatalf("%d pieces", h.p.pieces.count)
+			}
+		}
+	}
+	t.Logf("at most %d pieces", len(h.p.pieces.all))
+}

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+const (
+	sshChunk = 255 << 10 // what OpenSSH's server grants in limits@openssh.com
+	mib      = 1 << 20
+)
+
+// tableRates and tablePaths are what the table is made of.
+var tableRates = []struct {
+	name string
+	rate int64 // bytes a second
+}{
+	{"100 Mb/s", 12_500_000},
+	{"1 Gb/s", 125_000_000},
+	{"10 Gb/s", 1_250_000_000},
+}
+
+var tablePaths = []struct {
+	name string
+	path path
+}{
+	{"0, server 0.5 ms", path{service: 500 * time.Microsecond}},
+	{"0.2 ms", path{rtt: 200 * time.Microsecond}},
+	{"9 ms", path{rtt: 9 * time.Millisecond}},
+	{"20 ms", path{rtt: 20 * time.Millisecond}},
+	{"100 ms", path{rtt: 100 * time.Millisecond}},
+}
+
+// TestThroughput keeps a table of what part of a link is filled in virtual time,
+// by its rate and round trip and by the lanes that may be opened. It depends on
+// nothing but the code, so a difference is a change of behaviour: look at it,
+// then -update.
+//
+// Whatever the table, a long transfer reaches 95 % of what the link, its lanes,
+// and the ceiling allow, and holds no more in flight than four of what that
+// takes, or the floor.
+func TestThroughput(t *testing.T) {
+	skipUnderRace(t)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Percent of the link that 256 MiB reach, and that a longer file fills later; peak in flight, MiB; lanes opened.\n")
+	fmt.Fprintf(&b, "Requests of 255 KiB, 2 MiB on a lane, 3 round trips to open one.\n")
+	for _, r := range tableRates {
+		fmt.Fprintf(&b, "\n%-18s%24s%24s%24s\n", r.name, "1 lane", "up to 8", "up to 32")
+		for _, p := range tablePaths {
+			fmt.Fprintf(&b, "%-18s", p.name)
+			for _, lanes := range []int{1, 8, 32} {
+				way := p.path
+				way.rate, way.opening = r.rate, 3
+				short := measure(t, way, lanes, 256*mib)
+				long := measureLong(t, way, lanes)
+				peak, most := max(short.peak, long.peak), max(short.lanes, long.lanes)
+				fmt.Fprintf(&b, "%24s", fmt.Sprintf("%d %d %% %d.%d %d", short.percent(), long.filled, peak/mib, peak*10/mib%10, most))
+				// What the lanes and the ceiling let through in a round trip, one
+				// request being on the wire and one with the server.
+				chunks := min(int64(lanes)*DefaultLaneBytes/sshChunk*sshChunk, DefaultMaxBytes)
+				trip := way.rtt + transmission(sshChunk, r.rate) + way.service
+				bound := min(mulDiv(chunks, 100*int64(time.Second), int64(trip))/r.rate, 100)
+				if way.service > 0 {
+					bound = min(bound, mulDiv(int64(long.lanes)*sshChunk, 100*int64(time.Second), int64(way.service))/r.rate)
+				}
+				if long.filled < bound*95/100 {
+					t.Errorf("%s, %s, %d lanes: %d %%, and not 95 %% of %d", r.name, p.name, lanes, long.filled, bound)
+				}
+				if need := max(4*mulDiv(r.rate, int64(trip), int64(time.Second)), DefaultMinBytes); peak > need {
+					t.Errorf("%s, %s, %d lanes: %d bytes in flight, where %d are plenty", r.name, p.name, lanes, peak, need)
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
+	golden(t, "throughput.txt", b.String())
+}
+
+// A result is how a simulated transfer went.
+type result struct {
+	size, rate int64
+	took       time.Duration
+	peak       int64
+	lanes      int
+	stats      Stats
+	filled     int64 // percent of the link, after the ramp
+}
+
+func (r result) percent() int64 {
+	return mulDiv(r.size, 100*int64(time.Second), int64(r.took)) / r.rate
+}
+
+// measure moves a file of so many bytes over up to so many lanes.
+func measure(t *testing.T, p path, lanes int, size int64) result {
+	t.Helper()
+	w := newWorld(p, Limits{Lanes: lanes})
+	w.rng = rand.New(rand.NewPCG(1, 1))
+	return w.measure(t, Config{Size: size, Chunk: sshChunk, Repeat: true})
+}
+
+// measureLong moves six seconds' worth over up to so many lanes.
+func measureLong(t *testing.T, p path, lanes int) result {
+	t.Helper()
+	w := newWorld(p, Limits{Lanes: lanes})
+	w.rng = rand.New(rand.NewPCG(1, 1))
+	late := w.meter(3*time.Second, 5*time.Second)
+	r := w.measure(t, Config{Size: 6 * p.rate, Chunk: sshChunk, Repeat: true})
+	r.filled = late.percent(p.rate)
+	return r
+}
+
+// measure moves one file over the world's path, and returns how that went.
+func (w *world) measure(t *testing.T, c Config) result {
+	t.Helper()
+	c.Link = w.link
+	f := &simFile{p: New(c), size: c.Size}
+	w.files = append(w.files, f)
+	w.run()
+	if w.problem == "" && (!f.p.Done() || f.p.Outstanding() > 0) {
+		w.fail("not done")
+	}
+	if w.problem != "" {
+		t.Fatalf("%+v, %+v: %s", w.path, c, w.problem)
+	}
+	return result{size: c.Size, rate: w.path.rate, took: f.done.Sub(w.base), peak: w.peak, lanes: w.most, stats: f.p.Stats()}
+}
+
+// golden compares text with a file in testdata, or rewrites that file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != got {
+		t.Errorf("%s differs (rewrite with -update if this is meant):\n%s", path, got)
+	}
+}
