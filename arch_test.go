@@ -42,6 +42,7 @@ var rules = map[string]rule{
 	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":               {imports: "tftp/remap store"},
+	"sftp":               {imports: "sftp/internal/wire internal/pipeline internal/penalty store users", tests: "internal/leak internal/sim store/storetest"},
 	"internal/sim":       {imports: "udp store"}, // for tests: nobody's imports, only their tests
 	"internal/leak":      {},                     // the same
 	"tftp/trace":         {imports: "tftp/transfer", tests: "internal/leak"},

@@ -1,0 +1,265 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// hastyTime is how long a server may take to answer an opening that does not
+// wait for its consent, before another is begun that does.
+const hastyTime = 5 * time.Second
+
+// A connection has lanes.
+type connection struct {
+	carrier carrier
+	owned   bool // to be closed with the Client
+
+	// All of Client.mu:
+	lanes   int // open
+	opening int
+	limit   int  // lanes the server allows, as far as known
+	served  bool // it has had a lane
+	pinging bool
+}
+
+// firstLane opens a lane on the first connection, and learns what the server
+// can do, and how it likes its sessions to be opened.
+func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeting, error) {
+	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, errHandshakeTime)
+	defer cancel()
+	l, g, err := c.newLane(hasty, conn, false)
+	if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
+		return l, g, err
+	}
+	// A server that does not serve files, one that takes its time, or one that
+	// cannot stand a request before it has answered INIT. Ask again, and step
+	// by step.
+	c.careful = true
+	l, g, again := c.newLane(ctx, conn, true)
+	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
+		again = err // a connection that ended says most when it does
+	}
+	return l, g, again
+}
+
+// newLane opens a session and greets the server.
+func (c *Client) newLane(ctx context.Context, conn *connection, careful bool) (*lane, greeting, error) {
+	s, err := conn.carrier.open(ctx, careful)
+	if err != nil {
+		return nil, greeting{}, err
+	}
+	l := newLane(c, conn, s)
+	g, err := l.greet(ctx, careful)
+	if err != nil {
+		go func() { _ = s.Close() }()
+		return nil, greeting{}, err
+	}
+	return l, g, nil
+}
+
+// open returns how many lanes are open. The caller holds mu.
+func (c *Client) open() int {
+	n := 0
+	for _, l := range c.lanes {
+		if l != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// outstanding returns how many bytes are on their way. The caller holds mu.
+func (c *Client) outstanding() int {
+	n := 0
+	for i, l := range c.lanes {
+		if l != nil {
+			n += c.link.Outstanding(i)
+		}
+	}
+	return n
+}
+
+// startLane gives a lane its number, and work. The caller holds mu.
+func (c *Client) startLane(l *lane) {
+	l.conn.opening--
+	l.conn.lanes++
+	l.conn.served = true
+	if c.err != nil {
+		l.err = c.err
+	}
+	l.n = slices.Index(c.lanes, nil)
+	if l.n < 0 {
+		l.n = len(c.lanes)
+		c.lanes = append(c.lanes, nil)
+	}
+	c.lanes[l.n] = l
+	l.start()
+	now := time.Now()
+	c.serveCalls(now)
+	for t := range c.transfers {
+		t.file.spread(t.plan.Lanes())
+	}
+	c.serve(now)
+}
+
+// grow opens lanes until there are so many, if that is possible. The caller
+// holds mu.
+func (c *Client) grow(want int) {
+	for n := c.open() + c.opening; n < want && c.err == nil; n++ {
+		conn, wait := c.place()
+		if wait {
+			return // until it is known what the connection under way brings
+		}
+		if conn == nil && (c.connect == nil || len(c.conns) >= c.config.Conns) {
+			if n == 0 {
+				c.fail(fmt.Errorf("%w: %w", ErrConnectionLost, c.last))
+			} else if c.opening == 0 {
+				c.link.LimitLanes(n)
+			}
+			return
+		}
+		if conn == nil {
+			conn = &connection{owned: true, limit: c.config.Lanes}
+			c.conns = append(c.conns, conn)
+		}
+		conn.opening++
+		c.opening++
+		c.work.Go(func() { c.openLane(conn) })
+	}
+}
+
+// place returns a connection that has room for a lane, or nil, and whether one
+// is about to be made. The caller holds mu.
+func (c *Client) place() (conn *connection, wait bool) {
+	for _, conn := range c.conns {
+		if conn.carrier != nil && conn.lanes+conn.opening < conn.limit {
+			return conn, false
+		}
+		wait = wait || conn.carrier == nil
+	}
+	return nil, wait
+}
+
+// openLane opens a lane, on a connection that has to be made first if it has no
+// carrier.
+func (c *Client) openLane(conn *connection) {
+	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.Timeout, errHandshakeTime)
+	defer cancel()
+	l, err := c.tryLane(ctx, conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opening--
+	if err == nil {
+		c.startLane(l)
+		return
+	}
+	conn.opening--
+	switch {
+	case errors.Is(err, errRefused) && conn.lanes > 0:
+		conn.limit = conn.lanes // and never asked for more again
+	case conn.lanes == 0 && conn.opening == 0:
+		if c.drop(conn); conn.carrier == nil {
+			c.config.Conns = max(1, len(c.conns)) // there is no other to be had
+		}
+	default:
+		conn.limit = conn.lanes
+	}
+	if c.open()+c.opening > 0 {
+		return
+	}
+	if room, _ := c.place(); room != nil || conn.served && c.connect != nil && len(c.conns) < c.config.Conns {
+		c.grow(1)
+		return
+	}
+	// Nothing is left to go on with. With Connect a later call may try again.
+	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
+	if c.connect == nil {
+		c.fail(err)
+		return
+	}
+	c.failWaiting(err)
+}
+
+func (c *Client) tryLane(ctx context.Context, conn *connection) (*lane, error) {
+	if conn.carrier == nil {
+		made, err := c.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		if c.err != nil {
+			c.mu.Unlock()
+			_ = made.Close()
+			return nil, c.err
+		}
+		conn.carrier = made
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	careful := c.careful
+	c.mu.Unlock()
+	l, g, err := c.newLane(ctx, conn, careful)
+	if err != nil {
+		return nil, err
+	}
+	// The next server behind the same name may be another one.
+	if g.ext != c.ext || g.limits != c.limits {
+		go func() { _ = l.stream.Close() }()
+		return nil, fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
+	}
+	return l, nil
+}
+
+// drop forgets a connection without lanes. The caller holds mu.
+func (c *Client) drop(conn *connection) {
+	i := slices.Index(c.conns, conn)
+	if i < 0 {
+		return // the Client was closed
+	}
+	c.conns = slices.Delete(c.conns, i, i+1)
+	if carrier := conn.carrier; carrier != nil && conn.owned {
+		c.work.Go(func() { _ = carrier.Close() })
+	}
+}
+
+// gone takes a lane away whose goroutines have ended: nothing comes from it,
+// and nothing reads what was to be sent. The caller holds mu.
+func (c *Client) gone(l *lane) {
+	l.conn.lanes--
+	l.gone = true
+	c.last = l.err
+	now := time.Now()
+	var again []*call
+	c.table.each(l, func(a *asked) {
+		k, inner := a.call, a.inner
+		c.table.remove(a)
+		if k != nil {
+			c.ops.Lost(inner)
+			again = append(again, k)
+		}
+	})
+	c.link.LaneLost(l.n)
+	c.lanes[l.n] = nil
+	for _, k := range again {
+		c.retry(k, l.err)
+	}
+	if l.conn.lanes+l.conn.opening == 0 && !errors.Is(l.err, errGoodLane) {
+		c.suspect(l.conn)
+	}
+	for t := range c.transfers {
+		t.laneGone(l)
+	}
+	c.serveCalls(now)
+	c.serve(now)
+}
+
+// suspect drops a connection whose last lane has failed, unless it is the only
+// one and cannot be made anew. The caller holds mu.
+func (c *Client) suspect(conn *connection) {
+	if c.connect != nil || len(c.conns) > 1 {
+		c.drop(conn)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package sftp
+
+// raceEnabled is for tests that the race detector disturbs.
+const raceEnabled = false

@@ -1,0 +1,401 @@
+package sftp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// A clientPeer is a server for tests of the client: it serves a store, handles
+// the requests of a session one after the other, and does as a test wants where
+// that has something to say.
+type clientPeer struct {
+	tree  store.Tree
+	ext   wire.Extensions
+	lim   wire.Limits
+	link  clientLink
+	conns int // connections that may be made further; of one each
+
+	// sessions is how many sessions a connection may have; 0 for no bound.
+	sessions int
+
+	// hook, if set, sees each request before it is handled. What it appends to
+	// the reply is the answer, in place of any other, if it says so.
+	hook func(s *clientSession, q wire.Request, reply []byte) ([]byte, bool)
+
+	// late delays what has been answered, for answers in another order.
+	late func(q wire.Request) time.Duration
+
+	mu       sync.Mutex
+	open     []*clientSession // mu
+	opened   int              // mu: sessions there have ever been
+	made     int              // mu: connections
+	refused  int              // mu
+	handles  int              // mu: open now
+	requests map[string]int   // mu: by type or extension
+	wait     sync.WaitGroup
+}
+
+func newClientPeer() *clientPeer {
+	return &clientPeer{
+		tree: store.Mem(1 << 30), ext: wire.AllExtensions, requests: map[string]int{},
+		lim: wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10, Handles: 1000},
+	}
+}
+
+// count returns how many requests of a kind there were.
+func (p *clientPeer) count(kind string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests[kind]
+}
+
+// openHandles returns how many handles are open.
+func (p *clientPeer) openHandles() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.handles
+}
+
+// A clientCarrier is a connection to a clientPeer.
+type clientCarrier struct {
+	p *clientPeer
+
+	mu   sync.Mutex
+	live []*clientSession // mu
+	dead bool             // mu
+}
+
+func (p *clientPeer) connect() *clientCarrier {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	return &clientCarrier{p: p}
+}
+
+func (c *clientCarrier) ping() error {
+	time.Sleep(c.p.link.roundTrip())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (c *clientCarrier) Close() error {
+	c.mu.Lock()
+	c.dead = true
+	live := c.live
+	c.mu.Unlock()
+	for _, s := range live {
+		s.kill()
+	}
+	return nil
+}
+
+func (c *clientCarrier) openOne(trips int) (*clientStream, error) {
+	p := c.p
+	time.Sleep(time.Duration(trips) * p.link.roundTrip())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return nil, io.ErrUnexpectedEOF
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := 0
+	for _, s := range c.live {
+		if !s.ended {
+			live++
+		}
+	}
+	if p.sessions > 0 && live >= p.sessions {
+		p.refused++
+		return nil, errRefused
+	}
+	here, there := newClientStreams(&p.link)
+	p.opened++
+	s := &clientSession{p: p, n: p.opened, here: here, stream: there, handles: map[string]any{}}
+	p.open = append(p.open, s)
+	c.live = append(c.live, s)
+	p.wait.Go(s.serve)
+	return here, nil
+}
+
+func (c *clientCarrier) open(ctx context.Context, careful bool) (stream, error) {
+	trips := 1
+	if careful {
+		trips = 2
+	}
+	type result struct {
+		s   *clientStream
+		err error
+	}
+	done := make(chan result, 1)
+	c.p.wait.Go(func() {
+		s, err := c.openOne(trips)
+		done <- result{s, err}
+	})
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.s, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// client returns a client of p.
+func (p *clientPeer) client(t testing.TB, config ClientConfig) *Client {
+	t.Helper()
+	c, err := p.dial(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (p *clientPeer) dial(config ClientConfig) (*Client, error) {
+	connect := func(context.Context) (carrier, error) {
+		time.Sleep(3 * p.link.roundTrip())
+		p.mu.Lock()
+		if p.conns == 0 {
+			p.mu.Unlock()
+			return nil, errors.New("no further connection")
+		}
+		p.conns--
+		p.mu.Unlock()
+		return p.connect(), nil
+	}
+	if p.conns == 0 {
+		connect = nil
+	}
+	return newClient(context.Background(), p.connect(), true, config, connect)
+}
+
+// inClientWorld runs f in a bubble, with a peer that configure may change and a
+// client of it, and sees that nothing is left behind.
+func inClientWorld(t *testing.T, config ClientConfig, configure func(*clientPeer), f func(t *testing.T, p *clientPeer, c *Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newClientPeer()
+		if configure != nil {
+			configure(p)
+		}
+		c := p.client(t, config)
+		f(t, p, c)
+		p.end(t, c)
+	})
+}
+
+// end closes a client and checks that its peer has nothing left of it.
+func (p *clientPeer) end(t testing.TB, c *Client) {
+	t.Helper()
+	wantClientIdle(t, c)
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	p.wait.Wait()
+}
+
+// wantClientIdle checks that nothing is on its way or held.
+func wantClientIdle(t testing.TB, c *Client) {
+	t.Helper()
+	time.Sleep(time.Minute) // in a bubble: until the last answer has come
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.outstanding(); n != 0 {
+		t.Errorf("%d bytes still on their way", n)
+	}
+	if c.held != 0 {
+		t.Errorf("%d bytes still held by files", c.held)
+	}
+	if n := len(c.transfers); n != 0 {
+		t.Errorf("%d transfers left", n)
+	}
+	if c.table.data != 0 || c.calls.len() != 0 || c.ops.Outstanding() != 0 {
+		t.Errorf("%d requests for data, %d calls and %d operations left", c.table.data, c.calls.len(), c.ops.Outstanding())
+	}
+	for _, l := range c.lanes {
+		if l != nil && (l.pending != 0 || l.slow != 0) {
+			t.Errorf("lane %d waits for %d answers", l.n, l.pending)
+		}
+	}
+}
+
+// A clientSession is one session of a clientPeer.
+type clientSession struct {
+	p      *clientPeer
+	n      int           // of the peer's sessions, from 1
+	here   *clientStream // the client's end, and ours; nil over SSH
+	stream *clientStream
+	to     io.Writer
+
+	ended   bool           // p.mu
+	handles map[string]any // store.Handle or store.Entries
+	last    int
+	send    sync.Mutex
+}
+
+// kill ends a session at once, whatever is on its way.
+func (s *clientSession) kill() {
+	s.here.in.end(true)
+	s.here.out.end(true)
+}
+
+func (s *clientSession) serve() {
+	s.serveOver(s.stream)
+	_ = s.stream.Close()
+}
+
+func (s *clientSession) serveOver(stream io.ReadWriter) {
+	s.to = stream
+	defer func() {
+		for h := range s.handles {
+			_ = s.close(h)
+		}
+		s.p.mu.Lock()
+		s.ended = true
+		s.p.mu.Unlock()
+	}()
+	in := bufio.NewReaderSize(stream, 1<<10)
+	var packet []byte
+	for {
+		head, err := in.Peek(4)
+		if err != nil {
+			return
+		}
+		n, err := wire.PacketLength(head)
+		if err != nil {
+			return
+		}
+		if cap(packet) < n {
+			packet = make([]byte, n)
+		}
+		packet = packet[:n]
+		if _, err := io.ReadFull(in, packet); err != nil {
+			return
+		}
+		if !s.handle(packet) {
+			return
+		}
+	}
+}
+
+// handle answers one request, and reports whether to go on.
+func (s *clientSession) handle(packet []byte) bool {
+	p := s.p
+	q, err := wire.ParseRequest(packet)
+	if bad, ok := errors.AsType[*wire.Error](err); ok {
+		if !bad.HasID {
+			return false
+		}
+		return s.write(wire.AppendStatus(nil, bad.ID, bad.Status, ""))
+	}
+	kind := q.Type.String()
+	if q.Type == wire.TypeExtended {
+		kind = q.Extension.String()
+	}
+	p.mu.Lock()
+	p.requests[kind]++
+	p.mu.Unlock()
+	if p.hook != nil {
+		if reply, ok := p.hook(s, q, nil); ok {
+			return s.write(reply)
+		}
+	}
+	reply := s.answer(q)
+	if p.late != nil {
+		if d := p.late(q); d > 0 {
+			p.wait.Go(func() {
+				time.Sleep(d)
+				s.write(reply)
+			})
+			return true
+		}
+	}
+	return s.write(reply)
+}
+
+func (s *clientSession) write(b []byte) bool {
+	s.send.Lock()
+	defer s.send.Unlock()
+	_, err := s.to.Write(b)
+	return err == nil
+}
+
+func (s *clientSession) keep(v any) string {
+	s.last++
+	// Other sessions have other handles, and of other lengths.
+	h := fmt.Sprintf("%*d %d", 1+s.n%200, s.n, s.last)
+	s.handles[h] = v
+	s.p.mu.Lock()
+	s.p.handles++
+	s.p.mu.Unlock()
+	return h
+}
+
+func (s *clientSession) close(h string) error {
+	v, ok := s.handles[h].(io.Closer)
+	if !ok {
+		return fs.ErrInvalid
+	}
+	delete(s.handles, h)
+	s.p.mu.Lock()
+	s.p.handles--
+	s.p.mu.Unlock()
+	return v.Close()
+}
+
+// clientPattern returns n bytes that differ from those at other offsets.
+func clientPattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i) ^ byte(i>>8)*31 ^ byte(i>>16)*7 ^ seed*101
+	}
+	return b
+}
+
+// put stores a file at the peer, behind the client's back.
+func (p *clientPeer) put(t testing.TB, name string, data []byte) {
+	t.Helper()
+	u, err := p.tree.Create(context.Background(), name, store.Create{Size: int64(len(data))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get returns what a file at the peer has.
+func (p *clientPeer) get(t testing.TB, name string) []byte {
+	t.Helper()
+	f, err := p.tree.Open(context.Background(), name)
+	if err != nil {
+		t.Errorf("at the peer: %v", err)
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<40))
+	if err != nil {
+		t.Errorf("at the peer: %v", err)
+	}
+	return b
+}

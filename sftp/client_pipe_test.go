@@ -1,0 +1,160 @@
+package sftp
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// A clientLink is a way to a server: each byte arrives latency later, and no
+// faster than rate. Inside of a bubble its time is virtual.
+type clientLink struct {
+	latency time.Duration // one way
+	rate    int64         // bytes a second; 0 for no bound
+	window  int           // bytes in a stream that the receiver has not read; 0 for 2 MiB, as SSH has it
+}
+
+func (k clientLink) roundTrip() time.Duration { return 2 * k.latency }
+
+// A clientPipe is one direction of a stream.
+type clientPipe struct {
+	link *clientLink
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   []clientParcel // mu: by the time of arrival
+	leaves  time.Time      // mu: when the last of them has left
+	unread  int            // mu: bytes that count against the window
+	total   int64          // mu: bytes written
+	cutAt   int64          // mu: after so many bytes nothing comes any more; 0 for never
+	closed  bool           // mu: no more is written
+	broken  bool           // mu: and none is read either
+}
+
+type clientParcel struct {
+	at time.Time
+	b  []byte
+}
+
+func newClientPipe(k *clientLink) *clientPipe {
+	p := &clientPipe{link: k}
+	p.changed.L = &p.mu
+	return p
+}
+
+var errClientPipe = errors.New("pipe is broken")
+
+func (p *clientPipe) Write(b []byte) (n int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	window := p.link.window
+	if window == 0 {
+		window = 2 << 20
+	}
+	for len(b) > 0 {
+		for p.unread >= window && !p.closed {
+			p.changed.Wait()
+		}
+		if p.closed {
+			return n, errClientPipe
+		}
+		some := min(len(b), window-p.unread, 32<<10)
+		now := time.Now()
+		if p.leaves.Before(now) {
+			p.leaves = now
+		}
+		if p.link.rate > 0 {
+			p.leaves = p.leaves.Add(time.Duration(int64(some) * int64(time.Second) / p.link.rate))
+		}
+		keep := some
+		if p.cutAt > 0 {
+			keep = int(min(int64(some), max(0, p.cutAt-p.total)))
+		}
+		if keep > 0 {
+			p.queue = append(p.queue, clientParcel{p.leaves.Add(p.link.latency), append([]byte(nil), b[:keep]...)})
+		}
+		p.total += int64(some)
+		p.unread += some
+		n, b = n+some, b[some:]
+		p.changed.Broadcast()
+		if p.cutAt > 0 && p.total >= p.cutAt {
+			p.closed = true
+		}
+	}
+	return n, nil
+}
+
+func (p *clientPipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.broken:
+			return 0, errClientPipe
+		case len(p.queue) > 0:
+			if wait := time.Until(p.queue[0].at); wait > 0 {
+				p.mu.Unlock()
+				time.Sleep(wait)
+				p.mu.Lock()
+				continue
+			}
+			n := copy(b, p.queue[0].b)
+			if p.queue[0].b = p.queue[0].b[n:]; len(p.queue[0].b) == 0 {
+				p.queue = p.queue[1:]
+			}
+			p.credit(n)
+			return n, nil
+		case p.closed:
+			return 0, io.EOF
+		}
+		p.changed.Wait()
+	}
+}
+
+// credit lets the sender send n bytes more, once it has heard of them. The
+// caller holds mu.
+func (p *clientPipe) credit(n int) {
+	if p.link.latency == 0 {
+		p.unread -= n
+		p.changed.Broadcast()
+		return
+	}
+	time.AfterFunc(p.link.latency, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unread -= n
+		p.changed.Broadcast()
+	})
+}
+
+// end ends the pipe: for the writer, and if now for the reader too, whatever is
+// on its way.
+func (p *clientPipe) end(now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.broken = p.broken || now
+	p.changed.Broadcast()
+}
+
+// A clientStream is one end of a stream.
+type clientStream struct {
+	in, out *clientPipe
+}
+
+func newClientStreams(k *clientLink) (a, b *clientStream) {
+	there, back := newClientPipe(k), newClientPipe(k)
+	return &clientStream{back, there}, &clientStream{there, back}
+}
+
+func (s *clientStream) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s *clientStream) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// Close ends the stream: the other end reads what is on its way, and this one
+// nothing more.
+func (s *clientStream) Close() error {
+	s.out.end(false)
+	s.in.end(true)
+	return nil
+}

@@ -1,0 +1,304 @@
+package sftp
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A clientHost is an SSH server in front of a clientPeer.
+type clientHost struct {
+	p        *clientPeer
+	config   *ssh.ServerConfig
+	signer   ssh.Signer
+	sessions int  // per connection; 0 for no bound
+	noSFTP   bool // refuse the subsystem
+	chatty   bool // write to stderr, and send requests
+
+	mu    sync.Mutex
+	conns []net.Conn // mu
+	wait  sync.WaitGroup
+}
+
+func newClientHost(t testing.TB, p *clientPeer) *clientHost {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &clientHost{p: p, signer: signer}
+	h.config = &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+		if string(password) != "secret" {
+			return nil, errors.New("wrong")
+		}
+		return nil, nil
+	}}
+	h.config.AddHostKey(signer)
+	return h
+}
+
+func (h *clientHost) clientConfig(password string) *ssh.ClientConfig {
+	return &ssh.ClientConfig{
+		User: "me", Auth: []ssh.AuthMethod{ssh.Password(password)}, HostKeyCallback: ssh.FixedHostKey(h.signer.PublicKey()),
+	}
+}
+
+func (h *clientHost) serve(conn net.Conn) {
+	h.mu.Lock()
+	h.conns = append(h.conns, conn)
+	h.mu.Unlock()
+	defer conn.Close()
+	s, channels, requests, err := ssh.NewServerConn(conn, h.config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	open := 0
+	for n := range channels {
+		if h.sessions > 0 && open == h.sessions {
+			_ = n.Reject(ssh.ConnectionFailed, "open failed")
+			continue
+		}
+		ch, requests, err := n.Accept()
+		if err != nil {
+			return
+		}
+		open++
+		h.wait.Go(func() {
+			for r := range requests {
+				ok := r.Type == "subsystem" && !h.noSFTP
+				_ = r.Reply(ok, nil)
+				if ok {
+					h.wait.Go(func() { h.session(ch) })
+				}
+			}
+		})
+	}
+	_ = s.Wait()
+}
+
+func (h *clientHost) session(ch ssh.Channel) {
+	if h.chatty {
+		h.wait.Go(func() {
+			for range 100 {
+				if _, err := ch.Stderr().Write(make([]byte, 50_000)); err != nil {
+					return
+				}
+				_, _ = ch.SendRequest("keepalive@openssh.com", true, nil)
+			}
+		})
+	}
+	h.p.mu.Lock()
+	h.p.opened++
+	s := &clientSession{p: h.p, n: h.p.opened, handles: map[string]any{}}
+	h.p.mu.Unlock()
+	s.serveOver(ch)
+	_ = ch.Close()
+}
+
+// listen serves on a port of the loopback.
+func (h *clientHost) listen(t testing.TB) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.wait.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			h.wait.Go(func() { h.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		h.mu.Lock()
+		for _, c := range h.conns {
+			_ = c.Close()
+		}
+		h.mu.Unlock()
+		h.wait.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestClientDial(t *testing.T) {
+	p := newClientPeer()
+	h := newClientHost(t, p)
+	h.chatty = true
+	addr := h.listen(t)
+	data := clientPattern(9<<20, 1)
+	p.put(t, "f", data)
+	for _, config := range []ClientConfig{{}, {Delay: true}, {Requests: 1}, {Conns: 3, Lanes: 1}} {
+		c, err := Dial(t.Context(), addr, h.clientConfig("secret"), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := clientFetch(t.Context(), c, "f", data); err != nil {
+			t.Errorf("%+v: %v", config, err)
+		}
+		if err := clientUpload(t.Context(), c, "g", data); err != nil {
+			t.Errorf("%+v: %v", config, err)
+		}
+		if !bytes.Equal(p.get(t, "g"), data) {
+			t.Errorf("%+v: the server has other bytes", config)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestClientDialErrors(t *testing.T) {
+	h := newClientHost(t, newClientPeer())
+	addr := h.listen(t)
+	if _, err := Dial(t.Context(), addr, h.clientConfig("wrong"), ClientConfig{}); err == nil || !strings.Contains(err.Error(), "log in to "+addr) {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	other := newClientHost(t, newClientPeer())
+	if _, err := Dial(t.Context(), addr, other.clientConfig("secret"), ClientConfig{}); err == nil || !strings.Contains(err.Error(), "host key") {
+		t.Errorf("with another host key: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Dial(ctx, addr, h.clientConfig("secret"), ClientConfig{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+
+	// Somebody who takes the connection, and says nothing, or the wrong thing.
+	for _, says := range []string{"", "SSH-2.0-", "HTTP/1.0 400 Bad Request\r\n\r\n"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, says)
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		})
+		_, err = Dial(t.Context(), l.Addr().String(), h.clientConfig("secret"), ClientConfig{Timeout: 200 * time.Millisecond})
+		if !errors.Is(err, ErrStalled) {
+			t.Errorf("a server that says %q: %v", says, err)
+		}
+		_ = l.Close()
+		wg.Wait()
+	}
+}
+
+// inClientSSH runs f in a bubble with a client over x/crypto, which runs over a
+// pipe with latency.
+func inClientSSH(t *testing.T, configure func(*clientHost), f func(t *testing.T, h *clientHost, s *ssh.Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newClientHost(t, newClientPeer())
+		if configure != nil {
+			configure(h)
+		}
+		k := &clientLink{latency: clientTrip / 2, window: 64 << 20}
+		a, b := newClientStreams(k)
+		h.wait.Go(func() { h.serve(newConn(clientNetConn{b})) })
+		s, err := sshOver(t.Context(), newConn(clientNetConn{a}), "host:22", h.clientConfig("secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, h, s)
+		_ = s.Close()
+		h.wait.Wait()
+	})
+}
+
+// A clientNetConn makes a net.Conn of a stream.
+type clientNetConn struct{ *clientStream }
+
+func (clientNetConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (clientNetConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (clientNetConn) SetDeadline(time.Time) error      { return nil }
+func (clientNetConn) SetReadDeadline(time.Time) error  { return nil }
+func (clientNetConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Over SSH it is as many round trips as without, and a channel's window is what
+// more lanes are for.
+func TestClientOverSSH(t *testing.T) {
+	inClientSSH(t, nil, func(t *testing.T, h *clientHost, s *ssh.Client) {
+		p := h.p
+		p.link.latency = clientTrip / 2
+		data := clientPattern(40<<20, 1)
+		p.put(t, "f", data)
+		var c *Client
+		var err error
+		if got := trips(p, func() { c, err = NewClient(t.Context(), s, ClientConfig{}) }); got > 2 || err != nil {
+			t.Fatalf("a session took %.2f round trips, %v", got, err)
+		}
+		took := trips(p, func() { err = clientFetch(t.Context(), c, "f", data) })
+		if err != nil {
+			t.Error(err)
+		}
+		// 20 on one lane.
+		if took > 15 || c.Path().Lanes < 4 {
+			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.Path().Lanes)
+		}
+		if err := clientUpload(t.Context(), c, "g", data); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "g"), data) {
+			t.Error("the server has other bytes")
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.NewSession(); err != nil {
+			t.Errorf("the connection was closed with the client: %v", err)
+		}
+	})
+}
+
+// A server that opens so many sessions and no more gets its way.
+func TestClientOverSSHWithFewSessions(t *testing.T) {
+	for _, sessions := range []int{1, 2} {
+		inClientSSH(t, func(h *clientHost) { h.sessions = sessions }, func(t *testing.T, h *clientHost, s *ssh.Client) {
+			c, err := NewClient(t.Context(), s, ClientConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := clientPattern(20<<20, 1)
+			h.p.put(t, "f", data)
+			if err := clientFetch(t.Context(), c, "f", data); err != nil {
+				t.Error(err)
+			}
+			if n := c.Path().Lanes; n != sessions {
+				t.Errorf("%d lanes, and the server opens %d sessions", n, sessions)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestClientWithoutSubsystem(t *testing.T) {
+	inClientSSH(t, func(h *clientHost) { h.noSFTP = true }, func(t *testing.T, h *clientHost, s *ssh.Client) {
+		begin := time.Now()
+		_, err := NewClient(t.Context(), s, ClientConfig{})
+		if !errors.Is(err, errNoSubsystem) || time.Since(begin) > DefaultTimeout {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// Store returns the directory as a store: what is uploaded to it is hidden until
+// it is whole, and then has its name in one step, if the server has OpenSSH's
+// posix-rename. The directory need not exist yet. An empty one is where the user
+// begins.
+//
+// The files that it opens have FetchTo, and its uploads FillFrom, like [File].
+//
+// It keeps the contract of [store.Tree] as far as the server lets it: that links
+// do not lead out of the directory is the server's to see to, version 3 has
+// times in whole seconds, and what another program does at the same time may
+// come between two requests.
+func (c *Client) Store(dir string) store.Tree {
+	if dir == "" {
+		dir = "."
+	}
+	return &clientStore{c, dir}
+}
+
+type clientStore struct {
+	c   *Client
+	dir string
+}
+
+// maxStoreEntries is how many entries a list of package store may have.
+const maxStoreEntries = 65536
+
+// path returns what the server is asked for.
+func (s *clientStore) path(ctx context.Context, name string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if !fs.ValidPath(name) || strings.IndexByte(name, 0) >= 0 || len(name) > wire.MaxPath {
+		return "", fs.ErrInvalid
+	}
+	p := s.dir + "/" + name
+	switch {
+	case name == ".":
+		p = s.dir
+	case s.dir == ".":
+		p = name
+	case strings.HasSuffix(s.dir, "/"):
+		p = s.dir + name
+	}
+	return p, checkPath(p)
+}
+
+// below is path for what must not be the root.
+func (s *clientStore) below(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err == nil && name == "." {
+		err = fmt.Errorf("%w: it is the root", fs.ErrPermission)
+	}
+	return p, err
+}
+
+// fail says what was attempted on which name of the store.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+func failLink(op, from, to string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if l := (*os.LinkError)(nil); errors.As(err, &l) {
+		err = l.Err
+	}
+	return &os.LinkError{Op: op, Old: from, New: to, Err: err}
+}
+
+func (s *clientStore) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.open(ctx, name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, fail("open", name, err)
+	}
+	return f, nil
+}
+
+// open opens a regular file. It looks first: to open a pipe, the server would
+// wait for who is at its other end, and all that comes behind would wait too.
+func (s *clientStore) open(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if flag&os.O_EXCL == 0 {
+		fi, err := s.c.Stat(ctx, p)
+		switch {
+		case err == nil && !fi.Mode().IsRegular():
+			return nil, store.ErrNotRegular
+		case err != nil && (flag&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist)):
+			return nil, err
+		}
+	}
+	return s.c.OpenFile(ctx, p, flag, perm)
+}
+
+func (s *clientStore) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	p, err := s.path(ctx, name)
+	if err == nil && name == "." {
+		if err = store.ErrNotRegular; c.Exclusive {
+			err = fs.ErrExist
+		}
+	}
+	if err != nil {
+		return nil, fail("create", name, err)
+	}
+	u, err := s.c.create(ctx, p, c, nil)
+	if err != nil {
+		return nil, fail("create", name, err)
+	}
+	return u, nil
+}
+
+func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	flag := os.O_RDONLY
+	switch {
+	case a.Read && (a.Write || a.Append):
+		flag = os.O_RDWR
+	case a.Write || a.Append:
+		flag = os.O_WRONLY
+	case !a.Read, a.Create, a.Exclusive, a.Truncate:
+		return nil, fail("open", name, fs.ErrInvalid)
+	}
+	if a.Exclusive && !a.Create {
+		return nil, fail("open", name, fs.ErrInvalid)
+	}
+	for _, o := range [...]struct {
+		set  bool
+		flag int
+	}{{a.Append, os.O_APPEND}, {a.Create, os.O_CREATE}, {a.Exclusive, os.O_EXCL}, {a.Truncate, os.O_TRUNC}} {
+		if o.set {
+			flag |= o.flag
+		}
+	}
+	perm := a.Perm.Perm()
+	if perm == 0 {
+		perm = 0o644
+	}
+	f, err := s.open(ctx, name, flag, perm)
+	if err != nil {
+		return nil, fail("open", name, err)
+	}
+	if f.made {
+		// The server's umask may have taken something away.
+		var attrs wire.Attrs
+		attrs.SetMode(wire.Mode(perm))
+		if err := f.setstat(ctx, attrs); err != nil {
+			_ = f.Close()
+			return nil, fail("open", name, err)
+		}
+	}
+	return f, nil
+}
+
+func (s *clientStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, fail("stat", name, err)
+	}
+	fi, err := s.c.Stat(ctx, p)
+	return fi, fail("stat", name, err)
+}
+
+func (s *clientStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, fail("lstat", name, err)
+	}
+	fi, err := s.c.Lstat(ctx, p)
+	return fi, fail("lstat", name, err)
+}
+
+func (s *clientStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, fail("readdir", name, err)
+	}
+	list, err := s.c.readDir(ctx, p, isUpload, maxStoreEntries)
+	return list, fail("readdir", name, err)
+}
+
+func (s *clientStore) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, fail("readdir", name, err)
+	}
+	d, err := s.c.openDir(ctx, p, isUpload)
+	if err != nil {
+		return nil, fail("readdir", name, err)
+	}
+	return d, nil
+}
+
+func (s *clientStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if perm = perm.Perm(); perm == 0 {
+		perm = 0o755
+	}
+	p, err := s.path(ctx, name)
+	if err == nil {
+		if err = s.c.Mkdir(ctx, p, perm); err == nil {
+			err = s.c.Chmod(ctx, p, perm)
+		}
+	}
+	return fail("mkdir", name, err)
+}
+
+func (s *clientStore) Remove(ctx context.Context, name string) error {
+	p, err := s.below(ctx, name)
+	if err != nil {
+		return fail("remove", name, err)
+	}
+	if err = s.c.RemoveFile(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrNotExist) {
+		if fi, e := s.c.Lstat(ctx, p); e == nil && fi.IsDir() {
+			err = store.ErrNotRegular
+		}
+	}
+	return fail("remove", name, err)
+}
+
+func (s *clientStore) RemoveDir(ctx context.Context, name string) error {
+	p, err := s.below(ctx, name)
+	if err != nil {
+		return fail("rmdir", name, err)
+	}
+	if err = s.c.RemoveDir(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrExist) {
+		if fi, e := s.c.Lstat(ctx, p); e == nil && !fi.IsDir() {
+			err = fmt.Errorf("%w: not a directory", fs.ErrNotExist)
+		}
+	}
+	return fail("rmdir", name, err)
+}
+
+func (s *clientStore) Rename(ctx context.Context, from, to string, replace bool) error {
+	a, err := s.below(ctx, from)
+	var b string
+	if err == nil {
+		b, err = s.below(ctx, to)
+	}
+	switch {
+	case err != nil:
+	case !replace:
+		err = s.c.Move(ctx, a, b)
+	default:
+		err = s.c.taken(ctx, s.c.Rename(ctx, a, b), b)
+	}
+	return failLink("rename", from, to, err)
+}
+
+func (s *clientStore) Link(ctx context.Context, from, to string) error {
+	a, err := s.below(ctx, from)
+	var b string
+	if err == nil {
+		b, err = s.below(ctx, to)
+	}
+	if err == nil {
+		err = s.c.Link(ctx, a, b)
+	}
+	return failLink("link", from, to, err)
+}
+
+func (s *clientStore) Symlink(ctx context.Context, target, name string) error {
+	p, err := s.below(ctx, name)
+	if err == nil {
+		err = s.c.Symlink(ctx, target, p)
+	}
+	return failLink("symlink", target, name, err)
+}
+
+func (s *clientStore) Readlink(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return "", fail("readlink", name, err)
+	}
+	target, err := s.c.Readlink(ctx, p)
+	return target, fail("readlink", name, err)
+}
+
+func (s *clientStore) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	p, err := s.path(ctx, name)
+	if err == nil {
+		err = s.c.SetAttr(ctx, p, a, follow)
+	}
+	return fail("setattr", name, err)
+}
+
+func (s *clientStore) Space(ctx context.Context, name string) (store.Space, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return store.Space{}, fail("space", name, err)
+	}
+	space, err := s.c.Space(ctx, p)
+	return space, fail("space", name, err)
+}

@@ -1,0 +1,324 @@
+package sftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+const clientExclusive = os.O_RDWR | os.O_CREATE | os.O_EXCL
+
+// clientSizes are file sizes around what requests of 32 KiB, windows and lanes
+// have.
+var clientSizes = []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, 255 << 10, 1 << 20, 2<<20 + 7, 9<<20 + 1}
+
+func clientUpload(ctx context.Context, c *Client, name string, data []byte) error {
+	u, err := c.Store("").Create(ctx, name, store.Create{Size: int64(len(data))})
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	n, err := u.(*upload).FillFrom(ctx, bytes.NewReader(data), 0, int64(len(data)))
+	if err != nil {
+		return err
+	}
+	if n != int64(len(data)) {
+		return fmt.Errorf("FillFrom = %d of %d bytes", n, len(data))
+	}
+	return u.Commit()
+}
+
+func TestClientMovesFiles(t *testing.T) {
+	peers := map[string]func(*clientPeer){
+		"plain":         nil,
+		"32 KiB":        func(p *clientPeer) { p.ext = p.ext.Without(wire.ExtLimits) },
+		"far":           func(p *clientPeer) { p.link.latency = 40 * time.Millisecond },
+		"slow":          func(p *clientPeer) { p.link = clientLink{latency: 5 * time.Millisecond, rate: 3 << 20} },
+		"one session":   func(p *clientPeer) { p.sessions, p.link.latency = 1, 20*time.Millisecond },
+		"no extensions": func(p *clientPeer) { p.ext, p.link.latency = 0, time.Millisecond },
+		"out of order": func(p *clientPeer) {
+			p.link.latency = 10 * time.Millisecond
+			p.late = func(q wire.Request) time.Duration {
+				if q.Type != wire.TypeRead && q.Type != wire.TypeWrite {
+					return 0
+				}
+				return time.Duration(q.Offset>>12*7919%50) * time.Millisecond
+			}
+		},
+		"short answers": func(p *clientPeer) {
+			p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeRead {
+					return nil, false
+				}
+				q.Length = min(q.Length, 1+q.Offset*31%20_000)
+				return s.answer(q), true
+			}
+		},
+	}
+	for name, configure := range peers {
+		t.Run(name, func(t *testing.T) {
+			inClientWorld(t, ClientConfig{}, configure, func(t *testing.T, p *clientPeer, c *Client) {
+				for i, size := range clientSizes {
+					data := clientPattern(size, byte(i))
+					name := fmt.Sprint("f", size)
+					if err := clientUpload(t.Context(), c, name, data); err != nil {
+						t.Errorf("put %d bytes: %v", size, err)
+					}
+					if !bytes.Equal(p.get(t, name), data) {
+						t.Errorf("put %d bytes: the server has others", size)
+					}
+					if err := clientFetch(t.Context(), c, name, data); err != nil {
+						t.Errorf("get %d bytes: %v", size, err)
+					}
+					f, err := c.Open(t.Context(), name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b := make([]byte, size+10)
+					if n, err := f.ReadAt(b, 0); n != size || err != io.EOF || !bytes.Equal(b[:n], data) {
+						t.Errorf("ReadAt of %d bytes = %d, %v", size, n, err)
+					}
+					var out bytes.Buffer
+					if n, err := f.WriteTo(&out); n != int64(size) || err != nil || !bytes.Equal(out.Bytes(), data) {
+						t.Errorf("WriteTo of %d bytes = %d, %v", size, n, err)
+					}
+					if off := int64(size / 3); true {
+						var tail clientBuffer
+						n, err := f.FetchTo(t.Context(), &tail, off)
+						if n != int64(size)-off || err != nil || size > 0 && !bytes.Equal(tail.b[off:], data[off:]) {
+							t.Errorf("FetchTo from %d of %d = %d, %v", off, size, n, err)
+						}
+					}
+					if err := f.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				if n := p.openHandles(); n != 0 {
+					t.Errorf("%d handles left open", n)
+				}
+			})
+		})
+	}
+}
+
+// A file that is replaced while it is read is read to its end, and not mixed
+// with the new one.
+func TestClientDoesNotMixFiles(t *testing.T) {
+	const size = 40 << 20
+	data := clientPattern(size, 5)
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.link.latency = 50 * time.Millisecond }, func(t *testing.T, p *clientPeer, c *Client) {
+		p.put(t, "f", data)
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		time.Sleep(2 * time.Second) // so that its time differs
+		p.put(t, "f", clientPattern(size, 77))
+		var b clientBuffer
+		if n, err := f.FetchTo(t.Context(), &b, 0); n != size || err != nil || !bytes.Equal(b.b, data) {
+			t.Errorf("FetchTo = %d, %v", n, err)
+		}
+	})
+}
+
+// What fails on this side is told apart from what fails on the other.
+func TestClientTransferErrors(t *testing.T) {
+	const size = 3 << 20
+	data := clientPattern(size, 5)
+	ours := errors.New("disk full")
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.ext = p.ext.Without(wire.ExtLimits)
+		p.link.latency = 5 * time.Millisecond
+		p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if (q.Type == wire.TypeRead || q.Type == wire.TypeWrite) && q.Offset == 1<<20 {
+				return wire.AppendStatus(nil, q.ID, wire.PermissionDenied, "not so far"), true
+			}
+			return nil, false
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		p.put(t, "f", data)
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var te *TransferError
+		var b clientBuffer
+		n, err := f.FetchTo(t.Context(), &b, 0)
+		if n != 1<<20 || !errors.As(err, &te) || te.Local || te.Offset != n || !errors.Is(err, fs.ErrPermission) || !bytes.Equal(b.b[:n], data[:n]) {
+			t.Errorf("FetchTo of a file the server cannot read = %d, %v", n, err)
+		}
+		for _, at := range []int{1, 2, 17} {
+			b := clientBuffer{err: ours, failAt: at}
+			n, err := f.FetchTo(t.Context(), &b, 0)
+			if n > int64(at)<<15 || !errors.As(err, &te) || !te.Local || !errors.Is(err, ours) || !bytes.Equal(b.b[:n], data[:n]) {
+				t.Errorf("FetchTo to a disk that fails at its write %d = %d, %v", at, n, err)
+			}
+		}
+		if n, err := f.ReadAt(make([]byte, size), 0); n != 1<<20 || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("ReadAt = %d, %v", n, err)
+		}
+		read, err := io.Copy(io.Discard, f)
+		if read != 1<<20 || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("io.Copy = %d, %v", read, err)
+		}
+
+		// What was written is cut to what is whole.
+		g, err := c.Create(t.Context(), "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err = g.FillFrom(t.Context(), bytes.NewReader(data), 0, size)
+		if n != 1<<20 || !errors.As(err, &te) || te.Local || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("FillFrom to a server that fails = %d, %v", n, err)
+		}
+		if got := p.get(t, "g"); !bytes.Equal(got, data[:n]) {
+			t.Errorf("the server is left with %d bytes, want %d", len(got), n)
+		}
+		for _, src := range []*clientSource{{data: data, err: ours, failAt: 300_000}, {data: data[:500_000], err: io.EOF, failAt: 500_000}} {
+			if err := g.Truncate(0); err != nil {
+				t.Fatal(err)
+			}
+			n, err = g.FillFrom(t.Context(), src, 0, size)
+			want := ours
+			if src.err == io.EOF {
+				want = io.ErrUnexpectedEOF
+			}
+			if n > int64(src.failAt) || !errors.As(err, &te) || !te.Local || !errors.Is(err, want) {
+				t.Errorf("FillFrom of a source that fails at %d = %d, %v", src.failAt, n, err)
+			}
+			if got := p.get(t, "g"); !bytes.Equal(got, data[:n]) {
+				t.Errorf("the server is left with %d bytes, want %d", len(got), n)
+			}
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A clientSource is a reader that fails from an offset on.
+type clientSource struct {
+	data   []byte
+	err    error
+	failAt int
+}
+
+func (s *clientSource) ReadAt(p []byte, off int64) (int, error) {
+	if off >= int64(s.failAt) {
+		return 0, s.err
+	}
+	n := copy(p[:min(len(p), s.failAt-int(off))], s.data[off:])
+	if n < len(p) {
+		return n, s.err
+	}
+	return n, nil
+}
+
+// Many transfers at once share what room there is.
+func TestClientManyFilesAtOnce(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.link = clientLink{latency: 10 * time.Millisecond, rate: 50 << 20} }, func(t *testing.T, p *clientPeer, c *Client) {
+		var wg sync.WaitGroup
+		for i := range 200 {
+			data := clientPattern(i*i*10, byte(i))
+			p.put(t, fmt.Sprint("f", i), data)
+			wg.Go(func() {
+				if err := clientFetch(t.Context(), c, fmt.Sprint("f", i), data); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if err := clientUpload(t.Context(), c, fmt.Sprint("g", i), data); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for i := range 200 {
+			if !bytes.Equal(p.get(t, fmt.Sprint("g", i)), clientPattern(i*i*10, byte(i))) {
+				t.Errorf("file %d has other bytes", i)
+			}
+		}
+	})
+}
+
+// From one file of a client to another of the same: a writer that waits for the
+// client does not keep it from reading.
+func TestClientCopiesToItself(t *testing.T) {
+	inClientWorld(t, ClientConfig{Memory: 1 << 20}, func(p *clientPeer) { p.link.latency = 5 * time.Millisecond }, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(8<<20, 3)
+		p.put(t, "f", data)
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		u, err := c.Store("").Create(t.Context(), "g", store.Create{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		if n, err := f.FetchTo(t.Context(), u, 0); n != int64(len(data)) || err != nil {
+			t.Errorf("FetchTo = %d, %v", n, err)
+		}
+		if err := u.Commit(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "g"), data) {
+			t.Error("the copy has other bytes")
+		}
+		if n, err := u.(*upload).FillFrom(t.Context(), f, 0, -1); n != 0 || !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("FillFrom after Commit = %d, %v", n, err)
+		}
+	})
+}
+
+// Without overlap there is never more than one request for data on its way.
+func TestClientWithoutOverlap(t *testing.T) {
+	for _, n := range []int{1, 2, 10} {
+		var mu sync.Mutex
+		out, most := 0, 0
+		inClientWorld(t, ClientConfig{Requests: n, RequestBytes: 8 << 10}, func(p *clientPeer) {
+			p.link.latency = clientTrip / 2
+			p.late = func(q wire.Request) time.Duration {
+				if q.Type != wire.TypeRead && q.Type != wire.TypeWrite {
+					return 0
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				out++
+				most = max(most, out)
+				time.AfterFunc(clientTrip, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					out--
+				})
+				return clientTrip
+			}
+		}, func(t *testing.T, p *clientPeer, c *Client) {
+			data := clientPattern(300_000, 1)
+			p.put(t, "f", data)
+			if err := clientFetch(t.Context(), c, "f", data); err != nil {
+				t.Error(err)
+			}
+			if err := clientUpload(t.Context(), c, "g", data); err != nil {
+				t.Error(err)
+			}
+			if most > n || n > 1 && most < n {
+				t.Errorf("%d requests at once, want %d", most, n)
+			}
+		})
+	}
+}

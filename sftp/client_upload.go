@@ -1,0 +1,287 @@
+package sftp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// Uploads are files of such names until they are whole: 26 letters and digits
+// between the two.
+const (
+	uploadPrefix = ".haul-"
+	uploadSuffix = ".upload"
+	uploadRandom = 26 // of base 32: 130 bits
+)
+
+// isUpload reports whether a name, without directory, is that of an upload under
+// way.
+func isUpload(name string) bool {
+	s, ok := strings.CutPrefix(name, uploadPrefix)
+	if ok {
+		s, ok = strings.CutSuffix(s, uploadSuffix)
+	}
+	return ok && len(s) == uploadRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+const (
+	// askSpace is from how many bytes on it is worth a round trip to ask
+	// whether they have room.
+	askSpace = 64 << 20
+
+	// firstPerm is what a file may be used for before it is whole.
+	firstPerm = 0o600
+)
+
+// An upload is a hidden file beside its target.
+type upload struct {
+	c      *Client
+	ctx    context.Context
+	target string
+	temp   string
+	perm   fs.FileMode // to have in the end
+	only   bool        // the target must not exist
+	f      *File
+
+	mu   sync.Mutex
+	done bool // mu
+}
+
+var _ store.Upload = (*upload)(nil)
+
+// create begins an upload, on a lane or on any for nil.
+func (c *Client) create(ctx context.Context, name string, o store.Create, on *lane) (*upload, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	if o.Size >= askSpace && c.ext.Has(wire.ExtStatVFS) {
+		s, err := c.Space(ctx, path.Dir(name))
+		if err == nil && s.Available < o.Size {
+			return nil, fmt.Errorf("%w: %d bytes are left, and %d wanted", store.ErrNoSpace, s.Available, o.Size)
+		}
+	}
+	u := &upload{c: c, ctx: ctx, target: name, perm: o.Perm.Perm(), only: o.Exclusive}
+	if u.perm == 0 {
+		u.perm = 0o644
+	}
+	if err := u.begin(on, true); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// begin creates the hidden file, and looks what is in its place at the same
+// time. If that is a symbolic link, it goes on with what that leads to.
+func (u *upload) begin(on *lane, follow bool) error {
+	dir, _ := path.Split(u.target)
+	u.temp = dir + uploadPrefix + rand.Text()[:uploadRandom] + uploadSuffix
+	var old wire.Attrs
+	missing := error(nil)
+	look := &call{build: pathCall(wire.AppendLstat, u.target)}
+	look.take = func(p *wire.Reply) error {
+		missing = takeAttrs(&old)(p)
+		return missing
+	}
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, on, look)
+	if err != nil {
+		return err
+	}
+	u.f, f.remote.own = f, true
+	var link bool
+	switch fi := infoOf("", old); {
+	case errors.Is(missing, fs.ErrNotExist):
+	case missing != nil:
+		err = missing
+	case u.only:
+		err = fs.ErrExist
+	case fi.Mode().Type() == fs.ModeSymlink:
+		link = true
+	case fi.Mode().IsRegular():
+		u.perm = fi.Mode().Perm()
+	default:
+		err = store.ErrNotRegular
+	}
+	if link && !follow {
+		err = store.ErrNotRegular
+	}
+	if err == nil && !link {
+		return nil
+	}
+	_ = u.discard()
+	if err != nil {
+		return err
+	}
+	if u.target, err = u.c.RealPath(u.ctx, u.target); err != nil {
+		return err
+	}
+	return u.begin(on, false)
+}
+
+func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(p, off) }
+
+func (u *upload) Truncate(size int64) error { return u.f.Truncate(size) }
+
+// FillFrom is [File.FillFrom].
+func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+	return u.f.FillFrom(ctx, r, off, size)
+}
+
+// end ends the upload, or reports that it has ended before.
+func (u *upload) end() (first bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	first = !u.done
+	u.done = true
+	return first
+}
+
+// Commit waits until all is written, has it put on the server's disk if that
+// can be told to, and gives the file its name.
+func (u *upload) Commit() error {
+	if !u.end() {
+		return u.fail("commit", fs.ErrClosed)
+	}
+	if err := u.publish(); err != nil {
+		_ = u.discard()
+		return u.fail("commit", err)
+	}
+	return nil
+}
+
+func (u *upload) fail(op string, err error) error {
+	return &fs.PathError{Op: op, Path: u.target, Err: err}
+}
+
+func (u *upload) publish() error {
+	f, c := u.f, u.c
+	if err := f.settle(u.ctx); err != nil {
+		return err
+	}
+	h, err := u.secure()
+	if err != nil {
+		return err
+	}
+	if c.ext.Has(wire.ExtFsync) {
+		// All is on the disk: there is nothing more to learn from CLOSE. Sent
+		// on one lane, it comes before the new name.
+		f.end(fs.ErrClosed)
+		_ = f.remote.close(u.ctx, false)
+		return u.rename(h.lane)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return u.rename(nil)
+}
+
+// secure gives the file its permissions and puts it on the disk. It returns on
+// which lane that was.
+func (u *upload) secure() (handleAt, error) {
+	c := u.c
+	var a wire.Attrs
+	a.SetMode(wire.Mode(u.perm))
+	for tries := 1; ; tries++ {
+		h, err := u.f.remote.handle(u.ctx)
+		if err != nil {
+			return h, err
+		}
+		calls := []*call{{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+			return wire.AppendFsetstat(b, id, h.handle, a)
+		}}}
+		if c.ext.Has(wire.ExtFsync) {
+			calls = append(calls, &call{lane: h.lane, slow: true, take: takeOK, build: func(b []byte, id uint32) []byte {
+				return wire.AppendFsync(b, id, h.handle)
+			}})
+		}
+		c.start(calls...)
+		for _, k := range calls {
+			if e := c.await(u.ctx, k); err == nil {
+				err = e
+			}
+		}
+		if !isLaneGone(err) || tries == maxTries {
+			return h, err
+		}
+	}
+}
+
+// rename gives the file its name. on is the lane to do so, or nil for any. If
+// that lane is lost, nobody but us knows the old name: if it is gone, it was us.
+func (u *upload) rename(on *lane) error {
+	for tries := 1; ; tries++ {
+		err := u.tryRename(on)
+		on = nil
+		if err == nil || !isLaneGone(err) && tries == 1 {
+			return err
+		}
+		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
+			return nil
+		}
+		if !isLaneGone(err) || tries == maxTries {
+			return err
+		}
+	}
+}
+
+func (u *upload) tryRename(on *lane) error {
+	c := u.c
+	rename := func(append func([]byte, uint32, string, string) []byte) error {
+		return c.do(u.ctx, &call{lane: on, take: takeOK, build: func(b []byte, id uint32) []byte {
+			return append(b, id, u.temp, u.target)
+		}})
+	}
+	if !u.only && c.ext.Has(wire.ExtPosixRename) {
+		return rename(wire.AppendPosixRename)
+	}
+	err := rename(wire.AppendRename)
+	if !isStatus(err) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fi, e := c.Lstat(u.ctx, u.target)
+	switch {
+	case e != nil:
+		return err
+	case u.only:
+		return exists(err)
+	case !fi.Mode().IsRegular() && fi.Mode().Type() != fs.ModeSymlink:
+		return fmt.Errorf("%w: %w", store.ErrNotRegular, err)
+	}
+	// The server cannot replace a file in one step. For a moment there is none.
+	if err := c.RemoveFile(u.ctx, u.target); err != nil {
+		return err
+	}
+	return rename(wire.AppendRename)
+}
+
+// Close discards the file unless it was committed.
+func (u *upload) Close() error {
+	if !u.end() {
+		return nil
+	}
+	if err := u.discard(); err != nil {
+		return u.fail("discard", err)
+	}
+	return nil
+}
+
+// discard removes the hidden file, even if the context has ended.
+func (u *upload) discard() error {
+	_ = u.f.close(false) // it need not be cut
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
+	defer cancel()
+	err := u.c.RemoveFile(ctx, u.temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

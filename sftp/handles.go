@@ -1,0 +1,159 @@
+package sftp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// ErrAbandoned is why a transfer ended that the client did not end: its channel
+// closed, or the connection was gone. A hidden upload is discarded then.
+var ErrAbandoned = errors.New("sftp: the client left it open")
+
+// handleSize is how long the names are that clients get for what they open.
+const handleSize = 8
+
+// A sessionHandle is a file or a directory that a client has open.
+type sessionHandle struct {
+	key      string        // by which the client knows it: where in the table, and a number that is not used again
+	conn     *serverConn   // of the session
+	name     string        // the store's, as asked for
+	file     store.Handle  // of a file; nil of an upload
+	upload   *hiddenUpload // a hidden one
+	dir      *dirListing   // of a directory
+	transfer *Transfer     // of all but directories
+}
+
+// A handleTable is that of a session. A handle that was closed is not mistaken
+// for the next that gets its place.
+type handleTable struct {
+	open   []*sessionHandle
+	free   []uint32 // places in open that are nil
+	serial uint32   // of the next; begins anywhere
+}
+
+func (t *handleTable) init() {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	t.serial = binary.BigEndian.Uint32(b[:])
+}
+
+// add puts h into the table, and gives it its key.
+func (t *handleTable) add(h *sessionHandle) {
+	at := uint32(len(t.open))
+	if n := len(t.free); n > 0 {
+		at, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		t.open = append(t.open, nil)
+	}
+	var key [handleSize]byte
+	binary.BigEndian.PutUint32(key[:], at)
+	binary.BigEndian.PutUint32(key[4:], t.serial)
+	t.serial++
+	h.key = string(key[:])
+	t.open[at] = h
+}
+
+// get returns what a client calls key, or nil.
+func (t *handleTable) get(key []byte) *sessionHandle {
+	if len(key) != handleSize {
+		return nil
+	}
+	at := binary.BigEndian.Uint32(key)
+	if int64(at) >= int64(len(t.open)) || t.open[at] == nil || t.open[at].key != string(key) {
+		return nil
+	}
+	return t.open[at]
+}
+
+func (t *handleTable) remove(h *sessionHandle) {
+	at := binary.BigEndian.Uint32([]byte(h.key))
+	t.open[at] = nil
+	t.free = append(t.free, at)
+}
+
+// all yields what is open. It may be removed meanwhile.
+func (t *handleTable) all() iter.Seq[*sessionHandle] {
+	return func(yield func(h *sessionHandle) bool) {
+		for _, h := range t.open {
+			if h != nil && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// file returns the open file of that key, or nil.
+func (s *session) file(key []byte) *sessionHandle {
+	if h := s.handles.get(key); h != nil && h.dir == nil {
+		return h
+	}
+	return nil
+}
+
+// reserve counts a handle that is to be opened, unless there are too many.
+func (s *session) reserve() error {
+	if n := s.conn.handles.Add(1); n > int64(s.conn.server.maxHandles()) {
+		s.conn.handles.Add(-1)
+		return errBusy
+	}
+	s.conn.server.counts.handles.Add(1)
+	return nil
+}
+
+func (s *session) unreserve() {
+	s.conn.handles.Add(-1)
+	s.conn.server.counts.handles.Add(-1)
+}
+
+// enter tells the client what it has opened, which is reserved.
+func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
+	if h.dir == nil {
+		h.transfer = &Transfer{
+			Conn:   s.conn.info,
+			Name:   shown(h.name),
+			Read:   flags&wire.OpenRead != 0,
+			Write:  flags&wire.OpenWrite != 0,
+			Hidden: h.upload != nil,
+			Began:  time.Now(),
+		}
+	}
+	s.handles.add(h)
+	s.out.b = wire.AppendHandle(s.out.b, s.request.ID, h.key)
+	if h.transfer != nil && s.conn.server.Started != nil {
+		s.conn.server.Started(h.transfer)
+	}
+}
+
+// release closes what a client had open. why is nil if the client did.
+func (s *session) release(h *sessionHandle, why error) (err error) {
+	s.handles.remove(h)
+	defer s.unreserve()
+	switch {
+	case h.dir != nil:
+		return h.dir.entries.Close()
+	case h.upload != nil:
+		err = h.upload.leave(h, why)
+	default:
+		err = h.file.Close()
+	}
+	h.transfer.fail(why)
+	h.transfer.fail(err)
+	h.transfer.Duration = time.Since(h.transfer.Began)
+	if s.conn.server.Ended != nil {
+		s.conn.server.Ended(h.transfer)
+	}
+	return err
+}
+
+// fail notes what went wrong first.
+func (t *Transfer) fail(err error) {
+	if t.Err == nil {
+		t.Err = err
+	}
+}

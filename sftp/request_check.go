@@ -1,0 +1,163 @@
+package sftp
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// hashStep is how many bytes are hashed before others have their turn.
+	hashStep = 1 << 20
+
+	// maxHashes is how many bytes the hashes of one reply may have.
+	maxHashes = 240 << 10
+)
+
+// hashers returns how many may hash at a time. There are cores left for those
+// who move data.
+func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// The hashes of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3)
+// that there are here. What they are good for is for the client to know: md5
+// and sha1 find a line that drops bits, and no attacker.
+var hashes = map[string]func() hash.Hash{
+	"md5":    md5.New,
+	"sha1":   sha1.New,
+	"sha224": sha256.New224,
+	"sha256": sha256.New,
+	"sha384": sha512.New384,
+	"sha512": sha512.New,
+}
+
+// chooseHash returns the first of a list of names that is known.
+func chooseHash(list []byte) (name string, h hash.Hash) {
+	for name := range strings.SplitSeq(string(list), ",") {
+		if begin := hashes[name]; begin != nil {
+			return name, begin()
+		}
+	}
+	return "", nil
+}
+
+var errManyHashes = errors.New("more hashes than a reply can hold")
+
+// checkFile answers check-file-handle and check-file-name.
+func (s *session) checkFile(q *wire.Request) error {
+	name, h := chooseHash(q.Algorithms)
+	if h == nil {
+		return s.status(errors.ErrUnsupported)
+	}
+	if err := s.flush(); err != nil { // it may take a while
+		return err
+	}
+	sums, err := s.checkSums(q, h)
+	if err != nil {
+		return s.status(err)
+	}
+	if err := s.room(smallReply + len(sums)); err != nil {
+		return err
+	}
+	s.out.b = wire.AppendCheckFileReply(s.out.b, q.ID, name, sums)
+	return nil
+}
+
+func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
+	if q.Extension == wire.ExtCheckFileHandle {
+		open := s.file(q.Handle)
+		switch {
+		case open == nil:
+			return nil, errNoHandle
+		case open.file == nil:
+			return nil, fs.ErrPermission
+		}
+		return s.hashFile(open.file, q, h)
+	}
+	name, err := s.resolve(q.Path)
+	if err == nil {
+		err = s.conn.settle(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.conn.tree.OpenFile(s.ctx, name, store.Access{Read: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return s.hashFile(f, q, h)
+}
+
+// hashFile returns the hashes that q asks for, one behind the other.
+func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	length := max(0, fi.Size()-q.Offset)
+	if q.Length > 0 {
+		length = min(length, q.Length)
+	}
+	block := length
+	if q.BlockSize > 0 {
+		block = int64(q.BlockSize)
+		if n := (length + block - 1) / block; n > maxHashes/int64(h.Size()) {
+			return nil, fmt.Errorf("%w: %d", errManyHashes, n)
+		}
+	}
+	if length == 0 {
+		return h.Sum(nil), nil
+	}
+	r := io.NewSectionReader(f, q.Offset, length)
+	for length > 0 {
+		h.Reset()
+		n, err := s.hashBlock(r, min(block, length), h)
+		if err != nil {
+			return nil, err
+		}
+		sums = h.Sum(sums)
+		if n < min(block, length) { // it has become shorter
+			break
+		}
+		length -= n
+	}
+	return sums, nil
+}
+
+// hashBlock hashes n bytes, or what there is of them, in turn with others.
+func (s *session) hashBlock(r io.Reader, n int64, h hash.Hash) (done int64, err error) {
+	buf := bigBuffers.Get().(*[bigBuffer]byte)
+	defer bigBuffers.Put(buf)
+	for done < n {
+		step := min(n-done, hashStep)
+		m, err := s.hashInTurn(io.LimitReader(r, step), buf[:], h)
+		done += m
+		if err != nil || m < step {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (s *session) hashInTurn(r io.Reader, buf []byte, h hash.Hash) (int64, error) {
+	select {
+	case s.conn.server.hashing <- struct{}{}:
+	case <-s.ctx.Done():
+		return 0, context.Cause(s.ctx)
+	}
+	defer func() { <-s.conn.server.hashing }()
+	s.conn.touch()
+	return io.CopyBuffer(h, r, buf)
+}

@@ -1,0 +1,132 @@
+package sftp
+
+import (
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// listingBatch is how many entries are described at a time.
+	listingBatch = 64
+
+	// maxListing is how many bytes a NAME has at most. Some clients take no
+	// more than the 34000 that the draft asks of everybody.
+	maxListing = 32 << 10
+
+	// maxListedName is how long a name may be to be listed, in bytes: so that
+	// one with its line always fits. File systems have 255.
+	maxListedName = wire.MaxPath
+)
+
+// A dirListing is an open directory.
+type dirListing struct {
+	entries store.Entries
+	batch   [listingBatch]fs.FileInfo
+	ready   []fs.FileInfo // of batch, not listed yet
+	dots    []dot         // not listed yet
+}
+
+// A dot is "." or "..", which POSIX lists and stores do not.
+type dot struct {
+	name  string
+	attrs wire.Attrs
+	links uint64
+}
+
+func (s *session) opendir(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	if err := s.reserve(); err != nil {
+		return err
+	}
+	entries, err := s.conn.tree.OpenDir(s.ctx, name)
+	if err != nil {
+		s.unreserve()
+		return err
+	}
+	l := &dirListing{entries: entries}
+	for _, d := range [...]struct{ base, of string }{{".", name}, {"..", path.Dir(name)}} {
+		e := dot{name: d.base}
+		if fi, err := s.conn.tree.Stat(s.ctx, d.of); err == nil {
+			e.attrs, e.links = attrsOf(fi)
+		}
+		l.dots = append(l.dots, e)
+	}
+	s.enter(&sessionHandle{conn: s.conn, name: name, dir: l}, 0)
+	return errAnswered
+}
+
+// readdir answers READDIR with as many names as fit, at least one.
+func (s *session) readdir(q *wire.Request) error {
+	h := s.handles.get(q.Handle)
+	if h == nil || h.dir == nil {
+		return s.status(errNoHandle)
+	}
+	if err := s.room(maxListing); err != nil {
+		return err
+	}
+	l, at, now := h.dir, len(s.out.b), time.Now()
+	s.out.b = wire.AppendNames(s.out.b, q.ID)
+	none := len(s.out.b)
+	for {
+		d, ok, err := l.peek()
+		if err != nil && len(s.out.b) == none {
+			s.out.b = s.out.b[:at]
+			return s.status(err)
+		}
+		if err != nil { // it comes again
+			return nil
+		}
+		if !ok {
+			l.skip()
+			continue
+		}
+		s.long = wire.AppendLongName(s.long[:0], d.name, d.attrs, d.links, now)
+		if len(s.out.b)-at+len(d.name)+len(s.long)+entryOverhead > maxListing {
+			return nil
+		}
+		s.out.b = wire.AppendEntry(s.out.b, at, d.name, s.long, d.attrs)
+		l.skip()
+	}
+}
+
+// entryOverhead is more than an entry has besides its names, in bytes.
+const entryOverhead = 64
+
+// peek returns the next entry, and whether it can be listed.
+func (l *dirListing) peek() (d dot, ok bool, err error) {
+	if len(l.dots) > 0 {
+		return l.dots[0], true, nil
+	}
+	if len(l.ready) == 0 {
+		n, err := l.entries.Next(l.batch[:])
+		if n == 0 && err == nil {
+			err = io.ErrNoProgress
+		}
+		if n == 0 {
+			return d, false, err
+		}
+		l.ready = l.batch[:n]
+	}
+	fi := l.ready[0]
+	d.name = fi.Name()
+	d.attrs, d.links = attrsOf(fi)
+	return d, d.name != "" && len(d.name) <= maxListedName, nil
+}
+
+// skip goes on to the entry after.
+func (l *dirListing) skip() {
+	if len(l.dots) > 0 {
+		l.dots = l.dots[1:]
+		return
+	}
+	l.ready[0] = nil
+	l.ready = l.ready[1:]
+}

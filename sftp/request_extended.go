@@ -1,0 +1,208 @@
+package sftp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// extended answers an extended request.
+func (s *session) extended(q *wire.Request) error {
+	switch q.Extension {
+	case wire.ExtPosixRename:
+		return s.status(s.rename(q, true))
+	case wire.ExtHardlink:
+		return s.status(s.link(q))
+	case wire.ExtStatVFS:
+		name, err := s.resolve(q.Path)
+		return s.space(name, err)
+	case wire.ExtFstatVFS:
+		return s.fstatvfs(q)
+	case wire.ExtFsync:
+		return s.status(s.fsync(q))
+	case wire.ExtLsetstat:
+		if q.Attrs.Has(wire.AttrSize) { // a link has none
+			return s.status(fs.ErrInvalid)
+		}
+		return s.status(s.setstat(q, false))
+	case wire.ExtLimits:
+		s.out.b = wire.AppendLimitsReply(s.out.b, q.ID, wire.Limits{
+			Packet:  256 << 10, // as OpenSSH says
+			Read:    maxData,
+			Write:   maxData,
+			Handles: uint64(s.conn.server.maxHandles()),
+		})
+		return nil
+	case wire.ExtExpandPath:
+		return s.expandPath(q)
+	case wire.ExtHomeDirectory:
+		if u := string(q.User); u != "" && u != s.conn.info.User {
+			return s.status(errNoUser)
+		}
+		return s.name(shown(s.conn.home), nil)
+	case wire.ExtUsersGroupsByID:
+		return s.owners(q)
+	case wire.ExtCopyData:
+		return s.copyData(q)
+	case wire.ExtCheckFileHandle, wire.ExtCheckFileName:
+		return s.checkFile(q)
+	}
+	return s.status(errors.ErrUnsupported)
+}
+
+// errNoUser is what a client learns of any user but his own.
+var errNoUser = errors.New("no such user")
+
+func (s *session) expandPath(q *wire.Request) error {
+	if _, err := s.resolve(q.Path); err != nil {
+		return s.status(err)
+	}
+	name, err := s.conn.expand(string(q.Path))
+	return s.name(shown(name), err)
+}
+
+func (s *session) fstatvfs(q *wire.Request) error {
+	h := s.handles.get(q.Handle)
+	switch {
+	case h == nil:
+		return s.status(errNoHandle)
+	case h.upload != nil: // the file has no name yet, and its directory has
+		return s.space(path.Dir(h.name), nil)
+	}
+	return s.space(h.name, nil)
+}
+
+// space answers statvfs, or by a STATUS if there is an error.
+func (s *session) space(name string, err error) error {
+	var sp store.Space
+	if err == nil {
+		sp, err = s.conn.tree.Space(s.ctx, name)
+	}
+	if err != nil {
+		return s.status(err)
+	}
+	size := max(1, sp.BlockSize)
+	v := wire.StatVFS{
+		BlockSize:       uint64(size),
+		FragmentSize:    uint64(size),
+		Blocks:          uint64(max(0, sp.Total) / size),
+		FreeBlocks:      uint64(max(0, sp.Free) / size),
+		AvailableBlocks: uint64(max(0, sp.Available) / size),
+		Files:           uint64(max(0, sp.Files)),
+		FreeFiles:       uint64(max(0, sp.FreeFiles)),
+		AvailableFiles:  uint64(max(0, sp.AvailableFiles)),
+		ID:              sp.ID,
+		MaxName:         uint64(max(0, sp.MaxName)),
+	}
+	if sp.ReadOnly {
+		v.Flags |= wire.StatVFSReadOnly
+	}
+	s.out.b = wire.AppendStatVFSReply(s.out.b, s.request.ID, v)
+	return nil
+}
+
+const (
+	// maxOwners is how many numbers users-groups-by-id@openssh.com may ask for.
+	// OpenSSH's client asks for those of one listing.
+	maxOwners = 4096
+
+	// maxOwnerName is how long a name may be, in bytes.
+	maxOwnerName = 256
+)
+
+// owners answers users-groups-by-id@openssh.com, with empty names where there
+// are none.
+func (s *session) owners(q *wire.Request) error {
+	if q.Users.Len()+q.Groups.Len() > maxOwners {
+		return s.status(fs.ErrInvalid)
+	}
+	size := smallReply
+	named := func(ids wire.IDs, group bool) (names []string) {
+		for id := range ids.All() {
+			name := ""
+			if s.conn.server.Owner != nil {
+				name = s.conn.server.Owner(id, group)
+			}
+			if len(name) > maxOwnerName {
+				name = ""
+			}
+			size += 4 + len(name)
+			names = append(names, name)
+		}
+		return names
+	}
+	owners, groups := named(q.Users, false), named(q.Groups, true)
+	if size > maxData {
+		return s.status(fmt.Errorf("%d bytes of names", size))
+	}
+	if err := s.room(size); err != nil {
+		return err
+	}
+	s.out.b = wire.AppendUsersGroupsReply(s.out.b, q.ID, owners, groups)
+	return nil
+}
+
+// copyData answers copy-data. As long as it takes, the client waits.
+func (s *session) copyData(q *wire.Request) error {
+	from, to := s.file(q.Handle), s.file(q.ToHandle)
+	switch {
+	case from == nil || to == nil:
+		return s.status(errNoHandle)
+	case from == to || from.name == to.name: // it would never end
+		return s.status(errSameFile)
+	case from.file == nil:
+		return s.status(fs.ErrPermission)
+	}
+	err := s.flush()
+	if err != nil {
+		return err
+	}
+	err = s.copyRange(from, to, q)
+	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
+		// The file is whole, and asyncssh's remote_copy forgets to close it.
+		err = to.upload.settle()
+	}
+	from.transfer.fail(err)
+	to.transfer.fail(err)
+	return s.status(err)
+}
+
+var errSameFile = errors.New("both are the same file")
+
+// copyRange copies. A length of 0 means all there is; else less is an io.EOF.
+func (s *session) copyRange(from, to *sessionHandle, q *wire.Request) error {
+	buf := bigBuffers.Get().(*[bigBuffer]byte)
+	defer bigBuffers.Put(buf)
+	for done := int64(0); q.Length == 0 || done < q.Length; {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		want := int64(len(buf))
+		if q.Length > 0 {
+			want = min(want, q.Length-done)
+		}
+		n, readErr := from.file.ReadAt(buf[:want], q.Offset+done)
+		if n > 0 {
+			if _, err := to.writeAt(buf[:n], q.ToOffset+done); err != nil {
+				return err
+			}
+		}
+		done += int64(n)
+		s.conn.touch()
+		switch {
+		case readErr == io.EOF && (q.Length == 0 || done == q.Length):
+			return nil
+		case readErr != nil:
+			return readErr
+		case n == 0:
+			return io.ErrNoProgress
+		}
+	}
+	return nil
+}

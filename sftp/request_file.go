@@ -1,0 +1,169 @@
+package sftp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// Why a request with a handle is refused. OpenSSH answers most by a failure, and
+// CLOSE as if it were a file's name.
+var (
+	errNoHandle = errors.New("no such handle")
+	errNotOpen  = fmt.Errorf("%w: %w", fs.ErrNotExist, errNoHandle)
+)
+
+// usualPerm are the permission bits of a file whose creator names none.
+const usualPerm = 0o666
+
+// open opens a file, or creates it.
+func (s *session) open(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	if q.Flags.Check() != nil {
+		return fs.ErrInvalid
+	}
+	if err := s.reserve(); err != nil {
+		return err
+	}
+	h := &sessionHandle{conn: s.conn, name: name}
+	if err := s.openHandle(h, q); err != nil {
+		s.unreserve()
+		return err
+	}
+	s.enter(h, q.Flags)
+	return errAnswered
+}
+
+// What OPEN has to ask for so that an upload is hidden, or may join one that is.
+const (
+	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
+	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive
+)
+
+func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
+	c := s.conn
+	flags := q.Flags & flagsKnown
+	perm := s.perm(q.Attrs, usualPerm)
+	writesOnly := flags&(wire.OpenRead|wire.OpenWrite|wire.OpenAppend) == wire.OpenWrite
+	switch {
+	case c.account.Hidden && c.account.Access != users.ReadOnly && writesOnly &&
+		flags&wire.OpenCreate != 0 && flags&flagsAnew != 0:
+		return s.createHidden(h, perm, flags&wire.OpenExclusive != 0)
+	case writesOnly && flags&flagsAnew == 0:
+		if u := c.pending(h.name); u != nil && u.enter(h) {
+			return nil
+		}
+	}
+	if err := c.settle(h.name); err != nil {
+		return err
+	}
+	a := store.Access{
+		Read:      flags&wire.OpenRead != 0,
+		Write:     flags&wire.OpenWrite != 0,
+		Append:    flags&wire.OpenAppend != 0,
+		Create:    flags&wire.OpenCreate != 0,
+		Exclusive: flags&wire.OpenExclusive != 0,
+		Truncate:  flags&wire.OpenTruncate != 0,
+		Perm:      perm,
+	}
+	h.file, err = c.tree.OpenFile(s.ctx, h.name, a)
+	if err == nil && a.Exclusive && perm == 0 {
+		if err = h.file.SetAttr(attrOfMode(perm)); err != nil {
+			_ = h.file.Close()
+		}
+	}
+	return err
+}
+
+// attrOfMode returns what changes a mode and nothing else.
+func attrOfMode(m fs.FileMode) store.Attr { return store.Attr{Mode: &m} }
+
+// close closes what a client had open. The handle is gone even if that fails.
+func (s *session) close(q *wire.Request) error {
+	h := s.handles.get(q.Handle)
+	if h == nil {
+		return errNotOpen
+	}
+	return s.release(h, nil)
+}
+
+// read answers READ: the data is read behind the place of its header among the
+// replies, and never copied.
+func (s *session) read(q *wire.Request) error {
+	h := s.file(q.Handle)
+	if h == nil {
+		return s.status(errNoHandle)
+	}
+	if h.file == nil {
+		return s.status(fs.ErrPermission)
+	}
+	want := int(min(q.Length, s.conn.maxRead()))
+	if err := s.room(wire.DataHeaderSize + want); err != nil {
+		return err
+	}
+	at := len(s.out.b) + wire.DataHeaderSize
+	n, err := h.file.ReadAt(s.out.b[at:at+want], q.Offset)
+	if n == 0 && (err != nil || want > 0) {
+		if err == nil {
+			err = io.ErrNoProgress
+		}
+		if err != io.EOF {
+			h.transfer.fail(err)
+		}
+		return s.status(err)
+	}
+	s.out.b = wire.AppendDataHeader(s.out.b, q.ID, n)[:at+n]
+	h.transfer.sent.Add(int64(n))
+	s.conn.info.sent.Add(int64(n))
+	s.conn.server.counts.sent.Add(int64(n))
+	return s.wait(s.conn.sentWait(n))
+}
+
+// write answers WRITE. The data is written from where it was received.
+func (s *session) write(q *wire.Request) error {
+	h := s.file(q.Handle)
+	if h == nil {
+		return s.status(errNoHandle)
+	}
+	n, err := h.writeAt(q.Data, q.Offset)
+	h.transfer.received.Add(int64(n))
+	s.conn.info.received.Add(int64(n))
+	s.conn.server.counts.received.Add(int64(n))
+	h.transfer.fail(err)
+	if err := s.status(err); err != nil {
+		return err
+	}
+	return s.wait(s.conn.receivedWait(len(q.Data)))
+}
+
+func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
+	if h.upload != nil {
+		n, err = h.upload.WriteAt(p, off)
+	} else {
+		n, err = h.file.WriteAt(p, off)
+	}
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// fsync puts what was written on the disk.
+func (s *session) fsync(q *wire.Request) error {
+	h := s.file(q.Handle)
+	switch {
+	case h == nil:
+		return errNotOpen
+	case h.upload != nil:
+		return h.upload.sync()
+	}
+	return h.file.Sync()
+}

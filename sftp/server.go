@@ -1,0 +1,198 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"golang.org/x/crypto/ssh"
+)
+
+// Defaults of a Server.
+const (
+	DefaultLoginGrace  = time.Minute
+	DefaultIdleTimeout = 15 * time.Minute
+	DefaultGrace       = 10 * time.Second
+	DefaultMaxChannels = 10 // as MaxSessions of sshd_config(5)
+	DefaultMaxHandles  = 1024
+	DefaultUmask       = 0o022
+)
+
+// A Server serves files over SFTP, and nothing else: there are no shells, no
+// commands, no terminals and no forwarding. SSH and Login must be set; all else
+// is ready for use as it is. Its fields must not change once it serves.
+//
+// With the users of package users:
+//
+//	s := &sftp.Server{
+//		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+//			c := base // with the host keys
+//			dir.Configure(&c, users.Options{})
+//			return &c, nil
+//		},
+//		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+//			l, ok := users.LoginOf(c.Permissions)
+//			if !ok {
+//				return nil, errors.New("nobody has logged in")
+//			}
+//			return &sftp.Account{User: l.User.Name, Tree: tree, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit}, nil
+//		},
+//	}
+type Server struct {
+	// SSH returns the configuration for one connection: the host keys, and how
+	// to log in. It is called before anything is read. ctx ends with the
+	// connection, and an error ends that. The configuration may be shared, as a
+	// copy is used, in which what is empty is filled in: algorithms that are
+	// not weak (see [Algorithms]) and the version. Host keys of RSA must be
+	// limited to SHA-2 by whoever made them: see ssh.NewSignerWithAlgorithms.
+	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
+
+	// Login says what somebody gets who has logged in. It should decide by
+	// c.Permissions alone. ctx ends with the connection, and an error ends that.
+	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
+
+	// What happens is told to these, if they are set, by the goroutine that it
+	// happens on: what takes longer than a moment belongs on another. All calls
+	// that are about one connection get the same *Conn, and those about one
+	// file the same *Transfer.
+	Connected    func(*Conn)                        // somebody has logged in
+	Disconnected func(*Conn)                        // a connection is over, or a login has failed
+	Started      func(*Transfer)                    // a file was opened
+	Ended        func(*Transfer)                    // and is closed
+	Audit        func(*Operation)                   // something else was changed, or refused to be
+	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
+	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
+
+	LoginGrace  time.Duration // for all of the handshake; 0 means DefaultLoginGrace
+	IdleTimeout time.Duration // ends a connection without requests and replies; 0 means DefaultIdleTimeout, below 0 never
+	Grace       time.Duration // how long open files may be used on after the end; 0 means DefaultGrace
+	MaxChannels int           // sessions of one connection; 0 means DefaultMaxChannels
+	MaxHandles  int           // files and directories that one connection has open; 0 means DefaultMaxHandles
+	Umask       int           // bits that new files and directories do not get; 0 means DefaultUmask, below 0 none
+	Rate        int64         // bytes a second each way, of all together; 0 means no limit
+
+	// Who may connect, as MaxStartups and PerSourcePenalties of sshd_config(5)
+	// say it. A source is an address or, of IPv6, a network of 64 bits. One
+	// whose logins fail is refused for a time, which grows, and in part that
+	// holds for the networks around it.
+	MaxConns               int            // at a time; 0 means 4096
+	MaxConnsPerSource      int            // of one source; 0 means 256
+	MaxHandshakes          int            // not logged in yet; 0 means 100
+	MaxHandshakesPerSource int            // of one source; 0 means 10
+	Exempt                 []netip.Prefix // not refused for failures
+
+	once     sync.Once
+	guard    penalty.Guard
+	rate     throttle
+	accounts accounts
+	pending  pendingUploads
+	hashing  chan struct{} // a place for each who may hash at a time
+	counts   counts
+}
+
+// An Account is what somebody gets who has logged in.
+type Account struct {
+	// User names the account. Connections of one User share his Rate and see
+	// each other's hidden uploads, so they must have the same files. Empty, it
+	// is the name that was given at login.
+	User string
+
+	Tree   store.Tree   // what he sees as /
+	Dir    string       // where he begins, and "~" is: below /, slash-separated; "" means /
+	Access users.Access // what he may do with it; zero means all
+	Rate   int64        // bytes a second each way; 0 means no limit
+
+	// Hidden keeps files from sight while they are uploaded. One that is opened
+	// to be made anew, and not to be read, is published when it is closed, and
+	// discarded if the connection ends before. Its user can describe and change
+	// it by its name meanwhile, and open it again to write to it from several
+	// channels and connections. Whatever else he does with the name, such as to
+	// rename it, publishes it at once, and so does a copy-data of a whole file.
+	Hidden bool
+
+	// Close is called when the connection is over, if set.
+	Close func()
+}
+
+// Counters is what a server has done and is doing.
+type Counters struct {
+	Conns, Handshakes int   // now: connections, and those of them not logged in
+	Sessions, Handles int64 // now: channels that speak SFTP, and what they have open
+
+	Logins     int64 // that succeeded
+	Failures   int64 // connections that ended without one
+	TurnedAway int64 // connections refused by a limit
+	Panics     int64 // each has ended a connection
+	Sent       int64 // bytes of files read by clients
+	Received   int64 // bytes of files written by them
+}
+
+// counts is the part of Counters that is not kept elsewhere.
+type counts struct {
+	sessions, handles                    atomic.Int64
+	logins, failures, turnedAway, panics atomic.Int64
+	sent, received                       atomic.Int64
+}
+
+// Counters returns the counters as they are.
+func (s *Server) Counters() Counters {
+	s.once.Do(s.init)
+	conns, handshakes := s.guard.Live()
+	return Counters{
+		Conns: conns, Handshakes: handshakes,
+		Sessions: s.counts.sessions.Load(), Handles: s.counts.handles.Load(),
+		Logins: s.counts.logins.Load(), Failures: s.counts.failures.Load(),
+		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(),
+		Sent: s.counts.sent.Load(), Received: s.counts.received.Load(),
+	}
+}
+
+// check reports settings that make no sense.
+func (s *Server) check() error {
+	if s.SSH == nil || s.Login == nil {
+		return errors.New("sftp: the server lacks SSH or Login")
+	}
+	return nil
+}
+
+// init sets what is not set, and makes what is shared by connections.
+func (s *Server) init() {
+	s.guard = penalty.Guard{
+		MaxConns:               s.MaxConns,
+		MaxConnsPerSource:      s.MaxConnsPerSource,
+		MaxHandshakes:          s.MaxHandshakes,
+		MaxHandshakesPerSource: s.MaxHandshakesPerSource,
+		Exempt:                 s.Exempt,
+	}
+	s.rate.set(s.Rate)
+	s.hashing = make(chan struct{}, hashers())
+}
+
+func (s *Server) loginGrace() time.Duration { return orDefault(s.LoginGrace, DefaultLoginGrace) }
+func (s *Server) grace() time.Duration      { return orDefault(s.Grace, DefaultGrace) }
+func (s *Server) maxChannels() int          { return orDefault(s.MaxChannels, DefaultMaxChannels) }
+func (s *Server) maxHandles() int           { return orDefault(s.MaxHandles, DefaultMaxHandles) }
+
+// idleTimeout returns 0 if there is none.
+func (s *Server) idleTimeout() time.Duration {
+	return max(0, orDefault(s.IdleTimeout, DefaultIdleTimeout))
+}
+
+func (s *Server) umask() fs.FileMode {
+	return fs.FileMode(max(0, orDefault(s.Umask, DefaultUmask))) & fs.ModePerm
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}

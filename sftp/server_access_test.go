@@ -1,0 +1,230 @@
+package sftp
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// serverShared is a desk at which the account's access changes from one
+// connection to the next.
+func serverShared(t *testing.T, hidden bool) (d *serverDesk, as func(users.Access) *serverPeer) {
+	d = newServerDesk(t, func(_ *Server, a *Account) { a.Hidden = hidden })
+	tree := d.account.Tree
+	as = func(access users.Access) *serverPeer {
+		d.account = &Account{User: "alice", Tree: tree, Access: access, Hidden: hidden}
+		return d.session(d.connect())
+	}
+	return d, as
+}
+
+// changes are requests that change something, of which none may be possible.
+func (p *serverPeer) changes(file string) [][]byte {
+	var a wire.Attrs
+	a.SetMode(0o600)
+	return [][]byte{
+		wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}),
+		wire.AppendRemove(nil, p.n(), file),
+		wire.AppendRmdir(nil, p.n(), "dir"),
+		wire.AppendRename(nil, p.n(), file, "other"),
+		wire.AppendPosixRename(nil, p.n(), file, "other"),
+		wire.AppendHardlink(nil, p.n(), file, "other"),
+		wire.AppendSymlink(nil, p.n(), "x", "other"),
+		wire.AppendSetstat(nil, p.n(), file, a),
+		wire.AppendLsetstat(nil, p.n(), file, a),
+	}
+}
+
+func TestServerReadOnly(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("file", "content")
+		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
+		p := as(users.ReadOnly)
+		for _, packet := range p.changes("file") {
+			p.id = wireID(packet)
+			p.want(wire.PermissionDenied, packet)
+		}
+		for _, flags := range []wire.OpenFlags{
+			wire.OpenWrite, serverAnew, serverInsert, wire.OpenRead | wire.OpenWrite,
+			wire.OpenWrite | wire.OpenAppend, wire.OpenWrite | wire.OpenCreate | wire.OpenExclusive,
+		} {
+			for _, name := range []string{"file", "none"} {
+				if _, status := p.tryOpen(name, flags, wire.Attrs{}); status != wire.PermissionDenied {
+					t.Errorf("open %s with %v: %v", name, flags, status)
+				}
+			}
+		}
+		h := p.open("file", wire.OpenRead)
+		p.want(wire.PermissionDenied, wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
+		p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, wire.Attrs{Flags: wire.AttrSize}))
+		p.close(h)
+		p.wantFile("file", "content")
+		if entries, _ := p.list("/"); len(entries) != 4 {
+			t.Errorf("%d entries", len(entries))
+		}
+		r := p.ask(wire.AppendStatVFS(nil, p.n(), "/"))
+		if v, err := r.StatVFS(); err != nil || v.Flags&wire.StatVFSReadOnly == 0 {
+			t.Errorf("statvfs: %+v, %v", v, err)
+		}
+	}
+}
+
+func TestServerUploadOnly(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("file", "content")
+		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
+		p := as(users.UploadOnly)
+		for _, packet := range p.changes("file")[1:] {
+			p.id = wireID(packet)
+			p.want(wire.PermissionDenied, packet)
+		}
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenRead | serverAnew, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
+			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.PermissionDenied {
+				t.Errorf("open with %v: %v", flags, status)
+			}
+		}
+		for _, flags := range []wire.OpenFlags{serverAnew, serverInsert, serverInsert | wire.OpenExclusive} {
+			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.Failure {
+				t.Errorf("open what exists with %v: %v", flags, status)
+			}
+		}
+		// What is new can be brought, with its mode and times, and then no more.
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		a.SetMode(0o640)
+		h := p.open("dir/new", serverAnew)
+		p.write(h, 0, "brought")
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		a.SetOwner(0, 0)
+		p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
+		p.close(h)
+		if got := p.stat("dir/new"); got.Size != 7 || !got.Modified().Equal(serverThen) || got.Mode.FileMode() != 0o640 {
+			t.Errorf("it is %+v", got)
+		}
+		full.wantFile("dir/new", "brought")
+		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
+		p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), "dir/new"))
+		// Of what there is directories show, so that a client finds its way.
+		entries, _ := p.list("/")
+		var names []string
+		for _, e := range entries {
+			names = append(names, string(e.Name))
+		}
+		slices.Sort(names)
+		if want := []string{".", "..", "dir", "newdir"}; !slices.Equal(names, want) {
+			t.Errorf("there is %q, want %q", names, want)
+		}
+		full.wantFile("file", "content")
+	}
+}
+
+// Each operation is told, with how it ended.
+func TestServerAudit(t *testing.T) {
+	var told []string
+	p := serverSession(t, func(s *Server, a *Account) {
+		a.Dir = "home"
+		if err := a.Tree.Mkdir(t.Context(), "home", 0); err != nil {
+			t.Fatal(err)
+		}
+		s.Audit = func(o *Operation) {
+			line := o.What + " " + o.Name
+			if o.To != "" {
+				line += " " + o.To
+			}
+			switch {
+			case errors.Is(o.Err, fs.ErrNotExist):
+				line += ": none"
+			case o.Err != nil:
+				line += ": " + o.Err.Error()
+			}
+			if o.Conn.User != "alice" {
+				line += " by " + o.Conn.User
+			}
+			told = append(told, line)
+		}
+		s.Started = func(t *Transfer) { told = append(told, "open "+t.Name) }
+		s.Ended = func(t *Transfer) { told = append(told, "close "+t.Name) }
+	})
+	p.put("file", "x")
+	p.ask(wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
+	p.ask(wire.AppendRename(nil, p.n(), "file", "dir/file"))
+	p.ask(wire.AppendPosixRename(nil, p.n(), "none", "/x"))
+	p.ask(wire.AppendHardlink(nil, p.n(), "dir/file", "/linked"))
+	p.ask(wire.AppendSymlink(nil, p.n(), "../any/thing", "soft"))
+	p.ask(wire.AppendSetstat(nil, p.n(), "dir", wire.Attrs{}))
+	p.ask(wire.AppendRemove(nil, p.n(), "/home/dir/file"))
+	p.ask(wire.AppendRmdir(nil, p.n(), "dir"))
+	p.ask(wire.AppendStat(nil, p.n(), "dir")) // changes nothing
+	want := []string{
+		"open /home/file", "close /home/file",
+		"mkdir /home/dir",
+		"rename /home/file /home/dir/file",
+		"rename /home/none /x: none",
+		"link /home/dir/file /linked",
+		"symlink /home/soft ../any/thing",
+		"setattr /home/dir",
+		"remove /home/dir/file",
+		"rmdir /home/dir",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// What is told of a transfer is what was transferred.
+func TestServerTransfers(t *testing.T) {
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		s.Started = func(t *Transfer) { t.Value = "mine" }
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	c := d.connect()
+	p := d.session(c)
+	p.put("file", "0123456789")
+	h := p.open("file", wire.OpenRead)
+	p.read(h, 0, 4)
+	p.read(h, 8, 4)
+	p.read(h, 10, 4) // an end is no error
+	p.close(h)
+	h = p.open("file", wire.OpenRead)
+	p.ask(wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
+	p.close(h)
+	p.open("file", wire.OpenRead|wire.OpenWrite)
+	p.hangUp(c)
+	want := []struct {
+		sent, received int64
+		read, write    bool
+		err            error
+	}{
+		{0, 10, false, true, nil},
+		{6, 0, true, false, nil},
+		{0, 0, true, false, fs.ErrPermission},
+		{0, 0, true, true, ErrAbandoned},
+	}
+	if len(ended) != len(want) {
+		t.Fatalf("%d transfers were told, want %d", len(ended), len(want))
+	}
+	for i, w := range want {
+		e := ended[i]
+		if e.Sent() != w.sent || e.Received() != w.received || e.Read != w.read || e.Write != w.write || !errors.Is(e.Err, w.err) {
+			t.Errorf("transfer %d: sent %d, received %d, %v, %v, %v", i, e.Sent(), e.Received(), e.Read, e.Write, e.Err)
+		}
+		if e.Name != "/file" || e.Value != "mine" || e.Conn.User != "alice" {
+			t.Errorf("transfer %d is %+v", i, e)
+		}
+	}
+	if n := d.server.Counters(); n.Sent != 6 || n.Received != 10 || c.info.Sent() != 6 || c.info.Received() != 10 {
+		t.Errorf("counted %+v", n)
+	}
+}
+
+var _ store.Tree = serverBroken{}

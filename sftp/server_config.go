@@ -1,0 +1,77 @@
+package sftp
+
+import (
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// serverVersion is what a server calls itself before anybody knows who asks.
+const serverVersion = "SSH-2.0-haul"
+
+// The algorithms that are offered, best first. A key exchange that holds against
+// quantum computers comes first, and what is weak is not there: nothing with
+// SHA-1, no CBC, no DSA, no groups below 2048 bits. Strict key exchange goes
+// without saying: x/crypto offers it always.
+var (
+	keyExchanges = []string{
+		ssh.KeyExchangeMLKEM768X25519,
+		ssh.KeyExchangeCurve25519,
+		ssh.KeyExchangeECDHP256,
+		ssh.KeyExchangeECDHP384,
+		ssh.KeyExchangeECDHP521,
+		ssh.KeyExchangeDH16SHA512,
+		ssh.KeyExchangeDH14SHA256,
+	}
+	ciphers = []string{
+		ssh.CipherAES128GCM,
+		ssh.CipherAES256GCM,
+		ssh.CipherChaCha20Poly1305,
+		ssh.CipherAES256CTR,
+		ssh.CipherAES192CTR,
+		ssh.CipherAES128CTR,
+	}
+	macs = []string{
+		ssh.HMACSHA256ETM,
+		ssh.HMACSHA512ETM,
+		ssh.HMACSHA256,
+		ssh.HMACSHA512,
+	}
+	signatures = []string{
+		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519,
+		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
+		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
+	}
+)
+
+// Algorithms returns those that a [Server] offers where its configuration names
+// none, best first. Host keys have their own.
+func Algorithms() ssh.Algorithms {
+	return ssh.Algorithms{
+		KeyExchanges:   slices.Clone(keyExchanges),
+		Ciphers:        slices.Clone(ciphers),
+		MACs:           slices.Clone(macs),
+		PublicKeyAuths: slices.Clone(signatures),
+	}
+}
+
+// prepared returns a copy of a configuration in which what is empty is filled in.
+func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
+	d := *c
+	if len(d.KeyExchanges) == 0 {
+		d.KeyExchanges = keyExchanges
+	}
+	if len(d.Ciphers) == 0 {
+		d.Ciphers = ciphers
+	}
+	if len(d.MACs) == 0 {
+		d.MACs = macs
+	}
+	if len(d.PublicKeyAuthAlgorithms) == 0 {
+		d.PublicKeyAuthAlgorithms = signatures
+	}
+	if d.ServerVersion == "" {
+		d.ServerVersion = serverVersion
+	}
+	return &d
+}

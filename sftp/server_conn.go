@@ -1,0 +1,309 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"golang.org/x/crypto/ssh"
+)
+
+// Why connections end, besides what the network and the peer say.
+var (
+	errLoginGrace = errors.New("the login took too long")
+	errIdle       = errors.New("idle for too long")
+)
+
+// A serverConn is one connection of a server.
+type serverConn struct {
+	server *Server
+	nc     *conn           // to close it lets what was written go out first
+	ctx    context.Context // ends with the connection, which ends with it
+	cancel context.CancelCauseFunc
+	visit  *penalty.Visit
+	info   *Conn
+
+	// Set by the login, and not changed after.
+	account  *Account
+	tree     store.Tree // what the access leaves of the account's
+	home     string     // where relative names begin, as the store has it
+	throttle *accountThrottle
+
+	keyRefused bool // handshake only: a key was, and nothing worse happened
+
+	channels atomic.Int64 // of this connection, as long as either side may use them
+	handles  atomic.Int64
+	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
+	ending   atomic.Bool  // to end as soon as no handle is left
+
+	work sync.WaitGroup // all goroutines of the connection but the one that serves it
+}
+
+func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
+	c := &serverConn{server: s, nc: newConn(nc), visit: visit}
+	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+// serve serves the connection until it is over, or comes to an end when soft
+// does.
+func (c *serverConn) serve(soft context.Context) {
+	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
+	defer stop()
+	err := c.run(soft)
+	if c.account == nil {
+		c.server.counts.failures.Add(1)
+		c.punish(err)
+	}
+	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
+	c.tellEnd()
+}
+
+func (c *serverConn) tellEnd() {
+	defer c.recover(nil)
+	if c.server.Disconnected != nil {
+		c.server.Disconnected(c.info)
+	}
+}
+
+// punish notes what a connection without a login did wrong. Who came and went,
+// or speaks no algorithm of ours, has that held against him in any case.
+func (c *serverConn) punish(err error) {
+	_, isNetwork := errors.AsType[net.Error](err)
+	_, isNegotiation := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	_, isPanic := errors.AsType[*panicError](err)
+	_, isAuth := errors.AsType[*ssh.ServerAuthError](err)
+	switch {
+	case isPanic:
+		c.visit.Fail(time.Now(), penalty.Malformed)
+	case errors.Is(err, errOurs), errors.Is(err, errEnding), errors.Is(err, context.Canceled):
+	case errors.Is(err, errLoginGrace):
+		c.visit.Fail(time.Now(), penalty.TooSlow)
+	case c.keyRefused:
+		c.visit.Fail(time.Now(), penalty.BadLogin)
+	case isNetwork, isNegotiation, isAuth, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	default: // no SSH at all, or a signature that is wrong
+		c.visit.Fail(time.Now(), penalty.BadLogin)
+	}
+}
+
+// errOurs marks what is no fault of the peer.
+var errOurs = errors.New("refused by the server's configuration")
+
+// recover is deferred where a panic must end the connection and nothing else. It
+// sets err, if that is not nil.
+func (c *serverConn) recover(err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	c.server.counts.panics.Add(1)
+	e := &panicError{v, debug.Stack()}
+	c.cancel(e)
+	if err != nil {
+		*err = e
+	}
+}
+
+// run logs in and serves.
+func (c *serverConn) run(soft context.Context) (err error) {
+	defer c.recover(&err)
+	sc, channels, requests, err := c.handshake()
+	if err != nil {
+		return c.reason(err)
+	}
+	// All that comes must be taken off, or the connection can't even be closed.
+	c.work.Go(func() { refuseAll(requests) })
+	defer func() {
+		c.cancel(errEnding)
+		_ = c.nc.Close()
+		for range channels {
+		}
+		c.work.Wait()
+		c.leave()
+	}()
+	if err := c.login(sc); err != nil {
+		return c.reason(err)
+	}
+	defer c.watchIdle()()
+	stop := context.AfterFunc(soft, c.finish)
+	defer stop()
+	if c.server.Connected != nil {
+		c.server.Connected(c.info)
+	}
+	for nc := range channels {
+		c.accept(nc)
+	}
+	if err = sc.Wait(); isFarewell(err) {
+		err = nil
+	}
+	return c.reason(err)
+}
+
+// reason returns why the connection was ended here, if it was, and err otherwise:
+// all that comes of closing it is no news.
+func (c *serverConn) reason(err error) error {
+	if cause := context.Cause(c.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// isFarewell reports whether a connection ended because the client meant it to.
+// x/crypto keeps the type of a disconnect message to itself; reason 11 is "by
+// application" (RFC 4253, section 11.1), which is how OpenSSH's client leaves.
+func isFarewell(err error) bool {
+	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
+}
+
+// refuseAll answers requests that nobody here knows. Clients take that as a sign
+// of life.
+func refuseAll(requests <-chan *ssh.Request) {
+	for r := range requests {
+		_ = r.Reply(false, nil) // or the connection is gone
+	}
+}
+
+// handshake lets somebody log in. No longer than the grace time, whatever he
+// does or leaves.
+func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+	timer := time.AfterFunc(c.server.loginGrace(), func() { c.cancel(errLoginGrace) })
+	defer timer.Stop()
+	config, err := c.server.SSH(c.ctx, c.nc.NetConn())
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", errOurs, err)
+	}
+	config = prepared(config)
+	log := config.AuthLogCallback
+	config.AuthLogCallback = func(m ssh.ConnMetadata, method string, err error) {
+		c.tried(m, method, err)
+		if log != nil {
+			log(m, method, err)
+		}
+	}
+	sc, channels, requests, err := ssh.NewServerConn(c.nc, config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return sc, channels, requests, nil
+}
+
+// tried notes an attempt to log in. A wrong password is held against the peer at
+// once; of keys, clients offer all they have, so only what comes of it counts.
+func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
+	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
+	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
+	switch {
+	case err == nil, partial, method == "none", errors.Is(err, users.ErrBusy):
+	case method == "password", method == "keyboard-interactive":
+		c.visit.Fail(time.Now(), penalty.BadLogin)
+	default:
+		c.keyRefused = true
+	}
+}
+
+// login gives somebody what is his.
+func (c *serverConn) login(sc *ssh.ServerConn) error {
+	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
+	// The timer of the handshake has stopped, if it did not go off just now.
+	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
+	defer done()
+	account, err := c.server.Login(ctx, sc)
+	if err == nil && (account == nil || account.Tree == nil) {
+		err = errors.New("no files came of Login")
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+		if err != nil && account.Close != nil {
+			account.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errOurs, err)
+	}
+	c.visit.Succeed()
+	c.server.counts.logins.Add(1)
+	c.enter(account)
+	return nil
+}
+
+// enter begins with an account.
+func (c *serverConn) enter(a *Account) {
+	c.account, c.info.Account = a, a
+	if a.User != "" {
+		c.info.User = a.User
+	}
+	switch c.tree = a.Tree; a.Access {
+	case users.Full:
+	case users.UploadOnly:
+		c.tree = store.UploadOnly(a.Tree)
+	default:
+		c.tree = store.ReadOnly(a.Tree)
+	}
+	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
+		c.home = "."
+	}
+	c.throttle = c.server.accounts.enter(c.info.User, a.Rate)
+	c.touch()
+}
+
+// leave ends with it.
+func (c *serverConn) leave() {
+	if c.account == nil {
+		return
+	}
+	c.server.accounts.leave(c.info.User)
+	if c.account.Close != nil {
+		c.account.Close()
+	}
+}
+
+// finish lets the connection come to an end: at once if nothing is open, or as
+// soon as nothing is.
+func (c *serverConn) finish() {
+	c.ending.Store(true)
+	if c.handles.Load() == 0 {
+		c.cancel(errEnding)
+	}
+}
+
+// touch notes that the connection is in use.
+func (c *serverConn) touch() { c.active.Store(int64(time.Since(c.info.Began))) }
+
+// watchIdle ends the connection when it has not been in use for long. It
+// returns what stops it.
+func (c *serverConn) watchIdle() (stop func()) {
+	limit := c.server.idleTimeout()
+	if limit == 0 {
+		return func() {}
+	}
+	var mu sync.Mutex
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(limit, func() {
+		left := limit - (time.Since(c.info.Began) - time.Duration(c.active.Load()))
+		if left <= 0 {
+			c.cancel(errIdle)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Reset(left)
+	})
+	return func() { timer.Stop() }
+}

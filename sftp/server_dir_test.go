@@ -1,0 +1,173 @@
+package sftp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+func TestServerListing(t *testing.T) {
+	p := serverSession(t, nil)
+	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
+	p.put("dir/file", "12345")
+	p.want(wire.OK, wire.AppendSymlink(nil, p.n(), "file", "dir/link"))
+	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "dir/sub", wire.Attrs{}))
+	entries, _ := p.list("dir")
+	if len(entries) != 5 || string(entries[0].Name) != "." || string(entries[1].Name) != ".." {
+		t.Fatalf("listed: %d entries", len(entries))
+	}
+	want := map[string]wire.Mode{
+		".": wire.ModeDir, "..": wire.ModeDir, "file": wire.ModeRegular, "link": wire.ModeSymlink, "sub": wire.ModeDir,
+	}
+	for _, e := range entries {
+		name := string(e.Name)
+		if e.Attrs.Mode.Type() != want[name] || !e.Attrs.Has(wire.AttrTimes|wire.AttrMode|wire.AttrSize) {
+			t.Errorf("%s has %+v", name, e.Attrs)
+		}
+		if !strings.HasPrefix(string(e.Long), e.Attrs.Mode.String()) || !strings.HasSuffix(string(e.Long), " "+name) {
+			t.Errorf("%s has the line %q", name, e.Long)
+		}
+		if name == "file" && e.Attrs.Size != 5 {
+			t.Errorf("file has %d bytes", e.Attrs.Size)
+		}
+	}
+	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "none"))
+	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "dir/file"))
+
+	// After the end comes the end, as often as it is asked for.
+	r := p.ask(wire.AppendOpendir(nil, p.n(), "dir/sub"))
+	h := string(r.Handle)
+	if r := p.ask(wire.AppendReaddir(nil, p.n(), h)); r.Names.Len() != 2 {
+		t.Errorf("an empty directory has %d entries", r.Names.Len())
+	}
+	for range 3 {
+		p.want(wire.EOF, wire.AppendReaddir(nil, p.n(), h))
+	}
+	p.want(wire.Failure, wire.AppendFstat(nil, p.n(), h))
+	if r := p.ask(wire.AppendFstatVFS(nil, p.n(), h)); r.Type != wire.TypeExtendedReply {
+		t.Errorf("fstatvfs: %v", r.Status)
+	}
+	p.close(h)
+}
+
+// serverMany is a store with a directory of many entries, or one that fails.
+type serverMany struct {
+	store.Tree
+	names []string
+	fail  error // after the names; nil is the end
+}
+
+func (m *serverMany) OpenDir(context.Context, string) (store.Entries, error) {
+	return &serverManyEntries{m: m}, nil
+}
+
+type serverManyEntries struct {
+	m *serverMany
+	n int
+}
+
+func (e *serverManyEntries) Next(into []fs.FileInfo) (int, error) {
+	if e.n == len(e.m.names) {
+		if e.m.fail != nil {
+			return 0, e.m.fail
+		}
+		return 0, io.EOF
+	}
+	n := 0
+	for n < len(into) && e.n < len(e.m.names) && n < 1+e.n%70 {
+		into[n] = serverManyInfo(e.m.names[e.n])
+		n++
+		e.n++
+	}
+	return n, nil
+}
+
+func (e *serverManyEntries) Close() error { return nil }
+
+type serverManyInfo string
+
+func (i serverManyInfo) Name() string       { return string(i) }
+func (i serverManyInfo) Size() int64        { return 1 }
+func (i serverManyInfo) Mode() fs.FileMode  { return 0o644 }
+func (i serverManyInfo) ModTime() time.Time { return serverThen }
+func (i serverManyInfo) IsDir() bool        { return false }
+func (i serverManyInfo) Sys() any           { return nil }
+
+// However many entries there are, and however long their names, each comes once,
+// in replies that every client can take, and not in more than need be.
+func TestServerLargeListing(t *testing.T) {
+	var names []string
+	for i := range 100_000 {
+		names = append(names, fmt.Sprint("file-", i))
+	}
+	for i := range 300 {
+		names = append(names, fmt.Sprint(strings.Repeat("x", 10+i*13), i))
+	}
+	dropped := strings.Repeat("y", maxListedName+1)
+	names = append(names, dropped, "", "last")
+	many := &serverMany{names: names}
+	p := serverSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
+	r := p.ask(wire.AppendOpendir(nil, p.n(), "/"))
+	h := string(r.Handle)
+	var got []string
+	for replies := 0; ; replies++ {
+		packet := wire.AppendReaddir(nil, p.n(), h)
+		p.send(packet)
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(p.rw, head); err != nil {
+			t.Fatal(err)
+		}
+		n := int(head[1])<<16 | int(head[2])<<8 | int(head[3])
+		if n > maxListing-4 {
+			t.Fatalf("a reply of %d bytes", n)
+		}
+		b := append(head, make([]byte, n)...)
+		if _, err := io.ReadFull(p.rw, b[4:]); err != nil {
+			t.Fatal(err)
+		}
+		r, err := wire.ParseReply(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Type == wire.TypeStatus {
+			if r.Status != wire.EOF {
+				t.Errorf("it ends by %v", r.Status)
+			}
+			if replies > 1000 {
+				t.Errorf("%d replies", replies)
+			}
+			break
+		}
+		for e := range r.Names.All() {
+			got = append(got, string(e.Name))
+		}
+	}
+	p.close(h)
+	want := append([]string{".", ".."}, names[:len(names)-3]...)
+	want = append(want, "last")
+	if !slices.Equal(got, want) {
+		t.Errorf("%d entries came, want %d, or not in order", len(got), len(want))
+	}
+}
+
+// A directory that cannot be read to its end is not taken for a short one.
+func TestServerListingFails(t *testing.T) {
+	many := &serverMany{names: []string{"a", "b"}, fail: fs.ErrPermission}
+	p := serverSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
+	h := string(p.ask(wire.AppendOpendir(nil, p.n(), "/")).Handle)
+	if r := p.ask(wire.AppendReaddir(nil, p.n(), h)); r.Names.Len() != 4 {
+		t.Errorf("%d entries, %v", r.Names.Len(), r.Status)
+	}
+	for range 2 {
+		p.want(wire.PermissionDenied, wire.AppendReaddir(nil, p.n(), h))
+	}
+	p.close(h)
+}

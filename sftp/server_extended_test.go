@@ -1,0 +1,210 @@
+package sftp
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+func TestServerLimits(t *testing.T) {
+	p := serverSession(t, func(s *Server, _ *Account) { s.MaxHandles = 77 })
+	r := p.ask(wire.AppendLimits(nil, p.n()))
+	l, err := r.Limits()
+	if err != nil || l != (wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10, Handles: 77}) {
+		t.Errorf("limits are %+v, %v", l, err)
+	}
+	// As much as it says goes through, in both directions.
+	data := serverBytes(int(l.Write))
+	h := p.open("file", serverAnew|wire.OpenRead)
+	p.write(h, 0, data)
+	if got, _ := p.read(h, 0, uint32(l.Read)); got != data {
+		t.Errorf("%d bytes came back of %d", len(got), len(data))
+	}
+	p.close(h)
+}
+
+func TestServerStatVFS(t *testing.T) {
+	p := serverSession(t, nil)
+	h := p.open("file", serverAnew)
+	p.write(h, 0, serverBytes(100_000))
+	for _, packet := range [][]byte{wire.AppendStatVFS(nil, p.n(), "/"), wire.AppendFstatVFS(nil, p.n(), h)} {
+		p.id = wireID(packet)
+		r := p.ask(packet)
+		v, err := r.StatVFS()
+		if err != nil || v.FragmentSize == 0 || v.Blocks*v.FragmentSize != 64<<20 || v.FreeBlocks >= v.Blocks || v.MaxName == 0 {
+			t.Errorf("statvfs: %+v, %v", v, err)
+		}
+	}
+	p.want(wire.NoSuchFile, wire.AppendStatVFS(nil, p.n(), "none"))
+	p.close(h)
+}
+
+func TestServerOwners(t *testing.T) {
+	names := func(s wire.Strings) (all []string) {
+		for n := range s.All() {
+			all = append(all, string(n))
+		}
+		return all
+	}
+	owner := func(id uint32, group bool) string {
+		if id == 9 {
+			return strings.Repeat("x", 1000)
+		}
+		if id > 5 {
+			return ""
+		}
+		return fmt.Sprint(id, group)
+	}
+	for _, hook := range []func(uint32, bool) string{nil, owner} {
+		p := serverSession(t, func(s *Server, _ *Account) { s.Owner = hook })
+		r := p.ask(wire.AppendUsersGroupsByID(nil, p.n(), []uint32{0, 7, 9, 1}, []uint32{5}))
+		users, groups, err := r.UsersGroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantUsers, wantGroups := []string{"", "", "", ""}, []string{""}
+		if hook != nil {
+			wantUsers, wantGroups = []string{"0 false", "", "", "1 false"}, []string{"5 true"}
+		}
+		if !slices.Equal(names(users), wantUsers) || !slices.Equal(names(groups), wantGroups) {
+			t.Errorf("names are %q and %q", names(users), names(groups))
+		}
+		p.want(wire.BadMessage, wire.AppendUsersGroupsByID(nil, p.n(), make([]uint32, maxOwners), []uint32{1}))
+		if r := p.ask(wire.AppendUsersGroupsByID(nil, p.n(), make([]uint32, maxOwners), nil)); r.Type != wire.TypeExtendedReply {
+			t.Errorf("as many as can be: %v", r.Type)
+		}
+	}
+	// However long the names, no reply is too long for the client.
+	p := serverSession(t, func(s *Server, _ *Account) {
+		s.Owner = func(uint32, bool) string { return strings.Repeat("x", maxOwnerName) }
+	})
+	p.want(wire.Failure, wire.AppendUsersGroupsByID(nil, p.n(), make([]uint32, maxOwners), nil))
+}
+
+func TestServerCopyData(t *testing.T) {
+	p := serverSession(t, nil)
+	data := serverBytes(700_000)
+	h := p.open("from", serverAnew|wire.OpenRead)
+	for off := 0; off < len(data); off += 100_000 {
+		p.write(h, int64(off), data[off:off+100_000])
+	}
+	to := p.open("to", serverAnew|wire.OpenRead)
+	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, 0, 0, to, 0))
+	p.wantFile("to", data)
+	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, 5, 10, to, 2))
+	p.wantFile("to", data[:2]+data[5:15]+data[12:])
+	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, int64(len(data))-3, 0, to, 0))
+	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, int64(len(data))-3, 3, to, 0))
+	p.want(wire.EOF, wire.AppendCopyData(nil, p.n(), h, int64(len(data))-3, 4, to, 0))
+	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, int64(len(data))+3, 0, to, 0))
+	p.want(wire.Failure, wire.AppendCopyData(nil, p.n(), h, 0, 0, h, 10))
+	p.want(wire.Failure, wire.AppendCopyData(nil, p.n(), h, 0, 0, "none", 10))
+	p.want(wire.Failure, wire.AppendCopyData(nil, p.n(), "none", 0, 0, h, 10))
+	same := p.open("from", wire.OpenRead|wire.OpenWrite)
+	p.want(wire.Failure, wire.AppendCopyData(nil, p.n(), h, 0, 0, same, 10))
+	reader := p.open("to", wire.OpenRead)
+	p.want(wire.PermissionDenied, wire.AppendCopyData(nil, p.n(), h, 0, 0, reader, 0))
+	writer := p.open("other", serverAnew)
+	p.want(wire.PermissionDenied, wire.AppendCopyData(nil, p.n(), writer, 0, 0, to, 0))
+
+	q := serverSession(t, serverHidden)
+	q.put("from", data[:1000])
+	h = q.open("from", wire.OpenRead)
+	to = q.open("to", serverAnew)
+	q.want(wire.OK, wire.AppendCopyData(nil, q.n(), h, 0, 0, to, 0))
+	x := q.open("x", serverAnew)
+	q.want(wire.PermissionDenied, wire.AppendCopyData(nil, q.n(), to, 0, 0, x, 0))
+	// It is whole, and there, though asyncssh's remote_copy never closes it.
+	q.wantFile("to", data[:1000])
+	q.write(to, 1000, "more")
+	q.close(to)
+	q.wantFile("to", data[:1000]+"more")
+	to = q.open("part", serverAnew)
+	q.want(wire.OK, wire.AppendCopyData(nil, q.n(), h, 0, 10, to, 0))
+	d := q.stat("part")
+	if _, listed := q.listed("/", "part"); listed || d.Size != 10 {
+		t.Errorf("a part of a file shows, or is %+v", d)
+	}
+}
+
+func TestServerCheckFile(t *testing.T) {
+	p := serverSession(t, nil)
+	data := serverBytes(250_000)
+	p.put("file", data)
+	p.put("empty", "")
+	h := p.open("file", wire.OpenRead)
+	sums := map[string]func(b string) string{
+		"md5":    func(b string) string { s := md5.Sum([]byte(b)); return string(s[:]) },
+		"sha1":   func(b string) string { s := sha1.Sum([]byte(b)); return string(s[:]) },
+		"sha224": func(b string) string { s := sha256.Sum224([]byte(b)); return string(s[:]) },
+		"sha256": func(b string) string { s := sha256.Sum256([]byte(b)); return string(s[:]) },
+		"sha384": func(b string) string { s := sha512.Sum384([]byte(b)); return string(s[:]) },
+		"sha512": func(b string) string { s := sha512.Sum512([]byte(b)); return string(s[:]) },
+	}
+	tests := []struct {
+		ask, alg    string
+		off, length int64
+		block       uint32
+	}{
+		{"md5", "md5", 0, 0, 0},
+		{"sha1,md5", "sha1", 0, 0, 0},
+		{"unknown,sha224", "sha224", 10, 0, 0},
+		{"sha256", "sha256", 100, 1000, 0},
+		{"sha384", "sha384", 0, 1 << 60, 0},
+		{"sha512", "sha512", 0, 0, 1000},
+		{"sha256", "sha256", 7, 100_000, 4096},
+		{"sha256", "sha256", 250_000, 0, 0},
+		{"sha256", "sha256", 300_000, 10, 0},
+	}
+	for _, test := range tests {
+		rest := data[min(test.off, int64(len(data))):]
+		if test.length > 0 {
+			rest = rest[:min(test.length, int64(len(rest)))]
+		}
+		block := int(test.block)
+		if block == 0 {
+			block = max(1, len(rest))
+		}
+		want := ""
+		for b := range slices.Chunk([]byte(rest), block) {
+			want += sums[test.alg](string(b))
+		}
+		if rest == "" {
+			want = sums[test.alg]("")
+		}
+		for _, packet := range [][]byte{
+			wire.AppendCheckFileHandle(nil, p.n(), h, test.ask, test.off, test.length, test.block),
+			wire.AppendCheckFileName(nil, p.n(), "/file", test.ask, test.off, test.length, test.block),
+		} {
+			p.id = wireID(packet)
+			r := p.ask(packet)
+			alg, got, err := r.CheckFile()
+			if err != nil || string(alg) != test.alg || string(got) != want {
+				t.Errorf("%+v: %s, %d bytes of hashes, %v (%v %q); want %d", test, alg, len(got), err, r.Status, r.Message, len(want))
+			}
+		}
+	}
+	p.want(wire.Unsupported, wire.AppendCheckFileHandle(nil, p.n(), h, "crc32,md4", 0, 0, 0))
+	p.want(wire.Unsupported, wire.AppendCheckFileHandle(nil, p.n(), h, "", 0, 0, 0))
+	p.want(wire.BadMessage, wire.AppendCheckFileHandle(nil, p.n(), h, "md5", 0, 0, 255))
+	p.want(wire.NoSuchFile, wire.AppendCheckFileName(nil, p.n(), "none", "md5", 0, 0, 0))
+	p.want(wire.Failure, wire.AppendCheckFileName(nil, p.n(), "/", "md5", 0, 0, 0))
+	p.want(wire.Failure, wire.AppendCheckFileHandle(nil, p.n(), "none", "md5", 0, 0, 0))
+	w := p.open("file", wire.OpenWrite)
+	p.want(wire.PermissionDenied, wire.AppendCheckFileHandle(nil, p.n(), w, "md5", 0, 0, 0))
+	// More hashes than a reply can hold: 16 MiB in blocks of 256 bytes.
+	var a wire.Attrs
+	a.SetSize(16 << 20)
+	p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), w, a))
+	p.want(wire.Failure, wire.AppendCheckFileHandle(nil, p.n(), h, "sha256", 0, 0, 256))
+	if r := p.ask(wire.AppendCheckFileHandle(nil, p.n(), h, "sha256", 0, 7680*256, 256)); r.Type != wire.TypeExtendedReply {
+		t.Errorf("as many as can be: %v", r.Type)
+	}
+}

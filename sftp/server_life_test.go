@@ -1,0 +1,452 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"golang.org/x/crypto/ssh"
+)
+
+// Whatever a peer does or leaves, so long has it to log in, and no longer.
+func TestServerLoginGrace(t *testing.T) {
+	stages := map[string]func(s *serverRawSSH) error{
+		"nothing":     func(*serverRawSSH) error { return nil },
+		"half a line": func(s *serverRawSSH) error { _, err := io.WriteString(s.nc, "SSH-2.0-"); return err },
+		"a version":   func(s *serverRawSSH) error { _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); return err },
+		"a KEXINIT":   func(s *serverRawSSH) error { _, _, err := s.hello(); return err },
+		"half a packet": func(s *serverRawSSH) error {
+			_, _, err := s.hello()
+			_, _ = s.nc.Write([]byte{0, 0, 8, 0, 4})
+			return err
+		},
+		"keys": serverRawKeys,
+		"bytes now and then": func(s *serverRawSSH) error {
+			for {
+				if _, err := io.WriteString(s.nc, "x\n"); err != nil {
+					return nil
+				}
+				time.Sleep(time.Second)
+			}
+		},
+		"questions": func(s *serverRawSSH) error {
+			if err := serverRawKeys(s); err != nil {
+				return err
+			}
+			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+				return err
+			}
+			for {
+				if err := s.write(message(msgUserauth, "alice", "ssh-connection", "none")); err != nil {
+					return nil
+				}
+				time.Sleep(time.Second * 50)
+			}
+		},
+	}
+	for name, stage := range stages {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newServerWorld(t, nil)
+				s := newServerRawSSH(w.connect("192.0.2.1"))
+				if err := stage(s); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, s.nc)
+				if took := w.last(1).Duration; took < DefaultLoginGrace || took > DefaultLoginGrace+2*time.Second {
+					t.Errorf("the server waited %v", took)
+				}
+				if e := w.last(1); !errors.Is(e.Err, errLoginGrace) {
+					t.Errorf("it ended by %v", e.Err)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+func serverRawKeys(s *serverRawSSH) error {
+	mine, theirs, err := s.hello()
+	if err != nil {
+		return err
+	}
+	return s.exchange(mine, theirs)
+}
+
+// The grace holds for what the program does too.
+func TestServerSlowLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			s.LoginGrace = 10 * time.Second
+			s.Login = func(ctx context.Context, _ *ssh.ServerConn) (*Account, error) {
+				<-ctx.Done()
+				return &Account{Tree: w.tree, Close: func() { closed++ }}, nil
+			}
+		})
+		c := w.login("192.0.2.1")
+		_ = c.Wait()
+		if e := w.last(1); !errors.Is(e.Err, errLoginGrace) || closed != 1 {
+			t.Errorf("it ended by %v, %d accounts were closed", e.Err, closed)
+		}
+	})
+}
+
+// A connection ends when nothing is asked for a while, be there sessions or not;
+// and stays as long as something is.
+func TestServerIdle(t *testing.T) {
+	tests := map[string]func(t *testing.T, w *serverWorld, c *ssh.Client) (want time.Duration){
+		"no session": func(*testing.T, *serverWorld, *ssh.Client) time.Duration { return 0 },
+		"a session": func(_ *testing.T, w *serverWorld, c *ssh.Client) time.Duration {
+			w.sftp(c)
+			return 0
+		},
+		"signs of life": func(_ *testing.T, _ *serverWorld, c *ssh.Client) time.Duration {
+			for range 100 {
+				time.Sleep(30 * time.Second)
+				if _, _, err := c.SendRequest("keepalive@openssh.com", true, nil); err != nil {
+					break
+				}
+			}
+			return 0
+		},
+		"requests": func(t *testing.T, w *serverWorld, c *ssh.Client) time.Duration {
+			p := w.sftp(c)
+			for range 20 {
+				time.Sleep(10 * time.Minute)
+				p.name(wire.AppendRealpath(nil, p.n(), "."))
+			}
+			return 200 * time.Minute
+		},
+	}
+	for name, use := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newServerWorld(t, nil)
+				c := w.login("192.0.2.1")
+				used := use(t, w, c)
+				_ = c.Wait()
+				took := w.last(1).Duration - used
+				if took < DefaultIdleTimeout || took > DefaultIdleTimeout+2*time.Second {
+					t.Errorf("it ended after %v", took)
+				}
+				if e := w.last(1); !errors.Is(e.Err, errIdle) {
+					t.Errorf("it ended by %v", e.Err)
+				}
+			})
+		})
+	}
+	t.Run("never", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.IdleTimeout = -1 })
+			p := w.sftp(w.login("192.0.2.1"))
+			time.Sleep(1000 * time.Hour)
+			p.put("file", "x")
+		})
+	})
+}
+
+// A serverListener hands out connections that tests make.
+type serverListener struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+	fail  atomic.Pointer[error]
+}
+
+func newServerListener() *serverListener {
+	return &serverListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *serverListener) Accept() (net.Conn, error) {
+	if err := l.fail.Load(); err != nil {
+		return nil, *err
+	}
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *serverListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *serverListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// serve begins to serve, and returns what dials and what ends it.
+func (w *serverWorld) serve() (dial func() *ssh.Client, stop func(), done <-chan error) {
+	l := newServerListener()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	w.conns.Go(func() { ended <- w.server.Serve(ctx, l) })
+	w.t.Cleanup(cancel)
+	return func() *ssh.Client {
+		w.t.Helper()
+		client, server := serverWires("192.0.2.1")
+		l.conns <- server
+		c, err := w.dial(client, w.clientConfig())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return c
+	}, cancel, ended
+}
+
+// A server that ends lets go who has nothing open, gives the others time to
+// finish, and then no more.
+func TestServerEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newServerWorld(t, nil)
+		dial, stop, done := w.serve()
+		idle, working, lazy := dial(), dial(), dial()
+		w.sftp(idle)
+		p, q := w.sftp(working), w.sftp(lazy)
+		h := p.open("file", serverAnew)
+		q.open("other", serverAnew)
+		began := time.Now()
+		stop()
+		_ = idle.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the idle connection lasted %v", took)
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 10 {
+			p.write(h, int64(i), "x")
+		}
+		p.close(h) // the answer still comes
+		_ = working.Wait()
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("the working connection lasted %v", took)
+		}
+		_ = lazy.Wait()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < DefaultGrace || took > DefaultGrace+2*time.Second {
+			t.Errorf("the server took %v to end", took)
+		}
+		for _, e := range w.ended {
+			if !errors.Is(e.Err, errEnding) {
+				t.Errorf("a connection ended by %v", e.Err)
+			}
+		}
+	})
+}
+
+// A store that hangs does not keep the server from ending.
+func TestServerStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &serverSlow{delay: time.Hour}
+		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			slow.Tree = w.tree
+			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
+		})
+		dial, stop, done := w.serve()
+		p := w.sftp(dial())
+		h := p.open("file", serverAnew|wire.OpenRead)
+		p.send(wire.AppendRead(nil, p.n(), h, 0, 1))
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		if err := <-done; !errors.Is(err, ErrStuck) {
+			t.Errorf("it ends by %v", err)
+		}
+		if took := time.Since(began); took > DefaultGrace+stuckGrace+time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(2 * time.Hour) // and when the store answers, all is well
+	})
+}
+
+type serverTemporary struct{ temporary bool }
+
+func (e serverTemporary) Error() string   { return "accepting fails" }
+func (e serverTemporary) Temporary() bool { return e.temporary }
+
+// Accepting goes on when descriptors run out for a while, and ends when the
+// listener breaks, which is an error.
+func TestServerAccept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newServerWorld(t, nil)
+		l := newServerListener()
+		passing, lasting := error(serverTemporary{true}), error(serverTemporary{false})
+		l.fail.Store(&passing)
+		done := make(chan error, 1)
+		go func() { done <- w.server.Serve(t.Context(), l) }()
+		time.Sleep(time.Minute)
+		l.fail.Store(nil)
+		client, server := serverWires("192.0.2.1")
+		l.conns <- server
+		c, err := w.dial(client, w.clientConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fail.Store(&lasting)
+		client2, server2 := serverWires("192.0.2.1")
+		l.conns <- server2 // the last that is accepted
+		client2.Close()
+		if err := <-done; !errors.Is(err, lasting) {
+			t.Errorf("it ends by %v", err)
+		}
+		_ = c.Wait()
+	})
+	if err := new(Server).Serve(t.Context(), newServerListener()); err == nil {
+		t.Error("a server without anything serves")
+	}
+	client, server := serverWires("192.0.2.1")
+	var why error
+	(&Server{TurnedAway: func(_ net.Addr, err error) { why = err }}).ServeConn(t.Context(), server)
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF || why == nil {
+		t.Errorf("a server without anything serves a connection: %v, %v", err, why)
+	}
+}
+
+// A panic ends one connection, is counted, and leaves nothing behind.
+func TestServerPanics(t *testing.T) {
+	tests := map[string]struct {
+		set  func(w *serverWorld, s *Server)
+		use  func(p *serverPeer)
+		late bool // after the login
+	}{
+		"configuration": {func(_ *serverWorld, s *Server) {
+			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) { panic("oh") }
+		}, nil, false},
+		"password": {func(w *serverWorld, s *Server) {
+			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+				c := w.config()
+				c.PasswordCallback = func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { panic("oh") }
+				return c, nil
+			}
+		}, nil, false},
+		"login": {func(_ *serverWorld, s *Server) {
+			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { panic("oh") }
+		}, nil, false},
+		"connected":    {func(_ *serverWorld, s *Server) { s.Connected = func(*Conn) { panic("oh") } }, nil, true},
+		"disconnected": {func(_ *serverWorld, s *Server) { s.Disconnected = func(*Conn) { panic("oh") } }, func(*serverPeer) {}, true},
+		"started": {func(_ *serverWorld, s *Server) { s.Started = func(*Transfer) { panic("oh") } },
+			func(p *serverPeer) { p.send(wire.AppendOpen(nil, p.n(), "f", serverAnew, wire.Attrs{})) }, true},
+		"ended": {func(_ *serverWorld, s *Server) { s.Ended = func(*Transfer) { panic("oh") } },
+			func(p *serverPeer) {
+				h := p.open("f", serverAnew)
+				p.open("g", serverAnew)
+				p.open("h", serverAnew)
+				p.send(wire.AppendClose(nil, p.n(), h))
+			}, true},
+		"audit": {func(_ *serverWorld, s *Server) { s.Audit = func(*Operation) { panic("oh") } },
+			func(p *serverPeer) { p.send(wire.AppendMkdir(nil, p.n(), "d", wire.Attrs{})) }, true},
+		"store": {func(w *serverWorld, s *Server) {
+			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
+				return &Account{Tree: &serverSlow{Tree: w.tree, panics: true}}, nil
+			}
+		}, func(p *serverPeer) {
+			h := p.open("f", serverAnew|wire.OpenRead)
+			p.send(wire.AppendRead(nil, p.n(), h, 0, 1))
+		}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newServerWorld(t, nil)
+				quiet := w.login("192.0.2.2")
+				p := w.sftp(quiet)
+				test.set(w, w.server)
+				nc := w.connect("192.0.2.1")
+				c, err := w.dial(nc, w.clientConfig())
+				if (err == nil) != test.late && name != "login" {
+					t.Errorf("login: %v", err)
+				}
+				if err == nil && test.use != nil {
+					test.use(w.sftp(c))
+				}
+				if name == "disconnected" {
+					c.Close()
+				} else if c != nil {
+					_ = c.Wait()
+				}
+				synctest.Wait()
+				if n := w.server.Counters().Panics; n < 1 {
+					t.Errorf("%d panics are counted", n)
+				}
+				if name != "disconnected" {
+					e := w.last(1)
+					if pe, ok := errors.AsType[*panicError](e.Err); !ok || !strings.Contains(string(pe.stack), "panic") {
+						t.Errorf("it ended by %v", e.Err)
+					}
+				}
+				if got := p.name(wire.AppendRealpath(nil, p.n(), "x")); got != "/x" {
+					t.Error("another connection is hurt")
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+// What is told of connections is what was.
+func TestServerConns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		var connected []*Conn
+		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			s.Connected = func(c *Conn) {
+				connected = append(connected, c)
+				c.Value = "mine"
+			}
+			s.Login = func(_ context.Context, c *ssh.ServerConn) (*Account, error) {
+				if c.User() == "bob" {
+					return nil, errors.New("not today")
+				}
+				return &Account{User: "renamed", Tree: w.tree, Close: func() { closed++ }}, nil
+			}
+		})
+		c := w.login("192.0.2.1")
+		p := w.sftp(c)
+		time.Sleep(time.Minute)
+		p.put("file", "12345")
+		c.Close()
+		e := w.last(1)
+		if e.Err != nil || e.User != "renamed" || e.Duration < time.Minute || e.Received() != 5 || e.Value != "mine" ||
+			!strings.HasPrefix(e.Peer.String(), "192.0.2.1:") || !strings.HasPrefix(e.Client, "SSH-2.0-") || e.Account == nil {
+			t.Errorf("told of %+v", e)
+		}
+		if len(connected) != 1 || connected[0] != e || closed != 1 {
+			t.Errorf("connected: %v, closed %d", connected, closed)
+		}
+		config := w.clientConfig()
+		config.User = "bob"
+		if c, err := w.dial(w.connect("192.0.2.1"), config); err == nil {
+			_ = c.Wait()
+		}
+		if e := w.last(2); e.Err == nil || !strings.Contains(e.Err.Error(), "not today") || e.User != "bob" || e.Account != nil {
+			t.Errorf("told of %+v", e)
+		}
+		if n := w.server.Counters(); n.Logins != 1 || n.Failures != 1 || n.Received != 5 {
+			t.Errorf("counted: %+v", n)
+		}
+		w.server.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return nil, nil }
+		if c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig()); err == nil {
+			_ = c.Wait()
+		}
+		if e := w.last(3); e.Err == nil {
+			t.Error("an account without files logs in")
+		}
+		if c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig()); err == nil {
+			_ = c.Wait() // and it is nobody's fault
+		}
+	})
+}
+
+var _ store.Tree = (*serverSlow)(nil)

@@ -1,0 +1,363 @@
+package sftp
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// A serverOpenSSH is a server on a real socket, with a real directory, for the
+// clients of OpenSSH.
+type serverOpenSSH struct {
+	t       *testing.T
+	served  string   // the directory
+	local   string   // one of the client's
+	port    string   // on the loopback interface
+	options []string // for ssh
+}
+
+// newServerOpenSSH skips the test if there is no such program.
+func newServerOpenSSH(t *testing.T, program string, set func(*Account)) *serverOpenSSH {
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	o := &serverOpenSSH{t: t, served: t.TempDir(), local: t.TempDir()}
+	root, err := os.OpenRoot(o.served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile, knownFile := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+			c := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+				if !bytes.Equal(k.Marshal(), mine.Marshal()) {
+					return nil, errors.New("another key")
+				}
+				return nil, nil
+			}}
+			c.AddHostKey(w.key)
+			return c, nil
+		}
+		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
+			a := &Account{Tree: store.Dir(root)}
+			if set != nil {
+				set(a)
+			}
+			return a, nil
+		}
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.conns.Go(func() {
+		if err := w.server.Serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(cancel)
+	known := knownhosts.Line([]string{l.Addr().String()}, w.key.PublicKey())
+	if err := os.WriteFile(knownFile, []byte(known+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, o.port, _ = net.SplitHostPort(l.Addr().String())
+	for _, option := range []string{
+		"Port=" + o.port, "IdentityFile=" + keyFile, "IdentitiesOnly=yes", "UserKnownHostsFile=" + knownFile,
+		"GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes", "BatchMode=yes", "LogLevel=ERROR", "User=alice",
+	} {
+		o.options = append(o.options, "-o", option)
+	}
+	return o
+}
+
+// run runs a client in the local directory, and returns what it says.
+func (o *serverOpenSSH) run(program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, append(append([]string{"-F", "/dev/null"}, o.options...), args...)...)
+	c.Dir = o.local
+	c.WaitDelay = patience
+	b, err := c.CombinedOutput()
+	return string(b), err
+}
+
+// batch has sftp do some commands, all of which must go well but for those with
+// a dash before them.
+func (o *serverOpenSSH) batch(commands ...string) string {
+	o.t.Helper()
+	file := filepath.Join(o.t.TempDir(), "batch")
+	if err := os.WriteFile(file, []byte(strings.Join(commands, "\n")+"\n"), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	out, err := o.run("sftp", "-b", file, "127.0.0.1")
+	if err != nil {
+		o.t.Fatalf("%q: %v\n%s", commands, err, out)
+	}
+	return out
+}
+
+func (o *serverOpenSSH) file(dir, name string, data string) {
+	o.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *serverOpenSSH) want(dir, name, data string) {
+	o.t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil || string(b) != data {
+		o.t.Errorf("%s holds %d bytes, %v; want %d", name, len(b), err, len(data))
+	}
+}
+
+// serverBothWays runs a test with uploads in place, and with hidden ones.
+func serverBothWays(t *testing.T, program string, test func(o *serverOpenSSH)) {
+	for _, hidden := range []bool{false, true} {
+		t.Run(map[bool]string{false: "in place", true: "hidden"}[hidden], func(t *testing.T) {
+			test(newServerOpenSSH(t, program, func(a *Account) { a.Hidden = hidden }))
+		})
+	}
+}
+
+func TestServerOpenSSHFiles(t *testing.T) {
+	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+		for _, size := range []int{0, 1, 1000, 32 << 10, 255<<10 - 1, 255 << 10, 255<<10 + 1, 10<<20 + 7} {
+			data := serverBytes(size)
+			o.file(o.local, "up", data)
+			o.batch("put up there", "get there down", "rm there")
+			o.want(o.local, "down", data)
+			if left, _ := os.ReadDir(o.served); len(left) > 0 {
+				o.t.Errorf("%d bytes: left is %v", size, left)
+			}
+		}
+	})
+}
+
+func TestServerOpenSSHCommands(t *testing.T) {
+	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+		t := o.t
+		data := serverBytes(3 << 20)
+		o.file(o.local, "up", data)
+		if err := os.Chmod(filepath.Join(o.local, "up"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(o.local, "up"), serverThen, serverThen); err != nil {
+			t.Fatal(err)
+		}
+		out := o.batch(
+			"pwd",
+			"mkdir dir",
+			"-mkdir dir",
+			"put -p up dir/file",
+			"cd dir",
+			"pwd",
+			"ls -la",
+			"rename file moved",
+			"ln moved linked",
+			"ln -s moved soft",
+			"-ln moved linked",
+			"chmod 600 moved",
+			"ls -l soft",
+			"df",
+			"get -p moved",
+			"-get none",
+			"-put up none/file",
+			"cd ..",
+			"cp dir/moved dir/copied",
+			"get dir/copied",
+			"rm dir/copied",
+			"rm dir/linked",
+			"rm dir/soft",
+			"-rmdir dir",
+			"rename dir/moved kept",
+			"rmdir dir",
+			"-rm dir",
+			"ls -n",
+		)
+		o.want(o.served, "kept", data)
+		o.want(o.local, "moved", data)
+		o.want(o.local, "copied", data)
+		for _, name := range []string{filepath.Join(o.served, "kept"), filepath.Join(o.local, "moved")} {
+			fi, err := os.Stat(name)
+			if err != nil || !fi.ModTime().Equal(serverThen) || fi.Mode().Perm() != 0o600 {
+				t.Errorf("%s is %v, %v", name, fi, err)
+			}
+		}
+		if left, _ := os.ReadDir(o.served); len(left) != 1 {
+			t.Errorf("left is %v", left)
+		}
+		for _, want := range []string{
+			"Remote working directory: /\n", "Remote working directory: /dir\n", "moved", "Avail",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in\n%s", want, out)
+			}
+		}
+		if !strings.Contains(out, "not found") && !strings.Contains(out, "No such file") {
+			t.Errorf("nothing says that a file is missing:\n%s", out)
+		}
+	})
+}
+
+// What was cut short is continued, up and down.
+func TestServerOpenSSHResume(t *testing.T) {
+	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+		data := serverBytes(5 << 20)
+		for _, have := range []int{0, 1, 1 << 20, len(data) - 1} {
+			o.file(o.local, "up", data)
+			o.file(o.served, "up", data[:have])
+			o.batch("reput up")
+			o.want(o.served, "up", data)
+			o.file(o.local, "down", data[:have])
+			o.batch("reget up down")
+			o.want(o.local, "down", data)
+		}
+	})
+}
+
+// A tree, with empty directories, odd names and many files, goes there and back.
+func TestServerOpenSSHTree(t *testing.T) {
+	tree := map[string]string{"a/b/c/deep": "deep", "a/empty": "", "with space": "x", "-dash": "y", "日本": "z", "qu'ote": "q"}
+	for i := range 300 {
+		tree[fmt.Sprintf("many/%03d", i)] = fmt.Sprint(i)
+	}
+	check := func(o *serverOpenSSH, dir string) {
+		o.t.Helper()
+		for name, data := range tree {
+			o.want(dir, name, data)
+		}
+		n := 0
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error {
+			if d.Type().IsRegular() {
+				n++
+			}
+			return nil
+		})
+		if n != len(tree) {
+			o.t.Errorf("%s holds %d files, want %d", dir, n, len(tree))
+		}
+		if fi, err := os.Stat(filepath.Join(dir, "a", "none")); err != nil || !fi.IsDir() {
+			o.t.Errorf("the empty directory: %v", err)
+		}
+	}
+	fill := func(o *serverOpenSSH) {
+		for name, data := range tree {
+			o.file(o.local, "tree/"+name, data)
+		}
+		if err := os.Mkdir(filepath.Join(o.local, "tree/a/none"), 0o755); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	t.Run("sftp", func(t *testing.T) {
+		serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+			fill(o)
+			o.batch("put -r tree", "get -pr tree back")
+			check(o, filepath.Join(o.served, "tree"))
+			check(o, filepath.Join(o.local, "back"))
+		})
+	})
+	t.Run("scp", func(t *testing.T) {
+		serverBothWays(t, "scp", func(o *serverOpenSSH) {
+			fill(o)
+			for _, args := range [][]string{
+				{"-s", "-r", "tree", "127.0.0.1:"},
+				{"-s", "-pr", "127.0.0.1:tree", "back"},
+			} {
+				if out, err := o.run("scp", args...); err != nil {
+					t.Fatalf("%q: %v\n%s", args, err, out)
+				}
+			}
+			check(o, filepath.Join(o.served, "tree"))
+			check(o, filepath.Join(o.local, "back"))
+		})
+	})
+}
+
+func TestServerOpenSSHCopy(t *testing.T) {
+	serverBothWays(t, "scp", func(o *serverOpenSSH) {
+		data := serverBytes(2 << 20)
+		o.file(o.local, "up", data)
+		for _, args := range [][]string{
+			{"-s", "-p", "up", "127.0.0.1:/there"},
+			{"-s", "127.0.0.1:there", "down"},
+			{"-s", "127.0.0.1:~/there", "home"},
+		} {
+			if out, err := o.run("scp", args...); err != nil {
+				o.t.Errorf("%q: %v\n%s", args, err, out)
+			}
+		}
+		o.want(o.served, "there", data)
+		o.want(o.local, "down", data)
+		o.want(o.local, "home", data)
+		if out, err := o.run("scp", "-s", "127.0.0.1:none", "x"); err == nil {
+			o.t.Errorf("a file that is not there is copied\n%s", out)
+		}
+		// The old protocol would take a shell.
+		if out, err := o.run("scp", "-O", "up", "127.0.0.1:old"); err == nil {
+			o.t.Errorf("the old protocol works\n%s", out)
+		}
+		if out, err := o.run("ssh", "127.0.0.1", "id"); err == nil {
+			o.t.Errorf("there is a shell\n%s", out)
+		}
+	})
+}
+
+// What a user may not do his client tells him.
+func TestServerOpenSSHRights(t *testing.T) {
+	o := newServerOpenSSH(t, "sftp", func(a *Account) { a.Tree = store.ReadOnly(a.Tree) })
+	o.file(o.served, "file", "content")
+	o.file(o.local, "up", "x")
+	out := o.batch("get file", "-put up", "-rm file", "-mkdir dir", "-rename file other", "-chmod 600 file")
+	o.want(o.local, "file", "content")
+	if n := strings.Count(strings.ToLower(out), "permission denied"); n != 5 {
+		t.Errorf("it is told %d times:\n%s", n, out)
+	}
+	names := []string{}
+	left, _ := os.ReadDir(o.served)
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if !slices.Equal(names, []string{"file"}) {
+		t.Errorf("there is %q", names)
+	}
+}

@@ -1,0 +1,125 @@
+package sftp
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// A bucket lets through what its rate says, whoever takes it and in what pieces,
+// and a little at once.
+func TestServerBucket(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	for _, n := range []int{1, 100, 1000, 100_000} {
+		var b bucket
+		b.rate.Store(1000)
+		now, total := start, 0
+		for total < 1_000_000 {
+			wait := b.take(now, n)
+			total += n
+			now = now.Add(wait)
+		}
+		took, want := now.Sub(start), time.Duration(total)*time.Millisecond-rateBurst
+		if d := took - want; d.Abs() > time.Millisecond {
+			t.Errorf("in pieces of %d, %d bytes took %v, want %v", n, total, took, want)
+		}
+		// Having rested does not add up.
+		now = now.Add(time.Hour)
+		if wait := b.take(now, 1000); wait != time.Second-rateBurst {
+			t.Errorf("after a rest a second's bytes wait %v", wait)
+		}
+	}
+	var none bucket
+	if wait := none.take(start, 1<<40); wait != 0 {
+		t.Errorf("without a rate bytes wait %v", wait)
+	}
+}
+
+// A user's rate holds for all of his connections together, each way, and does
+// not concern others; the server's holds for all.
+func TestServerRates(t *testing.T) {
+	tests := []struct {
+		name          string
+		user, all     int64
+		users, conns  int
+		read          bool
+		least, atMost time.Duration
+	}{
+		{"one reads", 1 << 20, 0, 1, 1, true, 8 * time.Second, 9 * time.Second},
+		{"one writes", 1 << 20, 0, 1, 1, false, 8 * time.Second, 9 * time.Second},
+		{"on several connections", 1 << 20, 0, 1, 4, true, 32 * time.Second, 36 * time.Second},
+		{"two users", 1 << 20, 0, 2, 1, true, 8 * time.Second, 9 * time.Second},
+		{"two users of a limited server", 1 << 20, 1 << 20, 2, 1, true, 16 * time.Second, 18 * time.Second},
+		{"of a faster server", 1 << 20, 4 << 20, 2, 2, false, 16 * time.Second, 18 * time.Second},
+		{"no limit", 0, 0, 2, 2, false, 0, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newServerDesk(t, func(s *Server, _ *Account) { s.Rate = test.all })
+				tree := d.account.Tree
+				data := serverBytes(8 << 20)
+				f, err := tree.OpenFile(t.Context(), "file", store.Access{Write: true, Create: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt([]byte(data), 0); err != nil {
+					t.Fatal(err)
+				}
+				_ = f.Close()
+				began := time.Now()
+				var wg sync.WaitGroup
+				for u := range test.users {
+					d.account = &Account{User: string(rune('a' + u)), Tree: tree, Rate: test.user}
+					for range test.conns {
+						p := d.session(d.connect())
+						wg.Go(func() {
+							if test.read {
+								p.wantFile("file", data)
+								return
+							}
+							h := p.open("file", wire.OpenWrite)
+							for off := 0; off < len(data); off += 128 << 10 {
+								p.write(h, int64(off), data[off:off+128<<10])
+							}
+							p.close(h)
+						})
+					}
+				}
+				wg.Wait()
+				if took := time.Since(began); took < test.least-rateBurst || took > test.atMost {
+					t.Errorf("it took %v, want %v to %v", took, test.least, test.atMost)
+				}
+			})
+		})
+	}
+}
+
+// However low a rate, a reader sees it flow, and who waits for his turn is not
+// taken to be idle.
+func TestServerLowRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newServerDesk(t, func(s *Server, a *Account) {
+			a.Rate = 1000
+			s.IdleTimeout = time.Minute
+		})
+		c := d.connect()
+		defer c.watchIdle()()
+		p := d.session(c)
+		p.put("file", serverBytes(100_000))
+		h := p.open("file", wire.OpenRead)
+		for off := int64(0); off < 100_000; {
+			began := time.Now()
+			s, status := p.read(h, off, maxData)
+			if status != wire.OK || time.Since(began) > 10*time.Second {
+				t.Fatalf("at %d: %v after %v", off, status, time.Since(began))
+			}
+			off += int64(len(s))
+		}
+		p.close(h)
+	})
+}

@@ -1,0 +1,343 @@
+package sftp
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// serverThen is a time that no test takes place at.
+var serverThen = time.Unix(1_000_000_000, 0)
+
+func serverHidden(_ *Server, a *Account) { a.Hidden = true }
+
+// Nobody sees a hidden upload before it is closed, and then all of it.
+func TestServerHidden(t *testing.T) {
+	d := newServerDesk(t, serverHidden)
+	p := d.session(d.connect())
+	p.put("old", "old")
+	other := d.account
+	d.account = &Account{User: "bob", Tree: other.Tree}
+	q := d.session(d.connect())
+	for _, flags := range []wire.OpenFlags{serverAnew, serverInsert | wire.OpenExclusive} {
+		name := "new"
+		if flags == serverAnew {
+			name = "old"
+		}
+		h := p.open(name, flags)
+		p.write(h, 0, "new content")
+		if name == "old" {
+			q.wantFile("old", "old")
+		} else {
+			q.wantNone("new")
+		}
+		p.write(h, 4, "CONTENT")
+		p.want(wire.OK, wire.AppendFsync(nil, p.n(), h))
+		if _, status := p.read(h, 0, 3); status != wire.PermissionDenied {
+			t.Errorf("READ: %v", status)
+		}
+		if r := p.ask(wire.AppendFstatVFS(nil, p.n(), h)); r.Type != wire.TypeExtendedReply {
+			t.Errorf("fstatvfs: %v %v", r.Type, r.Status)
+		}
+		p.close(h)
+		q.wantFile(name, "new CONTENT")
+	}
+	if entries, _ := q.list("/"); len(entries) != 4 {
+		t.Errorf("%d entries", len(entries))
+	}
+}
+
+// A peer that dies leaves nothing of what it had not closed.
+func TestServerHiddenAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		a.Hidden, a.Tree = true, store.Dir(root)
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	c := d.connect()
+	p := d.session(c)
+	p.put("old", "old")
+	for _, name := range []string{"old", "new"} {
+		h := p.open(name, serverAnew)
+		p.write(h, 0, "half of")
+	}
+	p.hangUp(c)
+	q := d.session(d.connect())
+	q.wantFile("old", "old")
+	q.wantNone("new")
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if len(ended) < 3 || ended[1].Err != ErrAbandoned || ended[2].Err != ErrAbandoned || !ended[1].Hidden {
+		t.Errorf("told of %v", ended)
+	}
+}
+
+// What clients set of a file before they close it, by handle or by name, it has
+// when it is published; and they see it as they set it.
+func TestServerHiddenAttributes(t *testing.T) {
+	set := func(f func(a *wire.Attrs)) (a wire.Attrs) {
+		f(&a)
+		return a
+	}
+	times := set(func(a *wire.Attrs) { a.SetTimes(serverThen.Add(time.Hour), serverThen) })
+	mode := set(func(a *wire.Attrs) { a.SetMode(0o600) })
+	size := set(func(a *wire.Attrs) { a.SetSize(5) })
+	ways := map[string]func(p *serverPeer, h string, a wire.Attrs){
+		"FSETSTAT": func(p *serverPeer, h string, a wire.Attrs) { // OpenSSH's put -p
+			p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		},
+		"SETSTAT": func(p *serverPeer, _ string, a wire.Attrs) { // sshfs
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "/dir/../file", a))
+		},
+		"lsetstat": func(p *serverPeer, _ string, a wire.Attrs) {
+			if !a.Has(wire.AttrSize) {
+				p.want(wire.OK, wire.AppendLsetstat(nil, p.n(), "file", a))
+			} else {
+				p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", a))
+			}
+		},
+	}
+	for way, change := range ways {
+		for _, exists := range []bool{false, true} {
+			p := serverSession(t, serverHidden)
+			if exists {
+				p.put("file", "what was there before")
+			}
+			h := p.open("file", serverAnew)
+			p.write(h, 0, "0123456789")
+			if a := p.stat("file"); a.Size != 10 || !a.Mode.IsRegular() {
+				t.Errorf("%s: while it is written STAT says %+v", way, a)
+			}
+			for _, a := range []wire.Attrs{times, mode, size} {
+				change(p, h, a)
+			}
+			check := func(when string, a wire.Attrs) {
+				t.Helper()
+				if a.Size != 5 || a.Mode != wire.ModeRegular|0o600 || !a.Modified().Equal(serverThen) || !a.Accessed().Equal(serverThen.Add(time.Hour)) {
+					t.Errorf("%s, %s: %+v", way, when, a)
+				}
+			}
+			check("open", p.attrs(wire.AppendFstat(nil, p.n(), h)))
+			check("open", p.attrs(wire.AppendLstat(nil, p.n(), "file")))
+			p.close(h)
+			check("closed", p.stat("file"))
+			p.wantFile("file", "01234")
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetTimes(serverThen, serverThen) }))) // rclone
+			if a := p.stat("file"); !a.Accessed().Equal(serverThen) {
+				t.Errorf("%s, after: %+v", way, a)
+			}
+		}
+	}
+}
+
+// Several channels, of several connections, may write one upload.
+func TestServerHiddenLanes(t *testing.T) {
+	d := newServerDesk(t, serverHidden)
+	c := d.connect()
+	lanes := []*serverPeer{d.session(c), d.session(c), d.session(d.connect())}
+	data := serverBytes(3 * 100_000)
+	for _, flags := range []wire.OpenFlags{wire.OpenWrite, serverInsert} {
+		creator := lanes[0].open("file", serverAnew)
+		var wg sync.WaitGroup
+		for i, p := range lanes {
+			wg.Go(func() {
+				h := creator
+				if i > 0 {
+					h = p.open("file", flags)
+				}
+				for off := i * 100_000; off < (i+1)*100_000; off += 10_000 {
+					p.write(h, int64(off), data[off:off+10_000])
+				}
+				if i > 0 {
+					p.close(h)
+				}
+			})
+		}
+		wg.Wait()
+		lanes[0].close(creator)
+		lanes[1].wantFile("file", data)
+		lanes[0].want(wire.OK, wire.AppendRemove(nil, lanes[0].n(), "file"))
+	}
+
+	// It belongs to who created it: what others write after he has closed it
+	// goes nowhere, and if he dies it is gone.
+	p, q := lanes[0], lanes[1]
+	creator, joined := p.open("file", serverAnew), q.open("file", wire.OpenWrite)
+	q.write(joined, 0, "from q")
+	p.close(creator)
+	q.want(wire.Failure, wire.AppendWrite(nil, q.n(), joined, 0, []byte("late")))
+	q.close(joined)
+	p.wantFile("file", "from q")
+
+	// If the one who created it dies, the next one stands in for him.
+	for _, closes := range []bool{true, false} {
+		e := d.connect()
+		dying := d.session(e)
+		dying.write(dying.open("file", serverAnew), 0, "one")
+		f := d.connect()
+		next, last := d.session(f), d.session(f)
+		joined, other := next.open("file", wire.OpenWrite), last.open("file", wire.OpenWrite)
+		dying.hangUp(e)
+		last.write(other, 3, "two")
+		last.close(other)
+		next.write(joined, 6, "three")
+		if closes {
+			next.close(joined)
+			p.wantFile("file", "onetwothree")
+			p.put("file", "something else")
+		} else {
+			next.hangUp(f)
+			p.wantFile("file", "something else")
+		}
+	}
+}
+
+// Whatever else is done with the name of an upload, it goes on as if there were
+// nothing to it.
+func TestServerHiddenSettled(t *testing.T) {
+	uses := map[string]struct {
+		use  func(p *serverPeer)
+		name string // where the file is afterwards
+	}{
+		"rename":       {func(p *serverPeer) { p.want(wire.OK, wire.AppendRename(nil, p.n(), "file", "moved")) }, "moved"},
+		"posix-rename": {func(p *serverPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "file", "moved")) }, "moved"},
+		"rename over":  {func(p *serverPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "other", "file")) }, ""},
+		"link":         {func(p *serverPeer) { p.want(wire.OK, wire.AppendHardlink(nil, p.n(), "file", "linked")) }, "linked"},
+		"remove":       {func(p *serverPeer) { p.want(wire.OK, wire.AppendRemove(nil, p.n(), "file")) }, ""},
+		"read":         {func(p *serverPeer) { p.wantFile("file", "first") }, "file"},
+		"edit": {func(p *serverPeer) {
+			h := p.open("file", wire.OpenRead|wire.OpenWrite)
+			p.write(h, 0, "F")
+			p.close(h)
+			p.write(p.open("file", wire.OpenWrite), 0, "f")
+		}, "file"},
+		"check": {func(p *serverPeer) {
+			if r := p.ask(wire.AppendCheckFileName(nil, p.n(), "file", "md5", 0, 0, 0)); r.Type != wire.TypeExtendedReply {
+				p.t.Errorf("check-file: %v", r.Status)
+			}
+		}, "file"},
+	}
+	for what, use := range uses {
+		p := serverSession(t, serverHidden)
+		p.put("other", "other")
+		h := p.open("file", serverAnew)
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		p.write(h, 0, "first")
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		use.use(p)
+		p.write(h, 5, " second")
+		if got := p.attrs(wire.AppendFstat(nil, p.n(), h)); got.Size != 12 {
+			t.Errorf("%s: FSTAT says %+v", what, got)
+		}
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		p.want(wire.OK, wire.AppendFsync(nil, p.n(), h))
+		p.close(h)
+		if use.name != "" {
+			p.wantFile(use.name, "first second")
+			if got := p.stat(use.name); !got.Modified().Equal(serverThen) {
+				t.Errorf("%s: it was modified %v", what, got.Modified())
+			}
+		} else if got, _ := p.get("file"); strings.HasPrefix(got, "first") {
+			t.Errorf("%s: file holds %q", what, got)
+		}
+	}
+}
+
+// Of several uploads to one name the last to be closed wins.
+func TestServerHiddenTwice(t *testing.T) {
+	d := newServerDesk(t, serverHidden)
+	p, q := d.session(d.connect()), d.session(d.connect())
+	a, b := p.open("file", serverAnew), q.open("file", serverAnew)
+	p.write(a, 0, "from p")
+	q.write(b, 0, "from q")
+	q.close(b)
+	p.wantFile("file", "from q")
+	p.close(a)
+	p.wantFile("file", "from p")
+	x, y := p.open("new", serverInsert|wire.OpenExclusive), q.open("new", serverInsert|wire.OpenExclusive)
+	q.close(y)
+	p.want(wire.Failure, wire.AppendClose(nil, p.n(), x))
+}
+
+// People who share an account to leave things in it are kept from each other's.
+func TestServerHiddenDropBox(t *testing.T) {
+	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.Access = true, users.UploadOnly })
+	c := d.connect()
+	p, mine, q := d.session(c), d.session(c), d.session(d.connect())
+	h := p.open("file", serverAnew)
+	p.write(h, 0, "p's")
+	q.wantNone("file")
+	q.want(wire.PermissionDenied, wire.AppendSetstat(nil, q.n(), "file", wire.Attrs{}))
+	if _, status := q.tryOpen("file", wire.OpenWrite, wire.Attrs{}); status != wire.PermissionDenied {
+		t.Errorf("another's upload: %v", status)
+	}
+	if a := mine.stat("file"); a.Size != 3 {
+		t.Errorf("his own: %+v", a)
+	}
+	lane := mine.open("file", wire.OpenWrite)
+	mine.write(lane, 3, " own")
+	mine.close(lane)
+	for _, packet := range p.changes("file")[1:7] {
+		p.id = wireID(packet)
+		p.want(wire.PermissionDenied, packet) // and does not publish it
+	}
+	q.wantNone("file")
+	p.close(h)
+	if a := q.stat("file"); a.Size != 7 {
+		t.Errorf("published: %+v", a)
+	}
+}
+
+// A client need not wait for CLOSE on one channel before it uses the name on
+// others.
+func TestServerHiddenHasty(t *testing.T) {
+	d := newServerDesk(t, serverHidden)
+	c := d.connect()
+	p, q, r := d.session(c), d.session(c), d.session(d.connect())
+	for i := range 300 {
+		h := p.open("file", serverAnew)
+		p.write(h, 0, "content")
+		var wg sync.WaitGroup
+		wg.Go(func() { p.close(h) })
+		wg.Go(func() {
+			if i%2 == 0 {
+				q.want(wire.OK, wire.AppendPosixRename(nil, q.n(), "file", "renamed"))
+			} else {
+				q.want(wire.OK, wire.AppendHardlink(nil, q.n(), "file", "renamed"))
+			}
+		})
+		wg.Go(func() {
+			if i%2 == 0 {
+				return
+			}
+			if a := r.stat("file"); a.Size != 7 {
+				t.Errorf("STAT says %+v", a)
+			}
+			r.want(wire.OK, wire.AppendSetstat(nil, r.n(), "file", wire.Attrs{Flags: wire.AttrMode, Mode: 0o600}))
+		})
+		wg.Wait()
+		p.wantFile("renamed", "content")
+		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "renamed"))
+		if i%2 == 1 {
+			if a := p.stat("file"); a.Mode.FileMode() != 0o600 {
+				t.Errorf("it has the mode %v", a.Mode)
+			}
+			p.want(wire.OK, wire.AppendRemove(nil, p.n(), "file"))
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package sftp
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/store"
+	"golang.org/x/crypto/ssh"
+)
+
+// A serverWire is one end of a connection in memory, for bubbles too. Unlike
+// net.Pipe it takes some bytes that nobody reads yet, as a socket does.
+type serverWire struct {
+	in, out       *serverStream
+	local, remote net.Addr
+}
+
+// serverStream is one direction.
+type serverStream struct {
+	mu     sync.Mutex
+	change *sync.Cond
+	b      []byte // mu
+	room   int    // bytes it takes
+	closed bool   // mu
+	due    bool   // mu: a deadline for writers has passed
+	wrote  int64  // mu
+}
+
+func newServerStream(room int) *serverStream {
+	s := &serverStream{room: room}
+	s.change = sync.NewCond(&s.mu)
+	return s
+}
+
+// serverWires returns the two ends of a connection from that address.
+func serverWires(from string) (client, server *serverWire) {
+	up, down := newServerStream(1<<20), newServerStream(1<<20)
+	c := net.TCPAddrFromAddrPort(mustAddr(from + ":50000"))
+	s := net.TCPAddrFromAddrPort(mustAddr("192.0.2.254:22"))
+	return &serverWire{in: down, out: up, local: c, remote: s}, &serverWire{in: up, out: down, local: s, remote: c}
+}
+
+func (w *serverWire) Read(p []byte) (int, error) {
+	s := w.in
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.b) == 0 {
+		if s.closed {
+			return 0, io.EOF
+		}
+		s.change.Wait()
+	}
+	n := copy(p, s.b)
+	s.b = s.b[n:]
+	s.change.Broadcast()
+	return n, nil
+}
+
+func (w *serverWire) Write(p []byte) (n int, err error) {
+	s := w.out
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(p) > 0 {
+		switch free := s.room - len(s.b); {
+		case s.closed:
+			return n, io.ErrClosedPipe
+		case s.due:
+			return n, os.ErrDeadlineExceeded
+		case free <= 0:
+			s.change.Wait()
+		default:
+			some := min(free, len(p))
+			s.b = append(s.b, p[:some]...)
+			n, p = n+some, p[some:]
+			s.wrote += int64(some)
+			s.change.Broadcast()
+		}
+	}
+	return n, nil
+}
+
+func (w *serverWire) Close() error {
+	for _, s := range []*serverStream{w.in, w.out} {
+		s.mu.Lock()
+		s.closed = true
+		s.change.Broadcast()
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (w *serverWire) LocalAddr() net.Addr             { return w.local }
+func (w *serverWire) RemoteAddr() net.Addr            { return w.remote }
+func (w *serverWire) SetDeadline(t time.Time) error   { return w.SetWriteDeadline(t) }
+func (w *serverWire) SetReadDeadline(time.Time) error { return nil }
+func (w *serverWire) SetWriteDeadline(t time.Time) error {
+	time.AfterFunc(time.Until(t), func() {
+		w.out.mu.Lock()
+		defer w.out.mu.Unlock()
+		w.out.due = true
+		w.out.change.Broadcast()
+	})
+	return nil
+}
+
+// A serverDesk is a server without SSH: sessions of accounts, over pipes.
+type serverDesk struct {
+	t       testing.TB
+	server  *Server
+	account *Account
+}
+
+// newServerDesk makes a server with an account in memory. set, unless it is nil,
+// changes what it likes before anything is used.
+func newServerDesk(t testing.TB, set func(s *Server, a *Account)) *serverDesk {
+	d := &serverDesk{t: t, server: &Server{}, account: &Account{User: "alice", Tree: store.Mem(0)}}
+	if set != nil {
+		set(d.server, d.account)
+	}
+	d.server.once.Do(d.server.init)
+	return d
+}
+
+// connect makes a connection of the account.
+func (d *serverDesk) connect() *serverConn {
+	_, nc := serverWires("192.0.2.1")
+	var g penalty.Guard
+	v, err := g.Admit(time.Now(), mustAddr("192.0.2.1:1").Addr())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c := newServerConn(d.server, context.Background(), nc, v)
+	c.enter(d.account)
+	d.t.Cleanup(func() {
+		c.cancel(errEnding)
+		c.work.Wait()
+		c.leave()
+		if n := c.handles.Load(); n != 0 {
+			d.t.Errorf("%d handles are left", n)
+		}
+		if n := len(d.server.pending.byKey); n != 0 {
+			d.t.Errorf("%d uploads are left", n)
+		}
+	})
+	return c
+}
+
+// session begins a session of a connection.
+func (d *serverDesk) session(c *serverConn) *serverPeer {
+	client, server := serverWires("192.0.2.1")
+	c.work.Go(func() {
+		defer server.Close()
+		var err error
+		defer c.recover(&err)
+		err = newSession(c.ctx, c, server).serve()
+	})
+	stop := context.AfterFunc(c.ctx, func() { server.Close() })
+	d.t.Cleanup(func() { client.Close(); stop() })
+	p := &serverPeer{t: d.t, rw: client}
+	p.begin()
+	return p
+}
+
+// hangUp ends a session as a peer does that dies, and waits until it is over.
+func (p *serverPeer) hangUp(c *serverConn) {
+	p.rw.(*serverWire).Close()
+	c.cancel(io.EOF)
+	c.work.Wait()
+}
+
+// serverSession is a session of a connection of its own.
+func serverSession(t testing.TB, set func(s *Server, a *Account)) *serverPeer {
+	d := newServerDesk(t, set)
+	return d.session(d.connect())
+}
+
+// A serverWorld is a server with SSH, in memory.
+type serverWorld struct {
+	t      testing.TB
+	server *Server
+	tree   *store.MemStore
+	key    ssh.Signer // the host's
+	conns  sync.WaitGroup
+	cancel context.CancelFunc
+	ctx    context.Context
+
+	mu    sync.Mutex
+	more  *sync.Cond // mu
+	ended []*Conn    // mu: as Disconnected was told
+}
+
+const serverPassword = "correct horse"
+
+// newServerWorld makes a server to which anybody can log in who knows the
+// password. set may change what it likes.
+func newServerWorld(t testing.TB, set func(w *serverWorld, s *Server)) *serverWorld {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &serverWorld{t: t, tree: store.Mem(0)}
+	w.more = sync.NewCond(&w.mu)
+	if w.key, err = ssh.NewSignerFromKey(key); err != nil {
+		t.Fatal(err)
+	}
+	w.server = &Server{
+		SSH:   func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return w.config(), nil },
+		Login: func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: w.tree}, nil },
+		Disconnected: func(c *Conn) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ended = append(w.ended, c)
+			w.more.Broadcast()
+		},
+	}
+	if set != nil {
+		set(w, w.server)
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	t.Cleanup(w.end)
+	return w
+}
+
+// end ends all connections, and waits until they are over.
+func (w *serverWorld) end() {
+	w.cancel()
+	w.conns.Wait()
+	if c := w.server.Counters(); c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 {
+		w.t.Errorf("left behind: %+v", c)
+	}
+}
+
+func (w *serverWorld) config() *ssh.ServerConfig {
+	c := &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+		if string(password) != serverPassword {
+			return nil, errors.New("wrong password")
+		}
+		return &ssh.Permissions{}, nil
+	}}
+	c.AddHostKey(w.key)
+	return c
+}
+
+// connect connects, and returns the client's end.
+func (w *serverWorld) connect(from string) *serverWire {
+	client, server := serverWires(from)
+	w.conns.Go(func() { w.server.ServeConn(w.ctx, server) })
+	w.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func (w *serverWorld) clientConfig() *ssh.ClientConfig {
+	return &ssh.ClientConfig{
+		User:            "alice",
+		Auth:            []ssh.AuthMethod{ssh.Password(serverPassword)},
+		HostKeyCallback: ssh.FixedHostKey(w.key.PublicKey()),
+	}
+}
+
+// dial logs in over a connection.
+func (w *serverWorld) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, error) {
+	conn, channels, requests, err := ssh.NewClientConn(nc, "test", config)
+	if err != nil {
+		return nil, err
+	}
+	c := ssh.NewClient(conn, channels, requests)
+	w.t.Cleanup(func() { c.Close() })
+	return c, nil
+}
+
+// login logs in from that address.
+func (w *serverWorld) login(from string) *ssh.Client {
+	w.t.Helper()
+	c, err := w.dial(w.connect(from), w.clientConfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// sftp begins a session on a connection.
+func (w *serverWorld) sftp(c *ssh.Client) *serverPeer {
+	w.t.Helper()
+	ch := w.subsystem(c)
+	p := &serverPeer{t: w.t, rw: ch}
+	p.begin()
+	return p
+}
+
+func (w *serverWorld) subsystem(c *ssh.Client) ssh.Channel {
+	w.t.Helper()
+	ch, requests, err := c.OpenChannel("session", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go ssh.DiscardRequests(requests)
+	if ok, err := ch.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"})); !ok || err != nil {
+		w.t.Fatalf("the subsystem is refused: %v, %v", ok, err)
+	}
+	return ch
+}
+
+// last returns what was told of the connection that was the nth to end, when it
+// has ended.
+func (w *serverWorld) last(n int) *Conn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.ended) < n {
+		w.more.Wait()
+	}
+	return w.ended[n-1]
+}
+
+// serverBytes returns n bytes that nothing else has.
+func serverBytes(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return string(b)
+}
+
+func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }

@@ -1,0 +1,268 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// The buffers of a session. It holds the small ones as long as it lasts, and the
+// big ones while there is something in them: most sessions wait most of the
+// time. Together they bound what is in memory of a peer that sends and takes
+// nothing.
+const (
+	smallBuffer = 4 << 10
+	bigBuffer   = 272 << 10 // the longest request, or the longest reply and some more
+
+	// bulk is how long a request must be for its end to be awaited alone. What
+	// comes behind would otherwise have to be moved to the front.
+	bulk = 64 << 10
+
+	// maxData is how many bytes a READ returns at most, and limits@openssh.com
+	// tells clients to write at once.
+	maxData = wire.CommonData
+
+	// smallReply is what is enough for a reply of fixed size, or for a STATUS.
+	smallReply = 512
+
+	// waitStep is how long a session waits for its turn before it says that it
+	// is still there.
+	waitStep = time.Second
+)
+
+// errRequestBeforeInit ends a session, as it does in OpenSSH.
+var errRequestBeforeInit = errors.New("a request came before INIT")
+
+var bigBuffers = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
+
+// A sessionBuffer is small, or a big one that is borrowed.
+type sessionBuffer struct {
+	b     []byte
+	small [smallBuffer]byte
+	big   *[bigBuffer]byte
+}
+
+// grow makes the buffer a big one. What is in it stays.
+func (b *sessionBuffer) grow() {
+	if b.big == nil {
+		b.big = bigBuffers.Get().(*[bigBuffer]byte)
+		b.b = append(b.big[:0], b.b...)
+	}
+}
+
+// reset empties the buffer, and makes it a small one.
+func (b *sessionBuffer) reset() {
+	if b.big != nil {
+		bigBuffers.Put(b.big)
+		b.big = nil
+	}
+	b.b = b.small[:0]
+}
+
+// A session speaks SFTP on one channel. One goroutine does all of it: requests
+// are answered in the order in which they came, and while there are more of
+// them the replies gather, to go out together.
+type session struct {
+	conn *serverConn
+	ctx  context.Context // ends with the channel
+	rw   io.ReadWriter
+
+	in  sessionBuffer // b holds what has come, of which
+	at  int           // so many bytes have been dealt with
+	out sessionBuffer // b holds replies
+
+	request wire.Request // the one in work
+	begun   bool         // INIT has come
+	handles handleTable
+	long    []byte // of a name in a listing
+}
+
+func newSession(ctx context.Context, c *serverConn, rw io.ReadWriter) *session {
+	s := &session{conn: c, ctx: ctx, rw: rw}
+	s.in.reset()
+	s.out.reset()
+	s.handles.init()
+	return s
+}
+
+// serve answers requests until the peer has no more, which is no error.
+func (s *session) serve() error {
+	defer s.end()
+	for {
+		packet, err := s.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = s.handle(packet)
+		}
+		if err != nil {
+			_ = s.flush() // what was in order before it
+			return err
+		}
+	}
+}
+
+// end gives back all that the session holds. What the peer did not close is
+// not as it wanted it.
+func (s *session) end() {
+	for h := range s.handles.all() {
+		s.abandon(h)
+	}
+	s.in.reset()
+	s.out.reset()
+}
+
+// abandon closes what the peer did not, even if a hook panics at the one before.
+func (s *session) abandon(h *sessionHandle) {
+	defer s.conn.recover(nil)
+	_ = s.release(h, ErrAbandoned) // which is told to the hook
+}
+
+// next returns the next request, as long as it takes to come. Replies are sent
+// before it waits. It returns io.EOF when the peer has ended, if that is not in
+// the midst of a request.
+func (s *session) next() ([]byte, error) {
+	for {
+		have := s.in.b[s.at:]
+		n, err := wire.PacketLength(have)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 && len(have) >= n {
+			s.at += n
+			return have[:n:n], nil
+		}
+		if err := s.flush(); err != nil {
+			return nil, err
+		}
+		if s.conn.ending.Load() && s.conn.handles.Load() == 0 {
+			s.conn.cancel(errEnding)
+			return nil, errEnding
+		}
+		if err := s.fill(n); err != nil {
+			if err == io.EOF && len(have) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// fill waits for more. If n is not zero, a request of n bytes is at the front
+// of what is there.
+func (s *session) fill(n int) error {
+	in := &s.in
+	rest := len(in.b) - s.at
+	switch {
+	case rest == 0:
+		in.reset()
+	case n > smallBuffer || len(in.b) == cap(in.b):
+		in.grow()
+	}
+	if s.at > 0 {
+		copy(in.b, in.b[len(in.b)-rest:]) // nothing, after reset
+		in.b, s.at = in.b[:rest], 0
+	}
+	limit := cap(in.b)
+	if n > bulk {
+		limit = n
+	}
+	m, err := s.rw.Read(in.b[rest:limit])
+	in.b = in.b[:rest+m]
+	if m > 0 {
+		s.conn.touch()
+		return nil // an error comes again
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// flush sends the replies. If the peer does not take them, that is where its
+// requests stop being read.
+func (s *session) flush() error {
+	if len(s.out.b) == 0 {
+		return nil
+	}
+	_, err := s.rw.Write(s.out.b)
+	s.out.reset()
+	if err != nil {
+		return err
+	}
+	s.conn.touch()
+	return nil
+}
+
+// room makes room for n more bytes of replies, at most bigBuffer.
+func (s *session) room(n int) error {
+	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
+		s.out.grow()
+	}
+	if cap(s.out.b)-len(s.out.b) >= n {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if n > cap(s.out.b) {
+		s.out.grow()
+	}
+	return nil
+}
+
+// wait lets the replies go, and then time pass, if there is a reason to wait.
+func (s *session) wait(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	for ; d > 0; d -= waitStep {
+		if err := sleepFor(s.ctx, min(d, waitStep)); err != nil {
+			return err
+		}
+		s.conn.touch() // it is not the peer who is idle
+	}
+	return nil
+}
+
+// handle answers one request. An error ends the session.
+func (s *session) handle(packet []byte) (err error) {
+	if err := s.room(smallReply); err != nil {
+		return err
+	}
+	q := &s.request
+	*q, err = wire.ParseRequest(packet)
+	if err != nil {
+		e, ok := errors.AsType[*wire.Error](err)
+		if !ok || !e.HasID || !s.begun {
+			return err
+		}
+		text := "" // the code's meaning
+		if e.Status == wire.Unsupported {
+			_, text = statusOf(errors.ErrUnsupported)
+		}
+		s.out.b = wire.AppendStatus(s.out.b, e.ID, e.Status, text)
+		return nil
+	}
+	if q.Type == wire.TypeInit {
+		s.begun = true
+		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, extensionPairs)
+		return nil
+	}
+	if !s.begun {
+		return fmt.Errorf("%w: %v", errRequestBeforeInit, q.Type)
+	}
+	return s.answer(q)
+}
+
+// extensionPairs are what VERSION announces.
+var extensionPairs = wire.AllExtensions.Pairs()

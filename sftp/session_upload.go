@@ -1,0 +1,309 @@
+package sftp
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// A hiddenUpload is a file that nobody sees before the handle that created it is
+// closed, but for who uploads it. He can do by its name what clients do before
+// they close a file; and he can open it again to be written, as clients do that
+// use several channels.
+//
+// What else he wants of the name, such as to rename the file or to read it, is
+// no business of an upload. Then it is settled: published as far as it is, and
+// written in place from then on.
+type hiddenUpload struct {
+	key uploadKey
+
+	mu     sync.RWMutex     // held by writers to read, and to write by what must be alone
+	conn   *serverConn      // mu: of the first user
+	hidden store.Upload     // mu: nil once it is published or discarded
+	placed store.Handle     // mu: in place, once it is settled
+	failed error            // mu: why there is neither; fs.ErrClosed if all went well
+	users  []*sessionHandle // mu: the first is the one that ends it
+
+	end  atomic.Int64 // the file's size
+	perm fs.FileMode
+	attr store.Attr // mu: to be set when it is published
+}
+
+// An uploadKey tells hidden uploads apart.
+type uploadKey struct{ user, name string }
+
+// pendingUploads are all that are hidden. Of several with one key the latest is
+// found; the others go on without.
+type pendingUploads struct {
+	mu    sync.Mutex
+	byKey map[uploadKey]*hiddenUpload // mu
+}
+
+func (p *pendingUploads) add(u *hiddenUpload) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byKey == nil {
+		p.byKey = map[uploadKey]*hiddenUpload{}
+	}
+	p.byKey[u.key] = u
+}
+
+func (p *pendingUploads) remove(u *hiddenUpload) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byKey[u.key] == u {
+		delete(p.byKey, u.key)
+	}
+}
+
+func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byKey[key]
+}
+
+// pending returns the hidden upload of that name, or nil. Who may only read has
+// nothing to do with one. Users who may only upload are often many people, and
+// none of them is let near the others'.
+func (c *serverConn) pending(name string) *hiddenUpload {
+	if !c.account.Hidden || c.account.Access == users.ReadOnly {
+		return nil
+	}
+	u := c.server.pending.get(uploadKey{c.info.User, name})
+	if u != nil && c.account.Access == users.UploadOnly && !u.of(c) {
+		return nil
+	}
+	return u
+}
+
+func (u *hiddenUpload) of(c *serverConn) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.conn == c
+}
+
+// settle ends the hiding of an upload, if there is one of that name.
+func (c *serverConn) settle(name string) error {
+	u := c.pending(name)
+	if u == nil || c.account.Access != users.Full {
+		return nil
+	}
+	return u.settle()
+}
+
+// createHidden begins an upload with a first handle. A mode of 0 cannot be given
+// at once, as that has another meaning there.
+func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive bool) error {
+	// It may outlive the channel: see leave.
+	ctx := context.WithoutCancel(s.ctx)
+	hidden, err := s.conn.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive})
+	if err != nil {
+		return err
+	}
+	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, conn: s.conn, hidden: hidden, perm: perm}
+	if perm == 0 {
+		u.attr.Mode = &u.perm
+	}
+	u.enter(h)
+	s.conn.server.pending.add(u)
+	return nil
+}
+
+// WriteAt stores p at off.
+func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	switch {
+	case u.hidden != nil:
+		n, err := u.hidden.WriteAt(p, off)
+		if n > 0 {
+			u.extend(off + int64(n))
+		}
+		return n, err
+	case u.placed != nil:
+		return u.placed.WriteAt(p, off)
+	}
+	return 0, u.failed
+}
+
+func (u *hiddenUpload) extend(end int64) {
+	for {
+		now := u.end.Load()
+		if end <= now || u.end.CompareAndSwap(now, end) {
+			return
+		}
+	}
+}
+
+// setAttr changes the size at once, and the rest when it can be.
+func (u *hiddenUpload) setAttr(a store.Attr) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.placed != nil:
+		return u.placed.SetAttr(a)
+	case u.hidden == nil:
+		return u.failed
+	case u.conn.account.Access != users.Full && (a.UID != nil || a.GID != nil):
+		return fs.ErrPermission
+	}
+	if a.Size != nil {
+		if err := u.hidden.Truncate(*a.Size); err != nil {
+			return err
+		}
+		u.end.Store(*a.Size)
+	}
+	if a.UID != nil || a.GID != nil {
+		u.attr.UID, u.attr.GID = a.UID, a.GID
+	}
+	if a.Mode != nil {
+		u.attr.Mode = a.Mode
+	}
+	if !a.AccessTime.IsZero() || !a.ModTime.IsZero() {
+		u.attr.AccessTime, u.attr.ModTime = a.AccessTime, a.ModTime
+	}
+	return nil
+}
+
+// attrs returns what there is to say of the file as it will be.
+func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	switch {
+	case u.placed != nil:
+		fi, err := u.placed.Stat()
+		if err == nil {
+			a, _ = attrsOf(fi)
+		}
+		return a, err
+	case u.hidden == nil:
+		return a, u.failed
+	}
+	mode := u.perm
+	if u.attr.Mode != nil {
+		mode = *u.attr.Mode
+	}
+	a.SetSize(u.end.Load())
+	a.SetMode(wire.ModeOf(uint32(mode)))
+	accessed, modified := u.attr.AccessTime, u.attr.ModTime
+	if modified.IsZero() {
+		modified = time.Now()
+	}
+	if accessed.IsZero() {
+		accessed = modified
+	}
+	a.SetTimes(accessed, modified)
+	if u.attr.UID != nil && u.attr.GID != nil {
+		a.SetOwner(*u.attr.UID, *u.attr.GID)
+	}
+	return a, nil
+}
+
+// sync has nothing to do while the file is hidden: it becomes durable before
+// it becomes visible.
+func (u *hiddenUpload) sync() error {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	switch {
+	case u.placed != nil:
+		return u.placed.Sync()
+	case u.hidden == nil:
+		return u.failed
+	}
+	return nil
+}
+
+// settle publishes what there is, and goes on in place.
+func (u *hiddenUpload) settle() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.hidden == nil && u.failed == fs.ErrClosed: // by another channel, just now
+		return nil
+	case u.hidden == nil:
+		return u.failed
+	}
+	if err := u.publish(); err != nil {
+		return err
+	}
+	placed, err := u.conn.tree.OpenFile(context.WithoutCancel(u.conn.ctx), u.key.name, store.Access{Write: true})
+	if err != nil {
+		u.failed = err
+		return err
+	}
+	u.placed, u.failed = placed, nil
+	return nil
+}
+
+// publish gives the file its name, and then what was to be set. The caller holds
+// mu.
+func (u *hiddenUpload) publish() error {
+	hidden := u.hidden
+	u.hidden, u.failed = nil, fs.ErrClosed
+	// Whoever finds it before waits for mu, and then for nothing more.
+	defer u.conn.server.pending.remove(u)
+	if err := hidden.Commit(); err != nil {
+		u.failed = err
+		return err
+	}
+	a := u.attr
+	if a.Mode == nil && a.UID == nil && a.ModTime.IsZero() && a.AccessTime.IsZero() {
+		return nil
+	}
+	// By the account's own tree: who may only upload has no right to this once
+	// the file has its name, and it was granted before.
+	if err := u.conn.account.Tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, a, true); err != nil {
+		return fmt.Errorf("the file is published, but not as it should be: %w", err)
+	}
+	return nil
+}
+
+// enter begins the use of one handle. It reports false if there is nothing left
+// to be used.
+func (u *hiddenUpload) enter(h *sessionHandle) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.hidden == nil {
+		return false
+	}
+	h.upload = u
+	u.users = append(u.users, h)
+	return true
+}
+
+// leave ends the use of one handle. When the client closes the one that created
+// the upload, it is published. If that goes otherwise, with its connection maybe,
+// the next one stands in for it: a client that has lost one of several
+// connections goes on by the others. With the last the upload is discarded.
+func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	first := u.users[0] == h
+	u.users = slices.DeleteFunc(u.users, func(o *sessionHandle) bool { return o == h })
+	switch last := len(u.users) == 0; {
+	case u.hidden != nil && first && why == nil:
+		return u.publish()
+	case u.hidden != nil && last:
+		hidden := u.hidden
+		u.hidden, u.failed = nil, fs.ErrClosed
+		u.conn.server.pending.remove(u)
+		return hidden.Close()
+	case u.placed != nil && last:
+		placed := u.placed
+		u.placed, u.failed = nil, fs.ErrClosed
+		return placed.Close()
+	case u.hidden == nil && u.placed == nil && first && u.failed != fs.ErrClosed:
+		return u.failed
+	case first && !last: // what the first had for it, he may have closed
+		u.conn = u.users[0].conn
+	}
+	return nil
+}
