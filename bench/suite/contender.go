@@ -18,21 +18,29 @@ type contender struct {
 	record.Contender
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil means haul's load generator, or what the act uses
+	pair   *peer.Pair   // of SFTP; nil means TFTP
 
 	// start runs the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
 
-// tftpPort is where the first server on an emulated link listens; those that
-// are started after it, and may run beside it, take the ports behind.
-const tftpPort = 69
+// Where the first server on an emulated link listens; those that are started
+// after it, and may run beside it, take the ports behind.
+const (
+	tftpPort = 69
+	sftpPort = 2200
+)
 
 // starter returns the start of a recipe.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
-		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write}
+		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys}
 		if st.link != nil {
-			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), tftpPort+uint16(st.started))
+			first := uint16(tftpPort)
+			if st.sc.Protocol == record.SFTP {
+				first = sftpPort
+			}
+			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), first+uint16(st.started))
 			o.Command = st.serverCommand
 		}
 		if st.disk == nil {
@@ -75,7 +83,7 @@ func (s *Suite) find() (peer.Set, error) {
 		ours = append(ours, before...)
 	}
 	// Find's own haul is that of the directory, and not always the one to test.
-	isHaul := func(name string) bool { return family(name) == "haul" }
+	isHaul := func(name string) bool { return family(name) == "haul" && !strings.HasSuffix(name, peer.OfSFTP) }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return isHaul(a.Name) })
@@ -85,7 +93,8 @@ func (s *Suite) find() (peer.Set, error) {
 // choose reduces a set to those who were asked for.
 func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
-	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(a.Name) })
+	set.Pairs = slices.DeleteFunc(set.Pairs, func(p peer.Pair) bool { return !s.wanted(p.Name) })
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(strings.TrimSuffix(a.Name, peer.OfSFTP)) })
 }
 
 // family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
@@ -100,8 +109,11 @@ func (s *Suite) known(set peer.Set) error {
 	for _, p := range set.Servers {
 		names = append(names, p.Name)
 	}
+	for _, p := range set.Pairs {
+		names = append(names, p.Name)
+	}
 	for _, a := range set.Absent {
-		names = append(names, a.Name)
+		names = append(names, strings.TrimSuffix(a.Name, peer.OfSFTP))
 	}
 	for _, name := range s.Only {
 		if !slices.Contains(names, name) {
@@ -119,6 +131,9 @@ func (s *Suite) wanted(name string) bool {
 // takePart returns whose turn it is in a scenario, and who would fail it as is
 // known beforehand.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
+	if sc.Protocol == record.SFTP {
+		return pairsFor(sc, set), nil
+	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {
 			return nil, nil // whom it would concern is not there

@@ -222,7 +222,7 @@ func Sane(l record.Line) error {
 		}
 	case l.Figures[record.Rate] <= 0:
 		wrong = "no throughput was measured"
-	case l.Contender.Client == "" && !l.Scenario.Untuned && l.Figures[record.DataPackets] <= 0:
+	case l.Contender.Client == "" && !l.Scenario.Untuned && l.Scenario.Protocol == "" && l.Figures[record.DataPackets] <= 0:
 		wrong = "no DATA packet was moved"
 	}
 	if wrong == "" {

@@ -33,6 +33,20 @@ const (
 	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
 )
 
+// What it cost a client that is measured, as the server's.
+const (
+	ClientCPU      Metric = "client_cpu_seconds"
+	ClientCPUPerGB Metric = "client_cpu_seconds_per_gb"
+	ClientMemory   Metric = "client_memory_mb"
+)
+
+// What was seen of a client's connections from outside, with some milliseconds of
+// doubt: by the bytes that crossed the wire.
+const (
+	Login    Metric = "login_seconds"      // from the program's start to the first data
+	DataRate Metric = "data_mb_per_second" // from the first data to the last
+)
+
 // What it cost others who share the processors, as a share of one core.
 const (
 	GeneratorCPU Metric = "generator_cpu_share"

@@ -57,6 +57,9 @@ type Scenario struct {
 	Group string `json:"group"` // scenarios that are told together: "many"
 	Title string `json:"title"` // for people
 	Load
+	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
+	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are told by it
+
 	Link    string `json:"link,omitempty"`    // profile of the emulated link; empty means loopback
 	Beside  string `json:"beside,omitempty"`  // what else the server had to do
 	Untuned bool   `json:"untuned,omitempty"` // haul get without any flag, rather than the load generator
@@ -76,7 +79,8 @@ type Load struct {
 	Window      int     `json:"windowsize,omitempty"` // blocks asked for
 	Loss        float64 `json:"loss,omitempty"`       // share dropped by the clients, each way
 	Seed        uint64  `json:"seed,omitempty"`
-	Rate        float64 `json:"rate,omitempty"` // transfers begun each second
+	Rate        float64 `json:"rate,omitempty"`   // transfers begun each second
+	Buffer      int     `json:"buffer,omitempty"` // bytes that a program reads or writes at once
 }
 
 // A Contender is who was measured.
@@ -100,6 +104,9 @@ func Append(w io.Writer, l Line) error {
 	_, err = w.Write(append(b, '\n')) // in one piece, so that a signal leaves no half line
 	return err
 }
+
+// SFTP is the Protocol of a Scenario of SFTP.
+const SFTP = "sftp"
 
 // Saturated begins a warning that the load generator, and not the server, was
 // the bottleneck.
