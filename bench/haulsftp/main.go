@@ -24,7 +24,7 @@ func (library) Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o
 	if o.ConcurrentWrites {
 		return nil, errors.New("-concurrent-writes: package sftp has no such thing, all its writes overlap")
 	}
-	c, err := sftp.Dial(ctx, addr, login, sftp.ClientConfig{Delay: o.Delay, Requests: o.Requests})
+	c, err := sftp.Dial(ctx, addr, login, sftp.ClientConfig{Delay: o.Delay, Requests: o.Requests, RequestBytes: o.RequestBytes})
 	if err != nil {
 		return nil, err
 	}

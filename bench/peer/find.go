@@ -45,10 +45,7 @@ func BinDir() string {
 // peers in binDir/peers, or else where the machine has them. Asking each for
 // its version takes some tens of milliseconds.
 func Find(binDir string) Set {
-	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
-	if abs, err := filepath.Abs(f.peers); err == nil {
-		f.peers = abs // a server may start with another working directory
-	}
+	f := newFinder(binDir)
 	f.haul()
 	f.floors()
 	f.hpa()
@@ -59,7 +56,7 @@ func Find(binDir string) Set {
 	f.rTFTPD()
 	f.goServer()
 	f.clients()
-	f.pairs()
+	f.pairs(filepath.Join(binDir, "haul"))
 	f.tool("iperf3", "iperf3", "--version")
 	return f.set
 }
@@ -68,6 +65,14 @@ func Find(binDir string) Set {
 type finder struct {
 	bin, peers string
 	set        Set
+}
+
+func newFinder(binDir string) *finder {
+	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
+	if abs, err := filepath.Abs(f.peers); err == nil {
+		f.peers = abs // a server may start with another working directory
+	}
+	return &f
 }
 
 func (f *finder) add(s ...Server) {

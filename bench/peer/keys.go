@@ -18,7 +18,8 @@ type Keys struct {
 	User       string // who logs in
 	Private    string // his key
 	Authorized string // authorized_keys, with that key
-	Host       string // the server's key
+	Host       string // the server's key, alone in its directory
+	Users      string // a users file of haul's, with him
 	Known      string // known_hosts, see Trust
 
 	host ssh.PublicKey
@@ -29,7 +30,11 @@ type Keys struct {
 func NewKeys(dir, user string) (*Keys, error) {
 	k := &Keys{
 		User: user, Private: filepath.Join(dir, "key"), Authorized: filepath.Join(dir, "authorized_keys"),
-		Host: filepath.Join(dir, "host_key"), Known: filepath.Join(dir, "known_hosts"),
+		Host: filepath.Join(dir, "host", "ssh_host_ed25519_key"), Known: filepath.Join(dir, "known_hosts"),
+		Users: filepath.Join(dir, "users"),
+	}
+	if err := os.Mkdir(filepath.Dir(k.Host), 0o700); err != nil {
+		return nil, fmt.Errorf("make keys: %w", err)
 	}
 	mine, err := newKey(k.Private)
 	if err != nil {
@@ -38,8 +43,13 @@ func NewKeys(dir, user string) (*Keys, error) {
 	if k.host, err = newKey(k.Host); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(k.Authorized, ssh.MarshalAuthorizedKey(mine), 0o600); err != nil {
-		return nil, fmt.Errorf("make keys: %w", err)
+	line := ssh.MarshalAuthorizedKey(mine)
+	for path, text := range map[string]string{
+		k.Authorized: string(line), k.Users: fmt.Sprintf("user %s\n  key %s", user, line),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("make keys: %w", err)
+		}
 	}
 	return k, nil
 }

@@ -2,7 +2,9 @@ package peer
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"strings"
 )
 
 // A Pair is a client of SFTP with the server that it is measured with. It is
@@ -32,8 +34,45 @@ var pairings = []struct{ name, client, server string }{
 	{"rclone", "rclone", "sshd"},
 }
 
+// Pairs finds them, and names those that are not there; haul is a binary of
+// haul's, and binDir as Find wants it.
+func Pairs(binDir, haul string) ([]Pair, []Absentee) {
+	f := newFinder(binDir)
+	f.pairs(haul)
+	return f.set.Pairs, f.set.Absent
+}
+
+// ofSuite is what a reader must know where haul's command does not do it.
+const ofSuite = "package sftp, in a program of the suite"
+
+// ourPair is haul on both sides: its commands, where this build has them, and a
+// program of the suite around package sftp for all else.
+func (f *finder) ourPair(haul string) (SFTPClient, Server, error) {
+	p, err := runnable(filepath.Join(f.bin, "haulsftp"))
+	if err != nil {
+		return SFTPClient{}, Server{}, fmt.Errorf("there is no haulsftp in %s: %w; \"make bin/haulsftp\" builds it", f.bin, unwrap(err))
+	}
+	c, s := ofLibrary("haul"), ofProgram("haul", p, p.compiler())
+	c.Path, c.Version, c.Build, c.Note = p.path, p.compiler(), p.build(), ofSuite
+	s.rooted, s.Note = true, ofSuite
+	binary, err := runnable(haul)
+	if err != nil {
+		return c, s, nil // of that other scenarios tell
+	}
+	version := strings.TrimSpace(binary.output("version"))
+	if strings.Contains(binary.output("get", "--help"), "--identity") {
+		maps.Copy(c.tasks, haulCommands(binary.path))
+		c.Version, c.Build, c.Note = version, binary.build()+"+"+c.Build, ""
+	}
+	if help := binary.output("serve", "--help"); strings.Contains(help, "--host-keys") {
+		s = haulSFTP(binary.path, help)
+		s.Version, s.Build = version, binary.build()
+	}
+	return c, s, nil
+}
+
 // pairs finds them.
-func (f *finder) pairs() {
+func (f *finder) pairs(haul string) {
 	servers, clients := make(map[string]Server), make(map[string]SFTPClient)
 	why := make(map[string]error) // by the name of a server or a client that is not there
 	client := func(p program, err error, version func() string, all ...SFTPClient) {
@@ -60,18 +99,10 @@ func (f *finder) pairs() {
 		servers["pkg/sftp"] = ofProgram("pkg/sftp", p, version())
 	}
 
-	const note = "package sftp, in a program of the suite"
-	p, err = runnable(filepath.Join(f.bin, "haulsftp"))
-	if err != nil {
-		err = fmt.Errorf("there is no haulsftp in %s: %w; \"make bin/haulsftp\" builds it", f.bin, unwrap(err))
-	}
-	ours := ofLibrary("haul")
-	ours.Note = note
-	client(p, err, p.compiler, ours)
-	if why["haul"] = err; err == nil {
-		s := ofProgram("haul", p, p.compiler())
-		s.rooted, s.Note = true, note
-		servers["haul"] = s
+	ourClient, ourServer, err := f.ourPair(haul)
+	why["haul"] = err
+	if err == nil {
+		clients["haul"], servers["haul"] = ourClient, ourServer
 	}
 
 	p, err = f.unpacked("openssh-client", "sftp")

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -34,11 +35,14 @@ const (
 	PutTree   // likewise
 	ReadFile  // with a buffer, by a library, and forget it
 	WriteFile // with a buffer, by a library
+	FetchFile // as GetFile, by a library
+	FillFile  // as PutFile, by a library
 )
 
 // String names it as in a message.
 func (t Task) String() string {
-	return [...]string{"get a file", "put a file", "get a tree", "put a tree", "read with a buffer", "write with a buffer"}[t]
+	return [...]string{"get a file", "put a file", "get a tree", "put a tree", "read with a buffer", "write with a buffer",
+		"get a file by a library", "put a file by a library"}[t]
 }
 
 // An SFTPJob is one task, with all that is to be known.
@@ -55,12 +59,14 @@ type SFTPJob struct {
 	Limit  time.Duration // after which to stop, wherever that is
 
 	// For experiments with haul's library.
-	Delay    bool // without TCP_NODELAY
-	Requests int  // most on their way; 0 means as many as it likes
+	Delay        bool // without TCP_NODELAY
+	Requests     int  // most on their way; 0 means as many as it likes
+	RequestBytes int  // most of each; 0 likewise
 }
 
 // An invocation is how a program is started.
 type invocation struct {
+	path  string // empty means SFTPClient.Path
 	args  []string
 	stdin string
 }
@@ -76,7 +82,7 @@ func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec
 		return nil, fmt.Errorf("%v with %s: %w", j.Task, c.Name, ErrOption)
 	}
 	i := invoke(j)
-	cmd := command(ctx, run, c.env, c.Path, i.args...)
+	cmd := command(ctx, run, c.env, cmp.Or(i.path, c.Path), i.args...)
 	if i.stdin != "" {
 		cmd.Stdin = strings.NewReader(i.stdin)
 	}
@@ -109,12 +115,37 @@ func ofLibrary(name string, more ...string) SFTPClient {
 			if j.Requests > 0 {
 				args = append(args, "-requests", strconv.Itoa(j.Requests))
 			}
+			if j.RequestBytes > 0 {
+				args = append(args, "-request-bytes", strconv.Itoa(j.RequestBytes))
+			}
 			return invocation{args: append(args, more...)}
 		}
 	}
 	return SFTPClient{Name: name, tasks: map[Task]func(SFTPJob) invocation{
 		GetFile: file("get"), PutFile: file("put"), ReadFile: file("read"), WriteFile: file("write"),
+		FetchFile: file("get"), FillFile: file("put"),
 	}}
+}
+
+// haulCommands are the ways to use haul as a program.
+func haulCommands(path string) map[Task]func(SFTPJob) invocation {
+	command := func(put, tree bool) func(SFTPJob) invocation {
+		return func(j SFTPJob) invocation {
+			from, to, verb := fmt.Sprintf("sftp://%s@%s%s", j.Keys.User, j.Server, j.Remote), j.Local, "get"
+			if put {
+				from, to, verb = to, from, "put"
+			}
+			args := []string{verb, "--quiet", "--batch", "-F", "none", "-i", j.Keys.Private, "-o", "IdentitiesOnly=yes",
+				"-o", "UserKnownHostsFile=" + j.Keys.Known, "-o", "GlobalKnownHostsFile=/dev/null", "-o", "Ciphers=" + Cipher}
+			if tree {
+				args = append(args, "--recursive")
+			}
+			return invocation{path: path, args: append(args, from, to)}
+		}
+	}
+	return map[Task]func(SFTPJob) invocation{
+		GetFile: command(false, false), PutFile: command(true, false), GetTree: command(false, true), PutTree: command(true, true),
+	}
 }
 
 // sshOptions are those of OpenSSH's programs: only what it takes to log in, and

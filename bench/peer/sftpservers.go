@@ -35,6 +35,20 @@ func ofProgram(name string, p program, version string) Server {
 	}
 }
 
+// haulSFTP is haul serve, with a file of users.
+func haulSFTP(path, help string) Server {
+	return Server{
+		Name: "haul", Path: path, Uploads: Disk, tcp: true, rooted: true,
+		args: func(o Options, a netip.AddrPort) []string {
+			args := []string{"serve", o.Dir, "--sftp", a.String(), "--users", o.Keys.Users, "--host-keys", filepath.Dir(o.Keys.Host)}
+			if strings.Contains(help, "--quiet ") {
+				args = append(args, "--quiet")
+			}
+			return args
+		},
+	}
+}
+
 // sshd is OpenSSH's server as it is delivered: nothing but where it listens,
 // who logs in and the cipher is told to it.
 func sshd(p program) (Server, error) {

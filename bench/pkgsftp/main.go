@@ -21,8 +21,8 @@ func main() { sftpprog.Main("pkgsftp", library{}) }
 type library struct{}
 
 func (library) Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o sftpprog.Options) (sftpprog.Client, error) {
-	if o.Delay || o.Requests > 0 {
-		return nil, errors.New("-delay and -requests are experiments with package sftp of haul")
+	if o.Delay || o.Requests > 0 || o.RequestBytes > 0 {
+		return nil, errors.New("-delay, -requests and -request-bytes are experiments with package sftp of haul")
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)

@@ -52,6 +52,7 @@ type Client interface {
 type Options struct {
 	Delay            bool // without TCP_NODELAY
 	Requests         int  // most requests on their way; 0 leaves it to the library
+	RequestBytes     int  // most bytes of each; 0 likewise
 	ConcurrentWrites bool // let File.Write split a large buffer into requests that overlap
 }
 
@@ -113,6 +114,7 @@ func run(ctx context.Context, l Library, args []string, out io.Writer) error {
 	f.DurationVar(&p.limit, "limit", time.Minute, "`time` after which to read or write no more")
 	f.BoolVar(&p.options.Delay, "delay", false, "leave Nagle's algorithm on")
 	f.IntVar(&p.options.Requests, "requests", 0, "most requests on their way; 0 leaves it to the library")
+	f.IntVar(&p.options.RequestBytes, "request-bytes", 0, "most `bytes` of each request; 0 leaves it to the library")
 	f.BoolVar(&p.options.ConcurrentWrites, "concurrent-writes", false, "let one call of File.Write make requests that overlap")
 	if err := f.Parse(args[1:]); err != nil {
 		return err

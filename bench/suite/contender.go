@@ -20,6 +20,9 @@ type contender struct {
 	client *peer.Client // nil means haul's load generator, or what the act uses
 	pair   *peer.Pair   // of SFTP; nil means TFTP
 
+	// tune changes what a client of SFTP is told; nil changes nothing.
+	tune func(*peer.SFTPJob)
+
 	// start runs the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
@@ -83,10 +86,14 @@ func (s *Suite) find() (peer.Set, error) {
 		ours = append(ours, before...)
 	}
 	// Find's own haul is that of the directory, and not always the one to test.
-	isHaul := func(name string) bool { return family(name) == "haul" && !strings.HasSuffix(name, peer.OfSFTP) }
+	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
-	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return isHaul(a.Name) })
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
+		return isHaul(a.Name) || strings.HasSuffix(a.Name, peer.OfSFTP)
+	})
+	pairs, absent := peer.Pairs(s.Peers, s.Haul) // of the haul to test, likewise
+	set.Pairs, set.Absent = pairs, append(set.Absent, absent...)
 	return set, s.known(set)
 }
 
@@ -130,9 +137,9 @@ func (s *Suite) wanted(name string) bool {
 
 // takePart returns whose turn it is in a scenario, and who would fail it as is
 // known beforehand.
-func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
+func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
 	if sc.Protocol == record.SFTP {
-		return pairsFor(sc, set), nil
+		return pairsFor(sc, set)
 	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {
@@ -149,7 +156,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
 			Name: p.Name, Version: p.Version, Build: p.Build, Note: note(p, sc.Write), Floor: p.Floor,
 		}}
 		if most := p.MaxConcurrent; most > 0 && sc.Concurrency > most {
-			refused = append(refused, p.Name)
+			refused = append(refused, refusal{p.Name, errTooMany})
 			continue
 		}
 		if sc.Who.own {

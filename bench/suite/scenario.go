@@ -20,6 +20,7 @@ type Scenario struct {
 
 	act  act       // nil: the load generator makes Load, and nothing else happens
 	task peer.Task // of SFTP: what act has a client do
+	ways []sftpWay // of SFTP: ways to use a client that are compared; nil means the plain one
 }
 
 // An act is what the clients of a scenario do, once; a warm-up is the same for
@@ -125,7 +126,7 @@ func Smoke() []Scenario {
 			all[i].Concurrency, all[i].Transfers, all[i].Size = 4, 4, 64*kB
 		}
 	}
-	return all
+	return append(all, sftpSmoke()...)
 }
 
 // document1 is three files at once in lock-step, as document 1 measured.

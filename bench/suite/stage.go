@@ -39,7 +39,8 @@ type stage struct {
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil where haul is the client
 	pair   *peer.Pair   // of SFTP
-	seed   uint64       // of the losses: another in each round, the same for all
+	tune   func(*peer.SFTPJob)
+	seed   uint64 // of the losses: another in each round, the same for all
 }
 
 // tally is what the clients of an act saw.
@@ -48,6 +49,7 @@ type tally struct {
 	bytes    float64 // of files that came whole
 	packets  float64 // DATA packets, without repeats
 	figures  map[record.Metric]float64
+	series   []float64
 	warnings []string
 }
 
@@ -207,13 +209,14 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 	}
 	spent := after.minus(before)
 	l.Figures = st.figures(t, spent, st.server.Memory())
+	l.Series = t.series
 	l.Warnings = append(t.warnings, st.doubts(spent)...)
 	return nil
 }
 
 // begin makes the contender's server run.
 func (st *stage) begin(ctx context.Context, c contender) error {
-	st.client, st.stores, st.pair = c.client, c.stores, c.pair
+	st.client, st.stores, st.pair, st.tune = c.client, c.stores, c.pair, c.tune
 	if p, ok := st.kept[c.Name]; ok {
 		st.server = p
 		return nil

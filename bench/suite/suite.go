@@ -86,8 +86,8 @@ func (s *Suite) Run(ctx context.Context, p *Plan) error {
 		s.todo.add(pt.Scenario, pt.measurements())
 	}
 	for _, pt := range p.parts {
-		for _, name := range pt.refused {
-			s.notTried(pt.Scenario, contender{Contender: record.Contender{Name: name}}, errTooMany)
+		for _, r := range pt.refused {
+			s.notTried(pt.Scenario, contender{Contender: record.Contender{Name: r.name}}, r.why)
 		}
 	}
 	for _, pt := range p.parts {

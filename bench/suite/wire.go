@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/bench/suite/record"
 )
 
 // A wire counts what crosses a device in the network namespace of a server: so
@@ -122,8 +124,26 @@ func span(samples []sample) (from, to time.Duration, ok bool) {
 			from, ok = s.at, true
 		}
 		if s.bytes >= all-afterData {
-			return from, s.at, to > from || s.at > from
+			return from, s.at, s.at > from
 		}
 	}
 	return 0, 0, false
+}
+
+// series returns how much crossed in each step from the first data on, in MB.
+func series(samples []sample) []float64 {
+	from, to, ok := span(samples)
+	if !ok {
+		return nil
+	}
+	steps := int(min(to-from, record.SeriesTime)/record.SeriesStep) + 1
+	all := make([]float64, min(steps, int(record.SeriesTime/record.SeriesStep)))
+	last := int64(0)
+	for _, s := range samples {
+		if i := int((s.at - from) / record.SeriesStep); s.at >= from && i < len(all) {
+			all[i] += float64(s.bytes-last) / 1e6
+		}
+		last = s.bytes
+	}
+	return all
 }

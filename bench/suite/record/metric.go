@@ -10,8 +10,10 @@ const (
 	SecondsPerFile Metric = "seconds_per_file" // median over the files
 	Rate           Metric = "mb_per_second"    // all transfers together
 	Transfers      Metric = "transfers"        // tried
-	Failed         Metric = "failed"           // of those, not finished or wrong
-	DataPackets    Metric = "data_packets"     // without repeats
+	FileRate       Metric = "files_per_second"
+	RoundTrips     Metric = "round_trips"  // that would take as long: from the program's start to its end
+	Failed         Metric = "failed"       // of those, not finished or wrong
+	DataPackets    Metric = "data_packets" // without repeats
 	PacketRate     Metric = "packets_per_second"
 	Resent         Metric = "resent"   // packets that the clients repeated
 	Timeouts       Metric = "timeouts" // times that a client gave up waiting

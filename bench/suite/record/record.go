@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 )
 
 // Format is the version of the lines that this package writes and reads.
@@ -33,6 +34,7 @@ type Line struct {
 	Round     int       `json:"round"` // from 0; -1 where the contender took no part
 
 	Figures  map[Metric]float64 `json:"figures,omitempty"`
+	Series   []float64          `json:"series,omitempty"` // MB that crossed the wire in each SeriesStep from the first data on
 	Warnings []string           `json:"warnings,omitempty"`
 	Error    string             `json:"error,omitempty"`  // why the measurement failed
 	Absent   string             `json:"absent,omitempty"` // why it was not tried at all
@@ -104,6 +106,12 @@ func Append(w io.Writer, l Line) error {
 	_, err = w.Write(append(b, '\n')) // in one piece, so that a signal leaves no half line
 	return err
 }
+
+// A Series has a figure for each SeriesStep, for SeriesTime at the most.
+const (
+	SeriesStep = 100 * time.Millisecond
+	SeriesTime = 3 * time.Second
+)
 
 // SFTP is the Protocol of a Scenario of SFTP.
 const SFTP = "sftp"
