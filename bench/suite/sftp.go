@@ -139,6 +139,9 @@ func sftpBuffer(name, profile string, buffer int, size int64, write bool) Scenar
 	s.Title = fmt.Sprintf("%s with %s, %s", what, binarySize(int64(buffer)), distanceOf(profile))
 	s.Size, s.Write, s.Buffer = size, write, buffer
 	s.Who.names, s.act = bufferClients, sftpBuffers
+	if !write {
+		s.Who.names = bufferClients[:2]
+	}
 	return s
 }
 
@@ -256,9 +259,9 @@ func document3() []Scenario {
 	var ways []sftpWay
 	for _, requests := range []int{1, 2, 11, 0} {
 		for _, delay := range []bool{true, false} {
-			name := fmt.Sprintf("%d overlap", requests-1)
+			name := fmt.Sprintf("overlap %d", requests-1)
 			if requests == 0 {
-				name = "its own requests"
+				name = "its own overlap"
 			}
 			if !delay {
 				name += ", TCP_NODELAY"
@@ -276,10 +279,10 @@ func document3() []Scenario {
 		for _, at := range []struct {
 			name, profile string
 			size          int64
-		}{{"rtt0", "", 64 * miB}, {"lan100m", "lan100m", 16 * miB}, {"rtt9", "rtt9", 4 * miB}} {
+		}{{"rtt0", "", 64 * miB}, {"lan100m", "lan100m", 32 * miB}, {"rtt9", "rtt9", 64 * miB}} {
 			s := sftpFile(at.name, at.profile, at.size, write)
 			s.Group, s.Name = "sftp-doc3", fmt.Sprintf("sftp-doc3-%s-%s", wayOf(write), at.name)
-			s.Who.names, s.ways, s.Guess = []string{"haul"}, ways, 3*time.Second
+			s.Who.names, s.ways, s.Guess, s.act = []string{"haul"}, ways, briefTime, sftpBrief
 			if s.task = peer.FetchFile; write {
 				s.task = peer.FillFile
 			}

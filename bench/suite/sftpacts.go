@@ -91,7 +91,7 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
 	s, err := st.sftpRun(ctx, j)
 	if err != nil {
-		return tally{}, err
+		return tally{}, stoppedError{err, s}
 	}
 	t := s.tally(1, float64(st.sc.Size))
 	if from, to, ok := span(s.samples); ok {
@@ -101,7 +101,7 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 			t.series = series(s.samples)
 		}
 	}
-	if st.sc.RoundTrip > 0 {
+	if st.sc.RoundTrip > 0 && st.sc.Size < beforeData {
 		t.figures[record.RoundTrips] = s.Wall.Seconds() * 1e3 / st.sc.RoundTrip
 	}
 	there := filepath.Join(st.root, fileName(st.sc.Size, "0"))
@@ -112,6 +112,43 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	}
 	return t, same(j.Local, there)
 }
+
+// briefTime is when a transfer is stopped whose first seconds tell enough.
+const briefTime = 4 * time.Second
+
+// sftpBrief is an act: a file is moved, but no longer than for briefTime. What is
+// slow is then told by what has crossed the wire, some hundredths too much.
+func sftpBrief(ctx context.Context, st *stage, warmup bool) (tally, error) {
+	brief, cancel := context.WithTimeout(ctx, briefTime)
+	defer cancel()
+	t, err := sftpTransfer(brief, st, warmup)
+	if err == nil || brief.Err() == nil || ctx.Err() != nil {
+		return t, err
+	}
+	s, ok := errors.AsType[stoppedError](err)
+	if !ok || len(s.samples) == 0 {
+		return t, err
+	}
+	last := s.samples[len(s.samples)-1]
+	for _, first := range s.samples {
+		if first.bytes < beforeData {
+			continue
+		}
+		t = s.tally(1, float64(last.bytes))
+		t.figures[record.Login] = first.at.Seconds()
+		t.figures[record.DataRate] = float64(last.bytes-first.bytes) / 1e6 / (last.at - first.at).Seconds()
+		return t, nil
+	}
+	return t, err
+}
+
+// A stoppedError is that of a client that failed, with what was seen of it.
+type stoppedError struct {
+	error
+	seen
+}
+
+func (e stoppedError) Unwrap() error { return e.error }
 
 // sftpBuffers is an act: a program of the suite reads or writes a file with a
 // buffer, and says itself how long that took, after it had logged in.
