@@ -126,3 +126,12 @@ func (f *finder) pairs(haul string) {
 		}
 	}
 }
+
+// PairNames returns the names of all pairs, found or not.
+func PairNames() []string {
+	var all []string
+	for _, p := range pairings {
+		all = append(all, p.name)
+	}
+	return all
+}

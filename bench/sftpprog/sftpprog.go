@@ -76,7 +76,7 @@ const (
 func Main(name string, l Library) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, l, os.Args[1:], os.Stdout); err != nil {
+	if err := Run(ctx, l, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
@@ -95,7 +95,9 @@ type program struct {
 	limit              time.Duration
 }
 
-func run(ctx context.Context, l Library, args []string, out io.Writer) error {
+// Run does what the arguments say, and writes a client's Result to out. A server
+// ends with ctx.
+func Run(ctx context.Context, l Library, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write)
 	}
