@@ -28,9 +28,15 @@ type Plan struct {
 type part struct {
 	Scenario
 	turns   []contender
-	refused []string       // who is not to be tried
+	refused []refusal      // who is not to be tried
 	rounds  []int          // to make
 	failed  map[string]int // rounds in which a contender failed already
+}
+
+// A refusal says who is not to be tried, and why.
+type refusal struct {
+	name string
+	why  error
 }
 
 func (p *part) measurements() int { return len(p.rounds) * len(p.turns) }
