@@ -200,6 +200,17 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 			log(m, method, err)
 		}
 	}
+	banner := config.BannerCallback
+	config.BannerCallback = func(m ssh.ConnMetadata) string { // before the first attempt to log in
+		if err := checkHostKey(m); err != nil {
+			c.cancel(err)
+			return ""
+		}
+		if banner == nil {
+			return ""
+		}
+		return banner(m)
+	}
 	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
 	if err != nil {
 		return nil, nil, nil, err
