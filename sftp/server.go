@@ -51,8 +51,10 @@ type Server struct {
 	// to log in. It is called before anything is read. ctx ends with the
 	// connection, and an error ends that. The configuration may be shared, as a
 	// copy is used, in which what is empty is filled in: algorithms that are
-	// not weak (see [Algorithms]) and the version. Host keys of RSA must be
-	// limited to SHA-2 by whoever made them: see ssh.NewSignerWithAlgorithms.
+	// not weak (see [Algorithms]) and the version. Host keys of RSA, and
+	// certificates of such keys, should be limited to SHA-2: see
+	// ssh.NewSignerWithAlgorithms. Of those that are not, SHA-1 is offered, and
+	// who chooses it is not let in.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
 	// Login says what somebody gets who has logged in. It should decide by

@@ -43,6 +43,8 @@ type serverConn struct {
 
 	keyRefused bool // handshake only: a key was, and nothing worse happened
 
+	intake intake // of what comes
+
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
 	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
@@ -55,6 +57,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	c := &serverConn{server: s, nc: newConn(nc), visit: visit}
 	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.intake.stop, c.intake.run = c.cancel, c.work.Go
 	return c
 }
 
@@ -92,6 +95,8 @@ func (c *serverConn) punish(err error) {
 	case errors.Is(err, errOurs), errors.Is(err, errEnding), errors.Is(err, context.Canceled):
 	case errors.Is(err, errLoginGrace):
 		c.visit.Fail(time.Now(), penalty.TooSlow)
+	case errors.Is(err, errTalkative):
+		c.visit.Fail(time.Now(), penalty.Malformed)
 	case c.keyRefused:
 		c.visit.Fail(time.Now(), penalty.BadLogin)
 	case isNetwork, isNegotiation, isAuth, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
@@ -195,10 +200,22 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 			log(m, method, err)
 		}
 	}
-	sc, channels, requests, err := ssh.NewServerConn(c.nc, config)
+	banner := config.BannerCallback
+	config.BannerCallback = func(m ssh.ConnMetadata) string { // before the first attempt to log in
+		if err := checkHostKey(m); err != nil {
+			c.cancel(err)
+			return ""
+		}
+		if banner == nil {
+			return ""
+		}
+		return banner(m)
+	}
+	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	c.intake.known.Store(true)
 	return sc, channels, requests, nil
 }
 
