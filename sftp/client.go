@@ -234,7 +234,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.stop(ErrClientClosed)
 	for _, conn := range conns {
-		if conn.owned {
+		if conn.owned && conn.carrier != nil { // one that is being made ends by itself
 			_ = conn.carrier.Close()
 		}
 	}

@@ -24,6 +24,14 @@ const (
 	// carries its share: ten to log in, three to open a file there, and seven
 	// of TCP's slow start.
 	loginTrips = 20
+
+	// cipherRate is what one connection moves, bytes a second, before it is
+	// likely that a core is the bound which encrypts for it: more than a link of
+	// 1 Gb/s can carry, and less than most processors encrypt. cipherLogin is
+	// how long the rest of a transfer should take for a further connection to be
+	// worth its cost.
+	cipherRate  = 150 << 20
+	cipherLogin = 100 * time.Millisecond
 )
 
 // A connection has lanes.
@@ -126,7 +134,7 @@ func (c *Client) startLane(l *lane) {
 	now := time.Now()
 	c.serveCalls(now)
 	for t := range c.transfers {
-		t.file.spread(t.plan.Lanes(), c.far(t.plan.Left()))
+		t.file.spread(t.plan.Lanes(), c.wide(t.plan.Left()))
 	}
 	c.serve(now)
 }
@@ -137,10 +145,12 @@ func (c *Client) grow(want int, left int64) {
 	if c.err != nil {
 		return
 	}
+	conns := c.busy(left)
 	if c.far(left) {
-		for len(c.conns) < min(want, c.config.Conns) {
-			c.startOpening(c.newConnection())
-		}
+		conns = max(conns, want)
+	}
+	for len(c.conns) < min(conns, c.config.Conns) {
+		c.startOpening(c.newConnection())
 	}
 	for n := c.usable(); n < want; n++ {
 		conn, wait := c.place()
@@ -162,13 +172,24 @@ func (c *Client) grow(want int, left int64) {
 	}
 }
 
-// far reports whether the way is so long, and so much is left, that further
-// connections pay before the channels of the first are used up: what is on its
-// way on one connection is bounded by the peers' TCP as well, often at less than
-// four lanes have room for. The caller holds mu.
+// far reports whether further connections pay before the channels of the first
+// are used up, if so much is left: on a long way, because what is under way on
+// one connection is bounded by the peers' TCP as well, often at less than four
+// lanes have room for; and on a fast one because each connection is encrypted by
+// one core. The caller holds mu.
 func (c *Client) far(left int64) bool {
 	trip := c.link.RoundTrip()
 	return c.connect != nil && trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2)
+}
+
+// busy returns how many connections there should be for as many cores as it
+// takes to encrypt what is moved, if so much is left. The caller holds mu.
+func (c *Client) busy(left int64) int {
+	rate := c.link.Rate()
+	if c.connect == nil || rate < cipherRate || left < rate/int64(time.Second/cipherLogin) {
+		return 1
+	}
+	return int(rate/cipherRate) + 1
 }
 
 // widen makes room in the window for connections that have yet to prove their
@@ -179,6 +200,9 @@ func (c *Client) widen() {
 		c.link.Widen((len(c.conns) - 1) * pipeline.DefaultLaneBytes)
 	}
 }
+
+// wide reports whether what is left is to be shared among all connections.
+func (c *Client) wide(left int64) bool { return c.far(left) || c.busy(left) > 1 }
 
 // usable returns how many lanes there are, or soon will be. Where connections
 // are made for their own sake, their lanes do not count before they are there.

@@ -172,7 +172,7 @@ func (t *transfer) spread() {
 	if t.over() {
 		return
 	}
-	t.file.spread(t.plan.Lanes(), t.c.far(t.plan.Left()))
+	t.file.spread(t.plan.Lanes(), t.c.wide(t.plan.Left()))
 	if t.file.widens() {
 		t.c.grow(t.plan.Lanes(), t.plan.Left())
 	}
