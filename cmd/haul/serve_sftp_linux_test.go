@@ -226,7 +226,7 @@ func TestServeSFTPActivated(t *testing.T) {
 		s := &sftpChild{child: runChild(t, childOptions{
 			systemd: true,
 			files:   files,
-			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd"},
+			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd", noUsers(t)},
 		}, args...)}
 		if got := m.hear(t); got != status {
 			t.Errorf("heard %q, want %q", got, status)

@@ -38,9 +38,16 @@ func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 	if !strings.Contains(strings.Join(args, " "), "--host-keys") {
 		args = append(args, "--host-keys", filepath.Join(t.TempDir(), "keys"))
 	}
+	o.env = append(o.env, noUsers(t))
 	s := &sftpChild{child: runChild(t, o, args...)}
 	s.awaitSFTP()
 	return s
+}
+
+// noUsers keeps a child from the users of this machine.
+func noUsers(t *testing.T) string {
+	t.Helper()
+	return "CONFIGURATION_DIRECTORY=" + t.TempDir()
 }
 
 // awaitSFTP reads what a server says of itself.
