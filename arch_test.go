@@ -57,6 +57,7 @@ var rules = map[string]rule{
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},
 	"store":              {tests: "store/storetest"},
+	"store/treecopy":     {imports: "store", tests: "sftp internal/leak"},
 	"store/storetest":    {imports: "store"},
 }
 
