@@ -197,7 +197,9 @@ type Hooks struct {
 	// from an earlier copy counts at once.
 	Progress func(i *Item, n int64)
 
-	// Ended is called once for each entry, whether it was started or not.
+	// Ended is called once for each entry, whether it was started or not. For a
+	// directory that is when it is made; what fails in it later is told by a
+	// second call.
 	Ended func(*Item, Outcome)
 }
 
