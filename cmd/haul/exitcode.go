@@ -65,6 +65,7 @@ func sshCode(err error) int {
 	_, server := errors.AsType[remoteError](err)
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	config, badConfig := errors.AsType[*openssh.ConfigError](err)
+	_, dial := errors.AsType[dialError](err)
 	moved, moving := errors.AsType[*sftp.TransferError](err)
 	run, copying := errors.AsType[copyError](err)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -75,7 +76,7 @@ func sshCode(err error) int {
 		return exitUsage
 	case badConfig:
 		return exitLocal
-	case errors.Is(err, sftp.ErrConnectionLost), errors.Is(err, sftp.ErrStalled), errors.Is(err, sftp.ErrClientClosed):
+	case dial, errors.Is(err, sftp.ErrConnectionLost), errors.Is(err, sftp.ErrStalled), errors.Is(err, sftp.ErrClientClosed):
 		return exitNoAnswer
 	case refusal && missing, server && missing, copying && run.get && missing:
 		return exitNotFound

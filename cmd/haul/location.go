@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -52,13 +53,6 @@ func (l location) remote() bool { return l.protocol != ofLocal }
 // String returns what was typed, safe to print.
 func (l location) String() string { return visible(l.text) }
 
-// with returns the location of what is at another path of the same server.
-func (l location) with(path string) location {
-	l.text = l.server.String() + ":" + path
-	l.path = path
-	return l
-}
-
 // parseLocation reads a location: a URL of SFTP or TFTP, host:path as scp has
 // it, or else the path of a local file. Errors are usage errors.
 func parseLocation(s string) (location, error) {
@@ -90,11 +84,17 @@ func parseLocation(s string) (location, error) {
 			l.path = below
 		}
 	}
+	if err == errPassword {
+		return l, usageError{err}
+	}
 	if err != nil {
 		return l, usagef("location %q: %w", s, err)
 	}
 	return l, nil
 }
+
+// errPassword says that there is a password in a URL. The URL is not shown.
+var errPassword = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or use a key")
 
 // cutScheme splits a URL behind its "://". The scheme comes in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {
@@ -171,7 +171,7 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	case strings.Contains(user, ";"):
 		return t, "", fmt.Errorf("a fingerprint or other parameter is not read from a URL; known_hosts says which host key is right")
 	case strings.Contains(user, ":"):
-		return t, "", fmt.Errorf("a password does not belong into a URL, where others see it; haul asks for it, or use a key")
+		return t, "", errPassword
 	case at == 0:
 		return t, "", fmt.Errorf("the user is empty")
 	}

@@ -113,7 +113,7 @@ func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
 	}
 	s, err := r.dialer.Dial(ctx, dest)
 	if err != nil {
-		return nil, adviseSSH(err, l, r.flags)
+		return nil, dialError{adviseSSH(err, l, r.flags)}
 	}
 	further := dest
 	further.BatchMode = true // nobody expects a question in the middle of a transfer
@@ -135,9 +135,22 @@ func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
 // resolve finds out how to reach the server of a location.
 func (r *remotes) resolve(ctx context.Context, l location) (openssh.Destination, error) {
 	f := r.flags
-	return openssh.Resolve(ctx, l.server.String(), openssh.Overrides{
+	return openssh.Resolve(ctx, destination(l.server), openssh.Overrides{
 		File: f.config, Port: f.port, Jump: f.jump, Identities: f.identities, Options: f.options,
 	})
+}
+
+// destination returns a server for package openssh to read. A port that was
+// given is in it, even that of SSH: it comes before the configuration's.
+func destination(t openssh.Target) string {
+	if t.Port == 0 {
+		return t.String()
+	}
+	s := fmt.Sprintf("[%s]:%d", t.Host, t.Port)
+	if t.User != "" {
+		s = t.User + "@" + s
+	}
+	return s
 }
 
 // path returns the name of a location for the server: what begins with a tilde
@@ -155,6 +168,11 @@ func (c *remote) path(ctx context.Context, l location) (string, error) {
 	}
 	return p, asRemote(err)
 }
+
+// A dialError is a failure to connect or to log in.
+type dialError struct{ error }
+
+func (e dialError) Unwrap() error { return e.error }
 
 // A remoteError is a failure to do something on a server.
 type remoteError struct{ error }
