@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp site meter udp store store/treecopy internal/privilege internal/openssh",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp site meter udp store store/treecopy internal/privilege internal/openssh internal/rate",
 		tests:   "users internal/sim internal/leak",
 	},
 	"examples/collect":   {imports: "store tftp"},

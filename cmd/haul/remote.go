@@ -111,6 +111,11 @@ func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, setting := range dest.Ignored {
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // of a file for ssh it need not be news
+			r.dialer.Notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
+		}
+	}
 	s, err := r.dialer.Dial(ctx, dest)
 	if err != nil {
 		return nil, dialError{adviseSSH(err, l, r.flags)}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -33,6 +34,7 @@ type lab struct {
 	known  string // known_hosts
 	host   ssh.PublicKey
 	files  store.Tree
+	server *sftp.Server
 }
 
 // labOptions change what a lab is.
@@ -94,6 +96,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	if o.server != nil {
 		o.server(s)
 	}
+	l.server = s
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +162,19 @@ func (l *lab) must(args ...string) string {
 	}
 	return out
 }
+
+// awaitSent waits until clients have read so many bytes.
+func (l *lab) awaitSent(bytes int64) {
+	l.t.Helper()
+	for late := time.Now().Add(labPatience); l.server.Counters().Sent < bytes; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			l.t.Fatalf("%d bytes were read, and %d awaited", l.server.Counters().Sent, bytes)
+		}
+	}
+}
+
+// labPatience is how long a test waits for what must come.
+const labPatience = 30 * time.Second
 
 // url returns the URL of a path.
 func (l *lab) url(path string) string { return "sftp://" + l.addr + path }

@@ -138,10 +138,26 @@ func (c *remote) tree(ctx context.Context, l location) (store.Tree, string, erro
 		}
 		name = strings.TrimRight(home, "/") + "/" + name
 	}
-	if below, ok := strings.CutPrefix(name, "/"); ok {
-		return c.Store("/"), strings.TrimLeft(below, "/"), nil
+	if strings.HasPrefix(name, "/") {
+		return c.Store("/"), inRoot(name), nil
 	}
 	return c.Store(""), name, nil
+}
+
+// inRoot returns what an absolute name is called in the tree of everything: there
+// is nothing above that. An end of / or /. is kept, for it has a meaning.
+func inRoot(name string) string {
+	end := ""
+	for _, e := range []string{"/.", "/"} {
+		if strings.HasSuffix(name, e) {
+			end = e
+			break
+		}
+	}
+	if clean := strings.TrimPrefix(path.Clean(name), "/"); clean != "" {
+		return clean + end
+	}
+	return ""
 }
 
 // root opens a local directory, once.

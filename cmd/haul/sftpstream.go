@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -85,7 +86,8 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	}
 	show := newProgress(r.stderr, r.quiet, local != "-" || !isTerminal(r.stdout))
 	line := show.begin(visible(path.Base(paths[0])))
-	w := &pacedWriter{ctx: ctx, w: to, pace: pace{rate: int64(r.limit), began: time.Now()}, note: func(n int64) { line.update(n, size) }}
+	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
+	w.pace.Set(int64(r.limit))
 	n, err := f.WriteTo(w)
 	if transfer, ok := errors.AsType[*sftp.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
 		err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
@@ -141,28 +143,32 @@ func (r *copyRun) sendStream(ctx context.Context, c *remote, name string, line *
 		u, err = createHidden(ctx, c, name)
 	}
 	if err != nil {
-		return 0, asRemote(err)
+		return 0, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
 	}
 	defer u.Close()
 	in := &interruptibleReader{ctx: ctx, r: r.stdin}
-	p := pace{rate: int64(r.limit), began: time.Now()}
+	var pace rate.Bucket
+	pace.Set(int64(r.limit))
 	buf := make([]byte, streamBytes)
 	var at int64
 	for {
 		n, err := in.Read(buf)
 		if n > 0 {
 			if _, err := u.WriteAt(buf[:n], at); err != nil {
-				return at, asRemote(err)
+				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
 			}
 			at += int64(n)
 			line.update(at, 0)
-			if err := p.wait(ctx, at); err != nil {
+			if err := rate.Sleep(ctx, pace.Take(time.Now(), n)); err != nil {
 				return at, err
 			}
 		}
 		switch {
 		case err == io.EOF:
-			return at, asRemote(u.Commit())
+			if err := u.Commit(); err != nil {
+				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+			}
+			return at, nil
 		case ctx.Err() != nil:
 			return at, fmt.Errorf("put - to %s: %w", visible(name), ctx.Err())
 		case err != nil:
@@ -194,33 +200,11 @@ func openInPlace(ctx context.Context, c *remote, name string) (store.Upload, err
 	return inPlace{f}, nil
 }
 
-// A pace keeps to a rate.
-type pace struct {
-	rate  int64 // bytes a second; 0 means no limit
-	began time.Time
-}
-
-// wait waits until so many bytes may have moved.
-func (p pace) wait(ctx context.Context, bytes int64) error {
-	if p.rate <= 0 {
-		return nil
-	}
-	due := p.began.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
-	t := time.NewTimer(time.Until(due))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // A pacedWriter writes at a pace, and tells how far it is.
 type pacedWriter struct {
-	ctx context.Context
-	w   io.Writer
-	pace
+	ctx  context.Context
+	w    io.Writer
+	pace rate.Bucket
 	at   int64
 	note func(int64)
 }
@@ -232,7 +216,7 @@ func (w *pacedWriter) Write(p []byte) (n int, err error) {
 		n, p, w.at = n+some, p[some:], w.at+int64(some)
 		w.note(w.at)
 		if err == nil {
-			err = w.wait(w.ctx, w.at)
+			err = rate.Sleep(w.ctx, w.pace.Take(time.Now(), some))
 		}
 	}
 	return n, err
