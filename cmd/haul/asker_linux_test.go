@@ -26,9 +26,8 @@ type typist struct {
 	child  *child
 }
 
-// atTerminal runs haul on a terminal of its own, which is not its standard
-// output.
-func atTerminal(t *testing.T, args ...string) *typist {
+// newTerminal returns somebody at a terminal on which nothing runs yet.
+func newTerminal(t *testing.T) *typist {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -45,6 +44,9 @@ func atTerminal(t *testing.T, args ...string) *typist {
 	if err != nil {
 		t.Skip("no terminals:", err)
 	}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 120}); err != nil {
+		t.Fatal(err)
+	}
 	y := &typist{t: t, master: master, slave: slave, screen: newTranscript()}
 	go func() {
 		buf := make([]byte, 1024)
@@ -57,17 +59,25 @@ func atTerminal(t *testing.T, args ...string) *typist {
 			}
 		}
 	}()
-	// The child's descriptor 3 is the terminal that it belongs to.
-	y.child = runChild(t, childOptions{
-		files: []*os.File{slave}, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3},
-	}, args...)
 	t.Cleanup(func() {
 		_ = slave.Close()
 		_ = master.Close()
 		if t.Failed() {
-			t.Logf("on the screen:\n%s", y.screen)
+			t.Logf("on the screen:\n%q", y.screen)
 		}
 	})
+	return y
+}
+
+// atTerminal runs haul on a terminal of its own, which is not its standard
+// output.
+func atTerminal(t *testing.T, args ...string) *typist {
+	t.Helper()
+	y := newTerminal(t)
+	// The child's descriptor 3 is the terminal that it belongs to.
+	y.child = runChild(t, childOptions{
+		files: []*os.File{y.slave}, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3},
+	}, args...)
 	return y
 }
 
@@ -242,5 +252,61 @@ func interactive(s *sftp.Server) {
 			a = &sftp.Account{User: c.User(), Tree: store.Mem(0)} // it was not package users that let him in
 		}
 		return a, nil
+	}
+}
+
+// run runs a command in this process, with the terminal for standard output and
+// standard error.
+func (y *typist) run(args ...string) {
+	y.t.Helper()
+	cmd := newRoot()
+	cmd.SetArgs(args)
+	cmd.SetOut(y.slave)
+	cmd.SetErr(y.slave)
+	if err := cmd.ExecuteContext(y.t.Context()); err != nil {
+		y.t.Fatalf("haul %q: %v", args, err)
+	}
+	_, _ = y.slave.WriteString("END")
+}
+
+// Names that a server made up do nothing to a terminal.
+func TestNamesOnTerminal(t *testing.T) {
+	files := map[string]string{}
+	for _, n := range strangeNames {
+		files[n] = ""
+	}
+	l := startLab(t, files)
+	for _, flags := range [][]string{{"ls"}, {"ls", "-l"}, {"ls", "-R"}, {"ls", "--json"}, {"stat"}} {
+		y := newTerminal(t)
+		where := "lab:"
+		if flags[0] == "stat" {
+			where = "lab:[^b]*" // the server opens no name that is no UTF-8
+		}
+		y.run(append(l.args(flags...), where)...)
+		screen := y.await("END")
+		if strings.ContainsAny(screen, "\x1b\a\t\u202e\u009b\xff") {
+			t.Errorf("%v: %q", flags, screen)
+		}
+		if flags[len(flags)-1] != "--json" && !strings.Contains(screen, `a\x1b[2Jb`) {
+			t.Errorf("%v: the name is not shown: %q", flags, screen)
+		}
+	}
+}
+
+// A terminal shows a bar for the file that takes long, and one in all.
+func TestBarsOnTerminal(t *testing.T) {
+	l := startLab(t, map[string]string{"d/lo\x1b[2Jng": strings.Repeat("x", 3<<20), "d/short": "x"})
+	y := newTerminal(t)
+	y.run(l.args("get", "-r", "--limit", "3M", "lab:d", t.TempDir())...)
+	screen := y.await("END")
+	for _, want := range []string{"in all", " of 3.1 MB, 1 of 2 files, ", " left", `lo\x1b[2Jng`, "2 files, 3.1 MB in "} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the screen lacks %q", want)
+		}
+	}
+	y = newTerminal(t)
+	y.run(l.args("get", "--limit", "3M", "-q", "lab:d/lo*", t.TempDir())...)
+	if screen := y.await("END"); screen != "END" {
+		t.Errorf("with -q: %q", screen)
 	}
 }

@@ -242,9 +242,10 @@ func (c *remote) readLinks(ctx context.Context, list []listed) {
 	})
 }
 
-// writeJSON writes a value on a line of its own.
+// writeJSON writes a value on a line of its own, in characters that do nothing to
+// a terminal.
 func writeJSON(w io.Writer, v any) []error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(&plainWriter{out: w})
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return []error{localError{err}}

@@ -316,7 +316,7 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Skipped, "skipped"}, {s.Failed, "failed"}} {
+	}{{s.Same, "unchanged"}, {s.Skipped, "skipped, which are links or no files"}, {s.Failed, "failed"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}
