@@ -163,16 +163,6 @@ func (l *lab) must(args ...string) string {
 	return out
 }
 
-// awaitSent waits until clients have read so many bytes.
-func (l *lab) awaitSent(bytes int64) {
-	l.t.Helper()
-	for late := time.Now().Add(labPatience); l.server.Counters().Sent < bytes; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			l.t.Fatalf("%d bytes were read, and %d awaited", l.server.Counters().Sent, bytes)
-		}
-	}
-}
-
 // labPatience is how long a test waits for what must come.
 const labPatience = 30 * time.Second
 
