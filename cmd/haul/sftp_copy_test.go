@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -169,9 +170,7 @@ func TestSFTPPut(t *testing.T) {
 func filesOf(files map[string]string, dirs ...string) map[string]string {
 	all := map[string]string{}
 	for _, d := range dirs {
-		for name, content := range prefixed(d, filesIn(files, d)) {
-			all[name] = content
-		}
+		maps.Copy(all, prefixed(d, filesIn(files, d)))
 	}
 	return all
 }
