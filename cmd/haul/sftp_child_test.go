@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -195,17 +194,10 @@ func (f *sftpFiles) names(dir string) string {
 	return strings.Join(names, " ")
 }
 
-// newKey makes a key for logging in, and the line that allows it.
-func newKey(t *testing.T) (login ssh.AuthMethod, line string) {
+// newLogin makes a key for logging in, and the line that allows it.
+func newLogin(t *testing.T) (login ssh.AuthMethod, line string) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := newKey(t)
 	return ssh.PublicKeys(signer), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
