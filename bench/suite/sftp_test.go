@@ -66,10 +66,7 @@ func TestCount(t *testing.T) {
 // What a scenario lists is there, and can do it: who is misspelt would silently
 // not be measured.
 func TestPairsOfScenarios(t *testing.T) {
-	var known []string
-	for _, p := range peer.PairNames() {
-		known = append(known, p)
-	}
+	known := peer.PairNames()
 	for _, sc := range slices.Concat(sftpScenarios(), sftpSmoke()) {
 		if len(sc.Who.names) == 0 || sc.act == nil || sc.Size == 0 {
 			t.Errorf("%s is not complete: %+v", sc.Name, sc)

@@ -94,7 +94,7 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 		return tally{}, stoppedError{err, s}
 	}
 	t := s.tally(1, float64(st.sc.Size))
-	if from, to, ok := span(s.samples); ok {
+	if from, to, ok := span(s.samples); ok && st.sc.Size > beforeData {
 		t.figures[record.Login] = from.Seconds()
 		t.figures[record.DataRate] = t.bytes / 1e6 / (to - from).Seconds()
 		if st.link != nil {
