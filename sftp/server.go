@@ -133,6 +133,7 @@ type Counters struct {
 	Failures   int64 // connections that ended without one
 	TurnedAway int64 // connections refused by a limit
 	Panics     int64 // each has ended a connection
+	Stuck      int64 // connections of which something is left behind in x/crypto, which is a few MB at most
 	Sent       int64 // bytes of files read by clients
 	Received   int64 // bytes of files written by them
 }
@@ -141,6 +142,7 @@ type Counters struct {
 type counts struct {
 	sessions, handles                    atomic.Int64
 	logins, failures, turnedAway, panics atomic.Int64
+	stuck                                atomic.Int64
 	sent, received                       atomic.Int64
 }
 
@@ -152,7 +154,7 @@ func (s *Server) Counters() Counters {
 		Conns: conns, Handshakes: handshakes,
 		Sessions: s.counts.sessions.Load(), Handles: s.counts.handles.Load(),
 		Logins: s.counts.logins.Load(), Failures: s.counts.failures.Load(),
-		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(),
+		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(), Stuck: s.counts.stuck.Load(),
 		Sent: s.counts.sent.Load(), Received: s.counts.received.Load(),
 	}
 }

@@ -24,7 +24,12 @@ import (
 var (
 	errLoginGrace = errors.New("the login took too long")
 	errIdle       = errors.New("idle for too long")
+	errBroken     = errors.New("the client broke the protocol, and sent more")
 )
+
+// maxWait is how long x/crypto may take to end a connection. It is some
+// milliseconds, or what Close of the connection lingers.
+const maxWait = connLinger + 4*time.Second
 
 // A serverConn is one connection of a server.
 type serverConn struct {
@@ -131,6 +136,8 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	if err != nil {
 		return c.reason(err)
 	}
+	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
+	c.intake.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
 	// All that comes must be taken off, or the connection can't even be closed.
 	c.work.Go(func() { refuseAll(requests) })
 	defer func() {
@@ -153,10 +160,32 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	for nc := range channels {
 		c.accept(nc)
 	}
-	if err = sc.Wait(); isFarewell(err) {
+	if err = c.wait(sc); isFarewell(err) {
 		err = nil
 	}
 	return c.reason(err)
+}
+
+// wait returns why x/crypto has ended the connection, which takes no more
+// channels.
+//
+// It ends on whatever breaks the protocol, but if more than 16 packets come
+// behind that, its reader is left with one that nobody takes, and its Wait waits
+// for the reader: so here nobody waits for that. What is left behind holds the
+// packets as long as the process lives, and whoever sent them is kept out.
+func (c *serverConn) wait(sc *ssh.ServerConn) error {
+	over := make(chan error, 1)
+	go func() { over <- sc.Wait() }()
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case err := <-over:
+		return err
+	case <-timer.C:
+	}
+	c.server.counts.stuck.Add(1)
+	c.visit.Fail(time.Now(), penalty.Malformed)
+	return errBroken
 }
 
 // reason returns why the connection was ended here, if it was, and err otherwise:

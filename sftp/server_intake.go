@@ -48,12 +48,14 @@ type intake struct {
 
 	stop func(error)  // ends the connection
 	run  func(func()) // has something done by another goroutine
+	poke func()       // writes something that means nothing; set before there are channels
 
 	looked, lookedWrote int64 // reader of the wire only: when it last looked
 
 	mu     sync.Mutex
 	taken  int64               // mu: bytes of data
 	queues map[*queue]struct{} // mu
+	pokes  bool                // mu: it is to be found out whether writes go through
 }
 
 // A countedConn is a connection whose reader is counted.
@@ -117,14 +119,25 @@ func (i *intake) look() {
 		case q.waits && moves:
 			q.empty(i.excess())
 		case over <= 0:
-		case q.waits, len(q.kept) == channelWindow, over >= intakeSlack:
+		case len(q.kept) == channelWindow, over >= intakeSlack:
 			i.stop(errFlood)
 			return
-		case !q.moving:
+		case q.waits && !i.pokes: // or it is only that there was nothing to be written
+			i.pokes = true
+			i.run(i.tryWrite)
+		case !q.waits && !q.moving:
 			q.moving = true
 			i.run(q.move)
 		}
 	}
+}
+
+// tryWrite writes something. If that goes through, the next look sees it.
+func (i *intake) tryWrite() {
+	i.poke()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pokes = false
 }
 
 // A queue is what has come for one channel. Its reader is the session of the

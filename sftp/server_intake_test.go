@@ -82,7 +82,7 @@ func serverIntake(t *testing.T) (in *intake, settle func(), why *error) {
 	t.Helper()
 	var work sync.WaitGroup
 	why = new(error)
-	in = &intake{run: work.Go}
+	in = &intake{run: work.Go, poke: func() { in.wrote.Add(1) }}
 	in.stop = func(err error) {
 		if *why == nil {
 			*why = err
@@ -245,7 +245,9 @@ func TestServerIntakeFlood(t *testing.T) {
 // The same if the server waits to tell the peer of window, so that it seems to
 // wait for data.
 func TestServerIntakeStuck(t *testing.T) {
-	in, _, why := serverIntake(t)
+	in, settle, why := serverIntake(t)
+	free := make(chan struct{})
+	in.poke = func() { <-free }
 	p := newServerPackets(in)
 	q := in.open(p)
 	done := make(chan struct{})
@@ -258,8 +260,35 @@ func TestServerIntakeStuck(t *testing.T) {
 	for ; *why == nil && sent < 1<<30; sent += 4096 {
 		in.count(4096)
 	}
-	if most := intakeSlack + channelWindow + 2*intakeStep; !errors.Is(*why, errFlood) || sent > most {
+	if most := 2*intakeSlack + channelWindow + 2*intakeStep; !errors.Is(*why, errFlood) || sent > most {
 		t.Errorf("after %d bytes: %v", sent, *why)
+	}
+	close(free)
+	p.close()
+	<-done
+	settle()
+}
+
+// And if it only waits, for a peer that sends what is no data and has no answer,
+// that is found out.
+func TestServerIntakeIgnored(t *testing.T) {
+	in, settle, why := serverIntake(t)
+	p := newServerPackets(in)
+	q := in.open(p)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = q.Read(make([]byte, 10))
+	}()
+	p.waitForReader()
+	for range 100 {
+		for range intakeStep / 4096 {
+			in.count(4096)
+		}
+		settle()
+	}
+	if *why != nil {
+		t.Error(*why)
 	}
 	p.close()
 	<-done
