@@ -20,6 +20,18 @@ const (
 	// second at this one, and less at longer ones.
 	farTrip = 4 * time.Millisecond
 
+	// farBytes is how much there has to be left for all connections that may be
+	// used on a long way to be made at once, with farLanes each: to find out one
+	// by one that they help takes longer than to move this much.
+	farBytes = 64 << 20
+	farLanes = 2
+
+	// someConns is how many connections there may be on all but the longest
+	// ways. From longTrip on there may be as many as are allowed: each carries
+	// some 40 MB/s there.
+	someConns = 4
+	longTrip  = 50 * time.Millisecond
+
 	// loginTrips is how many round trips pass before a further connection
 	// carries its share: ten to log in, three to open a file there, and seven
 	// of TCP's slow start.
@@ -134,7 +146,7 @@ func (c *Client) startLane(l *lane) {
 	now := time.Now()
 	c.serveCalls(now)
 	for t := range c.transfers {
-		t.file.spread(t.plan.Lanes(), c.wide(t.plan.Left()))
+		t.file.spread(t.plan.Lanes(), c.even(t.plan.Lanes(), t.plan.Left()))
 	}
 	c.serve(now)
 }
@@ -145,12 +157,14 @@ func (c *Client) grow(want int, left int64) {
 	if c.err != nil {
 		return
 	}
-	conns := c.busy(left)
-	if c.far(left) {
-		conns = max(conns, want)
-	}
-	for len(c.conns) < min(conns, c.config.Conns) {
+	conns, each := c.worth(want, left)
+	for len(c.conns) < conns {
 		c.startOpening(c.newConnection())
+	}
+	for _, conn := range c.conns {
+		for conn.carrier != nil && conn.lanes > 0 && conn.lanes+conn.opening < min(each, conn.limit) {
+			c.startOpening(conn)
+		}
 	}
 	for n := c.usable(); n < want; n++ {
 		conn, wait := c.place()
@@ -172,24 +186,38 @@ func (c *Client) grow(want int, left int64) {
 	}
 }
 
-// far reports whether further connections pay before the channels of the first
-// are used up, if so much is left: on a long way, because what is under way on
-// one connection is bounded by the peers' TCP as well, often at less than four
-// lanes have room for; and on a fast one because each connection is encrypted by
-// one core. The caller holds mu.
-func (c *Client) far(left int64) bool {
-	trip := c.link.RoundTrip()
-	return c.connect != nil && trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2)
+// worth returns how many connections are worth having before the channels of the
+// first are used up, if so much is left and there is use for so many lanes, and
+// how many lanes each should have at least. More connections than one are worth
+// it on a long way, where what is under way on one is bounded by the peers' TCP
+// as well, often at less than four lanes have room for; and on a fast one,
+// because each connection is encrypted by one core. The caller holds mu.
+func (c *Client) worth(want int, left int64) (conns, each int) {
+	rate, trip := c.link.Rate(), c.trip()
+	most := c.config.Conns
+	if trip < longTrip {
+		most = min(most, someConns)
+	}
+	switch {
+	case c.connect == nil:
+	case trip >= farTrip && left >= farBytes:
+		return most, farLanes
+	case trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2):
+		return min(want, most), 1
+	case rate >= cipherRate && left >= rate/int64(time.Second/cipherLogin):
+		return min(int(rate/cipherRate)+1, most), 1
+	}
+	return 1, 1
 }
 
-// busy returns how many connections there should be for as many cores as it
-// takes to encrypt what is moved, if so much is left. The caller holds mu.
-func (c *Client) busy(left int64) int {
-	rate := c.link.Rate()
-	if c.connect == nil || rate < cipherRate || left < rate/int64(time.Second/cipherLogin) {
-		return 1
+// trip returns the least round trip that is known of, of those that move data
+// and those that do not. The caller holds mu.
+func (c *Client) trip() time.Duration {
+	data, calls := c.link.RoundTrip(), c.ops.RoundTrip()
+	if data == 0 || calls == 0 {
+		return max(data, calls)
 	}
-	return int(rate/cipherRate) + 1
+	return min(data, calls)
 }
 
 // widen makes room in the window for connections that have yet to prove their
@@ -201,14 +229,22 @@ func (c *Client) widen() {
 	}
 }
 
-// wide reports whether what is left is to be shared among all connections.
-func (c *Client) wide(left int64) bool { return c.far(left) || c.busy(left) > 1 }
+// even returns on how many lanes of each connection a file should be open at
+// least, if it should be open on so many and so much of it is left. The caller
+// holds mu.
+func (c *Client) even(want int, left int64) int {
+	conns, each := c.worth(want, left)
+	if conns == 1 {
+		return 0
+	}
+	return max(each, (want+len(c.conns)-1)/len(c.conns))
+}
 
 // usable returns how many lanes there are, or soon will be. Where connections
 // are made for their own sake, their lanes do not count before they are there.
 func (c *Client) usable() int {
 	n := c.open() + c.opening
-	if c.link != nil && c.link.RoundTrip() >= farTrip && c.open() > 0 {
+	if c.link != nil && c.trip() >= farTrip && c.open() > 0 {
 		for _, conn := range c.conns {
 			if conn.carrier == nil {
 				n -= conn.opening

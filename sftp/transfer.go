@@ -77,7 +77,7 @@ func (c *Client) begin(t *transfer, p pipeline.Config) {
 	}
 	c.transfers[t] = struct{}{}
 	t.file.users++
-	t.file.spread(1, false)
+	t.file.spread(1, 0)
 	if t.err == nil {
 		t.err = t.file.err
 	}
@@ -172,9 +172,10 @@ func (t *transfer) spread() {
 	if t.over() {
 		return
 	}
-	t.file.spread(t.plan.Lanes(), t.c.wide(t.plan.Left()))
+	lanes, left := t.plan.Lanes(), t.plan.Left()
+	t.file.spread(lanes, t.c.even(lanes, left))
 	if t.file.widens() {
-		t.c.grow(t.plan.Lanes(), t.plan.Left())
+		t.c.grow(lanes, left)
 	}
 }
 
@@ -224,7 +225,7 @@ func (c *Client) full(l *lane, chunk int) bool {
 func (t *transfer) next(now time.Time) (*lane, bool) {
 	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {
-		t.file.spread(1, false)
+		t.file.spread(1, 0)
 		return nil, false
 	}
 	return h.lane, t.nextOn(now, h)

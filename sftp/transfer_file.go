@@ -54,10 +54,9 @@ type handleAt struct {
 	handle string
 }
 
-// spread opens the file on further lanes until it is open on so many, as far
-// as there are lanes; if it shall be wide, on no fewer of each connection than
-// that would be if they were even. The caller holds mu.
-func (f *remoteFile) spread(want int, wide bool) {
+// spread opens the file on further lanes until it is open on so many, and on so
+// many of each connection, as far as there are lanes. The caller holds mu.
+func (f *remoteFile) spread(want, even int) {
 	f.handles = slices.DeleteFunc(f.handles, func(h handleAt) bool { return h.lane.gone })
 	have := len(f.handles) + len(f.opening)
 	switch {
@@ -68,10 +67,6 @@ func (f *remoteFile) spread(want int, wide bool) {
 		return
 	case f.narrow || f.single:
 		return
-	}
-	even := 0
-	if wide {
-		even = (want + len(f.c.conns) - 1) / len(f.c.conns)
 	}
 	for ; ; have++ {
 		l := f.fresh()
@@ -336,7 +331,7 @@ func (f *remoteFile) handle(ctx context.Context) (handleAt, error) {
 			f.changes = make(chan struct{})
 		}
 		changes := f.changes
-		f.spread(1, false)
+		f.spread(1, 0)
 		f.c.mu.Unlock()
 		var err error
 		select {
