@@ -56,6 +56,7 @@ const (
 	msgGlobalFailure   = 82
 	msgChannelOpen     = 90
 	msgChannelConfirm  = 91
+	msgOpenFailure     = 92
 	msgWindowAdjust    = 93
 	msgChannelData     = 94
 	msgExtendedData    = 95
