@@ -1,0 +1,519 @@
+//go:build unix
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Sizes around the borders of requests: 32 KiB is what every server takes, and
+// 255 KiB what OpenSSH's and ours do.
+var sftpSizes = []int{0, 1, 32767, 32768, 32769, 261119, 261120, 261121, 3<<20 + 17}
+
+// Names that are mistaken for something else by whoever takes them apart.
+var oddNames = []string{
+	"with space", " leading", "trailing ", "-dash", "quo\"te", "apo'strophe", "back\\slash", "star*", "que?ry", "[brackets]",
+	"semi;colon", "dollar$HOME", "per%20cent", "hash#tag", "co:lon", "new\nline", "tab\there", "bell\a", "日本語", "e\u0301 é",
+	".hidden", "...", "~tilde", "&amp;", "`ls`", strings.Repeat("n", 255),
+}
+
+// invalidNames are bytes that are no UTF-8.
+var invalidNames = []string{"latin\xe9", "\xff\xfe", "cut\xe6\x97"}
+
+// then is a time that no file has by chance, in whole seconds as SFTP has them.
+var then = time.Unix(1_234_567_890, 0)
+
+// A meeting is one driver and one server, with a directory of the server's and
+// one of the client's.
+type meeting struct {
+	d      driver
+	s      sftpServer
+	login  login
+	served string // the directory that the server serves, as this machine has it
+	local  string
+}
+
+// exercise has a driver do all that SFTP has, at a server.
+func exercise(t *testing.T, d driver, s sftpServer) {
+	t.Run(d.name+" and "+s.name, func(t *testing.T) {
+		t.Parallel()
+		d.find(t) // before the server is started for nothing
+		served := realDir(t)
+		x := &meeting{d: d, s: s, served: served, login: s.start(t, served)}
+		for _, c := range []struct {
+			name string
+			test func(t *testing.T, x *meeting)
+		}{
+			{"sizes", testSizes}, {"resume", testResume}, {"large", testLarge}, {"names", testNames},
+			{"rename", testRename}, {"links", testLinks}, {"attributes", testAttributes}, {"directories", testDirectories},
+			{"space", testSpace}, {"pieces", testPieces}, {"publish", testPublish}, {"copy", testCopy},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				if lacking(c.name, d.lacks, s.lacks) {
+					t.Skipf("%s and %s: one of them has no %s", d.name, s.name, c.name)
+				}
+				// The cases share a server, and nothing else: each has its directory.
+				y := *x
+				y.local = t.TempDir()
+				test := c.test
+				if err := os.Mkdir(filepath.Join(served, c.name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				y.served = filepath.Join(served, c.name)
+				test(t, &y)
+			})
+		}
+	})
+}
+
+// realDir is a temporary directory by its true name: a server that resolves
+// links shows no other.
+func realDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// remote is a name in the case's directory, as the server knows it.
+func (x *meeting) remote(name string) string { return filepath.Base(x.served) + "/" + name }
+
+// lacks reports whether the two cannot do something.
+func (x *meeting) lacks(feature string) bool { return lacking(feature, x.d.lacks, x.s.lacks) }
+
+// must does operations that may not fail.
+func (x *meeting) must(t *testing.T, ops ...[]string) []answer {
+	t.Helper()
+	answers := x.d.do(t, x.login, ops...)
+	failed := 0
+	for i, a := range answers {
+		if a.Error != "" {
+			t.Errorf("%q: %s", ops[i], a.Error)
+			failed++
+		}
+		if failed > 20 {
+			break
+		}
+	}
+	if failed > 0 {
+		t.FailNow()
+	}
+	return answers
+}
+
+func (x *meeting) write(t *testing.T, dir, name string, data []byte) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func testSizes(t *testing.T, x *meeting) {
+	var ops [][]string
+	for _, size := range sftpSizes {
+		name := fmt.Sprint("f", size)
+		x.write(t, x.served, name, content(size))
+		local := x.write(t, x.local, "up-"+name, content(size+1)[:size])
+		ops = append(ops, []string{"get", x.remote(name), filepath.Join(x.local, name)},
+			[]string{"put", local, x.remote("up-" + name)})
+	}
+	// Over what is there and longer.
+	x.write(t, x.served, "over", content(400_000))
+	ops = append(ops, []string{"put", filepath.Join(x.local, "up-f32769"), x.remote("over")})
+	x.must(t, ops...)
+	for _, size := range sftpSizes {
+		name := fmt.Sprint("f", size)
+		wantFile(t, filepath.Join(x.local, name), content(size))
+		wantFile(t, filepath.Join(x.served, "up-"+name), content(size + 1)[:size])
+	}
+	wantFile(t, filepath.Join(x.served, "over"), content(32770)[:32769])
+}
+
+func testResume(t *testing.T, x *meeting) {
+	const size = 1<<20 + 7
+	data := content(size)
+	up := x.write(t, x.local, "up", data)
+	x.write(t, x.served, "whole", data)
+	var ops [][]string
+	have := []int{0, 1, 32768, size / 2, size - 1, size}
+	for _, n := range have {
+		name := fmt.Sprint("part", n)
+		local := x.write(t, x.local, name, data[:n])
+		x.write(t, x.served, name, data[:n])
+		ops = append(ops, []string{"reget", x.remote("whole"), local}, []string{"reput", up, x.remote(name)})
+	}
+	x.must(t, ops...)
+	for _, n := range have {
+		name := fmt.Sprint("part", n)
+		wantFile(t, filepath.Join(x.local, name), data)
+		wantFile(t, filepath.Join(x.served, name), data)
+	}
+}
+
+// largeFile writes 70 MiB of which most are zeros.
+func largeFile(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(70 << 20); err != nil {
+		t.Fatal(err)
+	}
+	for i, off := range []int64{0, 20<<20 - 5, 33 << 20, 70<<20 - 300_000} {
+		if _, err := f.WriteAt(content(300_000 - i), off); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sameFiles compares two files without holding either.
+func sameFiles(t *testing.T, a, b string) {
+	t.Helper()
+	var f [2]*os.File
+	for i, name := range []string{a, b} {
+		var err error
+		if f[i], err = os.Open(name); err != nil {
+			t.Fatal(err)
+		}
+		defer f[i].Close()
+	}
+	var bufs [2][]byte
+	bufs[0], bufs[1] = make([]byte, 1<<20), make([]byte, 1<<20)
+	for off := int64(0); ; off += 1 << 20 {
+		n0, err0 := f[0].ReadAt(bufs[0], off)
+		n1, err1 := f[1].ReadAt(bufs[1], off)
+		if n0 != n1 || !bytes.Equal(bufs[0][:n0], bufs[1][:n1]) {
+			t.Fatalf("%s and %s differ in the MiB at %d (%d and %d bytes)", a, b, off, n0, n1)
+		}
+		if err0 == io.EOF && err1 == io.EOF {
+			return
+		}
+		if err0 != nil && err0 != io.EOF || err1 != nil && err1 != io.EOF {
+			t.Fatal(err0, err1)
+		}
+	}
+}
+
+func testLarge(t *testing.T, x *meeting) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	there, up := filepath.Join(x.served, "there"), filepath.Join(x.local, "up")
+	largeFile(t, there)
+	x.must(t, []string{"get", x.remote("there"), up}, []string{"put", up, x.remote("back")})
+	sameFiles(t, there, filepath.Join(x.served, "back"))
+}
+
+func testNames(t *testing.T, x *meeting) {
+	names := slices.Clone(oddNames)
+	if !x.lacks("invalid") {
+		names = append(names, invalidNames...)
+	}
+	ops := [][]string{{"list", x.remote("")}}
+	for i, name := range names {
+		x.write(t, x.served, name, content(100+i))
+		local := fmt.Sprintf("%s/%d", x.local, i)
+		ops = append(ops, []string{"stat", x.remote(name)}, []string{"get", x.remote(name), local},
+			[]string{"remove", x.remote(name)}, []string{"put", local, x.remote(name)})
+	}
+	ops = append(ops, []string{"list", x.remote("")})
+	answers := x.must(t, ops...)
+	slices.Sort(names)
+	wantNames(t, answers[0], names)
+	wantNames(t, answers[len(answers)-1], names)
+	var there []string
+	for _, e := range readDir(t, x.served) {
+		there = append(there, e.Name())
+	}
+	if !slices.Equal(there, names) {
+		t.Errorf("the server's directory holds %q, want %q", there, names)
+	}
+}
+
+func readDir(t *testing.T, dir string) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+// wantNames compares a listing with what should be in it, sorted.
+func wantNames(t *testing.T, a answer, want []string) {
+	t.Helper()
+	var got []string
+	if err := json.Unmarshal(a.Value, &got); err != nil {
+		t.Fatalf("a listing is %s: %v", a.Value, err)
+	}
+	for i, name := range got {
+		got[i] = raw(name)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("listed are %d names, want %d:\n%.2000q\nwant\n%.2000q", len(got), len(want), got, want)
+	}
+}
+
+func testRename(t *testing.T, x *meeting) {
+	for i, name := range []string{"a", "b", "c", "d"} {
+		x.write(t, x.served, name, content(1000+i))
+	}
+	if err := os.Mkdir(filepath.Join(x.served, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := x.remote
+	answers := x.d.do(t, x.login,
+		[]string{"rename", r("a"), r("new")},
+		[]string{"rename", r("b"), r("c")}, // over what is there
+		[]string{"move", r("d"), r("dir/d")},
+		[]string{"move", r("dir/d"), r("c")}, // which is there
+		[]string{"rename", r("none"), r("x")},
+		[]string{"rename", r("dir"), r("moved")},
+	)
+	for i, a := range answers {
+		wrong := i == 3 || i == 4
+		if wrong != (a.Error != "") && !(i == 3 && x.lacks("refusal")) {
+			t.Errorf("rename %d: %q", i, a.Error)
+		}
+	}
+	if kind := answers[4].Kind; kind != "not exist" {
+		t.Errorf("to rename what is missing is %q: %s", kind, answers[4].Error)
+	}
+	wantFile(t, filepath.Join(x.served, "new"), content(1000))
+	if !x.lacks("refusal") {
+		wantFile(t, filepath.Join(x.served, "c"), content(1001))
+		wantFile(t, filepath.Join(x.served, "moved/d"), content(1003))
+	}
+	if len(readDir(t, x.served)) != 3 {
+		t.Errorf("left is %v", readDir(t, x.served))
+	}
+}
+
+func testLinks(t *testing.T, x *meeting) {
+	r := x.remote
+	x.write(t, x.served, "file", content(5000))
+	ops := [][]string{
+		{"symlink", "file", r("soft")}, {"symlink", "nowhere/at all", r("dangling")}, {"symlink", ".", r("self")},
+		{"readlink", r("soft")}, {"readlink", r("dangling")}, {"lstat", r("soft")}, {"stat", r("soft")}, {"lstat", r("dangling")},
+		{"get", r("soft"), filepath.Join(x.local, "soft")}, {"stat", r("self/self/file")},
+	}
+	if !x.lacks("link") {
+		ops = append(ops, []string{"link", r("file"), r("hard")})
+	}
+	answers := x.must(t, ops...)
+	for name, want := range map[string]string{"soft": "file", "dangling": "nowhere/at all", "self": "."} {
+		if got, err := os.Readlink(filepath.Join(x.served, name)); got != want || err != nil {
+			t.Errorf("the link %s says %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for i, want := range map[int]string{3: "file", 4: "nowhere/at all"} {
+		var got string
+		if err := json.Unmarshal(answers[i].Value, &got); err != nil || raw(got) != want {
+			t.Errorf("readlink: %q, %v; want %q", got, err, want)
+		}
+	}
+	for i, want := range map[int]uint32{5: syscall.S_IFLNK, 6: syscall.S_IFREG, 7: syscall.S_IFLNK, 9: syscall.S_IFREG} {
+		if got := attributesOf(t, answers[i]); got.Mode&syscall.S_IFMT != want || want == syscall.S_IFREG && got.Size != 5000 {
+			t.Errorf("%q is %+v, want type %o", ops[i], got, want)
+		}
+	}
+	wantFile(t, filepath.Join(x.local, "soft"), content(5000))
+	if !x.lacks("link") {
+		a, err := os.Stat(filepath.Join(x.served, "hard"))
+		b, err2 := os.Stat(filepath.Join(x.served, "file"))
+		if err != nil || err2 != nil || !os.SameFile(a, b) {
+			t.Errorf("hard and file are not one file: %v, %v", err, err2)
+		}
+	}
+	bad := x.d.do(t, x.login, []string{"stat", r("dangling")}, []string{"readlink", r("file")}, []string{"remove", r("self")},
+		[]string{"remove", r("dangling")}, []string{"symlink", "x", r("soft")})
+	if bad[0].Kind != "not exist" || bad[1].Error == "" || bad[4].Error == "" {
+		t.Errorf("a dangling link is %q, readlink of a file %q, a link over a name %q", bad[0].Error, bad[1].Error, bad[4].Error)
+	}
+	if bad[2].Error != "" || bad[3].Error != "" {
+		t.Errorf("removing links: %q, %q", bad[2].Error, bad[3].Error)
+	}
+	if n := len(readDir(t, x.served)); n != 2 && n != 3 {
+		t.Errorf("left is %v", readDir(t, x.served))
+	}
+}
+
+// attributes are what STAT says.
+type attributes struct {
+	Size  int64
+	Mode  uint32 // as st_mode
+	Mtime int64
+}
+
+func attributesOf(t *testing.T, a answer) (out attributes) {
+	t.Helper()
+	if err := json.Unmarshal(a.Value, &out); err != nil {
+		t.Fatalf("a description is %s (%s): %v", a.Value, a.Error, err)
+	}
+	return out
+}
+
+func testAttributes(t *testing.T, x *meeting) {
+	r := x.remote
+	x.write(t, x.served, "file", content(10_000))
+	x.write(t, x.served, "long", content(100))
+	x.write(t, x.served, "private", content(1))
+	when := fmt.Sprint(then.Unix())
+	a := x.must(t,
+		[]string{"chmod", r("file"), "640"}, []string{"truncate", r("file"), "777"}, []string{"utime", r("file"), when},
+		[]string{"stat", r("file")},
+		[]string{"truncate", r("long"), "100000"}, []string{"stat", r("long")},
+		[]string{"chmod", r("private"), "0"}, []string{"stat", r("private")}, []string{"chmod", r("private"), "4755"},
+		[]string{"utime", r("private"), "0"}, []string{"stat", r("private")}, []string{"stat", r("")},
+	)
+	if got := attributesOf(t, a[3]); got != (attributes{777, syscall.S_IFREG | 0o640, then.Unix()}) {
+		t.Errorf("file is %+v", got)
+	}
+	if fi, err := os.Stat(filepath.Join(x.served, "file")); err != nil || fi.Mode() != 0o640 || !fi.ModTime().Equal(then) {
+		t.Errorf("file is %v, %v", fi, err)
+	}
+	wantFile(t, filepath.Join(x.served, "file"), content(10_000)[:777])
+	if got := attributesOf(t, a[5]); got.Size != 100_000 {
+		t.Errorf("long is %+v", got)
+	}
+	wantFile(t, filepath.Join(x.served, "long"), append(content(100), make([]byte, 99_900)...))
+	if got := attributesOf(t, a[7]); got.Mode != syscall.S_IFREG {
+		t.Errorf("private is %+v", got)
+	}
+	// What becomes of the setuid bit is the server's to say.
+	if got := attributesOf(t, a[10]); got.Mode&0o777 != 0o755 || got.Mtime != 0 {
+		t.Errorf("private is %+v", got)
+	}
+	if got := attributesOf(t, a[11]); got.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		t.Errorf("the directory is %+v", got)
+	}
+	bad := x.d.do(t, x.login, []string{"stat", r("none")}, []string{"lstat", r("none/x")}, []string{"chmod", r("none"), "644"},
+		[]string{"utime", r("none"), when}, []string{"truncate", r("none"), "1"}, []string{"get", r("none"), filepath.Join(x.local, "x")},
+		[]string{"put", filepath.Join(x.served, "file"), r("none/x")}, []string{"remove", r("none")}, []string{"rmdir", r("none")},
+		[]string{"list", r("none")}, []string{"readlink", r("none")})
+	for i, a := range bad {
+		if a.Kind != "not exist" {
+			t.Errorf("what is missing is %q in operation %d: %s", a.Kind, i, a.Error)
+		}
+	}
+}
+
+func testDirectories(t *testing.T, x *meeting) {
+	r := x.remote
+	const many = 5000
+	want := make([]string, many)
+	if err := os.Mkdir(filepath.Join(x.served, "many"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		want[i] = fmt.Sprintf("entry with a name of some length %05d", i)
+		x.write(t, x.served, "many/"+want[i], nil)
+	}
+	a := x.d.do(t, x.login, []string{"list", r("many")},
+		[]string{"mkdir", r("new")}, []string{"mkdir", r("new/er")}, []string{"list", r("new/er")}, []string{"realpath", r("new/../new/er/.")},
+		[]string{"mkdir", r("new")}, []string{"rmdir", r("new")}, []string{"mkdir", r("none/x")}, []string{"remove", r("new")},
+		[]string{"list", r("many/" + want[7])}, []string{"rmdir", r("new/er")}, []string{"rmdir", r("new")}, []string{"realpath", "."},
+	)
+	for i, a := range a {
+		if refused := i >= 5 && i <= 9; refused != (a.Error != "") && !(i == 8 && x.lacks("remove-kind")) {
+			t.Errorf("operation %d: %q", i, a.Error)
+		}
+	}
+	wantNames(t, a[0], want)
+	wantNames(t, a[3], nil)
+	for i, want := range map[int]string{4: r("new/er"), 12: ""} {
+		var got string
+		if err := json.Unmarshal(a[i].Value, &got); err != nil || raw(got) != filepath.Join(x.login.home, want) {
+			t.Errorf("realpath is %q, %v; want %q", got, err, filepath.Join(x.login.home, want))
+		}
+	}
+	if _, err := os.Stat(filepath.Join(x.served, "new")); err == nil {
+		t.Error("the directory is there after rmdir")
+	}
+}
+
+func testSpace(t *testing.T, x *meeting) {
+	if x.lacks("statvfs") {
+		t.Skip("no statvfs")
+	}
+	a := x.must(t, []string{"statvfs", x.remote("")})
+	var got struct{ Total, Free uint64 }
+	if err := json.Unmarshal(a[0].Value, &got); err != nil {
+		t.Fatal(err)
+	}
+	var want syscall.Statfs_t
+	if err := syscall.Statfs(x.served, &want); err != nil {
+		t.Fatal(err)
+	}
+	total, free := want.Blocks*uint64(want.Bsize), want.Bfree*uint64(want.Bsize)
+	// Others write to the same disk meanwhile.
+	if got.Total != total || got.Free > got.Total || max(got.Free, free)-min(got.Free, free) > 4<<30 {
+		t.Errorf("total %d and free %d, want %d and about %d", got.Total, got.Free, total, free)
+	}
+}
+
+// Reading and writing in the middle of a file leaves the rest as it is.
+func testPieces(t *testing.T, x *meeting) {
+	data := content(500_000)
+	x.write(t, x.served, "file", data)
+	r := x.remote("file")
+	ops := [][]string{
+		{"write", r, "0", "010203"}, {"write", r, "499999", "ff"}, {"write", r, "500010", "aabb"}, {"write", r, "250000", strings.Repeat("5a", 70_000)},
+		{"read", r, "0", "10"}, {"read", r, "499990", "100"}, {"read", r, "600000", "5"}, {"read", r, "100000", "300000"},
+	}
+	a := x.must(t, ops...)
+	data = append(data, make([]byte, 12)...)
+	copy(data, "\x01\x02\x03")
+	data[499_999] = 0xff
+	copy(data[500_010:], "\xaa\xbb")
+	copy(data[250_000:320_000], bytes.Repeat([]byte{0x5a}, 70_000))
+	wantFile(t, filepath.Join(x.served, "file"), data)
+	for i, want := range map[int][]byte{4: data[:10], 5: data[499_990:], 6: nil, 7: data[100_000:400_000]} {
+		var got string
+		if len(a[i].Value) > 0 {
+			if err := json.Unmarshal(a[i].Value, &got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got != fmt.Sprintf("%x", want) {
+			t.Errorf("%q: %d bytes, not the file's %d", ops[i], len(got)/2, len(want))
+		}
+	}
+}
+
+// A file published is whole, and nothing else is left.
+func testPublish(t *testing.T, x *meeting) {
+	x.write(t, x.served, "over", content(10))
+	up := x.write(t, x.local, "up", content(700_000))
+	x.must(t, []string{"publish", up, x.remote("new")}, []string{"publish", up, x.remote("over")})
+	wantFile(t, filepath.Join(x.served, "new"), content(700_000))
+	wantFile(t, filepath.Join(x.served, "over"), content(700_000))
+	if left := readDir(t, x.served); len(left) != 2 {
+		t.Errorf("left is %v", left)
+	}
+}
+
+func testCopy(t *testing.T, x *meeting) {
+	for _, size := range []int{0, 1, 1 << 20} {
+		x.write(t, x.served, fmt.Sprint(size), content(size))
+		x.must(t, []string{"copy", x.remote(fmt.Sprint(size)), x.remote("copy")})
+		wantFile(t, filepath.Join(x.served, "copy"), content(size))
+	}
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package interop
+
+import "testing"
+
+var (
+	sftpPeerServers = []sftpServer{sshdInternal, sshdExternal, asyncsshServer, paramikoServer, pkgsftpServer}
+	sftpPeerDrivers = []driver{pkgsftpDriver, paramikoDriver, asyncsshDriver}
+)
+
+// TestSFTPPeers has the peers meet each other, which proves the harness.
+func TestSFTPPeers(t *testing.T) {
+	for _, d := range sftpPeerDrivers {
+		exercise(t, d, sshdInternal)
+	}
+}
+
+// TestSFTPClient has our client use every peer's server.
+func TestSFTPClient(t *testing.T) {
+	for _, s := range sftpPeerServers {
+		exercise(t, haulDriver, s)
+	}
+}
