@@ -127,7 +127,7 @@ func testSizes(t *testing.T, x *meeting) {
 	for _, size := range sftpSizes {
 		name := fmt.Sprint("f", size)
 		x.write(t, x.served, name, content(size))
-		local := x.write(t, x.local, "up-"+name, content(size+1)[:size])
+		local := x.write(t, x.local, "up-"+name, content(size + 1)[:size])
 		ops = append(ops, []string{"get", x.remote(name), filepath.Join(x.local, name)},
 			[]string{"put", local, x.remote("up-" + name)})
 	}
@@ -176,7 +176,7 @@ func largeFile(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	for i, off := range []int64{0, 20<<20 - 5, 33 << 20, 70<<20 - 300_000} {
-		if _, err := f.WriteAt(content(300_000 - i), off); err != nil {
+		if _, err := f.WriteAt(content(300_000-i), off); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,9 +287,10 @@ func testRename(t *testing.T, x *meeting) {
 		[]string{"rename", r("none"), r("x")},
 		[]string{"rename", r("dir"), r("moved")},
 	)
+	c := 1001
 	for i, a := range answers {
-		wrong := i == 3 || i == 4
-		if wrong != (a.Error != "") && !(i == 3 && x.lacks("refusal")) {
+		refused := i == 3 && !x.lacks("refusal") || i == 1 && x.lacks("replace") || i == 4
+		if refused != (a.Error != "") {
 			t.Errorf("rename %d: %q", i, a.Error)
 		}
 	}
@@ -297,12 +298,23 @@ func testRename(t *testing.T, x *meeting) {
 		t.Errorf("to rename what is missing is %q: %s", kind, answers[4].Error)
 	}
 	wantFile(t, filepath.Join(x.served, "new"), content(1000))
+	switch {
+	case x.lacks("refusal"):
+		c = 1003 // the file d has gone there, too
+	case x.lacks("replace"):
+		c = 1002
+		wantFile(t, filepath.Join(x.served, "b"), content(1001))
+	}
+	wantFile(t, filepath.Join(x.served, "c"), content(c))
 	if !x.lacks("refusal") {
-		wantFile(t, filepath.Join(x.served, "c"), content(1001))
 		wantFile(t, filepath.Join(x.served, "moved/d"), content(1003))
 	}
-	if len(readDir(t, x.served)) != 3 {
-		t.Errorf("left is %v", readDir(t, x.served))
+	want := 3
+	if x.lacks("replace") {
+		want++
+	}
+	if left := readDir(t, x.served); len(left) != want {
+		t.Errorf("left is %v", left)
 	}
 }
 

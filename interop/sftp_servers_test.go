@@ -17,15 +17,19 @@ type sftpServer struct {
 
 var asyncsshServer = sftpServer{
 	name:  "asyncssh",
+	lacks: " copy ",
 	start: func(t *testing.T, dir string) login { return startPeer(t, asyncsshProgram(t), dir, "/") },
 }
 
-func asyncsshProgram(t *testing.T) program { return findPython(t, "python3-asyncssh", "asyncssh_server.py") }
+func asyncsshProgram(t *testing.T) program {
+	return findPython(t, "python3-asyncssh", "asyncssh_server.py")
+}
 
-// Its file names are text, and it has none of OpenSSH's extensions but one.
+// Its file names are text, and it announces none of OpenSSH's extensions, so
+// that clients do not use the one it has: to replace a file by renaming.
 var paramikoServer = sftpServer{
 	name:  "paramiko",
-	lacks: " link copy statvfs invalid ",
+	lacks: " link copy statvfs invalid replace ",
 	start: func(t *testing.T, dir string) login {
 		return startPeer(t, findPython(t, "python3-paramiko", "paramiko_server.py"), dir, "/")
 	},

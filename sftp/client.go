@@ -123,6 +123,7 @@ type Client struct {
 	ext    wire.Extensions
 	limits wire.Limits
 	chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
+	draft  bool   // the server takes SYMLINK in the draft's order
 
 	ctx     context.Context // ends with the Client
 	stop    context.CancelCauseFunc
@@ -185,6 +186,9 @@ func newClient(ctx context.Context, first carrier, owned bool, config ClientConf
 		return nil, err
 	}
 	c.ext, c.limits = g.ext, g.limits
+	if s, ok := first.(sshCarrier); ok {
+		c.draft = draftLinks(string(s.client.ServerVersion()), string(s.client.ClientVersion()), draftServers)
+	}
 	c.chunk[0] = c.chunkFor(g.limits.Read)
 	c.chunk[1] = c.chunkFor(g.limits.Write)
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}

@@ -142,6 +142,8 @@ def main():
     print("listening on", "%s:%d" % listener.getsockname(), flush=True)
     while True:
         conn, _ = listener.accept()
+        # Its replies are several packets each, which Nagle's algorithm would hold up.
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=serve, args=(conn, host_key, allowed), daemon=True).start()
 
 
