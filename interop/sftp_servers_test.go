@@ -15,9 +15,10 @@ type sftpServer struct {
 	lacks string // operations and cases that it has not, with spaces around
 }
 
+// It tells no link that does not say an absolute name below dir.
 var asyncsshServer = sftpServer{
 	name:  "asyncssh",
-	lacks: " copy ",
+	lacks: " copy readlink ",
 	start: func(t *testing.T, dir string) login { return startPeer(t, asyncsshProgram(t), dir, "/") },
 }
 

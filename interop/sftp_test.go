@@ -12,7 +12,10 @@ var (
 // TestSFTPPeers has the peers meet each other, which proves the harness.
 func TestSFTPPeers(t *testing.T) {
 	for _, d := range sftpPeerDrivers {
-		exercise(t, d, sshdInternal)
+		exercise(t, d, sshdInternal, "sizes", "names", "links", "rename")
+	}
+	for _, m := range sftpTools {
+		trade(t, m, sshdInternal)
 	}
 }
 
