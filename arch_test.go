@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap site meter udp store internal/privilege",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap site meter udp store sftp users internal/privilege internal/penalty",
 		tests:   "internal/sim",
 	},
 	"examples/collect":   {imports: "store tftp"},

@@ -87,7 +87,7 @@ func (b *table) settle() {
 // settle counts the bytes that are not yet in the counter. The caller has the
 // part's lock.
 func (t *Transfer) settle() {
-	if n := t.bytes.Load() - t.counted; n > 0 {
+	if n := t.progress() - t.counted; n > 0 {
 		t.counted += n
 		t.counts.bytes.Add(float64(n))
 	}
@@ -125,7 +125,7 @@ func (p *part) snapshot(list []Snapshot) []Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range p.live {
-		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.bytes.Load()})
+		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.progress()})
 	}
 	return list
 }

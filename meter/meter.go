@@ -178,6 +178,7 @@ type Transfer struct {
 	id       uint64
 	info     Info
 	bytes    atomic.Int64 // moved so far
+	moved    atomic.Pointer[func() int64]
 
 	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
 	counted int64 // of bytes, those in the counter already; under the part's lock
@@ -223,6 +224,23 @@ func (t *Transfer) Reached(total int64) {
 			return
 		}
 	}
+}
+
+// Follow has a transfer ask how many bytes have been moved since the beginning,
+// whenever somebody wants to know and at its end: for a protocol that counts by
+// itself. moved must not wait. It takes the place of Add and Reached.
+func (t *Transfer) Follow(moved func() int64) {
+	if t != nil {
+		t.moved.Store(&moved)
+	}
+}
+
+// progress returns how many bytes have been moved so far.
+func (t *Transfer) progress() int64 {
+	if moved := t.moved.Load(); moved != nil {
+		t.Reached((*moved)())
+	}
+	return t.bytes.Load()
 }
 
 // End is what is known of a transfer when it has ended. Numbers below 0 count

@@ -126,6 +126,21 @@ func (d *Directory) Warnings() []error {
 	return slices.Clone(d.warnings)
 }
 
+// Files returns the files that the last attempt to load read, or looked for: the
+// users file, and those that it names. Whoever gives up the right to other files
+// keeps it to these, or better to their directories, where a file gets replaced.
+// They are sorted.
+func (d *Directory) Files() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var files []string
+	for _, s := range d.seen {
+		files = append(files, s.path)
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
 // User returns a user by name. What it holds is not to be changed.
 func (d *Directory) User(name string) (User, bool) {
 	u := d.table.Load().accounts[name]

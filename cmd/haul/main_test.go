@@ -133,7 +133,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"get", "--nosuch", url + "a"}, exitUsage, "nosuch"},
 		{[]string{"nosuch"}, exitUsage, "nosuch"},
 		{[]string{"serve"}, exitUsage, "arg"},
-		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "TFTP only"},
+		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "SFTP only"},
 		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
 		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},
 		{[]string{"serve", ".", "--tftp", "bogus"}, exitUsage, "HOST:PORT"},

@@ -7,34 +7,35 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net/netip"
-	"os"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
-	"github.com/haul-project/haul/site"
-	"github.com/haul-project/haul/tftp"
-	"github.com/haul-project/haul/udp"
 )
 
-// fallbackAddr is where the server listens without the privilege for port 69.
-const fallbackAddr = ":6969"
-
-const serveHelp = `Serve the files under DIR until a signal ends it. At the first signal running
-transfers get --grace to finish; the second ends at once. Of several DIRs the
-first that has a file serves it, and uploads go to the first.
+const serveHelp = `Serve the files under DIR until a signal ends it, by TFTP, or with --sftp by
+SFTP, or with --tftp and --sftp by both. At the first signal running transfers
+get --grace to finish; the second ends at once.
 
 Nothing outside DIR can be read or written: not by "..", nor by a symbolic
-link. Clients may write only with --upload; an upload appears under its name
-when it is whole and safe on disk, and never before. Once everything is open
-the kernel is told to deny haul all other files, where it can (Landlock).
+link. An upload appears under its name when it is whole and safe on disk, and
+never before. Once everything is open the kernel is told to deny haul all other
+files, where it can (Landlock).
 
-Which client gets which file:
+SFTP is for users who log in. --users FILE names them: see "haul user --help".
+Without it, a file that "haul user" has made is taken, and if there is none,
+one user gets a password for this run, which is printed. What somebody may do,
+how fast, and with which directory is in that file; a change of it holds within
+seconds, and who may no longer log in is disconnected. The host key is made at
+the first start, and kept (--host-keys). There is no shell and no forwarding.
+
+TFTP knows no users: anybody may read, and write only with --upload. Of several
+DIRs the first that has a file serves it, and uploads go to the first.
+Which client of TFTP gets which file:
   --root CLIENT=DIR gives some clients another directory. CLIENT is an address
     or network, a hardware address, or on=ADDRESS, where the client asked;
     several are separated by commas: --root 52:54:00:12:34:56,10.1.0.0/16=/srv/lab
@@ -46,7 +47,7 @@ Which client gets which file:
     CLIENT or *, then a pattern of names if not for all; the first that fits
     decides: --access 'deny read * *.key' --access 'allow write 10.0.0.0/8 logs/**'
 
-Each transfer leaves one line in the log on standard error.`
+Each transfer, login and change leaves one line in the log on standard error.`
 
 const serveExamples = `  haul serve /srv/tftp                       on port 69, or 6969 without privilege
   haul serve . --tftp 127.0.0.1:6969         on one address
@@ -55,7 +56,11 @@ const serveExamples = `  haul serve /srv/tftp                       on port 69, 
                                              uploads get a time stamp, and cannot be read
   haul serve /srv/tftp --single-port         in a container, or behind NAT
   haul serve /srv/tftp --user tftp --metrics 127.0.0.1:9069
-  haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client`
+  haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client
+  haul serve /srv/files --sftp :2022         SFTP, for one user with a password for this run
+  haul serve /srv/files --sftp :22 --user haul --users /etc/haul/users
+  haul serve /srv/files --sftp :22 --tftp :69
+                                             what SFTP brings, TFTP serves`
 
 func newServe() *cobra.Command {
 	var f serveFlags
@@ -66,7 +71,10 @@ func newServe() *cobra.Command {
 		Example: serveExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.dirs, f.mayFallBack = args, !cmd.Flags().Changed("tftp")
+			f.dirs = args
+			if err := f.choose(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return serve(cmd.Context(), &f, cmd.ErrOrStderr())
 		},
 	}
@@ -80,124 +88,121 @@ func newServe() *cobra.Command {
 // giveUp is [settle], but for tests: it cannot be undone in a process.
 var giveUp = settle
 
+// A service is one of the protocols of a server. Its methods are called in this
+// order.
+type service interface {
+	listen(ctx context.Context, passed *inheritedSockets) error
+	show(counts *meter.Registry)     // what it counts by itself
+	announce()                       // where it is, and how to use it
+	needs(c *privilege.Confinement)  // adds what it needs of the file system
+	settled(ctx context.Context)     // nothing more can be opened; begins what goes on beside the serving
+	serve(ctx context.Context) error // until ctx ends, and what is under way has
+	alive() bool                     // for the watchdog; while it serves
+	String() string                  // "TFTP on [127.0.0.1:69]"
+	close()
+}
+
 // serve runs the server until ctx ends.
 func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
-	srv, err := f.server()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	user, err := userToBecome(f.user)
 	if err != nil {
 		return err
 	}
-	srv.Log = f.log(out)
-	files, err := f.open()
-	if err != nil {
-		return err
+	log, counts := f.log(out), f.counts()
+	var all []service
+	defer func() {
+		for _, s := range all {
+			s.close()
+		}
+	}()
+	if f.servesTFTP() {
+		t, err := f.openTFTP(counts, log, out)
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
 	}
-	defer files.close()
-	answerFrom(srv, files.site)
-
-	tracer, err := f.trace.open(out)
-	if err != nil {
-		return err
-	}
-	defer closeTrace(tracer, out)
-	if tracer != nil {
-		srv.Trace = tracer.record
-	}
-	var counts *meter.Registry
-	if f.metrics != "" {
-		counts = measure(srv)
+	if f.servesSFTP() {
+		s, err := f.openSFTP(counts, log, out)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
 	}
 	manager, err := findManager()
 	if err != nil {
 		return err
 	}
 	defer manager.Close()
-	f.fitDescriptors(srv, openFiles())
-	l, err := f.listen(ctx, srv, out)
+	passed, err := f.activated()
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer passed.close()
+	for _, s := range all {
+		if err := s.listen(ctx, passed); err != nil {
+			return err
+		}
+	}
 	if counts != nil {
-		show(counts, l)
-		m, err := serveMetrics(ctx, f.metrics, counts.Handler(), srv.Log)
+		for _, s := range all {
+			s.show(counts)
+		}
+		m, err := serveMetrics(ctx, f.metrics, counts.Handler(), log)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
 		f.say(out, "metrics at http://%v/metrics", m.Addr())
 	}
-	f.announce(out, files, l.Addrs())
+	needs := privilege.Confinement{Read: []string{"/proc/self"}}
+	for _, s := range all {
+		s.announce()
+		s.needs(&needs)
+	}
 	f.boundHeap()
-	needs := privilege.Confinement{Read: append(files.reads, "/proc/self"), Write: files.writes}
-	if err := giveUp(user, needs, srv.Log); err != nil {
+	if err := giveUp(user, needs, log); err != nil {
 		return err
 	}
-	go files.sweep(ctx, srv.Log)
-	return runListener(ctx, l, manager, srv.Log)
+	return runAll(ctx, all, manager, log)
 }
 
-// runListener serves, and keeps the service manager informed.
-func runListener(ctx context.Context, l *tftp.Listener, m *manager, log *slog.Logger) error {
-	if err := m.ready(fmt.Sprintf("serving TFTP on %v", l.Addrs())); err != nil {
+// runAll serves, and keeps the service manager informed. If one of several
+// services fails, all end.
+func runAll(ctx context.Context, all []service, m *manager, log *slog.Logger) error {
+	var names []string
+	for _, s := range all {
+		names = append(names, s.String())
+	}
+	if err := m.ready("serving " + strings.Join(names, ", ")); err != nil {
 		log.Warn("service manager", "error", err)
 	}
-	serving, ended := context.WithCancel(ctx)
-	var told sync.WaitGroup
+	running, end := context.WithCancel(ctx)
+	defer end()
+	for _, s := range all {
+		s.settled(running)
+	}
+	var told, served sync.WaitGroup
 	told.Go(func() {
-		if err := m.keepAlive(serving, l.Alive); err != nil {
+		if err := m.keepAlive(running, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
 			log.Warn("service manager", "error", err)
 		}
-		<-serving.Done()
+		<-running.Done()
 		_ = m.stopping("waiting for transfers to finish") // it is going to notice
 	})
-	err := l.Serve(ctx)
-	ended()
+	errs := make([]error, len(all))
+	for i, s := range all {
+		served.Go(func() {
+			defer end() // a service ends because ctx has, or it failed
+			errs[i] = s.serve(running)
+		})
+	}
+	served.Wait()
 	told.Wait() // or the process might be gone before that is said
-	return err
-}
-
-// listen opens the sockets, unless systemd has done so.
-func (f *serveFlags) listen(ctx context.Context, srv *tftp.Server, out io.Writer) (*tftp.Listener, error) {
-	conns, err := activated(udp.Config{Plain: f.noOffload})
-	if err != nil {
-		return nil, err
-	}
-	if len(conns) > 0 {
-		l, err := srv.ListenOn(ctx, conns...)
-		if err != nil {
-			return nil, listenError{err}
-		}
-		return l, nil
-	}
-	return f.listenAt(ctx, srv, f.tftp, f.mayFallBack, out)
-}
-
-// listenAt opens the sockets, on another port than 69 if that takes a
-// privilege we lack and the user did not ask for it.
-func (f *serveFlags) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
-	l, err := srv.Listen(ctx, addrs...)
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EACCES) && mayFallBack:
-		f.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
-		return f.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
-	case errors.Is(err, syscall.EACCES):
-		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
-	case errors.Is(err, tftp.ErrNoPort):
-		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, f.ports)
-	case errors.Is(err, syscall.EINVAL):
-		err = fmt.Errorf("%w: an address that begins with fe80: needs its interface, as in [fe80::1%%eth0]:69", err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
-	}
-	return nil, listenError{err}
+	return errors.Join(errs...)
 }
 
 // A listenError says that a server could not open its sockets.
@@ -214,46 +219,6 @@ func (f *serveFlags) say(out io.Writer, format string, args ...any) {
 		fmt.Fprintf(out, "haul: %s\n", text)
 	}
 }
-
-// announce says where the server listens, and a command to try.
-func (f *serveFlags) announce(out io.Writer, files *served, at []netip.AddrPort) {
-	for i, a := range at {
-		// "[::]" stands for both families unless IPv6 was asked for.
-		only6 := i < len(f.tftp) && strings.HasPrefix(f.tftp[i], "[")
-		shown := a.String()
-		if a.Addr().IsUnspecified() && a.Addr().Is6() && !only6 {
-			shown = fmt.Sprintf("*:%d", a.Port())
-		}
-		f.say(out, "serving %s on tftp://%s", strings.Join(f.dirs, ", "), shown)
-		if i > 0 {
-			continue
-		}
-		host := a.Addr()
-		switch {
-		case host.IsUnspecified() && only6:
-			host = netip.IPv6Loopback()
-		case host.IsUnspecified():
-			host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		}
-		t := tftp.Target{Host: host.String(), Port: a.Port(), Name: f.sampleName(files, a)}
-		f.say(out, "try: haul get %v -", t)
-	}
-}
-
-// sampleName returns a file that can be asked for, to make the example true.
-func (f *serveFlags) sampleName(files *served, at netip.AddrPort) string {
-	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
-	entries, _ := os.ReadDir(f.dirs[0]) // an example is all that is at stake
-	for _, e := range entries[:min(len(entries), maxSamples)] {
-		info, err := files.site.Stat(context.Background(), here, e.Name())
-		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
-			return e.Name()
-		}
-	}
-	return "FILE"
-}
-
-const maxSamples = 1000 // names that are tried for the example
 
 // unwrapPath takes the operation and path off an error that will name them
 // itself.

@@ -41,9 +41,18 @@ var badValues = []struct {
 	{"tftp", "127.0.0.1:65536", "HOST:PORT"},
 	{"tftp", "127.0.0.1:x", "HOST:PORT"},
 	{"tftp", "127.0.0.1:0,", "HOST:PORT"},
-	{"http", ":80", "TFTP only"},
-	{"https", ":443", "TFTP only"},
-	{"sftp", ":22", "TFTP only"},
+	{"http", ":80", "TFTP and SFTP only"},
+	{"https", ":443", "TFTP and SFTP only"},
+	{"sftp", "22", "HOST:PORT"},
+	{"sftp", "127.0.0.1:65536", "HOST:PORT"},
+	{"sftp", "127.0.0.1:0,", "HOST:PORT"},
+	{"sftp-rate", "x", "no size"},
+	{"sftp-rate", "-1", "no size"},
+	{"sftp-conns", "0", "1 to 131072"},
+	{"sftp-conns", "131073", "1 to 131072"},
+	{"sftp-in-place", "x", "true or false"},
+	{"sftp-exempt", "x", "192.0.2.0/24"},
+	{"sftp-exempt", "192.0.2.1/24", "192.0.2.0/24"},
 	{"single-port", "x", "true or false"},
 	{"ports", "0-5", "FIRST-LAST"},
 	{"ports", "9-5", "from 1 to 65535"},
@@ -112,7 +121,7 @@ var badValues = []struct {
 
 // testedElsewhere are flags whose bad values are files that cannot be read or
 // written; and the one that is looked at when the port is open.
-var testedElsewhere = map[string]bool{"map": true, "pcap": true, "metrics": true}
+var testedElsewhere = map[string]bool{"map": true, "pcap": true, "metrics": true, "users": true, "host-keys": true}
 
 func TestServeBadValues(t *testing.T) {
 	dir := t.TempDir()
@@ -122,6 +131,9 @@ func TestServeBadValues(t *testing.T) {
 		args := []string{"serve", dir, "--" + b.flag + "=" + b.value}
 		if b.flag != "tftp" {
 			args = append(args, "--tftp", "127.0.0.1:0")
+		}
+		if strings.HasPrefix(b.flag, "sftp-") {
+			args = append(args, "--sftp", "127.0.0.1:0", "--host-keys", filepath.Join(t.TempDir(), "keys"))
 		}
 		code, message := refuse(t, args...)
 		if code != exitUsage || !strings.Contains(message, "--"+b.flag) || !strings.Contains(message, b.says) {

@@ -95,7 +95,7 @@ func TestMapIsAFile(t *testing.T) {
 func TestBoundHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	f := serveFlags{maxTransfers: 1000, memory: 64 << 20}
+	f := serveFlags{tftp: []string{":69"}, maxTransfers: 1000, memory: 64 << 20}
 	t.Setenv("GOMEMLIMIT", "1TiB")
 	f.boundHeap()
 	if got := debug.SetMemoryLimit(-1); got != before {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,29 +26,31 @@ type serveFlags struct {
 	dirs        []string // the arguments
 	mayFallBack bool     // --tftp was not given
 
-	tftp, allow, deny, roots, access []string
-	http, https, sftp                string
-	singlePort                       bool
-	ports, mtu                       string
-	mapFile, perClient               string
-	foldCase, shared                 bool
-	upload, uploadDir                string
-	maxUpload, memory                int64
-	loops                            int
-	maxTransfers, maxPerClient, rate int
-	blksize, windowsize              int
-	grace                            time.Duration
-	user, metrics, logFormat         string
-	quiet, noOffload                 bool
-	trace                            traceFlags
+	tftp, sftp, allow, deny, roots, access []string
+	http, https                            string
+	allowed, denied                        []netip.Prefix // of allow and deny
+	singlePort                             bool
+	ports, mtu                             string
+	mapFile, perClient                     string
+	foldCase, shared                       bool
+	upload, uploadDir                      string
+	maxUpload, memory                      int64
+	loops                                  int
+	maxTransfers, maxPerClient, rate       int
+	blksize, windowsize                    int
+	grace                                  time.Duration
+	user, metrics, logFormat               string
+	quiet, noOffload                       bool
+	trace                                  traceFlags
+	ssh                                    sftpFlags
 }
 
 func (f *serveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`address` for TFTP, or several; empty switches it off")
+	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`address` for TFTP, or several")
 	flags.StringVar(&f.http, "http", "", "`address` for HTTP; not built yet, must be empty")
 	flags.StringVar(&f.https, "https", "", "`address` for HTTPS; not built yet, must be empty")
-	flags.StringVar(&f.sftp, "sftp", "", "`address` for SFTP; not built yet, must be empty")
+	flags.StringSliceVar(&f.sftp, "sftp", nil, "`address` for SFTP, or several, such as :2022; TFTP is then served only if --tftp says so, too")
 	flags.BoolVar(&f.singlePort, "single-port", false, "answer from the port that was asked, for NAT and containers")
 	flags.StringVar(&f.ports, "ports", "", "`FIRST-LAST` port that transfers take, for firewalls; empty lets the kernel choose")
 	flags.StringVar(&f.mtu, "mtu", "auto", "size of IP packet in `bytes` that blocks must fit; auto asks the kernel, none lets clients choose")
@@ -80,6 +83,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	f.trace.add(cmd)
+	f.ssh.add(cmd)
 
 	for flag, words := range map[string][]cobra.Completion{
 		"upload":     {"create", "overwrite", "unique"},
@@ -92,13 +96,89 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	cobra.CheckErr(cmd.MarkFlagDirname("upload-dir"))
 }
 
-// server checks the flags that concern the server alone, and makes one of them.
-func (f *serveFlags) server() (*tftp.Server, error) {
-	for _, p := range []struct{ flag, addr string }{{"http", f.http}, {"https", f.https}, {"sftp", f.sftp}} {
-		if p.addr != "" {
-			return nil, usagef("--%s %s: this version of haul serves TFTP only", p.flag, p.addr)
+// tftpOnly are flags that mean nothing without TFTP.
+var tftpOnly = strings.Fields(`single-port ports mtu root per-client shared map fold-case access upload upload-dir max-upload
+	max-transfers max-per-client rate loops memory blksize windowsize no-offload trace pcap trace-hex`)
+
+// choose decides which protocols are served. given reports whether the command
+// line has a flag.
+func (f *serveFlags) choose(given func(flag string) bool) error {
+	f.mayFallBack = !given("tftp")
+	if f.servesSFTP() && !given("tftp") {
+		f.tftp = nil
+	}
+	for _, flag := range tftpOnly {
+		if given(flag) && !f.servesTFTP() {
+			return usagef("--%s is for TFTP, which is not served; add --tftp :69", flag)
 		}
 	}
+	for _, flag := range sftpOnly {
+		if given(flag) && !f.servesSFTP() {
+			return usagef("--%s is for SFTP, which is not served; add --sftp :2022", flag)
+		}
+	}
+	return nil
+}
+
+func (f *serveFlags) servesTFTP() bool { return anyAddr(f.tftp) }
+func (f *serveFlags) servesSFTP() bool { return anyAddr(f.sftp) }
+
+// anyAddr reports whether a list of addresses is one, rather than switched off.
+func anyAddr(addrs []string) bool {
+	return slices.ContainsFunc(addrs, func(a string) bool { return a != "" })
+}
+
+// check checks the flags that several protocols share.
+func (f *serveFlags) check() error {
+	for _, p := range []struct{ flag, addr string }{{"http", f.http}, {"https", f.https}} {
+		if p.addr != "" {
+			return usagef("--%s %s: this version of haul serves TFTP and SFTP only", p.flag, p.addr)
+		}
+	}
+	if !f.servesTFTP() && !f.servesSFTP() {
+		return usagef("nothing to serve: --tftp is empty, and so is --sftp")
+	}
+	if !f.servesTFTP() && len(f.dirs) > 1 {
+		return usagef("SFTP serves one directory, and %d are named; only TFTP searches several (users can have other directories, see haul user --help)", len(f.dirs))
+	}
+	if err := f.checkNumbers(); err != nil {
+		return err
+	}
+	if err := checkAddrs("tftp", "udp", f.tftp); err != nil && f.servesTFTP() {
+		return err
+	}
+	if err := checkAddrs("sftp", "tcp", f.sftp); err != nil && f.servesSFTP() {
+		return err
+	}
+	if f.logFormat != "text" && f.logFormat != "json" {
+		return usagef("--log-format %s: choose text or json", f.logFormat)
+	}
+	var err error
+	if f.allowed, err = parseNetworks("allow", f.allow); err != nil {
+		return err
+	}
+	if f.denied, err = parseNetworks("deny", f.deny); err != nil {
+		return err
+	}
+	return f.ssh.check()
+}
+
+// checkAddrs checks the addresses that a flag gives.
+func checkAddrs(flag, network string, addrs []string) error {
+	for _, addr := range addrs {
+		_, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = net.LookupPort(network, port)
+		}
+		if err != nil {
+			return usagef("--%s %q: %w; it is HOST:PORT or :PORT", flag, addr, err)
+		}
+	}
+	return nil
+}
+
+// server checks the flags of TFTP alone, and makes a server of them.
+func (f *serveFlags) server() (*tftp.Server, error) {
 	srv := &tftp.Server{
 		SinglePort:   f.singlePort,
 		MaxUpload:    f.maxUpload,
@@ -110,24 +190,8 @@ func (f *serveFlags) server() (*tftp.Server, error) {
 		Grace:        f.grace,
 		Limits:       transfer.Limits{BlockSize: f.blksize, Window: f.windowsize},
 		Plain:        f.noOffload,
-	}
-	if err := f.checkNumbers(); err != nil {
-		return nil, err
-	}
-	if len(f.tftp) == 0 || len(f.tftp) == 1 && f.tftp[0] == "" {
-		return nil, usagef("nothing to serve: --tftp is empty, and no other protocol is built yet")
-	}
-	for _, addr := range f.tftp {
-		_, port, err := net.SplitHostPort(addr)
-		if err == nil {
-			_, err = net.LookupPort("udp", port)
-		}
-		if err != nil {
-			return nil, usagef("--tftp %q: %w; it is HOST:PORT or :PORT", addr, err)
-		}
-	}
-	if f.logFormat != "text" && f.logFormat != "json" {
-		return nil, usagef("--log-format %s: choose text or json", f.logFormat)
+		Allow:        f.allowed,
+		Deny:         f.denied,
 	}
 	var err error
 	if srv.FirstPort, srv.LastPort, err = parsePorts(f.ports); err != nil {
@@ -136,13 +200,7 @@ func (f *serveFlags) server() (*tftp.Server, error) {
 	if f.singlePort && f.ports != "" {
 		return nil, usagef("--single-port and --ports exclude each other: with the first there is but one port")
 	}
-	if srv.MTU, err = parseMTU(f.mtu); err != nil {
-		return nil, err
-	}
-	if srv.Allow, err = parseNetworks("allow", f.allow); err != nil {
-		return nil, err
-	}
-	srv.Deny, err = parseNetworks("deny", f.deny)
+	srv.MTU, err = parseMTU(f.mtu)
 	return srv, err
 }
 
@@ -229,7 +287,7 @@ func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// What a server needs besides --memory, in bytes: docs/protocol.md, "Memory".
+// What TFTP needs besides --memory, in bytes: docs/protocol.md, "Memory".
 const (
 	fixedMemory    = 24 << 20
 	memoryPerCPU   = 20 << 20
@@ -240,8 +298,15 @@ const (
 // what is documented. GOMEMLIMIT, if it is set, goes first.
 func (f *serveFlags) boundHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		cpus, transfers := int64(runtime.GOMAXPROCS(0)), int64(f.maxTransfers)
-		debug.SetMemoryLimit(fixedMemory + cpus*memoryPerCPU + transfers*memoryPerEntry + f.memory)
+		limit := int64(fixedMemory)
+		if f.servesTFTP() {
+			cpus, transfers := int64(runtime.GOMAXPROCS(0)), int64(f.maxTransfers)
+			limit += cpus*memoryPerCPU + transfers*memoryPerEntry + f.memory
+		}
+		if f.servesSFTP() {
+			limit += f.ssh.memory()
+		}
+		debug.SetMemoryLimit(limit)
 	}
 }
 

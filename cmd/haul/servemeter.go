@@ -2,12 +2,27 @@ package main
 
 import (
 	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tftp"
 )
 
+// counts returns what counts for --metrics, or nil.
+func (f *serveFlags) counts() *meter.Registry {
+	if f.metrics == "" {
+		return nil
+	}
+	c := meter.Config{Version: versionString()}
+	if f.servesTFTP() {
+		c.Protocols = append(c.Protocols, meter.TFTP)
+	}
+	if f.servesSFTP() {
+		c.Protocols = append(c.Protocols, meter.SFTP)
+	}
+	return meter.New(c)
+}
+
 // measure has a server's transfers counted.
-func measure(srv *tftp.Server) *meter.Registry {
-	counts := meter.New(meter.Config{Version: versionString(), Protocols: []meter.Protocol{meter.TFTP}})
+func measure(srv *tftp.Server, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
 		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Began: t.Began})
 	}
@@ -29,7 +44,6 @@ func measure(srv *tftp.Server) *meter.Registry {
 		})
 	}
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
-	return counts
 }
 
 // show adds what a listener counts by itself.
@@ -51,4 +65,30 @@ func show(counts *meter.Registry, l *tftp.Listener) {
 	}
 	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Resting) })
 	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
+}
+
+// show adds what a server of SFTP counts by itself.
+func (s *sftpService) show(counts *meter.Registry) {
+	for _, c := range []struct {
+		name, help string
+		value      func(sftp.Counters) int64
+	}{
+		{"sftp_logins_total", "Logins that succeeded.", func(c sftp.Counters) int64 { return c.Logins }},
+		{"sftp_login_failures_total", "Connections that ended without a login.", func(c sftp.Counters) int64 { return c.Failures }},
+		{"sftp_crashes_total", "Connections that a fault of the program ended.", func(c sftp.Counters) int64 { return c.Panics }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(s.srv.Counters()) })
+	}
+	for _, g := range []struct {
+		name, help string
+		value      func(sftp.Counters) int64
+	}{
+		{"sftp_connections", "SSH connections.", func(c sftp.Counters) int64 { return int64(c.Conns) }},
+		{"sftp_handshakes", "SSH connections that are not logged in.", func(c sftp.Counters) int64 { return int64(c.Handshakes) }},
+		{"sftp_sessions", "Channels that speak SFTP.", func(c sftp.Counters) int64 { return c.Sessions }},
+		{"sftp_handles", "Files and directories that clients have open.", func(c sftp.Counters) int64 { return c.Handles }},
+	} {
+		counts.Gauge(g.name, g.help, func() float64 { return float64(g.value(s.srv.Counters())) })
+	}
+	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -19,35 +20,90 @@ import (
 // address.
 const maxPassed = 64
 
-// activated adopts the UDP sockets that systemd opened for this process by a
-// socket unit (sd_listen_fds(3)). There are none if it was started another way.
-// Call it once: it removes from the environment what systemd said.
-func activated(c udp.Config) (conns []*udp.Conn, err error) {
+// activated adopts the sockets that systemd opened for this process by a socket
+// unit (sd_listen_fds(3)): those for datagrams, and the listening ones. There are
+// none if it was started another way. Call it once: it removes from the
+// environment what systemd said.
+func activated(c udp.Config) (conns []*udp.Conn, listeners []net.Listener, err error) {
 	files := activation.Files(true)
 	// So many cannot be meant. Some may be descriptors of our own, so none is closed.
 	if len(files) > maxPassed {
-		return nil, listenError{fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)}
+		return nil, nil, listenError{fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)}
 	}
 	defer func() {
 		for _, f := range files {
-			_ = f.Close() // a Conn has its own
+			_ = f.Close() // what was made of it has its own
 		}
 		if err != nil {
 			closeAll(conns)
-			conns = nil
+			closeAll(listeners)
+			conns, listeners = nil, nil
 		}
 	}()
 	for _, f := range files {
+		// It takes what streams, and refuses all else.
+		if l, err := net.FileListener(f); err == nil {
+			listeners = append(listeners, l)
+			if _, ok := l.(*net.TCPListener); !ok {
+				return conns, listeners, listenError{fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs", f.Name())}
+			}
+			continue
+		}
 		conn, err := udp.FromFile(f, c)
 		if err != nil {
-			return conns, listenError{fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs", err)}
+			return conns, listeners, listenError{fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)}
 		}
 		conns = append(conns, conn)
 	}
-	return conns, nil
+	return conns, listeners, nil
 }
 
-func closeAll(conns []*udp.Conn) {
+// inheritedSockets are those from systemd that no service has taken yet.
+type inheritedSockets struct {
+	datagram []*udp.Conn
+	stream   []net.Listener
+}
+
+// activated returns the sockets from systemd. One for a protocol that is not
+// served is an error.
+func (f *serveFlags) activated() (*inheritedSockets, error) {
+	conns, listeners, err := activated(udp.Config{Plain: f.noOffload})
+	if err != nil {
+		return nil, err
+	}
+	p := &inheritedSockets{conns, listeners}
+	switch {
+	case len(conns) > 0 && !f.servesTFTP():
+		err = errors.New("systemd passed a datagram socket, which is for TFTP, and that is not served: add --tftp :69, or take ListenDatagram= out of the socket unit")
+	case len(listeners) > 0 && !f.servesSFTP():
+		err = errors.New("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add --sftp :22")
+	}
+	if err != nil {
+		p.close()
+		return nil, listenError{err}
+	}
+	return p, nil
+}
+
+func (p *inheritedSockets) takeDatagram() []*udp.Conn {
+	conns := p.datagram
+	p.datagram = nil
+	return conns
+}
+
+func (p *inheritedSockets) takeStream() []net.Listener {
+	listeners := p.stream
+	p.stream = nil
+	return listeners
+}
+
+// close closes what nobody has taken.
+func (p *inheritedSockets) close() {
+	closeAll(p.datagram)
+	closeAll(p.stream)
+}
+
+func closeAll[C io.Closer](conns []C) {
 	for _, c := range conns {
 		_ = c.Close()
 	}

@@ -43,7 +43,7 @@ func init() {
 func echoService() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	conns, err := activated(udp.Config{})
+	conns, _, err := activated(udp.Config{})
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func echo(ctx context.Context, c *udp.Conn) error {
 
 // unexpectedService was started with something that is not for it.
 func unexpectedService() error {
-	conns, err := activated(udp.Config{})
+	conns, _, err := activated(udp.Config{})
 	defer closeAll(conns)
 	if err != nil {
 		return err
@@ -228,6 +228,21 @@ func TestActivatedUnexpected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tcp.Close()
+	local, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	unix, err := local.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
 	for _, c := range []struct {
 		name  string
 		files []*os.File
@@ -237,7 +252,8 @@ func TestActivatedUnexpected(t *testing.T) {
 		{"no sockets", nil, nil, ""},
 		{"sockets for another process", []*os.File{tcp}, []string{"LISTEN_PID=1"}, ""},
 		{"nonsense", []*os.File{tcp}, []string{"LISTEN_FDS=x"}, ""},
-		{"TCP", []*os.File{tcp}, []string{"LISTEN_FDNAMES=web"}, "web: not a datagram socket"},
+		{"a file", []*os.File{null}, []string{"LISTEN_FDNAMES=web"}, "web: "},
+		{"a local socket", []*os.File{unix}, []string{"LISTEN_FDNAMES=web"}, "web: a stream socket that is not TCP"},
 		{"fewer than promised", nil, []string{"LISTEN_FDS=1"}, "LISTEN_FD_3"},
 		{"too many", nil, []string{"LISTEN_FDS=1000"}, "at most 64"},
 	} {

@@ -20,6 +20,9 @@ const (
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
+	// What they do below a tree of a user's own besides.
+	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
+
 	// Moving and linking a file to another directory. The first ABI denies it
 	// always, and a rule set that grants it can then not be had at all.
 	moveDir    = landlock.AccessFSSet(ll.AccessFSRefer)
@@ -97,19 +100,24 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 		}
 		rules = append(rules, landlock.PathAccess(access, path))
 	}
-	for _, path := range c.Write {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
+	access := writeDir
+	if abi >= moveABI {
+		access |= moveDir
+	}
+	for _, w := range []struct {
+		paths  []string
+		access landlock.AccessFSSet
+	}{{c.Write, access}, {c.Trees, access | makeLink}} {
+		for _, path := range w.paths {
+			info, err := os.Stat(path)
+			if err != nil {
+				return nil, err
+			}
+			if !info.IsDir() {
+				return nil, fmt.Errorf("%s: not a directory; only whole directories can be made writable", path)
+			}
+			rules = append(rules, landlock.PathAccess(w.access, path))
 		}
-		if !info.IsDir() {
-			return nil, fmt.Errorf("%s: not a directory; only whole directories can be made writable", path)
-		}
-		access := writeDir
-		if abi >= moveABI {
-			access |= moveDir
-		}
-		rules = append(rules, landlock.PathAccess(access, path))
 	}
 	return rules, nil
 }

@@ -44,4 +44,8 @@ type Confinement struct {
 	// Write names directories below which, besides, files and directories may
 	// be made, written, linked, renamed and removed.
 	Write []string
+
+	// Trees names directories below which, besides that, symbolic links may be
+	// made: for users who lay out trees of their own.
+	Trees []string
 }

@@ -1,0 +1,402 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/users"
+)
+
+const (
+	// sweepEvery is how often what broken uploads have left is looked for.
+	sweepEvery = 24 * time.Hour
+
+	// maxRootsTold is how many roots that cannot be opened are told one by one.
+	maxRootsTold = 20
+)
+
+// An sftpService serves SFTP.
+type sftpService struct {
+	f         *serveFlags
+	out       io.Writer
+	srv       *sftp.Server
+	people    *people
+	roots     *sftpRoots
+	keys      []users.HostKey
+	log       *sftpLog
+	config    ssh.ServerConfig // but for how to log in
+	listeners []net.Listener
+}
+
+// openSFTP opens what SFTP needs but for its sockets. counts may be nil.
+func (f *serveFlags) openSFTP(counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
+	s := &sftpService{f: f, out: out}
+	if s.roots, err = openSFTPRoots(f.dirs[0]); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.people, err = f.ssh.openPeople(); err != nil {
+		return nil, err
+	}
+	if err := s.openKeys(); err != nil {
+		return nil, err
+	}
+	s.log = newSFTPLog(log, counts)
+	s.srv = &sftp.Server{
+		SSH: s.configure, Login: s.login,
+		Grace: f.grace, Rate: int64(f.ssh.rate), MaxConns: f.ssh.conns, Exempt: f.ssh.exempted,
+	}
+	s.log.listen(s.srv)
+	return s, nil
+}
+
+// openKeys loads the host keys, and makes one if there is none.
+func (s *sftpService) openKeys() (err error) {
+	dir := s.f.ssh.hostKeys
+	if dir == "" {
+		if dir, err = defaultHostKeys(); err != nil {
+			return err
+		}
+	}
+	secrets := []string{settledPath(dir)}
+	if s.people.file != "" {
+		secrets = append(secrets, settledPath(s.people.file))
+	}
+	s.roots.secrets = secrets
+	if err := s.checkApart(); err != nil {
+		return err
+	}
+	if s.keys, err = users.HostKeys(dir); err != nil {
+		hint := ""
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			hint = "; --host-keys DIR names a directory that this user may write to"
+		}
+		return localError{fmt.Errorf("%w%s", err, hint)}
+	}
+	for _, k := range s.keys {
+		s.config.AddHostKey(k.Signer)
+	}
+	return nil
+}
+
+// checkApart refuses to serve what must stay secret.
+func (s *sftpService) checkApart() error {
+	dirs := slices.Concat(s.f.dirs, s.roots.outside(s.people.dir))
+	if s.f.servesTFTP() {
+		for _, word := range s.f.roots {
+			dirs = append(dirs, word[strings.LastIndex(word, "=")+1:])
+		}
+		if s.f.uploadDir != "" {
+			dirs = append(dirs, s.f.uploadDir)
+		}
+	}
+	for _, dir := range dirs {
+		for i, secret := range s.roots.secrets {
+			if within(secret, settledPath(dir)) {
+				flag, what := "--host-keys", "the server's host keys"
+				if i > 0 {
+					flag, what = "--users", "who may log in"
+				}
+				return usagef("%s %s: it is in %s, which is served, so that others could read or change %s; choose a place outside", flag, secret, dir, what)
+			}
+		}
+	}
+	return nil
+}
+
+// fitDescriptors takes fewer connections where there would not be descriptors.
+func (s *sftpService) fitDescriptors(limit int) {
+	most := max(1, (limit-min(spareFiles, limit/2))/filesPerConn)
+	if s.srv.MaxConns > most {
+		s.srv.MaxConns = most
+		s.log.log.Info("taking fewer SSH connections at the same time, as the limit on open files (ulimit -n, LimitNOFILE=) wants",
+			"connections", most, "open files", limit)
+	}
+	s.srv.MaxHandles = min(handlesPerUser, max(16, limit/16))
+}
+
+func (s *sftpService) close() {
+	closeAll(s.listeners)
+	if s.log != nil {
+		s.log.away.flush()
+		s.log.close()
+	}
+	s.roots.close()
+}
+
+// configure is the server's hook for a new connection.
+func (s *sftpService) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, error) {
+	config := s.config
+	s.people.dir.Configure(&config, users.Options{Audit: s.log.begin(c)})
+	return &config, nil
+}
+
+// login is the server's hook for somebody who has proven who he is.
+func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+	l, ok := users.LoginOf(c.Permissions)
+	if !ok {
+		return nil, errors.New("nobody has logged in") // cannot be: see Configure
+	}
+	a, err := s.account(c, l)
+	if err != nil {
+		s.log.failed(c, l.User.Name, err)
+		return nil, err
+	}
+	s.log.accepted(c, l)
+	return a, nil
+}
+
+// account gives a user what is his.
+func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
+	files, created, leave, err := s.roots.enter(l.User)
+	if created {
+		s.log.say(slog.LevelInfo, "sftp: made a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.people.enter(c, l.User); err != nil {
+		leave()
+		return nil, err
+	}
+	return &sftp.Account{
+		User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit, Hidden: !s.f.ssh.inPlace,
+		Close: func() {
+			s.people.leave(c)
+			leave()
+		},
+	}, nil
+}
+
+// listen opens the sockets, unless systemd has done so.
+func (s *sftpService) listen(ctx context.Context, passed *inheritedSockets) error {
+	s.fitDescriptors(s.f.descriptorsForSFTP(openFiles()))
+	s.listeners = passed.takeStream()
+	if len(s.listeners) > 0 {
+		return nil
+	}
+	// Multipath TCP would be beyond the confinement's reach.
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	for _, addr := range s.f.sftp {
+		l, err := config.Listen(ctx, "tcp", addr)
+		if err != nil {
+			return sftpListenError(err)
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	return nil
+}
+
+// sftpListenError says what to do about an address that cannot be had.
+func sftpListenError(err error) error {
+	err = fmt.Errorf("SFTP: %w", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port, on 22 most often sshd; end it, or choose another with --sftp", err)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --sftp :2022", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	}
+	return listenError{err}
+}
+
+func (s *sftpService) addrs() (addrs []netip.AddrPort) {
+	for _, l := range s.listeners {
+		a, _ := netip.ParseAddrPort(l.Addr().String())
+		addrs = append(addrs, a)
+	}
+	return addrs
+}
+
+func (s *sftpService) String() string { return fmt.Sprintf("SFTP on %v", s.addrs()) }
+
+// announce says where the server is, how it proves that it is the right one, and
+// who may log in.
+func (s *sftpService) announce() {
+	say := func(format string, args ...any) { s.f.say(s.out, format, args...) }
+	var at netip.AddrPort
+	for i, a := range s.addrs() {
+		shown, host := shownAddr(a, s.f.sftp, i)
+		say("serving %s on sftp://%s", s.f.dirs[0], shown)
+		if i == 0 {
+			at = netip.AddrPortFrom(host, a.Port())
+		}
+	}
+	for _, k := range s.keys {
+		if _, ok := k.Signer.PublicKey().(*ssh.Certificate); ok {
+			continue // its key is there too
+		}
+		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
+		if k.Created {
+			say("that key is new, and kept in %s", k.File)
+		}
+	}
+	if s.people.file != "" {
+		say("who may log in is in %s (users: %d)", s.people.file, len(s.people.dir.Names()))
+		s.warn()
+		return
+	}
+	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.people.password)
+	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
+}
+
+// warn tells what is wrong with the files in force, but keeps nobody out.
+func (s *sftpService) warn() {
+	for _, err := range s.people.dir.Warnings() {
+		s.log.say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
+	}
+}
+
+func (s *sftpService) needs(c *privilege.Confinement) {
+	c.Trees = append(c.Trees, s.roots.dir)
+	for _, path := range s.roots.outside(s.people.dir) {
+		if _, err := os.Stat(path); err == nil { // or it is told later
+			c.Trees = append(c.Trees, path)
+		}
+	}
+	c.Read = append(c.Read, s.people.reads()...)
+}
+
+// settled begins what goes on beside the serving. By now it shows what the user
+// that haul runs as cannot reach.
+func (s *sftpService) settled(ctx context.Context) {
+	if err := s.people.unreadable(); err != nil {
+		s.log.say(slog.LevelWarn, "sftp users: what changes from now on is not noticed before a restart; let the user that haul runs as read the file (chgrp, chmod 640)",
+			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
+	}
+	s.checkRoots()
+	go s.people.watch(ctx, s.reloaded)
+	go s.sweep(ctx)
+}
+
+// checkRoots tells of roots that cannot be opened. Those below DIR are made when
+// they are needed.
+func (s *sftpService) checkRoots() {
+	told := 0
+	for _, path := range s.roots.outside(s.people.dir) {
+		root, _, err := s.roots.openPlace(place{path, false}, false)
+		if err == nil {
+			_ = root.Close()
+			continue
+		}
+		if told++; told <= maxRootsTold {
+			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, and whoever has it cannot log in", slog.String("error", err.Error()))
+		}
+	}
+	if told > maxRootsTold {
+		s.log.say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", told-maxRootsTold))
+	}
+}
+
+// reloaded tells of a users file that has changed, and ends the connections of
+// those who may not have them any more.
+func (s *sftpService) reloaded(changed bool, err error) {
+	if err != nil {
+		s.log.say(slog.LevelWarn, "sftp users: what was before stays in force", slog.String("error", err.Error()))
+		return
+	}
+	if !changed {
+		return
+	}
+	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.people.dir.Names())))
+	s.warn()
+	s.checkRoots()
+	for c, why := range s.people.unwelcome() {
+		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", c.User()),
+			slog.String("peer", c.RemoteAddr().String()), slog.String("reason", why))
+		go func() { _ = c.Close() }() // which waits for what is on its way
+	}
+}
+
+// sweep removes what broken uploads have left, at the start and then now and
+// then: one that can be resumed is kept for a while.
+func (s *sftpService) sweep(ctx context.Context) {
+	for {
+		n, err := s.roots.sweep(ctx, s.roots.outside(s.people.dir))
+		if n > 0 {
+			s.log.say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n))
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.log.say(slog.LevelWarn, "looking for unfinished uploads of an earlier run", slog.String("error", err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepEvery):
+		}
+	}
+}
+
+// serve serves until ctx ends. If one socket fails, all end.
+func (s *sftpService) serve(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	errs := make([]error, len(s.listeners))
+	var all sync.WaitGroup
+	for i, l := range s.listeners {
+		all.Go(func() {
+			defer end()
+			l := &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
+			errs[i] = s.srv.Serve(ctx, l)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// alive looks at what every new connection needs: a lock that nobody gives back
+// would keep it here, and the watchdog hungry.
+func (s *sftpService) alive() bool {
+	_ = s.srv.Counters()
+	return true
+}
+
+// A doorkeeper is a listener that keeps out who may not ask, before a byte is
+// read.
+type doorkeeper struct {
+	net.Listener
+	allow, deny []netip.Prefix // as of [tftp.Server]
+	refused     func(from net.Addr)
+}
+
+// Accept returns the next connection of somebody who may ask.
+func (d *doorkeeper) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil || d.admits(c.RemoteAddr()) {
+			return c, err
+		}
+		d.refused(c.RemoteAddr())
+		_ = c.Close()
+	}
+}
+
+func (d *doorkeeper) admits(from net.Addr) bool {
+	a, _ := netip.ParseAddrPort(from.String())
+	ip := a.Addr().Unmap().WithZone("")
+	in := func(p netip.Prefix) bool { return p.Contains(ip) }
+	return !slices.ContainsFunc(d.deny, in) && (len(d.allow) == 0 || slices.ContainsFunc(d.allow, in))
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp"
+)
+
+// fallbackAddr is where TFTP is served without the privilege for port 69.
+const fallbackAddr = ":6969"
+
+// A tftpService serves TFTP.
+type tftpService struct {
+	f        *serveFlags
+	out      io.Writer
+	srv      *tftp.Server
+	files    *served
+	tracer   *tracer        // nil without --trace and --pcap
+	listener *tftp.Listener // nil before listen
+}
+
+// openTFTP opens what TFTP needs but for its sockets. counts may be nil.
+func (f *serveFlags) openTFTP(counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
+	t := &tftpService{f: f, out: out}
+	defer func() {
+		if err != nil {
+			t.close()
+		}
+	}()
+	if t.srv, err = f.server(); err != nil {
+		return nil, err
+	}
+	t.srv.Log = log
+	if t.files, err = f.open(); err != nil {
+		return nil, err
+	}
+	answerFrom(t.srv, t.files.site)
+	if t.tracer, err = f.trace.open(out); err != nil {
+		return nil, err
+	}
+	if t.tracer != nil {
+		t.srv.Trace = t.tracer.record
+	}
+	if counts != nil {
+		measure(t.srv, counts)
+	}
+	return t, nil
+}
+
+func (t *tftpService) close() {
+	if t.listener != nil {
+		_ = t.listener.Close()
+	}
+	closeTrace(t.tracer, t.out)
+	if t.files != nil {
+		t.files.close()
+	}
+}
+
+// listen opens the sockets, unless systemd has done so.
+func (t *tftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+	t.f.fitDescriptors(t.srv, t.f.descriptorsForTFTP(openFiles()))
+	if conns := passed.takeDatagram(); len(conns) > 0 {
+		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
+			return listenError{err}
+		}
+		return nil
+	}
+	t.listener, err = t.f.listenAt(ctx, t.srv, t.f.tftp, t.f.mayFallBack, t.out)
+	return err
+}
+
+// listenAt opens the sockets, on another port than 69 if that takes a
+// privilege we lack and the user did not ask for it.
+func (f *serveFlags) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
+	l, err := srv.Listen(ctx, addrs...)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EACCES) && mayFallBack:
+		f.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
+		return f.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
+	case errors.Is(err, tftp.ErrNoPort):
+		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, f.ports)
+	case errors.Is(err, syscall.EINVAL):
+		err = fmt.Errorf("%w: an address that begins with fe80: needs its interface, as in [fe80::1%%eth0]:69", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
+	}
+	return nil, listenError{err}
+}
+
+func (t *tftpService) show(counts *meter.Registry) { show(counts, t.listener) }
+
+func (t *tftpService) announce() { t.f.announce(t.out, t.files, t.listener.Addrs()) }
+
+func (t *tftpService) needs(c *privilege.Confinement) {
+	c.Read = append(c.Read, t.files.reads...)
+	c.Write = append(c.Write, t.files.writes...)
+}
+
+func (t *tftpService) settled(ctx context.Context) { go t.files.sweep(ctx, t.srv.Log) }
+
+func (t *tftpService) serve(ctx context.Context) error { return t.listener.Serve(ctx) }
+
+func (t *tftpService) alive() bool { return t.listener.Alive() }
+
+func (t *tftpService) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
+
+// announce says where the server listens, and a command to try.
+func (f *serveFlags) announce(out io.Writer, files *served, at []netip.AddrPort) {
+	for i, a := range at {
+		shown, host := shownAddr(a, f.tftp, i)
+		f.say(out, "serving %s on tftp://%s", strings.Join(f.dirs, ", "), shown)
+		if i == 0 {
+			t := tftp.Target{Host: host.String(), Port: a.Port(), Name: f.sampleName(files, a)}
+			f.say(out, "try: haul get %v -", t)
+		}
+	}
+}
+
+// shownAddr says where a server listens that was asked to by the place i of a
+// list, and the address by which this machine gets there.
+func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host netip.Addr) {
+	// "[::]" stands for both families unless IPv6 was asked for.
+	only6 := i < len(asked) && strings.HasPrefix(asked[i], "[")
+	shown, host = a.String(), a.Addr()
+	switch {
+	case !host.IsUnspecified():
+	case host.Is6() && only6:
+		host = netip.IPv6Loopback()
+	default:
+		if host.Is6() {
+			shown = fmt.Sprintf("*:%d", a.Port())
+		}
+		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return shown, host
+}
+
+// sampleName returns a file that can be asked for, to make the example true.
+func (f *serveFlags) sampleName(files *served, at netip.AddrPort) string {
+	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
+	entries, _ := os.ReadDir(f.dirs[0]) // an example is all that is at stake
+	for _, e := range entries[:min(len(entries), maxSamples)] {
+		info, err := files.site.Stat(context.Background(), here, e.Name())
+		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
+			return e.Name()
+		}
+	}
+	return "FILE"
+}
+
+const maxSamples = 1000 // names that are tried for the example
