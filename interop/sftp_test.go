@@ -19,6 +19,24 @@ func TestSFTPPeers(t *testing.T) {
 	}
 }
 
+// TestSFTPServer has every peer's client use our server.
+func TestSFTPServer(t *testing.T) {
+	for _, s := range []sftpServer{haulHidden, haulInPlace} {
+		for _, d := range sftpPeerDrivers {
+			exercise(t, d, s)
+		}
+		for _, m := range sftpTools {
+			trade(t, m, s)
+		}
+	}
+}
+
+// TestSFTPHaul has our client use our server.
+func TestSFTPHaul(t *testing.T) {
+	exercise(t, haulDriver, haulHidden)
+	exercise(t, haulDriver, haulInPlace)
+}
+
 // TestSFTPClient has our client use every peer's server.
 func TestSFTPClient(t *testing.T) {
 	for _, s := range sftpPeerServers {

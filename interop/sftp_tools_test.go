@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	neturl "net/url"
@@ -48,11 +49,15 @@ func runTool(t *testing.T, p program, stdin string, args ...string) (string, err
 	defer cancel()
 	cmd := p.command(ctx, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
+	// Two pipes: ssh makes its standard error not block, and a program that
+	// shared it with ssh for its output would lose what does not fit at once.
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
 	if err != nil {
-		err = fmt.Errorf("%s %q: %w\n%s", filepath.Base(p.path), args, err, out)
+		err = fmt.Errorf("%s %q: %w\n%s%s", filepath.Base(p.path), args, err, stdout.String(), stderr.String())
 	}
-	return string(out), err
+	return stdout.String(), err
 }
 
 func mustRun(t *testing.T, p program, stdin string, args ...string) string {
@@ -168,6 +173,7 @@ func newRcloneTool(t *testing.T, l login) *tool {
 	p.args = []string{"--config", config, "--retries", "1", "--low-level-retries", "1"}
 	return &tool{
 		name: "rclone", noLinks: true, times: true,
+		noNames: []string{"new\nline", "tab\there", "bell\a"}, // it puts pictures of them in their place
 		get: func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", "server:"+remote, local) },
 		put: func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", local, "server:"+remote) },
 		getTree: func(t *testing.T, remote, local string) {
