@@ -17,11 +17,12 @@ import (
 var (
 	haulHidden = sftpServer{
 		name:  "haul",
-		lacks: " resume ", // an upload that goes on has to be in place
+		lacks: " invalid resume ", // an upload that goes on has to be in place
 		start: func(t *testing.T, dir string) login { return serveSFTP(t, dir) },
 	}
 	haulInPlace = sftpServer{
 		name:  "haul, in place",
+		lacks: " invalid ", // names are UTF-8: see TestSFTPInvalidNames
 		start: func(t *testing.T, dir string) login { return serveSFTP(t, dir, "--sftp-in-place") },
 	}
 )

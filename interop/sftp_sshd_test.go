@@ -39,6 +39,14 @@ var (
 // ours: the user haul, who has our own number and is at home in dir.
 func startSSHD(t *testing.T, dir string, config ...string) login {
 	t.Helper()
+	l, _ := startSSHDAnd(t, dir, config...)
+	return l
+}
+
+// startSSHDAnd is startSSHD for tests that read what it says. The first of
+// several settings of one kind counts.
+func startSSHDAnd(t *testing.T, dir string, config ...string) (login, *daemon) {
+	t.Helper()
 	sshd := findSSHD(t)
 	own := t.TempDir()
 	write := func(name, text string) string {
@@ -83,7 +91,7 @@ func startSSHD(t *testing.T, dir string, config ...string) login {
 		file := write("sshd_config", strings.Join(append(config, "ListenAddress "+addr), "\n")+"\n")
 		d := sshd.start(t, "-D", "-e", "-f", file)
 		if d.awaitLine(t, "Server listening on") {
-			return newLogin(t, addr, dir, dir)
+			return newLogin(t, addr, dir, dir), d
 		}
 		if !strings.Contains(d.said(20), "in use") {
 			t.Fatalf("sshd ended at once: %v", d.err)

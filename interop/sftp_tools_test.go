@@ -174,8 +174,8 @@ func newRcloneTool(t *testing.T, l login) *tool {
 	return &tool{
 		name: "rclone", noLinks: true, times: true,
 		noNames: []string{"new\nline", "tab\there", "bell\a"}, // it puts pictures of them in their place
-		get: func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", "server:"+remote, local) },
-		put: func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", local, "server:"+remote) },
+		get:     func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", "server:"+remote, local) },
+		put:     func(t *testing.T, remote, local string) { mustRun(t, p, "", "copyto", local, "server:"+remote) },
 		getTree: func(t *testing.T, remote, local string) {
 			mustRun(t, p, "", "sync", "--create-empty-src-dirs", "server:"+remote, local)
 			mustRun(t, p, "", "check", "--download", "server:"+remote, local)

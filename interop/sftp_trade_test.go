@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// trade has a tool move files from and to a server.
-func trade(t *testing.T, m toolMaker, s sftpServer) {
+// trade has a tool move files from and to a server, in all cases or only some.
+func trade(t *testing.T, m toolMaker, s sftpServer, only ...string) {
 	t.Run(m.name+" and "+s.name, func(t *testing.T) {
 		t.Parallel()
 		served := realDir(t)
@@ -25,6 +25,9 @@ func trade(t *testing.T, m toolMaker, s sftpServer) {
 		}{
 			{"sizes", tradeSizes}, {"resume", tradeResume}, {"large", tradeLarge}, {"tree", tradeTree}, {"list", tradeList}, {"missing", tradeMissing},
 		} {
+			if len(only) > 0 && !slices.Contains(only, c.name) {
+				continue
+			}
 			t.Run(c.name, func(t *testing.T) {
 				if lacking(c.name, s.lacks) {
 					t.Skipf("%s has no %s", s.name, c.name)
