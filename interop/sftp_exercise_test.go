@@ -167,18 +167,18 @@ func testResume(t *testing.T, x *meeting) {
 	}
 }
 
-// largeFile writes 70 MiB of which most are zeros.
-func largeFile(t *testing.T, name string) {
+// largeFile writes so many MiB, of which most are zeros.
+func largeFile(t *testing.T, name string, mib int64) {
 	t.Helper()
 	f, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(70 << 20); err != nil {
+	if err := f.Truncate(mib << 20); err != nil {
 		t.Fatal(err)
 	}
-	for i, off := range []int64{0, 20<<20 - 5, 33 << 20, 70<<20 - 300_000} {
+	for i, off := range []int64{0, 2<<20 - 5, mib << 19, mib<<20 - 300_000} {
 		if _, err := f.WriteAt(content(300_000-i), off); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func testLarge(t *testing.T, x *meeting) {
 		t.Skip("short")
 	}
 	there, up := filepath.Join(x.served, "there"), filepath.Join(x.local, "up")
-	largeFile(t, there)
+	largeFile(t, there, 70)
 	x.must(t, []string{"get", x.remote("there"), up}, []string{"put", up, x.remote("back")})
 	sameFiles(t, there, filepath.Join(x.served, "back"))
 }

@@ -94,7 +94,7 @@ func tradeLarge(t *testing.T, tl *tool, _ sftpServer, served string) {
 	}
 	local := t.TempDir()
 	there, up := filepath.Join(served, "there"), filepath.Join(local, "up")
-	largeFile(t, there)
+	largeFile(t, there, 70)
 	tl.get(t, "large/there", up)
 	sameFiles(t, there, up)
 	tl.put(t, "large/back", up)
