@@ -36,7 +36,7 @@ func (s *session) open(q *wire.Request) error {
 	h := &sessionHandle{conn: s.conn, name: name}
 	if err := s.openHandle(h, q); err != nil {
 		s.unreserve()
-		return err
+		return s.audit("open", name, "", err)
 	}
 	s.enter(h, q.Flags)
 	return errAnswered

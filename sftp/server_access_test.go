@@ -170,6 +170,7 @@ func TestServerAudit(t *testing.T) {
 	p.ask(wire.AppendRemove(nil, p.n(), "/home/dir/file"))
 	p.ask(wire.AppendRmdir(nil, p.n(), "dir"))
 	p.ask(wire.AppendStat(nil, p.n(), "dir")) // changes nothing
+	p.ask(wire.AppendOpen(nil, p.n(), "gone", wire.OpenRead, wire.Attrs{}))
 	want := []string{
 		"open /home/file", "close /home/file",
 		"mkdir /home/dir",
@@ -180,6 +181,7 @@ func TestServerAudit(t *testing.T) {
 		"setattr /home/dir",
 		"remove /home/dir/file",
 		"rmdir /home/dir",
+		"open /home/gone: none",
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)

@@ -55,10 +55,10 @@ func (t *Transfer) Sent() int64 { return t.sent.Load() }
 func (t *Transfer) Received() int64 { return t.received.Load() }
 
 // An Operation tells the audit hook of a [Server] of one request that changes
-// something, other than what is in files.
+// something, other than what is in files, and of one that opens a file and fails.
 type Operation struct {
 	Conn *Conn
-	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink" or "setattr"
+	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink" or "setattr"; "open" if that failed
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name; of a symbolic link, what it says
 	Err  error  // why it came to nothing; nil if it did not

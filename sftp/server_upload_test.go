@@ -54,6 +54,27 @@ func TestServerHidden(t *testing.T) {
 	}
 }
 
+// An upload that lacks what could not be written is never published, even if its
+// client passes over the error and closes it, or cuts it and renames it.
+func TestServerHiddenBroken(t *testing.T) {
+	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.Tree = true, store.Mem(4<<10) })
+	p := d.session(d.connect())
+	p.put("old", "old")
+	for _, renames := range []bool{false, true} {
+		h := p.open("old", serverAnew)
+		p.write(h, 0, "new")
+		p.want(wire.Failure, wire.AppendWrite(nil, p.n(), h, 3, make([]byte, 8<<10)))
+		if renames {
+			p.want(wire.Failure, wire.AppendPosixRename(nil, p.n(), "old", "other"))
+		}
+		p.want(wire.Failure, wire.AppendClose(nil, p.n(), h))
+		p.wantFile("old", "old")
+		p.wantNone("other")
+	}
+	p.put("new", "there is room")
+	p.wantFile("new", "there is room")
+}
+
 // A peer that dies leaves nothing of what it had not closed.
 func TestServerHiddenAbandoned(t *testing.T) {
 	dir := t.TempDir()

@@ -32,9 +32,10 @@ type hiddenUpload struct {
 	failed error            // mu: why there is neither; fs.ErrClosed if all went well
 	users  []*sessionHandle // mu: the first is the one that ends it
 
-	end  atomic.Int64 // the file's size
-	perm fs.FileMode
-	attr store.Attr // mu: to be set when it is published
+	end   atomic.Int64          // the file's size
+	broke atomic.Pointer[error] // why a write failed, while it was hidden
+	perm  fs.FileMode
+	attr  store.Attr // mu: to be set when it is published
 }
 
 // An uploadKey tells hidden uploads apart.
@@ -126,6 +127,9 @@ func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 		n, err := u.hidden.WriteAt(p, off)
 		if n > 0 {
 			u.extend(off + int64(n))
+		}
+		if err != nil {
+			u.broke.CompareAndSwap(nil, &err)
 		}
 		return n, err
 	case u.placed != nil:
@@ -243,13 +247,20 @@ func (u *hiddenUpload) settle() error {
 	return nil
 }
 
-// publish gives the file its name, and then what was to be set. The caller holds
-// mu.
+// publish gives the file its name, and then what was to be set. One of which a
+// write has failed is discarded instead: whoever closes it or renames it may not
+// have looked, and what there was of that name is better than a part of the new.
+// The caller holds mu.
 func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
 	// Whoever finds it before waits for mu, and then for nothing more.
 	defer u.conn.server.pending.remove(u)
+	if broke := u.broke.Load(); broke != nil {
+		_ = hidden.Close()
+		u.failed = fmt.Errorf("the upload is discarded, as a write has failed: %w", *broke)
+		return u.failed
+	}
 	if err := hidden.Commit(); err != nil {
 		u.failed = err
 		return err

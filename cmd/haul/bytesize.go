@@ -37,3 +37,13 @@ func (s *byteSize) String() string { return strconv.FormatInt(int64(*s), 10) }
 
 // Type names what Set takes, for the help text.
 func (s *byteSize) Type() string { return "bytes" }
+
+// formatSize writes a size exactly, in the largest unit that divides it.
+func formatSize(n int64) string {
+	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if size := byteUnits[strings.ToLower(unit)]; n != 0 && n%size == 0 {
+			return strconv.FormatInt(n/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}

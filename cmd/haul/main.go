@@ -34,7 +34,7 @@ const (
 
 const rootHelp = `haul moves files as fast as the link allows.
 
-It is server and client for TFTP in one program:
+It is server and client for TFTP, and server for SFTP, in one program:
 
   haul serve DIR                      serve the files under DIR
   haul get tftp://HOST/FILE           fetch a file
@@ -42,6 +42,7 @@ It is server and client for TFTP in one program:
   haul probe tftp://HOST/FILE         print the size of a file
   haul doctor tftp://HOST/FILE        try a server as many clients would
   haul map test FILE NAME             try rules that rewrite names
+  haul user add NAME                  say who may log in by SFTP
 
 Exit codes:
   0    everything was done
@@ -98,7 +99,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
-	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newBench(), newMap(), newVersion())
+	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	return root
 }
 

@@ -36,6 +36,7 @@ type childOptions struct {
 	attr    *syscall.SysProcAttr
 	dir     string     // working directory
 	systemd bool       // tell it its own number, as systemd does
+	stdin   *os.File   // nil is none
 	files   []*os.File // from descriptor 3 on
 }
 
@@ -78,6 +79,9 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	c.cmd.Env = append(os.Environ(), asHaul+"=1", "GORACE=atexit_sleep_ms=0")
 	c.cmd.Env = append(c.cmd.Env, o.env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.stderr, c.stderr
+	if o.stdin != nil {
+		c.cmd.Stdin = o.stdin
+	}
 	c.cmd.ExtraFiles, c.cmd.SysProcAttr, c.cmd.Dir = o.files, o.attr, o.dir
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,175 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// There is SFTP and nothing else: no commands, terminals, environment, agents or
+// tunnels. Who has asked for all that still has his files.
+func TestServeSFTPNothingElse(t *testing.T) {
+	s := startSFTP(t, childOptions{env: []string{"HAUL_SECRET=x"}}, servedDir(t, map[string]string{"kernel": "image"}))
+	c := s.login(s.once())
+	for _, kind := range []string{"direct-tcpip", "direct-streamlocal@openssh.com", "forwarded-tcpip", "x11", "tun@openssh.com", "auth-agent@openssh.com", ""} {
+		if ch, _, err := c.OpenChannel(kind, ssh.Marshal(struct {
+			Host   string
+			Port   uint32
+			Origin string
+			From   uint32
+		}{"127.0.0.1", 22, "127.0.0.1", 1})); err == nil {
+			ch.Close()
+			t.Errorf("a channel %q is opened", kind)
+		}
+	}
+	for _, kind := range []string{"tcpip-forward", "streamlocal-forward@openssh.com", "cancel-tcpip-forward", "no-more-sessions@openssh.com"} {
+		if ok, _, err := c.SendRequest(kind, true, ssh.Marshal(struct {
+			Host string
+			Port uint32
+		}{"127.0.0.1", 0})); ok || err != nil {
+			t.Errorf("request %s: %v, %v", kind, ok, err)
+		}
+	}
+	ch, requests, err := c.OpenChannel("session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ssh.DiscardRequests(requests)
+	word := func(w string) []byte { return ssh.Marshal(struct{ Word string }{w}) }
+	for kind, payload := range map[string][]byte{
+		"exec":                       word("id"),
+		"shell":                      nil,
+		"pty-req":                    word("xterm"),
+		"env":                        ssh.Marshal(struct{ Name, Value string }{"LD_PRELOAD", "/tmp/x"}),
+		"x11-req":                    nil,
+		"auth-agent-req@openssh.com": nil,
+		"window-change":              nil,
+		"signal":                     word("KILL"),
+	} {
+		if ok, err := ch.SendRequest(kind, true, payload); ok || err != nil {
+			t.Errorf("request %s: %v, %v", kind, ok, err)
+		}
+	}
+	for _, name := range []string{"shell", "", "sftp\x00", "sftp /bin/sh", "internal-sftp"} {
+		if ok, err := ch.SendRequest("subsystem", true, word(name)); ok || err != nil {
+			t.Errorf("subsystem %q: %v, %v", name, ok, err)
+		}
+	}
+	if ok, err := ch.SendRequest("subsystem", true, word("sftp")); !ok || err != nil {
+		t.Errorf("SFTP itself: %v, %v", ok, err)
+	}
+	if ok, err := ch.SendRequest("subsystem", true, word("sftp")); ok || err != nil {
+		t.Errorf("SFTP a second time on one channel: %v, %v", ok, err)
+	}
+	s.files(s.once()).wantRead("kernel", "image")
+	s.stop()
+}
+
+// The same with a client of OpenSSH, which shows that the server answers as such
+// clients expect.
+func TestServeSFTPStock(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image", "deep/b": "below"})
+	s := startSFTP(t, childOptions{}, dir)
+	local := filepath.Join(t.TempDir(), "local")
+	writeFile(t, local, "sent")
+	to := "haul@127.0.0.1"
+	out, code := s.stock("get kernel "+local+".got\nput "+local+" log\nput "+local+" deep/log\nmkdir d\nrename log d/log\nln -s d/log l\nls -l\nrm deep/b\n", "sftp", to)
+	if code != 0 {
+		t.Errorf("sftp: exit code %d, %s", code, out)
+	}
+	wantFile(t, local+".got", "image")
+	wantFile(t, filepath.Join(dir, "l"), "sent")
+	wantNames(t, filepath.Join(dir, "deep"), "log")
+	if out, code := s.stock("", "scp", "-r", to+":deep", local+".dir"); code != 0 {
+		t.Errorf("scp from here: exit code %d, %s", code, out)
+	}
+	wantFile(t, filepath.Join(local+".dir", "log"), "sent")
+	if out, code := s.stock("", "scp", "-p", local, to+":copy"); code != 0 {
+		t.Errorf("scp to here: exit code %d, %s", code, out)
+	}
+	wantFile(t, filepath.Join(dir, "copy"), "sent")
+	for _, args := range [][]string{{to, "id"}, {"-tt", to}, {"-A", to, "id"}, {"-o", "ExitOnForwardFailure=yes", "-N", "-R", "0:127.0.0.1:1", to}, {"-W", "127.0.0.1:22", to}} {
+		if out, code := s.stock("id\n", "ssh", args...); code == 0 || strings.Contains(out, "uid=") {
+			t.Errorf("ssh %q: exit code %d, %s", args, code, out)
+		}
+	}
+	s.stop()
+}
+
+// At the first signal whoever has a file open may close it, and nobody else gets
+// in; without one open the connection ends at once.
+func TestServeSFTPGrace(t *testing.T) {
+	dir := servedDir(t, nil)
+	s := startSFTP(t, childOptions{}, dir, "--grace", "1h", "--metrics", "127.0.0.1:0")
+	idle := s.login(s.once())
+	f := s.files(s.once())
+	file, err := f.OpenFile(t.Context(), "log", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTERM)
+	idle.Wait()
+	s.wantDraining()
+	s.wantNoLogin(s.once())
+	_, err = file.Write([]byte("text"))
+	f.want("write", errors.Join(err, file.Close()))
+	if said := s.wantExit(0); !strings.Contains(said, "result=done direction=write file=/log") {
+		t.Error("the log does not tell of the upload")
+	}
+	wantFile(t, filepath.Join(dir, "log"), "text")
+}
+
+// What is not closed in the grace is discarded, and told so. The second signal
+// leaves no grace.
+func TestServeSFTPGraceRunsOut(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		dir := servedDir(t, nil)
+		grace := "1s"
+		if second {
+			grace = "1h"
+		}
+		s := startSFTP(t, childOptions{}, dir, "--grace", grace, "--metrics", "127.0.0.1:0")
+		f := s.files(s.once())
+		if _, err := f.OpenFile(t.Context(), "log", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(syscall.SIGTERM)
+		s.wantDraining()
+		if second {
+			time.Sleep(2 * sameSignal)
+			s.signal(syscall.SIGTERM)
+			s.wantExit(exitInterrupted)
+		} else {
+			said := s.wantExit(0)
+			if !strings.Contains(said, "level=WARN msg=sftp result=\"ended by peer\" direction=write file=/log") || !strings.Contains(said, "is discarded") {
+				t.Error("the log does not tell of the upload")
+			}
+			wantNames(t, dir)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "log")); err == nil {
+			t.Error("there is a file that was never closed")
+		}
+	}
+}
+
+// The rate holds for all together. How fast the machine is does not matter: it
+// takes at least as long as the rate says.
+func TestServeSFTPRate(t *testing.T) {
+	dir := servedDir(t, map[string]string{"file": strings.Repeat("x", 1<<20)})
+	s := startSFTP(t, childOptions{}, dir, "--sftp-rate", "1MiB")
+	f := s.files(s.once())
+	began := time.Now()
+	f.wantRead("file", strings.Repeat("x", 1<<20))
+	if took := time.Since(began); took < 500*time.Millisecond { // what comes at once, and last, is not waited for
+		t.Errorf("a second's bytes took %v", took)
+	}
+	s.stop()
+}

@@ -1,0 +1,236 @@
+//go:build unix
+
+package main
+
+import (
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Programs read the log by these keys: none may go, or change its type.
+func TestServeSFTPLogJSON(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	s := startSFTP(t, childOptions{}, dir, "--log-format", "json")
+	s.wantNoLogin(s.as("haul", ssh.Password("wrong")))
+	f := s.files(s.once())
+	f.wantRead("kernel", "image")
+	f.wantWrite("log", "text")
+	f.want("rename", f.Rename(t.Context(), "log", "old"))
+	if err := f.Remove(t.Context(), "none"); err == nil {
+		t.Error("removed what was not there")
+	}
+	f.Close()
+	s.await(`"msg":"sftp logout"`)
+	lines := jsonLines(t, s.stop())
+	text, number := "", 0.0
+	kinds := []struct {
+		msg  string
+		has  map[string]any // a value that must be there
+		keys map[string]any // of this type
+	}{
+		{"sftp login", map[string]any{"result": "refused", "method": "password", "level": "WARN", "error": "wrong password"}, map[string]any{"user": text, "peer": text}},
+		{"sftp login", map[string]any{"result": "accepted", "method": "password", "level": "INFO", "access": "full", "root": "."}, map[string]any{"user": text, "peer": text, "client": text}},
+		{"sftp", map[string]any{"result": "done", "direction": "read", "file": "/kernel", "bytes": 5.0}, map[string]any{"user": text, "peer": text, "duration": number, "rate": text}},
+		{"sftp", map[string]any{"result": "done", "direction": "write", "file": "/log", "bytes": 4.0}, map[string]any{"user": text, "peer": text, "duration": number, "rate": text}},
+		{"sftp", map[string]any{"result": "done", "operation": "rename", "file": "/log", "to": "/old"}, map[string]any{"user": text, "peer": text}},
+		{"sftp", map[string]any{"result": "refused", "operation": "remove", "file": "/none"}, map[string]any{"user": text, "peer": text, "error": text}},
+		{"sftp logout", map[string]any{"result": "done", "sent": 5.0, "received": 4.0}, map[string]any{"user": text, "peer": text, "duration": number}},
+	}
+	for _, kind := range kinds {
+		i := slices.IndexFunc(lines, func(l map[string]any) bool {
+			for key, value := range kind.has {
+				if l[key] != value {
+					return false
+				}
+			}
+			return l["msg"] == kind.msg
+		})
+		if i < 0 {
+			t.Errorf("no line %q has %v", kind.msg, kind.has)
+			continue
+		}
+		want := slices.Concat([]string{"time", "level", "msg"}, slices.Collect(maps.Keys(kind.has)), slices.Collect(maps.Keys(kind.keys)))
+		slices.Sort(want)
+		if got := slices.Sorted(maps.Keys(lines[i])); !slices.Equal(got, slices.Compact(want)) {
+			t.Errorf("%v has the keys %q, want %q", kind.has, got, want)
+		}
+		for key, value := range kind.keys {
+			_, isText := lines[i][key].(string)
+			_, wantText := value.(string)
+			if isText != wantText {
+				t.Errorf("%v: %s is %v", kind.has, key, lines[i][key])
+			}
+		}
+	}
+}
+
+// What strangers and users choose cannot forge a line or take hold of a terminal.
+func TestServeSFTPLogHostile(t *testing.T) {
+	hostile := []string{"a\nhaul: fake", "\x1b[2Jescape", "bidi\u202e", strings.Repeat("long", 50)}
+	invalid := []string{"\x9bcsi", "\xff\xfe", "nul\x00"} // names of no file
+	for _, format := range []string{"text", "json"} {
+		s := startSFTP(t, childOptions{}, servedDir(t, nil), "--log-format", format)
+		f := s.files(s.once())
+		for _, name := range hostile {
+			f.wantWrite(name, "x")
+			f.want("symlink", f.Symlink(t.Context(), name, name+"l"))
+			f.want("remove", f.Remove(t.Context(), name))
+		}
+		for _, name := range invalid {
+			if err := f.write(name, "x"); err == nil {
+				t.Errorf("wrote %q", name)
+			}
+		}
+		f.Close()
+		for _, name := range hostile[:2] { // of the others the penalties would be in the way
+			s.wantNoLogin(s.as(name, ssh.Password("wrong")))
+		}
+		s.wantNoLogin(s.as(strings.Repeat("u", 10_000)))
+		said := s.stop()
+		for _, r := range said {
+			if r != '\n' && (r < ' ' || r == '\ufffd' || r == 0x9b || r == 0x7f || r == '\u202e') {
+				t.Fatalf("%s: the log has the character %U", format, r)
+			}
+		}
+		if strings.Contains(said, "\nhaul: fake") || strings.Contains(said, strings.Repeat("u", 200)) {
+			t.Errorf("%s: the log has a line that was forged, or a long name", format)
+		}
+		if format == "json" {
+			jsonLines(t, said)
+		}
+	}
+}
+
+// Who connects and leaves, again and again, is turned away, and does not fill
+// the log: all he gets is counted.
+func TestServeSFTPTurnedAway(t *testing.T) {
+	s := startSFTP(t, childOptions{}, t.TempDir(), "--metrics", "127.0.0.1:0")
+	const knocks = 400
+	for range knocks {
+		c, err := net.Dial("tcp", s.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+		var b [1 << 10]byte
+		for err == nil { // until the server has closed it, too
+			_, err = c.Read(b[:])
+		}
+		c.Close()
+	}
+	_, page := s.scrape("/metrics")
+	said := s.stop()
+	turned := 0
+	lines := 0
+	for _, m := range regexp.MustCompile(`msg="sftp: connections turned away" cause=.* connections=(\d+) last=127`).FindAllStringSubmatch(said, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		turned += n
+		lines++
+	}
+	let := strings.Count(said, `msg="sftp login" result=none`)
+	if turned+let != knocks || turned < knocks/2 || !strings.Contains(said, "penalties for earlier failures") {
+		t.Errorf("%d came, %d were let in, and %d turned away", knocks, let, turned)
+	}
+	if lines > let {
+		t.Errorf("%d lines tell of those turned away", lines)
+	}
+	if !strings.Contains(page, `haul_refused_total{protocol="sftp",reason="rate"} `+strconv.Itoa(turned)+"\n") {
+		t.Errorf("the metrics do not tell of %d turned away", turned)
+	}
+}
+
+// --allow and --deny hold for SFTP, too, before a byte is exchanged.
+func TestServeSFTPDenied(t *testing.T) {
+	for _, flags := range [][]string{{"--deny", "127.0.0.0/8"}, {"--allow", "192.0.2.0/24"}} {
+		s := startSFTP(t, childOptions{}, append(flags, t.TempDir())...)
+		c, err := net.Dial("tcp", s.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%q: the server says %d bytes", flags, n)
+		}
+		c.Close()
+		s.await("connections turned away", `cause="--allow and --deny"`)
+		s.stop()
+	}
+	s := startSFTP(t, childOptions{}, t.TempDir(), "--allow", "127.0.0.1", "--deny", "192.0.2.0/24")
+	s.login(s.once())
+	s.stop()
+}
+
+// Who guesses at passwords is kept out, even if the next one would be right,
+// unless his network is exempt.
+func TestServeSFTPGuesses(t *testing.T) {
+	for flag, out := range map[string]bool{"": true, "--sftp-exempt=127.0.0.0/8": false} {
+		args := []string{t.TempDir()}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		s := startSFTP(t, childOptions{}, args...)
+		for range 8 {
+			s.wantNoLogin(s.as("haul", ssh.Password("guess")))
+		}
+		if out {
+			s.wantNoLogin(s.once())
+			s.await("connections turned away", "penalties for earlier failures")
+		} else {
+			s.login(s.once())
+		}
+		s.stop()
+	}
+}
+
+// A log that nobody reads stops nobody.
+func TestServeSFTPLogStuck(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	q := newLineQueue(slog.New(slog.NewTextHandler(w, nil)))
+	for i := range maxQueued + 1000 {
+		q.say(slog.LevelInfo, strings.Repeat("x", 1000), slog.Int("line", i))
+	}
+	if q.lost.Load() == 0 {
+		t.Error("no line was lost, so that this shows nothing")
+	}
+	q.close() // gives up waiting
+}
+
+// With -q only what was refused is told.
+func TestServeSFTPQuiet(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	s := startSFTP(t, childOptions{}, dir, "-q")
+	f := s.files(s.once())
+	f.wantRead("kernel", "image")
+	f.wantWrite("log", "text")
+	f.want("symlink", f.Symlink(t.Context(), "/etc", "out"))
+	if err := f.write("out/x", "x"); err == nil {
+		t.Error("wrote out of the root")
+	}
+	f.Close()
+	said := logLines(t, s.stop())
+	said = slices.DeleteFunc(said, func(l string) bool { return strings.Contains(l, "running as root") })
+	if len(said) != 1 || !strings.Contains(said[0], "result=refused operation=open file=/out/x") {
+		t.Errorf("said %q, want what was refused", said)
+	}
+	wantNames(t, dir, "kernel", "log", "out")
+	if _, err := os.Stat(filepath.Join("/etc", "x")); err == nil {
+		t.Error("there is /etc/x")
+	}
+}

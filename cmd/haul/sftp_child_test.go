@@ -1,0 +1,275 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp"
+)
+
+// An sftpChild is a server of SFTP in a process of its own.
+type sftpChild struct {
+	*child
+	at       string // HOST:PORT
+	password string // of the user for one run; "" if there is a users file
+	key      string // fingerprint of the host key
+}
+
+// startSFTP runs "haul serve --sftp" on a free port until it says where. The
+// host keys are in a directory of the test's own unless the arguments name one.
+func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
+	t.Helper()
+	args = append([]string{"serve", "--sftp", "127.0.0.1:0"}, args...)
+	if !strings.Contains(strings.Join(args, " "), "--host-keys") {
+		args = append(args, "--host-keys", filepath.Join(t.TempDir(), "keys"))
+	}
+	s := &sftpChild{child: runChild(t, o, args...)}
+	s.awaitSFTP()
+	return s
+}
+
+// awaitSFTP reads what a server says of itself.
+func (s *sftpChild) awaitSFTP() {
+	s.t.Helper()
+	text := s.await(" on sftp://", "host key ", "\n")
+	s.at = wordAfter(text, " on sftp://")
+	s.key = wordAfter(text, "host key ssh-ed25519 ")
+	if !strings.Contains(strings.Join(s.cmd.Args, " "), "--users") {
+		s.password = wordAfter(s.await("with the password ", " (for this run only"), "with the password ")
+	} else {
+		s.await("who may log in is in ", "\n")
+	}
+}
+
+// wordAfter returns the word behind a text, in plain lines and in those of JSON.
+func wordAfter(text, before string) string {
+	_, text, _ = strings.Cut(text, before)
+	return text[:strings.IndexAny(text+"\n", " \n\"")]
+}
+
+// once returns how to log in as the user for one run.
+func (s *sftpChild) once() *ssh.ClientConfig { return s.as("haul", ssh.Password(s.password)) }
+
+// as returns how to log in as somebody, to no other server but this.
+func (s *sftpChild) as(user string, methods ...ssh.AuthMethod) *ssh.ClientConfig {
+	return &ssh.ClientConfig{User: user, Auth: methods, HostKeyCallback: s.checkKey, Timeout: patience}
+}
+
+// checkKey wants the key that the server has announced.
+func (s *sftpChild) checkKey(_ string, _ net.Addr, key ssh.PublicKey) error {
+	if got := ssh.FingerprintSHA256(key); got != s.key {
+		return fmt.Errorf("the host key is %s, and %q was announced", got, s.key)
+	}
+	return nil
+}
+
+// login opens a connection.
+func (s *sftpChild) login(config *ssh.ClientConfig) *ssh.Client {
+	s.t.Helper()
+	c, err := ssh.Dial("tcp", s.at, config)
+	if err != nil {
+		s.t.Fatalf("log in as %s: %v", config.User, err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// wantNoLogin checks that somebody does not get in.
+func (s *sftpChild) wantNoLogin(config *ssh.ClientConfig) {
+	s.t.Helper()
+	if c, err := ssh.Dial("tcp", s.at, config); err == nil {
+		c.Close()
+		s.t.Errorf("%s is let in", config.User)
+	}
+}
+
+// wantNoFiles checks that somebody has logged in for nothing.
+func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
+	s.t.Helper()
+	if c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1}); err == nil {
+		c.Close()
+		s.t.Errorf("%s has files", config.User)
+	}
+}
+
+// files opens a client for somebody.
+func (s *sftpChild) files(config *ssh.ClientConfig) *sftpFiles {
+	s.t.Helper()
+	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	if err != nil {
+		s.t.Fatalf("log in as %s: %v", config.User, err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return &sftpFiles{s.t, c}
+}
+
+// sftpFiles are those that a client sees.
+type sftpFiles struct {
+	t *testing.T
+	*sftp.Client
+}
+
+func (f *sftpFiles) read(name string) (string, error) {
+	file, err := f.Open(f.t.Context(), name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	return string(b), err
+}
+
+// write writes a file as stock clients do: made anew, and closed.
+func (f *sftpFiles) write(name, content string) error {
+	file, err := f.OpenFile(f.t.Context(), name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write([]byte(content))
+	return errors.Join(err, file.Close())
+}
+
+func (f *sftpFiles) wantRead(name, want string) {
+	f.t.Helper()
+	if got, err := f.read(name); err != nil || got != want {
+		f.t.Errorf("read %s: %q, %v; want %q", name, got, err, want)
+	}
+}
+
+func (f *sftpFiles) wantWrite(name, content string) {
+	f.t.Helper()
+	if err := f.write(name, content); err != nil {
+		f.t.Errorf("write %s: %v", name, err)
+	}
+}
+
+// want checks that what was done has worked.
+func (f *sftpFiles) want(what string, err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// wantRefused checks that something is not allowed.
+func (f *sftpFiles) wantRefused(what string, err error) {
+	f.t.Helper()
+	if !errors.Is(err, fs.ErrPermission) {
+		f.t.Errorf("%s: %v, want that it is refused", what, err)
+	}
+}
+
+// names returns what is in a directory.
+func (f *sftpFiles) names(dir string) string {
+	f.t.Helper()
+	entries, err := f.ReadDir(f.t.Context(), dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+// newKey makes a key for logging in, and the line that allows it.
+func newKey(t *testing.T) (login ssh.AuthMethod, line string) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ssh.PublicKeys(signer), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+}
+
+// usersFile writes a users file, in a directory of its own that only we, and if
+// we are root then nobody's group, may enter.
+func usersFile(t *testing.T, text string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "etc")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "users")
+	writeUsers(t, path, text)
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chown(dir, 0, 65534), openUpTo(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// openUpTo lets everybody enter the test's directories above one.
+func openUpTo(dir string) error {
+	var errs []error
+	for dir = filepath.Dir(dir); len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
+		errs = append(errs, os.Chmod(dir, 0o755))
+	}
+	return errors.Join(errs...)
+}
+
+// writeUsers replaces a users file in one step, as "haul user" does.
+func writeUsers(t *testing.T, path, text string) {
+	t.Helper()
+	err := os.WriteFile(path+".new", []byte(text), 0o640)
+	if err == nil && os.Geteuid() == 0 {
+		err = os.Chown(path+".new", 0, 65534)
+	}
+	if err = errors.Join(err, os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stock runs sftp, ssh or scp of OpenSSH, with the password of the user for one
+// run. A program that is missing leaves the test out.
+func (s *sftpChild) stock(input, program string, args ...string) (out string, code int) {
+	s.t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		s.t.Skipf("%s is missing: %v", program, err)
+	}
+	ask := filepath.Join(s.t.TempDir(), "ask")
+	if err := os.WriteFile(ask, fmt.Appendf(nil, "#!/bin/sh\necho %s\n", s.password), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	port := "-p"
+	if program != "ssh" {
+		port = "-P"
+	}
+	_, number, _ := strings.Cut(s.at, ":")
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	options := []string{port, number, "-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+		"-o", "NumberOfPasswordPrompts=1", "-o", "PreferredAuthentications=password", "-o", "LogLevel=ERROR"}
+	cmd := exec.CommandContext(ctx, path, append(options, args...)...)
+	cmd.Env = append(os.Environ(), "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=:none", "SSH_AUTH_SOCK=")
+	cmd.Stdin = strings.NewReader(input)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err = cmd.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		s.t.Fatalf("%s: %v", program, err)
+	}
+	return said.String(), cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/users"
+)
+
+const userHelp = `Say who may log in to "haul serve --sftp".
+
+Users are in a file of text, one statement a line, which may be edited by hand
+as well. A server that runs takes a change over within seconds. Without --users
+it is the same file that "haul serve" takes without --users:
+` + usersPlaces + `.
+
+The file holds hashes of passwords (argon2id) and public keys. It must be closed
+to everybody but its owner and group, and readable by the user that the server
+runs as: "chgrp haul FILE; chmod 640 FILE" for one that becomes haul. What it
+may say beyond the flags here, such as defaults for all users, certificates, and
+authorized_keys files, is in the documentation of Go package users.`
+
+func newUser() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "user",
+		Short: "Say who may log in by SFTP",
+		Long:  userHelp,
+		Args:  noCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newUserAdd(), newUserList(), newUserPassword(), newUserRemove())
+	return cmd
+}
+
+// A usersFlag is the flag that names the users file.
+type usersFlag struct{ name string }
+
+func (f *usersFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "users", "", "users `file`; without it "+usersPlaces)
+	cobra.CheckErr(cmd.MarkFlagFilename("users"))
+}
+
+// path returns the users file.
+func (f *usersFlag) path() (string, error) {
+	if f.name != "" {
+		return f.name, nil
+	}
+	return defaultUsersFile()
+}
+
+// open loads the users file, which must be there.
+func (f *usersFlag) open() (*users.Directory, string, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := users.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no users file %s; \"haul user add NAME\" makes one, --users names another: %w", path, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, "", localError{err}
+	}
+	return d, path, nil
+}
+
+// complete offers the names of users.
+func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	d, _, err := f.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return d.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+const userListHelp = `List the users of a users file, one a line: how each logs in, what he may do,
+with which directory, how fast, and from where. Nothing secret is shown.`
+
+func newUserList() *cobra.Command {
+	var file usersFlag
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the users",
+		Long:    userListHelp,
+		Example: "  haul user list\n  haul user list --users ./users",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, _, err := file.open()
+			if err != nil {
+				return err
+			}
+			for _, w := range d.Warnings() {
+				fmt.Fprintf(&plainWriter{out: cmd.ErrOrStderr()}, "haul: %v\n", w)
+			}
+			return listUsers(cmd.OutOrStdout(), d)
+		},
+	}
+	file.add(cmd)
+	return cmd
+}
+
+// listUsers writes a table.
+func listUsers(out io.Writer, d *users.Directory) error {
+	w := tabwriter.NewWriter(&plainWriter{out: out}, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "USER\tLOGIN\tACCESS\tROOT\tLIMIT\tFROM")
+	for _, name := range d.Names() {
+		u, _ := d.User(name)
+		root, limit, from := "-", "-", "-"
+		if u.Root != "" {
+			root = u.Root
+		}
+		if u.Limit != 0 {
+			limit = formatSize(u.Limit) + "/s"
+		}
+		if len(u.From) > 0 {
+			from = strings.Trim(fmt.Sprint(u.From), "[]")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Name, describeLogin(u), u.Access, root, limit, from)
+	}
+	return w.Flush()
+}
+
+// describeLogin says how somebody logs in.
+func describeLogin(u users.User) string {
+	var how []string
+	if !u.Password.IsZero() {
+		how = append(how, "password")
+	}
+	switch n := len(u.Keys); {
+	case n == 1:
+		how = append(how, "1 key")
+	case n > 1:
+		how = append(how, fmt.Sprintf("%d keys", n))
+	}
+	link := ", "
+	if u.Require == users.KeyAndPassword {
+		link = " + "
+	}
+	text := strings.Join(how, link)
+	switch {
+	case u.Disabled:
+		return "disabled"
+	case text == "":
+		return "no password, no key" // a certificate may do
+	}
+	return text
+}
+
+const userRemoveHelp = `Remove users, with all that the users file says of them. A server that runs
+disconnects them within seconds. Their files stay.`
+
+func newUserRemove() *cobra.Command {
+	var file usersFlag
+	cmd := &cobra.Command{
+		Use:     "remove NAME...",
+		Short:   "Remove users",
+		Long:    userRemoveHelp,
+		Example: "  haul user remove alice",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			path, err := file.path()
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if err := users.Remove(path, name); err != nil {
+					return explainUsers(err, path)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", name, path)
+			}
+			return nil
+		},
+		ValidArgsFunction: file.complete,
+	}
+	file.add(cmd)
+	return cmd
+}
+
+// explainUsers says what to do about a users file that could not be changed.
+func explainUsers(err error, path string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; whoever may write %s and its directory can do it, --users names another file", err, path)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w; --users names another file", err)
+	}
+	return err
+}
+
+// makeUsersDir makes the directory of the users file that is meant when none is
+// named. One that was named must be there, as it may be a slip.
+func makeUsersDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return localError{fmt.Errorf("make the directory of the users file: %w; --users FILE names another place", err)}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/users"
+)
+
+// openTerminal returns both ends of a new terminal: ours, and that of a program.
+func openTerminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { theirs.Close() })
+	return ours, theirs
+}
+
+// shows reports whether a terminal shows what is typed.
+func shows(t *testing.T, terminal *os.File) bool {
+	t.Helper()
+	state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Lflag&unix.ECHO != 0
+}
+
+// A password is asked for twice, and not shown; what differs changes nothing.
+func TestUserPasswordTyped(t *testing.T) {
+	for _, test := range []struct {
+		second string
+		code   int
+		says   string
+	}{
+		{"correct horse", 0, "added alice"},
+		{"correct house", exitFailed, "the two passwords differ"},
+	} {
+		ours, theirs := openTerminal(t)
+		file := filepath.Join(t.TempDir(), "users")
+		c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", file)
+		c.await("Password for alice: ")
+		awaitHidden(t, theirs)
+		fmt.Fprint(ours, "correct horse\n")
+		c.await("The same again: ")
+		awaitHidden(t, theirs)
+		fmt.Fprint(ours, test.second+"\n")
+		said := c.wantExit(test.code)
+		if !strings.Contains(said, test.says) || strings.Contains(said, "correct") {
+			t.Errorf("said %q, want %q", said, test.says)
+		}
+		if !shows(t, theirs) {
+			t.Error("the terminal shows nothing any more")
+		}
+		d, err := users.Open(file)
+		if test.code != 0 {
+			if err == nil {
+				t.Error("there is a users file")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Password(t.Context(), users.Attempt{}, "alice", []byte("correct horse")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// awaitHidden waits until a terminal does not show what is typed.
+func awaitHidden(t *testing.T, terminal *os.File) {
+	t.Helper()
+	for late := time.Now().Add(patience); shows(t, terminal); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the terminal shows what is typed")
+		}
+	}
+}
+
+// Who is interrupted has a terminal as it was.
+func TestUserPasswordInterrupted(t *testing.T) {
+	_, theirs := openTerminal(t)
+	c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", filepath.Join(t.TempDir(), "users"))
+	c.await("Password for alice: ")
+	awaitHidden(t, theirs)
+	c.signal(syscall.SIGINT)
+	if said := c.wantExit(exitInterrupted); !strings.Contains(said, "interrupted") {
+		t.Errorf("said %q", said)
+	}
+	if !shows(t, theirs) {
+		t.Error("the terminal shows nothing any more")
+	}
+}
