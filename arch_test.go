@@ -33,8 +33,8 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap site meter udp store sftp users internal/privilege internal/penalty",
-		tests:   "internal/sim",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp site meter udp store store/treecopy users internal/privilege internal/openssh internal/penalty internal/rate",
+		tests:   "internal/sim internal/leak",
 	},
 	"examples/collect":   {imports: "store tftp"},
 	"interop":            {}, // knows haul by its binary alone
@@ -42,7 +42,7 @@ var rules = map[string]rule{
 	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":               {imports: "tftp/remap store"},
-	"sftp":               {imports: "sftp/internal/wire internal/pipeline internal/penalty store users", tests: "internal/leak internal/sim store/storetest"},
+	"sftp":               {imports: "sftp/internal/wire internal/pipeline internal/penalty internal/rate store users", tests: "internal/leak internal/sim store/storetest"},
 	"internal/sim":       {imports: "udp store"}, // for tests: nobody's imports, only their tests
 	"internal/leak":      {},                     // the same
 	"tftp/trace":         {imports: "tftp/transfer", tests: "internal/leak"},
@@ -52,11 +52,13 @@ var rules = map[string]rule{
 	"internal/pipeline":  {pure: true},
 	"meter":              {},
 	"internal/penalty":   {},
+	"internal/rate":      {},
 	"internal/openssh":   {tests: "internal/leak"},
 	"users":              {tests: "internal/leak"},
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},
 	"store":              {tests: "store/storetest"},
+	"store/treecopy":     {imports: "store internal/rate", tests: "sftp internal/leak"},
 	"store/storetest":    {imports: "store"},
 }
 

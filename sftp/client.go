@@ -125,6 +125,8 @@ type Client struct {
 	chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
 	draft  bool   // the server takes SYMLINK in the draft's order
 
+	keepEvery int64 // see keepEvery; less in tests
+
 	ctx     context.Context // ends with the Client
 	stop    context.CancelCauseFunc
 	work    sync.WaitGroup // the Client's goroutines
@@ -171,7 +173,7 @@ func NewClient(ctx context.Context, conn *ssh.Client, config ClientConfig) (*Cli
 // Client, or if there is an error.
 func newClient(ctx context.Context, first carrier, owned bool, config ClientConfig, connect func(context.Context) (carrier, error)) (*Client, error) {
 	config.setDefaults()
-	c := &Client{config: config, connect: connect, transfers: map[*transfer]struct{}{}}
+	c := &Client{config: config, connect: connect, transfers: map[*transfer]struct{}{}, keepEvery: keepEvery}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
 	c.conns = []*connection{conn}

@@ -17,7 +17,10 @@ import (
 // posix-rename. The directory need not exist yet. An empty one is where the user
 // begins.
 //
-// The files that it opens have FetchTo, and its uploads FillFrom, like [File].
+// The files that it opens have FetchTo and Hash, and its uploads FillFrom, like
+// [File]. An upload is a [store.AttrUpload], a [store.ReadableUpload] and, with
+// Create.Resume, a [store.Resumer]; but two of them to one name at a time are not
+// kept apart.
 //
 // It keeps the contract of [store.Tree] as far as the server lets it: that links
 // do not lead out of the directory is the server's to see to, version 3 has
@@ -125,11 +128,37 @@ func (s *clientStore) Create(ctx context.Context, name string, c store.Create) (
 	if err != nil {
 		return nil, fail("create", name, err)
 	}
+	if c.Resume != "" {
+		u, err := s.c.createKept(ctx, p, c)
+		if err != nil {
+			return nil, fail("create", name, err)
+		}
+		return u, nil
+	}
 	u, err := s.c.create(ctx, p, c, nil)
 	if err != nil {
 		return nil, fail("create", name, err)
 	}
 	return u, nil
+}
+
+// OpenListed opens a file that a listing has just described, and does not look
+// again what it is: that saves a round trip. What was no regular file then is
+// looked at after all.
+func (s *clientStore) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
+	fi, ok := listed.(fileInfo)
+	if !ok || !fi.Mode().IsRegular() || !fi.attrs.Has(wire.AttrSize) {
+		return s.Open(ctx, name)
+	}
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, fail("open", name, err)
+	}
+	f, err := s.c.openFile(ctx, p, os.O_RDONLY, 0, openHow{listed: &fi.attrs})
+	if err != nil {
+		return nil, fail("open", name, err)
+	}
+	return f, nil
 }
 
 func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {

@@ -17,19 +17,22 @@ import (
 )
 
 // Uploads are files of such names until they are whole: 26 letters and digits
-// between the two.
+// between the two. What is to be resumed has a record of another such name.
 const (
 	uploadPrefix = ".haul-"
 	uploadSuffix = ".upload"
+	recordSuffix = ".record"
 	uploadRandom = 26 // of base 32: 130 bits
 )
 
 // isUpload reports whether a name, without directory, is that of an upload under
-// way.
+// way, or of its record.
 func isUpload(name string) bool {
 	s, ok := strings.CutPrefix(name, uploadPrefix)
 	if ok {
-		s, ok = strings.CutSuffix(s, uploadSuffix)
+		if s, ok = strings.CutSuffix(s, uploadSuffix); !ok {
+			s, ok = strings.CutSuffix(s, recordSuffix)
+		}
 	}
 	return ok && len(s) == uploadRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
@@ -51,33 +54,52 @@ type upload struct {
 	temp   string
 	perm   fs.FileMode // to have in the end
 	only   bool        // the target must not exist
+	noSync bool
 	f      *File
 
 	mu   sync.Mutex
-	done bool // mu
+	done bool       // mu
+	attr store.Attr // mu: mode and times to have in the end
 }
 
-var _ store.Upload = (*upload)(nil)
+var (
+	_ store.AttrUpload     = (*upload)(nil)
+	_ store.ReadableUpload = (*upload)(nil)
+)
 
 // create begins an upload, on a lane or on any for nil.
 func (c *Client) create(ctx context.Context, name string, o store.Create, on *lane) (*upload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	if o.Size >= askSpace && c.ext.Has(wire.ExtStatVFS) {
-		s, err := c.Space(ctx, path.Dir(name))
-		if err == nil && s.Available < o.Size {
-			return nil, fmt.Errorf("%w: %d bytes are left, and %d wanted", store.ErrNoSpace, s.Available, o.Size)
-		}
+	if err := c.askRoom(ctx, path.Dir(name), o.Size); err != nil {
+		return nil, err
 	}
-	u := &upload{c: c, ctx: ctx, target: name, perm: o.Perm.Perm(), only: o.Exclusive}
-	if u.perm == 0 {
-		u.perm = 0o644
-	}
+	u := c.newUpload(ctx, name, o)
 	if err := u.begin(on, true); err != nil {
 		return nil, err
 	}
 	return u, nil
+}
+
+func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *upload {
+	u := &upload{c: c, ctx: ctx, target: name, perm: o.Perm.Perm(), only: o.Exclusive, noSync: o.NoSync}
+	if u.perm == 0 {
+		u.perm = 0o644
+	}
+	return u
+}
+
+// askRoom returns an error if a directory has no room for so many bytes.
+func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
+	if size < askSpace || !c.ext.Has(wire.ExtStatVFS) {
+		return nil
+	}
+	s, err := c.Space(ctx, dir)
+	if err == nil && s.Available < size {
+		return fmt.Errorf("%w: %d bytes are left, and %d wanted", store.ErrNoSpace, s.Available, size)
+	}
+	return nil
 }
 
 // begin creates the hidden file, and looks what is in its place at the same
@@ -92,25 +114,12 @@ func (u *upload) begin(on *lane, follow bool) error {
 		missing = takeAttrs(&old)(p)
 		return missing
 	}
-	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, on, look)
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, openHow{on: on, also: look})
 	if err != nil {
 		return err
 	}
 	u.f, f.remote.own = f, true
-	var link bool
-	switch fi := infoOf("", old); {
-	case errors.Is(missing, fs.ErrNotExist):
-	case missing != nil:
-		err = missing
-	case u.only:
-		err = fs.ErrExist
-	case fi.Mode().Type() == fs.ModeSymlink:
-		link = true
-	case fi.Mode().IsRegular():
-		u.perm = fi.Mode().Perm()
-	default:
-		err = store.ErrNotRegular
-	}
+	link, err := u.replaces(infoOf("", old), missing)
 	if link && !follow {
 		err = store.ErrNotRegular
 	}
@@ -125,6 +134,60 @@ func (u *upload) begin(on *lane, follow bool) error {
 		return err
 	}
 	return u.begin(on, false)
+}
+
+// replaces takes over the permissions of what is in the upload's place, or
+// returns an error if that may not be replaced. missing is why it is not known.
+// Whether it is a symbolic link is said for what that leads to to be tried.
+func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
+	switch {
+	case errors.Is(missing, fs.ErrNotExist):
+	case missing != nil:
+		return false, missing
+	case u.only:
+		return false, fs.ErrExist
+	case fi.Mode().Type() == fs.ModeSymlink:
+		return true, nil
+	case fi.Mode().IsRegular():
+		u.perm = fi.Mode().Perm()
+	default:
+		return false, store.ErrNotRegular
+	}
+	return false, nil
+}
+
+// SetAttr sets the mode and the times that Commit gives the file.
+func (u *upload) SetAttr(a store.Attr) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.done:
+		return u.fail("setattr", fs.ErrClosed)
+	case a.Size != nil || a.UID != nil || a.GID != nil:
+		return u.fail("setattr", errors.ErrUnsupported)
+	case a.Mode != nil:
+		mode := a.Mode.Perm()
+		u.attr.Mode = &mode
+	}
+	if !a.AccessTime.IsZero() {
+		u.attr.AccessTime = a.AccessTime
+	}
+	if !a.ModTime.IsZero() {
+		u.attr.ModTime = a.ModTime
+	}
+	return nil
+}
+
+// Open opens what was written so far, when the server has all of it.
+func (u *upload) Open(ctx context.Context) (store.File, error) {
+	if err := u.f.settle(ctx); err != nil {
+		return nil, err
+	}
+	f, err := u.c.OpenFile(ctx, u.temp, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(p, off) }
@@ -163,15 +226,21 @@ func (u *upload) fail(op string, err error) error {
 }
 
 func (u *upload) publish() error {
-	f, c := u.f, u.c
+	f := u.f
 	if err := f.settle(u.ctx); err != nil {
 		return err
+	}
+	if u.noSync {
+		if err := u.closeWith(u.attrs()); err != nil {
+			return err
+		}
+		return u.rename(nil)
 	}
 	h, err := u.secure()
 	if err != nil {
 		return err
 	}
-	if c.ext.Has(wire.ExtFsync) {
+	if u.c.ext.Has(wire.ExtFsync) {
 		// All is on the disk: there is nothing more to learn from CLOSE. Sent
 		// on one lane, it comes before the new name.
 		f.end(fs.ErrClosed)
@@ -184,12 +253,40 @@ func (u *upload) publish() error {
 	return u.rename(nil)
 }
 
-// secure gives the file its permissions and puts it on the disk. It returns on
+// attrs returns what the file shall have in the end.
+func (u *upload) attrs() wire.Attrs {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.attr
+	if a.Mode == nil {
+		a.Mode = &u.perm
+	}
+	return changesOf(a, nil)
+}
+
+// closeWith gives the file its attributes and closes it, in one round trip.
+func (u *upload) closeWith(a wire.Attrs) error {
+	h, err := u.f.remote.handle(u.ctx)
+	if err != nil {
+		return err
+	}
+	set := &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+		return wire.AppendFsetstat(b, id, h.handle, a)
+	}}
+	u.c.start(set)
+	u.f.wrote() // so that it waits
+	err = u.f.Close()
+	if e := u.c.await(u.ctx, set); err == nil {
+		err = e
+	}
+	return err
+}
+
+// secure gives the file its attributes and puts it on the disk. It returns on
 // which lane that was.
 func (u *upload) secure() (handleAt, error) {
 	c := u.c
-	var a wire.Attrs
-	a.SetMode(wire.Mode(u.perm))
+	a := u.attrs()
 	for tries := 1; ; tries++ {
 		h, err := u.f.remote.handle(u.ctx)
 		if err != nil {

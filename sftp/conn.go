@@ -48,6 +48,15 @@ type conn struct {
 	err      error     // mu: of the first write that failed
 }
 
+// Gather returns c with buffers, for SSH to run over: it reads what there is at
+// once, and while one write is under way it gathers what comes behind it, which
+// saves most of the system calls that x/crypto/ssh would make. [Dial] and
+// [Server] do so themselves; it is for who makes connections for [NewClient].
+//
+// Write may return before all is out, and an error then shows at a later call.
+// Close waits for it, no longer than a second, and closes c.
+func Gather(c net.Conn) net.Conn { return newConn(c) }
+
 // newConn returns c with buffers. Who needs the socket itself gets it from
 // NetConn.
 func newConn(c net.Conn) *conn {

@@ -54,6 +54,10 @@ type File struct {
 	end   context.CancelCauseFunc
 	dirty atomic.Bool // there are writes that are not confirmed
 
+	// confirmed, if set, is told how far FillFrom has come: the server has all
+	// from start to end. It must not wait.
+	confirmed func(start, end int64)
+
 	mu     sync.Mutex
 	pos    int64      // mu: of Read and Write
 	next   int64      // mu: where the last ReadAt ended
@@ -87,7 +91,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 // which the server may take away some. What is a directory is
 // [store.ErrNotRegular]. ctx bounds the life of the file.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
-	f, err := c.openFile(ctx, name, flag, perm, nil, nil)
+	f, err := c.openFile(ctx, name, flag, perm, openHow{})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -122,9 +126,15 @@ func openFlags(flag int) (wire.OpenFlags, error) {
 	return w, nil
 }
 
-// openFile opens a file, on a lane or on any for nil, and asks at the same time
-// what it is like, or what also says.
-func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, on *lane, also *call) (*File, error) {
+// openHow says how openFile opens a file. Unless it says otherwise, what the file
+// is like is asked at the same time.
+type openHow struct {
+	on     *lane       // to be open there; nil for anywhere
+	also   *call       // to be asked in place of what the file is like
+	listed *wire.Attrs // what it is like, so that nothing is asked
+}
+
+func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how openHow) (*File, error) {
 	flags, err := openFlags(flag)
 	if err == nil {
 		err = checkPath(name)
@@ -140,20 +150,25 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
 	var was error // why it is not known what was there
 	for tries := 1; ; tries++ {
-		stat := also
-		if stat == nil {
+		stat := how.also
+		if stat == nil && how.listed == nil {
 			stat = &call{take: takeAttrs(&r.known), build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, name) }}
 		}
 		var h string
-		open := &call{lane: on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
+		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
 			return wire.AppendOpen(b, id, name, flags, attrs)
 		}}
 		open.orphan = func() { c.closeHandle(handleAt{open.at, h}) }
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		c.start(stat, open)
-		was = c.await(ctx, stat)
+		if stat != nil {
+			c.start(stat, open)
+			was = c.await(ctx, stat)
+		} else {
+			c.start(open)
+			r.known = *how.listed
+		}
 		if err = c.await(ctx, open); err == nil {
 			r.handles = []handleAt{{open.at, h}}
 		}
@@ -161,7 +176,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 			break
 		}
 	}
-	existed := also == nil && was == nil
+	existed := how.also == nil && was == nil
 	switch {
 	case err == nil && ctx.Err() != nil:
 		_ = r.close(ctx, false)

@@ -144,14 +144,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 		return "", nil, &fs.PathError{Op: "hash", Path: name, Err: fs.ErrInvalid}
 	}
 	list := strings.Join(algorithms, ",")
-	k := call{again: true, slow: true, take: func(p *wire.Reply) error {
-		if p.Type != wire.TypeExtendedReply {
-			return unexpected(p, wire.TypeExtendedReply)
-		}
-		chosen, hashes, err := p.CheckFile()
-		algorithm, sum = string(chosen), append([]byte(nil), hashes...)
-		return protocol(err)
-	}}
+	k := call{again: true, slow: true, take: takeHash(&algorithm, &sum)}
 	err = c.one(ctx, "hash", name, k, func(b []byte, id uint32, name string) []byte {
 		return wire.AppendCheckFileName(b, id, name, list, off, n, 0)
 	})
@@ -159,6 +152,41 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 		return "", nil, err
 	}
 	return algorithm, sum, nil
+}
+
+// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. What
+// was written is part of it.
+func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
+	switch {
+	case !f.c.ext.Has(wire.ExtCheckFileHandle) || n == 0:
+		return "", nil, f.fail("hash", errors.ErrUnsupported)
+	case off < 0 || n < 0 || off > maxFile || len(algorithms) == 0:
+		return "", nil, f.fail("hash", fs.ErrInvalid)
+	}
+	if err := f.settle(ctx); err != nil {
+		return "", nil, err
+	}
+	list := strings.Join(algorithms, ",")
+	k := call{again: true, slow: true, take: takeHash(&algorithm, &sum)}
+	err = f.remote.ask(ctx, k, func(b []byte, id uint32, h string) []byte {
+		return wire.AppendCheckFileHandle(b, id, h, list, off, n, 0)
+	})
+	if err != nil {
+		return "", nil, f.fail("hash", err)
+	}
+	return algorithm, sum, nil
+}
+
+// takeHash expects a hash.
+func takeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
+	return func(p *wire.Reply) error {
+		if p.Type != wire.TypeExtendedReply {
+			return unexpected(p, wire.TypeExtendedReply)
+		}
+		chosen, hashes, err := p.CheckFile()
+		*algorithm, *sum = string(chosen), append([]byte(nil), hashes...)
+		return protocol(err)
+	}
 }
 
 // maxCopyData is how many bytes the server is asked to copy at once, so that

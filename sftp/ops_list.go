@@ -23,6 +23,9 @@ const (
 	// maxListEmpty is how many answers in a row may have no names.
 	maxListEmpty = 16
 
+	// maxListLies is how many answers may have names that no entry may have.
+	maxListLies = 64
+
 	// maxListHeld is how many entries may have come and not been taken before
 	// no more are asked for: some 4 MiB. Those on their way come on top.
 	maxListHeld = 16 << 10
@@ -48,13 +51,16 @@ type dirReader struct {
 	asked   int // that are
 	empty   int // answers without names in a row
 	end     error
+	unsafe  error // about the first name that no entry may have
+	lies    int   // answers with such names
 	bell    chan struct{}
 	ctx     context.Context
 }
 
 // OpenDir opens a directory to be listed in pieces, however large it is, in the
 // order in which the server has it. ctx ends the listing too. What is no
-// directory is fs.ErrNotExist or what the server says.
+// directory is fs.ErrNotExist or what the server says. Names that no entry may
+// have are left out, and are an [ErrProtocol] in place of the end.
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
@@ -89,6 +95,7 @@ func (d *dirReader) ask() {
 		d.asked++
 		var list []fs.FileInfo
 		var names int
+		var unsafe error
 		d.c.submit(&call{lane: d.at.lane,
 			build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.handle) },
 			take: func(p *wire.Reply) (err error) {
@@ -96,10 +103,20 @@ func (d *dirReader) ask() {
 					return unexpected(p, wire.TypeName)
 				}
 				names = p.Names.Len()
-				list, err = d.infos(p.Names)
-				return err
+				list, unsafe = d.infos(p.Names)
+				return nil
 			},
-			then: func(err error) { d.answer(list, names, err) },
+			then: func(err error) {
+				if unsafe != nil && d.unsafe == nil {
+					d.unsafe = unsafe
+				}
+				if unsafe != nil {
+					if d.lies++; d.lies == maxListLies && err == nil {
+						err = unsafe
+					}
+				}
+				d.answer(list, names, err)
+			},
 		})
 	}
 }
@@ -131,23 +148,29 @@ func (d *dirReader) answer(list []fs.FileInfo, names int, err error) {
 	}
 }
 
-// infos describes names. It refuses those that would lead out of a directory.
-func (d *dirReader) infos(names wire.Names) ([]fs.FileInfo, error) {
-	list := make([]fs.FileInfo, 0, names.Len())
+// infos describes names. Those that would lead out of a directory it leaves out,
+// and returns an error about the first.
+func (d *dirReader) infos(names wire.Names) (list []fs.FileInfo, unsafe error) {
+	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {
 		name := string(e.Name)
 		if name == "." || name == ".." || d.hide != nil && d.hide(name) {
 			continue
 		}
 		if name == "" || bytes.ContainsAny(e.Name, "/\x00") {
-			return nil, fmt.Errorf("%w: name %.100q in a directory", ErrProtocol, name)
+			if unsafe == nil {
+				unsafe = fmt.Errorf("%w: name %.100q in a directory", ErrProtocol, name)
+			}
+			continue
 		}
 		list = append(list, infoOf(name, e.Attrs))
 	}
-	return list, nil
+	return list, unsafe
 }
 
-// Next describes the next entries, as store.Entries says.
+// Next describes the next entries, as store.Entries says. If some had names that
+// no entry may have, such as one with a slash, the error behind the last of the
+// others says so.
 func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,6 +194,8 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		switch {
 		case n > 0 || len(into) == 0:
 			return n, nil
+		case d.end != nil && d.asked == 0 && d.end == io.EOF && d.unsafe != nil:
+			return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: d.unsafe}
 		case d.end != nil && d.asked == 0 && d.end == io.EOF:
 			return 0, io.EOF
 		case d.end != nil && d.asked == 0:

@@ -1,49 +1,22 @@
 package sftp
 
 import (
-	"context"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/internal/rate"
 )
 
-const (
-	// rateBurst is for how long a throttle lets nothing wait after it was idle.
-	rateBurst = 100 * time.Millisecond
-
-	// minThrottledRead is the least that a READ is cut to so that little of the
-	// rate goes at once, in bytes.
-	minThrottledRead = 4 << 10
-)
-
-// A bucket lets bytes through at a rate. The zero bucket lets all through.
-type bucket struct {
-	rate atomic.Int64 // bytes a second; 0 means no limit
-	mu   sync.Mutex
-	even time.Time // mu: when all that was let through has had its time
-}
-
-// take counts n bytes, and returns how long they have to wait.
-func (b *bucket) take(now time.Time, n int) time.Duration {
-	rate := b.rate.Load()
-	if rate <= 0 {
-		return 0
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if earliest := now.Add(-rateBurst); b.even.Before(earliest) {
-		b.even = earliest
-	}
-	b.even = b.even.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-	return max(0, b.even.Sub(now))
-}
+// minThrottledRead is the least that a READ is cut to so that little of the rate
+// goes at once, in bytes.
+const minThrottledRead = 4 << 10
 
 // A throttle is a bucket for each way.
-type throttle struct{ sent, received bucket }
+type throttle struct{ sent, received rate.Bucket }
 
-func (t *throttle) set(rate int64) {
-	t.sent.rate.Store(rate)
-	t.received.rate.Store(rate)
+func (t *throttle) set(bytes int64) {
+	t.sent.Set(bytes)
+	t.received.Set(bytes)
 }
 
 // An accountThrottle is what the connections of one account share.
@@ -59,7 +32,7 @@ type accounts struct {
 }
 
 // enter counts a connection. The rate that was given last holds for all of them.
-func (a *accounts) enter(user string, rate int64) *accountThrottle {
+func (a *accounts) enter(user string, bytes int64) *accountThrottle {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.byUser[user]
@@ -71,7 +44,7 @@ func (a *accounts) enter(user string, rate int64) *accountThrottle {
 		a.byUser[user] = t
 	}
 	t.conns++
-	t.set(rate)
+	t.set(bytes)
 	return t
 }
 
@@ -90,7 +63,7 @@ func (a *accounts) leave(user string) {
 func (c *serverConn) maxRead() int64 {
 	least := int64(0)
 	for _, t := range [...]*throttle{&c.server.rate, &c.throttle.throttle} {
-		if r := t.sent.rate.Load(); r > 0 && (least == 0 || r < least) {
+		if r := t.sent.Rate(); r > 0 && (least == 0 || r < least) {
 			least = r
 		}
 	}
@@ -104,23 +77,11 @@ func (c *serverConn) maxRead() int64 {
 // they have to wait.
 func (c *serverConn) sentWait(n int) time.Duration {
 	now := time.Now()
-	return max(c.server.rate.sent.take(now, n), c.throttle.sent.take(now, n))
+	return max(c.server.rate.sent.Take(now, n), c.throttle.sent.Take(now, n))
 }
 
 // receivedWait is the same for those that have come.
 func (c *serverConn) receivedWait(n int) time.Duration {
 	now := time.Now()
-	return max(c.server.rate.received.take(now, n), c.throttle.received.take(now, n))
-}
-
-// sleepFor waits, unless ctx ends before.
-func sleepFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return max(c.server.rate.received.Take(now, n), c.throttle.received.Take(now, n))
 }

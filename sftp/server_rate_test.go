@@ -6,38 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
-
-// A bucket lets through what its rate says, whoever takes it and in what pieces,
-// and a little at once.
-func TestServerBucket(t *testing.T) {
-	start := time.Unix(1_000_000, 0)
-	for _, n := range []int{1, 100, 1000, 100_000} {
-		var b bucket
-		b.rate.Store(1000)
-		now, total := start, 0
-		for total < 1_000_000 {
-			wait := b.take(now, n)
-			total += n
-			now = now.Add(wait)
-		}
-		took, want := now.Sub(start), time.Duration(total)*time.Millisecond-rateBurst
-		if d := took - want; d.Abs() > time.Millisecond {
-			t.Errorf("in pieces of %d, %d bytes took %v, want %v", n, total, took, want)
-		}
-		// Having rested does not add up.
-		now = now.Add(time.Hour)
-		if wait := b.take(now, 1000); wait != time.Second-rateBurst {
-			t.Errorf("after a rest a second's bytes wait %v", wait)
-		}
-	}
-	var none bucket
-	if wait := none.take(start, 1<<40); wait != 0 {
-		t.Errorf("without a rate bytes wait %v", wait)
-	}
-}
 
 // A user's rate holds for all of his connections together, each way, and does
 // not concern others; the server's holds for all.
@@ -91,7 +63,7 @@ func TestServerRates(t *testing.T) {
 					}
 				}
 				wg.Wait()
-				if took := time.Since(began); took < test.least-rateBurst || took > test.atMost {
+				if took := time.Since(began); took < test.least-rate.Burst || took > test.atMost {
 					t.Errorf("it took %v, want %v to %v", took, test.least, test.atMost)
 				}
 			})

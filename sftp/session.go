@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -226,7 +227,7 @@ func (s *session) wait(d time.Duration) error {
 		return err
 	}
 	for ; d > 0; d -= waitStep {
-		if err := sleepFor(s.ctx, min(d, waitStep)); err != nil {
+		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
 			return err
 		}
 		s.conn.touch() // it is not the peer who is idle

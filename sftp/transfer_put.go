@@ -87,12 +87,18 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	t.ask(time.Now())
 	t.spread()
 	c.serve(time.Now())
+	told := off
 	for !t.over() {
 		if len(x.todo) > 0 {
 			x.load(r, size)
 			continue
 		}
+		whole := t.plan.Contiguous()
 		c.mu.Unlock()
+		if f.confirmed != nil && whole-told >= c.keepEvery {
+			f.confirmed(off, whole)
+			told = whole
+		}
 		err := t.wait(ctx, f.life, time.Time{})
 		c.mu.Lock()
 		if err != nil {

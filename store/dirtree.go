@@ -280,6 +280,23 @@ func (d *DirStore) Readlink(ctx context.Context, name string) (string, error) {
 	return filepath.ToSlash(target), nil
 }
 
+// Sub opens a directory of the store as a store of its own: no name and no link
+// leads out of it, whatever becomes of the directory's own name. The caller
+// closes it.
+func (d *DirStore) Sub(ctx context.Context, name string) (Tree, io.Closer, error) {
+	if err := checkOld(ctx, name); err != nil {
+		return nil, nil, d.fail("open", name, err)
+	}
+	// See openParent for the dot.
+	root, err := d.root.OpenRoot(name + "/.")
+	if err != nil {
+		return nil, nil, d.fail("open", name, err)
+	}
+	sub := Dir(root)
+	sub.SpecialBits, sub.checkpoint, sub.before = d.SpecialBits, d.checkpoint, d.before
+	return sub, root, nil
+}
+
 // Space asks the file system that the directory is on, or that of what else
 // has the name. Linux and macOS can tell.
 func (d *DirStore) Space(ctx context.Context, name string) (Space, error) {

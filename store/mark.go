@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
@@ -15,12 +16,13 @@ type mark struct {
 	size     int64  // what the file had of them; zeros that follow are a hole
 	expected int64  // Create.Size
 	inode    uint64 // of the file, if the system has such
+	source   uint64 // a hash of Create.Source
 	tail     uint32 // checksum of the last of the safe bytes that the file has
 }
 
 const (
-	markMagic = "haulkep1"
-	markBytes = 8 + 5*8 + 2*4 // magic, five numbers, two checksums
+	markMagic = "haulkep2"
+	markBytes = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
 	markSlot  = 512           // bytes from one place to the other: no sector holds both
 	markTail  = 64 << 10      // bytes that the checksum covers
 )
@@ -31,7 +33,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (m mark) appendTo(b []byte) []byte {
 	start := len(b)
 	b = append(b, markMagic...)
-	for _, n := range [...]uint64{m.seq, uint64(m.safe), uint64(m.size), uint64(m.expected), m.inode} {
+	for _, n := range [...]uint64{m.seq, uint64(m.safe), uint64(m.size), uint64(m.expected), m.inode, m.source} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	b = binary.LittleEndian.AppendUint32(b, m.tail)
@@ -49,7 +51,7 @@ func parseMark(b []byte) (m mark, ok bool) {
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8+8*i:]) }
 	m = mark{
-		seq: number(0), safe: int64(number(1)), size: int64(number(2)), expected: int64(number(3)), inode: number(4),
+		seq: number(0), safe: int64(number(1)), size: int64(number(2)), expected: int64(number(3)), inode: number(4), source: number(5),
 		tail: binary.LittleEndian.Uint32(b[markBytes-8:]),
 	}
 	return m, m.safe >= 0 && m.size >= 0 && m.size <= m.safe && m.seq < math.MaxUint64
@@ -76,4 +78,10 @@ func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 		return 0, err
 	}
 	return crc32.Checksum(b, castagnoli), nil
+}
+
+// sourceSum is what a mark has of Create.Source.
+func sourceSum(source string) uint64 {
+	sum := sha256.Sum256([]byte("haul source\x00" + source))
+	return binary.LittleEndian.Uint64(sum[:])
 }

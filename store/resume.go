@@ -205,6 +205,7 @@ func (k *keptUpload) restore() bool {
 	switch {
 	case err != nil, sum != m.tail,
 		m.inode != inode(fi),
+		m.source != sourceSum(k.c.Source),
 		m.expected != max(k.c.Size, 0):
 		return false
 	}
@@ -382,7 +383,7 @@ func (k *keptUpload) mark(safe int64) error {
 	}
 	m := mark{
 		seq: k.last.seq + 1, safe: safe, size: min(safe, fi.Size()),
-		expected: max(k.c.Size, 0), inode: inode(fi),
+		expected: max(k.c.Size, 0), inode: inode(fi), source: sourceSum(k.c.Source),
 	}
 	if m.tail, err = tailSum(k.file, m.size); err != nil {
 		return err

@@ -106,6 +106,16 @@ type Create struct {
 	// of the same Size, goes on from there. As long as one is under way,
 	// another is ErrBusy. Pieces written ahead of a gap are lost.
 	Resume string
+
+	// Source, if not empty, says of which content an upload with Resume is,
+	// such as the size and the time of the file that is sent: what was written
+	// for another Source is given up.
+	Source string
+
+	// NoSync lets Commit give the file its name without waiting for the disk.
+	// It is whole whatever happens to the process, but may be lost, or in part,
+	// if the machine goes down in the moments after.
+	NoSync bool
 }
 
 // perm returns the permission bits of a new file.
@@ -139,6 +149,26 @@ type Upload interface {
 	// Close discards the file unless it was committed, or is to be resumed:
 	// see [Create]. Closing again does nothing, so that it is safe to defer.
 	Close() error
+}
+
+// An AttrUpload is an [Upload] that takes attributes before it has its name, so
+// that nobody sees it without them.
+type AttrUpload interface {
+	Upload
+
+	// SetAttr sets the mode and the times that the file gets by Commit, in
+	// place of those that it would have. The size is Truncate's, and an owner
+	// is errors.ErrUnsupported.
+	SetAttr(a Attr) error
+}
+
+// A ReadableUpload is an [Upload] that can be read before it is committed.
+type ReadableUpload interface {
+	Upload
+
+	// Open opens what was written so far for reading. Behind the last byte
+	// that was written there may be zeros. ctx is that of [Store].Open.
+	Open(ctx context.Context) (File, error)
 }
 
 // A TryReader is a [File] that can be read without waiting. A loop that must

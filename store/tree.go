@@ -193,6 +193,20 @@ func (a Attr) check() error {
 	return nil
 }
 
+// add changes a to what b says, where b says anything of mode and times.
+func (a *Attr) add(b Attr) {
+	if b.Mode != nil {
+		mode := *b.Mode
+		a.Mode = &mode
+	}
+	if !b.AccessTime.IsZero() {
+		a.AccessTime = b.AccessTime
+	}
+	if !b.ModTime.IsZero() {
+		a.ModTime = b.ModTime
+	}
+}
+
 // owned reports whether a changes the owner or the group.
 func (a Attr) owned() bool { return a.UID != nil || a.GID != nil }
 

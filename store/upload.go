@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"syscall"
 )
 
 const maxTempTries = 8 // temporary names tried before giving up
@@ -32,6 +33,7 @@ type dirUpload struct {
 	end   int64 // mu: the size to commit; reserved space may reach further
 	data  int64 // mu: from here on nothing but zeros was ever written: see sparse.go
 	dirty int64 // mu: bytes written since the disk was last set going
+	attr  Attr  // mu: mode and times to have by Commit
 	done  bool  // mu: committed or closed
 }
 
@@ -202,6 +204,37 @@ func (u *dirUpload) Truncate(size int64) error {
 	return nil
 }
 
+// SetAttr sets the mode and the times that Commit gives the file.
+func (u *dirUpload) SetAttr(a Attr) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.done:
+		return u.fail("setattr", fs.ErrClosed)
+	case a.Size != nil || a.owned():
+		return u.fail("setattr", errors.ErrUnsupported)
+	}
+	u.attr.add(a)
+	return nil
+}
+
+// Open opens what was written so far.
+func (u *dirUpload) Open(ctx context.Context) (File, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := ctx.Err()
+	if err == nil && u.done {
+		err = fs.ErrClosed
+	}
+	if err == nil {
+		var f *os.File
+		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0); err == nil {
+			return newFile(f)
+		}
+	}
+	return nil, u.fail("open", err)
+}
+
 func (u *dirUpload) Commit() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -226,18 +259,29 @@ func (u *dirUpload) publish() error {
 	if err := u.call("truncate", func() error { return u.file.Truncate(u.end) }); err != nil {
 		return err
 	}
+	if u.attr.Mode != nil {
+		perm = u.attr.Mode.Perm()
+	}
 	if err := u.call("chmod", func() error { return u.file.Chmod(perm) }); err != nil {
 		return err
 	}
-	if err := u.call("sync", u.file.Sync); err != nil {
-		return err
+	if u.attr.timed() {
+		err := u.call("chtimes", func() error { return futimes(u.file, u.attr.AccessTime, u.attr.ModTime) })
+		if err != nil {
+			return err
+		}
+	}
+	if !u.c.NoSync {
+		if err := u.call("sync", u.file.Sync); err != nil {
+			return err
+		}
 	}
 	if u.c.Exclusive {
 		err = u.link()
 	} else {
 		err = u.rename()
 	}
-	if err != nil {
+	if err != nil || u.c.NoSync {
 		return err
 	}
 	return u.call("syncdir", func() error { return syncDir(u.dir) })

@@ -16,50 +16,111 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-const getHelp = `Fetch the files at the URLs. LOCAL is the file to write, a directory to put
-files into, or - for standard output; without it files go to the current
-directory, under their own names.
+const getHelp = `Fetch files over SFTP or TFTP. A SOURCE is sftp://[USER@]HOST[:PORT]/PATH or
+[USER@]HOST:PATH, or tftp://HOST[:PORT]/NAME. LOCAL is the file to write, a
+directory to put files into, or - for standard output; without it files go to
+the current directory, under their own names.
 
 A file appears under its name when it is whole. Until then it is a hidden file
-beside it, and if the transfer fails nothing is left.`
+beside it, and if the transfer fails nothing is left; with --continue what has
+come is kept, and the next run goes on from there, even if this one was killed.
 
-const getExamples = `  haul get tftp://192.0.2.1/boot/kernel
+Over SFTP, -r fetches a directory with all that is in it; one that ends in /.
+stands for its contents. The last parts of a PATH may be a pattern (*, ?, [...]; ** for
+any directories), in quotes for the shell. Symbolic links in directories are left
+out, unless --links says otherwise.`
+
+const getExamples = `  haul get host:backup/db.sql.gz
+  haul get -r -p --continue me@192.0.2.1:/srv/images .
+  haul get --unchanged 'sftp://host:2222/var/log/*.gz' logs/
+  haul get host:notes.txt - | less
+  haul get -J jump.example -i key.pem sftp://host/~/data.bin
   haul get tftp://192.0.2.1/boot/kernel /tmp/k
-  haul get tftp://192.0.2.1/config.txt - | less
   haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/
   haul get --netascii tftp://192.0.2.1/motd.txt`
 
 func newGet() *cobra.Command {
-	var f transferFlags
+	var t transferFlags
+	var f copyFlags
 	var parallel int
 	cmd := &cobra.Command{
-		Use:     "get URL... [LOCAL|-]",
+		Use:     "get SOURCE... [LOCAL|-]",
 		Short:   "Fetch files",
 		Long:    getHelp,
 		Example: getExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, urls []string) error {
+		RunE: func(cmd *cobra.Command, words []string) error {
 			if parallel < 1 {
 				return usagef("--parallel %d: must be above 0", parallel)
 			}
-			local := ""
-			if last := urls[len(urls)-1]; last == "" {
-				return usagef("LOCAL is empty; . is the current directory")
-			} else if !strings.Contains(last, "://") {
-				local, urls = last, urls[:len(urls)-1]
-			}
-			jobs, err := f.downloads(urls, local, cmd.OutOrStdout())
+			from, local, err := splitSources(words)
 			if err != nil {
 				return err
 			}
-			bars := local != "-" && len(f.trace.peers) == 0 // they would mix with the file, or the packets
-			show := newProgress(cmd.ErrOrStderr(), f.quiet, bars)
-			return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
+			if from[0].protocol == ofSFTP {
+				return f.getSFTP(cmd, from, local, parallel, t.quiet)
+			}
+			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
+				return err
+			}
+			return t.getTFTP(cmd, from, local, parallel)
 		},
 	}
-	f.add(cmd)
 	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to fetch at the same time")
+	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
+	addFor(ofTFTP, cmd, t.addTFTP)
+	addFor(ofSFTP, cmd, f.add)
+	flagSections(cmd)
 	return cmd
+}
+
+// splitSources tells the sources of haul get from LOCAL.
+func splitSources(words []string) (from []location, local string, err error) {
+	last, err := parseLocation(words[len(words)-1])
+	switch {
+	case words[len(words)-1] == "":
+		return nil, "", usagef("LOCAL is empty; . is the current directory")
+	case err != nil:
+		return nil, "", err
+	case !last.remote():
+		local, words = last.text, words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		if err := schemeless(local); err != nil {
+			return nil, "", err
+		}
+		return nil, "", usagef("no source on a server given: %q is none (a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH)", local)
+	}
+	if from, err = parseLocations(words); err != nil {
+		return nil, "", err
+	}
+	for _, l := range from {
+		switch {
+		case !l.remote():
+			if err := schemeless(l.text); err != nil {
+				return nil, "", err
+			}
+			return nil, "", usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+		case l.protocol != from[0].protocol:
+			return nil, "", usagef("%v and %v: one haul get speaks one protocol; fetch them one after the other", from[0], l)
+		}
+	}
+	return from, local, nil
+}
+
+// getTFTP fetches the files at URLs of TFTP.
+func (f *transferFlags) getTFTP(cmd *cobra.Command, from []location, local string, parallel int) error {
+	var urls []string
+	for _, l := range from {
+		urls = append(urls, l.text)
+	}
+	jobs, err := f.downloads(urls, local, cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	bars := local != "-" && len(f.trace.peers) == 0 // they would mix with the file, or the packets
+	show := newProgress(cmd.ErrOrStderr(), f.quiet, bars)
+	return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 }
 
 // A transferJob is one file to move.
@@ -70,12 +131,6 @@ type transferJob struct {
 
 // downloads works out where each file goes to.
 func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer) ([]transferJob, error) {
-	if len(urls) == 0 {
-		if err := schemeless(local); err != nil {
-			return nil, err
-		}
-		return nil, usagef("no URL given: %q is none (tftp://HOST/FILE)", local)
-	}
 	intoDir := strings.HasSuffix(local, "/")
 	if info, err := os.Stat(local); err == nil {
 		intoDir = info.IsDir()

@@ -7,50 +7,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp/transfer"
-)
-
-// Exit codes, as the help text tells them.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitNotFound    = 3
-	exitRefused     = 4
-	exitNoAnswer    = 5
-	exitLocal       = 6
-	exitInterrupted = 130
 )
 
 const rootHelp = `haul moves files as fast as the link allows.
 
-It is server and client for TFTP, and server for SFTP, in one program:
+It is server and client for SFTP and TFTP in one program:
 
   haul serve DIR                      serve the files under DIR
-  haul get tftp://HOST/FILE           fetch a file
-  haul put FILE tftp://HOST/FILE      send a file
+  haul get HOST:FILE                  fetch a file over SFTP, with -r a directory
+  haul put FILE HOST:DIR/             send a file over SFTP, with -r a directory
+  haul ls, stat, rm, mv, mkdir, df    look after the files of an SFTP server
+
+  haul get tftp://HOST/FILE           fetch a file over TFTP
+  haul put FILE tftp://HOST/FILE      send a file over TFTP
   haul probe tftp://HOST/FILE         print the size of a file
   haul doctor tftp://HOST/FILE        try a server as many clients would
   haul map test FILE NAME             try rules that rewrite names
   haul user add NAME                  say who may log in by SFTP
+
+Files on an SFTP server are written as sftp://[USER@]HOST[:PORT]/PATH, where PATH
+is absolute and /~/PATH is below the home directory, or as scp has it:
+[USER@]HOST:PATH, below the home directory unless it begins with a slash. A local
+name with a colon is ./NAME. ~/.ssh/config, known_hosts, keys and agents are used
+as ssh uses them.
 
 Exit codes:
   0    everything was done
   1    a transfer failed
   2    the command line is wrong
   3    the server has no such file
-  4    the server refused
-  5    no answer, or nobody listens
+  4    the server refused, or its host key or the login was refused
+  5    no answer, nobody listens, or the connection was lost
   6    a local file could not be read or written
   130  interrupted`
 
@@ -73,15 +68,19 @@ func run() int {
 	return exitCode(err)
 }
 
+// joined is the type of several errors that have nothing else in common. Others
+// that wrap more than one have a text of their own.
+var joined = reflect.TypeOf(errors.Join(io.EOF))
+
 // printError prints an error, or each of several, on a line of its own.
 func printError(out io.Writer, err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range several.Unwrap() {
+	if reflect.TypeOf(err) == joined {
+		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
 			printError(out, err)
 		}
 		return
 	}
-	text := err.Error()
+	text := visibleLines(err.Error())
 	if errors.Is(err, context.Canceled) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}
@@ -91,7 +90,7 @@ func printError(out io.Writer, err error) {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "haul",
-		Short:         "Move files fast, by TFTP",
+		Short:         "Move files fast, by SFTP and TFTP",
 		Long:          rootHelp,
 		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true,
@@ -99,7 +98,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
-	root.AddCommand(newServe(), newGet(), newPut(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	return root
 }
 
@@ -155,32 +154,3 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 type localError struct{ error }
 
 func (e localError) Unwrap() error { return e.error }
-
-// exitCode maps an error to the exit code that the help text promises.
-func exitCode(err error) int {
-	_, usage := errors.AsType[usageError](err)
-	_, local := errors.AsType[localError](err)
-	_, listening := errors.AsType[listenError](err)
-	_, path := errors.AsType[*fs.PathError](err)
-	_, lookup := errors.AsType[*net.DNSError](err)
-	fault, remote := errors.AsType[*transfer.Error](err)
-	remote = remote && fault.Remote
-	switch {
-	case usage:
-		return exitUsage
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case listening:
-		return exitFailed
-	case remote && fault.Code == transfer.FileNotFound:
-		return exitNotFound
-	case remote:
-		return exitRefused
-	case local, path, errors.Is(err, store.ErrNoSpace):
-		return exitLocal
-	case lookup, errors.Is(err, transfer.ErrSilent), errors.Is(err, syscall.ECONNREFUSED),
-		errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return exitNoAnswer
-	}
-	return exitFailed
-}

@@ -105,6 +105,20 @@ func (l *progressLine) end(res tftp.Result, err error) {
 		formatDuration(res.Duration), formatBytes(perSecond(res.Bytes, res.Duration)), res.Resent)
 }
 
+// endCopy shows how a copy of one file went over a protocol that resends
+// nothing.
+func (l *progressLine) endCopy(bytes int64, err error) {
+	if l.bar != nil {
+		l.bar.Abort(true)
+		l.bar.Wait()
+	}
+	if l.of.quiet || err != nil {
+		return
+	}
+	took := time.Since(l.began)
+	l.of.printf("%s: %s in %v, %s/s\n", l.label, formatBytes(bytes), formatDuration(took), formatBytes(perSecond(bytes, took)))
+}
+
 func (p *progress) printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

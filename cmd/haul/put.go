@@ -10,33 +10,86 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
+const putHelp = `Send files over SFTP or TFTP. TARGET is sftp://[USER@]HOST[:PORT]/PATH or
+[USER@]HOST:PATH, or tftp://HOST[:PORT]/NAME. Several files go to a directory,
+under their own names: over SFTP to one that exists or is made, over TFTP to a
+URL that ends in a slash. When haul ends without an error, the server has
+acknowledged every file whole.
+
+Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
+for its contents. A file appears under its name when it is whole; if a transfer
+fails nothing is left, and with --continue what has arrived is kept, and the next
+run goes on from there. - is standard input, and TARGET then names the file.
+Symbolic links in directories are left out, unless --links says otherwise.`
+
+const putExamples = `  haul put report.pdf host:
+  haul put -r -p --continue photos me@192.0.2.1:/srv/backup/
+  haul put --unchanged=hash *.img sftp://host:2222/srv/images/
+  pg_dump db | haul put - host:db.sql
+  haul put firmware.bin tftp://192.0.2.1/firmware.bin
+  haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
+
 func newPut() *cobra.Command {
-	var f transferFlags
+	var t transferFlags
+	var f copyFlags
 	var parallel int
 	cmd := &cobra.Command{
-		Use:   "put FILE... URL",
-		Short: "Send files",
-		Long: `Send a file to the URL, or several files to a URL that ends in a slash, under
-their own names. When haul ends without an error, the server has acknowledged
-every file whole.`,
-		Example: `  haul put firmware.bin tftp://192.0.2.1/firmware.bin
-  haul put a.cfg b.cfg tftp://192.0.2.1/configs/`,
-		Args: args(cobra.MinimumNArgs(2)),
+		Use:     "put LOCAL... TARGET",
+		Short:   "Send files",
+		Long:    putHelp,
+		Example: putExamples,
+		Args:    args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if parallel < 1 {
 				return usagef("--parallel %d: must be above 0", parallel)
 			}
-			jobs, err := f.uploads(words[:len(words)-1], words[len(words)-1])
+			files, to, err := splitTarget(words)
 			if err != nil {
 				return err
 			}
-			show := newProgress(cmd.ErrOrStderr(), f.quiet, len(f.trace.peers) == 0)
-			return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
+			if to.protocol == ofSFTP {
+				return f.putSFTP(cmd, files, to, parallel, t.quiet)
+			}
+			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
+				return err
+			}
+			jobs, err := t.uploads(files, to.text)
+			if err != nil {
+				return err
+			}
+			show := newProgress(cmd.ErrOrStderr(), t.quiet, len(t.trace.peers) == 0)
+			return t.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 		},
 	}
-	f.add(cmd)
 	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to send at the same time")
+	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
+	addFor(ofTFTP, cmd, t.addTFTP)
+	addFor(ofSFTP, cmd, f.add)
+	flagSections(cmd)
 	return cmd
+}
+
+// splitTarget tells the files of haul put from its target.
+func splitTarget(words []string) (files []string, to location, err error) {
+	files = words[:len(words)-1]
+	if to, err = parseLocation(words[len(words)-1]); err != nil {
+		return nil, to, err
+	}
+	if !to.remote() {
+		if err := schemeless(to.text); err != nil {
+			return nil, to, err
+		}
+		return nil, to, usagef("put to %v: that is a local name; a target is a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
+	}
+	for _, file := range files {
+		switch l, err := parseLocation(file); {
+		case err != nil:
+			return nil, to, err
+		case l.remote():
+			return nil, to, usagef("put %v: a file to send is a local one; get it first", l)
+		}
+	}
+	return files, to, nil
 }
 
 // uploads works out the name of each file on the server.

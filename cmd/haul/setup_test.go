@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHaul) != "" {
 		main()
 	}
+	if addr := os.Getenv(asProxy); addr != "" && len(os.Args) == 1 {
+		runProxy(addr)
+	}
 	giveUp = func(*privilege.User, privilege.Confinement, *slog.Logger) error { return nil }
 	os.Exit(m.Run())
 }

@@ -22,6 +22,12 @@ type transferFlags struct {
 }
 
 func (f *transferFlags) add(cmd *cobra.Command) {
+	f.addTFTP(cmd)
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+}
+
+// addTFTP adds those that TFTP alone has.
+func (f *transferFlags) addTFTP(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.blksize, "blksize", 0, "block size to ask for, 8 to 65464 `bytes`; 0 means what fits the path")
 	flags.IntVar(&f.windowsize, "windowsize", 0, "window to ask for, 1 to 65535 `blocks`; 0 means as many as pay")
@@ -31,7 +37,6 @@ func (f *transferFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and translate its line ends")
 	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	f.trace.add(cmd)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// openTerminal returns both ends of a new terminal: ours, and that of a program.
-func openTerminal(t *testing.T) (ours, theirs *os.File) {
+// newPTY returns both ends of a new terminal: ours, and that of a program.
+func newPTY(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestUserPasswordTyped(t *testing.T) {
 		{"correct horse", 0, "added alice"},
 		{"correct house", exitFailed, "the two passwords differ"},
 	} {
-		ours, theirs := openTerminal(t)
+		ours, theirs := newPTY(t)
 		file := filepath.Join(t.TempDir(), "users")
 		c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", file)
 		c.await("Password for alice: ")
@@ -100,7 +100,7 @@ func awaitHidden(t *testing.T, terminal *os.File) {
 
 // Who is interrupted has a terminal as it was.
 func TestUserPasswordInterrupted(t *testing.T) {
-	_, theirs := openTerminal(t)
+	_, theirs := newPTY(t)
 	c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", filepath.Join(t.TempDir(), "users"))
 	c.await("Password for alice: ")
 	awaitHidden(t, theirs)

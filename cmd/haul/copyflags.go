@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// copyFlags are the flags of get and put that SFTP has.
+type copyFlags struct {
+	ssh       sshFlags
+	recursive bool
+	resume    bool
+	unchanged unchangedFlag
+	preserve  bool
+	links     linksFlag
+	sparse    bool
+	limit     byteSize
+	verify    bool
+	fsync     bool
+	inPlace   bool
+	dryRun    bool
+}
+
+func (f *copyFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
+	flags.BoolVar(&f.resume, "continue", false, "go on where an earlier run was cut off, and keep what comes if this one is")
+	flags.Var(&f.unchanged, "unchanged", "skip files of the same size and time, or with =hash those of the same content")
+	flags.Lookup("unchanged").NoOptDefVal = "time"
+	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
+	flags.Var(&f.links, "links", "symbolic links in directories: `skip`, keep, or follow them")
+	flags.BoolVar(&f.sparse, "sparse", false, "leave holes where there are zeros")
+	flags.Var(&f.limit, "limit", "most `bytes` a second, of all files together: 500k, 20MB; 0 means no limit")
+	flags.BoolVar(&f.verify, "verify", false, "compare each file with its source once it is copied")
+	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
+	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
+	f.ssh.add(cmd)
+}
+
+// options returns what the flags say for a copy of so many files at a time.
+func (f *copyFlags) options(parallel int) treecopy.Options {
+	return treecopy.Options{
+		Recursive:     f.recursive,
+		Parallel:      parallel,
+		Continue:      f.resume,
+		Unchanged:     treecopy.Unchanged(f.unchanged),
+		PreserveMode:  f.preserve,
+		Umask:         umask(),
+		PreserveTimes: f.preserve,
+		Links:         treecopy.Links(f.links),
+		Sparse:        f.sparse,
+		Limit:         int64(f.limit),
+		Verify:        f.verify,
+		Durable:       f.fsync,
+		InPlace:       f.inPlace,
+		DryRun:        f.dryRun,
+		Fatal: func(err error) bool {
+			return errors.Is(err, sftp.ErrConnectionLost) || errors.Is(err, sftp.ErrClientClosed) || errors.Is(err, store.ErrNoSpace)
+		},
+	}
+}
+
+// umask returns the bits that new files do not get. What it says of reading
+// holds for the right to execute too, which new files of programs never have and
+// copies may.
+func umask() fs.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	mask := 0o666 &^ store.UserPerm()
+	return mask | (mask&0o444)>>2
+}
+
+// An unchangedFlag is a treecopy.Unchanged on the command line.
+type unchangedFlag treecopy.Unchanged
+
+// Set reads it.
+func (u *unchangedFlag) Set(s string) error {
+	switch s {
+	case "time":
+		*u = unchangedFlag(treecopy.SizeAndTime)
+	case "hash":
+		*u = unchangedFlag(treecopy.Hash)
+	default:
+		return errors.New("it is time or hash")
+	}
+	return nil
+}
+
+// String returns what Set takes.
+func (u *unchangedFlag) String() string {
+	return [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash"}[*u]
+}
+
+// Type names what Set takes, for the help text.
+func (u *unchangedFlag) Type() string { return "how" }
+
+// A linksFlag is a treecopy.Links on the command line.
+type linksFlag treecopy.Links
+
+var linkWords = [...]string{treecopy.SkipLinks: "skip", treecopy.KeepLinks: "keep", treecopy.FollowLinks: "follow"}
+
+// Set reads it.
+func (l *linksFlag) Set(s string) error {
+	for i, w := range linkWords {
+		if s == w {
+			*l = linksFlag(i)
+			return nil
+		}
+	}
+	return errors.New("it is skip, keep or follow")
+}
+
+// String returns what Set takes.
+func (l *linksFlag) String() string { return linkWords[*l] }
+
+// Type names what Set takes, for the help text.
+func (l *linksFlag) Type() string { return "what" }
+
+// flagsOf is the annotation of a flag that only one protocol has.
+const flagsOf = "protocol"
+
+// addFor has a set of flags added for one protocol.
+func addFor(p protocol, cmd *cobra.Command, add func(*cobra.Command)) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	add(cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] {
+			_ = cmd.Flags().SetAnnotation(f.Name, flagsOf, []string{p.String()})
+		}
+	})
+}
+
+// onlyFlagsOf refuses flags that the protocol does not have.
+func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
+	var wrong []string
+	other := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := f.Annotations[flagsOf]; len(of) == 1 && of[0] != p.String() {
+			wrong = append(wrong, "--"+f.Name)
+			other = of[0]
+		}
+	})
+	if len(wrong) == 0 {
+		return nil
+	}
+	return usagef("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
+}
+
+// flagSections has the help text show the flags of each protocol apart.
+func flagSections(cmd *cobra.Command) {
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		out := cmd.OutOrStderr()
+		fmt.Fprintf(out, "Usage:\n  %s\n", cmd.UseLine())
+		if cmd.HasExample() {
+			fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
+		}
+		for _, title := range []string{"", ofSFTP.String(), ofTFTP.String()} {
+			set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if strings.Join(f.Annotations[flagsOf], "") == title {
+					set.AddFlag(f)
+				}
+			})
+			if title != "" {
+				title = " of " + title
+			}
+			fmt.Fprintf(out, "\nFlags%s:\n%s", title, set.FlagUsages())
+		}
+		return nil
+	})
+}

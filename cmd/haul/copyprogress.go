@@ -1,0 +1,302 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+const (
+	// maxBars is how many files have a bar of their own at a time.
+	maxBars = 8
+
+	// barAfter is how long a file is under way before it gets one: most are
+	// done by then, and nobody could read theirs.
+	barAfter = 300 * time.Millisecond
+
+	// redraw is how often bars are brought up to date.
+	redraw = 100 * time.Millisecond
+
+	// rateOver is the time over which the rate is taken.
+	rateOver = 5 * time.Second
+)
+
+// A copyProgress shows how a copy of many files goes: on a terminal by a bar for
+// each of the files that take long, and one for all; else by a line now and
+// then. What it shows comes from the hooks of a treecopy.Job.
+type copyProgress struct {
+	*progress
+	began time.Time
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	mu     sync.Mutex
+	found  treecopy.Totals              // mu
+	moved  int64                        // mu: bytes of files, those that were there before included
+	came   int64                        // mu: bytes that were moved now
+	files  int64                        // mu: that are done
+	active map[*treecopy.Item]*underWay // mu
+	rate   rateMeter                    // mu
+}
+
+// An underWay is a file that is being copied.
+type underWay struct {
+	since time.Time
+	moved int64
+	bar   *mpb.Bar // of show alone; nil for none
+}
+
+// newCopyProgress begins to show a copy on out.
+func newCopyProgress(out io.Writer, quiet bool) *copyProgress {
+	p := &copyProgress{
+		progress: newProgress(out, quiet, true),
+		began:    time.Now(), stop: make(chan struct{}), active: map[*treecopy.Item]*underWay{},
+	}
+	p.rate.add(p.began, 0)
+	if !quiet {
+		p.done.Go(p.show)
+	}
+	return p
+}
+
+// hooks returns what a treecopy.Job tells.
+func (p *copyProgress) hooks() treecopy.Hooks {
+	return treecopy.Hooks{
+		Found: func(t treecopy.Totals) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.found = t
+		},
+		Started: func(i *treecopy.Item) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.active[i] = &underWay{since: time.Now()}
+		},
+		Progress: func(i *treecopy.Item, n int64) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.moved += n
+			if a := p.active[i]; a != nil {
+				a.moved += n
+			}
+		},
+		Ended: func(i *treecopy.Item, o treecopy.Outcome) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if i.Type == 0 {
+				p.files++
+			}
+			p.came += o.Bytes
+			if a := p.active[i]; a != nil {
+				p.moved += max(i.Size-a.moved, 0) // what was skipped, or failed, is not left to do
+			} else if i.Type == 0 {
+				p.moved += i.Size
+			}
+			delete(p.active, i)
+		},
+	}
+}
+
+// end stops showing, and takes the bars away.
+func (p *copyProgress) end() {
+	close(p.stop)
+	p.done.Wait()
+	p.progress.end()
+}
+
+// show keeps what is shown up to date.
+func (p *copyProgress) show() {
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	var bars copyBars
+	last := p.began
+	for {
+		select {
+		case <-p.stop:
+			bars.end()
+			return
+		case now := <-tick.C:
+			if p.bars != nil {
+				p.draw(now, &bars)
+			} else if now.Sub(last) >= lineEvery {
+				last = now
+				p.printf("%s\n", p.line(now))
+			}
+		}
+	}
+}
+
+// A rateMeter tells the rate of the last few seconds.
+type rateMeter struct {
+	times []time.Time
+	bytes []int64
+}
+
+// add notes how many bytes have moved by now.
+func (r *rateMeter) add(now time.Time, bytes int64) {
+	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < redraw {
+		return // it stays short: rateOver / redraw entries
+	}
+	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
+	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {
+		r.times, r.bytes = r.times[1:], r.bytes[1:]
+	}
+}
+
+// perSecond returns the rate in bytes a second.
+func (r *rateMeter) perSecond() int64 {
+	n := len(r.times)
+	if n < 2 {
+		return 0
+	}
+	return max(perSecond(r.bytes[n-1]-r.bytes[0], r.times[n-1].Sub(r.times[0])), 0)
+}
+
+// A copyState is how far a copy is.
+type copyState struct {
+	found treecopy.Totals
+	moved int64
+	files int64
+	rate  int64 // bytes a second
+}
+
+// state returns how far the copy is. The caller holds mu.
+func (p *copyProgress) state(now time.Time) copyState {
+	p.rate.add(now, p.moved)
+	return copyState{p.found, p.moved, p.files, p.rate.perSecond()}
+}
+
+// String says it in a line.
+func (s copyState) String() string {
+	text := fmt.Sprintf("%s of %s", formatBytes(s.moved), formatBytes(max(s.found.Bytes, s.moved)))
+	if !s.found.All {
+		text += " or more"
+	}
+	if s.found.Files > 1 || !s.found.All {
+		text += fmt.Sprintf(", %d of %d files", s.files, max(s.found.Files, s.files))
+	}
+	text += fmt.Sprintf(", %s/s", formatBytes(s.rate))
+	if left := s.left(); left > 0 {
+		text += fmt.Sprintf(", %v left", left)
+	}
+	return text
+}
+
+// left estimates how long the rest takes, in whole seconds; 0 if that cannot be
+// told.
+func (s copyState) left() time.Duration {
+	rest := s.found.Bytes - s.moved
+	if !s.found.All || s.rate <= 0 || rest <= 0 {
+		return 0
+	}
+	seconds := float64(rest) / float64(s.rate)
+	const most = 1000 * time.Hour // beyond which nobody believes it
+	if seconds > most.Seconds() {
+		return 0
+	}
+	return time.Duration(seconds+1) * time.Second
+}
+
+// line says how far the copy is, where there is no terminal.
+func (p *copyProgress) line(now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state(now).String()
+}
+
+// A copyBars are the bars on a terminal.
+type copyBars struct {
+	total *mpb.Bar
+	state copyState // of the last drawing
+	mu    sync.Mutex
+	files map[*treecopy.Item]*mpb.Bar
+}
+
+// draw brings the bars up to date.
+func (p *copyProgress) draw(now time.Time, b *copyBars) {
+	p.mu.Lock()
+	state := p.state(now)
+	type shown struct {
+		item *treecopy.Item
+		underWay
+	}
+	var list []shown
+	for i, a := range p.active {
+		if now.Sub(a.since) >= barAfter {
+			list = append(list, shown{i, *a})
+		}
+	}
+	p.mu.Unlock()
+	slices.SortFunc(list, func(x, y shown) int { return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.item.From, y.item.From)) })
+	list = list[:min(len(list), maxBars)]
+
+	b.mu.Lock()
+	b.state = state
+	b.mu.Unlock()
+	if b.total == nil {
+		b.files = map[*treecopy.Item]*mpb.Bar{}
+		b.total = p.bars.AddBar(0, mpb.BarPriority(1<<30), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name("in all ", decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.state.String()
+			})))
+	}
+	setBar(b.total, state.moved, state.found.Bytes)
+	here := map[*treecopy.Item]bool{}
+	for _, s := range list {
+		here[s.item] = true
+		bar := b.files[s.item]
+		if bar == nil {
+			bar = p.bars.AddBar(0, mpb.BarRemoveOnComplete(),
+				mpb.PrependDecorators(decor.Name(barLabel(s.item.From)+" ", decor.WCSyncSpaceR)),
+				mpb.AppendDecorators(decor.Any(counters)))
+			b.files[s.item] = bar
+		}
+		setBar(bar, s.moved, s.item.Size)
+	}
+	for item, bar := range b.files {
+		if !here[item] {
+			bar.Abort(true)
+			delete(b.files, item)
+		}
+	}
+}
+
+// setBar moves a bar. It never completes: what is done is taken away.
+func setBar(bar *mpb.Bar, current, total int64) {
+	bar.SetTotal(max(total, current), false)
+	bar.SetCurrent(max(current, 0))
+}
+
+// end takes all bars away.
+func (b *copyBars) end() {
+	for _, bar := range b.files {
+		bar.Abort(true)
+	}
+	if b.total != nil {
+		b.total.Abort(true)
+	}
+}
+
+// maxLabel is how much of a name a bar shows, in characters.
+const maxLabel = 30
+
+// barLabel returns a name for a bar.
+func barLabel(name string) string {
+	label := []rune(visible(path.Base(name)))
+	if len(label) > maxLabel {
+		label = append(label[:maxLabel-1], '…')
+	}
+	return string(label)
+}

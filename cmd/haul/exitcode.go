@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Exit codes, as the help text tells them.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitRefused     = 4
+	exitNoAnswer    = 5
+	exitLocal       = 6
+	exitInterrupted = 130
+)
+
+// exitCode maps an error to the exit code that the help text promises. Of
+// several errors in one the first that fits counts, in the order here.
+func exitCode(err error) int {
+	_, usage := errors.AsType[usageError](err)
+	_, local := errors.AsType[localError](err)
+	_, listening := errors.AsType[listenError](err)
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	fault, remote := errors.AsType[*transfer.Error](err)
+	remote = remote && fault.Remote
+	switch code := sshCode(err); {
+	case usage:
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case listening:
+		return exitFailed
+	case remote && fault.Code == transfer.FileNotFound:
+		return exitNotFound
+	case remote:
+		return exitRefused
+	case code != 0:
+		return code
+	case local, path, link, errors.Is(err, store.ErrNoSpace):
+		return exitLocal
+	case isNoAnswer(err):
+		return exitNoAnswer
+	}
+	return exitFailed
+}
+
+// sshCode maps an error of SSH or SFTP, or returns 0 for any other.
+func sshCode(err error) int {
+	refusal := isRefusal(err)
+	_, server := errors.AsType[remoteError](err)
+	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	config, badConfig := errors.AsType[*openssh.ConfigError](err)
+	_, dial := errors.AsType[dialError](err)
+	moved, moving := errors.AsType[*sftp.TransferError](err)
+	run, copying := errors.AsType[copyError](err)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), algorithms:
+		return exitRefused
+	case badConfig && config.File == "":
+		return exitUsage
+	case badConfig:
+		return exitLocal
+	case dial, errors.Is(err, sftp.ErrConnectionLost), errors.Is(err, sftp.ErrStalled), errors.Is(err, sftp.ErrClientClosed):
+		return exitNoAnswer
+	case refusal && missing, server && missing, copying && run.get && missing:
+		return exitNotFound
+	case refusal:
+		return exitRefused
+	case moving && moved.Local:
+		return exitLocal
+	case server && isNoAnswer(err):
+		return exitNoAnswer
+	case errors.Is(err, sftp.ErrProtocol):
+		return exitFailed
+	case server:
+		return exitRefused
+	}
+	return 0
+}
+
+// isRefusal reports whether an SFTP server has refused something.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*sftp.StatusError](err)
+	return ok
+}
+
+// isNoAnswer reports whether an error is that nobody is there, or nobody any
+// more.
+func isNoAnswer(err error) bool {
+	_, lookup := errors.AsType[*net.DNSError](err)
+	if lookup {
+		return true
+	}
+	for _, e := range []error{
+		transfer.ErrSilent, sftp.ErrConnectionLost, sftp.ErrStalled, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && strings.HasPrefix(op.Net, "tcp")
+}

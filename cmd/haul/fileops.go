@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// onServers runs a command on locations of SFTP servers, with a connection to
+// each of them.
+func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context.Context, *remotes, []location) error) error {
+	list, err := parseLocations(words)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	for _, l := range list {
+		if l.protocol != ofSFTP {
+			return notSFTP(cmd.Name(), l)
+		}
+	}
+	stderr := cmd.ErrOrStderr()
+	r := f.remotes(stderr, func(text string) { fmt.Fprintln(stderr, "haul:", visibleLines(text)) })
+	defer r.close()
+	return run(cmd.Context(), r, list)
+}
+
+// notSFTP refuses a location that a command has no use for.
+func notSFTP(command string, l location) error {
+	if l.protocol == ofTFTP {
+		advice := ""
+		if command == "stat" {
+			advice = `; "haul probe" prints the size of a file`
+		}
+		return usagef("%s %v: TFTP can only get and put single files; %s works over SFTP%s", command, l, command, advice)
+	}
+	return usagef("%s %v: that is a local file; write sftp://HOST/PATH or HOST:PATH", command, l)
+}
+
+const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
+them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?, [...])
+stands for the names that match it, of which those with a dot in front only
+match if the pattern has one.
+
+/, the home directory, and names that end in . or .. are refused.`
+
+func newRm() *cobra.Command {
+	var f sshFlags
+	var recursive, force bool
+	cmd := &cobra.Command{
+		Use:     "rm LOCATION...",
+		Short:   "Remove files on an SFTP server",
+		Long:    rmHelp,
+		Example: "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := parseLocations(words)
+			if err != nil {
+				return err
+			}
+			for _, l := range list {
+				if l.protocol == ofSFTP && isPrecious(l.path) {
+					return usagef("rm %v: refused; name what is in it", l)
+				}
+			}
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, r.remove(ctx, l, recursive, force))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories with all that is in them")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "what is not there is no error")
+	f.add(cmd)
+	return cmd
+}
+
+// isPrecious reports whether a name is one that nobody means to remove.
+func isPrecious(name string) bool {
+	name = strings.TrimRight(name, "/")
+	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
+		return true // somebody's home directory
+	}
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"
+}
+
+// remove removes what is at a location.
+func (r *remotes) remove(ctx context.Context, l location, recursive, force bool) error {
+	c, err := r.connect(ctx, l)
+	if err != nil {
+		return err
+	}
+	names, err := c.paths(ctx, l)
+	var errs []error
+	for _, name := range names {
+		var fi fs.FileInfo
+		name = strings.TrimRight(name, "/")
+		fi, err = c.Lstat(ctx, name)
+		switch {
+		case err != nil:
+		case fi.IsDir() && !recursive:
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", visible(name))
+		case fi.IsDir():
+			err = c.RemoveAll(ctx, name)
+		default:
+			err = c.RemoveFile(ctx, name)
+		}
+		if !force || !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, asRemote(err))
+		}
+	}
+	if len(names) == 0 && (!force || !errors.Is(err, fs.ErrNotExist)) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func newMv() *cobra.Command {
+	var f sshFlags
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "mv FROM TO",
+		Short: "Rename a file on an SFTP server",
+		Long: `Give a file or directory on an SFTP server another name. If TO is a directory,
+it goes there under its own name; else it replaces a file of that name, in one
+step where the server can do that (posix-rename@openssh.com).
+
+FROM and TO are on the same server.`,
+		Example: "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
+		Args:    args(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := parseLocations(words)
+			if err != nil {
+				return err
+			}
+			if list[0].protocol == ofSFTP && isPrecious(list[0].path) {
+				return usagef("mv %v: refused; name what is in it", list[0])
+			}
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				return r.move(ctx, list[0], list[1], keep)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&keep, "no-clobber", "n", false, "replace nothing")
+	f.add(cmd)
+	return cmd
+}
+
+// move renames what is at one location to another.
+func (r *remotes) move(ctx context.Context, from, to location, keep bool) error {
+	same, err := r.sameServer(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return usagef("mv: %v and %v are on different servers; get the file and put it", from, to)
+	}
+	c, err := r.connect(ctx, from)
+	if err != nil {
+		return err
+	}
+	a, err := c.path(ctx, from)
+	if err != nil {
+		return err
+	}
+	b, err := c.path(ctx, to)
+	if err != nil {
+		return err
+	}
+	a = strings.TrimRight(a, "/")
+	switch fi, err := c.Stat(ctx, b); {
+	case err == nil && fi.IsDir():
+		b = below(b, path.Base(a))
+	case err == nil && strings.HasSuffix(b, "/"):
+		return remoteError{fmt.Errorf("mv %v: %v is not a directory", from, to)}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return asRemote(err)
+	case err != nil && strings.HasSuffix(b, "/"):
+		return remoteError{fmt.Errorf("mv %v: there is no directory %v: %w", from, to, err)}
+	}
+	if keep {
+		return asRemote(c.Move(ctx, a, b))
+	}
+	return asRemote(c.Rename(ctx, a, b))
+}
+
+// sameServer reports whether two locations are one user's files on one server,
+// however he spelled it.
+func (r *remotes) sameServer(ctx context.Context, a, b location) (bool, error) {
+	if a.server == b.server {
+		return true, nil
+	}
+	x, err := r.resolve(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	y, err := r.resolve(ctx, b)
+	direct := x.Jump == nil && y.Jump == nil && x.ProxyCommand == y.ProxyCommand
+	return direct && x.User == y.User && strings.EqualFold(x.Host, y.Host) && x.Port == y.Port, err
+}
+
+func newMkdir() *cobra.Command {
+	var f sshFlags
+	var parents bool
+	cmd := &cobra.Command{
+		Use:     "mkdir LOCATION...",
+		Short:   "Make directories on an SFTP server",
+		Long:    "Make directories on an SFTP server. What they may be used for is the server's\ndecision, by its umask.",
+		Example: "  haul mkdir host:incoming\n  haul mkdir -p sftp://backup@192.0.2.1/srv/2026/11",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, r.mkdir(ctx, l, parents))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make those above it too; one that exists is no error")
+	f.add(cmd)
+	return cmd
+}
+
+func (r *remotes) mkdir(ctx context.Context, l location, parents bool) error {
+	c, err := r.connect(ctx, l)
+	if err != nil {
+		return err
+	}
+	name, err := c.path(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case parents:
+		return asRemote(c.MkdirAll(ctx, name, 0o777))
+	}
+	return asRemote(c.Mkdir(ctx, name, 0o777))
+}

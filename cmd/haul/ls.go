@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// maxListDepth is how deep ls -R goes.
+const maxListDepth = 1000
+
+const lsHelp = `List files on an SFTP server: those at the locations, and what is in those that
+are directories. Names are sorted. On a terminal, characters of a name that do
+not print are shown as escapes; in a pipe names are as they are.
+
+-l shows what ls -l does: type and permissions, links, owner, group, size in
+bytes, time of the last change, name, and where a symbolic link leads. Version 3
+of the protocol does not tell how many links a file has.
+
+--json prints an object for each entry, on a line of its own: path, name, type
+(file, dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group
+and target; what the server does not say is missing. A name that is no UTF-8
+has its bytes in name_bytes too, in base64.`
+
+const lsExamples = `  haul ls host:
+  haul ls -la sftp://backup@192.0.2.1/srv/images
+  haul ls 'host:logs/*.gz'
+  haul ls -R --json host:/srv | jq -r 'select(.size > 1e9).path'`
+
+// A lister is one run of haul ls.
+type lister struct {
+	long, recursive, all, asJSON, human bool
+
+	out    *bufio.Writer
+	errs   []error
+	name   func(string) string // how names are shown
+	now    time.Time
+	titles bool // each directory has a line with its name
+	begun  bool // something was printed
+}
+
+func newLs() *cobra.Command {
+	var f sshFlags
+	l := new(lister)
+	cmd := &cobra.Command{
+		Use:     "ls LOCATION...",
+		Aliases: []string{"list", "dir"},
+		Short:   "List files on an SFTP server",
+		Long:    lsHelp,
+		Example: lsExamples,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+				l.name, l.now = shown(cmd.OutOrStdout()), time.Now()
+				l.run(ctx, r, list)
+				if err := l.out.Flush(); err != nil {
+					l.errs = append(l.errs, localError{fmt.Errorf("write the list: %w", err)})
+				}
+				return errors.Join(l.errs...)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&l.long, "long", "l", false, "show permissions, owner, size and time")
+	flags.BoolVarP(&l.recursive, "recursive", "R", false, "list directories in directories too")
+	flags.BoolVarP(&l.all, "all", "a", false, "list names that begin with a dot too")
+	flags.BoolVar(&l.asJSON, "json", false, "print a JSON object for each entry")
+	humanFlag(cmd, &l.human, "with -l, show sizes as 1.5M")
+	f.add(cmd)
+	return cmd
+}
+
+// A listed is an entry, with the directory it was found in.
+type listed struct {
+	fs.FileInfo
+	path   string // for the server
+	shown  string // as it is printed: the name, or the path that was asked for
+	target string // of a symbolic link
+}
+
+// run lists the locations: the files among them first, as ls does.
+func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
+	type found struct {
+		c *remote
+		listed
+	}
+	var files, dirs []found
+	for _, loc := range locations {
+		c, err := r.connect(ctx, loc)
+		if err != nil {
+			l.errs = append(l.errs, err)
+			continue
+		}
+		names, err := c.paths(ctx, loc)
+		if err != nil {
+			l.errs = append(l.errs, err)
+			continue
+		}
+		for _, name := range names {
+			fi, err := c.Lstat(ctx, name)
+			if err == nil && fi.Mode().Type() == fs.ModeSymlink && !l.long {
+				if to, err := c.Stat(ctx, name); err == nil && to.IsDir() {
+					fi = to // as ls does
+				}
+			}
+			if err != nil {
+				l.errs = append(l.errs, asRemote(err))
+				continue
+			}
+			e := found{c, listed{FileInfo: fi, path: name, shown: name}}
+			if fi.IsDir() {
+				dirs = append(dirs, e)
+			} else {
+				files = append(files, e)
+			}
+		}
+	}
+	l.titles = l.recursive || len(files)+len(dirs) > 1 || len(locations) > 1
+	for len(files) > 0 { // those of one server after the other
+		c := files[0].c
+		var same []listed
+		for len(files) > 0 && files[0].c == c {
+			same = append(same, files[0].listed)
+			files = files[1:]
+		}
+		l.print(ctx, c, same)
+		l.begun = true
+	}
+	for _, d := range dirs {
+		l.directory(ctx, d.c, d.path, 0)
+	}
+}
+
+// directory lists one.
+func (l *lister) directory(ctx context.Context, c *remote, dir string, depth int) {
+	entries, err := c.ReadDir(ctx, dir)
+	if err != nil {
+		l.errs = append(l.errs, asRemote(err))
+		return
+	}
+	if l.titles && !l.asJSON {
+		if l.begun {
+			fmt.Fprintln(l.out)
+		}
+		fmt.Fprintf(l.out, "%s:\n", l.name(dir))
+	}
+	l.begun = true
+	list := make([]listed, 0, len(entries))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") && !l.all {
+			continue
+		}
+		fi, err := e.Info()
+		if err != nil {
+			l.errs = append(l.errs, asRemote(err))
+			continue
+		}
+		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name()})
+	}
+	l.print(ctx, c, list)
+	if !l.recursive {
+		return
+	}
+	if depth == maxListDepth {
+		l.errs = append(l.errs, remoteError{fmt.Errorf("list %s: deeper than %d directories", dir, maxListDepth)})
+		return
+	}
+	for _, e := range list {
+		if e.IsDir() && ctx.Err() == nil {
+			l.directory(ctx, c, e.path, depth+1)
+		}
+	}
+}
+
+// below returns the path of a name in a directory.
+func below(dir, name string) string {
+	switch {
+	case dir == ".":
+		return name
+	case strings.HasSuffix(dir, "/"):
+		return dir + name
+	}
+	return dir + "/" + name // not cleaned: what it means depends on links
+}
+
+// print prints the entries of one directory.
+func (l *lister) print(ctx context.Context, c *remote, list []listed) {
+	slices.SortFunc(list, func(a, b listed) int { return cmp.Compare(a.shown, b.shown) })
+	if !l.long && !l.asJSON {
+		for _, e := range list {
+			fmt.Fprintln(l.out, l.name(e.shown))
+		}
+		return
+	}
+	c.readLinks(ctx, list)
+	owners := c.ownersOf(ctx, list)
+	if l.asJSON {
+		for _, e := range list {
+			l.errs = append(l.errs, writeJSON(l.out, describe(e, owners))...)
+		}
+		return
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		rows[i] = longRow(e, owners, l.now, l.human)
+	}
+	widths := columns(rows)
+	for i, row := range rows {
+		// Numbers to the right, words to the left, as ls has it.
+		fmt.Fprintf(l.out, "%s %*s %-*s %-*s %*s %s %s", row[0], widths[1], row[1], widths[2], l.name(row[2]), widths[3], l.name(row[3]),
+			widths[4], row[4], row[5], l.name(list[i].shown))
+		if list[i].target != "" {
+			fmt.Fprintf(l.out, " -> %s", l.name(list[i].target))
+		}
+		fmt.Fprintln(l.out)
+	}
+}
+
+// readLinks finds out where symbolic links lead. One that cannot be read leads
+// nowhere that is shown.
+func (c *remote) readLinks(ctx context.Context, list []listed) {
+	var links []int
+	for i, e := range list {
+		if e.Mode().Type() == fs.ModeSymlink {
+			links = append(links, i)
+		}
+	}
+	each(links, func(i int) (struct{}, bool) {
+		list[i].target, _ = c.Readlink(ctx, list[i].path)
+		return struct{}{}, false
+	})
+}
+
+// writeJSON writes a value on a line of its own, in characters that do nothing to
+// a terminal.
+func writeJSON(w io.Writer, v any) []error {
+	e := json.NewEncoder(&plainWriter{out: w})
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return []error{localError{err}}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/sftp"
+)
+
+// sshFlags are the flags about SSH, spelled as those of scp and sftp.
+type sshFlags struct {
+	identities []string
+	jump       string
+	port       int
+	config     string
+	options    []string
+	batch      bool
+}
+
+func (f *sshFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat it for several")
+	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`, or several, separated by commas")
+	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `port`, unless a URL has one")
+	flags.StringVarP(&f.config, "ssh-config", "F", "", "read this `FILE` instead of ~/.ssh/config; none for no file")
+	flags.StringArrayVarP(&f.options, "option", "o", nil, "a setting of ssh_config, as `KEY=VALUE`; may be repeated")
+	flags.BoolVar(&f.batch, "batch", false, "never ask for anything")
+}
+
+// check refuses what can be known to be wrong before anything begins.
+func (f *sshFlags) check() error {
+	if f.port < 0 || f.port > 65535 {
+		return usagef("--port %d: choose 1 to 65535", f.port)
+	}
+	return nil
+}
+
+// A remotes holds the connections of one command, one for each server that it
+// names.
+type remotes struct {
+	flags  *sshFlags
+	dialer openssh.Dialer
+	asker  *asker
+
+	mu   sync.Mutex
+	told map[string]bool // mu: texts that were shown, which come with each connection
+	open map[openssh.Target]*remote
+}
+
+// remotes returns an empty set of connections. What servers and the dialer have
+// to say goes to say; it may be called by several goroutines.
+func (f *sshFlags) remotes(stderr io.Writer, say func(text string)) *remotes {
+	r := &remotes{flags: f, told: map[string]bool{}, open: map[openssh.Target]*remote{}, asker: newAsker()}
+	r.dialer = openssh.Dialer{
+		Notify: func(text string) {
+			r.mu.Lock()
+			first := !r.told[text]
+			r.told[text] = true
+			r.mu.Unlock()
+			if first {
+				say(text)
+			}
+		},
+		Wrap:   sftp.Gather,
+		Stderr: stderr,
+	}
+	if !f.batch {
+		r.dialer.Prompter = r.asker
+	}
+	return r
+}
+
+// close ends all connections, and leaves the terminal as it was.
+func (r *remotes) close() {
+	r.asker.end()
+	var wg sync.WaitGroup
+	for _, c := range r.open {
+		wg.Go(c.close)
+	}
+	wg.Wait()
+}
+
+// A remote is the connection to a server.
+type remote struct {
+	*sftp.Client
+	ssh  *openssh.Client
+	dest openssh.Destination
+}
+
+func (c *remote) close() {
+	_ = c.Client.Close()
+	_ = c.ssh.Close()
+}
+
+// connect returns the connection to the server of a location, and makes one if
+// there is none. One goroutine at a time may call it.
+func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
+	if c := r.open[l.server]; c != nil {
+		return c, nil
+	}
+	dest, err := r.resolve(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, setting := range dest.Ignored {
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // of a file for ssh it need not be news
+			r.dialer.Notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
+		}
+	}
+	s, err := r.dialer.Dial(ctx, dest)
+	if err != nil {
+		return nil, dialError{adviseSSH(err, l, r.flags)}
+	}
+	further := dest
+	further.BatchMode = true // nobody expects a question in the middle of a transfer
+	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: func(ctx context.Context) (*ssh.Client, error) {
+		c, err := r.dialer.Dial(ctx, further)
+		if err != nil {
+			return nil, err
+		}
+		return c.Client, nil // whose end takes along what it runs over
+	}})
+	if err != nil {
+		_ = s.Close()
+		return nil, remoteError{fmt.Errorf("%v: %w", l.server, err)}
+	}
+	r.open[l.server] = &remote{Client: c, ssh: s, dest: dest}
+	return r.open[l.server], nil
+}
+
+// resolve finds out how to reach the server of a location.
+func (r *remotes) resolve(ctx context.Context, l location) (openssh.Destination, error) {
+	f := r.flags
+	return openssh.Resolve(ctx, destination(l.server), openssh.Overrides{
+		File: f.config, Port: f.port, Jump: f.jump, Identities: f.identities, Options: f.options,
+	})
+}
+
+// destination returns a server for package openssh to read. A port that was
+// given is in it, even that of SSH: it comes before the configuration's.
+func destination(t openssh.Target) string {
+	if t.Port == 0 {
+		return t.String()
+	}
+	s := fmt.Sprintf("[%s]:%d", t.Host, t.Port)
+	if t.User != "" {
+		s = t.User + "@" + s
+	}
+	return s
+}
+
+// path returns the name of a location for the server: what begins with a tilde
+// and a user's name is below that user's home directory.
+func (c *remote) path(ctx context.Context, l location) (string, error) {
+	switch {
+	case l.path == "":
+		return ".", nil
+	case !strings.HasPrefix(l.path, "~"):
+		return l.path, nil
+	}
+	p, err := c.ExpandPath(ctx, l.path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return "", remoteError{fmt.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, visible(l.path), err)}
+	}
+	return p, asRemote(err)
+}
+
+// A dialError is a failure to connect or to log in.
+type dialError struct{ error }
+
+func (e dialError) Unwrap() error { return e.error }
+
+// A remoteError is a failure to do something on a server.
+type remoteError struct{ error }
+
+func (e remoteError) Unwrap() error { return e.error }
+
+// asRemote marks an error as a server's.
+func asRemote(err error) error {
+	if err == nil {
+		return nil
+	}
+	return remoteError{err}
+}
+
+// adviseSSH adds what a user can do about a connection that was not made.
+func adviseSSH(err error, l location, f *sshFlags) error {
+	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
+		advice := "compare that with what the server's keeper says, and "
+		if errors.Is(err, openssh.ErrBatch) {
+			advice += "run haul once on a terminal and without --batch, or "
+		}
+		return fmt.Errorf("%w; %saccept it by -o StrictHostKeyChecking=accept-new", err, advice)
+	}
+	if errors.Is(err, openssh.ErrAuth) {
+		var advice []string
+		if len(f.identities) == 0 {
+			advice = append(advice, "name a key by -i FILE")
+		}
+		if l.server.User == "" {
+			advice = append(advice, "another user by USER@HOST")
+		}
+		if errors.Is(err, openssh.ErrBatch) || f.batch {
+			advice = append(advice, "leave out --batch to be asked")
+		}
+		if len(advice) > 0 {
+			return fmt.Errorf("%w; %s", err, strings.Join(advice, ", or "))
+		}
+		return err
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) && l.server.Port == 0 && f.port == 0 {
+		return fmt.Errorf("%w; a port other than SSH's is given by -P, or in the URL", err)
+	}
+	return err
+}

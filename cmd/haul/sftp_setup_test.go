@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// A lab is an SFTP server of a directory in this process, and what a user has at
+// home to reach it: a configuration in which it is called "lab", a key, and a
+// known_hosts file that knows it.
+type lab struct {
+	t      *testing.T
+	dir    string // what it serves
+	home   string // of the user
+	addr   string
+	port   string
+	config string // a file of ssh_config
+	key    string // the private key's file
+	known  string // known_hosts
+	host   ssh.PublicKey
+	files  store.Tree
+	server *sftp.Server
+}
+
+// labOptions change what a lab is.
+type labOptions struct {
+	tree     func(store.Tree) store.Tree // put around the directory
+	password string                      // that opens the account too
+	phrase   string                      // that the user's key is locked with
+	server   func(*sftp.Server)
+	dir      string // where the user begins
+}
+
+// startLab serves a new directory with the given files.
+func startLab(t *testing.T, files map[string]string) *lab {
+	return startLabWith(t, labOptions{}, files)
+}
+
+func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
+	t.Helper()
+	l := &lab{t: t, dir: t.TempDir(), home: t.TempDir()}
+	for name, content := range files {
+		writeFile(t, filepath.Join(l.dir, name), content)
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.files = store.Dir(root)
+	if o.tree != nil {
+		l.files = o.tree(l.files)
+	}
+	host := newSigner(t)
+	l.host = host.PublicKey()
+	l.key = filepath.Join(l.home, "key")
+	me := users.User{Name: "me", Keys: []users.Key{parseKey(t, writeKey(t, l.key, o.phrase))}}
+	if o.password != "" {
+		if me.Password, err = users.HashPassword([]byte(o.password)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	who, err := users.New(me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sftp.Server{
+		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+			c := &ssh.ServerConfig{}
+			c.AddHostKey(host)
+			who.Configure(c, users.Options{})
+			return c, nil
+		},
+		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+			if _, ok := users.LoginOf(c.Permissions); !ok {
+				return nil, errors.New("nobody has logged in")
+			}
+			return &sftp.Account{User: c.User(), Tree: l.files, Dir: o.dir}, nil
+		},
+		Owner: func(id uint32, group bool) string { return "" },
+	}
+	if o.server != nil {
+		o.server(s)
+	}
+	l.server = s
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("server:", err)
+		}
+		_ = root.Close()
+	})
+	l.addr = listener.Addr().String()
+	_, l.port, _ = net.SplitHostPort(l.addr)
+	l.known = filepath.Join(l.home, "known_hosts")
+	l.know(l.host)
+	l.config = filepath.Join(l.home, "config")
+	l.configure("IdentityFile " + l.key)
+	return l
+}
+
+// know has known_hosts know the server by a key, and no other.
+func (l *lab) know(key ssh.PublicKey) {
+	l.t.Helper()
+	writeFile(l.t, l.known, fmt.Sprintf("[127.0.0.1]:%s %s", l.port, ssh.MarshalAuthorizedKey(key)))
+}
+
+// configure writes the configuration, with further lines about the server.
+func (l *lab) configure(lines ...string) {
+	l.t.Helper()
+	writeFile(l.t, l.config, fmt.Sprintf(`Host lab twin
+  HostName 127.0.0.1
+  Port %s
+Host lab twin 127.0.0.1
+  User me
+  UserKnownHostsFile %q
+  GlobalKnownHostsFile none
+  IdentityAgent none
+  IdentitiesOnly yes
+  %s
+`, l.port, l.known, strings.Join(lines, "\n  ")))
+}
+
+// haul runs a command of this user.
+func (l *lab) haul(args ...string) (code int, stdout, stderr string) {
+	l.t.Helper()
+	return haul(l.t, l.args(args...)...)
+}
+
+// args returns the arguments of a command, with those that lead to the lab.
+func (l *lab) args(args ...string) []string {
+	return append([]string{args[0], "-F", l.config, "--batch"}, args[1:]...)
+}
+
+// must runs a command that must succeed, and returns its standard output.
+func (l *lab) must(args ...string) string {
+	l.t.Helper()
+	code, out, msg := l.haul(args...)
+	if code != 0 {
+		l.t.Fatalf("haul %q: exit code %d, %s", args, code, msg)
+	}
+	return out
+}
+
+// awaitSent waits until clients have read so many bytes.
+func (l *lab) awaitSent(bytes int64) {
+	l.t.Helper()
+	for late := time.Now().Add(labPatience); l.server.Counters().Sent < bytes; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			l.t.Fatalf("%d bytes were read, and %d awaited", l.server.Counters().Sent, bytes)
+		}
+	}
+}
+
+// labPatience is how long a test waits for what must come.
+const labPatience = 30 * time.Second
+
+// url returns the URL of a path.
+func (l *lab) url(path string) string { return "sftp://" + l.addr + path }
+
+// newSigner makes a key.
+func newSigner(t *testing.T) ssh.Signer {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// writeKey writes a new private key to a file, and returns the public one as
+// authorized_keys has it.
+func writeKey(t *testing.T, file, passphrase string) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(key, "")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ssh.MarshalAuthorizedKey(public))
+}
+
+func parseKey(t *testing.T, line string) users.Key {
+	t.Helper()
+	k, err := users.ParseKey(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}

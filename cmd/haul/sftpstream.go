@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// streamBytes is how much of a stream is read at once.
+const streamBytes = 256 << 10
+
+// isPipe reports whether a name is that of a pipe or a device, which are written
+// in order.
+func isPipe(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// onlyPlain refuses flags that a stream has no use for.
+func (r *copyRun) onlyPlain(stream string) error {
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{r.recursive, "--recursive"}, {r.resume, "--continue"}, {r.unchanged != 0, "--unchanged"}, {r.preserve, "--preserve"},
+		{r.sparse, "--sparse"}, {r.verify, "--verify"}, {r.dryRun, "--dry-run"}, {r.inPlace && r.get, "--in-place"}, {r.fsync && r.get, "--fsync"},
+	} {
+		if f.set {
+			return usagef("%s: not with %s, which is no file", f.name, stream)
+		}
+	}
+	return nil
+}
+
+// getStream fetches one file to standard output, a pipe or a device.
+func (r *copyRun) getStream(ctx context.Context, from []location, local string) error {
+	name, to := "standard output", r.stdout
+	if local != "-" {
+		name = visible(local)
+	}
+	if len(from) > 1 {
+		return usagef("several files cannot go to %s", name)
+	}
+	if err := r.onlyPlain(name); err != nil {
+		return err
+	}
+	c, err := r.remotes.connect(ctx, from[0])
+	if err != nil {
+		return err
+	}
+	paths, err := c.paths(ctx, from[0])
+	if err != nil {
+		return err
+	}
+	if len(paths) > 1 {
+		return usagef("%v: %d files match, and only one can go to %s", from[0], len(paths), name)
+	}
+	f, err := c.Open(ctx, paths[0])
+	if err != nil {
+		return asRemote(err)
+	}
+	defer f.Close()
+	var size int64
+	if info, err := f.Stat(); err == nil {
+		if size = info.Size(); info.IsDir() {
+			return remoteError{fmt.Errorf("get %v: %w; only a file can go to %s", from[0], treecopy.ErrDirectory, name)}
+		}
+	}
+	if local != "-" {
+		pipe, err := openPipe(ctx, local)
+		if err != nil {
+			return err
+		}
+		defer pipe.Close()
+		to = pipe
+	}
+	show := newProgress(r.stderr, r.quiet, local != "-" || !isTerminal(r.stdout))
+	line := show.begin(visible(path.Base(paths[0])))
+	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
+	w.pace.Set(int64(r.limit))
+	n, err := f.WriteTo(w)
+	if transfer, ok := errors.AsType[*sftp.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
+		err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
+	}
+	line.endCopy(n, asSide(err))
+	show.end()
+	return asSide(err)
+}
+
+// asSide marks an error as the server's unless it is this machine's.
+func asSide(err error) error {
+	if _, local := errors.AsType[localError](err); err == nil || local {
+		return err
+	}
+	return remoteError{err}
+}
+
+// putStream sends standard input to a file.
+func (r *copyRun) putStream(ctx context.Context, to location) error {
+	if err := r.onlyPlain("standard input"); err != nil {
+		return err
+	}
+	if to.path == "" || strings.HasSuffix(to.path, "/") {
+		return usagef("put - %v: standard input has no name; give the file one", to)
+	}
+	c, err := r.remotes.connect(ctx, to)
+	if err != nil {
+		return err
+	}
+	name, err := c.path(ctx, to)
+	if err != nil {
+		return err
+	}
+	if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
+		return remoteError{fmt.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)}
+	}
+	show := newProgress(r.stderr, r.quiet, true)
+	line := show.begin(visible(path.Base(name)))
+	n, err := r.sendStream(ctx, c, name, line)
+	line.endCopy(n, err)
+	show.end()
+	return err
+}
+
+// sendStream sends standard input to a file of that name. It is hidden until it
+// is whole, unless the flags say otherwise.
+func (r *copyRun) sendStream(ctx context.Context, c *remote, name string, line *progressLine) (int64, error) {
+	var u store.Upload
+	var err error
+	if r.inPlace {
+		u, err = openInPlace(ctx, c, name)
+	} else {
+		u, err = createHidden(ctx, c, name)
+	}
+	if err != nil {
+		return 0, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+	}
+	defer u.Close()
+	in := &interruptibleReader{ctx: ctx, r: r.stdin}
+	var pace rate.Bucket
+	pace.Set(int64(r.limit))
+	buf := make([]byte, streamBytes)
+	var at int64
+	for {
+		n, err := in.Read(buf)
+		if n > 0 {
+			if _, err := u.WriteAt(buf[:n], at); err != nil {
+				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+			}
+			at += int64(n)
+			line.update(at, 0)
+			if err := rate.Sleep(ctx, pace.Take(time.Now(), n)); err != nil {
+				return at, err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			if err := u.Commit(); err != nil {
+				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+			}
+			return at, nil
+		case ctx.Err() != nil:
+			return at, fmt.Errorf("put - to %s: %w", visible(name), ctx.Err())
+		case err != nil:
+			return at, localError{fmt.Errorf("read standard input: %w", err)}
+		}
+	}
+}
+
+// createHidden begins a file that appears when it is whole.
+func createHidden(ctx context.Context, c *remote, name string) (store.Upload, error) {
+	dir, base := ".", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		dir, base = name[:max(i, 1)], name[i+1:]
+	}
+	return c.Store(dir).Create(ctx, base, store.Create{Perm: store.UserPerm()})
+}
+
+// An inPlace is a file that is written where it is, as an upload.
+type inPlace struct{ *sftp.File }
+
+// Commit waits until the server has all that was written.
+func (f inPlace) Commit() error { return f.File.Close() }
+
+func openInPlace(ctx context.Context, c *remote, name string) (store.Upload, error) {
+	f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
+	if err != nil {
+		return nil, err
+	}
+	return inPlace{f}, nil
+}
+
+// A pacedWriter writes at a pace, and tells how far it is.
+type pacedWriter struct {
+	ctx  context.Context
+	w    io.Writer
+	pace rate.Bucket
+	at   int64
+	note func(int64)
+}
+
+func (w *pacedWriter) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		var some int
+		some, err = w.w.Write(p[:min(len(p), streamBytes)])
+		n, p, w.at = n+some, p[some:], w.at+int64(some)
+		w.note(w.at)
+		if err == nil {
+			err = rate.Sleep(w.ctx, w.pace.Take(time.Now(), some))
+		}
+	}
+	return n, err
+}
+
+// An interruptibleReader does not keep who reads it waiting when the context has
+// ended: standard input may never have more.
+type interruptibleReader struct {
+	ctx context.Context
+	r   io.Reader
+
+	own  []byte // what the goroutine reads into
+	came chan readResult
+}
+
+type readResult struct {
+	n   int
+	err error
+}
+
+func (i *interruptibleReader) Read(p []byte) (int, error) {
+	if i.came == nil {
+		i.came = make(chan readResult, 1)
+		i.own = make([]byte, len(p))
+	}
+	if i.ctx.Err() != nil {
+		return 0, i.ctx.Err()
+	}
+	go func() {
+		n, err := i.r.Read(i.own[:min(len(i.own), len(p))])
+		i.came <- readResult{n, err}
+	}()
+	select {
+	case r := <-i.came:
+		return copy(p, i.own[:r.n]), r.err
+	case <-i.ctx.Done():
+		return 0, i.ctx.Err() // the goroutine ends with the process
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/store"
+)
+
+func newStat() *cobra.Command {
+	var f sshFlags
+	var asJSON, follow bool
+	cmd := &cobra.Command{
+		Use:   "stat LOCATION...",
+		Short: "Describe files on an SFTP server",
+		Long: `Describe what is at each location on an SFTP server: type, size, permissions,
+owner, times, and where a symbolic link leads. --json prints an object for each
+on a line of its own, with the members that "haul ls --json" has.`,
+		Example: "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, r.stat(ctx, l, follow, asJSON, cmd.OutOrStdout()))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each location")
+	cmd.Flags().BoolVarP(&follow, "dereference", "L", false, "describe what a symbolic link leads to")
+	f.add(cmd)
+	return cmd
+}
+
+// stat describes what is at a location.
+func (r *remotes) stat(ctx context.Context, l location, follow, asJSON bool, out io.Writer) error {
+	c, err := r.connect(ctx, l)
+	if err != nil {
+		return err
+	}
+	names, err := c.paths(ctx, l)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		look := c.Lstat
+		if follow {
+			look = c.Stat
+		}
+		fi, err := look(ctx, name)
+		if err != nil {
+			errs = append(errs, asRemote(err))
+			continue
+		}
+		list := []listed{{FileInfo: fi, path: name, shown: name}}
+		c.readLinks(ctx, list)
+		owners := c.ownersOf(ctx, list)
+		if asJSON {
+			errs = append(errs, writeJSON(out, describe(list[0], owners))...)
+			continue
+		}
+		errs = append(errs, printStat(out, list[0], owners))
+	}
+	return errors.Join(errs...)
+}
+
+// printStat describes an entry for people.
+func printStat(out io.Writer, e listed, o owners) error {
+	name := shown(out)
+	line := func(key, format string, args ...any) error {
+		_, err := fmt.Fprintf(out, "%9s  %s\n", key, fmt.Sprintf(format, args...))
+		return asLocal(err)
+	}
+	target := ""
+	if e.target != "" {
+		target = " -> " + name(e.target)
+	}
+	errs := []error{
+		line("File", "%s%s", name(e.path), target),
+		line("Type", "%s", typeName(e.Mode())),
+		line("Size", "%d bytes (%s)", e.Size(), formatBytes(e.Size())),
+	}
+	if e.Mode()&fs.ModeIrregular == 0 {
+		errs = append(errs, line("Mode", "%04o %s", unixBits(e.Mode()), modeString(e.Mode())))
+	}
+	if d, ok := store.DetailsOf(e); ok {
+		errs = append(errs, line("Owner", "%d %s", d.UID, name(o.users[d.UID])), line("Group", "%d %s", d.GID, name(o.groups[d.GID])))
+		if d.Links > 0 {
+			errs = append(errs, line("Links", "%d", d.Links))
+		}
+		if !d.AccessTime.IsZero() {
+			errs = append(errs, line("Accessed", "%s", d.AccessTime.Local().Format(time.RFC3339)))
+		}
+	}
+	if t := e.ModTime(); !t.IsZero() {
+		errs = append(errs, line("Modified", "%s", t.Local().Format(time.RFC3339)))
+	}
+	return errors.Join(errs...)
+}
+
+func newDf() *cobra.Command {
+	var f sshFlags
+	var human, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "df LOCATION...",
+		Short: "Show how much room there is on an SFTP server",
+		Long: `Show the size of the file system that each location is on, and how much of it is
+used and free, in KiB or with -h in larger units. It takes an extension of OpenSSH's
+(statvfs@openssh.com), which OpenSSH and haul have.`,
+		Example: "  haul df -h host:/srv",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				var errs []error
+				var rows [][]string
+				out := cmd.OutOrStdout()
+				for _, l := range list {
+					s, err := r.space(ctx, l)
+					switch {
+					case err != nil:
+						errs = append(errs, err)
+					case asJSON:
+						errs = append(errs, writeJSON(out, spaceJSON(l, s))...)
+					default:
+						rows = append(rows, spaceRow(l, s, human, shown(out)))
+					}
+				}
+				if len(rows) > 0 {
+					errs = append(errs, printSpace(out, rows, human))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	humanFlag(cmd, &human, "show sizes as 1.5G")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each location, with sizes in bytes")
+	f.add(cmd)
+	return cmd
+}
+
+// space returns how much room there is at a location.
+func (r *remotes) space(ctx context.Context, l location) (store.Space, error) {
+	c, err := r.connect(ctx, l)
+	if err != nil {
+		return store.Space{}, err
+	}
+	name, err := c.path(ctx, l)
+	if err != nil {
+		return store.Space{}, err
+	}
+	s, err := c.Space(ctx, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fmt.Errorf("df %v: the server cannot tell; it lacks statvfs@openssh.com: %w", l, err)
+	}
+	return s, asRemote(err)
+}
+
+// A spaceDescribed is a file system as JSON says it, in bytes.
+type spaceDescribed struct {
+	Location  string `json:"location"`
+	Total     int64  `json:"total"`
+	Used      int64  `json:"used"`
+	Free      int64  `json:"free"`
+	Available int64  `json:"available"`
+	Files     int64  `json:"files,omitempty"`
+	FreeFiles int64  `json:"free_files,omitempty"`
+	ReadOnly  bool   `json:"read_only,omitempty"`
+}
+
+func spaceJSON(l location, s store.Space) spaceDescribed {
+	return spaceDescribed{
+		Location: l.text, Total: s.Total, Used: s.Total - s.Free, Free: s.Free, Available: s.Available,
+		Files: s.Files, FreeFiles: s.FreeFiles, ReadOnly: s.ReadOnly,
+	}
+}
+
+// spaceRow returns what df prints of a location.
+func spaceRow(l location, s store.Space, human bool, name func(string) string) []string {
+	size := func(n int64) string {
+		if human {
+			return humanSize(n)
+		}
+		return strconv.FormatInt(n/1024, 10)
+	}
+	used := s.Total - s.Free
+	share := "-"
+	if most := used + s.Available; most > 0 {
+		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // of what users can have, as df says it
+	}
+	return []string{size(s.Total), size(used), size(s.Available), share, name(l.text)}
+}
+
+func printSpace(out io.Writer, rows [][]string, human bool) error {
+	head := "KiB"
+	if human {
+		head = "Size"
+	}
+	rows = append([][]string{{head, "Used", "Avail", "Use%", "Location"}}, rows...)
+	widths := columns(rows)
+	var errs []error
+	for _, r := range rows {
+		_, err := fmt.Fprintf(out, "%*s %*s %*s %*s %s\n", widths[0], r[0], widths[1], r[1], widths[2], r[2], widths[3], r[3], r[4])
+		errs = append(errs, asLocal(err))
+	}
+	return errors.Join(errs...)
+}

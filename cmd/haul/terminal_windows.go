@@ -1,0 +1,7 @@
+package main
+
+// The console that a process belongs to.
+const (
+	terminalIn  = "CONIN$"
+	terminalOut = "CONOUT$"
+)

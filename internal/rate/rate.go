@@ -1,0 +1,62 @@
+// Package rate lets bytes through at a rate: those of one transfer, or of many
+// that share a [Bucket].
+//
+//	if err := rate.Sleep(ctx, bucket.Take(time.Now(), len(p))); err != nil {
+//		return err
+//	}
+package rate
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Burst is for how long a Bucket lets nothing wait after it was idle.
+const Burst = 100 * time.Millisecond
+
+// A Bucket lets bytes through at a rate. The zero Bucket lets all through. Any
+// goroutine may call its methods.
+type Bucket struct {
+	rate atomic.Int64 // bytes a second; 0 or less means no limit
+	mu   sync.Mutex
+	even time.Time // mu: when all that was let through has had its time
+}
+
+// Set sets the rate, in bytes a second; 0 or less means no limit. What has been
+// let through already keeps its time.
+func (b *Bucket) Set(rate int64) { b.rate.Store(rate) }
+
+// Rate returns the rate, in bytes a second; 0 or less means no limit.
+func (b *Bucket) Rate() int64 { return b.rate.Load() }
+
+// Take counts n bytes, and returns how long they have to wait.
+func (b *Bucket) Take(now time.Time, n int) time.Duration {
+	rate := b.rate.Load()
+	if rate <= 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if earliest := now.Add(-Burst); b.even.Before(earliest) {
+		b.even = earliest
+	}
+	b.even = b.even.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
+	return max(0, b.even.Sub(now))
+}
+
+// Sleep waits, unless ctx ends before: then it returns why.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,165 @@
+package treecopy
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/haul-project/haul/store"
+)
+
+// overlap is how many bytes before the point where a copy goes on are compared,
+// where comparing all of them would cost as much as copying them.
+const overlap = 1 << 20
+
+// The hashes that are asked for, the most wanted first. What is weak finds what
+// went wrong by accident.
+var algorithms = []string{"sha256", "sha512", "sha384", "sha224", "sha1", "md5"}
+
+var hashes = map[string]func() hash.Hash{
+	"sha256": sha256.New, "sha512": sha512.New, "sha384": sha512.New384, "sha224": sha256.New224,
+	"sha1": sha1.New, "md5": md5.New,
+}
+
+// equal reports whether two files have the same first n bytes.
+func (c *copier) equal(a, b store.File, n int64) (bool, error) {
+	return c.compare(a, b, n, false)
+}
+
+// equalCheaply is equal where that moves nothing from a server, and else
+// errors.ErrUnsupported.
+func (c *copier) equalCheaply(a, b store.File, n int64) (bool, error) {
+	return c.compare(a, b, n, true)
+}
+
+func (c *copier) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
+	if n == 0 {
+		return true, nil
+	}
+	algorithm, sum, err := hashOf(c.ctx, a, n, algorithms...)
+	if errors.Is(err, errors.ErrUnsupported) {
+		// Then the other decides which it is.
+		a, b = b, a
+		algorithm, sum, err = hashOf(c.ctx, a, n, algorithms...)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		if cheaply && (remote(a) || remote(b)) {
+			return false, errors.ErrUnsupported
+		}
+		algorithm = algorithms[0]
+		sum, err = c.read(a, n, algorithm, cheaply)
+	}
+	if err != nil {
+		return false, err
+	}
+	_, other, err := hashOf(c.ctx, b, n, algorithm)
+	if errors.Is(err, errors.ErrUnsupported) {
+		other, err = c.read(b, n, algorithm, cheaply)
+	}
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(sum, other), nil
+}
+
+// hashOf asks for the hash of the first n bytes of a file.
+func hashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
+	h, ok := f.(Hasher)
+	if !ok {
+		return "", nil, errors.ErrUnsupported
+	}
+	algorithm, sum, err = h.Hash(ctx, 0, n, wanted...)
+	if begin := hashes[algorithm]; err == nil && (begin == nil || len(sum) != begin().Size()) {
+		return "", nil, fmt.Errorf("%w: a hash %q of %d bytes", errors.ErrUnsupported, algorithm, len(sum))
+	}
+	return algorithm, sum, err
+}
+
+// remote reports whether to read a file moves it over a network.
+func remote(f store.File) bool {
+	_, ok := f.(Fetcher)
+	return ok
+}
+
+// read computes the hash of the first n bytes of a file. A file that ends before
+// has the hash of what it has, and so another.
+func (c *copier) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
+	if remote(f) && cheaply {
+		return nil, errors.ErrUnsupported
+	}
+	h := hashes[algorithm]()
+	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) { h.Write(p) })
+	return h.Sum(nil), err
+}
+
+// eachPiece calls f with what a file has from off up to end, in order.
+func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte)) error {
+	buf := copyBuffers.Get().(*[copyBuffer]byte)
+	defer copyBuffers.Put(buf)
+	for off < end {
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
+		}
+		p := buf[:min(int64(len(buf)), end-off)]
+		if limited {
+			if err := c.wait(c.ctx, len(p)); err != nil {
+				return err
+			}
+		}
+		n, err := r.ReadAt(p, off)
+		f(p[:n])
+		off += int64(n)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrNoProgress
+		}
+	}
+	return nil
+}
+
+// overlaps reports whether what an upload has from an earlier copy is the same as
+// the source has: all of it if that can be told without moving it, else the end.
+func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, error) {
+	n := r.Resumed()
+	if n > size {
+		return false, nil
+	}
+	u, ok := r.(store.ReadableUpload)
+	if !ok {
+		return false, nil // nothing is taken on trust
+	}
+	there, err := u.Open(c.ctx)
+	if err != nil {
+		return false, err
+	}
+	defer there.Close()
+	same, err := c.equalCheaply(src, there, n)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return same, err
+	}
+	off := max(0, n-overlap)
+	a, err := c.readAll(src, off, n)
+	if err != nil {
+		return false, err
+	}
+	b, err := c.readAll(there, off, n)
+	return bytes.Equal(a, b), err
+}
+
+// readAll returns what a file has from off up to end, which is not much.
+func (c *copier) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
+	b := make([]byte, 0, end-off)
+	err := c.eachPiece(r, off, end, false, func(p []byte) { b = append(b, p...) })
+	return b, err
+}

@@ -1,0 +1,234 @@
+package treecopy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// smallFile is up to how many bytes a file is a small one, whose round trips
+	// take longer than its data.
+	smallFile = 128 << 10
+
+	// smallAtOnce is how many small files are on their way at once. At 20 ms of
+	// round trip, and three of those a file, it is a thousand files a second.
+	smallAtOnce = 64
+
+	// listsAtOnce is how many directories are listed at once.
+	listsAtOnce = 16
+
+	// maxQueue is how many files of either kind wait to be copied. Then the
+	// listings wait.
+	maxQueue = 1024
+)
+
+// A copier is one Copy.
+type copier struct {
+	opts   Options
+	ctx    context.Context // ends when no more is to be done
+	limit  rate.Bucket
+	report report
+
+	// Where things go: names are those in to, which is what the job's own tree
+	// has by the name prefix.
+	to     store.Tree
+	prefix string
+	target fs.FileInfo // the directory that all goes below; nil if there is none
+
+	slots        chan struct{} // one for each directory that is listed besides others
+	walks        sync.WaitGroup
+	small, large chan *file
+}
+
+// Copy copies what j says, and returns when all is done or ctx has ended: then
+// what was under way is gone, or kept for Continue, and nothing half has a name.
+//
+// A nil error says that everything was copied or skipped as it should be. An
+// [*IncompleteError] says that something was not. Any other error means that
+// the copy did not begin, or that ctx has ended, or that an error was
+// Options.Fatal.
+func Copy(ctx context.Context, j Job) (Result, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c := &copier{opts: j.Options, ctx: ctx, to: j.To, prefix: "."}
+	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
+	c.setDefaults()
+	err := c.run(j)
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err == nil:
+		err = c.report.err()
+	}
+	return c.report.result(), err
+}
+
+func (c *copier) setDefaults() {
+	o := &c.opts
+	if o.Parallel <= 0 {
+		o.Parallel = DefaultParallel
+	}
+	o.Parallel = min(o.Parallel, MaxParallel)
+	if o.Umask == 0 {
+		o.Umask = DefaultUmask
+	}
+	c.limit.Set(o.Limit)
+	c.slots = make(chan struct{}, listsAtOnce)
+	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
+}
+
+// run copies everything, or returns why that could not begin.
+func (c *copier) run(j Job) error {
+	p, err := c.findTarget(j.Target)
+	if err != nil {
+		return err
+	}
+	starts, err := c.findSources(j.Sources)
+	if err != nil || len(starts) == 0 {
+		return err
+	}
+	if err := p.settle(len(j.Sources), starts); err != nil {
+		return err
+	}
+	if p.exact && !starts[0].isDir() {
+		c.startWorkers(func() { c.beginFile(starts[0], p) })
+		return nil
+	}
+	top, end, err := c.enter(p, starts)
+	if err != nil {
+		return err
+	}
+	if end != nil {
+		defer end.Close()
+	}
+	c.startWorkers(func() {
+		for _, s := range starts {
+			if c.ctx.Err() == nil {
+				c.beginBelow(s, p, top)
+			}
+		}
+		c.walks.Wait()
+		c.report.foundAll()
+	})
+	c.finish(top)
+	return nil
+}
+
+// startWorkers copies the files that feed finds, until it returns and all are
+// done.
+func (c *copier) startWorkers(feed func()) {
+	var work sync.WaitGroup
+	start := func(files chan *file, n int) {
+		for range n {
+			work.Go(func() {
+				for f := range files {
+					c.copyFile(f)
+				}
+			})
+		}
+	}
+	start(c.small, smallAtOnce)
+	start(c.large, c.opts.Parallel)
+	feed()
+	close(c.small)
+	close(c.large)
+	work.Wait()
+}
+
+// enter opens the directory that all goes below, and makes it if it is missing.
+// A tree that can do so opens it as a tree of its own: then no name leads out of
+// it whatever becomes of it meanwhile. The caller closes end, if there is one.
+func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
+	top = &dir{to: p.name, made: true}
+	top.pending.Store(1)
+	perm := 0o777 &^ c.opts.Umask
+	if p.exact {
+		// The source that becomes the target gives it its attributes.
+		top.info, top.fresh = starts[0].info, p.info == nil
+		top.item = c.dirItem(starts[0].name, p.name, top.info)
+		perm = c.dirMode(top.info)
+	}
+	if c.target = p.info; p.info == nil {
+		top.fresh = true
+		if c.opts.DryRun {
+			return top, nil, nil
+		}
+		if err := c.to.Mkdir(c.ctx, p.name, perm|ownerAll); err != nil {
+			return nil, nil, fmt.Errorf("make the target directory: %w", err)
+		}
+		if c.target, err = c.to.Stat(c.ctx, p.name); err != nil {
+			return nil, nil, fmt.Errorf("look at the target directory: %w", err)
+		}
+	}
+	sub, ok := c.to.(Subtree)
+	if !ok {
+		return top, nil, nil
+	}
+	tree, end, err := sub.Sub(c.ctx, p.name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the target directory: %w", err)
+	}
+	c.to, c.prefix, top.to = tree, p.name, "."
+	return top, end, nil
+}
+
+// beginFile begins with the one file that becomes the target.
+func (c *copier) beginFile(s start, p *place) {
+	f := &file{tree: s.tree, from: s.name, to: p.name, info: s.info, old: p.info}
+	f.item = c.fileItem(f)
+	c.report.found(1, f.item.Size)
+	c.report.foundAll()
+	c.queue(f)
+}
+
+// beginBelow begins with a source that goes below the target, or whose contents
+// do.
+func (c *copier) beginBelow(s start, p *place, top *dir) {
+	switch {
+	case !s.isDir():
+		f := &file{dir: top, tree: s.tree, from: s.name, to: path.Join(top.to, s.as), info: s.info}
+		f.item = c.fileItem(f)
+		c.report.found(1, f.item.Size)
+		top.pending.Add(1)
+		c.queue(f)
+	case p.exact:
+		top.tree, top.from = s.tree, s.name
+		top.pending.Add(1)
+		if top.fresh {
+			c.report.ended(top.item, Outcome{What: Made})
+		} else {
+			c.report.ended(top.item, Outcome{What: Present})
+		}
+		c.spawn(top)
+	case s.contents:
+		d := &dir{parent: top, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh}
+		d.pending.Store(1)
+		top.pending.Add(1)
+		c.spawn(d)
+	default:
+		c.spawn(c.child(top, s.tree, s.name, s.as, s.info))
+	}
+}
+
+// queue hands a file over to be copied.
+func (c *copier) queue(f *file) {
+	files := c.small
+	if f.item.Size > smallFile {
+		files = c.large
+	}
+	select {
+	case files <- f:
+	case <-c.ctx.Done():
+		c.finish(f.dir)
+	}
+}
+
+// outside returns the name in the job's tree of what has a name in to.
+func (c *copier) outside(name string) string { return path.Join(c.prefix, name) }

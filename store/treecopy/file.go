@@ -1,0 +1,402 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+)
+
+// resumeFrom is from how many bytes on a file is kept when it is cut off. To copy
+// less again is cheaper than the record.
+const resumeFrom = 1 << 20
+
+// who says whose uploads are gone on with: see [store.Create]. Others who send to
+// the same place have other sources.
+var who = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
+})
+
+// A file is a file, or a symbolic link, on its way.
+type file struct {
+	item   *Item
+	dir    *dir // nil if it becomes the target itself
+	tree   store.Tree
+	from   string
+	to     string
+	info   fs.FileInfo // of the source
+	listed bool        // that is how its directory lists it
+	old    fs.FileInfo // what has the target's name; nil if nothing does
+}
+
+// copyFile copies a file, and says what became of it.
+func (c *copier) copyFile(f *file) {
+	defer c.finish(f.dir)
+	if c.ctx.Err() != nil {
+		return
+	}
+	out, err := c.tryFile(f)
+	if err != nil {
+		out.What, out.Err = Failed, err
+	}
+	c.report.ended(f.item, out)
+}
+
+func (c *copier) tryFile(f *file) (Outcome, error) {
+	if err := c.lookAtTarget(f); err != nil {
+		return Outcome{}, err
+	}
+	same, err := c.unchanged(f)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case same:
+		return Outcome{What: Same}, nil
+	case c.opts.DryRun:
+		return Outcome{What: Copied}, nil
+	}
+	c.report.started(f.item)
+	src, err := f.open(c.ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer src.Close()
+	if c.opts.InPlace {
+		return c.inPlace(f, src)
+	}
+	return c.upload(f, src)
+}
+
+// lookAtTarget looks what has the name that the file is to have.
+func (c *copier) lookAtTarget(f *file) error {
+	if f.dir != nil && !f.dir.fresh {
+		fi, err := c.to.Lstat(c.ctx, f.to)
+		switch {
+		case err == nil:
+			f.old = fi
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	switch {
+	case f.old == nil:
+		return nil
+	case os.SameFile(f.old, f.info):
+		return fmt.Errorf("%w: the source and the target are one file", fs.ErrInvalid)
+	case !f.old.Mode().IsRegular() && !(f.dir == nil && c.opts.InPlace && !f.old.IsDir()):
+		return inTheWay(f.old)
+	}
+	return nil
+}
+
+// open opens the source.
+func (f *file) open(ctx context.Context) (store.File, error) {
+	if l, ok := f.tree.(Lookout); ok && f.listed {
+		return l.OpenListed(ctx, f.from, f.info)
+	}
+	return f.tree.Open(ctx, f.from)
+}
+
+// unchanged reports whether the file need not be copied.
+func (c *copier) unchanged(f *file) (bool, error) {
+	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
+		return false, nil
+	}
+	from, to := f.info.ModTime(), f.old.ModTime()
+	known := !from.IsZero() && !to.IsZero()
+	switch {
+	case c.opts.Unchanged == SizeAndTime && known && from.Unix() == to.Unix(),
+		c.opts.Continue && c.opts.Unchanged != Hash && known && from.Unix() <= to.Unix():
+		return true, nil
+	case c.opts.Unchanged != Hash:
+		return false, nil
+	}
+	src, err := f.open(c.ctx)
+	if err != nil {
+		return false, err
+	}
+	defer src.Close()
+	dst, err := c.to.Open(c.ctx, f.to)
+	if err != nil {
+		return false, err
+	}
+	defer dst.Close()
+	return c.equal(src, dst, f.info.Size())
+}
+
+// upload copies a file so that it has its name when it is whole.
+func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
+	u, resumed, err := c.create(f, src)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer u.Close() // keeps it, if it can be gone on with
+	m := &move{c: c, f: f, src: src, dst: u}
+	m.note(resumed)
+	end, err := m.run(resumed)
+	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
+	if err == nil {
+		var late store.Attr
+		if late, err = c.complete(f, src, u, end, &out); err == nil && late != (store.Attr{}) {
+			err = c.to.SetAttr(c.ctx, f.to, late, true)
+		}
+		if err == nil && c.opts.Verify && !out.Verified {
+			err = c.verifyNamed(f, src, end)
+			out.Verified = err == nil
+		}
+	}
+	if err != nil {
+		m.takeBack()
+		if r, ok := u.(store.Resumer); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers)) {
+			_ = r.Discard()
+		}
+	}
+	return out, err
+}
+
+// complete makes an upload of end bytes what it shall be, and gives it its name.
+// It returns the attributes that are to be set then.
+func (c *copier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
+	if err := checkChanged(f, src, end); err != nil {
+		return late, err
+	}
+	if c.opts.Sparse { // there may be a hole at its end
+		if err := u.Truncate(end); err != nil {
+			return late, err
+		}
+	}
+	late = c.attrs(f)
+	if a, ok := u.(store.AttrUpload); ok && late != (store.Attr{}) {
+		if err := a.SetAttr(late); err != nil {
+			return late, err
+		}
+		late = store.Attr{}
+	}
+	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
+		written, err := r.Open(c.ctx)
+		if err != nil {
+			return late, err
+		}
+		same, err := c.equal(src, written, end)
+		_ = written.Close()
+		if err != nil {
+			return late, err
+		}
+		if !same {
+			return late, ErrDiffers
+		}
+		out.Verified = true
+	}
+	return late, u.Commit()
+}
+
+// verifyNamed compares a file that has its name by now.
+func (c *copier) verifyNamed(f *file, src store.File, end int64) error {
+	dst, err := c.to.Open(c.ctx, f.to)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	fi, err := dst.Stat()
+	if err != nil {
+		return err
+	}
+	same := fi.Size() == end
+	if same {
+		same, err = c.equal(src, dst, end)
+	}
+	if err == nil && !same {
+		err = ErrDiffers
+	}
+	return err
+}
+
+// attrs returns what the copy shall have besides its content.
+func (c *copier) attrs(f *file) (a store.Attr) {
+	perm := c.mode(f.info, 0o666)
+	// To create a file with a mode of 0 means another.
+	if c.opts.PreserveMode || f.old == nil && perm == 0 {
+		a.Mode = &perm
+	}
+	if c.opts.PreserveTimes {
+		a.AccessTime, a.ModTime = timesOf(f.info)
+	}
+	return a
+}
+
+// create begins an upload, or goes on with one of which so many bytes are there.
+func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
+	size := f.info.Size()
+	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable}
+	if c.opts.Sparse {
+		o.Size = 0 // nothing is set aside
+	}
+	if c.opts.Continue && size >= resumeFrom {
+		o.Resume = who()
+		o.Source = fmt.Sprintf("%s\x00%d\x00%d", f.from, size, f.info.ModTime().Unix())
+	}
+	u, err = c.to.Create(c.ctx, f.to, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, ok := u.(store.Resumer)
+	if !ok || r.Resumed() == 0 {
+		return u, 0, nil
+	}
+	same, err := c.overlaps(src, r, size)
+	if err != nil {
+		_ = u.Close()
+		return nil, 0, err
+	}
+	if same {
+		return u, r.Resumed(), nil
+	}
+	if err := r.Discard(); err != nil {
+		return nil, 0, err
+	}
+	u, err = c.to.Create(c.ctx, f.to, o)
+	return u, 0, err
+}
+
+// checkChanged returns an error if the source is not what it was, as far as that
+// can be seen for nothing. That it has grown is no error: it is copied up to
+// where it ended.
+func checkChanged(f *file, src store.File, end int64) error {
+	if end < f.info.Size() {
+		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
+	}
+	if remote(src) {
+		return nil
+	}
+	fi, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	if fi.Size() == f.info.Size() && end == fi.Size() && !fi.ModTime().Equal(f.info.ModTime()) {
+		return fmt.Errorf("%w: somebody wrote to it", ErrChanged)
+	}
+	return nil
+}
+
+// inPlace copies a file to where its name is.
+func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
+	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
+	resumed, err := c.partThere(f, src)
+	if err != nil {
+		return Outcome{}, err
+	}
+	a.Truncate = resumed == 0
+	h, err := c.to.OpenFile(c.ctx, f.to, a)
+	if err != nil {
+		return Outcome{}, err
+	}
+	m := &move{c: c, f: f, src: src, dst: h}
+	m.note(resumed)
+	end, err := m.run(resumed)
+	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
+	if err == nil {
+		err = checkChanged(f, src, end)
+	}
+	if err == nil && (c.opts.Sparse || resumed > 0) {
+		err = h.Truncate(end)
+	}
+	if attr := c.attrs(f); err == nil && attr != (store.Attr{}) {
+		err = h.SetAttr(attr)
+	}
+	if err == nil && c.opts.Durable {
+		if err = h.Sync(); errors.Is(err, errors.ErrUnsupported) {
+			err = nil
+		}
+	}
+	if e := h.Close(); err == nil {
+		err = e
+	}
+	if err == nil && c.opts.Verify {
+		err = c.verifyNamed(f, src, end)
+		out.Verified = err == nil
+	}
+	if err != nil {
+		m.takeBack()
+	}
+	return out, err
+}
+
+// partThere returns how much of a file that was written in place is there. As
+// that may have gaps, all of it has to be the same as the source, and both sides
+// have to be able to tell without moving it.
+func (c *copier) partThere(f *file, src store.File) (int64, error) {
+	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
+		return 0, nil
+	}
+	dst, err := c.to.Open(c.ctx, f.to)
+	if err != nil {
+		return 0, err
+	}
+	defer dst.Close()
+	same, err := c.equalCheaply(src, dst, f.old.Size())
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, nil
+	}
+	if err != nil || !same {
+		return 0, err
+	}
+	return f.old.Size(), nil
+}
+
+// copyLink makes a symbolic link.
+func (c *copier) copyLink(f *file) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	what, err := c.tryLink(f)
+	if err != nil {
+		c.report.failed(f.item, err)
+		return
+	}
+	c.report.ended(f.item, Outcome{What: what})
+}
+
+func (c *copier) tryLink(f *file) (What, error) {
+	text, err := f.tree.Readlink(c.ctx, f.from)
+	if err != nil {
+		return 0, err
+	}
+	fi, err := c.to.Lstat(c.ctx, f.to)
+	switch {
+	case err == nil && fi.Mode().Type() != fs.ModeSymlink:
+		return 0, inTheWay(fi)
+	case err == nil:
+		if old, err := c.to.Readlink(c.ctx, f.to); err == nil && old == text {
+			return Same, nil
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return 0, err
+	}
+	if c.opts.DryRun {
+		return Copied, nil
+	}
+	if err == nil {
+		if err := c.to.Remove(c.ctx, f.to); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.to.Symlink(c.ctx, text, f.to); err != nil {
+		return 0, err
+	}
+	if c.opts.PreserveTimes {
+		var a store.Attr
+		a.AccessTime, a.ModTime = timesOf(f.info)
+		if a.ModTime.IsZero() {
+			return Copied, nil
+		}
+		if err := c.to.SetAttr(c.ctx, f.to, a, false); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return 0, err
+		}
+	}
+	return Copied, nil
+}

@@ -1,0 +1,211 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
+)
+
+// copyBuffer is how many bytes are read at once where neither side has a way of
+// its own.
+const copyBuffer = 256 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+// wait waits until n more bytes may move.
+func (c *copier) wait(ctx context.Context, n int) error {
+	return rate.Sleep(ctx, c.limit.Take(time.Now(), n))
+}
+
+// A move is the content of a file on its way.
+type move struct {
+	c   *copier
+	f   *file
+	src store.File
+	dst io.WriterAt
+
+	mu   sync.Mutex
+	high int64 // mu: what the hooks were told
+}
+
+// note tells the hooks of n bytes more.
+func (m *move) note(n int64) {
+	m.mu.Lock()
+	m.high += n
+	m.mu.Unlock()
+	m.c.report.progress(m.f.item, n)
+}
+
+// reach tells the hooks of bytes up to end, unless it did before.
+func (m *move) reach(end int64) {
+	m.mu.Lock()
+	n := max(0, end-m.high)
+	m.high += n
+	m.mu.Unlock()
+	m.c.report.progress(m.f.item, n)
+}
+
+// takeBack takes back what the hooks were told.
+func (m *move) takeBack() {
+	m.mu.Lock()
+	n := m.high
+	m.high = 0
+	m.mu.Unlock()
+	m.c.report.progress(m.f.item, -n)
+}
+
+// moved returns how many bytes were moved after those that were there.
+func (m *move) moved(resumed int64) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(0, m.high-resumed)
+}
+
+// run moves what is behind off, and returns where the source ended.
+func (m *move) run(off int64) (end int64, err error) {
+	fetcher, fetches := m.src.(Fetcher)
+	filler, fills := m.dst.(Filler)
+	size := m.f.info.Size()
+	_, kept := m.dst.(store.Resumer)
+	switch {
+	case fetches:
+		n, err := fetcher.FetchTo(m.c.ctx, &sink{m: m, skip: m.c.opts.Sparse && !kept}, off)
+		return off + n, err
+	case m.c.opts.Sparse && !kept && off == 0:
+		// What was kept has no gaps.
+		err = eachData(m.src, size, func(from, to int64) error {
+			if fills {
+				return m.fill(filler, from, to)
+			}
+			return m.loop(from, to)
+		})
+		if err == nil {
+			off = size
+			m.reach(off)
+		}
+	case fills:
+		err = m.fill(filler, off, size)
+		off = max(off, size)
+	}
+	if err != nil {
+		return off, err
+	}
+	// What there is behind that, or all of it.
+	return m.rest(off)
+}
+
+// fill moves a part of the source by the target's own way.
+func (m *move) fill(w Filler, from, to int64) error {
+	if from >= to {
+		return nil
+	}
+	s := &source{m: m}
+	_, err := w.FillFrom(m.c.ctx, s, from, to-from)
+	if s.short() && err != nil {
+		return fmt.Errorf("%w: it had %d bytes, and ends before: %w", ErrChanged, m.f.info.Size(), io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// loop moves a part of the source piece by piece.
+func (m *move) loop(from, to int64) error {
+	end, err := m.pieces(from, to)
+	if err == nil && end < to {
+		err = fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, m.f.info.Size(), end)
+	}
+	return err
+}
+
+// rest moves what the source has behind off, and returns where it ended.
+func (m *move) rest(off int64) (end int64, err error) { return m.pieces(off, -1) }
+
+// pieces moves what the source has up to an offset, or up to its end for -1.
+func (m *move) pieces(off, to int64) (end int64, err error) {
+	buf := copyBuffers.Get().(*[copyBuffer]byte)
+	defer copyBuffers.Put(buf)
+	w := &sink{m: m, skip: m.c.opts.Sparse}
+	if _, kept := m.dst.(store.Resumer); kept {
+		w.skip = false
+	}
+	for to < 0 || off < to {
+		if m.c.ctx.Err() != nil {
+			return off, context.Cause(m.c.ctx)
+		}
+		p := buf[:]
+		if to >= 0 && to-off < int64(len(p)) {
+			p = p[:to-off]
+		}
+		n, err := m.src.ReadAt(p, off)
+		if n > 0 {
+			if _, e := w.WriteAt(p[:n], off); e != nil {
+				return off, e
+			}
+			off += int64(n)
+		}
+		switch {
+		case err == io.EOF:
+			return off, nil
+		case err != nil:
+			return off, err
+		case n == 0:
+			return off, io.ErrNoProgress
+		}
+	}
+	return off, nil
+}
+
+// A sink is the target, as seen by the source.
+type sink struct {
+	m    *move
+	skip bool // leave out pages of zeros: what is not written reads as zeros
+}
+
+// WriteAt stores p, when the limit lets it.
+func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
+	if err := s.m.c.wait(s.m.c.ctx, len(p)); err != nil {
+		return 0, err
+	}
+	if s.skip {
+		n, err = writeData(s.m.dst, p, off)
+	} else {
+		n, err = s.m.dst.WriteAt(p, off)
+	}
+	s.m.note(int64(n))
+	return n, err
+}
+
+// A source is the source, as seen by a [Filler]. It may read a part twice, if a
+// connection is lost under it.
+type source struct {
+	m *move
+
+	mu    sync.Mutex
+	ended bool // mu: it is shorter than it was
+}
+
+// ReadAt reads, when the limit lets it.
+func (s *source) ReadAt(p []byte, off int64) (int, error) {
+	if err := s.m.c.wait(s.m.c.ctx, len(p)); err != nil {
+		return 0, err
+	}
+	n, err := s.m.src.ReadAt(p, off)
+	if n < len(p) && (err == nil || errors.Is(err, io.EOF)) {
+		s.mu.Lock()
+		s.ended = true
+		s.mu.Unlock()
+	}
+	s.m.reach(off + int64(n))
+	return n, err
+}
+
+func (s *source) short() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}

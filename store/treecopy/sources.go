@@ -1,0 +1,144 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxMatches is how many entries the patterns of a job may match: they are
+	// held in memory. A directory of more is copied as a whole.
+	maxMatches = 1 << 20
+
+	// lookupsAtOnce is how many names are looked up at once.
+	lookupsAtOnce = 16
+)
+
+// A start is a source that exists.
+type start struct {
+	tree     store.Tree
+	name     string
+	as       string // its name below a directory
+	info     fs.FileInfo
+	contents bool // what is in it goes below the target, rather than itself
+}
+
+func (s start) isDir() bool { return s.info.IsDir() }
+
+// findSources finds what the sources mean. What does not exist is the error of
+// that source.
+func (c *copier) findSources(sources []Source) ([]start, error) {
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("copy: %w: no source", fs.ErrInvalid)
+	}
+	for _, s := range sources {
+		if s.Tree == nil {
+			return nil, fmt.Errorf("copy %s: %w: no tree", printable(s.Name), fs.ErrInvalid)
+		}
+		if s.As != "" && unsafeName(s.As) != nil {
+			return nil, fmt.Errorf("copy %s as %s: %w", printable(s.Name), printable(s.As), fs.ErrInvalid)
+		}
+	}
+	found := make([][]start, len(sources))
+	errs := make([]error, len(sources))
+	inParallel(lookupsAtOnce, len(sources), func(i int) {
+		found[i], errs[i] = c.findSource(c.ctx, sources[i])
+	})
+	var starts []start
+	for i, s := range sources {
+		if errs[i] != nil {
+			c.report.failed(&Item{From: s.Name}, errs[i])
+			continue
+		}
+		for _, one := range found[i] {
+			if err := c.checkStart(one); err != nil {
+				c.report.failed(&Item{From: one.name, Type: one.info.Mode().Type()}, err)
+				continue
+			}
+			starts = append(starts, one)
+		}
+		if len(starts) > maxMatches {
+			return nil, fmt.Errorf("copy %s: more than %d names: copy the directory as a whole", printable(s.Name), maxMatches)
+		}
+	}
+	return starts, nil
+}
+
+// checkStart returns an error for what is not copied.
+func (c *copier) checkStart(s start) error {
+	switch {
+	case s.isDir() && !c.opts.Recursive:
+		return ErrDirectory
+	case !s.isDir() && s.info.Mode().Type() != 0 && s.info.Mode().Type() != fs.ModeIrregular:
+		return store.ErrNotRegular
+	}
+	return nil
+}
+
+// findSource finds what one source means.
+func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
+	name, slash, dot, err := cleanName(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	one := start{tree: s.Tree, name: name, as: s.As, contents: dot && s.As == ""}
+	if one.as == "" {
+		one.as = path.Base(name)
+	}
+	if one.info, err = s.Tree.Stat(ctx, name); err == nil {
+		if slash && !one.isDir() {
+			return nil, fmt.Errorf("%w: it is not a directory", fs.ErrInvalid)
+		}
+		return []start{one}, nil
+	}
+	if !strings.ContainsAny(name, patternChars) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+		return nil, err
+	}
+	if _, e := s.Tree.Lstat(ctx, name); e == nil {
+		return nil, err // a symbolic link that leads nowhere
+	}
+	g := glob{tree: s.Tree, ctx: ctx, dirs: slash}
+	if err := g.match(name); err != nil {
+		return nil, err
+	}
+	if len(g.found) == 0 {
+		if g.err != nil {
+			return nil, g.err
+		}
+		return nil, fmt.Errorf("nothing matches the pattern: %w", fs.ErrNotExist)
+	}
+	starts := make([]start, 0, len(g.found))
+	for _, m := range g.found {
+		starts = append(starts, start{tree: s.Tree, name: m.name, as: path.Base(m.name), info: m.info, contents: dot})
+	}
+	return starts, nil
+}
+
+// inParallel calls f with each number below n, some at once.
+func inParallel(atOnce, n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(atOnce, n) {
+		wait.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}

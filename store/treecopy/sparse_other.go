@@ -1,0 +1,8 @@
+//go:build !(linux || darwin || freebsd)
+
+package treecopy
+
+import "syscall"
+
+// nextData takes all of a file for data: nobody can tell.
+func nextData(_ syscall.RawConn, off, size int64) (from, to int64) { return off, size }

@@ -1,0 +1,96 @@
+package treecopy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// A place is where things go.
+type place struct {
+	name  string      // in the job's tree
+	info  fs.FileInfo // of what it leads to; nil if there is nothing yet
+	slash bool        // it must be a directory
+	exact bool        // the one source becomes it, rather than going below it
+}
+
+// findTarget looks what the target is.
+func (c *copier) findTarget(target string) (*place, error) {
+	if c.to == nil {
+		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(target), fs.ErrInvalid)
+	}
+	name, slash, _, err := cleanName(target)
+	if err != nil {
+		return nil, fmt.Errorf("copy to %s: %w", printable(target), err)
+	}
+	p := &place{name: name, slash: slash || name == "."}
+	fi, err := c.to.Stat(c.ctx, name)
+	switch {
+	case err == nil:
+		p.info = fi
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("look at the target: %w", err)
+	}
+	if p.slash && p.info != nil && !p.info.IsDir() {
+		return nil, fmt.Errorf("copy to %s: %w: it is not a directory", printable(target), ErrConflict)
+	}
+	return p, nil
+}
+
+// settle decides whether the sources, of which so many were named, go below p, or
+// the one becomes it.
+func (p *place) settle(named int, starts []start) error {
+	isDir := p.info != nil && p.info.IsDir()
+	if !p.slash && !isDir {
+		switch {
+		case named > 1 || len(starts) > 1:
+			if p.info == nil {
+				return fmt.Errorf("copy to %s: several sources go into a directory, and it is missing: %w", printable(p.name), fs.ErrNotExist)
+			}
+			return fmt.Errorf("copy to %s: several sources go into a directory, and a file %w", printable(p.name), ErrConflict)
+		case p.info != nil && starts[0].isDir():
+			return fmt.Errorf("copy %s to %s: a directory cannot replace what is there, which %w", printable(starts[0].name), printable(p.name), ErrConflict)
+		}
+		p.exact = true
+		return nil
+	}
+	if len(starts) == 1 && starts[0].contents && p.info == nil {
+		p.exact = true
+		return nil
+	}
+	first := make(map[string]string, len(starts))
+	for _, s := range starts {
+		as := s.as
+		if s.contents {
+			as = "."
+		}
+		if other, taken := first[as]; taken {
+			return fmt.Errorf("%s and %s would both become %s: %w each other",
+				printable(other), printable(s.name), printable(path.Join(p.name, as)), ErrConflict)
+		}
+		first[as] = s.name
+	}
+	return nil
+}
+
+// cleanName returns a name as package store wants it, and whether it ended in a
+// slash, or in a slash and a dot.
+func cleanName(name string) (clean string, slash, dot bool, err error) {
+	dot = name == "" || name == "." || strings.HasSuffix(name, "/.")
+	slash = dot || strings.HasSuffix(name, "/")
+	if name == "" {
+		return ".", slash, dot, nil
+	}
+	clean = path.Clean(name)
+	switch {
+	case strings.HasPrefix(clean, "/"):
+		return "", false, false, fmt.Errorf("%w: a name in a tree does not begin with a slash", fs.ErrInvalid)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", false, false, fmt.Errorf("%w: it leads out of the tree", fs.ErrInvalid)
+	case strings.IndexByte(clean, 0) >= 0:
+		return "", false, false, fmt.Errorf("%w: a NUL in a name", fs.ErrInvalid)
+	}
+	return clean, slash, dot, nil
+}

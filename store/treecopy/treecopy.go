@@ -1,0 +1,358 @@
+// Package treecopy copies files and whole trees from one [store.Tree] to
+// another, whichever of them is remote:
+//
+//	result, err := treecopy.Copy(ctx, treecopy.Job{
+//		Sources: []treecopy.Source{{Tree: client.Store("/"), Name: "var/log/*.log"}},
+//		To:      store.Dir(root),
+//		Target:  "logs/",
+//		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
+//	})
+//
+// A file has its name when it is whole, and not before. Many files are on their
+// way at once, so that small ones do not wait for each other's round trips, and
+// a large one goes by the fastest way that its two ends offer ([Fetcher],
+// [Filler]).
+//
+// # Where things land
+//
+// As with cp and scp:
+//
+//   - Below the target, if that is a directory, or ends in a slash: then it is
+//     made if it is missing. A source is there by the last element of its name.
+//   - Else the one source becomes the target. Several sources need a directory.
+//   - A source that ends in "/." is a directory whose contents, rather than the
+//     directory itself, go below the target. One that ends in a slash must be a
+//     directory, and that is all the slash means.
+//   - Two sources that would become the same are refused before anything is
+//     copied; so is a source with a ".." that leads out of its tree.
+//   - A file does not replace a directory, nor a directory a file.
+//
+// # What the other side cannot do
+//
+// Names in a listing are data. One that is empty, "." or "..", or has a slash or
+// a NUL in it is an error of that entry, and so is one that the target cannot
+// have, such as one with a backslash on Windows. Below the target no symbolic
+// link is written through, be it from an earlier copy or put there meanwhile: a
+// target that can open a part of itself ([Subtree]) is used through that part
+// alone. Symbolic links are made only if they are asked for, with their text as
+// it is, and after all else.
+//
+// # Errors
+//
+// What goes wrong with one file does not stop the others. [Copy] returns an
+// [*IncompleteError] then, which wraps the first of the reasons.
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A Source is what to copy.
+type Source struct {
+	Tree store.Tree
+
+	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
+	// and "a//b/" are good; "" and "." are the root.
+	//
+	// In a pattern "*", "?" and "[...]" are as in [path.Match], and "**" as an
+	// element stands for any number of directories, none included. What begins
+	// with a dot is matched by a pattern that does. What has the name literally
+	// is meant by it, however much that looks like a pattern. A pattern that
+	// matches nothing is an fs.ErrNotExist.
+	Name string
+
+	// As is what the source is called below a directory; "" means the last
+	// element of its name. For the root, which has none, "" stands for its
+	// contents. It is of no use with a pattern.
+	As string
+}
+
+// A Job says what to copy where.
+type Job struct {
+	Sources []Source
+	To      store.Tree
+	Target  string // a name in To; "" and "." are its root. It is no pattern.
+	Options Options
+	Hooks   Hooks
+}
+
+// What zero stands for in [Options], and bounds.
+const (
+	DefaultParallel = 8
+	MaxParallel     = 64
+	DefaultUmask    = 0o022
+)
+
+// Options say how to copy. The zero value copies single files as they come.
+type Options struct {
+	// Recursive copies directories. Without it a directory is an error.
+	Recursive bool
+
+	// Parallel is how many large files are on their way at once: 0 means
+	// DefaultParallel, and more than MaxParallel means that. Small ones, of up
+	// to 128 KiB, are up to 64 besides.
+	Parallel int
+
+	// Continue goes on where an earlier copy was cut off. What there is of a
+	// file is kept out of sight with a record of which content it is, which
+	// outlives the process; its last bytes are compared with the source first,
+	// or all of them where the source's server can hash. A source that has
+	// another size or time by now is copied anew. A file that is there, has the
+	// size of the source and is not older was finished then, and is left alone.
+	//
+	// Without Continue an interrupted copy leaves nothing behind.
+	Continue bool
+
+	// Unchanged says which files need not be copied.
+	Unchanged Unchanged
+
+	// PreserveMode gives files and directories the permission bits of their
+	// sources; bits beyond those (setuid, setgid, sticky) are never copied.
+	// Without it, what is new gets those bits less Umask, and what is replaced
+	// keeps its own.
+	PreserveMode bool
+
+	// Umask are the bits that new files and directories do not get: 0 means
+	// DefaultUmask.
+	Umask fs.FileMode
+
+	// PreserveTimes gives files and directories the access and modification
+	// time of their sources; without it they have that of the copy.
+	PreserveTimes bool
+
+	// Links says what becomes of symbolic links below a source. A source that
+	// is named is followed itself.
+	Links Links
+
+	// Sparse leaves out what is zeros, where the target can have holes, and does
+	// not set space aside. Holes of a local source are not even read.
+	Sparse bool
+
+	// Limit is the most bytes a second of all files together; 0 means none.
+	Limit int64
+
+	// Verify compares each file with its source after it was copied and, where
+	// the target can, before it has its name: by the hash that a server
+	// computes, if it offers that, else by reading it again.
+	Verify bool
+
+	// Durable waits for each file until it is on the target's disk. Without
+	// it, what was copied in the moments before a power failure may be lost.
+	Durable bool
+
+	// InPlace writes to the target itself, for devices and for file systems
+	// without room for two. Whoever reads it sees it grow, and what fails
+	// leaves a part; with Continue the next copy goes on behind that.
+	InPlace bool
+
+	// DryRun looks at everything and changes nothing. The hooks are told what
+	// would be done.
+	DryRun bool
+
+	// Fatal, if set, says of an error that there is no point in going on, such
+	// as a connection that is lost.
+	Fatal func(error) bool
+}
+
+// Unchanged says which files are taken to be unchanged, and are not copied.
+type Unchanged int
+
+// What is unchanged.
+const (
+	Never       Unchanged = iota // nothing: all is copied
+	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes
+	Hash                         // what has the same size and SHA-256, or what else both sides can compute
+)
+
+// Links says what becomes of symbolic links.
+type Links int
+
+// What becomes of symbolic links.
+const (
+	SkipLinks   Links = iota // they are left out, and counted
+	KeepLinks                // they become symbolic links with the same text
+	FollowLinks              // what they lead to is copied in their place
+)
+
+// Hooks are told what happens. Each may be nil. They are called by several
+// goroutines at a time, and what takes long holds up the copy. An *Item is the
+// same in all calls about one entry, and is not changed.
+type Hooks struct {
+	// Found is called as the sources are listed, and once more when all is
+	// found.
+	Found func(Totals)
+
+	// Started is called when a file is about to be copied.
+	Started func(*Item)
+
+	// Progress is called when n more bytes of it have come to the target. What
+	// had to be given up again is taken back by a negative n. What was there
+	// from an earlier copy counts at once.
+	Progress func(i *Item, n int64)
+
+	// Ended is called once for each entry, whether it was started or not. For a
+	// directory that is when it is made; what fails in it later is told by a
+	// second call.
+	Ended func(*Item, Outcome)
+}
+
+// Totals says how much there is to be copied, as far as it is known.
+type Totals struct {
+	Files int64
+	Bytes int64 // of files, as their directories list them
+	All   bool  // there is nothing more to come
+}
+
+// An Item is an entry of a source.
+type Item struct {
+	From string      // its name in the tree of its source
+	To   string      // its name in the tree of the target
+	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
+	Size int64       // of a file, in bytes, as its directory lists it
+	Time time.Time   // when it was modified; zero if that is not known
+}
+
+// An Outcome says what became of an entry.
+type Outcome struct {
+	What     What
+	Bytes    int64 // that were moved
+	Resumed  int64 // bytes that were there from an earlier copy
+	Verified bool
+	Err      error // if What is Failed, or why it was Skipped
+}
+
+// What became of an entry.
+type What int
+
+// What became of an entry. In a dry run it is what would become of it.
+const (
+	Copied  What = iota // a file, or a symbolic link
+	Made                // a directory that was missing
+	Present             // a directory that was there
+	Same                // a file that is unchanged
+	Skipped             // a symbolic link, a device or the like: see [Options]
+	Failed
+)
+
+// String returns it in a word.
+func (w What) String() string {
+	names := [...]string{"copied", "made", "present", "same", "skipped", "failed"}
+	if w < 0 || int(w) >= len(names) {
+		return fmt.Sprintf("What(%d)", int(w))
+	}
+	return names[w]
+}
+
+// A Result counts what became of all entries.
+type Result struct {
+	Copied  int64 // files and symbolic links
+	Same    int64 // files that were unchanged
+	Skipped int64 // symbolic links, devices and the like
+	Made    int64 // directories
+	Failed  int64
+
+	Bytes   int64 // moved
+	Resumed int64 // bytes that were there from earlier copies
+	Found   Totals
+}
+
+// MaxErrors is how many errors of entries are kept. All are counted.
+const MaxErrors = 100
+
+// An IncompleteError says that some of what was to be copied was not. It wraps
+// the errors it has.
+type IncompleteError struct {
+	Failed int64   // entries
+	Errors []error // the first of them, [*EntryError]s, up to MaxErrors
+}
+
+// Error says how many failed, and the first reason.
+func (e *IncompleteError) Error() string {
+	switch {
+	case e.Failed == 1 && len(e.Errors) == 1:
+		return e.Errors[0].Error()
+	case len(e.Errors) == 0:
+		return fmt.Sprintf("%d entries were not copied", e.Failed)
+	}
+	return fmt.Sprintf("%d entries were not copied; the first: %v", e.Failed, e.Errors[0])
+}
+
+// Unwrap returns the errors of the entries.
+func (e *IncompleteError) Unwrap() []error { return e.Errors }
+
+// An EntryError says why an entry was not copied.
+type EntryError struct {
+	From string // in the tree of its source
+	To   string // in the tree of the target; "" if it has no name there
+	Err  error
+}
+
+// Error names the entry, and says what went wrong. Bytes that could harm a
+// terminal are escaped.
+func (e *EntryError) Error() string {
+	return fmt.Sprintf("copy %s: %v", printable(e.From), e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *EntryError) Unwrap() error { return e.Err }
+
+// Kinds of errors, besides those of package store.
+var (
+	// ErrDirectory says that a source is a directory, and Recursive is not set.
+	ErrDirectory = errors.New("is a directory, and only files are to be copied")
+
+	// ErrConflict says that two sources would become the same, or that something
+	// of another kind has the name.
+	ErrConflict = errors.New("is in the way")
+
+	// ErrChanged says that a source changed while it was copied.
+	ErrChanged = errors.New("changed while it was copied")
+
+	// ErrDiffers says that a copy, once it was there, was not what its source is.
+	ErrDiffers = errors.New("the copy is not the same as its source")
+
+	// ErrUnsafeName says that a listing has a name that no entry may have.
+	ErrUnsafeName = errors.New("a name that is not safe")
+)
+
+// A Fetcher is a [store.File] that writes itself to w, from off up to its end,
+// by its fastest way. It returns how many bytes from off on have come without a
+// gap. w is written at the offsets of the file, in any order.
+type Fetcher interface {
+	FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error)
+}
+
+// A Filler is a [store.Upload] or [store.Handle] that takes size bytes of r from
+// off on, by its fastest way. It returns how many bytes from off on are written
+// without a gap.
+type Filler interface {
+	FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error)
+}
+
+// A Hasher is a [store.File] that can tell the hash of a part of itself without
+// having it read: n bytes from off on. Of the algorithms, such as "sha256", it
+// takes one that it can do, the first that is wanted. What it cannot do is
+// errors.ErrUnsupported.
+type Hasher interface {
+	Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error)
+}
+
+// A Lookout is a [store.Tree] that opens a file which a listing has just
+// described, and need not look again what it is.
+type Lookout interface {
+	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
+}
+
+// A Subtree is a [store.Tree] that can open a directory of itself as a tree
+// that nothing leads out of, whatever becomes of its name. Who closes it ends
+// it.
+type Subtree interface {
+	Sub(ctx context.Context, dir string) (store.Tree, io.Closer, error)
+}

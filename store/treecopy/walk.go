@@ -1,0 +1,359 @@
+package treecopy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// listBatch is how many entries of a directory are taken at once.
+	listBatch = 256
+
+	// maxDepth is how many directories may be below each other.
+	maxDepth = 1000
+
+	// maxFollowed is how many symbolic links to directories may be below each
+	// other, so that one which leads to where it is comes to an end.
+	maxFollowed = 8
+
+	// maxAside is how many directories and symbolic links of one directory are
+	// kept until it is listed: the first so that its listing need not stay open,
+	// the others until all else is there.
+	maxAside = 1 << 20
+
+	// ownerAll is what the owner of a directory may do with it while it is filled.
+	ownerAll = 0o700
+)
+
+// A dir is a directory on its way. It is finished when all that is in it is.
+type dir struct {
+	item   *Item
+	parent *dir // nil at the top
+	tree   store.Tree
+	from   string
+	to     string
+	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
+
+	depth    int
+	followed int  // symbolic links above it
+	made     bool // its target is there
+	fresh    bool // it was made just now: nothing is in it but what this copy put there
+
+	pending atomic.Int64 // what is in it and not done, and its listing
+	links   []*file      // symbolic links to be made; until it is listed
+}
+
+func (c *copier) dirItem(from, to string, fi fs.FileInfo) *Item {
+	return &Item{From: from, To: c.outside(to), Type: fs.ModeDir, Time: fi.ModTime()}
+}
+
+func (c *copier) fileItem(f *file) *Item {
+	return &Item{From: f.from, To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: f.info.Size(), Time: f.info.ModTime()}
+}
+
+// dirMode returns the permission bits for the copy of a directory.
+func (c *copier) dirMode(fi fs.FileInfo) fs.FileMode { return c.mode(fi, 0o777) }
+
+// mode returns the permission bits for a copy: those of its source or, where they
+// are not known, usual.
+func (c *copier) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
+	perm := fi.Mode().Perm()
+	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
+		perm = usual
+	} else if c.opts.PreserveMode {
+		return perm
+	}
+	return perm &^ c.opts.Umask.Perm()
+}
+
+// child returns a directory in another. It counts as under way.
+func (c *copier) child(parent *dir, tree store.Tree, from, base string, fi fs.FileInfo) *dir {
+	d := &dir{
+		parent: parent, tree: tree, from: from, to: path.Join(parent.to, base), info: fi,
+		depth: parent.depth + 1, followed: parent.followed,
+	}
+	d.item = c.dirItem(from, d.to, fi)
+	d.pending.Store(1)
+	parent.pending.Add(1)
+	return d
+}
+
+// finish notes that something in d is done, or its listing is.
+func (c *copier) finish(d *dir) {
+	for d != nil && d.pending.Add(-1) == 0 {
+		c.closeDir(d)
+		d = d.parent
+	}
+}
+
+// spawn copies a directory, besides others as long as there are not too many.
+func (c *copier) spawn(d *dir) {
+	select {
+	case c.slots <- struct{}{}:
+		c.walks.Go(func() {
+			c.walk(d)
+			<-c.slots
+		})
+	default:
+		c.walk(d)
+	}
+}
+
+// walk makes a directory, and hands over what is in it.
+func (c *copier) walk(d *dir) {
+	defer c.finish(d)
+	if c.ctx.Err() != nil {
+		return
+	}
+	if !d.made {
+		what, err := c.makeDir(d)
+		if err != nil {
+			c.report.failed(d.item, err)
+			return
+		}
+		d.made = true
+		c.report.ended(d.item, Outcome{What: what})
+	}
+	below, err := c.list(d)
+	if err != nil {
+		item := d.item
+		if item == nil {
+			item = c.dirItem(d.from, d.to, zeroInfo{})
+		}
+		c.report.failed(item, err)
+	}
+	for _, b := range below {
+		c.spawn(b)
+	}
+}
+
+// makeDir makes the target of a directory, unless it is there.
+func (c *copier) makeDir(d *dir) (What, error) {
+	switch {
+	case d.depth > maxDepth:
+		return 0, fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
+	case c.target != nil && os.SameFile(d.info, c.target):
+		return 0, fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
+	}
+	if !d.parent.fresh {
+		fi, err := c.to.Lstat(c.ctx, d.to)
+		switch {
+		case err == nil && fi.IsDir():
+			return Present, nil
+		case err == nil:
+			return 0, inTheWay(fi)
+		case !errors.Is(err, fs.ErrNotExist):
+			return 0, err
+		}
+	}
+	d.fresh = true
+	if c.opts.DryRun {
+		return Made, nil
+	}
+	err := c.to.Mkdir(c.ctx, d.to, c.dirMode(d.info)|ownerAll)
+	if errors.Is(err, fs.ErrExist) {
+		// It came between, or the listing has it twice.
+		d.fresh = false
+		fi, e := c.to.Lstat(c.ctx, d.to)
+		switch {
+		case e == nil && fi.IsDir():
+			return Present, nil
+		case e == nil:
+			return 0, inTheWay(fi)
+		}
+	}
+	return Made, err
+}
+
+// inTheWay is the error for something of another kind that has the name.
+func inTheWay(fi fs.FileInfo) error {
+	what := "something that is no file"
+	switch t := fi.Mode().Type(); {
+	case t == fs.ModeDir:
+		what = "a directory"
+	case t == fs.ModeSymlink:
+		what = "a symbolic link"
+	case t == 0:
+		what = "a file"
+	}
+	return fmt.Errorf("%s %w", what, ErrConflict)
+}
+
+// list hands the files of a directory over, and returns the directories in it.
+func (c *copier) list(d *dir) (below []*dir, err error) {
+	entries, err := d.tree.OpenDir(c.ctx, d.from)
+	if err != nil {
+		return nil, err
+	}
+	defer entries.Close()
+	into := make([]fs.FileInfo, listBatch)
+	for {
+		n, err := entries.Next(into)
+		some, e := c.take(d, into[:n], len(below)+len(d.links))
+		below = append(below, some...)
+		switch {
+		case c.ctx.Err() != nil, err == io.EOF:
+			return below, nil
+		case err != nil:
+			return below, err
+		case e != nil:
+			return below, e
+		}
+	}
+}
+
+// take hands over what some entries of a directory are, of which aside are kept
+// so far.
+func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err error) {
+	leads := make([]error, len(list)) // why it is not known what a link leads to
+	c.lookAt(d, list, leads)
+	var files []*file
+	var bytes int64
+	for i, fi := range list {
+		f := &file{dir: d, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
+		if l, ok := fi.(ledTo); ok {
+			f.info, f.listed = l.FileInfo, false
+		}
+		f.item = c.fileItem(f)
+		if err := unsafeName(fi.Name()); err != nil {
+			f.item.From, f.item.To = d.from+"/"+fi.Name(), ""
+			c.report.failed(f.item, fmt.Errorf("%w in the listing of %s", err, printable(d.from)))
+			continue
+		}
+		if leads[i] != nil {
+			c.report.failed(f.item, leads[i])
+			continue
+		}
+		switch t := f.info.Mode().Type(); {
+		case t == fs.ModeDir && !f.listed && d.followed == maxFollowed:
+			c.report.failed(f.item, fmt.Errorf("%w: more than %d symbolic links below each other", fs.ErrInvalid, maxFollowed))
+		case aside >= maxAside && (t == fs.ModeDir || t == fs.ModeSymlink):
+			return below, fmt.Errorf("%w: more than %d directories and links in one directory", fs.ErrInvalid, maxAside)
+		case t == fs.ModeDir:
+			b := c.child(d, d.tree, f.from, fi.Name(), f.info)
+			if !f.listed {
+				b.followed++
+			}
+			below = append(below, b)
+			aside++
+		case t == fs.ModeSymlink && c.opts.Links == KeepLinks:
+			d.links = append(d.links, f)
+			aside++
+		case t == 0, t == fs.ModeIrregular: // or so one may hope
+			files = append(files, f)
+			bytes += f.item.Size
+		default:
+			c.report.ended(f.item, Outcome{What: Skipped, Err: notCopied(t)})
+		}
+	}
+	c.report.found(int64(len(files)), bytes)
+	d.pending.Add(int64(len(files)))
+	for _, f := range files {
+		c.queue(f)
+	}
+	return below, nil
+}
+
+// notCopied says why something is skipped.
+func notCopied(t fs.FileMode) error {
+	if t == fs.ModeSymlink {
+		return errSkippedLink
+	}
+	return store.ErrNotRegular
+}
+
+var errSkippedLink = errors.New("a symbolic link")
+
+// A ledTo describes what an entry leads to, by the entry's name.
+type ledTo struct {
+	fs.FileInfo
+	name string
+}
+
+func (l ledTo) Name() string { return l.name }
+
+// lookAt replaces the entries whose listing does not say enough: those that the
+// server has not described, and symbolic links that are to be followed.
+func (c *copier) lookAt(d *dir, list []fs.FileInfo, errs []error) {
+	var which []int
+	for i, fi := range list {
+		t := fi.Mode().Type()
+		follow := t == fs.ModeSymlink && c.opts.Links == FollowLinks
+		if (follow || t == fs.ModeIrregular) && unsafeName(fi.Name()) == nil {
+			which = append(which, i)
+		}
+	}
+	inParallel(lookupsAtOnce, len(which), func(k int) {
+		i := which[k]
+		name := path.Join(d.from, list[i].Name())
+		look := d.tree.Lstat
+		if c.opts.Links == FollowLinks {
+			look = d.tree.Stat
+		}
+		fi, err := look(c.ctx, name)
+		if err != nil {
+			errs[i] = err
+			return
+		}
+		list[i] = ledTo{fi, list[i].Name()}
+	})
+}
+
+// closeDir makes the links of a directory in which all else is done, and gives
+// the directory its attributes: what is done in it would change its times.
+func (c *copier) closeDir(d *dir) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	inParallel(lookupsAtOnce, len(d.links), func(i int) { c.copyLink(d.links[i]) })
+	d.links = nil
+	if !d.made || d.info == nil || c.opts.DryRun {
+		return
+	}
+	var a store.Attr
+	want := c.dirMode(d.info)
+	if d.fresh && want|ownerAll != want || c.opts.PreserveMode && !d.fresh {
+		a.Mode = &want
+	}
+	if c.opts.PreserveTimes {
+		a.AccessTime, a.ModTime = timesOf(d.info)
+	}
+	if a.Mode == nil && a.ModTime.IsZero() {
+		return
+	}
+	if err := c.to.SetAttr(c.ctx, d.to, a, true); err != nil {
+		c.report.failed(d.item, fmt.Errorf("its contents are copied, but not its attributes: %w", err))
+	}
+}
+
+// timesOf returns when a file was last read and written; zero if that is not
+// known.
+func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
+	modified = fi.ModTime()
+	if modified.IsZero() {
+		return modified, modified
+	}
+	accessed = modified
+	if d, ok := store.DetailsOf(fi); ok && !d.AccessTime.IsZero() {
+		accessed = d.AccessTime
+	}
+	return accessed, modified
+}
+
+// zeroInfo describes nothing.
+type zeroInfo struct{}
+
+func (zeroInfo) Name() string       { return "" }
+func (zeroInfo) Size() int64        { return 0 }
+func (zeroInfo) Mode() fs.FileMode  { return fs.ModeDir }
+func (zeroInfo) ModTime() time.Time { return time.Time{} }
+func (zeroInfo) IsDir() bool        { return true }
+func (zeroInfo) Sys() any           { return nil }
