@@ -52,12 +52,13 @@ func TestSFTPCommands(t *testing.T) {
 // What was cut off goes on with --continue where it was, both ways, and be it
 // the program itself that is killed.
 func TestSFTPContinue(t *testing.T) {
-	for _, s := range []sftpServer{sshdInternal, asyncsshServer, haulHidden, haulInPlace} {
+	for _, s := range []sftpServer{sshdInternal, haulHidden} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			dir, local := realDir(t), t.TempDir()
 			l := s.start(t, dir)
-			const size = 40 << 20
+			// What has come is noted now and then, of uploads every 32 MiB.
+			const size = 80 << 20
 			data := content(size)
 			write(t, filepath.Join(dir, "there"), data)
 			up := write(t, filepath.Join(local, "up"), data)
@@ -73,11 +74,11 @@ func TestSFTPContinue(t *testing.T) {
 				command := func(l login) []string {
 					return append([]string{c.what, "--continue", "--batch", "-q", "-F", l.sshConfig(t)}, c.args...)
 				}
-				w := newWire(t, l.addr, time.Millisecond, size*3/5)
+				w := newWire(t, l.addr, time.Millisecond, size*3/4)
 				if out, err := runTool(t, p, "", command(w.through(l))...); err == nil {
 					t.Fatalf("%s succeeded over a wire that was cut\n%s", c.what, out)
 				}
-				if _, err := os.Lstat(c.file); err == nil && s.name != haulInPlace.name {
+				if _, err := os.Lstat(c.file); err == nil {
 					t.Errorf("%s: half a file has its name", c.what)
 				}
 				// Killed in the middle.

@@ -193,7 +193,7 @@ func wantTree(t *testing.T, dir string, tl *tool, files map[string][]byte, links
 	}
 }
 
-func tradeTree(t *testing.T, tl *tool, _ sftpServer, served string) {
+func tradeTree(t *testing.T, tl *tool, s sftpServer, served string) {
 	if tl.putTree == nil {
 		t.Skipf("%s moves no trees", tl.name)
 	}
@@ -201,6 +201,10 @@ func tradeTree(t *testing.T, tl *tool, _ sftpServer, served string) {
 	there := filepath.Join(served, "there")
 	if err := os.Mkdir(there, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	if lacking("links", s.lacks) || lacking("readlink", s.lacks) {
+		with := *tl
+		with.noLinks, tl = true, &with
 	}
 	files, links := tree(t, local, tl)
 	tl.putTree(t, "tree/there", local)
