@@ -97,7 +97,9 @@ func TestSFTPContinue(t *testing.T) {
 					}
 				}
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-				<-ended
+				if err := <-ended; err == nil {
+					t.Fatalf("%s ended well although it was killed", c.what)
+				}
 				w = newWire(t, l.addr, 0, 0)
 				mustRun(t, p, "", command(w.through(l))...)
 				wantFile(t, c.file, data)

@@ -4,7 +4,6 @@ package interop
 
 import (
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -166,14 +165,4 @@ func (d *daemon) awaitLine(t *testing.T, text string) bool {
 	}
 	t.Fatalf("it did not say %q within 30 s", text)
 	panic("unreachable")
-}
-
-// modeOf returns a file's permissions.
-func modeOf(t *testing.T, name string) fs.FileMode {
-	t.Helper()
-	fi, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fi.Mode().Perm()
 }

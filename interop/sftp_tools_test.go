@@ -204,7 +204,7 @@ func newCurlTool(t *testing.T, l login) *tool {
 	p.args = []string{"--silent", "--show-error", "--fail", "--hostpubsha256", known, "--key", l.key, "--pubkey", l.key + ".pub"}
 	q := func(name string) string {
 		var parts []string
-		for _, part := range strings.Split(name, "/") {
+		for part := range strings.SplitSeq(name, "/") {
 			parts = append(parts, neturl.PathEscape(part))
 		}
 		return "sftp://" + l.user + "@" + l.addr + "/~/" + strings.Join(parts, "/")
@@ -219,7 +219,7 @@ func newCurlTool(t *testing.T, l login) *tool {
 		},
 		list: func(t *testing.T, remote string) []string {
 			var names []string
-			for _, name := range strings.Fields(mustRun(t, p, "", "--list-only", q(remote)+"/")) {
+			for name := range strings.FieldsSeq(mustRun(t, p, "", "--list-only", q(remote)+"/")) {
 				if name != "." && name != ".." {
 					names = append(names, name)
 				}
