@@ -76,7 +76,7 @@ cross: ## build and vet for every system we ship to
 bench-peers: peers ## fetch and build the peers that haul is measured against
 	scripts/install-bench-peers
 
-bench: build bin/bench ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
+bench: build bin/bench bin/haulsftp ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
 	-@scripts/install-peers; scripts/install-bench-peers
 	bin/bench run --bin bin $(ARGS)
 
@@ -88,6 +88,9 @@ bench-test: ## the benchmark suite works: its tests, and one small round of each
 
 bin/bench: FORCE
 	cd bench && $(GO) build -o ../$@ .
+
+bin/haulsftp: FORCE
+	cd bench && $(GO) build -trimpath -buildvcs=false -o ../$@ ./haulsftp
 
 FORCE:
 

@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp site meter udp store store/treecopy users internal/privilege internal/openssh internal/penalty internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp users site meter udp store store/treecopy internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak",
 	},
 	"examples/collect":   {imports: "store tftp"},

@@ -40,6 +40,11 @@ func printPeers(out io.Writer, set peer.Set) error {
 	for _, c := range set.Clients {
 		fmt.Fprintln(w, strings.Join([]string{c.Name, cmp.Or(c.Version, "-"), yes(c.Windows), yes(c.Blocks), "", c.Path, c.Note}, "\t"))
 	}
+	fmt.Fprintln(w, "\nSFTP CLIENT\tVERSION\tSERVER\tVERSION\t\tPROGRAM\tNOTE")
+	for _, p := range set.Pairs {
+		c, s := &p.Client, &p.Server
+		fmt.Fprintln(w, strings.Join([]string{p.Name, cmp.Or(c.Version, "-"), s.Name, cmp.Or(s.Version, "-"), "", c.Path, c.Note}, "\t"))
+	}
 	fmt.Fprintln(w, "\nTOOL\tVERSION\t\t\t\tPROGRAM\t")
 	for _, t := range set.Tools {
 		fmt.Fprintln(w, strings.Join([]string{t.Name, cmp.Or(t.Version, "-"), "", "", "", t.Path, ""}, "\t"))

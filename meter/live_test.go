@@ -3,6 +3,7 @@ package meter
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -111,5 +112,53 @@ func TestLiveBound(t *testing.T) {
 	}
 	if got := value(t, r, `haul_transfers_live{direction="read",protocol="tftp"}`); got != MaxLive {
 		t.Errorf("%v under way, want %d", got, MaxLive)
+	}
+}
+
+// A transfer that counts by itself is asked whenever somebody looks, and has no
+// say once it has ended.
+func TestFollow(t *testing.T) {
+	r := New(Config{})
+	tr := r.Begin(Info{Protocol: SFTP, Write: true})
+	var moved atomic.Int64
+	tr.Follow(moved.Load)
+	for _, n := range []int64{5, 7, 3} { // it never goes back
+		moved.Store(n)
+		want := max(n, 5)
+		if n == 3 {
+			want = 7
+		}
+		for s := range r.Live() {
+			if s.Bytes != want {
+				t.Errorf("%d bytes are told, want %d", s.Bytes, want)
+			}
+		}
+		wantCounted(t, r, float64(want))
+	}
+	moved.Store(9)
+	tr.End(End{Result: Done})
+	moved.Store(20)
+	wantCounted(t, r, 9)
+	var none *Transfer
+	none.Follow(moved.Load)
+}
+
+// wantCounted checks haul_bytes_total.
+func wantCounted(t *testing.T, r *Registry, want float64) {
+	t.Helper()
+	families, err := r.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == "haul_bytes_total" {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if sum != want {
+		t.Errorf("%v bytes are counted, want %v", sum, want)
 	}
 }

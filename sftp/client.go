@@ -20,7 +20,7 @@ const minCalls = 128
 
 // What zero stands for in a [ClientConfig].
 const (
-	DefaultConns   = 2
+	DefaultConns   = 4
 	DefaultLanes   = 8        // OpenSSH's MaxSessions is 10
 	DefaultMemory  = 64 << 20 // bytes
 	DefaultTimeout = 30 * time.Second
@@ -43,6 +43,12 @@ type ClientConfig struct {
 	// 0 means DefaultMemory. A file that is read or written has room for one
 	// request in any case.
 	Memory int
+
+	// First names a file that is about to be read, if there is one: it is
+	// opened, and its beginning asked for, along with the greeting, which
+	// spares two round trips. The first Stat, and the first Open within
+	// seconds, are answered by that.
+	First string
 
 	// Connect makes a further connection. [Dial] needs none; a client of
 	// [NewClient] without it stays with the connection it has. The Client
@@ -145,6 +151,7 @@ type Client struct {
 	transfers map[*transfer]struct{} // mu
 	held      int64                  // mu: bytes in buffers of files
 	segments  []*segment             // mu: not used
+	first     *firstFile             // mu: nil if there is none, or it was taken
 	last      error                  // mu: why a lane ended last
 	err       error                  // mu: why no more can be done
 }
@@ -200,6 +207,7 @@ func newClient(ctx context.Context, first carrier, owned bool, config ClientConf
 	c.link = pipeline.NewLink(limits)
 	c.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
 	c.mu.Lock()
+	c.first = g.first
 	c.startLane(l)
 	c.mu.Unlock()
 	return c, nil
@@ -232,7 +240,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.stop(ErrClientClosed)
 	for _, conn := range conns {
-		if conn.owned {
+		if conn.owned && conn.carrier != nil { // one that is being made ends by itself
 			_ = conn.carrier.Close()
 		}
 	}

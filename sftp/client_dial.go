@@ -78,6 +78,7 @@ func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config C
 			return nil, fmt.Errorf("connect to %s: %w", addr, err)
 		}
 	}
+	wideSend(raw)
 	s, err := sshOver(ctx, newConn(raw), addr, login)
 	if err != nil {
 		return nil, fmt.Errorf("log in to %s: %w", addr, err)

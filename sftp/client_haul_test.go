@@ -174,27 +174,38 @@ func TestHaulToHaulIsAnFS(t *testing.T) {
 
 // From nothing to a small file that is here: the round trips of all of it.
 func TestHaulToHaulRoundTrips(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tree := store.Mem(0)
-		h := newHaulHost(t, tree, false)
-		data := clientPattern(5000, 1)
-		(&clientPeer{tree: tree}).put(t, "f", data)
-		h.link.latency = clientTrip / 2
-		begin := time.Now()
-		c, end := h.client(t, ClientConfig{})
-		if err := clientFetch(t.Context(), c, "f", data); err != nil {
-			t.Error(err)
-		}
-		took := float64(time.Since(begin)) / float64(clientTrip)
-		if took > 11 {
-			t.Errorf("a small file took %.1f round trips from the beginning", took)
-		}
-		t.Logf("%.1f round trips", took)
-		end()
-	})
+	for _, test := range []struct {
+		name, first string
+		most        float64
+	}{
+		{"name not known before", "", 11},
+		{"name known", "f", 9},
+		{"another name known", "g", 11},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := store.Mem(0)
+				h := newHaulHost(t, tree, false)
+				data := clientPattern(5000, 1)
+				(&clientPeer{tree: tree}).put(t, "f", data)
+				h.link.latency = clientTrip / 2
+				begin := time.Now()
+				c, end := h.client(t, ClientConfig{First: test.first})
+				if err := clientFetch(t.Context(), c, "f", data); err != nil {
+					t.Error(err)
+				}
+				took := float64(time.Since(begin)) / float64(clientTrip)
+				if took > test.most {
+					t.Errorf("a small file took %.1f round trips from the beginning", took)
+				}
+				t.Logf("%.1f round trips", took)
+				end()
+			})
+		})
+	}
 }
 
-// What one channel cannot carry, several do, on one connection and on two.
+// What one channel cannot carry, several do, on one connection and on four.
 func TestHaulToHaulLongPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHaulHost(t, clientVoidTree(300<<20), false)
@@ -223,7 +234,7 @@ func TestHaulToHaulLongPath(t *testing.T) {
 		}
 		t.Logf("get %v, put %v, %+v", got, put, c.Path())
 		// On one channel each takes 15 s.
-		if got > 4*time.Second || put > 4*time.Second || c.Path().Conns != 2 {
+		if got > 4*time.Second || put > 4*time.Second || c.Path().Conns != DefaultConns {
 			t.Errorf("get took %v, put %v, with %+v", got, put, c.Path())
 		}
 		end()

@@ -84,20 +84,30 @@ func (c *processCarrier) ping() error  { return nil }
 func (c *processCarrier) Close() error { return nil }
 
 func openSSHClient(t testing.TB, config ClientConfig) (c *Client, dir string) {
-	server := openSSHServer(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	carrier := &processCarrier{server: server, dir: dir}
-	if c, err = newClient(context.Background(), carrier, true, config, nil); err != nil {
+	return openSSHClientIn(t, config, dir), dir
+}
+
+func openSSHClientIn(t testing.TB, config ClientConfig, dir string) *Client {
+	carrier := &processCarrier{server: openSSHServer(t), dir: dir}
+	c, err := newClient(context.Background(), carrier, true, config, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = c.Close()
 		carrier.wait.Wait()
 	})
-	return c, dir
+	return c
+}
+
+func writeClientFile(t testing.TB, dir, name string, data []byte) {
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOpenSSHServerMovesFiles(t *testing.T) {

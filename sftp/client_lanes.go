@@ -6,11 +6,33 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
 )
 
 // hastyTime is how long a server may take to answer an opening that does not
 // wait for its consent, before another is begun that does.
 const hastyTime = 5 * time.Second
+
+const (
+	// farTrip is the round trip from which on TCP's own window may be the
+	// bound: with the 4 MiB that are common, one connection moves a gigabyte a
+	// second at this one, and less at longer ones.
+	farTrip = 4 * time.Millisecond
+
+	// loginTrips is how many round trips pass before a further connection
+	// carries its share: ten to log in, three to open a file there, and seven
+	// of TCP's slow start.
+	loginTrips = 20
+
+	// cipherRate is what one connection moves, bytes a second, before it is
+	// likely that a core is the bound which encrypts for it: more than a link of
+	// 1 Gb/s can carry, and less than most processors encrypt. cipherLogin is
+	// how long the rest of a transfer should take for a further connection to be
+	// worth its cost.
+	cipherRate  = 150 << 20
+	cipherLogin = 100 * time.Millisecond
+)
 
 // A connection has lanes.
 type connection struct {
@@ -30,7 +52,7 @@ type connection struct {
 func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeting, error) {
 	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, errHandshakeTime)
 	defer cancel()
-	l, g, err := c.newLane(hasty, conn, false)
+	l, g, err := c.newLane(hasty, conn, false, c.config.First)
 	if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
 		return l, g, err
 	}
@@ -38,7 +60,7 @@ func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeti
 	// cannot stand a request before it has answered INIT. Ask again, and step
 	// by step.
 	c.careful = true
-	l, g, again := c.newLane(ctx, conn, true)
+	l, g, again := c.newLane(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
 		again = err // a connection that ended says most when it does
 	}
@@ -46,13 +68,13 @@ func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeti
 }
 
 // newLane opens a session and greets the server.
-func (c *Client) newLane(ctx context.Context, conn *connection, careful bool) (*lane, greeting, error) {
+func (c *Client) newLane(ctx context.Context, conn *connection, careful bool, first string) (*lane, greeting, error) {
 	s, err := conn.carrier.open(ctx, careful)
 	if err != nil {
 		return nil, greeting{}, err
 	}
 	l := newLane(c, conn, s)
-	g, err := l.greet(ctx, careful)
+	g, err := l.greet(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
 		return nil, greeting{}, err
@@ -82,6 +104,17 @@ func (c *Client) outstanding() int {
 	return n
 }
 
+// outstandingOn is the same for the lanes of one connection. The caller holds mu.
+func (c *Client) outstandingOn(conn *connection) int {
+	n := 0
+	for i, l := range c.lanes {
+		if l != nil && l.conn == conn {
+			n += c.link.Outstanding(i)
+		}
+	}
+	return n
+}
+
 // startLane gives a lane its number, and work. The caller holds mu.
 func (c *Client) startLane(l *lane) {
 	l.conn.opening--
@@ -96,19 +129,30 @@ func (c *Client) startLane(l *lane) {
 		c.lanes = append(c.lanes, nil)
 	}
 	c.lanes[l.n] = l
+	c.widen()
 	l.start()
 	now := time.Now()
 	c.serveCalls(now)
 	for t := range c.transfers {
-		t.file.spread(t.plan.Lanes())
+		t.file.spread(t.plan.Lanes(), c.wide(t.plan.Left()))
 	}
 	c.serve(now)
 }
 
-// grow opens lanes until there are so many, if that is possible. The caller
-// holds mu.
-func (c *Client) grow(want int) {
-	for n := c.open() + c.opening; n < want && c.err == nil; n++ {
+// grow opens lanes until there are so many, if that is possible. left is how
+// many bytes are still to be moved over them. The caller holds mu.
+func (c *Client) grow(want int, left int64) {
+	if c.err != nil {
+		return
+	}
+	conns := c.busy(left)
+	if c.far(left) {
+		conns = max(conns, want)
+	}
+	for len(c.conns) < min(conns, c.config.Conns) {
+		c.startOpening(c.newConnection())
+	}
+	for n := c.usable(); n < want; n++ {
 		conn, wait := c.place()
 		if wait {
 			return // until it is known what the connection under way brings
@@ -122,25 +166,84 @@ func (c *Client) grow(want int) {
 			return
 		}
 		if conn == nil {
-			conn = &connection{owned: true, limit: c.config.Lanes}
-			c.conns = append(c.conns, conn)
+			conn = c.newConnection()
 		}
-		conn.opening++
-		c.opening++
-		c.work.Go(func() { c.openLane(conn) })
+		c.startOpening(conn)
 	}
 }
 
-// place returns a connection that has room for a lane, or nil, and whether one
-// is about to be made. The caller holds mu.
-func (c *Client) place() (conn *connection, wait bool) {
-	for _, conn := range c.conns {
-		if conn.carrier != nil && conn.lanes+conn.opening < conn.limit {
-			return conn, false
-		}
-		wait = wait || conn.carrier == nil
+// far reports whether further connections pay before the channels of the first
+// are used up, if so much is left: on a long way, because what is under way on
+// one connection is bounded by the peers' TCP as well, often at less than four
+// lanes have room for; and on a fast one because each connection is encrypted by
+// one core. The caller holds mu.
+func (c *Client) far(left int64) bool {
+	trip := c.link.RoundTrip()
+	return c.connect != nil && trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2)
+}
+
+// busy returns how many connections there should be for as many cores as it
+// takes to encrypt what is moved, if so much is left. The caller holds mu.
+func (c *Client) busy(left int64) int {
+	rate := c.link.Rate()
+	if c.connect == nil || rate < cipherRate || left < rate/int64(time.Second/cipherLogin) {
+		return 1
 	}
-	return nil, wait
+	return int(rate/cipherRate) + 1
+}
+
+// widen makes room in the window for connections that have yet to prove their
+// rate: what they are slow with must not be missing on those that are fast. The
+// caller holds mu.
+func (c *Client) widen() {
+	if c.link != nil {
+		c.link.Widen((len(c.conns) - 1) * pipeline.DefaultLaneBytes)
+	}
+}
+
+// wide reports whether what is left is to be shared among all connections.
+func (c *Client) wide(left int64) bool { return c.far(left) || c.busy(left) > 1 }
+
+// usable returns how many lanes there are, or soon will be. Where connections
+// are made for their own sake, their lanes do not count before they are there.
+func (c *Client) usable() int {
+	n := c.open() + c.opening
+	if c.link != nil && c.link.RoundTrip() >= farTrip && c.open() > 0 {
+		for _, conn := range c.conns {
+			if conn.carrier == nil {
+				n -= conn.opening
+			}
+		}
+	}
+	return n
+}
+
+func (c *Client) newConnection() *connection {
+	conn := &connection{owned: true, limit: c.config.Lanes}
+	c.conns = append(c.conns, conn)
+	return conn
+}
+
+// startOpening begins to open a lane. The caller holds mu.
+func (c *Client) startOpening(conn *connection) {
+	conn.opening++
+	c.opening++
+	c.work.Go(func() { c.openLane(conn) })
+}
+
+// place returns the connection with room for a lane which has the fewest, or
+// nil, and whether one is about to be made. The caller holds mu.
+func (c *Client) place() (best *connection, wait bool) {
+	for _, conn := range c.conns {
+		if conn.carrier == nil {
+			wait = true
+			continue
+		}
+		if n := conn.lanes + conn.opening; n < conn.limit && (best == nil || n < best.lanes+best.opening) {
+			best = conn
+		}
+	}
+	return best, wait && best == nil
 }
 
 // openLane opens a lane, on a connection that has to be made first if it has no
@@ -171,7 +274,7 @@ func (c *Client) openLane(conn *connection) {
 		return
 	}
 	if room, _ := c.place(); room != nil || conn.served && c.connect != nil && len(c.conns) < c.config.Conns {
-		c.grow(1)
+		c.grow(1, 0)
 		return
 	}
 	// Nothing is left to go on with. With Connect a later call may try again.
@@ -201,7 +304,7 @@ func (c *Client) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 	c.mu.Lock()
 	careful := c.careful
 	c.mu.Unlock()
-	l, g, err := c.newLane(ctx, conn, careful)
+	l, g, err := c.newLane(ctx, conn, careful, "")
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,53 @@ func TestClientFillsLongPaths(t *testing.T) {
 	}
 }
 
+// What one connection can carry, four carry four times, and no lane that would
+// help lies idle.
+func TestClientFillsConnections(t *testing.T) {
+	const size = 600 << 20
+	run := func(t *testing.T, conns int, put bool) (took time.Duration, path Path) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newClientPeer()
+			p.link.latency, p.link.shared = 50*time.Millisecond, 40<<20
+			p.conns, p.sessions = conns-1, 10
+			p.tree = clientVoid{p.tree, size, &atomic.Int64{}}
+			c := p.client(t, ClientConfig{Conns: conns})
+			open := c.Open
+			if put {
+				open = c.Create
+			}
+			f, err := open(t.Context(), "void")
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if put {
+				_, err = f.FillFrom(t.Context(), zeroSource{}, 0, size)
+			} else {
+				_, err = f.FetchTo(t.Context(), clientNowhere{}, 0)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			took, path = time.Since(begin), c.Path()
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			_ = c.Close()
+			p.wait.Wait()
+		})
+		return took, path
+	}
+	for _, put := range []bool{false, true} {
+		one, _ := run(t, 1, put)
+		four, path := run(t, 4, put)
+		t.Logf("put %v: one %v, four %v, %+v", put, one, four, path)
+		if four > one*2/5 || path.Conns != 4 {
+			t.Errorf("put %v: on one connection %v, on four %v with %+v", put, one, four, path)
+		}
+	}
+}
+
 // A clientVoid has one more file, of zeros, that takes what comes.
 type clientVoid struct {
 	store.Tree

@@ -69,7 +69,8 @@ func (p *clientPeer) openHandles() int {
 
 // A clientCarrier is a connection to a clientPeer.
 type clientCarrier struct {
-	p *clientPeer
+	p        *clientPeer
+	up, down clientRoad
 
 	mu   sync.Mutex
 	live []*clientSession // mu
@@ -80,7 +81,7 @@ func (p *clientPeer) connect() *clientCarrier {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.made++
-	return &clientCarrier{p: p}
+	return &clientCarrier{p: p, up: clientRoad{rate: p.link.shared}, down: clientRoad{rate: p.link.shared}}
 }
 
 func (c *clientCarrier) ping() error {
@@ -125,6 +126,9 @@ func (c *clientCarrier) openOne(trips int) (*clientStream, error) {
 		return nil, errRefused
 	}
 	here, there := newClientStreams(&p.link)
+	if p.link.shared > 0 {
+		here.out.road, here.in.road = &c.up, &c.down
+	}
 	p.opened++
 	s := &clientSession{p: p, n: p.opened, here: here, stream: there, handles: map[string]any{}}
 	p.open = append(p.open, s)

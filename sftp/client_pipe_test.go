@@ -12,14 +12,35 @@ import (
 type clientLink struct {
 	latency time.Duration // one way
 	rate    int64         // bytes a second; 0 for no bound
+	shared  int64         // bytes a second of all streams of a connection, each way; 0 for no bound
 	window  int           // bytes in a stream that the receiver has not read; 0 for 2 MiB, as SSH has it
 }
 
 func (k clientLink) roundTrip() time.Duration { return 2 * k.latency }
 
+// A clientRoad is what the streams of one connection share, each way.
+type clientRoad struct {
+	rate int64 // bytes a second
+
+	mu   sync.Mutex
+	free time.Time // mu: when what was sent so far has left
+}
+
+// send returns when n bytes have left that are sent now.
+func (r *clientRoad) send(n int) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.free.Before(now) {
+		r.free = now
+	}
+	r.free = r.free.Add(time.Duration(int64(n) * int64(time.Second) / r.rate))
+	return r.free
+}
+
 // A clientPipe is one direction of a stream.
 type clientPipe struct {
 	link *clientLink
+	road *clientRoad // nil if the stream has the way for itself
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -66,6 +87,9 @@ func (p *clientPipe) Write(b []byte) (n int, err error) {
 		}
 		if p.link.rate > 0 {
 			p.leaves = p.leaves.Add(time.Duration(int64(some) * int64(time.Second) / p.link.rate))
+		}
+		if p.road != nil {
+			p.leaves = p.road.send(some)
 		}
 		keep := some
 		if p.cutAt > 0 {

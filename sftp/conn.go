@@ -20,6 +20,12 @@ const (
 	// under way: for what one waits, another goroutine would only delay it.
 	connInline = 2 << 10
 
+	// connQuick is how many reads acknowledge at once what came. Peers that
+	// leave Nagle's algorithm on, as OpenSSH does, keep back a second small
+	// packet until the first is acknowledged, which matters while both sides
+	// shake hands and log in; afterwards there is mostly something to send.
+	connQuick = 32
+
 	// connLinger is how long Close lets what has gathered go out.
 	connLinger = time.Second
 )
@@ -38,6 +44,8 @@ type conn struct {
 	reading sync.Mutex
 	in      []byte // reading
 	r, w    int    // reading: in[r:w] has not been handed out
+	quick   func() // reading: acknowledges; nil if it is not needed any more
+	quicks  int    // reading: how often it was called
 
 	mu       sync.Mutex
 	changed  sync.Cond // mu: a write ended
@@ -60,7 +68,7 @@ func Gather(c net.Conn) net.Conn { return newConn(c) }
 // newConn returns c with buffers. Who needs the socket itself gets it from
 // NetConn.
 func newConn(c net.Conn) *conn {
-	w := &conn{Conn: c, in: make([]byte, connFirst)}
+	w := &conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
 	w.changed.L = &w.mu
 	return w
 }
@@ -74,6 +82,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.r == c.w {
 		if len(p) >= len(c.in) {
 			n, err := c.Conn.Read(p)
+			c.acknowledge()
 			c.grow(n)
 			return n, err
 		}
@@ -81,6 +90,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err // an error that came with bytes comes again
 		}
+		c.acknowledge()
 		c.r, c.w = 0, n
 	}
 	n := copy(p, c.in[c.r:c.w])
@@ -88,6 +98,17 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.grow(c.w)
 	}
 	return n, nil
+}
+
+// acknowledge lets what came be acknowledged, the first few times.
+func (c *conn) acknowledge() {
+	if c.quick == nil {
+		return
+	}
+	c.quick()
+	if c.quicks++; c.quicks == connQuick {
+		c.quick = nil
+	}
 }
 
 // grow makes room for more where n bytes came at once. The buffer is empty.

@@ -47,8 +47,9 @@ type File struct {
 	remote *remoteFile
 	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
 	append bool
-	old    int64 // bytes the file had before it was opened; all of MaxInt64 if it is not known
-	made   bool  // it was not there before
+	old    int64  // bytes the file had before it was opened; all of MaxInt64 if it is not known
+	made   bool   // it was not there before
+	small  []byte // all of it, if that came with the greeting
 
 	life  context.Context // ends with the file, or with the context it was opened with
 	end   context.CancelCauseFunc
@@ -149,32 +150,15 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	r := &remoteFile{c: c, name: name, path: name, write: flags&wire.OpenWrite != 0,
 		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
 	var was error // why it is not known what was there
-	for tries := 1; ; tries++ {
-		stat := how.also
-		if stat == nil && how.listed == nil {
-			stat = &call{take: takeAttrs(&r.known), build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, name) }}
+	var small []byte
+	if first := c.takeFirst(name, flag); first != nil && how.on == nil && how.also == nil {
+		was, err, small = first.stat, first.open, first.whole()
+		r.known = first.attrs
+		if err == nil {
+			r.handles = []handleAt{{first.lane, first.handle}}
 		}
-		var h string
-		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
-			return wire.AppendOpen(b, id, name, flags, attrs)
-		}}
-		open.orphan = func() { c.closeHandle(handleAt{open.at, h}) }
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if stat != nil {
-			c.start(stat, open)
-			was = c.await(ctx, stat)
-		} else {
-			c.start(open)
-			r.known = *how.listed
-		}
-		if err = c.await(ctx, open); err == nil {
-			r.handles = []handleAt{{open.at, h}}
-		}
-		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || tries == maxTries {
-			break
-		}
+	} else {
+		was, err = r.open(ctx, flags, attrs, how)
 	}
 	existed := how.also == nil && was == nil
 	switch {
@@ -191,7 +175,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	case err != nil:
 		return nil, err
 	}
-	f := &File{c: c, name: name, remote: r, append: r.single, next: -1, old: math.MaxInt64}
+	f := &File{c: c, name: name, remote: r, append: r.single, next: -1, old: math.MaxInt64, small: small}
 	f.behind.whole = math.MaxInt64
 	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
 	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
@@ -204,6 +188,39 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	}
 	f.life, f.end = context.WithCancelCause(ctx)
 	return f, nil
+}
+
+// open opens the file for the first time. was is why it is not known what was
+// there before.
+func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how openHow) (was, err error) {
+	c := f.c
+	for tries := 1; ; tries++ {
+		stat := how.also
+		if stat == nil && how.listed == nil {
+			stat = &call{take: takeAttrs(&f.known), build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, f.path) }}
+		}
+		var h string
+		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
+			return wire.AppendOpen(b, id, f.path, flags, attrs)
+		}}
+		open.orphan = func() { c.closeHandle(handleAt{open.at, h}) }
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if stat != nil {
+			c.start(stat, open)
+			was = c.await(ctx, stat)
+		} else {
+			c.start(open)
+			f.known = *how.listed
+		}
+		if err = c.await(ctx, open); err == nil {
+			f.handles = []handleAt{{open.at, h}}
+		}
+		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || tries == maxTries {
+			return was, err
+		}
+	}
 }
 
 // wrote notes that the server was told to write to the file.

@@ -34,13 +34,17 @@ type sessionHandle struct {
 type handleTable struct {
 	open   []*sessionHandle
 	free   []uint32 // places in open that are nil
-	serial uint32   // of the next; begins anywhere
+	serial uint32   // of the next
 }
 
-func (t *handleTable) init() {
+// leap lets the serials go on from anywhere. Those of a session begin at zero,
+// so that a client can use its first handle before it has been told (see
+// [ClientConfig]); all others are as good as random, so that a handle of one
+// session is none of another.
+func (t *handleTable) leap() {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
-	t.serial = binary.BigEndian.Uint32(b[:])
+	t.serial = binary.BigEndian.Uint32(b[:]) | 1
 }
 
 // add puts h into the table, and gives it its key.
@@ -54,7 +58,11 @@ func (t *handleTable) add(h *sessionHandle) {
 	var key [handleSize]byte
 	binary.BigEndian.PutUint32(key[:], at)
 	binary.BigEndian.PutUint32(key[4:], t.serial)
-	t.serial++
+	if t.serial == 0 {
+		t.leap()
+	} else {
+		t.serial++
+	}
 	h.key = string(key[:])
 	t.open[at] = h
 }

@@ -305,26 +305,33 @@ func (c *Client) abandon(conn *connection) {
 type greeting struct {
 	ext    wire.Extensions
 	limits wire.Limits
+	first  *firstFile // nil if none was asked for
 }
 
-// greetID is the id of the only request that is sent before a lane starts.
+// greetID is the id of the request for limits, which is sent before a lane
+// starts.
 const greetID = 1
 
 // greet shakes hands. Unless careful, it asks for the server's limits in the
-// same breath: a server that does not know the question says so.
-func (l *lane) greet(ctx context.Context, careful bool) (greeting, error) {
+// same breath, and for a file if there is one to begin with: a server that does
+// not know the question says so.
+func (l *lane) greet(ctx context.Context, careful bool, first string) (greeting, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
-	g, err := l.shake(careful)
+	g, err := l.shake(careful, first)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
 	return g, err
 }
 
-func (l *lane) shake(careful bool) (g greeting, err error) {
+func (l *lane) shake(careful bool, first string) (g greeting, err error) {
 	hello := wire.AppendInit(nil, wire.ProtocolVersion)
 	if !careful {
 		hello = wire.AppendLimits(hello, greetID)
+		if first != "" {
+			g.first = &firstFile{name: first, lane: l}
+			hello = g.first.ask(hello)
+		}
 	}
 	if err := l.send(hello); err != nil {
 		return g, lost("write", err)
@@ -348,16 +355,24 @@ func (l *lane) shake(careful bool) (g greeting, err error) {
 			return g, lost("write", err)
 		}
 	}
+	if g.first != nil {
+		return g, l.answers(&g)
+	}
 	if p, err = l.reply(); err != nil {
 		return g, err
 	}
+	return g, g.takeLimits(&p)
+}
+
+// takeLimits takes the answer to the request for limits.
+func (g *greeting) takeLimits(p *wire.Reply) (err error) {
 	switch {
 	case p.ID != greetID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
-		return g, fmt.Errorf("%w: %v with id %d in answer to the question for limits", ErrProtocol, p.Type, p.ID)
+		return fmt.Errorf("%w: %v with id %d in answer to the question for limits", ErrProtocol, p.Type, p.ID)
 	case p.Type == wire.TypeExtendedReply:
 		g.limits, err = p.Limits()
 	}
-	return g, protocol(err)
+	return protocol(err)
 }
 
 // reply reads a packet, whatever it is.

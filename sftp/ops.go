@@ -69,7 +69,7 @@ func (c *Client) serveCalls(now time.Time) {
 		l := k.lane
 		if l == nil {
 			if l = c.idlest(); l == nil {
-				c.grow(1)
+				c.grow(1, 0)
 				return
 			}
 		} else if l.err != nil {

@@ -49,6 +49,12 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 
 // Stat describes what a name leads to.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if a, err, ok := c.firstAttrs(name); ok {
+		if err != nil {
+			return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+		}
+		return infoOf(path.Base(name), a), nil
+	}
 	var a wire.Attrs
 	if err := c.one(ctx, "stat", name, call{take: takeAttrs(&a), again: true}, wire.AppendStat); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func chooseHash(list []byte) (name string, h hash.Hash) {
 
 var errManyHashes = errors.New("more hashes than a reply can hold")
 
-// checkFile answers check-file-handle and check-file-name.
+// checkFile answers check-file-handle, check-file-name, and check-file.
 func (s *session) checkFile(q *wire.Request) error {
 	name, h := chooseHash(q.Algorithms)
 	if h == nil {
@@ -70,12 +70,16 @@ func (s *session) checkFile(q *wire.Request) error {
 	if err := s.room(smallReply + len(sums)); err != nil {
 		return err
 	}
-	s.out.b = wire.AppendCheckFileReply(s.out.b, q.ID, name, sums)
+	if q.Extension == wire.ExtCheckFile {
+		s.out.b = wire.AppendOldCheckFileReply(s.out.b, q.ID, name, sums)
+	} else {
+		s.out.b = wire.AppendCheckFileReply(s.out.b, q.ID, name, sums)
+	}
 	return nil
 }
 
 func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
-	if q.Extension == wire.ExtCheckFileHandle {
+	if q.Extension != wire.ExtCheckFileName {
 		open := s.file(q.Handle)
 		switch {
 		case open == nil:

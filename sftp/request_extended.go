@@ -50,7 +50,7 @@ func (s *session) extended(q *wire.Request) error {
 		return s.owners(q)
 	case wire.ExtCopyData:
 		return s.copyData(q)
-	case wire.ExtCheckFileHandle, wire.ExtCheckFileName:
+	case wire.ExtCheckFileHandle, wire.ExtCheckFileName, wire.ExtCheckFile:
 		return s.checkFile(q)
 	}
 	return s.status(errors.ErrUnsupported)

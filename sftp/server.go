@@ -51,8 +51,10 @@ type Server struct {
 	// to log in. It is called before anything is read. ctx ends with the
 	// connection, and an error ends that. The configuration may be shared, as a
 	// copy is used, in which what is empty is filled in: algorithms that are
-	// not weak (see [Algorithms]) and the version. Host keys of RSA must be
-	// limited to SHA-2 by whoever made them: see ssh.NewSignerWithAlgorithms.
+	// not weak (see [Algorithms]) and the version. Host keys of RSA, and
+	// certificates of such keys, should be limited to SHA-2: see
+	// ssh.NewSignerWithAlgorithms. Of those that are not, SHA-1 is offered, and
+	// who chooses it is not let in.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
 	// Login says what somebody gets who has logged in. It should decide by
@@ -131,6 +133,7 @@ type Counters struct {
 	Failures   int64 // connections that ended without one
 	TurnedAway int64 // connections refused by a limit
 	Panics     int64 // each has ended a connection
+	Stuck      int64 // connections of which something is left behind in x/crypto, which is a few MB at most
 	Sent       int64 // bytes of files read by clients
 	Received   int64 // bytes of files written by them
 }
@@ -139,6 +142,7 @@ type Counters struct {
 type counts struct {
 	sessions, handles                    atomic.Int64
 	logins, failures, turnedAway, panics atomic.Int64
+	stuck                                atomic.Int64
 	sent, received                       atomic.Int64
 }
 
@@ -150,7 +154,7 @@ func (s *Server) Counters() Counters {
 		Conns: conns, Handshakes: handshakes,
 		Sessions: s.counts.sessions.Load(), Handles: s.counts.handles.Load(),
 		Logins: s.counts.logins.Load(), Failures: s.counts.failures.Load(),
-		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(),
+		TurnedAway: s.counts.turnedAway.Load(), Panics: s.counts.panics.Load(), Stuck: s.counts.stuck.Load(),
 		Sent: s.counts.sent.Load(), Received: s.counts.received.Load(),
 	}
 }

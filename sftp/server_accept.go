@@ -12,12 +12,6 @@ import (
 )
 
 const (
-	// sendBuffer is how many bytes the kernel may take from us that the peer
-	// has not. By itself it stops at some 4 MB, of which half counts, and a
-	// path of 100 ms then carries 39 MB/s. The receive buffer is left alone:
-	// to set it stops its growth.
-	sendBuffer = 4 << 20
-
 	// How long accepting waits when the process has run out of descriptors.
 	firstAcceptDelay = 5 * time.Millisecond
 	maxAcceptDelay   = time.Second
@@ -154,7 +148,5 @@ func tune(c net.Conn) {
 	if t, ok := c.(interface{ SetNoDelay(bool) error }); ok {
 		_ = t.SetNoDelay(true) // it is slower without, but works
 	}
-	if t, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
-		_ = t.SetWriteBuffer(sendBuffer)
-	}
+	wideSend(c)
 }

@@ -38,14 +38,16 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	c.work.Go(func() { discard(ch.Stderr()) })
+	data := c.intake.open(ch)
+	defer c.intake.close(data)
+	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
 	for r := range requests {
 		ok := !started && r.Type == "subsystem" && subsystemOf(r.Payload) == subsystem
 		_ = r.Reply(ok, nil) // or the connection is gone
 		if ok {
 			started = true
-			c.work.Go(func() { c.serveSession(ctx, ch) })
+			c.work.Go(func() { c.serveSession(ctx, ch, data) })
 		}
 	}
 }
@@ -62,28 +64,36 @@ func subsystemOf(payload []byte) string {
 
 // discard throws away what a peer sends beside the data. There is no use for it,
 // but unread it would take up memory and the channel's window.
-func discard(r io.Reader) {
+func (c *serverConn) discard(r io.Reader) {
 	var b [512]byte
 	for {
-		if _, err := r.Read(b[:]); err != nil {
+		n, err := r.Read(b[:])
+		if err != nil {
 			return
 		}
+		c.intake.take(n)
 	}
 }
 
-// serveSession speaks SFTP on a channel until the peer has had enough, or breaks
-// its rules.
-func (c *serverConn) serveSession(ctx context.Context, ch ssh.Channel) {
+// serveSession speaks SFTP on a channel, whose data comes by a queue, until the
+// peer has had enough, or breaks its rules.
+func (c *serverConn) serveSession(ctx context.Context, ch ssh.Channel, data *queue) {
 	var err error
 	defer c.recover(&err)
 	c.server.counts.sessions.Add(1)
 	defer c.server.counts.sessions.Add(-1)
 	status := uint32(0)
-	if err = newSession(ctx, c, ch).serve(); err != nil {
+	if err = newSession(ctx, c, fromQueue{data, ch}).serve(); err != nil {
 		status = 1
 	}
 	// What the peer does not take of this is lost with the connection.
 	_ = ch.CloseWrite()
 	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
 	_ = ch.Close()
+}
+
+// A fromQueue reads from a channel's queue, and writes to the channel.
+type fromQueue struct {
+	*queue
+	io.Writer
 }

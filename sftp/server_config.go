@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"fmt"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -74,4 +75,19 @@ func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
 		d.ServerVersion = serverVersion
 	}
 	return &d
+}
+
+// checkHostKey returns an error if the server has proved who it is by a
+// signature with SHA-1, which x/crypto lets clients choose where a key, or the
+// key of a certificate, is of RSA and not limited.
+func checkHostKey(m ssh.ConnMetadata) error {
+	c, ok := m.(ssh.AlgorithmsConnMetadata)
+	if !ok {
+		return nil
+	}
+	switch name := c.Algorithms().HostKey; name {
+	case ssh.KeyAlgoRSA, ssh.CertAlgoRSAv01, ssh.InsecureKeyAlgoDSA, ssh.InsecureCertAlgoDSAv01:
+		return fmt.Errorf("%w: the host key is used for %s, which is weak: ssh.NewSignerWithAlgorithms limits it", errOurs, name)
+	}
+	return nil
 }

@@ -24,7 +24,12 @@ import (
 var (
 	errLoginGrace = errors.New("the login took too long")
 	errIdle       = errors.New("idle for too long")
+	errBroken     = errors.New("the client broke the protocol, and sent more")
 )
+
+// maxWait is how long x/crypto may take to end a connection. It is some
+// milliseconds, or what Close of the connection lingers.
+const maxWait = connLinger + 4*time.Second
 
 // A serverConn is one connection of a server.
 type serverConn struct {
@@ -44,6 +49,8 @@ type serverConn struct {
 
 	keyRefused bool // handshake only: a key was, and nothing worse happened
 
+	intake intake // of what comes
+
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
 	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
@@ -56,6 +63,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	c := &serverConn{server: s, nc: newConn(nc), visit: visit}
 	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.intake.stop, c.intake.run = c.cancel, c.work.Go
 	return c
 }
 
@@ -93,6 +101,8 @@ func (c *serverConn) punish(err error) {
 	case errors.Is(err, errOurs), errors.Is(err, errEnding), errors.Is(err, context.Canceled):
 	case errors.Is(err, errLoginGrace):
 		c.visit.Fail(time.Now(), penalty.TooSlow)
+	case errors.Is(err, errTalkative):
+		c.visit.Fail(time.Now(), penalty.Malformed)
 	case c.keyRefused:
 		c.visit.Fail(time.Now(), penalty.BadLogin)
 	case isNetwork, isNegotiation, isAuth, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
@@ -127,6 +137,8 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	if err != nil {
 		return c.reason(err)
 	}
+	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
+	c.intake.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
 	// All that comes must be taken off, or the connection can't even be closed.
 	c.work.Go(func() { refuseAll(requests) })
 	defer func() {
@@ -149,10 +161,32 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	for nc := range channels {
 		c.accept(nc)
 	}
-	if err = sc.Wait(); isFarewell(err) {
+	if err = c.wait(sc); isFarewell(err) {
 		err = nil
 	}
 	return c.reason(err)
+}
+
+// wait returns why x/crypto has ended the connection, which takes no more
+// channels.
+//
+// It ends on whatever breaks the protocol, but if more than 16 packets come
+// behind that, its reader is left with one that nobody takes, and its Wait waits
+// for the reader: so here nobody waits for that. What is left behind holds the
+// packets as long as the process lives, and whoever sent them is kept out.
+func (c *serverConn) wait(sc *ssh.ServerConn) error {
+	over := make(chan error, 1)
+	go func() { over <- sc.Wait() }()
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case err := <-over:
+		return err
+	case <-timer.C:
+	}
+	c.server.counts.stuck.Add(1)
+	c.visit.Fail(time.Now(), penalty.Malformed)
+	return errBroken
 }
 
 // reason returns why the connection was ended here, if it was, and err otherwise:
@@ -196,10 +230,22 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 			log(m, method, err)
 		}
 	}
-	sc, channels, requests, err := ssh.NewServerConn(c.nc, config)
+	banner := config.BannerCallback
+	config.BannerCallback = func(m ssh.ConnMetadata) string { // before the first attempt to log in
+		if err := checkHostKey(m); err != nil {
+			c.cancel(err)
+			return ""
+		}
+		if banner == nil {
+			return ""
+		}
+		return banner(m)
+	}
+	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	c.intake.known.Store(true)
 	return sc, channels, requests, nil
 }
 

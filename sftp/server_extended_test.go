@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"bytes"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -179,12 +180,17 @@ func TestServerCheckFile(t *testing.T) {
 		if rest == "" {
 			want = sums[test.alg]("")
 		}
-		for _, packet := range [][]byte{
+		for i, packet := range [][]byte{
 			wire.AppendCheckFileHandle(nil, p.n(), h, test.ask, test.off, test.length, test.block),
 			wire.AppendCheckFileName(nil, p.n(), "/file", test.ask, test.off, test.length, test.block),
+			wire.AppendCheckFile(nil, p.n(), h, test.ask, test.off, test.length, test.block),
 		} {
 			p.id = wireID(packet)
 			r := p.ask(packet)
+			// paramiko passes over a string, and takes the next for the algorithm.
+			if named := bytes.HasPrefix(r.Extended, []byte("\x00\x00\x00\x0acheck-file\x00")); named != (i == 2) {
+				t.Errorf("%+v: the reply is %.20q", test, r.Extended)
+			}
 			alg, got, err := r.CheckFile()
 			if err != nil || string(alg) != test.alg || string(got) != want {
 				t.Errorf("%+v: %s, %d bytes of hashes, %v (%v %q); want %d", test, alg, len(got), err, r.Status, r.Message, len(want))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type serverOpenSSH struct {
 	served  string   // the directory
 	local   string   // one of the client's
 	port    string   // on the loopback interface
+	keyFile string   // to log in with
+	hostKey string   // of the server, in base64
 	options []string // for ssh
 }
 
@@ -97,6 +100,7 @@ func newServerOpenSSH(t *testing.T, program string, set func(*Account)) *serverO
 		t.Fatal(err)
 	}
 	_, o.port, _ = net.SplitHostPort(l.Addr().String())
+	o.keyFile, o.hostKey = keyFile, base64.StdEncoding.EncodeToString(w.key.PublicKey().Marshal())
 	for _, option := range []string{
 		"Port=" + o.port, "IdentityFile=" + keyFile, "IdentitiesOnly=yes", "UserKnownHostsFile=" + knownFile,
 		"GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes", "BatchMode=yes", "LogLevel=ERROR", "User=alice",

@@ -430,7 +430,7 @@ func TestServerHandles(t *testing.T) {
 		t.Errorf("a closed handle is good for the next file: %v", status)
 	}
 	// One session's handles are not the other's, and nothing made up is one.
-	for _, h := range []string{open[1], "", "\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00", again + "x", again[:7], strings.Repeat("\xff", 8), strings.Repeat("x", 256)} {
+	for _, h := range []string{open[1], "", "\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", again + "x", again[:7], strings.Repeat("\xff", 8), strings.Repeat("x", 256)} {
 		if _, status := q.read(h, 0, 1); status != wire.Failure {
 			t.Errorf("READ of handle %q: %v", h, status)
 		}

@@ -34,7 +34,7 @@ func TestServerSocket(t *testing.T) {
 	w.sftp(c)
 	c.Close()
 	w.last(1)
-	if !tuned.noDelay || tuned.writeBuffer != sendBuffer || tuned.others != 0 {
+	if !tuned.noDelay || tuned.writeBuffer != largestSend() || tuned.others != 0 {
 		t.Errorf("set: %+v", tuned)
 	}
 }

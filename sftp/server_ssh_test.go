@@ -2,6 +2,8 @@ package sftp
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io"
@@ -174,6 +176,84 @@ func TestServerAlgorithms(t *testing.T) {
 	}
 	// Who negotiates in vain has done no wrong.
 	w.login("192.0.2.9")
+}
+
+// An RSA key of the host may sign with SHA-2, be there a certificate or not, and
+// whoever wants SHA-1 is not let in, even if the key would do it.
+func TestServerHostKeyOfRSA(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, err := ssh.NewSignerWithAlgorithms(plain.(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSASHA256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certified := func(w *serverWorld, s ssh.Signer) ssh.Signer {
+		cert := &ssh.Certificate{Key: s.PublicKey(), CertType: ssh.HostCert, ValidBefore: ssh.CertTimeInfinity}
+		if err := cert.SignCert(rand.Reader, w.key); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ssh.NewCertSigner(cert, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	tests := []struct {
+		name      string
+		signer    ssh.Signer
+		cert      bool
+		algorithm string
+		fine      bool
+	}{
+		{"sha512", plain, false, ssh.KeyAlgoRSASHA512, true},
+		{"sha1", plain, false, ssh.KeyAlgoRSA, false},
+		{"limited", limited, false, ssh.KeyAlgoRSASHA256, true},
+		{"limited, sha1", limited, false, ssh.KeyAlgoRSA, false},
+		{"certificate, sha512", plain, true, ssh.CertAlgoRSASHA512v01, true},
+		{"certificate, sha1", plain, true, ssh.CertAlgoRSAv01, false},
+		{"limited certificate", limited, true, ssh.CertAlgoRSASHA256v01, true},
+		{"limited certificate, sha1", limited, true, ssh.CertAlgoRSAv01, false},
+	}
+	for _, test := range tests {
+		var banners atomic.Int64
+		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+				c := &ssh.ServerConfig{
+					PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, nil },
+					BannerCallback: func(ssh.ConnMetadata) string {
+						banners.Add(1)
+						return "welcome"
+					},
+				}
+				if test.cert {
+					c.AddHostKey(certified(w, test.signer))
+				} else {
+					c.AddHostKey(test.signer)
+				}
+				return c, nil
+			}
+		})
+		config := w.clientConfig()
+		config.HostKeyAlgorithms = []string{test.algorithm}
+		config.HostKeyCallback = ssh.InsecureIgnoreHostKey()
+		c, err := w.dial(w.connect("192.0.2.1"), config)
+		if test.fine && err != nil || (banners.Load() == 1) != test.fine {
+			t.Errorf("%s: %v, %d banners", test.name, err, banners.Load())
+		}
+		if test.fine && err == nil {
+			w.sftp(c).put("file", "x")
+			continue
+		}
+		if e := w.last(1); e.Account != nil || e.Err == nil {
+			t.Errorf("%s: ended by %v", test.name, e.Err)
+		}
+	}
 }
 
 // What the configuration names stays as it is, and is not changed itself.

@@ -87,7 +87,6 @@ func newSession(ctx context.Context, c *serverConn, rw io.ReadWriter) *session {
 	s := &session{conn: c, ctx: ctx, rw: rw}
 	s.in.reset()
 	s.out.reset()
-	s.handles.init()
 	return s
 }
 

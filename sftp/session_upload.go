@@ -129,7 +129,8 @@ func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 			u.extend(off + int64(n))
 		}
 		if err != nil {
-			u.broke.CompareAndSwap(nil, &err)
+			why := err // or err itself would be allocated for each write
+			u.broke.CompareAndSwap(nil, &why)
 		}
 		return n, err
 	case u.placed != nil:

@@ -77,7 +77,7 @@ func (c *Client) begin(t *transfer, p pipeline.Config) {
 	}
 	c.transfers[t] = struct{}{}
 	t.file.users++
-	t.file.spread(1)
+	t.file.spread(1, false)
 	if t.err == nil {
 		t.err = t.file.err
 	}
@@ -172,10 +172,9 @@ func (t *transfer) spread() {
 	if t.over() {
 		return
 	}
-	want := t.plan.Lanes()
-	t.file.spread(want)
+	t.file.spread(t.plan.Lanes(), t.c.wide(t.plan.Left()))
 	if t.file.widens() {
-		t.c.grow(want)
+		t.c.grow(t.plan.Lanes(), t.plan.Left())
 	}
 }
 
@@ -223,9 +222,9 @@ func (c *Client) full(l *lane, chunk int) bool {
 // least to do. It returns that lane, or nil if the file is open on none. The
 // caller holds mu.
 func (t *transfer) next(now time.Time) (*lane, bool) {
-	h, ok := t.file.idlest()
+	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {
-		t.file.spread(1)
+		t.file.spread(1, false)
 		return nil, false
 	}
 	return h.lane, t.nextOn(now, h)

@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -53,8 +55,9 @@ type handleAt struct {
 }
 
 // spread opens the file on further lanes until it is open on so many, as far
-// as there are lanes. The caller holds mu.
-func (f *remoteFile) spread(want int) {
+// as there are lanes; if it shall be wide, on no fewer of each connection than
+// that would be if they were even. The caller holds mu.
+func (f *remoteFile) spread(want int, wide bool) {
 	f.handles = slices.DeleteFunc(f.handles, func(h handleAt) bool { return h.lane.gone })
 	have := len(f.handles) + len(f.opening)
 	switch {
@@ -66,16 +69,49 @@ func (f *remoteFile) spread(want int) {
 	case f.narrow || f.single:
 		return
 	}
-	for _, l := range f.c.lanes {
-		if have >= want {
+	even := 0
+	if wide {
+		even = (want + len(f.c.conns) - 1) / len(f.c.conns)
+	}
+	for ; ; have++ {
+		l := f.fresh()
+		if l == nil || have >= want && f.onConn(l.conn) >= even {
 			return
 		}
+		f.openOn(l)
+	}
+}
+
+// fresh returns a lane that the file is not open on, of the connection which it
+// is open on the fewest of, or nil if there is none.
+func (f *remoteFile) fresh() (best *lane) {
+	least := math.MaxInt
+	for _, l := range f.c.lanes {
 		if l == nil || l.err != nil || f.on(l) || slices.Contains(f.opening, l) {
 			continue
 		}
-		have++
-		f.openOn(l)
+		if n := f.onConn(l.conn); n < least {
+			best, least = l, n
+		}
 	}
+	return best
+}
+
+// onConn returns on how many lanes of a connection the file is open, or about
+// to be.
+func (f *remoteFile) onConn(conn *connection) int {
+	n := 0
+	for _, h := range f.handles {
+		if h.lane.conn == conn {
+			n++
+		}
+	}
+	for _, l := range f.opening {
+		if l != nil && l.conn == conn {
+			n++
+		}
+	}
+	return n
 }
 
 // widens reports whether the file can be opened on lanes that are yet to come.
@@ -86,13 +122,22 @@ func (f *remoteFile) on(l *lane) bool {
 	return slices.ContainsFunc(f.handles, func(h handleAt) bool { return h.lane == l })
 }
 
-// idlest returns the handle on the lane which has the least to do. The caller
-// holds mu.
-func (f *remoteFile) idlest() (best handleAt, ok bool) {
-	least := math.MaxInt
+// idlest returns the handle on the lane which has the least to do, of the
+// connection which has: the lanes of one share its way. Lanes that have room for
+// n bytes come first. The caller holds mu.
+func (f *remoteFile) idlest(n int) (best handleAt, ok bool) {
+	type load struct{ full, conn, lane int }
+	var least load
 	for _, h := range f.handles {
-		if n := f.c.link.Outstanding(h.lane.n); n < least && h.lane.err == nil {
-			best, least, ok = h, n, true
+		if h.lane.err != nil {
+			continue
+		}
+		l := load{conn: f.c.outstandingOn(h.lane.conn), lane: f.c.link.Outstanding(h.lane.n)}
+		if l.lane+n > pipeline.DefaultLaneBytes {
+			l.full = 1
+		}
+		if !ok || cmp.Or(cmp.Compare(l.full, least.full), cmp.Compare(l.conn, least.conn), cmp.Compare(l.lane, least.lane)) < 0 {
+			best, least, ok = h, l, true
 		}
 	}
 	return best, ok
@@ -147,33 +192,50 @@ func (f *remoteFile) openOn(l *lane) {
 
 // compare looks whether a handle is one of the file, or of another that has its
 // name by now. Version 3 has no number that would tell, so size, owner, mode and
-// times must do. The caller holds mu.
+// times must do: those that the file had when it was opened, or, if it has
+// changed since then, those that it has where it is open. The caller holds mu.
 func (f *remoteFile) compare(h handleAt) {
-	var now wire.Attrs
-	then, sure, missing := f.known, f.sure, 1
+	now := new(wire.Attrs)
+	f.fstat(h, now, func(err error) {
+		if old, ok := f.idlest(0); err == nil && !f.same(f.known, *now, f.sure) && ok {
+			f.compareWith(h, old)
+			return
+		}
+		f.compared(h, err, f.known, *now, f.sure)
+	})
+}
+
+// compareWith does so with the file where it is open.
+func (f *remoteFile) compareWith(h, old handleAt) {
+	var now, then wire.Attrs
+	sure, missing := f.sure, 2
 	done := func(err error) {
 		if missing--; missing < 0 || missing > 0 && err == nil {
 			return
 		}
 		missing = 0
-		if err == nil && !f.same(then, now, sure) {
-			err = fmt.Errorf("%s is another file by now", f.name)
-		}
-		if err != nil {
-			f.c.closeHandle(h)
-		}
-		f.opened(h, err)
+		f.compared(h, err, then, now, sure)
 	}
-	fstat := func(h handleAt, a *wire.Attrs) {
-		f.c.submit(&call{lane: h.lane, take: takeAttrs(a), then: done, build: func(b []byte, id uint32) []byte {
-			return wire.AppendFstat(b, id, h.handle)
-		}})
+	f.fstat(old, &then, done)
+	f.fstat(h, &now, done)
+}
+
+// fstat asks for the attributes of a handle. The caller holds mu.
+func (f *remoteFile) fstat(h handleAt, a *wire.Attrs, then func(error)) {
+	f.c.submit(&call{lane: h.lane, take: takeAttrs(a), then: then, build: func(b []byte, id uint32) []byte {
+		return wire.AppendFstat(b, id, h.handle)
+	}})
+}
+
+// compared takes a handle, or closes it. The caller holds mu.
+func (f *remoteFile) compared(h handleAt, err error, then, now wire.Attrs, sure int64) {
+	if err == nil && !f.same(then, now, sure) {
+		err = fmt.Errorf("%s is another file by now", f.name)
 	}
-	if old, ok := f.idlest(); ok {
-		missing = 2
-		fstat(old, &then)
+	if err != nil {
+		f.c.closeHandle(h)
 	}
-	fstat(h, &now)
+	f.opened(h, err)
 }
 
 // same reports whether what was opened again, and is described by now, is the
@@ -261,7 +323,7 @@ func (f *remoteFile) handle(ctx context.Context) (handleAt, error) {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
 	for {
-		if h, ok := f.idlest(); ok {
+		if h, ok := f.idlest(0); ok {
 			return h, nil
 		}
 		if f.err != nil {
@@ -274,7 +336,7 @@ func (f *remoteFile) handle(ctx context.Context) (handleAt, error) {
 			f.changes = make(chan struct{})
 		}
 		changes := f.changes
-		f.spread(1)
+		f.spread(1, false)
 		f.c.mu.Unlock()
 		var err error
 		select {

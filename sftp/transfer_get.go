@@ -60,6 +60,9 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	if err := f.forReading("read", off); err != nil {
 		return 0, err
 	}
+	if f.small != nil {
+		return f.fetchSmall(w, off)
+	}
 	if err := f.settle(ctx); err != nil {
 		return 0, err
 	}

@@ -3,6 +3,7 @@ package users_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,5 +176,31 @@ func TestRelativeFiles(t *testing.T) {
 	reload(t, d, true, "")
 	if u, _ := d.User("alice"); len(u.Keys) != 1 {
 		t.Errorf("after a reload: %+v", u)
+	}
+}
+
+// Files are those that were read, and those that were looked for and are missing.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"users": "keys keys/%u\nrevoked gone\nuser a\nuser b\n", "gone": "", "keys/a": "# none\n"} {
+		if err := os.MkdirAll(filepath.Dir(path(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := users.Open(path("users"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{path("gone"), path("keys/a"), path("keys/b"), path("users")}
+	if got := d.Files(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	d, err = users.New(users.User{Name: "a"})
+	if err != nil || len(d.Files()) != 0 {
+		t.Errorf("%q without a file, %v", d.Files(), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -44,10 +45,7 @@ func BinDir() string {
 // peers in binDir/peers, or else where the machine has them. Asking each for
 // its version takes some tens of milliseconds.
 func Find(binDir string) Set {
-	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
-	if abs, err := filepath.Abs(f.peers); err == nil {
-		f.peers = abs // a server may start with another working directory
-	}
+	f := newFinder(binDir)
 	f.haul()
 	f.floors()
 	f.hpa()
@@ -58,6 +56,7 @@ func Find(binDir string) Set {
 	f.rTFTPD()
 	f.goServer()
 	f.clients()
+	f.pairs(filepath.Join(binDir, "haul"))
 	f.tool("iperf3", "iperf3", "--version")
 	return f.set
 }
@@ -66,6 +65,14 @@ func Find(binDir string) Set {
 type finder struct {
 	bin, peers string
 	set        Set
+}
+
+func newFinder(binDir string) *finder {
+	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
+	if abs, err := filepath.Abs(f.peers); err == nil {
+		f.peers = abs // a server may start with another working directory
+	}
+	return &f
 }
 
 func (f *finder) add(s ...Server) {
@@ -92,17 +99,44 @@ type program struct {
 // built returns a program at a path below the peers. If it is not there, those
 // who would need it are absent.
 func (f *finder) built(path string, names ...string) (program, bool) {
-	file := filepath.Join(f.peers, path)
-	if _, err := exec.LookPath(file); err != nil {
-		f.absent(fmt.Sprintf("%s cannot be run: %v; %s builds it, and says why if it cannot", path, unwrap(err), installer), names...)
-		return program{}, false
+	p, err := f.program(path)
+	if err != nil {
+		f.absent(err.Error(), names...)
 	}
-	return program{path: file}, true
+	return p, err == nil
 }
 
-// packaged returns a program of a Debian package that was unpacked, or else
-// the machine's own. Daemons lie where a user's path does not lead.
+// program returns a program at a path below the peers.
+func (f *finder) program(path string) (program, error) {
+	p, err := runnable(filepath.Join(f.peers, path))
+	if err != nil {
+		return program{}, fmt.Errorf("%s cannot be run: %w; %s builds it, and says why if it cannot", path, unwrap(err), installer)
+	}
+	return p, nil
+}
+
+// runnable returns the program at a path, absolute.
+func runnable(path string) (program, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = exec.LookPath(abs)
+	}
+	return program{path: abs}, err
+}
+
+// packaged returns a program of a Debian package, or those who would need it are
+// absent.
 func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
+	p, err := f.unpacked(pkg, name)
+	if err != nil {
+		f.absent(err.Error(), wanted...)
+	}
+	return p, err == nil
+}
+
+// unpacked returns a program of a Debian package that was unpacked, or else
+// the machine's own. Daemons lie where a user's path does not lead.
+func (f *finder) unpacked(pkg, name string) (program, error) {
 	dir := filepath.Join(f.peers, pkg)
 	path := []string{dir + "/usr/bin", dir + "/usr/sbin"}
 	path = append(path, filepath.SplitList(os.Getenv("PATH"))...)
@@ -112,11 +146,10 @@ func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
 			if strings.HasPrefix(file, dir) {
 				p.env = libraries(dir)
 			}
-			return p, true
+			return p, nil
 		}
 	}
-	f.absent(fmt.Sprintf("%s is neither in package %s below %s nor on this machine; %s fetches it", name, pkg, f.peers, installer), wanted...)
-	return program{}, false
+	return program{}, fmt.Errorf("%s is neither in package %s below %s nor on this machine; %s fetches it", name, pkg, f.peers, installer)
 }
 
 // libraries returns the environment by which a program finds the libraries
@@ -156,6 +189,15 @@ func (p program) compiler() string {
 		return "built by another Go"
 	}
 	return info.GoVersion
+}
+
+// modules returns those that a program was built from.
+func (p program) modules() []*debug.Module {
+	info, err := buildinfo.ReadFile(p.path)
+	if err != nil {
+		return nil
+	}
+	return info.Deps
 }
 
 // buildDigits is how many hexadecimal digits of a sum tell two builds apart.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,7 +21,12 @@ import (
 type group interface {
 	name() string
 	join(pid int) error // the first process, once
-	pids() []int        // those that live, in no order
+
+	// begin has a command start in the group, where that can be had: then not even
+	// what it starts at once escapes. What it returns is to be called after the
+	// start. It may be called in place of join.
+	begin(*exec.Cmd) (started func() error)
+	pids() []int // those that live, in no order
 	cpu() (time.Duration, error)
 	remove()
 }
@@ -60,10 +66,12 @@ type hierarchy struct {
 	parse func(string) (time.Duration, error)
 }
 
+const version2 = "cgroup v2"
+
 // Version 2 counts CPU time even where version 1 has the controllers.
 var hierarchies = []hierarchy{
-	{"cgroup v2", "/sys/fs/cgroup", "cpu.stat", parseStat},
-	{"cgroup v2", "/sys/fs/cgroup/unified", "cpu.stat", parseStat},
+	{version2, "/sys/fs/cgroup", "cpu.stat", parseStat},
+	{version2, "/sys/fs/cgroup/unified", "cpu.stat", parseStat},
 	{"cgroup v1", "/sys/fs/cgroup/cpuacct", "cpuacct.usage", parseUsage},
 }
 
@@ -96,6 +104,27 @@ func (c controlGroup) join(pid int) error {
 		return fmt.Errorf("put process %d into a control group to meter it: %w", pid, err)
 	}
 	return nil
+}
+
+func (c controlGroup) begin(cmd *exec.Cmd) func() error {
+	joined := func() error {
+		if cmd.Process == nil {
+			return nil // it did not start
+		}
+		return c.join(cmd.Process.Pid)
+	}
+	if c.kind != version2 {
+		return joined
+	}
+	dir, err := os.Open(c.dir)
+	if err != nil {
+		return joined
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	return dir.Close
 }
 
 func (c controlGroup) pids() []int {

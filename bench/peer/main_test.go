@@ -41,7 +41,7 @@ func build() error {
 		return err
 	}
 	peers := filepath.Join(bin, "peers")
-	for _, own := range []string{"floor", "goserver"} {
+	for _, own := range []string{"floor", "goserver", "pkgsftp"} {
 		if err := os.MkdirAll(filepath.Join(peers, own), 0o755); err != nil {
 			return err
 		}
@@ -53,6 +53,8 @@ func build() error {
 	commands := [][]string{
 		{"go", "build", "-C", "../..", "-o", filepath.Join(bin, "haul"), "./cmd/haul"},
 		{"go", "build", "-o", filepath.Join(peers, "goserver", "goserver"), "../goserver"},
+		{"go", "build", "-o", filepath.Join(peers, "pkgsftp", "pkgsftp"), "../pkgsftp"},
+		{"go", "build", "-o", filepath.Join(bin, "haulsftp"), "../haulsftp"},
 	}
 	if _, err := exec.LookPath("gcc"); err == nil || os.Getenv("CI") == "true" {
 		for _, name := range []string{"batch", "epoll"} {

@@ -64,6 +64,9 @@ type Server struct {
 	Note string // what a reader of a report must know, "" if nothing
 
 	env    []string // beside that of this process
+	tcp    bool     // listens on TCP: an SFTP server
+	rooted bool     // of SFTP: names begin at the directory that is served
+	makes  string   // a directory that must be there, and is made; "" if none
 	port69 bool     // knows no other port
 	inDir  bool     // serves its working directory
 	keeps  bool     // can keep uploads in memory instead of discarding them
@@ -91,6 +94,8 @@ type Options struct {
 	// for uploads: two descriptors for each, of which there may be few.
 	ReadOnly bool
 
+	Keys *Keys // SFTP servers have to know who is who
+
 	Command Command // nil means exec.CommandContext
 }
 
@@ -102,10 +107,11 @@ type Absentee struct {
 
 // A Set is what Find found.
 type Set struct {
-	Servers []Server
+	Servers []Server // of TFTP, as are the clients
 	Clients []Client
 	Tools   []Tool
 	Absent  []Absentee
+	Pairs   []Pair // of SFTP
 }
 
 // A Tool is a program that measures something else than files, as iperf3 does.
@@ -125,6 +131,16 @@ func (s *Set) Server(name string) (*Server, bool) {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
 			return &s.Servers[i], true
+		}
+	}
+	return nil, false
+}
+
+// Pair returns the pair of that name.
+func (s *Set) Pair(name string) (*Pair, bool) {
+	for i := range s.Pairs {
+		if s.Pairs[i].Name == name {
+			return &s.Pairs[i], true
 		}
 	}
 	return nil, false

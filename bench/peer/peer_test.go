@@ -255,12 +255,13 @@ func TestAbsent(t *testing.T) {
 	named := map[string]bool{}
 	for _, a := range set.Absent {
 		named[a.Name] = true
-		if !strings.Contains(a.Why, "install-bench-peers") && !strings.Contains(a.Why, "make build") {
+		if !strings.Contains(a.Why, "install-bench-peers") && !strings.Contains(a.Why, "make b") {
 			t.Errorf("%s: %q does not say what to do", a.Name, a.Why)
 		}
 	}
 	for _, name := range []string{"haul", "haul single-port", "floor-64", "floor-1", "floor-64 single-port", "floor-epoll",
-		"pin/tftp", "pin/tftp single-port", "rs-tftpd", "rs-tftpd single-port", "r-tftpd", "goserver"} {
+		"pin/tftp", "pin/tftp single-port", "rs-tftpd", "rs-tftpd single-port", "r-tftpd", "goserver",
+		"haul (SFTP)", "haul to haul (SFTP)", "pkg/sftp (SFTP)", "pkg/sftp to pkg/sftp (SFTP)"} {
 		if !named[name] {
 			t.Errorf("%s is not named", name)
 		}

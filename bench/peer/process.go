@@ -75,6 +75,11 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.makes != "" {
+		if err := os.MkdirAll(s.makes, 0o755); err != nil {
+			return nil, err
+		}
+	}
 	raiseFiles()
 	g, err := newGroup()
 	if err != nil {
@@ -130,13 +135,13 @@ var raiseFiles = sync.OnceFunc(func() {
 func (p *Process) await(ctx context.Context, o Options) error {
 	deadline := time.Now().Add(readyTime)
 	for time.Now().Before(deadline) {
-		bound, err := listens(p.cmd.Process.Pid, p.addr)
+		bound, err := listens(p.cmd.Process.Pid, p.server.tcp, p.addr)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		// What runs elsewhere may be out of reach from here, but a socket that
-		// is bound keeps a request until the server comes to it.
-		if bound && (o.Command != nil || answers(p.addr)) {
+		// is bound keeps a request, or a connection, until the server comes to it.
+		if bound && (p.server.tcp || o.Command != nil || answers(p.addr)) {
 			return nil
 		}
 		select {
@@ -173,13 +178,10 @@ func (p *Process) Accounting() string { return p.group.name() }
 // processes, less often. What several of them share counts for each.
 func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
 
-func (p *Process) resident() int64 {
-	var sum int64
-	for _, pid := range p.group.pids() {
-		sum += resident(pid)
-	}
-	return sum
-}
+func (p *Process) resident() int64 { return residentOf(p.group) }
+
+// PID returns the number of the process that was started.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) sample() {
 	for {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,15 @@ type processTree struct{ root int }
 func (t *processTree) name() string       { return "process table" }
 func (t *processTree) join(pid int) error { t.root = pid; return nil }
 func (t *processTree) remove()            {}
+
+func (t *processTree) begin(cmd *exec.Cmd) func() error {
+	return func() error {
+		if cmd.Process != nil { // it has started
+			t.root = cmd.Process.Pid
+		}
+		return nil
+	}
+}
 
 func (t *processTree) pids() []int {
 	parents := map[int]int{}

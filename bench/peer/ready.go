@@ -15,8 +15,11 @@ import (
 	"time"
 )
 
-// tftpPort is the port of requests, by RFC 1350.
-const tftpPort = 69
+// tftpPort is the port of requests, by RFC 1350, and sshPort SSH's.
+const (
+	tftpPort = 69
+	sshPort  = 22
+)
 
 // answerTime is how long answers waits for a reply.
 const answerTime = 100 * time.Millisecond
@@ -31,19 +34,31 @@ func (s *Server) address(o Options) (netip.AddrPort, error) {
 		ip := netip.AddrFrom4([4]byte{127, tftpPort, byte(rand.IntN(256)), byte(1 + rand.IntN(254))})
 		return netip.AddrPortFrom(ip, tftpPort), nil
 	case here:
-		return freePort(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+		return s.freePort(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	case s.port69 && a.Port() != 0 && a.Port() != tftpPort:
 		return a, fmt.Errorf("listen on %v: it knows port %d only", a, tftpPort)
 	case a.Port() != 0:
 		return a, nil
 	case a.Addr().IsLoopback() && !s.port69:
-		return freePort(a.Addr())
+		return s.freePort(a.Addr())
+	}
+	if s.tcp {
+		return netip.AddrPortFrom(a.Addr(), sshPort), nil
 	}
 	return netip.AddrPortFrom(a.Addr(), tftpPort), nil
 }
 
 // freePort returns a port that nobody had a moment ago.
-func freePort(ip netip.Addr) (netip.AddrPort, error) {
+func (s *Server) freePort(ip netip.Addr) (netip.AddrPort, error) {
+	if s.tcp {
+		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		a := l.Addr().(*net.TCPAddr).AddrPort()
+		return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
+	}
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
@@ -67,17 +82,22 @@ func answers(a netip.AddrPort) bool {
 	return err == nil
 }
 
-// listens reports whether a UDP socket is bound to an address, or to all of
-// them with that port, in the network namespace of a process.
-func listens(pid int, a netip.AddrPort) (bool, error) {
-	for _, table := range []string{"udp", "udp6"} {
+// listens reports whether a UDP socket, or one of TCP that listens, is bound to
+// an address, or to all of them with that port, in the network namespace of a process.
+func listens(pid int, tcp bool, a netip.AddrPort) (bool, error) {
+	tables, state := []string{"udp", "udp6"}, ""
+	if tcp {
+		tables, state = []string{"tcp", "tcp6"}, "0A" // TCP_LISTEN
+	}
+	for _, table := range tables {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if err != nil {
 			return false, err
 		}
 		for line := range bytes.Lines(b) {
-			// "  sl  local_address rem_address ...", addresses in hexadecimal
-			if f := strings.Fields(string(line)); len(f) > 1 && binds(f[1], a) {
+			// "  sl  local_address rem_address st ...", addresses in hexadecimal
+			f := strings.Fields(string(line))
+			if len(f) > 3 && (state == "" || f[3] == state) && binds(f[1], a) {
 				return true, nil
 			}
 		}

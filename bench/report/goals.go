@@ -52,6 +52,7 @@ const (
 	contender             // the one of that name, in the same scenario
 	lossless              // the same contender, in the scenario without "+loss"
 	bestCell              // the same contender's best figure of some scenarios
+	wholeFile             // the same contender's rate of the data, in the scenario of that name
 	shareOfSelf           // nothing: the metric is a share already
 )
 
@@ -84,6 +85,39 @@ func Goals() []Goal {
 	all = append(all, lossGoals()...)
 	for _, l := range links {
 		all = append(all, linkGoals(l)...)
+	}
+	return append(all, sftpGoals()...)
+}
+
+func sftpGoals() []Goal {
+	const source = "SFTP"
+	best, self := rival{kind: bestPeer}, func(name string) rival { return rival{kind: bestCell, among: []string{name}} }
+	data, far := record.DataRate, named("sftp-", "get-ramp-rtt100", "put-ramp-rtt100")
+	var all []Goal
+	for _, way := range []string{"get", "put"} {
+		near := []string{"sftp-" + way + "-rtt0"}
+		all = append(all,
+			Goal{way + " over loopback, against the best client of a stock server", source, near, "", data, best, atLeast, 1.2},
+			Goal{way + " over loopback, client CPU against the best client", source, near, "", record.ClientCPUPerGB, best, below, 1},
+			Goal{way + " at 9 and 20 ms, against haul's own over loopback", source, named("sftp-"+way+"-", "rtt9", "rtt20"), "", data, self(near[0]), atLeast, 0.9},
+		)
+	}
+	all = append(all,
+		Goal{"256 MiB at 100 ms, against the best client of a stock server", source, far, "", data, best, atLeast, 5},
+		Goal{"256 MiB at 100 ms, against the best peer", source, far, "haul to haul", data, best, atLeast, 5},
+		Goal{"1 byte at 100 ms, round trips that it takes", source, []string{"sftp-tiny-rtt100"}, "", record.RoundTrips, rival{}, atMost, 12},
+		Goal{"1 byte at 100 ms, round trips that it takes", source, []string{"sftp-tiny-rtt100"}, "haul to haul", record.RoundTrips, rival{}, atMost, 9},
+		Goal{"10,000 files of 4 KiB at 20 ms, against sftp -r", source, named("sftp-tree-", "get-rtt20", "put-rtt20"), "", record.FileRate,
+			rival{kind: contender, name: "OpenSSH sftp"}, atLeast, 10},
+	)
+	sizes := []string{"1KiB", "16KiB", "32KiB", "128KiB", "1MiB", "4MiB"}
+	for _, way := range []struct{ group, whole string }{{"sftp-read-", "sftp-get-rtt20"}, {"sftp-write-", "sftp-put-rtt20"}} {
+		what := map[string]string{"sftp-read-": "File.Read", "sftp-write-": "File.Write"}[way.group]
+		all = append(all,
+			Goal{what + " over loopback, against pkg/sftp", source, named(way.group+"rtt0-", sizes...), "", record.Rate, rival{kind: contender, name: "pkg/sftp"}, atLeast, 1},
+			Goal{what + " with any buffer at 20 ms, against the whole file", source, named(way.group+"rtt20-", sizes...), "", record.Rate,
+				rival{kind: wholeFile, name: way.whole}, atLeast, 0.8},
+		)
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/haul-project/haul/bench/suite/record"
@@ -30,12 +31,29 @@ var headlines = []headline{
 	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate},
 }
 
+// sftpHeadlines are rows that README has once SFTP was measured.
+var sftpHeadlines = []headline{
+	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate},
+	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate},
+	{"128 MiB at 20 ms", "sftp-get-rtt20", record.DataRate},
+	{"256 MiB at 100 ms", "sftp-get-ramp-rtt100", record.DataRate},
+	{"256 MiB up at 100 ms", "sftp-put-ramp-rtt100", record.DataRate},
+	{"10,000 files of 4 KiB down at 20 ms", "sftp-tree-get-rtt20", record.FileRate},
+	{"File.Read with 32 KiB at 20 ms", "sftp-read-rtt20-32KiB", record.Rate},
+	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate},
+}
+
 // Headline returns the short table, with a line that says from what.
 func (r *Report) Headline() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
 	var n notes
-	missing := 0
-	for _, h := range headlines {
+	missing, all := 0, headlines
+	for _, h := range sftpHeadlines {
+		if r.of[h.scenario] != nil {
+			all = slices.Concat(headlines, sftpHeadlines)
+		}
+	}
+	for _, h := range all {
 		if r.of[h.scenario] == nil {
 			missing++
 			continue
@@ -44,14 +62,14 @@ func (r *Report) Headline() string {
 	}
 	t.Notes = n.lines()
 	if missing > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d of %d loads were not measured.", missing, len(headlines)))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d of %d loads were not measured.", missing, len(all)))
 	}
 	return t.markdown() + "\n" + r.provenance() + "\n"
 }
 
 func (r *Report) headline(h headline, n *notes) []string {
 	title := h.title
-	if s := r.of[h.scenario]; s != nil && s.Link == "" {
+	if s := r.of[h.scenario]; s != nil && s.Link == "" && s.Protocol == "" {
 		title = s.Title // of what was measured, which a quick run makes smaller
 	}
 	u := unitOf(h.metric)

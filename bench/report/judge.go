@@ -117,6 +117,9 @@ func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 		return r.againstScenario(g, mine, strings.Replace(name, "+loss", "", 1))
 	case bestCell:
 		return r.againstBest(g, mine)
+	case wholeFile:
+		f := mine.median(g.Metric) / r.get(g.Rival.name, g.Contender).median(record.DataRate)
+		return f, ": of " + g.Rival.name, "nothing to compare with was measured"
 	}
 	if g.Metric == record.Failed {
 		return mine.sum(g.Metric), "", ""
@@ -151,7 +154,7 @@ func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	}
 	for _, peer := range contenders(r.of[name]) {
 		other := r.get(name, peer)
-		if !isPeer(peer) || !other.served() {
+		if !isPeer(peer) || !other.served() || twoSided(peer) && !twoSided(g.Contender) {
 			continue
 		}
 		f := ratio(mine, other, g.Metric)

@@ -211,6 +211,8 @@ func boundOf(windows []*scenario) plotter.XYs {
 	return at
 }
 
+func xy(x, y float64) plotter.XY { return plotter.XY{X: x, Y: y} }
+
 // points returns a contender's medians; those that a logarithmic axis has no
 // place for are left out.
 func points(at []*scenario, who string, m record.Metric, x func(*scenario) float64) plotter.XYs {

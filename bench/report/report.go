@@ -55,6 +55,7 @@ type scenario struct {
 type cell struct {
 	record.Contender
 	rounds   map[int]map[record.Metric]float64 // that succeeded
+	series   map[int][]float64                 // of those that have one
 	failed   map[int]string                    // those that did not, and why
 	absent   string                            // why there was no round
 	warnings []string                          // each once
@@ -122,8 +123,12 @@ func (r *Report) addRun(l record.Line) {
 		if c.Client != "" && c.Server == "" { // the client's name is no part of the server's version
 			c.Client = ""
 		}
-		if known, ok := u.versions[nameOf(c)]; !ok || known.Note == "" {
-			u.versions[nameOf(c)] = c
+		name := nameOf(c)
+		if l.Scenario.Protocol == record.SFTP && name == "haul" { // the server of TFTP has that name
+			name = "haul (SFTP)"
+		}
+		if known, ok := u.versions[name]; !ok || known.Note == "" {
+			u.versions[name] = c
 		}
 	}
 }
@@ -139,7 +144,7 @@ func (s *scenario) add(l record.Line) {
 	name := nameOf(l.Contender)
 	c := s.of[name]
 	if c == nil {
-		c = &cell{Contender: l.Contender, rounds: make(map[int]map[record.Metric]float64), failed: make(map[int]string)}
+		c = &cell{Contender: l.Contender, rounds: make(map[int]map[record.Metric]float64), series: make(map[int][]float64), failed: make(map[int]string)}
 		s.of[name] = c
 	}
 	for _, w := range l.Warnings {
@@ -161,7 +166,7 @@ func (s *scenario) add(l record.Line) {
 	if l.Error != "" {
 		c.failed[l.Round] = l.Error
 	} else {
-		c.rounds[l.Round] = l.Figures
+		c.rounds[l.Round], c.series[l.Round] = l.Figures, l.Series
 	}
 }
 
@@ -219,6 +224,13 @@ func rank(name string) int {
 	return 1
 }
 
-func isHaul(name string) bool  { return name == "haul" || strings.HasPrefix(name, "haul ") }
+func isHaul(name string) bool {
+	return name == "haul" || strings.HasPrefix(name, "haul ") || strings.HasPrefix(name, "haul,")
+}
+
+// twoSided says of a client of SFTP that it has a server of its own kind, which
+// those with a stock one are not compared with.
+func twoSided(name string) bool { return strings.Contains(name, " to ") }
+
 func isFloor(name string) bool { return strings.HasPrefix(name, "floor-") }
 func isPeer(name string) bool  { return rank(name) == 1 }

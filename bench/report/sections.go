@@ -23,6 +23,7 @@ func (r *Report) Sections() []Section {
 		all = append(all, r.linkSection(l))
 	}
 	all = append(all, r.clients(), r.besides())
+	all = append(all, r.sftp()...)
 	return append(all, r.others(all)...)
 }
 
@@ -300,7 +301,7 @@ func disturbanceOf(s *scenario) string {
 // others tells scenarios of groups that no other section knows, so that none is
 // hidden because the report is older than the suite.
 func (r *Report) others(told []Section) []Section {
-	known := []string{}
+	known := slices.Clone(sftpGroups)
 	for _, s := range told {
 		known = append(known, s.Name, s.Name+"+loss")
 	}

@@ -18,21 +18,32 @@ type contender struct {
 	record.Contender
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil means haul's load generator, or what the act uses
+	pair   *peer.Pair   // of SFTP; nil means TFTP
+
+	// tune changes what a client of SFTP is told; nil changes nothing.
+	tune func(*peer.SFTPJob)
 
 	// start runs the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
 
-// tftpPort is where the first server on an emulated link listens; those that
-// are started after it, and may run beside it, take the ports behind.
-const tftpPort = 69
+// Where the first server on an emulated link listens; those that are started
+// after it, and may run beside it, take the ports behind.
+const (
+	tftpPort = 69
+	sftpPort = 2200
+)
 
 // starter returns the start of a recipe.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
-		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write}
+		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys}
 		if st.link != nil {
-			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), tftpPort+uint16(st.started))
+			first := uint16(tftpPort)
+			if st.sc.Protocol == record.SFTP {
+				first = sftpPort
+			}
+			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), first+uint16(st.started))
 			o.Command = st.serverCommand
 		}
 		if st.disk == nil {
@@ -78,14 +89,19 @@ func (s *Suite) find() (peer.Set, error) {
 	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
-	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return isHaul(a.Name) })
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
+		return isHaul(a.Name) || strings.HasSuffix(a.Name, peer.OfSFTP)
+	})
+	pairs, absent := peer.Pairs(s.Peers, s.Haul) // of the haul to test, likewise
+	set.Pairs, set.Absent = pairs, append(set.Absent, absent...)
 	return set, s.known(set)
 }
 
 // choose reduces a set to those who were asked for.
 func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
-	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(a.Name) })
+	set.Pairs = slices.DeleteFunc(set.Pairs, func(p peer.Pair) bool { return !s.wanted(p.Name) })
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(strings.TrimSuffix(a.Name, peer.OfSFTP)) })
 }
 
 // family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
@@ -100,8 +116,11 @@ func (s *Suite) known(set peer.Set) error {
 	for _, p := range set.Servers {
 		names = append(names, p.Name)
 	}
+	for _, p := range set.Pairs {
+		names = append(names, p.Name)
+	}
 	for _, a := range set.Absent {
-		names = append(names, a.Name)
+		names = append(names, strings.TrimSuffix(a.Name, peer.OfSFTP))
 	}
 	for _, name := range s.Only {
 		if !slices.Contains(names, name) {
@@ -118,7 +137,10 @@ func (s *Suite) wanted(name string) bool {
 
 // takePart returns whose turn it is in a scenario, and who would fail it as is
 // known beforehand.
-func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
+func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
+	if sc.Protocol == record.SFTP {
+		return pairsFor(sc, set)
+	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {
 			return nil, nil // whom it would concern is not there
@@ -134,7 +156,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []string) {
 			Name: p.Name, Version: p.Version, Build: p.Build, Note: note(p, sc.Write), Floor: p.Floor,
 		}}
 		if most := p.MaxConcurrent; most > 0 && sc.Concurrency > most {
-			refused = append(refused, p.Name)
+			refused = append(refused, refusal{p.Name, errTooMany})
 			continue
 		}
 		if sc.Who.own {

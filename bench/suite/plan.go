@@ -3,10 +3,12 @@ package suite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
 )
 
 // A Plan is what a run is going to measure.
@@ -28,9 +30,15 @@ type Plan struct {
 type part struct {
 	Scenario
 	turns   []contender
-	refused []string       // who is not to be tried
+	refused []refusal      // who is not to be tried
 	rounds  []int          // to make
 	failed  map[string]int // rounds in which a contender failed already
+}
+
+// A refusal says who is not to be tried, and why.
+type refusal struct {
+	name string
+	why  error
 }
 
 func (p *part) measurements() int { return len(p.rounds) * len(p.turns) }
@@ -53,6 +61,9 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 	s.env = environment(placeFor(s.Dir))
 	s.env.Generator = set.Servers[0].Build // haul makes the loads, even where it is not measured
 	s.choose(&set)
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
+		return !slices.ContainsFunc(scenarios, func(sc Scenario) bool { return concerns(a, sc) })
+	})
 	p := &Plan{absent: set.Absent}
 	for _, sc := range scenarios {
 		turns, refused := takePart(sc, set)
@@ -73,6 +84,11 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 		return nil, nobody(set)
 	}
 	return p, nil
+}
+
+// concerns reports whether somebody absent speaks the protocol of a scenario.
+func concerns(a peer.Absentee, sc Scenario) bool {
+	return strings.HasSuffix(a.Name, peer.OfSFTP) == (sc.Protocol == record.SFTP)
 }
 
 // resume goes on with the latest run of Done, or begins one and says why.

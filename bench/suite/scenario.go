@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/haul-project/haul/bench/peer"
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
@@ -17,7 +18,9 @@ type Scenario struct {
 	Guess time.Duration // one measurement, until one has been made
 	Limit time.Duration // of one measurement; 0 means limitDefault
 
-	act act // nil: the load generator makes Load, and nothing else happens
+	act  act       // nil: the load generator makes Load, and nothing else happens
+	task peer.Task // of SFTP: what act has a client do
+	ways []sftpWay // of SFTP: ways to use a client that are compared; nil means the plain one
 }
 
 // An act is what the clients of a scenario do, once; a warm-up is the same for
@@ -87,7 +90,8 @@ func Full() []Scenario {
 		all = append(all, linkCells(p)...)
 	}
 	all = append(all, stockOverLink("lan1g"))
-	return append(all, besides(5*time.Second)...)
+	all = append(all, besides(5*time.Second)...)
+	return append(all, sftpScenarios()...)
 }
 
 // quickPeers are those of a quick run: one of each kind.
@@ -122,7 +126,7 @@ func Smoke() []Scenario {
 			all[i].Concurrency, all[i].Transfers, all[i].Size = 4, 4, 64*kB
 		}
 	}
-	return all
+	return append(all, sftpSmoke()...)
 }
 
 // document1 is three files at once in lock-step, as document 1 measured.

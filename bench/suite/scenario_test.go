@@ -83,8 +83,12 @@ func TestTakePart(t *testing.T) {
 		for _, c := range turns {
 			names = append(names, strings.ReplaceAll(c.Name, " ", "-"))
 		}
-		if got := strings.Join(names, " "); got != tt.want || strings.Join(refused, " ") != tt.refused {
-			t.Errorf("%+v: %s, without %q; want %s, without %s", tt.scenario.Who, got, refused, tt.want, tt.refused)
+		var without []string
+		for _, r := range refused {
+			without = append(without, r.name)
+		}
+		if got := strings.Join(names, " "); got != tt.want || strings.Join(without, " ") != tt.refused {
+			t.Errorf("%+v: %s, without %q; want %s, without %s", tt.scenario.Who, got, without, tt.want, tt.refused)
 		}
 	}
 }

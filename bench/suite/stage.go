@@ -29,6 +29,8 @@ type stage struct {
 	link  *link.Link
 	disk  *throttle          // of what servers read; nil means none
 	kept  map[string]process // by contender; those that stay between rounds
+	keys  *peer.Keys         // of SFTP
+	local string             // directory of SFTP's clients, "" if there are none
 
 	started int // servers so far
 
@@ -36,7 +38,9 @@ type stage struct {
 	server process
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil where haul is the client
-	seed   uint64       // of the losses: another in each round, the same for all
+	pair   *peer.Pair   // of SFTP
+	tune   func(*peer.SFTPJob)
+	seed   uint64 // of the losses: another in each round, the same for all
 }
 
 // tally is what the clients of an act saw.
@@ -45,6 +49,7 @@ type tally struct {
 	bytes    float64 // of files that came whole
 	packets  float64 // DATA packets, without repeats
 	figures  map[record.Metric]float64
+	series   []float64
 	warnings []string
 }
 
@@ -66,6 +71,9 @@ func (st *stage) prepare(ctx context.Context) error {
 	if err := os.Chmod(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
+	if st.sc.Protocol == record.SFTP {
+		return st.prepareSFTP(ctx)
+	}
 	if err := st.makeFiles(ctx, st.sc.Load); err != nil {
 		return err
 	}
@@ -78,8 +86,16 @@ func (st *stage) prepare(ctx context.Context) error {
 	if st.sc.Beside == coldFiles {
 		st.disk, err = newThrottle(st.root)
 	}
-	if st.sc.Link == "" || err != nil {
+	if err != nil {
 		return err
+	}
+	return st.connect(ctx)
+}
+
+// connect makes the link, if there is one.
+func (st *stage) connect(ctx context.Context) error {
+	if st.sc.Link == "" {
+		return nil
 	}
 	p, err := link.Lookup(st.sc.Link)
 	if err != nil {
@@ -104,8 +120,13 @@ func (st *stage) close() {
 			st.suite.say("the control group of %s stays: %v", st.sc.Name, err)
 		}
 	}
-	if err := os.RemoveAll(st.root); err != nil {
-		st.suite.say("the files of %s stay: %v", st.sc.Name, err)
+	for _, dir := range []string{st.root, st.local} {
+		if dir == "" {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			st.suite.say("the files of %s stay: %v", st.sc.Name, err)
+		}
 	}
 }
 
@@ -188,13 +209,14 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 	}
 	spent := after.minus(before)
 	l.Figures = st.figures(t, spent, st.server.Memory())
+	l.Series = t.series
 	l.Warnings = append(t.warnings, st.doubts(spent)...)
 	return nil
 }
 
 // begin makes the contender's server run.
 func (st *stage) begin(ctx context.Context, c contender) error {
-	st.client, st.stores = c.client, c.stores
+	st.client, st.stores, st.pair, st.tune = c.client, c.stores, c.pair, c.tune
 	if p, ok := st.kept[c.Name]; ok {
 		st.server = p
 		return nil
@@ -228,7 +250,7 @@ func (st *stage) end(c contender) {
 	}
 	uploads, _ := filepath.Glob(filepath.Join(st.root, uploadPrefix+"*")) // the pattern is well formed
 	for _, name := range uploads {
-		if err := os.Remove(name); err != nil {
+		if err := os.RemoveAll(name); err != nil {
 			st.suite.say("an upload to %s stays: %v", c.Name, err)
 		}
 	}

@@ -86,8 +86,8 @@ func (s *Suite) Run(ctx context.Context, p *Plan) error {
 		s.todo.add(pt.Scenario, pt.measurements())
 	}
 	for _, pt := range p.parts {
-		for _, name := range pt.refused {
-			s.notTried(pt.Scenario, contender{Contender: record.Contender{Name: name}}, errTooMany)
+		for _, r := range pt.refused {
+			s.notTried(pt.Scenario, contender{Contender: record.Contender{Name: r.name}}, r.why)
 		}
 	}
 	for _, pt := range p.parts {
@@ -222,7 +222,7 @@ func Sane(l record.Line) error {
 		}
 	case l.Figures[record.Rate] <= 0:
 		wrong = "no throughput was measured"
-	case l.Contender.Client == "" && !l.Scenario.Untuned && l.Figures[record.DataPackets] <= 0:
+	case l.Contender.Client == "" && !l.Scenario.Untuned && l.Scenario.Protocol == "" && l.Figures[record.DataPackets] <= 0:
 		wrong = "no DATA packet was moved"
 	}
 	if wrong == "" {

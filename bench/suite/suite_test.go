@@ -31,6 +31,16 @@ func haulBinary(t *testing.T) string {
 	return path
 }
 
+// programs builds what SFTP is measured with, and returns the directory.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "haulsftp"), "../haulsftp").CombinedOutput(); err != nil {
+		t.Fatalf("build haulsftp: %v: %s", err, out)
+	}
+	return dir
+}
+
 // TestSmoke runs one small scenario of each kind and believes nothing: what
 // fails, and what moves nothing, is an error.
 func TestSmoke(t *testing.T) {
@@ -38,7 +48,7 @@ func TestSmoke(t *testing.T) {
 		t.Skip("takes some twenty seconds")
 	}
 	var out, progress bytes.Buffer
-	s := Suite{Haul: haulBinary(t), Peers: "none", Rounds: 1, Strict: true, Out: &out, Progress: &progress}
+	s := Suite{Haul: haulBinary(t), Peers: programs(t), Rounds: 1, Strict: true, Out: &out, Progress: &progress}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
 	plan, err := s.Plan(Smoke())

@@ -284,7 +284,7 @@ func TestNamesOnTerminal(t *testing.T) {
 		}
 		y.run(append(l.args(flags...), where)...)
 		screen := y.await("END")
-		if strings.ContainsAny(screen, "\x1b\a\t\u202e\u009b\xff") {
+		if isUntamed(screen) {
 			t.Errorf("%v: %q", flags, screen)
 		}
 		if flags[len(flags)-1] != "--json" && !strings.Contains(screen, `a\x1b[2Jb`) {

@@ -52,7 +52,6 @@ type copyProgress struct {
 type underWay struct {
 	since time.Time
 	moved int64
-	bar   *mpb.Bar // of show alone; nil for none
 }
 
 // newCopyProgress begins to show a copy on out.

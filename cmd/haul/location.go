@@ -102,9 +102,9 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 	if !ok || scheme == "" {
 		return "", "", false
 	}
+	const letters, others = "abcdefghijklmnopqrstuvwxyz", "0123456789+-." // RFC 3986, section 3.1
 	for i, c := range []byte(strings.ToLower(scheme)) {
-		letter := 'a' <= c && c <= 'z'
-		if !letter && (i == 0 || !('0' <= c && c <= '9' || strings.IndexByte("+-.", c) >= 0)) {
+		if strings.IndexByte(letters, c) < 0 && (i == 0 || strings.IndexByte(others, c) < 0) {
 			return "", "", false
 		}
 	}

@@ -98,7 +98,8 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
-	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	return root
 }
 

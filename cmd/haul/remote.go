@@ -120,21 +120,27 @@ func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
 	if err != nil {
 		return nil, dialError{adviseSSH(err, l, r.flags)}
 	}
-	further := dest
-	further.BatchMode = true // nobody expects a question in the middle of a transfer
-	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: func(ctx context.Context) (*ssh.Client, error) {
-		c, err := r.dialer.Dial(ctx, further)
-		if err != nil {
-			return nil, err
-		}
-		return c.Client, nil // whose end takes along what it runs over
-	}})
+	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: r.further(dest)})
 	if err != nil {
 		_ = s.Close()
 		return nil, remoteError{fmt.Errorf("%v: %w", l.server, err)}
 	}
 	r.open[l.server] = &remote{Client: c, ssh: s, dest: dest}
 	return r.open[l.server], nil
+}
+
+// further returns what makes further connections to a server. They ask nothing:
+// nobody expects a question in the middle of a transfer, and the dialer
+// remembers what the first was told.
+func (r *remotes) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
+	dest.BatchMode = true
+	return func(ctx context.Context) (*ssh.Client, error) {
+		c, err := r.dialer.Dial(ctx, dest)
+		if err != nil {
+			return nil, err
+		}
+		return c.Client, nil // whose end takes along what it runs over
+	}
 }
 
 // resolve finds out how to reach the server of a location.

@@ -90,7 +90,7 @@ func splitShell(line string) (words []string) {
 // foreignFlags beforehand.
 var (
 	flagWord     = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z-]*[a-z])`)
-	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|docker|podman|journalctl|setcap|curl|go)\b[^\n` + "`" + `]*`)
+	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|systemd-tmpfiles|docker|podman|journalctl|setcap|curl|go)\b[^\n` + "`" + `]*`)
 )
 
 // Every flag that the documents name exists.
@@ -100,8 +100,8 @@ func TestDocumentedFlags(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	}
 	found := 0
-	texts := map[string]string{"haul serve --help": serveHelp + serveExamples}
-	for _, path := range []string{"README.md", "packaging/README.md", "packaging/systemd/haul.service"} {
+	texts := map[string]string{"haul serve --help": serveHelp + serveExamples, "haul user --help": userHelp + userAddHelp + userAddExamples}
+	for _, path := range []string{"README.md", "packaging/README.md", "packaging/systemd/haul.service", "packaging/systemd/haul-sftp.service"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", path))
 		if err != nil {
 			t.Fatal(err)

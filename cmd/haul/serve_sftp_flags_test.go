@@ -11,6 +11,7 @@ import (
 
 // What makes no sense is refused, with what to do about it.
 func TestServeSFTPConflicts(t *testing.T) {
+	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir())
 	dir, state := t.TempDir(), t.TempDir()
 	in := func(parts ...string) string { return filepath.Join(parts...) }
 	file := in(state, "file")

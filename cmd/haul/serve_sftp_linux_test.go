@@ -101,8 +101,8 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	alice, aliceKey := newKey(t)
-	carl, carlKey := newKey(t)
+	alice, aliceKey := newLogin(t)
+	carl, carlKey := newLogin(t)
 	path := usersFile(t, "")
 	keys := filepath.Join(filepath.Dir(path), "keys")
 	if err := os.Mkdir(keys, 0o755); err != nil {
@@ -124,7 +124,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	f.want("rename", f.Rename(t.Context(), "c", "d"))
 
 	// A key is added to alice's file, and users to the users file.
-	bob, bobKey := newKey(t)
+	bob, bobKey := newLogin(t)
 	writeFile(t, filepath.Join(keys, "alice"), aliceKey+"\n"+bobKey+"\n")
 	s.await("a change is in force")
 	s.files(s.as("alice", bob)).wantRead("a", "text")
@@ -144,7 +144,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 func TestServeSFTPUsersUnreadable(t *testing.T) {
 	needRoot(t)
 	dir := servedDir(t, nil)
-	login, key := newKey(t)
+	login, key := newLogin(t)
 	path := usersFile(t, "user alice\n  key "+key+"\n")
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestServeSFTPUsersUnreadable(t *testing.T) {
 // and gone when the next one has looked. Under its name nothing ever was.
 func TestServeSFTPKilled(t *testing.T) {
 	dir, other := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
-	login, key := newKey(t)
+	login, key := newLogin(t)
 	path := usersFile(t, "user alice\n  key "+key+"\nuser carl\n  key "+key+"\n  root "+other+"\n")
 	if err := os.Chmod(filepath.Dir(other), 0o755); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestServeSFTPActivated(t *testing.T) {
 		s := &sftpChild{child: runChild(t, childOptions{
 			systemd: true,
 			files:   files,
-			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd"},
+			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd", noUsers(t)},
 		}, args...)}
 		if got := m.hear(t); got != status {
 			t.Errorf("heard %q, want %q", got, status)

@@ -23,7 +23,7 @@ func TestServeSFTPOneTime(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "log"), "text")
 	s.wantNoLogin(s.as("haul", ssh.Password("wrong")))
 	s.wantNoLogin(s.as("root", ssh.Password(s.password)))
-	login, _ := newKey(t)
+	login, _ := newLogin(t)
 	s.wantNoLogin(s.as("haul", login))
 	said := s.stop()
 	for _, want := range []string{
@@ -107,10 +107,10 @@ func TestServeSFTPHidden(t *testing.T) {
 func TestServeSFTPUsers(t *testing.T) {
 	dir := servedDir(t, map[string]string{"public/a": "all", "alice/secret": "alice's"})
 	other := servedDir(t, map[string]string{"b": "other"})
-	alice, aliceKey := newKey(t)
-	bob, bobKey := newKey(t)
-	scanner, scannerKey := newKey(t)
-	carl, carlKey := newKey(t)
+	alice, aliceKey := newLogin(t)
+	bob, bobKey := newLogin(t)
+	scanner, scannerKey := newLogin(t)
+	carl, carlKey := newLogin(t)
 	users := usersFile(t, `root %u
 user alice
   key `+aliceKey+`
@@ -199,7 +199,7 @@ user eve
 func TestServeSFTPNoRoot(t *testing.T) {
 	dir := servedDir(t, map[string]string{"file": "x"})
 	none := filepath.Join(t.TempDir(), "none")
-	login, key := newKey(t)
+	login, key := newLogin(t)
 	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +226,8 @@ func TestServeSFTPNoRoot(t *testing.T) {
 // not hold.
 func TestServeSFTPReload(t *testing.T) {
 	dir := servedDir(t, map[string]string{"a": "x"})
-	alice, aliceKey := newKey(t)
-	bob, bobKey := newKey(t)
+	alice, aliceKey := newLogin(t)
+	bob, bobKey := newLogin(t)
 	withAlice := "user alice\n  key " + aliceKey + "\n"
 	withBob := "user bob\n  key " + bobKey + "\n"
 	path := usersFile(t, withAlice)
@@ -252,7 +252,7 @@ func TestServeSFTPReload(t *testing.T) {
 	f.wantRefused("write", f.write("b", "x"))
 
 	// Another password or key is no reason.
-	_, other := newKey(t)
+	_, other := newLogin(t)
 	writeUsers(t, path, "user bob\n  access read-only\n  key "+other+"\n")
 	s.await("access=read-only", "a change is in force")
 	f.wantRead("a", "x")

@@ -49,6 +49,9 @@ func (f *sftpFlags) openPeople() (*people, error) {
 		return p, err
 	}
 	if p.dir, err = users.Open(file); err != nil {
+		if f.users == "" {
+			err = fmt.Errorf("%w; that is where users are looked for without --users FILE", err)
+		}
 		return nil, localError{err}
 	}
 	if len(p.dir.Names()) == 0 {

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -38,9 +37,16 @@ func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 	if !strings.Contains(strings.Join(args, " "), "--host-keys") {
 		args = append(args, "--host-keys", filepath.Join(t.TempDir(), "keys"))
 	}
+	o.env = append(o.env, noUsers(t))
 	s := &sftpChild{child: runChild(t, o, args...)}
 	s.awaitSFTP()
 	return s
+}
+
+// noUsers keeps a child from the users of this machine.
+func noUsers(t *testing.T) string {
+	t.Helper()
+	return "CONFIGURATION_DIRECTORY=" + t.TempDir()
 }
 
 // awaitSFTP reads what a server says of itself.
@@ -188,17 +194,10 @@ func (f *sftpFiles) names(dir string) string {
 	return strings.Join(names, " ")
 }
 
-// newKey makes a key for logging in, and the line that allows it.
-func newKey(t *testing.T) (login ssh.AuthMethod, line string) {
+// newLogin makes a key for logging in, and the line that allows it.
+func newLogin(t *testing.T) (login ssh.AuthMethod, line string) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := newKey(t)
 	return ssh.PublicKeys(signer), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -169,9 +170,7 @@ func TestSFTPPut(t *testing.T) {
 func filesOf(files map[string]string, dirs ...string) map[string]string {
 	all := map[string]string{}
 	for _, d := range dirs {
-		for name, content := range prefixed(d, filesIn(files, d)) {
-			all[name] = content
-		}
+		maps.Copy(all, prefixed(d, filesIn(files, d)))
 	}
 	return all
 }
@@ -416,7 +415,7 @@ func TestSFTPInterrupted(t *testing.T) {
 		cmd.SetErr(&errs)
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.ExecuteContext(ctx) }()
-		l.awaitSent(2 << 20)
+		awaitHidden(t, here, "", func(b []byte) bool { return bytes.HasPrefix(b, content[:1<<10]) })
 		cancel()
 		err := <-ended
 		if exitCode(err) != exitInterrupted {
@@ -442,4 +441,19 @@ func TestSFTPInterrupted(t *testing.T) {
 		}
 		wantTree(t, here, map[string]string{"big": string(content)})
 	}
+}
+
+// awaitHidden waits until what a hidden file in a directory holds is enough. The
+// file's name ends as given.
+func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool) {
+	t.Helper()
+	for late := time.Now().Add(labPatience); time.Now().Before(late); time.Sleep(2 * time.Millisecond) {
+		names, _ := filepath.Glob(filepath.Join(dir, ".haul*"+end))
+		for _, n := range names {
+			if b, err := os.ReadFile(n); err == nil && enough(b) {
+				return
+			}
+		}
+	}
+	t.Fatal("nothing comes")
 }

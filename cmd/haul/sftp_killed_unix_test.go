@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -41,8 +42,15 @@ func TestSFTPKilled(t *testing.T) {
 	}
 	l := startLabWith(t, labOptions{tree: func(store.Tree) store.Tree { return mem }}, nil)
 	here := t.TempDir()
-	c := runChild(t, childOptions{}, l.args("get", "--continue", "--limit", "60M", "lab:big", here)...)
-	l.awaitSent(40 << 20)
+	c := runChild(t, childOptions{}, l.args("get", "--continue", "--limit", "30M", "lab:big", here)...)
+	// The record of what is on the disk for certain is written every so often.
+	var first []byte
+	awaitHidden(t, here, ".mark", func(b []byte) bool {
+		if first == nil && len(b) > 0 {
+			first = b
+		}
+		return !bytes.Equal(b, first)
+	})
 	c.signal(syscall.SIGKILL)
 	c.wantExit(-1)
 	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {

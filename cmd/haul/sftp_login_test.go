@@ -75,7 +75,7 @@ func TestSSHExitCodes(t *testing.T) {
 		}
 	}
 
-	l.know(newSigner(t).PublicKey())
+	l.know(newKey(t).PublicKey())
 	if code, _, msg := l.haul("ls", "lab:"); code != exitRefused || !strings.Contains(msg, "CHANGED") || !strings.Contains(msg, "ssh-keygen -R") {
 		t.Errorf("another host key: exit code %d, %s", code, msg)
 	}

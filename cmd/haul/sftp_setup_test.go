@@ -65,7 +65,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	if o.tree != nil {
 		l.files = o.tree(l.files)
 	}
-	host := newSigner(t)
+	host := newKey(t)
 	l.host = host.PublicKey()
 	l.key = filepath.Join(l.home, "key")
 	me := users.User{Name: "me", Keys: []users.Key{parseKey(t, writeKey(t, l.key, o.phrase))}}
@@ -163,24 +163,14 @@ func (l *lab) must(args ...string) string {
 	return out
 }
 
-// awaitSent waits until clients have read so many bytes.
-func (l *lab) awaitSent(bytes int64) {
-	l.t.Helper()
-	for late := time.Now().Add(labPatience); l.server.Counters().Sent < bytes; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			l.t.Fatalf("%d bytes were read, and %d awaited", l.server.Counters().Sent, bytes)
-		}
-	}
-}
-
 // labPatience is how long a test waits for what must come.
 const labPatience = 30 * time.Second
 
 // url returns the URL of a path.
 func (l *lab) url(path string) string { return "sftp://" + l.addr + path }
 
-// newSigner makes a key.
-func newSigner(t *testing.T) ssh.Signer {
+// newKey makes a key.
+func newKey(t *testing.T) ssh.Signer {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

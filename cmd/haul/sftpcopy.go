@@ -281,6 +281,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
 	j.Hooks = p.hooks()
 	var plan sync.Mutex
+	var planned int64 // bytes
 	if r.dryRun {
 		name := shown(r.stdout)
 		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
@@ -289,6 +290,9 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 			}
 			plan.Lock()
 			defer plan.Unlock()
+			if o.What == treecopy.Copied {
+				planned += i.Size
+			}
 			fmt.Fprintf(r.stdout, "%v\t%d\t%s\t%s\n", o.What, i.Size, name(i.From), name(i.To))
 		}
 	}
@@ -296,6 +300,9 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	result, err := treecopy.Copy(ctx, j)
 	p.end()
 	if !r.quiet {
+		if r.dryRun {
+			result.Bytes = planned
+		}
 		fmt.Fprintln(r.stderr, r.summary(result, time.Since(began)))
 	}
 	return r.explain(ctx, err)
@@ -305,7 +312,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	var parts []string
 	if r.dryRun {
-		parts = append(parts, fmt.Sprintf("would copy %s, %s", plural(s.Copied, "file"), formatBytes(s.Found.Bytes)))
+		parts = append(parts, fmt.Sprintf("would copy %s, %s", plural(s.Copied, "file"), formatBytes(s.Bytes)))
 	} else {
 		parts = append(parts, fmt.Sprintf("%s, %s in %v, %s/s", plural(s.Copied, "file"), formatBytes(s.Bytes),
 			formatDuration(took), formatBytes(perSecond(s.Bytes, took))))
@@ -359,6 +366,8 @@ func (r *copyRun) explain(ctx context.Context, err error) error {
 	case r.dryRun:
 	case r.resume && (ctx.Err() != nil || isNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept; the same command goes on from there"))
+	case ctx.Err() != nil && r.inPlace:
+		errs = append(errs, noteError("files that were being written are not whole; with --continue another run would go on there"))
 	case ctx.Err() != nil:
 		errs = append(errs, noteError("files that were not whole are gone; with --continue they would have been kept"))
 	}

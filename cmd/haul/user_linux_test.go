@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// newPTY returns both ends of a new terminal: ours, and that of a program.
-func newPTY(t *testing.T) (ours, theirs *os.File) {
+// twoEnds returns both ends of a new terminal: ours, and that of a program.
+func twoEnds(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -56,14 +56,14 @@ func TestUserPasswordTyped(t *testing.T) {
 		{"correct horse", 0, "added alice"},
 		{"correct house", exitFailed, "the two passwords differ"},
 	} {
-		ours, theirs := newPTY(t)
+		ours, theirs := twoEnds(t)
 		file := filepath.Join(t.TempDir(), "users")
 		c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", file)
 		c.await("Password for alice: ")
-		awaitHidden(t, theirs)
+		awaitNoEcho(t, theirs)
 		fmt.Fprint(ours, "correct horse\n")
 		c.await("The same again: ")
-		awaitHidden(t, theirs)
+		awaitNoEcho(t, theirs)
 		fmt.Fprint(ours, test.second+"\n")
 		said := c.wantExit(test.code)
 		if !strings.Contains(said, test.says) || strings.Contains(said, "correct") {
@@ -88,8 +88,8 @@ func TestUserPasswordTyped(t *testing.T) {
 	}
 }
 
-// awaitHidden waits until a terminal does not show what is typed.
-func awaitHidden(t *testing.T, terminal *os.File) {
+// awaitNoEcho waits until a terminal does not show what is typed.
+func awaitNoEcho(t *testing.T, terminal *os.File) {
 	t.Helper()
 	for late := time.Now().Add(patience); shows(t, terminal); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
@@ -100,10 +100,10 @@ func awaitHidden(t *testing.T, terminal *os.File) {
 
 // Who is interrupted has a terminal as it was.
 func TestUserPasswordInterrupted(t *testing.T) {
-	_, theirs := newPTY(t)
+	_, theirs := twoEnds(t)
 	c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", filepath.Join(t.TempDir(), "users"))
 	c.await("Password for alice: ")
-	awaitHidden(t, theirs)
+	awaitNoEcho(t, theirs)
 	c.signal(syscall.SIGINT)
 	if said := c.wantExit(exitInterrupted); !strings.Contains(said, "interrupted") {
 		t.Errorf("said %q", said)

@@ -36,6 +36,7 @@ const (
 // A control holds the rule. It counts in units: bytes, or requests.
 type control struct {
 	floor, ceiling int64
+	extra          int64 // units on top of the rule: see Link.Widen
 
 	epoch time.Time
 	now   time.Duration // latest time seen, since epoch: it does not go back
@@ -90,7 +91,11 @@ func (c *control) rate() int64 { return max(c.best, c.before) }
 
 // target returns the window by the rule.
 func (c *control) target() int64 {
-	return min(max(mulDiv(c.rate(), 2*int64(c.least), int64(time.Second)), c.floor), c.ceiling)
+	rule := mulDiv(c.rate(), 2*int64(c.least), int64(time.Second))
+	if rule > 0 {
+		rule = min(rule, c.ceiling) + c.extra
+	}
+	return min(max(rule, c.floor), c.ceiling)
 }
 
 // window returns how many units may be outstanding now. One request may always

@@ -55,6 +55,11 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
+// Widen adds n bytes to what the rule says of the window: for lanes that take a
+// way of their own, and have yet to show how fast it is. Until then what is
+// outstanding there would be missing on the others.
+func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
+
 // Window returns how many bytes may be outstanding now.
 func (k *Link) Window() int { return int(k.bytes.window()) }
 

@@ -51,7 +51,8 @@ var restricted = landlock.MustConfig(
 // It does as much as the kernel can, and says what that is: "Landlock ABI 7:
 // files, TCP", or that it is not available, which is not an error. An error
 // means that a path cannot be found, or that the kernel refused; nothing is
-// restricted then.
+// restricted then. With [Confinement.Trees] the first ABI (Linux 5.13 to 5.18)
+// counts as none, as it lets nobody move a file to another directory.
 //
 // Multipath TCP is not covered (the kernel's limit, as of ABI 7), and neither
 // are the calls that only look at names and attributes, such as stat and chmod.
@@ -64,6 +65,8 @@ func Confine(c Confinement) (what string, err error) {
 		return "Landlock not available: switched off when the kernel was started (lsm=)", nil
 	case err != nil:
 		return "Landlock not available: " + err.Error(), nil
+	case tooOld(c, abi):
+		return fmt.Sprintf("Landlock not available: its ABI %d forbids to move files to other directories (that of Linux 5.19 does not)", abi), nil
 	}
 	// Package time reads /etc/localtime when it is first asked for a local
 	// time, and would find UTC later.
@@ -77,6 +80,9 @@ func Confine(c Confinement) (what string, err error) {
 	}
 	return describe(abi), nil
 }
+
+// tooOld reports whether the kernel's Landlock would break what is served.
+func tooOld(c Confinement, abi int) bool { return abi < moveABI && len(c.Trees) > 0 }
 
 // describe says what the kernel restricts.
 func describe(abi int) string {

@@ -24,7 +24,7 @@ import (
 func site(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"read/sub", "write/a", "write/b", "outside"} {
+	for _, d := range []string{"read/sub", "write/a", "write/b", "outside", "tree/sub"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +41,7 @@ func confinement(dir string) Confinement {
 	return Confinement{
 		Read:  []string{dir + "/read", dir + "/certificate", "/proc/self"},
 		Write: []string{dir + "/write"},
+		Trees: []string{dir + "/tree"},
 	}
 }
 
@@ -247,6 +248,10 @@ func attempts(dir string, abi int) error {
 		{"truncate what is for reading", syscall.EACCES, 3, func() error { return os.Truncate(path("read/f"), 0) }},
 		{"run a program", syscall.EACCES, 1, func() error { return exec.Command("/proc/self/exe").Run() }},
 		{"make a symbolic link", syscall.EACCES, 1, func() error { return os.Symlink("f", path("write/link")) }},
+		{"make a symbolic link in a tree", nil, 1, func() error { return os.Symlink("../../outside/f", path("tree/sub/link")) }},
+		{"read what it leads to", syscall.EACCES, 1, read(path("tree/sub/link"))},
+		{"remove the symbolic link", nil, 1, func() error { return os.Remove(path("tree/sub/link")) }},
+		{"make a pipe in a tree", syscall.EACCES, 1, func() error { return unix.Mkfifo(path("tree/pipe"), 0o600) }},
 		{"make a pipe", syscall.EACCES, 1, func() error { return unix.Mkfifo(path("write/pipe"), 0o600) }},
 		{"make a directory", nil, 1, func() error { return os.Mkdir(path("write/c"), 0o755) }},
 		{"remove it", nil, 1, func() error { return os.Remove(path("write/c")) }},
@@ -280,6 +285,7 @@ func attempts(dir string, abi int) error {
 			attempt{"move between directories", nil, 1, move("write/a/f", "write/b/f")},
 			attempt{"and back", nil, 1, move("write/b/f", "write/a/f")},
 			attempt{"link between directories", nil, 1, func() error { return os.Link(path("write/a/f"), path("write/b/link")) }},
+			attempt{"link into a tree", syscall.EXDEV, 1, func() error { return os.Link(path("read/f"), path("tree/f")) }},
 			attempt{"remove the link", nil, 1, func() error { return os.Remove(path("write/b/link")) }},
 		)
 	}
@@ -381,6 +387,7 @@ func TestConfinePathErrors(t *testing.T) {
 	}{
 		{"missing to read", Confinement{Read: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
 		{"missing to write", Confinement{Write: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
+		{"missing tree", Confinement{Trees: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
 		{"file to write", Confinement{Write: []string{dir + "/certificate"}}, nil, "only whole directories"},
 	} {
 		rules, err := rulesFor(c.c, 7)
@@ -410,6 +417,9 @@ func TestRules(t *testing.T) {
 		{"write, first ABI", Confinement{Write: []string{dir + "/write"}}, 1, []string{
 			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,truncate} for paths [" + dir + "/write]",
 		}},
+		{"tree", Confinement{Trees: []string{dir + "/tree"}}, 7, []string{
+			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,make_sym,refer,truncate} for paths [" + dir + "/tree]",
+		}},
 	} {
 		rules, err := rulesFor(c.c, c.abi)
 		if err != nil {
@@ -423,6 +433,14 @@ func TestRules(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// A kernel that would break what users do in trees of their own is not asked.
+func TestTooOld(t *testing.T) {
+	trees, none := Confinement{Trees: []string{"/srv"}}, Confinement{Write: []string{"/srv"}}
+	if !tooOld(trees, 1) || tooOld(trees, 2) || tooOld(none, 1) {
+		t.Error("only the first ABI is too old, and only for trees")
 	}
 }
 

@@ -10,8 +10,10 @@ const (
 	SecondsPerFile Metric = "seconds_per_file" // median over the files
 	Rate           Metric = "mb_per_second"    // all transfers together
 	Transfers      Metric = "transfers"        // tried
-	Failed         Metric = "failed"           // of those, not finished or wrong
-	DataPackets    Metric = "data_packets"     // without repeats
+	FileRate       Metric = "files_per_second"
+	RoundTrips     Metric = "round_trips"  // that would take as long: from the program's start to its end
+	Failed         Metric = "failed"       // of those, not finished or wrong
+	DataPackets    Metric = "data_packets" // without repeats
 	PacketRate     Metric = "packets_per_second"
 	Resent         Metric = "resent"   // packets that the clients repeated
 	Timeouts       Metric = "timeouts" // times that a client gave up waiting
@@ -31,6 +33,20 @@ const (
 	CPUPerGB        Metric = "server_cpu_seconds_per_gb"
 	GigabitsPerCore Metric = "gbit_per_server_core_second" // 10^9 bits of files for each second of server CPU
 	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
+)
+
+// What it cost a client that is measured, as the server's.
+const (
+	ClientCPU      Metric = "client_cpu_seconds"
+	ClientCPUPerGB Metric = "client_cpu_seconds_per_gb"
+	ClientMemory   Metric = "client_memory_mb"
+)
+
+// What was seen of a client's connections from outside, with some milliseconds of
+// doubt: by the bytes that crossed the wire.
+const (
+	Login    Metric = "login_seconds"      // from the program's start to the first data
+	DataRate Metric = "data_mb_per_second" // from the first data to the last
 )
 
 // What it cost others who share the processors, as a share of one core.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 )
 
 // Format is the version of the lines that this package writes and reads.
@@ -33,6 +34,7 @@ type Line struct {
 	Round     int       `json:"round"` // from 0; -1 where the contender took no part
 
 	Figures  map[Metric]float64 `json:"figures,omitempty"`
+	Series   []float64          `json:"series,omitempty"` // MB that crossed the wire in each SeriesStep from the first data on
 	Warnings []string           `json:"warnings,omitempty"`
 	Error    string             `json:"error,omitempty"`  // why the measurement failed
 	Absent   string             `json:"absent,omitempty"` // why it was not tried at all
@@ -57,6 +59,9 @@ type Scenario struct {
 	Group string `json:"group"` // scenarios that are told together: "many"
 	Title string `json:"title"` // for people
 	Load
+	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
+	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are told by it
+
 	Link    string `json:"link,omitempty"`    // profile of the emulated link; empty means loopback
 	Beside  string `json:"beside,omitempty"`  // what else the server had to do
 	Untuned bool   `json:"untuned,omitempty"` // haul get without any flag, rather than the load generator
@@ -76,7 +81,8 @@ type Load struct {
 	Window      int     `json:"windowsize,omitempty"` // blocks asked for
 	Loss        float64 `json:"loss,omitempty"`       // share dropped by the clients, each way
 	Seed        uint64  `json:"seed,omitempty"`
-	Rate        float64 `json:"rate,omitempty"` // transfers begun each second
+	Rate        float64 `json:"rate,omitempty"`   // transfers begun each second
+	Buffer      int     `json:"buffer,omitempty"` // bytes that a program reads or writes at once
 }
 
 // A Contender is who was measured.
@@ -100,6 +106,15 @@ func Append(w io.Writer, l Line) error {
 	_, err = w.Write(append(b, '\n')) // in one piece, so that a signal leaves no half line
 	return err
 }
+
+// A Series has a figure for each SeriesStep, for SeriesTime at the most.
+const (
+	SeriesStep = 100 * time.Millisecond
+	SeriesTime = 3 * time.Second
+)
+
+// SFTP is the Protocol of a Scenario of SFTP.
+const SFTP = "sftp"
 
 // Saturated begins a warning that the load generator, and not the server, was
 // the bottleneck.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +78,8 @@ func (q Request) again(b []byte) []byte {
 		return AppendCheckFileHandle(b, q.ID, handle, string(q.Algorithms), q.Offset, q.Length, q.BlockSize)
 	case ExtCheckFileName:
 		return AppendCheckFileName(b, q.ID, path, string(q.Algorithms), q.Offset, q.Length, q.BlockSize)
+	case ExtCheckFile:
+		return AppendCheckFile(b, q.ID, handle, string(q.Algorithms), q.Offset, q.Length, q.BlockSize)
 	}
 	panic("no request: " + q.Type.String())
 }
@@ -117,8 +120,11 @@ func (p *Reply) again(b []byte, e Extension) ([]byte, error) {
 	case ExtUsersGroupsByID:
 		users, groups, err := p.UsersGroups()
 		return AppendUsersGroupsReply(b, p.ID, users.list(), groups.list()), err
-	case ExtCheckFileHandle, ExtCheckFileName:
+	case ExtCheckFileHandle, ExtCheckFileName, ExtCheckFile:
 		algorithm, hashes, err := p.CheckFile()
+		if bytes.HasPrefix(p.Extended, []byte("\x00\x00\x00\x0acheck-file")) {
+			return AppendOldCheckFileReply(b, p.ID, string(algorithm), hashes), err
+		}
 		return AppendCheckFileReply(b, p.ID, string(algorithm), hashes), err
 	}
 	return nil, fmt.Errorf("no reply to %v: %v", e, p.Type)
@@ -203,7 +209,7 @@ func (p *Reply) text(e Extension) (string, error) {
 		var users, groups Strings
 		users, groups, err = p.UsersGroups()
 		s = append(s, fmt.Sprintf("users %q groups %q", users.list(), groups.list()))
-	case ExtCheckFileHandle, ExtCheckFileName:
+	case ExtCheckFileHandle, ExtCheckFileName, ExtCheckFile:
 		var algorithm, hashes []byte
 		algorithm, hashes, err = p.CheckFile()
 		s.add("algorithm", algorithm)

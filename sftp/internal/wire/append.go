@@ -226,6 +226,12 @@ func AppendCheckFileName(b []byte, id uint32, path, algorithms string, offset, l
 	return appendCheckFile(b, ExtCheckFileName, id, path, algorithms, offset, length, blockSize)
 }
 
+// AppendCheckFile appends a check-file, which is what paramiko calls a
+// check-file-handle.
+func AppendCheckFile(b []byte, id uint32, handle, algorithms string, offset, length int64, blockSize uint32) []byte {
+	return appendCheckFile(b, ExtCheckFile, id, handle, algorithms, offset, length, blockSize)
+}
+
 func appendCheckFile(b []byte, e Extension, id uint32, file, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b, at := beginExtended(b, e, id)
 	b = appendString(appendString(b, file), algorithms)

@@ -149,16 +149,16 @@ func AppendUsersGroupsReply(b []byte, id uint32, users, groups []string) []byte 
 	return end(b, at)
 }
 
-// CheckFile reads the reply to check-file-handle or check-file-name: the hash
-// that was chosen, and its values one after the other, at least one byte. How
-// long one is follows from the algorithm, which is for the driver to know.
+// CheckFile reads the reply to any of the three check-file: the hash that was
+// chosen, and its values one after the other, at least one byte. How long one
+// is follows from the algorithm, which is for the driver to know.
 //
-// The draft's last version has just that; some servers follow older ones, and
-// say "check-file" first.
+// The draft has just that; paramiko says "check-file" first, and no hash is
+// called so.
 func (p *Reply) CheckFile() (algorithm, hashes []byte, err error) {
 	r := p.extended()
 	algorithm = r.bytes("hash algorithm", maxAlgorithms)
-	if string(algorithm) == checkFile {
+	if string(algorithm) == extensions[ExtCheckFile].Name {
 		algorithm = r.bytes("hash algorithm", maxAlgorithms)
 	}
 	if len(r.b) == 0 {
@@ -171,9 +171,19 @@ func (p *Reply) CheckFile() (algorithm, hashes []byte, err error) {
 	return algorithm, hashes, nil
 }
 
-// AppendCheckFileReply appends that reply.
+// AppendCheckFileReply appends that reply, to check-file-handle or
+// check-file-name.
 func AppendCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) []byte {
 	b, at := begin(b, TypeExtendedReply, id)
+	b = append(appendString(b, algorithm), hashes...)
+	return end(b, at)
+}
+
+// AppendOldCheckFileReply appends that reply, to check-file: who asks for that
+// passes over its name.
+func AppendOldCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) []byte {
+	b, at := begin(b, TypeExtendedReply, id)
+	b = appendString(b, extensions[ExtCheckFile].Name)
 	b = append(appendString(b, algorithm), hashes...)
 	return end(b, at)
 }

@@ -24,6 +24,7 @@ const (
 	ExtUsersGroupsByID                      // names for numbers
 	ExtCheckFileHandle                      // hashes of a file's data, by handle
 	ExtCheckFileName                        // the same, by path
+	ExtCheckFile                            // the first by its older name, which paramiko uses
 
 	numExtensions
 )
@@ -44,11 +45,8 @@ var extensions = [numExtensions]Pair{
 	ExtUsersGroupsByID: {"users-groups-by-id@openssh.com", "1"},
 	ExtCheckFileHandle: {"check-file-handle", "1"},
 	ExtCheckFileName:   {"check-file-name", "1"},
+	ExtCheckFile:       {"check-file", "1"},
 }
-
-// checkFile is the name by which some servers announce both kinds of check-file,
-// and some clients look for them.
-const checkFile = "check-file"
 
 // String returns the extension's name on the wire.
 func (e Extension) String() string {
@@ -91,9 +89,6 @@ func (s Extensions) Pairs() []Pair {
 			pairs = append(pairs, extensions[e])
 		}
 	}
-	if s.Has(ExtCheckFileHandle) && s.Has(ExtCheckFileName) {
-		pairs = append(pairs, Pair{checkFile, "1"})
-	}
 	return pairs
 }
 
@@ -121,15 +116,17 @@ func (p Pairs) All() iter.Seq2[[]byte, []byte] {
 
 // Known returns which extensions are announced, in a version that is spoken
 // here. A version unknown is as good as none. What comes with check-file is
-// not looked at, since every server has something else there.
+// not looked at, since every server has something else there; and where there
+// is one of that name there may be all three kinds, since some servers announce
+// the others by it.
 func (p Pairs) Known() (s Extensions) {
 	for name, data := range p.All() {
 		e := extensionNamed(name)
 		switch {
 		case e == ExtCheckFileHandle || e == ExtCheckFileName:
 			s = s.With(e)
-		case string(name) == checkFile:
-			s = s.With(ExtCheckFileHandle).With(ExtCheckFileName)
+		case e == ExtCheckFile:
+			s = s.With(ExtCheckFile).With(ExtCheckFileHandle).With(ExtCheckFileName)
 		case e != 0 && string(data) == extensions[e].Data:
 			s = s.With(e)
 		}

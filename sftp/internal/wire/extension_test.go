@@ -16,7 +16,7 @@ func TestExtensions(t *testing.T) {
 	if s != AllExtensions || s.Has(0) || AllExtensions.Has(numExtensions) {
 		t.Errorf("%b", s)
 	}
-	for _, name := range []string{"", "unknown extension", "fsync@openssh.com ", "FSYNC@openssh.com", "fsync", checkFile} {
+	for _, name := range []string{"", "unknown extension", "fsync@openssh.com ", "FSYNC@openssh.com", "fsync", "check"} {
 		if e := extensionNamed([]byte(name)); e != 0 {
 			t.Errorf("%q is %v", name, e)
 		}
@@ -26,14 +26,15 @@ func TestExtensions(t *testing.T) {
 // TestKnown has what servers announce, and what of that can be used.
 func TestKnown(t *testing.T) {
 	var s Extensions
-	check := s.With(ExtCheckFileHandle).With(ExtCheckFileName)
+	check := s.With(ExtCheckFileHandle).With(ExtCheckFileName).With(ExtCheckFile)
 	for _, test := range []struct {
 		pairs []Pair
 		want  Extensions
 	}{
 		{nil, 0},
 		{AllExtensions.Pairs(), AllExtensions},
-		{AllExtensions.Without(ExtCheckFileName).Pairs(), AllExtensions.Without(ExtCheckFileName)},
+		{AllExtensions.Without(ExtCheckFileName).Pairs(), AllExtensions}, // by check-file
+		{s.With(ExtCheckFileName).Pairs(), s.With(ExtCheckFileName)},
 		{[]Pair{{"statvfs@openssh.com", "1"}}, 0}, // 2 is what everyone speaks
 		{[]Pair{{"statvfs@openssh.com", "2"}, {"newline", "\n"}, {"fsync@openssh.com", ""}}, s.With(ExtStatVFS)},
 		{[]Pair{{"fsync@openssh.com", "2"}, {"fsync@openssh.com", "1"}}, s.With(ExtFsync)},
@@ -54,6 +55,30 @@ func TestKnown(t *testing.T) {
 		}
 		if i != len(test.pairs) {
 			t.Errorf("%d pairs of %d", i, len(test.pairs))
+		}
+	}
+}
+
+// TestCheckFileBytes has the requests as the draft draws them and as paramiko's
+// SFTPFile.check sends them, byte for byte, and the replies that both read.
+func TestCheckFileBytes(t *testing.T) {
+	rest := "\x00\x00\x00\x08md5,sha1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x01\x00\x00\x00\x00" + "\x00\x00\x02\x00"
+	for _, test := range []struct {
+		packet []byte
+		want   string
+	}{
+		{AppendCheckFileHandle(nil, 9, "h", "md5,sha1", 7, 1<<32, 512),
+			"\x00\x00\x00\x3f\xc8\x00\x00\x00\x09\x00\x00\x00\x11check-file-handle\x00\x00\x00\x01h" + rest},
+		{AppendCheckFileName(nil, 9, "/a", "md5,sha1", 7, 1<<32, 512),
+			"\x00\x00\x00\x3e\xc8\x00\x00\x00\x09\x00\x00\x00\x0fcheck-file-name\x00\x00\x00\x02/a" + rest},
+		{AppendCheckFile(nil, 9, "h", "md5,sha1", 7, 1<<32, 512),
+			"\x00\x00\x00\x38\xc8\x00\x00\x00\x09\x00\x00\x00\x0acheck-file\x00\x00\x00\x01h" + rest},
+		{AppendCheckFileReply(nil, 9, "md5", []byte("01")), "\x00\x00\x00\x0e\xc9\x00\x00\x00\x09\x00\x00\x00\x03md501"},
+		{AppendOldCheckFileReply(nil, 9, "md5", []byte("01")),
+			"\x00\x00\x00\x1c\xc9\x00\x00\x00\x09\x00\x00\x00\x0acheck-file\x00\x00\x00\x03md501"},
+	} {
+		if string(test.packet) != test.want {
+			t.Errorf("%q, want %q", test.packet, test.want)
 		}
 	}
 }

@@ -288,6 +288,7 @@ func only(q Request) Request {
 		ExtUsersGroupsByID: {ids},
 		ExtCheckFileHandle: {handle, offset, length, hash},
 		ExtCheckFileName:   {path, offset, length, hash},
+		ExtCheckFile:       {handle, offset, length, hash},
 	}[q.Extension] {
 		f()
 	}

@@ -32,7 +32,7 @@ import (
 //	copy-data                                  Handle, Offset, Length, ToHandle, ToOffset
 //	home-directory                             User
 //	users-groups-by-id@openssh.com             Users, Groups
-//	check-file-handle                          Handle, Algorithms, Offset, Length, BlockSize
+//	check-file-handle, check-file              Handle, Algorithms, Offset, Length, BlockSize
 //	check-file-name                            Path, Algorithms, Offset, Length, BlockSize
 //
 // The others are zero. Slices are views of the packet. An offset plus a length
@@ -179,11 +179,11 @@ func (r *reader) extended(q *Request) {
 	case ExtUsersGroupsByID:
 		q.Users = r.ids("users")
 		q.Groups = r.ids("groups")
-	case ExtCheckFileHandle, ExtCheckFileName:
-		if q.Extension == ExtCheckFileHandle {
-			q.Handle = r.handle("handle")
-		} else {
+	case ExtCheckFileHandle, ExtCheckFileName, ExtCheckFile:
+		if q.Extension == ExtCheckFileName {
 			q.Path = r.path("path")
+		} else {
+			q.Handle = r.handle("handle")
 		}
 		q.Algorithms = r.bytes("hash algorithms", maxAlgorithms)
 		q.Offset = r.offset("offset")

@@ -65,6 +65,8 @@ var requests = []struct {
 		Handle: []byte("h"), Algorithms: []byte("sha256,md5"), Offset: 10, Length: 20, BlockSize: 256}},
 	{AppendCheckFileName(nil, 33, "a", "sha256", 0, 0, 0), Request{Type: TypeExtended, Extension: ExtCheckFileName, ID: 33,
 		Path: []byte("a"), Algorithms: []byte("sha256")}},
+	{AppendCheckFile(nil, 34, "h", "sha256", 1<<40, 1, 512), Request{Type: TypeExtended, Extension: ExtCheckFile, ID: 34,
+		Handle: []byte("h"), Algorithms: []byte("sha256"), Offset: 1 << 40, Length: 1, BlockSize: 512}},
 }
 
 // replies has every reply. Those that are extended say to what.
@@ -101,6 +103,8 @@ var replies = []struct {
 		`EXTENDED_REPLY users-groups-by-id@openssh.com id 14 users [] groups []`},
 	{AppendCheckFileReply(nil, 15, "sha1", []byte("\x01\x02")), ExtCheckFileName,
 		`EXTENDED_REPLY check-file-name id 15 algorithm "sha1" hashes 0102`},
+	{AppendOldCheckFileReply(nil, 16, "sha1", []byte("\x01\x02")), ExtCheckFile,
+		`EXTENDED_REPLY check-file id 16 algorithm "sha1" hashes 0102`},
 }
 
 // Every request and reply is read as what was written, whatever stands before

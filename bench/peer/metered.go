@@ -1,0 +1,81 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Usage is what a client cost that has ended: it and all that came from it.
+type Usage struct {
+	Wall   time.Duration // from its start to its end
+	CPU    time.Duration // user and system
+	Memory int64         // peak of resident bytes, as Process.Memory
+}
+
+// Metered runs a command to its end and says what that cost. The error is that
+// of cmd.Run, or says what could not be measured.
+func Metered(ctx context.Context, cmd *exec.Cmd) (Usage, error) {
+	g, err := newGroup()
+	if err != nil {
+		return Usage{}, err
+	}
+	defer g.remove()
+	var u Usage
+	began, joining := time.Now(), g.begin(cmd)
+	err = cmd.Start()
+	joined := joining()
+	if err != nil {
+		return u, err
+	}
+	var sampling sync.WaitGroup
+	var peak atomic.Int64
+	ended, stop := context.WithCancel(ctx)
+	sampling.Go(func() {
+		for ended.Err() == nil {
+			begun := time.Now()
+			peak.Store(max(peak.Load(), residentOf(g)))
+			select {
+			case <-time.After(max(sampleEvery, sampleShare*time.Since(begun))):
+			case <-ended.Done():
+			}
+		}
+	})
+	failed := cmd.Wait()
+	u.Wall = time.Since(began)
+	stop()
+	sampling.Wait()
+	// What it has left behind would disturb the next, and be counted by nobody.
+	for range killTries {
+		pids := g.pids()
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended this moment
+		}
+		if len(pids) == 0 {
+			break
+		}
+		time.Sleep(killPoll)
+	}
+	u.Memory = peak.Load()
+	if _, ok := g.(*processTree); ok {
+		u.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	} else if u.CPU, err = g.cpu(); err != nil && failed == nil {
+		failed = fmt.Errorf("read the CPU time of %s: %w", cmd.Path, err)
+	}
+	if failed == nil {
+		failed = joined
+	}
+	return u, failed
+}
+
+func residentOf(g group) int64 {
+	var sum int64
+	for _, pid := range g.pids() {
+		sum += resident(pid)
+	}
+	return sum
+}

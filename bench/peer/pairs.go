@@ -1,0 +1,137 @@
+package peer
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+)
+
+// A Pair is a client of SFTP with the server that it is measured with. It is
+// called as its client is, where that is sshd.
+type Pair struct {
+	Name   string // unique, the same in each report: "pkg/sftp to pkg/sftp"
+	Client SFTPClient
+	Server Server
+}
+
+// OfSFTP ends the name of a pair among those who are absent: without it, that
+// would be a server of TFTP in some cases.
+const OfSFTP = " (SFTP)"
+
+// pairings are the names of all pairs, with those of their clients and servers.
+var pairings = []struct{ name, client, server string }{
+	{"haul", "haul", "sshd"},
+	{"haul to haul", "haul", "haul"},
+	{"OpenSSH sftp", "OpenSSH sftp", "sshd"},
+	{openSSHTuned, openSSHTuned, "sshd"},
+	{"pkg/sftp", "pkg/sftp", "sshd"},
+	{pkgTuned, pkgTuned, "sshd"},
+	{"pkg/sftp to pkg/sftp", "pkg/sftp", "pkg/sftp"},
+	{"lftp", "lftp", "sshd"},
+	{lftpParts, lftpParts, "sshd"},
+	{lftpParallel, lftpParallel, "sshd"},
+	{"rclone", "rclone", "sshd"},
+}
+
+// Pairs finds them, and names those that are not there; haul is a binary of
+// haul's, and binDir as Find wants it.
+func Pairs(binDir, haul string) ([]Pair, []Absentee) {
+	f := newFinder(binDir)
+	f.pairs(haul)
+	return f.set.Pairs, f.set.Absent
+}
+
+// ofSuite is what a reader must know where haul's command does not do it.
+const ofSuite = "package sftp, in a program of the suite"
+
+// ourPair is haul on both sides: its commands, where this build has them, and a
+// program of the suite around package sftp for all else.
+func (f *finder) ourPair(haul string) (SFTPClient, Server, error) {
+	p, err := runnable(filepath.Join(f.bin, "haulsftp"))
+	if err != nil {
+		return SFTPClient{}, Server{}, fmt.Errorf("there is no haulsftp in %s: %w; \"make bin/haulsftp\" builds it", f.bin, unwrap(err))
+	}
+	c, s := ofLibrary("haul"), ofProgram("haul", p, p.compiler())
+	c.Path, c.Version, c.Build, c.Note = p.path, p.compiler(), p.build(), ofSuite
+	s.rooted, s.Note = true, ofSuite
+	binary, err := runnable(haul)
+	if err != nil {
+		return c, s, nil // of that other scenarios tell
+	}
+	version := strings.TrimSpace(binary.output("version"))
+	if strings.Contains(binary.output("get", "--help"), "--identity") {
+		maps.Copy(c.tasks, haulCommands(binary.path))
+		c.Version, c.Build, c.Note = version, binary.build()+"+"+c.Build, ""
+	}
+	if help := binary.output("serve", "--help"); strings.Contains(help, "--host-keys") {
+		s = haulSFTP(binary.path, help)
+		s.Version, s.Build = version, binary.build()
+	}
+	return c, s, nil
+}
+
+// pairs finds them.
+func (f *finder) pairs(haul string) {
+	servers, clients := make(map[string]Server), make(map[string]SFTPClient)
+	why := make(map[string]error) // by the name of a server or a client that is not there
+	client := func(p program, err error, version func() string, all ...SFTPClient) {
+		for _, c := range all {
+			if err != nil {
+				why[c.Name] = err
+				continue
+			}
+			c.Path, c.env, c.Version, c.Build = p.path, p.env, version(), p.build()
+			clients[c.Name] = c
+		}
+	}
+
+	p, err := f.unpacked("openssh-server", "sshd")
+	if err == nil {
+		servers["sshd"], err = sshd(p)
+	}
+	why["sshd"] = err
+
+	p, err = f.program("pkgsftp/pkgsftp")
+	version := func() string { return p.module("github.com/pkg/sftp") }
+	client(p, err, version, ofLibrary("pkg/sftp"), ofLibrary(pkgTuned, "-concurrent-writes"))
+	if why["pkg/sftp"] = err; err == nil {
+		servers["pkg/sftp"] = ofProgram("pkg/sftp", p, version())
+	}
+
+	ourClient, ourServer, err := f.ourPair(haul)
+	why["haul"] = err
+	if err == nil {
+		clients["haul"], servers["haul"] = ourClient, ourServer
+	}
+
+	p, err = f.unpacked("openssh-client", "sftp")
+	client(p, err, func() string { return program{path: "ssh"}.version("-V") },
+		openSSH("OpenSSH sftp"), openSSH(openSSHTuned, "-R", "256", "-B", "261120"))
+	p, err = f.unpacked("lftp", "lftp")
+	client(p, err, func() string { return p.version("--version") }, lftp()...)
+	p, err = f.unpacked("rclone", "rclone")
+	client(p, err, func() string { return p.version("version") }, rclone)
+
+	for _, pair := range pairings {
+		s, served := servers[pair.server]
+		c, ok := clients[pair.client]
+		switch {
+		case !ok:
+			f.absent(why[pair.client].Error(), pair.name+OfSFTP)
+		case !served:
+			f.absent(why[pair.server].Error(), pair.name+OfSFTP)
+		default:
+			f.set.Pairs = append(f.set.Pairs, Pair{Name: pair.name, Client: c, Server: s})
+		}
+	}
+}
+
+// PairNames returns the names of all pairs, found or not.
+func PairNames() []string {
+	var all []string
+	for _, p := range pairings {
+		all = append(all, p.name)
+	}
+	return all
+}

@@ -1,0 +1,232 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An SFTPClient is the recipe for one client that speaks SFTP, or for one way
+// to use it.
+type SFTPClient struct {
+	Name    string // unique, the same in each report: "lftp pget -n 4"
+	Version string
+	Path    string
+	Build   string // as Server.Build
+	Note    string
+
+	env   []string
+	tasks map[Task]func(SFTPJob) invocation
+}
+
+// A Task is what an SFTP client is to do.
+type Task int
+
+// Tasks.
+const (
+	GetFile Task = iota
+	PutFile
+	GetTree   // a directory with all that is in it, into one that is there
+	PutTree   // likewise
+	ReadFile  // with a buffer, by a library, and forget it
+	WriteFile // with a buffer, by a library
+	FetchFile // as GetFile, by a library
+	FillFile  // as PutFile, by a library
+)
+
+// String names it as in a message.
+func (t Task) String() string {
+	return [...]string{"get a file", "put a file", "get a tree", "put a tree", "read with a buffer", "write with a buffer",
+		"get a file by a library", "put a file by a library"}[t]
+}
+
+// An SFTPJob is one task, with all that is to be known.
+type SFTPJob struct {
+	Task   Task
+	Server netip.AddrPort
+	Keys   *Keys
+	Remote string // name at the server: see Server.At
+	Local  string // path here
+
+	// For ReadFile and WriteFile:
+	Buffer int           // bytes
+	Size   int64         // bytes to write
+	Limit  time.Duration // after which to stop, wherever that is
+
+	// For experiments with haul's library.
+	Delay        bool // without TCP_NODELAY
+	Requests     int  // most on their way; 0 means as many as it likes
+	RequestBytes int  // most of each; 0 likewise
+}
+
+// An invocation is how a program is started.
+type invocation struct {
+	path  string // empty means SFTPClient.Path
+	args  []string
+	stdin string
+}
+
+// Does reports whether there is a way to have it done.
+func (c *SFTPClient) Does(t Task) bool { return c.tasks[t] != nil }
+
+// Command returns the command for a job; run may be nil. It fails with
+// [ErrOption].
+func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec.Cmd, error) {
+	invoke := c.tasks[j.Task]
+	if invoke == nil {
+		return nil, fmt.Errorf("%v with %s: %w", j.Task, c.Name, ErrOption)
+	}
+	i := invoke(j)
+	cmd := command(ctx, run, c.env, cmp.Or(i.path, c.Path), i.args...)
+	if i.stdin != "" {
+		cmd.Stdin = strings.NewReader(i.stdin)
+	}
+	return cmd, nil
+}
+
+// Ways to use a client that are told beside the plain one.
+const (
+	openSSHTuned = "OpenSSH sftp -R 256 -B 261120"
+	pkgTuned     = "pkg/sftp, concurrent writes"
+	lftpParts    = "lftp pget -n 4"
+	lftpParallel = "lftp mirror -P 8"
+)
+
+// ofLibrary is the client of one of package sftpprog's programs.
+func ofLibrary(name string, more ...string) SFTPClient {
+	file := func(verb string) func(SFTPJob) invocation {
+		return func(j SFTPJob) invocation {
+			args := []string{verb, "-addr", j.Server.String(), "-user", j.Keys.User, "-key", j.Keys.Private,
+				"-trust", j.Keys.Known, "-cipher", Cipher, "-remote", j.Remote}
+			if j.Local != "" {
+				args = append(args, "-local", j.Local)
+			}
+			if j.Buffer > 0 {
+				args = append(args, "-buffer", strconv.Itoa(j.Buffer), "-size", strconv.FormatInt(j.Size, 10), "-limit", j.Limit.String())
+			}
+			if j.Delay {
+				args = append(args, "-delay")
+			}
+			if j.Requests > 0 {
+				args = append(args, "-requests", strconv.Itoa(j.Requests))
+			}
+			if j.RequestBytes > 0 {
+				args = append(args, "-request-bytes", strconv.Itoa(j.RequestBytes))
+			}
+			return invocation{args: append(args, more...)}
+		}
+	}
+	return SFTPClient{Name: name, tasks: map[Task]func(SFTPJob) invocation{
+		GetFile: file("get"), PutFile: file("put"), ReadFile: file("read"), WriteFile: file("write"),
+		FetchFile: file("get"), FillFile: file("put"),
+	}}
+}
+
+// haulCommands are the ways to use haul as a program.
+func haulCommands(path string) map[Task]func(SFTPJob) invocation {
+	command := func(put, tree bool) func(SFTPJob) invocation {
+		return func(j SFTPJob) invocation {
+			from, to, verb := fmt.Sprintf("sftp://%s@%s%s", j.Keys.User, j.Server, j.Remote), j.Local, "get"
+			if put {
+				from, to, verb = to, from, "put"
+			}
+			args := []string{verb, "--quiet", "--batch", "-F", "none", "-i", j.Keys.Private, "-o", "IdentitiesOnly=yes",
+				"-o", "UserKnownHostsFile=" + j.Keys.Known, "-o", "GlobalKnownHostsFile=/dev/null", "-o", "Ciphers=" + Cipher}
+			if tree {
+				args = append(args, "--recursive")
+			}
+			return invocation{path: path, args: append(args, from, to)}
+		}
+	}
+	return map[Task]func(SFTPJob) invocation{
+		GetFile: command(false, false), PutFile: command(true, false), GetTree: command(false, true), PutTree: command(true, true),
+	}
+}
+
+// sshOptions are those of OpenSSH's programs: only what it takes to log in, and
+// the cipher.
+func sshOptions(j SFTPJob) []string {
+	args := []string{"-F", "/dev/null"}
+	for _, option := range []string{
+		"User=" + j.Keys.User, "Port=" + port(j.Server), "IdentityFile=" + j.Keys.Private, "IdentitiesOnly=yes",
+		"UserKnownHostsFile=" + j.Keys.Known, "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes",
+		"BatchMode=yes", "LogLevel=ERROR", "Ciphers=" + Cipher,
+	} {
+		args = append(args, "-o", option)
+	}
+	return args
+}
+
+// openSSH is told what to do on standard input, in batch mode: so it ends at
+// the first error.
+func openSSH(name string, more ...string) SFTPClient {
+	batch := func(line func(SFTPJob) string) func(SFTPJob) invocation {
+		return func(j SFTPJob) invocation {
+			args := append([]string{"-q", "-b", "-"}, more...)
+			args = append(args, sshOptions(j)...)
+			return invocation{args: append(args, j.Server.Addr().String()), stdin: line(j) + "\n"}
+		}
+	}
+	return SFTPClient{Name: name, tasks: map[Task]func(SFTPJob) invocation{
+		GetFile: batch(func(j SFTPJob) string { return "get " + j.Remote + " " + j.Local }),
+		PutFile: batch(func(j SFTPJob) string { return "put " + j.Local + " " + j.Remote }),
+		GetTree: batch(func(j SFTPJob) string { return "get -r " + j.Remote + "/* " + j.Local + "/" }),
+		PutTree: batch(func(j SFTPJob) string { return "put -r " + j.Local + "/* " + j.Remote + "/" }),
+	}}
+}
+
+// lftp runs ssh. With pget it takes a file in parts, over connections of their own.
+func lftp() []SFTPClient {
+	script := func(line func(SFTPJob) string) func(SFTPJob) invocation {
+		return func(j SFTPJob) invocation {
+			return invocation{args: []string{"--norc", "-c", strings.Join([]string{
+				"set cmd:fail-exit yes", "set net:max-retries 1", "set sftp:auto-confirm no",
+				"set sftp:connect-program \"ssh -a -x " + strings.Join(sshOptions(j), " ") + "\"",
+				fmt.Sprintf("open -u %s,none sftp://%s", j.Keys.User, j.Server),
+				line(j),
+			}, "; ")}}
+		}
+	}
+	plain := SFTPClient{Name: "lftp", tasks: map[Task]func(SFTPJob) invocation{
+		GetFile: script(func(j SFTPJob) string { return "get " + j.Remote + " -o " + j.Local }),
+		PutFile: script(func(j SFTPJob) string { return "put " + j.Local + " -o " + j.Remote }),
+		GetTree: script(func(j SFTPJob) string { return "mirror " + j.Remote + " " + j.Local }),
+		PutTree: script(func(j SFTPJob) string { return "mirror -R " + j.Local + " " + j.Remote }),
+	}}
+	parts := SFTPClient{Name: lftpParts, tasks: map[Task]func(SFTPJob) invocation{
+		GetFile: script(func(j SFTPJob) string { return "pget -n 4 " + j.Remote + " -o " + j.Local }),
+	}}
+	parallel := SFTPClient{Name: lftpParallel, tasks: map[Task]func(SFTPJob) invocation{
+		GetTree: script(func(j SFTPJob) string { return "mirror -P 8 " + j.Remote + " " + j.Local }),
+		PutTree: script(func(j SFTPJob) string { return "mirror -R -P 8 " + j.Local + " " + j.Remote }),
+	}}
+	return []SFTPClient{plain, parts, parallel}
+}
+
+// Rclone has an SSH client of its own. It is spared to ask a shell for check
+// sums of what was moved, as the others do not.
+var rclone = SFTPClient{Name: "rclone", tasks: map[Task]func(SFTPJob) invocation{
+	GetFile: rcloneCommand("copyto", false), PutFile: rcloneCommand("copyto", true),
+	GetTree: rcloneCommand("copy", false), PutTree: rcloneCommand("copy", true),
+}}
+
+func rcloneCommand(verb string, put bool) func(SFTPJob) invocation {
+	return func(j SFTPJob) invocation {
+		args := []string{
+			verb, "--config", "/dev/null", "--sftp-host", j.Server.Addr().String(), "--sftp-port", port(j.Server),
+			"--sftp-user", j.Keys.User, "--sftp-key-file", j.Keys.Private, "--sftp-known-hosts-file", j.Keys.Known,
+			"--sftp-disable-hashcheck",
+		}
+		if put {
+			args = append(args, j.Local, ":sftp:"+j.Remote)
+		} else {
+			args = append(args, ":sftp:"+j.Remote, j.Local)
+		}
+		return invocation{args: args}
+	}
+}

@@ -1,0 +1,83 @@
+package peer
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+)
+
+// Cipher is the one that all SFTP clients and servers use. With all of them left
+// to themselves, it would be ciphers that are compared.
+const Cipher = "aes128-gcm@openssh.com"
+
+// sshdDir is where sshd locks up its process that has no rights yet; it is
+// compiled in, and made at boot where sshd is installed.
+const sshdDir = "/run/sshd"
+
+// At returns what an SFTP server that serves dir calls a file in it.
+func (s *Server) At(dir, name string) string {
+	if s.rooted {
+		return "/" + name
+	}
+	return filepath.Join(dir, name)
+}
+
+// ofProgram is the server of one of package sftpprog's programs.
+func ofProgram(name string, p program, version string) Server {
+	return Server{
+		Name: name, Version: version, Path: p.path, Build: p.build(), Uploads: Disk, tcp: true,
+		args: func(o Options, a netip.AddrPort) []string {
+			return []string{"serve", "-addr", a.String(), "-key", o.Keys.Host, "-trust", o.Keys.Authorized, "-cipher", Cipher, "-dir", o.Dir}
+		},
+	}
+}
+
+// haulSFTP is haul serve, with a file of users.
+func haulSFTP(path, help string) Server {
+	return Server{
+		Name: "haul", Path: path, Uploads: Disk, tcp: true, rooted: true,
+		args: func(o Options, a netip.AddrPort) []string {
+			args := []string{"serve", o.Dir, "--sftp", a.String(), "--users", o.Keys.Users, "--host-keys", filepath.Dir(o.Keys.Host)}
+			if strings.Contains(help, "--quiet ") {
+				args = append(args, "--quiet")
+			}
+			return args
+		},
+	}
+}
+
+// sshd is OpenSSH's server as it is delivered: nothing but where it listens,
+// who logs in and the cipher is told to it.
+func sshd(p program) (Server, error) {
+	if _, err := user.Lookup("sshd"); err != nil && os.Getuid() == 0 {
+		return Server{}, errors.New("there is no user sshd, whom it becomes until somebody has logged in; useradd --system sshd makes him")
+	}
+	return Server{
+		Name: "sshd", Version: p.version("-V"), Path: p.path, Build: p.build(), Uploads: Disk,
+		env: p.env, tcp: true, makes: sshdDir,
+		args: func(o Options, a netip.AddrPort) []string {
+			args := []string{"-D", "-e", "-f", "/dev/null", "-h", o.Keys.Host}
+			for _, option := range []string{
+				"ListenAddress=" + a.String(), "AuthorizedKeysFile=" + o.Keys.Authorized, "StrictModes=no", "PidFile=none",
+				"PermitRootLogin=yes", "PasswordAuthentication=no", "Subsystem=sftp internal-sftp",
+				"Ciphers=" + Cipher, "LogLevel=ERROR",
+			} {
+				args = append(args, "-o", option)
+			}
+			return args
+		},
+	}, nil
+}
+
+// module returns the version of a module that a program was built from.
+func (p program) module(path string) string {
+	for _, m := range p.modules() {
+		if m.Path == path {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return ""
+}

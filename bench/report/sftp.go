@@ -1,0 +1,286 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// sftpGroups are those that the sections here tell.
+var sftpGroups = []string{
+	"sftp-get", "sftp-put", "sftp-get-ramp", "sftp-put-ramp", "sftp-tiny",
+	"sftp-read", "sftp-write", "sftp-tree-get", "sftp-tree-put", "sftp-doc3",
+}
+
+// sftp returns all sections about SFTP.
+func (r *Report) sftp() []Section {
+	return []Section{
+		r.sftpFiles("sftp-get", "SFTP: one large file down"), r.sftpFiles("sftp-put", "SFTP: one large file up"),
+		r.sftpRamps(), r.sftpTiny(), r.sftpBuffers(), r.sftpTrees(), r.document3(),
+	}
+}
+
+// distance is what the head of a column says of a scenario's link.
+func distance(s *scenario) string {
+	switch {
+	case s.Link == "":
+		return "loopback"
+	case s.RoundTrip > 0 && s.Rate == 0 && strings.HasPrefix(s.Link, "rtt"):
+		return strconv.FormatFloat(s.RoundTrip, 'f', -1, 64) + " ms"
+	}
+	return s.Link
+}
+
+// byDistance returns the scenarios of a group, the nearest first.
+func (r *Report) byDistance(group string) []*scenario {
+	all := r.group(group)
+	slices.SortStableFunc(all, func(a, b *scenario) int { return cmp.Compare(a.RoundTrip, b.RoundTrip) })
+	return all
+}
+
+// sftpFiles has contenders in its rows and distances in its columns.
+func (r *Report) sftpFiles(group, title string) Section {
+	s := Section{
+		Name: group, Title: title,
+		Intro: "A column for each round trip. Each client works with a stock sshd unless its name says otherwise, all with one cipher. " +
+			"The rate is that of the data, from the first that crosses the wire to the last, so that it compares with other distances; what comes before and after is in the rate of the whole command.",
+	}
+	scenarios := r.byDistance(group)
+	if len(scenarios) == 0 {
+		return s
+	}
+	for _, p := range []part{
+		{"rate", "MB/s of the data", record.DataRate},
+		{"whole", "MB/s of the whole command, from its start to its end", record.Rate},
+		{"login", "Seconds from the command's start to the first data", record.Login},
+		{"client-cpu", "CPU of the client's processes, seconds for each GB", record.ClientCPUPerGB},
+		{"server-cpu", "CPU of the server's processes, seconds for each GB", record.CPUPerGB},
+		{"memory", "Peak memory of the client, MB", record.ClientMemory},
+	} {
+		versus := p.metric == record.DataRate || p.metric == record.ClientCPUPerGB
+		s.Tables = append(s.Tables, r.distances(Table{Name: group + "-" + p.name, Caption: p.caption}, scenarios, p.metric, versus))
+	}
+	for _, sc := range scenarios {
+		s.Plots = append(s.Plots, r.bars("MB/s of the data, "+sc.Title, sc.Name, record.DataRate))
+	}
+	return s
+}
+
+// distances makes a table of a metric with a column for each scenario, and beside
+// it one of haul's ratio to each row, where that is wanted; the last row is then
+// the ratio to the best peer.
+func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, versus bool) Table {
+	var columns []column
+	for _, s := range scenarios {
+		columns = append(columns, column{scenario: s.Name, metric: m, title: distance(s)})
+		if versus {
+			columns = append(columns, column{scenario: s.Name, metric: m, title: "haul to it", versus: true})
+		}
+	}
+	t = r.byContender(t, "client", columns...)
+	if !versus {
+		return t
+	}
+	best := []string{"haul to the best peer"}
+	for _, s := range scenarios {
+		who, f := r.bestPeer(s.Name, m)
+		best = append(best, cmp.Or(who, none), times(f))
+	}
+	t.Rows = append(t.Rows, Row{Cells: best, Kind: Ours})
+	return t
+}
+
+// rampRows are the steps of a ramp that a table tells, from 0.
+var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
+
+// sftpRamps is how fast the first seconds are.
+func (r *Report) sftpRamps() Section {
+	s := Section{
+		Name: "sftp-ramp", Title: "SFTP: the first three seconds",
+		Intro: "MB that crossed the wire in a tenth of a second, one round trip, so long after the first data.",
+	}
+	for _, group := range []string{"sftp-get-ramp", "sftp-put-ramp"} {
+		for _, sc := range r.group(group) {
+			t := Table{Name: group, Caption: sc.Title, Head: []string{"until, s"}}
+			who := contenders(sc)
+			t.Head = append(t.Head, who...)
+			for _, step := range rampRows {
+				var cells []string
+				for _, w := range who {
+					cells = append(cells, figure(sc.of[w].step(step)))
+				}
+				t.add(strconv.FormatFloat(record.SeriesStep.Seconds()*float64(step+1), 'f', 1, 64), cells...)
+			}
+			s.Tables = append(s.Tables, t)
+			s.Plots = append(s.Plots, r.ramp("MB in each tenth of a second, "+sc.Title, sc))
+		}
+	}
+	return s
+}
+
+// step returns the median of a step of the rounds' series; what has ended moves
+// nothing any more.
+func (c *cell) step(i int) float64 {
+	var all []float64
+	for round := range c.rounds {
+		if s := c.series[round]; i < len(s) {
+			all = append(all, s[i])
+		} else if len(s) > 0 {
+			all = append(all, 0)
+		}
+	}
+	return Median(all)
+}
+
+// sftpTiny counts round trips.
+func (r *Report) sftpTiny() Section {
+	s := Section{
+		Name: "sftp-tiny", Title: "SFTP: a file of one byte",
+		Intro: "The whole command, with all that comes before and after the byte. What it takes over loopback is not for the distance: round trips are the difference, divided by 100 ms.",
+	}
+	const near, far = "sftp-tiny-rtt0", "sftp-tiny-rtt100"
+	if r.of[near] == nil && r.of[far] == nil {
+		return s
+	}
+	t := r.byContender(Table{Name: "sftp-tiny"}, "client",
+		column{scenario: near, metric: record.Seconds, title: "loopback: s"},
+		column{scenario: far, metric: record.Seconds, title: "100 ms: s"},
+		column{scenario: far, metric: record.RoundTrips, title: "that is, round trips"})
+	if r.of[near] != nil && r.of[far] != nil {
+		t.Head = append(t.Head, "round trips but for loopback's time")
+		for i := range t.Rows {
+			who := t.Rows[i].Cells[0]
+			away := r.get(far, who).median(record.Seconds) - r.get(near, who).median(record.Seconds)
+			t.Rows[i].Cells = append(t.Rows[i].Cells, figure(away*1e3/r.of[far].RoundTrip))
+		}
+	}
+	s.Tables = []Table{t}
+	return s
+}
+
+// sftpBuffers has a table for each distance and way, with buffers in its rows.
+func (r *Report) sftpBuffers() Section {
+	s := Section{
+		Name: "sftp-buffers", Title: "SFTP: small buffers",
+		Intro: "MB/s of programs that read or write a file with File.Read and File.Write and a buffer of this size, from opening it to closing it, for three seconds at the most.",
+	}
+	for _, way := range []struct{ group, what string }{{"sftp-read", "File.Read"}, {"sftp-write", "File.Write"}} {
+		near := make(map[string][]*scenario)
+		var order []string
+		for _, sc := range r.byDistance(way.group) {
+			d := distance(sc)
+			if near[d] == nil {
+				order = append(order, d)
+			}
+			near[d] = append(near[d], sc)
+		}
+		for _, d := range order {
+			slices.SortStableFunc(near[d], func(a, b *scenario) int { return cmp.Compare(a.Buffer, b.Buffer) })
+			name := way.group + "-" + strings.ReplaceAll(d, " ", "")
+			s.Tables = append(s.Tables, r.buffers(Table{Name: name, Caption: way.what + ", " + d}, near[d]))
+			s.Plots = append(s.Plots, r.byBuffer("MB/s of "+way.what+", "+d, near[d]))
+		}
+	}
+	return s
+}
+
+func (r *Report) buffers(t Table, scenarios []*scenario) Table {
+	who := contenders(scenarios...)
+	t.Head = []string{"buffer"}
+	for _, w := range who {
+		t.Head = append(t.Head, w)
+		if !isHaul(w) {
+			t.Head = append(t.Head, "haul to it")
+		}
+	}
+	t.Head = append(t.Head, "haul's CPU s/GB")
+	var n notes
+	for _, sc := range scenarios {
+		var cells []string
+		for _, w := range who {
+			cells = append(cells, r.show(&n, sc.Name, w, record.Rate))
+			if !isHaul(w) {
+				cells = append(cells, r.versus(sc.Name, w, record.Rate))
+			}
+		}
+		t.add(binaryBytes(sc.Buffer), append(cells, figure(r.get(sc.Name, "haul").median(record.ClientCPUPerGB)))...)
+	}
+	t.Notes = n.lines()
+	return t
+}
+
+// binaryBytes writes a size in units of 1024.
+func binaryBytes(n int) string {
+	if n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// sftpTrees is many small files.
+func (r *Report) sftpTrees() Section {
+	s := Section{
+		Name: "sftp-tree", Title: "SFTP: many small files",
+		Intro: "Files a second. What takes too long is stopped, and counts by what it has moved until then.",
+	}
+	for _, group := range []string{"sftp-tree-get", "sftp-tree-put"} {
+		if all := r.byDistance(group); len(all) > 0 {
+			s.Tables = append(s.Tables, r.distances(Table{Name: group, Caption: "Files a second: " + all[0].Title}, all, record.FileRate, true))
+			for _, sc := range all {
+				s.Plots = append(s.Plots, r.bars("Files a second, "+sc.Title, sc.Name, record.FileRate))
+			}
+		}
+	}
+	return s
+}
+
+// document3 is TCP_NODELAY and overlap.
+func (r *Report) document3() Section {
+	s := Section{
+		Name: "sftp-doc3", Title: "SFTP: TCP_NODELAY, and requests that overlap",
+		Intro: "Document 3's experiment with package sftp and a stock sshd: MB/s of the data with requests of 8 KiB, of which so many more than one are under way, and with requests as many and as large as haul likes.",
+	}
+	for _, way := range []struct{ word, title string }{{"down", "Downloads"}, {"up", "Uploads"}} {
+		var columns []column
+		for _, sc := range r.byDistance("sftp-doc3") {
+			if strings.Contains(sc.Name, "-"+way.word+"-") {
+				columns = append(columns, column{scenario: sc.Name, metric: record.DataRate, title: distance(sc)})
+			}
+		}
+		if len(columns) > 0 {
+			s.Tables = append(s.Tables, r.byContender(Table{Name: "sftp-doc3-" + way.word, Caption: way.title}, "requests", columns...))
+		}
+	}
+	return s
+}
+
+// ramp draws the steps of a scenario's series.
+func (r *Report) ramp(title string, s *scenario) Plot {
+	var curves []curve
+	for _, who := range contenders(s) {
+		c := curve{name: who, style: r.pen(who)}
+		for _, step := range rampRows {
+			if f := s.of[who].step(step); finite(f) && f > 0 {
+				at := math.Round(record.SeriesStep.Seconds() * 1e3 * float64(step+1))
+				c.points = append(c.points, xy(at, f))
+			}
+		}
+		curves = append(curves, c)
+	}
+	return linePlot(title, "ms after the first data", "MB", curves)
+}
+
+// byBuffer draws throughput over the size of a buffer.
+func (r *Report) byBuffer(title string, scenarios []*scenario) Plot {
+	x := func(s *scenario) float64 { return float64(s.Buffer) / (1 << 10) }
+	var curves []curve
+	for _, who := range contenders(scenarios...) {
+		curves = append(curves, curve{who, r.pen(who), points(scenarios, who, record.Rate, x)})
+	}
+	return linePlot(title, "KiB at once", "MB/s", curves)
+}

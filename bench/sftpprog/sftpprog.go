@@ -1,0 +1,228 @@
+// Package sftpprog is what the suite's SFTP programs share: flags, keys, and
+// what they print. Each is a program around a library, so that libraries are
+// compared with each other, and with programs that others built, by the CPU time of
+// processes. A main is
+//
+//	func main() { sftpprog.Main("pkgsftp", library{}) }
+//
+// The programs serve a directory, move a whole file as fast as their library
+// can, or read and write one with a buffer of a given size.
+package sftpprog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A Library is a client and a server of SFTP.
+type Library interface {
+	// Dial logs in and opens a session.
+	Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o Options) (Client, error)
+
+	// Serve serves a directory until ctx ends.
+	Serve(ctx context.Context, l net.Listener, config *ssh.ServerConfig, dir string) error
+}
+
+// A Client is logged in.
+type Client interface {
+	// Get writes a file of the server to a local one that is empty, and Put the
+	// reverse, by whatever is fastest.
+	Get(ctx context.Context, remote string, to *os.File) error
+	Put(ctx context.Context, from *os.File, remote string) error
+
+	// Open opens a file to be read with buffers, and Create one to be written.
+	Open(ctx context.Context, remote string) (io.ReadCloser, error)
+	Create(ctx context.Context, remote string) (io.WriteCloser, error)
+
+	Close() error
+}
+
+// Options are for experiments; a library refuses what it does not know.
+type Options struct {
+	Delay            bool // without TCP_NODELAY
+	Requests         int  // most requests on their way; 0 leaves it to the library
+	RequestBytes     int  // most bytes of each; 0 likewise
+	ConcurrentWrites bool // let File.Write split a large buffer into requests that overlap
+}
+
+// A Result is what a client prints, as JSON.
+type Result struct {
+	Login   float64 `json:"login_seconds"`
+	Seconds float64 `json:"seconds"` // with opening and closing the file
+	Bytes   int64   `json:"bytes"`
+}
+
+// What a program is asked to do, its first argument.
+const (
+	Serve = "serve"
+	Get   = "get"
+	Put   = "put"
+	Read  = "read"  // with a buffer, and forget what was read
+	Write = "write" // with a buffer, of zeros
+)
+
+// Main runs a program and ends it.
+func Main(name string, l Library) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := Run(ctx, l, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// program is what one was told.
+type program struct {
+	library Library
+	addr    string
+	keys    keyFiles
+	options Options
+
+	dir, remote, local string
+	buffer             int
+	size               int64
+	limit              time.Duration
+}
+
+// Run does what the arguments say, and writes a client's Result to out. A server
+// ends with ctx.
+func Run(ctx context.Context, l Library, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write)
+	}
+	p := program{library: l}
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.StringVar(&p.addr, "addr", "127.0.0.1:2222", "`address` of the server")
+	f.StringVar(&p.keys.user, "user", "root", "`name` to log in with")
+	f.StringVar(&p.keys.private, "key", "", "`file` with the private key: the client's, or the host's")
+	f.StringVar(&p.keys.others, "trust", "", "`file` with whom to trust: known_hosts, or authorized_keys")
+	f.StringVar(&p.keys.cipher, "cipher", "", "`name` of the one cipher to use; all if empty")
+	f.StringVar(&p.dir, "dir", ".", "`directory` to serve")
+	f.StringVar(&p.remote, "remote", "", "`name` at the server")
+	f.StringVar(&p.local, "local", "", "`name` here")
+	f.IntVar(&p.buffer, "buffer", 32<<10, "`bytes` to read or write at once")
+	f.Int64Var(&p.size, "size", 1<<20, "`bytes` to write")
+	f.DurationVar(&p.limit, "limit", time.Minute, "`time` after which to read or write no more")
+	f.BoolVar(&p.options.Delay, "delay", false, "leave Nagle's algorithm on")
+	f.IntVar(&p.options.Requests, "requests", 0, "most requests on their way; 0 leaves it to the library")
+	f.IntVar(&p.options.RequestBytes, "request-bytes", 0, "most `bytes` of each request; 0 leaves it to the library")
+	f.BoolVar(&p.options.ConcurrentWrites, "concurrent-writes", false, "let one call of File.Write make requests that overlap")
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	if args[0] == Serve {
+		return p.serve(ctx)
+	}
+	return p.client(ctx, args[0], out)
+}
+
+func (p *program) serve(ctx context.Context) error {
+	config, err := p.keys.server()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		return err
+	}
+	return p.library.Serve(ctx, listener, config, p.dir)
+}
+
+func (p *program) client(ctx context.Context, verb string, out io.Writer) error {
+	act, ok := map[string]func(context.Context, Client) (int64, error){Get: p.get, Put: p.put, Read: p.read, Write: p.write}[verb]
+	if !ok {
+		return fmt.Errorf("cannot %q", verb)
+	}
+	login, err := p.keys.client()
+	if err != nil {
+		return err
+	}
+	var r Result
+	began := time.Now()
+	c, err := p.library.Dial(ctx, p.addr, login, p.options)
+	if err != nil {
+		return fmt.Errorf("log in at %s: %w", p.addr, err)
+	}
+	r.Login = time.Since(began).Seconds()
+	began = time.Now()
+	r.Bytes, err = act(ctx, c)
+	r.Seconds = time.Since(began).Seconds()
+	if err = errors.Join(err, c.Close()); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, p.remote, err)
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+func (p *program) get(ctx context.Context, c Client) (int64, error) {
+	to, err := os.Create(p.local)
+	if err != nil {
+		return 0, err
+	}
+	err = c.Get(ctx, p.remote, to)
+	info, failed := to.Stat()
+	if err = errors.Join(err, failed, to.Close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (p *program) put(ctx context.Context, c Client) (int64, error) {
+	from, err := os.Open(p.local)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), c.Put(ctx, from, p.remote)
+}
+
+// read reads until the file, or the time, is over.
+func (p *program) read(ctx context.Context, c Client) (int64, error) {
+	f, err := c.Open(ctx, p.remote)
+	if err != nil {
+		return 0, err
+	}
+	deadline, buffer, total := time.Now().Add(p.limit), make([]byte, p.buffer), int64(0)
+	for time.Now().Before(deadline) {
+		n, err := io.ReadFull(f, buffer)
+		total += int64(n)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return total, errors.Join(err, f.Close())
+		}
+	}
+	return total, f.Close()
+}
+
+// write writes until there is enough, or the time is over.
+func (p *program) write(ctx context.Context, c Client) (int64, error) {
+	f, err := c.Create(ctx, p.remote)
+	if err != nil {
+		return 0, err
+	}
+	deadline, buffer, total := time.Now().Add(p.limit), make([]byte, p.buffer), int64(0)
+	for total < p.size && time.Now().Before(deadline) {
+		n, err := f.Write(buffer[:min(int64(len(buffer)), p.size-total)])
+		total += int64(n)
+		if err != nil {
+			return total, errors.Join(err, f.Close())
+		}
+	}
+	return total, f.Close()
+}

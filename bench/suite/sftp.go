@@ -1,0 +1,296 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+const (
+	kiB = 1 << 10
+	miB = 1 << 20
+)
+
+// distances are the links that SFTP is measured over, with the size of a large
+// file on each: what moves at most 2 MiB a round trip should not take minutes.
+var distances = []struct {
+	name, profile string
+	size          int64
+}{
+	{"rtt0", "", 256 * miB},
+	{"rtt9", "rtt9", 256 * miB},
+	{"rtt20", "rtt20", 128 * miB},
+	{"rtt100", "rtt100", 64 * miB},
+}
+
+// Who moves single files, and who moves many of them.
+var (
+	fileClients = []string{
+		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
+		"pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "lftp pget -n 4", "rclone",
+	}
+	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp"}
+	tinyClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "rclone"}
+	bufferClients = []string{"haul", "pkg/sftp", "pkg/sftp, concurrent writes"}
+	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
+)
+
+// buffers are what programs read and write at once, in bytes.
+var buffers = []int{1 * kiB, 16 * kiB, 32 * kiB, 128 * kiB, 1 * miB, 4 * miB}
+
+const (
+	bufferFile = 128 * miB
+	bufferTime = 3 * time.Second // after which a program that reads or writes stops, wherever it is
+
+	treeFiles, treeSize = 10_000, 4 * kiB
+)
+
+// sftpScenarios returns all of them.
+func sftpScenarios() []Scenario {
+	var all []Scenario
+	for _, write := range []bool{false, true} {
+		for _, d := range distances {
+			all = append(all, sftpFile(d.name, d.profile, d.size, write))
+		}
+		all = append(all, sftpRamp(256*miB, write))
+	}
+	all = append(all, sftpTiny("rtt0", ""), sftpTiny("rtt100", "rtt100"))
+	for _, write := range []bool{false, true} {
+		for _, d := range distances[:3] {
+			for _, b := range buffers {
+				all = append(all, sftpBuffer(d.name, d.profile, b, bufferFile, write))
+			}
+		}
+	}
+	for _, write := range []bool{false, true} {
+		all = append(all, sftpMany("rtt0", "", treeFiles, write), sftpMany("rtt20", "rtt20", treeFiles, write))
+	}
+	return append(all, document3()...)
+}
+
+// sftpSmoke returns a small one of each kind, for haul alone.
+func sftpSmoke() []Scenario {
+	all := []Scenario{
+		sftpFile("rtt9", "rtt9", 4*miB, false), sftpFile("rtt0", "", 4*miB, true),
+		sftpTiny("rtt9", "rtt9"),
+		sftpBuffer("rtt9", "rtt9", 16*kiB, 4*miB, false), sftpBuffer("rtt0", "", 1*kiB, 1*miB, true),
+	}
+	for i := range all {
+		all[i].Who.names = []string{"haul to haul"}
+	}
+	return all
+}
+
+// sftpScenario is what all of them share.
+func sftpScenario(group, name, profile string, task peer.Task) Scenario {
+	s := Scenario{
+		Scenario: record.Scenario{Name: group + "-" + name, Group: group, Protocol: record.SFTP, Link: profile, Fresh: true},
+		Guess:    4 * time.Second, task: task,
+	}
+	s.RoundTrip = roundTrip(profile)
+	s.Concurrency, s.Transfers = 1, 1
+	return s
+}
+
+// sftpFile is one large file, by the programs that people would use.
+func sftpFile(name, profile string, size int64, write bool) Scenario {
+	group, task := "sftp-get", peer.GetFile
+	if write {
+		group, task = "sftp-put", peer.PutFile
+	}
+	s := sftpScenario(group, name, profile, task)
+	s.Title = fmt.Sprintf("%s %s by SFTP, %s", binarySize(size), wayOf(write), distanceOf(profile))
+	s.Size, s.Write = size, write
+	s.Who.names, s.act = fileClients, sftpTransfer
+	return s
+}
+
+// sftpRamp is a file that takes longer than the start of its connections.
+func sftpRamp(size int64, write bool) Scenario {
+	s := sftpFile("rtt100", "rtt100", size, write)
+	s.Group += "-ramp"
+	s.Name = s.Group + "-rtt100"
+	s.Who.names = rampClients
+	s.Guess *= 2
+	return s
+}
+
+// sftpTiny is a file of one byte: what is counted are round trips.
+func sftpTiny(name, profile string) Scenario {
+	s := sftpScenario("sftp-tiny", name, profile, peer.GetFile)
+	s.Title = "1 byte down by SFTP, with all that is around it, " + distanceOf(profile)
+	s.Size = 1
+	s.Who.names, s.act = tinyClients, sftpTransfer
+	return s
+}
+
+// sftpBuffer is a program that reads or writes a file with a buffer.
+func sftpBuffer(name, profile string, buffer int, size int64, write bool) Scenario {
+	group, what, task := "sftp-read", "File.Read", peer.ReadFile
+	if write {
+		group, what, task = "sftp-write", "File.Write", peer.WriteFile
+	}
+	s := sftpScenario(group, name+"-"+binaryName(int64(buffer)), profile, task)
+	s.Title = fmt.Sprintf("%s with %s, %s", what, binarySize(int64(buffer)), distanceOf(profile))
+	s.Size, s.Write, s.Buffer = size, write, buffer
+	s.Who.names, s.act = bufferClients, sftpBuffers
+	if !write {
+		s.Who.names = bufferClients[:2]
+	}
+	return s
+}
+
+// sftpMany is many small files.
+func sftpMany(name, profile string, files int, write bool) Scenario {
+	group, task := "sftp-tree-get", peer.GetTree
+	if write {
+		group, task = "sftp-tree-put", peer.PutTree
+	}
+	s := sftpScenario(group, name, profile, task)
+	s.Title = fmt.Sprintf("%d files of %s %s by SFTP, %s", files, binarySize(treeSize), wayOf(write), distanceOf(profile))
+	s.Size, s.Write, s.Transfers = treeSize, write, files
+	s.Who.names, s.act, s.Guess = treeClients, sftpTree, 20*time.Second
+	return s
+}
+
+func wayOf(write bool) string {
+	if write {
+		return "up"
+	}
+	return "down"
+}
+
+// binarySize writes a size in units of 1024, and binaryName as a part of a name.
+func binarySize(bytes int64) string {
+	if bytes%miB == 0 {
+		return fmt.Sprintf("%d MiB", bytes/miB)
+	}
+	return fmt.Sprintf("%d KiB", bytes/kiB)
+}
+
+func binaryName(bytes int64) string {
+	if bytes%miB == 0 {
+		return fmt.Sprintf("%dMiB", bytes/miB)
+	}
+	return fmt.Sprintf("%dKiB", bytes/kiB)
+}
+
+// roundTrip returns that of a profile in milliseconds, and 0 for loopback.
+func roundTrip(profile string) float64 {
+	p, err := link.Lookup(profile)
+	if err != nil {
+		return 0 // of a wrong name the measurement tells
+	}
+	return (p.Ways[link.A].Delay + p.Ways[link.B].Delay).Seconds() * 1e3
+}
+
+func distanceOf(profile string) string {
+	if profile == "" {
+		return "over loopback"
+	}
+	p, err := link.Lookup(profile)
+	if err != nil || p.Ways[link.A].Rate > 0 {
+		return "over " + profile
+	}
+	return fmt.Sprintf("%g ms there and back, unlimited bandwidth", roundTrip(profile))
+}
+
+// errNoCommand is why haul takes no part where only its command could.
+var errNoCommand = errors.New("this build of haul has no command for it")
+
+// pairsFor returns whose turn it is in a scenario of SFTP, and who cannot do what
+// it wants.
+func pairsFor(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
+	for i := range set.Pairs {
+		p := &set.Pairs[i]
+		switch {
+		case !slices.Contains(sc.Who.names, p.Name):
+		case p.Client.Does(sc.task):
+			turns = append(turns, sc.contenders(p)...)
+		case family(p.Name) == "haul":
+			refused = append(refused, refusal{p.Name, errNoCommand})
+		}
+	}
+	return turns, refused
+}
+
+// contenders returns a pair, or the ways to use it that a scenario compares.
+func (sc *Scenario) contenders(p *peer.Pair) []contender {
+	c := contender{
+		stores: true, pair: p, start: starter(&p.Server), Contender: record.Contender{
+			Name: p.Name, Version: p.Client.Version, Build: p.Client.Build + "+" + p.Server.Build,
+			Client: p.Client.Name, Note: pairNote(p),
+		},
+	}
+	if len(sc.ways) == 0 {
+		return []contender{c}
+	}
+	var all []contender
+	for _, w := range sc.ways {
+		one := c
+		one.Name, one.tune = c.Name+", "+w.name, w.tune
+		all = append(all, one)
+	}
+	return all
+}
+
+// A sftpWay is one way to use a client, where a scenario compares several.
+type sftpWay struct {
+	name string
+	tune func(*peer.SFTPJob)
+}
+
+func pairNote(p *peer.Pair) string {
+	note := fmt.Sprintf("from %s %s", p.Server.Name, p.Server.Version)
+	if p.Client.Note != "" {
+		note += "; " + p.Client.Note
+	}
+	return note
+}
+
+// document3 is document 3's experiment: TCP_NODELAY or not, and how many requests
+// of 8 KiB overlap. Last are haul's own requests, as large and as many as it likes.
+func document3() []Scenario {
+	var ways []sftpWay
+	for _, requests := range []int{1, 2, 11, 0} {
+		for _, delay := range []bool{true, false} {
+			name := fmt.Sprintf("overlap %d", requests-1)
+			if requests == 0 {
+				name = "its own overlap"
+			}
+			if !delay {
+				name += ", TCP_NODELAY"
+			}
+			ways = append(ways, sftpWay{name, func(j *peer.SFTPJob) {
+				j.Delay, j.Requests = delay, requests
+				if requests > 0 {
+					j.RequestBytes = document3Request
+				}
+			}})
+		}
+	}
+	var all []Scenario
+	for _, write := range []bool{false, true} {
+		for _, at := range []struct {
+			name, profile string
+			size          int64
+		}{{"rtt0", "", 64 * miB}, {"lan100m", "lan100m", 32 * miB}, {"rtt9", "rtt9", 64 * miB}} {
+			s := sftpFile(at.name, at.profile, at.size, write)
+			s.Group, s.Name = "sftp-doc3", fmt.Sprintf("sftp-doc3-%s-%s", wayOf(write), at.name)
+			s.Who.names, s.ways, s.Guess, s.act = []string{"haul"}, ways, briefTime, sftpBrief
+			if s.task = peer.FetchFile; write {
+				s.task = peer.FillFile
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// document3Request is what document 3's client asked for at once, in bytes.
+const document3Request = 8 * kiB

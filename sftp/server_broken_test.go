@@ -1,0 +1,79 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// serverDrain takes what x/crypto's reader of a connection is left with, so
+// that nothing of a connection that is stuck outlives its test. There is no
+// other way to it, and this one is for tests alone.
+func serverDrain(t *testing.T, sc *ssh.ServerConn) {
+	transport := reflect.ValueOf(sc.Conn).Elem().FieldByName("transport")
+	if !transport.IsValid() {
+		t.Fatal("x/crypto keeps its transport elsewhere")
+	}
+	for transport.Kind() == reflect.Interface || transport.Kind() == reflect.Pointer {
+		transport = transport.Elem()
+	}
+	incoming := transport.FieldByName("incoming")
+	if !incoming.IsValid() || incoming.Type() != reflect.TypeFor[chan []byte]() {
+		t.Fatal("x/crypto keeps its packets elsewhere")
+	}
+	for range *(*chan []byte)(unsafe.Pointer(incoming.UnsafeAddr())) {
+	}
+}
+
+// A peer that breaks the protocol and sends more behind that leaves x/crypto
+// with a reader that nobody can end. The server is rid of the connection all the
+// same, and soon of the peer.
+func TestServerBroken(t *testing.T) {
+	var conns atomic.Pointer[[]*ssh.ServerConn]
+	w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		s.Login = func(_ context.Context, sc *ssh.ServerConn) (*Account, error) {
+			all := []*ssh.ServerConn{sc}
+			if old := conns.Load(); old != nil {
+				all = append(all, *old...)
+			}
+			conns.Store(&all)
+			return &Account{Tree: w.tree}, nil
+		}
+	})
+	defer func() {
+		for _, sc := range *conns.Load() {
+			serverDrain(t, sc)
+		}
+	}()
+	n := 0
+	for ; n < 10; n++ {
+		s := newServerRawSSH(w.connect("192.0.2.1"))
+		if s.login() != nil {
+			break // kept out
+		}
+		p := s.session(t)
+		h := p.open("file", serverAnew)
+		p.write(h, 0, "x")
+		if err := s.writeMany(1000, message(msgChannelConfirm, uint32(99), uint32(0), uint32(1<<20), uint32(1<<15))); err == nil {
+			_, err = s.wait(msgUserauthOK) // which never comes
+			if err == nil {
+				t.Fatal("the connection goes on")
+			}
+		}
+		if e := w.last(n + 1); !errors.Is(e.Err, errBroken) {
+			t.Errorf("it ended by %v", e.Err)
+		}
+	}
+	if n < 1 || n > 3 {
+		t.Errorf("%d connections before the peer was kept out", n)
+	}
+	if c := w.server.Counters(); c.Stuck != int64(n) || c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 || c.Panics != 0 {
+		t.Errorf("%+v", c)
+	}
+	w.login("198.51.100.1").Close() // others are not
+}

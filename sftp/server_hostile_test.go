@@ -1,0 +1,283 @@
+package sftp
+
+import (
+	"encoding/binary"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"golang.org/x/crypto/ssh"
+)
+
+// Here are peers that keep to SSH's syntax, and to none of its sense. What they
+// do costs them their own connection at most, and is over when that is.
+
+// A serverHostile is what a peer does after it has logged in. p speaks on a
+// session of it, of that number.
+type serverHostile func(s *serverRawSSH, p *serverPeer, theirs uint32) error
+
+var serverHostiles = map[string]struct {
+	do    serverHostile
+	lives bool // the session can be used after it
+}{
+	"global requests": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		if err := s.writeMany(20_000, message(80, "keepalive@openssh.com", false)); err != nil {
+			return err
+		}
+		for range 2000 { // all of which are answered
+			if err := s.write(message(80, "tcpip-forward", true, "0.0.0.0", uint32(22))); err != nil {
+				return err
+			}
+			if _, err := s.wait(msgGlobalFailure); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, true},
+	"long global requests": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		return s.writeMany(500, message(80, strings.Repeat("x", 200<<10), false))
+	}, true},
+	"channel requests": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		for range 5000 {
+			for _, r := range [][]byte{
+				message(msgChannelRequest, theirs, "env", false, "LANG", strings.Repeat("x", 1000)),
+				message(msgChannelRequest, theirs, "signal", false, "KILL"),
+				message(msgChannelRequest, theirs, "exit-status", false, uint32(1)),
+			} {
+				if err := s.write(r); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, true},
+	"sessions that are refused": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		refused := 0
+		for i := range 5000 {
+			if err := s.write(message(msgChannelOpen, "session", uint32(i+1), uint32(1<<20), uint32(1<<15))); err != nil {
+				return err
+			}
+			b, err := s.read()
+			if err != nil {
+				return err
+			}
+			if b[0] == 92 {
+				refused++
+			}
+		}
+		if want := 5000 - (DefaultMaxChannels - 1); refused != want {
+			return &serverUnexpected{refused, want}
+		}
+		return nil
+	}, true},
+	"window of nothing": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(0)))
+	}, true},
+	"window byte by byte": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(1)))
+	}, true},
+	"window beyond its type": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(5, message(msgWindowAdjust, theirs, uint32(1<<31)))
+	}, false},
+	"more than the window": {func(s *serverRawSSH, p *serverPeer, theirs uint32) error {
+		// No request: so nothing is taken, as the rest of it is waited for.
+		packet := message(msgChannelData, theirs, append([]byte{0, 4, 0, 0, 3}, make([]byte, 30<<10)...))
+		return s.writeMany(200, packet)
+	}, false},
+	"packets beyond the longest": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.write(message(msgChannelData, theirs, make([]byte, 33<<10)))
+	}, false},
+	"data without any": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(50_000, message(msgChannelData, theirs, ""))
+	}, true},
+	"data of another kind": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(50_000, message(msgExtendedData, theirs, uint32(7), ""))
+	}, true},
+	"channels that nobody opened": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(10, message(msgChannelData, theirs+99, "x"))
+	}, false},
+	"confirmations of nothing": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(10, message(msgChannelConfirm, theirs, uint32(0), uint32(1<<20), uint32(1<<15)))
+	}, false},
+	"ends, and data behind them": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		for range 100 {
+			if err := s.write(message(msgChannelEOF, theirs)); err != nil {
+				return err
+			}
+			if err := s.write(message(msgChannelData, theirs, wire.AppendInit(nil, 3))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, false},
+	"closed twice": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+		return s.writeMany(2, message(msgChannelClose, theirs))
+	}, false},
+	"key exchanges": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		for range 300 {
+			mine := s.kexInit()
+			if err := s.write(mine); err != nil {
+				return err
+			}
+			theirs, err := s.wait(20)
+			if err != nil {
+				return err
+			}
+			if err := s.exchange(mine, theirs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, true},
+	"key exchanges begun": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		return s.writeMany(5, s.kexInit())
+	}, false},
+	"a key exchange for compression": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		return s.write(s.kexInitCompressed("zlib@openssh.com", "zlib"))
+	}, false},
+	"a login again": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		return s.writeMany(10, message(msgUserauth, "root", "ssh-connection", "none"))
+	}, false},
+	"pings": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error { // which are answered by nobody here
+		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
+	}, true},
+	"ignored messages": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+		return s.writeMany(1000, message(msgIgnore, make([]byte, 30<<10)))
+	}, true},
+}
+
+type serverUnexpected struct{ got, want int }
+
+func (e *serverUnexpected) Error() string {
+	return "sessions were refused not as often as they should have been"
+}
+
+func TestServerHostile(t *testing.T) {
+	for name, test := range serverHostiles {
+		t.Run(name, func(t *testing.T) {
+			w := newServerWorld(t, nil)
+			quiet := w.sftp(w.login("192.0.2.2"))
+			quiet.put("quiet", name)
+			s := newServerRawSSH(w.connect("192.0.2.1"))
+			if err := s.login(); err != nil {
+				t.Fatal(err)
+			}
+			p := s.session(t)
+			p.put("file", "x")
+			before, goroutines := heap(), runtime.NumGoroutine()
+			err := test.do(s, p, p.rw.(*serverRawChannel).theirs)
+			if test.lives && err != nil {
+				t.Fatal(err, w.last(1).Err)
+			}
+			if test.lives {
+				p.wantFile("file", "x")
+			}
+			if grown := heap() - before; grown > 8<<20 {
+				t.Errorf("it takes %d bytes", grown)
+			}
+			if n := runtime.NumGoroutine() - goroutines; n > 3*DefaultMaxChannels {
+				t.Errorf("%d more goroutines", n)
+			}
+			quiet.wantFile("quiet", name)
+			if !test.lives {
+				// What is left of it is over, once the peer has gone.
+				go func() { _, _ = io.Copy(io.Discard, s.nc) }()
+			}
+			s.nc.Close()
+			w.last(1)
+			if c := w.server.Counters(); c.Panics != 0 || c.Conns != 1 || c.Sessions != 1 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// kexInitCompressed asks for compression that is one of those, and nothing else.
+func (s *serverRawSSH) kexInitCompressed(names ...string) []byte {
+	var m serverKexInit
+	if err := ssh.Unmarshal(s.kexInit(), &m); err != nil {
+		panic(err)
+	}
+	m.CompressionIn, m.CompressionOut = names, names
+	return ssh.Marshal(&m)
+}
+
+// Nobody gets compression, which costs memory and tells lengths; and who wants
+// nothing else does not get in.
+func TestServerCompression(t *testing.T) {
+	w := newServerWorld(t, nil)
+	s := newServerRawSSH(w.connect("192.0.2.1"))
+	if _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.r.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(s.kexInitCompressed("zlib@openssh.com", "zlib")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.wait(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var offer serverKexInit
+	if err := ssh.Unmarshal(b, &offer); err != nil {
+		t.Fatal(err)
+	}
+	if none := []string{"none"}; !slices.Equal(offer.CompressionIn, none) || !slices.Equal(offer.CompressionOut, none) {
+		t.Errorf("it offers %q and %q", offer.CompressionIn, offer.CompressionOut)
+	}
+	if _, err := s.wait(31); err == nil {
+		t.Error("a key exchange goes on")
+	}
+	if e := w.last(1); e.Err == nil || !strings.Contains(e.Err.Error(), "compression") {
+		t.Errorf("it ended by %v", e.Err)
+	}
+}
+
+// A client that wants its packets tiny gets them so.
+func TestServerSmallPackets(t *testing.T) {
+	w := newServerWorld(t, nil)
+	s := newServerRawSSH(w.connect("192.0.2.1"))
+	if err := s.login(); err != nil {
+		t.Fatal(err)
+	}
+	for i, most := range []uint32{9, 10, 100, 1 << 20} {
+		if err := s.write(message(msgChannelOpen, "session", uint32(i), uint32(1<<20), most)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.wait(msgChannelConfirm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := binary.BigEndian.Uint32(b[5:])
+		if err := s.write(message(msgChannelRequest, theirs, "subsystem", true, "sftp")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.wait(msgChannelSuccess); err != nil {
+			t.Fatal(err)
+		}
+		p := &serverPeer{t: t, rw: &serverRawChannel{s: s, mine: uint32(i), theirs: theirs}}
+		p.begin()
+		data := serverBytes(1000)
+		p.put("file", data)
+		p.wantFile("file", data)
+	}
+	// RFC 4253 wants room for 32 KiB; below what one message needs, or beyond
+	// all reason, there is no channel.
+	for _, most := range []uint32{0, 8, 1<<31 + 1} {
+		s := newServerRawSSH(w.connect("192.0.2.1"))
+		if err := s.login(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.write(message(msgChannelOpen, "session", uint32(0), uint32(1<<20), most)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.wait(msgChannelConfirm); err == nil {
+			t.Errorf("a channel with packets of %d bytes", most)
+		}
+	}
+}
