@@ -9,26 +9,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// A program can be run: its path, and what must be in the environment for it.
+// A program can be run: its path, and what must be in the environment for it
+// and on its command line.
 type program struct {
 	path string
 	env  []string
+	args []string // before all others, such as the script for an interpreter
 }
 
 // find returns a peer's program: the one scripts/install-peers unpacked, or
 // else the machine's own. A peer that is absent ends the test.
 func find(t *testing.T, pkg, name string) program {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("../bin/peers", pkg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := peerDir(t, pkg)
 	// As a shell would, but with the system directories, where daemons live.
 	path := []string{dir + "/usr/bin", dir + "/usr/sbin", dir + "/bin", dir + "/sbin"}
 	path = append(path, filepath.SplitList(os.Getenv("PATH"))...)
@@ -37,19 +37,34 @@ func find(t *testing.T, pkg, name string) program {
 		if err != nil {
 			continue
 		}
-		// The libraries that came with a package lie beside it.
-		var libs []string
-		for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
-			found, _ := filepath.Glob(dir + pattern)
-			libs = append(libs, found...)
-		}
-		if len(libs) == 0 {
-			return program{path: file}
-		}
-		return program{file, []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}}
+		return program{path: file, env: libraries(dir)}
 	}
 	absent(t, "%s is not here; scripts/install-peers fetches it (package %s)", name, pkg)
 	panic("unreachable")
+}
+
+// peerDir is where scripts/install-peers unpacks a package.
+func peerDir(t *testing.T, pkg string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("../bin/peers", pkg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// libraries returns the environment in which a package's programs find the
+// libraries that came with it, beside them; nil if none did.
+func libraries(dir string) []string {
+	var libs []string
+	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
+		found, _ := filepath.Glob(dir + pattern)
+		libs = append(libs, found...)
+	}
+	if len(libs) == 0 {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
 // absent ends a test for want of something. On a laptop that is nobody's
@@ -65,7 +80,7 @@ func absent(t *testing.T, format string, args ...any) {
 // command prepares a run of p in a process group of its own, so that whatever
 // it starts goes when it goes.
 func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.path, args...)
+	cmd := exec.CommandContext(ctx, p.path, slices.Concat(p.args, args)...)
 	// C, because some peers translate the messages that we read.
 	cmd.Env = append(os.Environ(), append(p.env, "LC_ALL=C")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -132,6 +132,7 @@ type Client struct {
 	ext    wire.Extensions
 	limits wire.Limits
 	chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
+	draft  bool   // the server takes SYMLINK in the draft's order
 
 	keepEvery int64 // see keepEvery; less in tests
 
@@ -197,6 +198,9 @@ func newClient(ctx context.Context, first carrier, owned bool, config ClientConf
 		return nil, err
 	}
 	c.ext, c.limits = g.ext, g.limits
+	if s, ok := first.(sshCarrier); ok {
+		c.draft = draftLinks(string(s.client.ServerVersion()), string(s.client.ClientVersion()), draftServers)
+	}
 	c.chunk[0] = c.chunkFor(g.limits.Read)
 	c.chunk[1] = c.chunkFor(g.limits.Write)
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}

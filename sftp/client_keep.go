@@ -65,7 +65,7 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 	k := &keptUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: sourceSum(o.Source)}
 	link, err := k.look()
 	if link {
-		if k.target, err = c.RealPath(ctx, k.target); err == nil {
+		if k.target, err = c.linkTarget(ctx, k.target); err == nil {
 			if link, err = k.look(); link {
 				err = store.ErrNotRegular
 			}

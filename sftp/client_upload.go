@@ -130,7 +130,7 @@ func (u *upload) begin(on *lane, follow bool) error {
 	if err != nil {
 		return err
 	}
-	if u.target, err = u.c.RealPath(u.ctx, u.target); err != nil {
+	if u.target, err = u.c.linkTarget(u.ctx, u.target); err != nil {
 		return err
 	}
 	return u.begin(on, false)

@@ -202,7 +202,11 @@ func (c *Client) Link(ctx context.Context, from, to string) error {
 
 // Symlink makes a symbolic link of that name. target is kept as it is.
 func (c *Client) Symlink(ctx context.Context, target, name string) error {
-	return c.taken(ctx, c.two(ctx, "symlink", target, name, call{take: takeOK}, wire.AppendSymlink), name)
+	build := wire.AppendSymlink
+	if c.draft {
+		build = func(b []byte, id uint32, target, name string) []byte { return wire.AppendSymlink(b, id, name, target) }
+	}
+	return c.taken(ctx, c.two(ctx, "symlink", target, name, call{take: takeOK}, build), name)
 }
 
 // Readlink returns the text of a symbolic link. Anything else is

@@ -245,6 +245,9 @@ func (s *session) link(q *wire.Request) error {
 // symlink makes a link that says what the client wants, to the letter: where it
 // leads counts only when it is followed.
 func (s *session) symlink(q *wire.Request) error {
+	if s.conn.draft {
+		q.Target, q.Path = q.Path, q.Target
+	}
 	name, err := s.resolve(q.Path)
 	if err != nil {
 		return err

@@ -51,6 +51,11 @@ const (
 func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	c := s.conn
 	flags := q.Flags & flagsKnown
+	if c.account.Access == users.UploadOnly && flags&wire.OpenWrite != 0 && flags&wire.OpenCreate != 0 {
+		// Many who only write ask to read too, as pkg/sftp's Create does. They are
+		// refused when they do.
+		flags &^= wire.OpenRead
+	}
 	perm := s.perm(q.Attrs, usualPerm)
 	writesOnly := flags&(wire.OpenRead|wire.OpenWrite|wire.OpenAppend) == wire.OpenWrite
 	switch {

@@ -87,12 +87,12 @@ func TestServerUploadOnly(t *testing.T) {
 			p.id = wireID(packet)
 			p.want(wire.PermissionDenied, packet)
 		}
-		for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenRead | serverAnew, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenRead | wire.OpenWrite, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
 			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.PermissionDenied {
 				t.Errorf("open with %v: %v", flags, status)
 			}
 		}
-		for _, flags := range []wire.OpenFlags{serverAnew, serverInsert, serverInsert | wire.OpenExclusive} {
+		for _, flags := range []wire.OpenFlags{serverAnew, wire.OpenRead | serverAnew, serverInsert, serverInsert | wire.OpenExclusive} {
 			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.Failure {
 				t.Errorf("open what exists with %v: %v", flags, status)
 			}
@@ -111,6 +111,12 @@ func TestServerUploadOnly(t *testing.T) {
 			t.Errorf("it is %+v", got)
 		}
 		full.wantFile("dir/new", "brought")
+		// Who asks to read it, too, may bring it, and not read it.
+		h = p.open("dir/both", wire.OpenRead|serverAnew)
+		p.write(h, 0, "brought")
+		p.want(wire.PermissionDenied, wire.AppendRead(nil, p.n(), h, 0, 10))
+		p.close(h)
+		full.wantFile("dir/both", "brought")
 		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
 		p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), "dir/new"))
 		// Of what there is directories show, so that a client finds its way.

@@ -45,6 +45,7 @@ type serverConn struct {
 	tree     store.Tree // what the access leaves of the account's
 	home     string     // where relative names begin, as the store has it
 	throttle *accountThrottle
+	draft    bool // the client sends SYMLINK in the draft's order
 
 	keyRefused bool // handshake only: a key was, and nothing worse happened
 
@@ -265,6 +266,7 @@ func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 // login gives somebody what is his.
 func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
+	c.draft = draftLinks(c.info.Client, string(sc.ServerVersion()), draftClients)
 	// The timer of the handshake has stopped, if it did not go off just now.
 	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
 	defer done()

@@ -1,0 +1,125 @@
+//go:build unix
+
+package interop
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A wire stands between a client and a server. Each byte takes a while to cross
+// it, and it can be cut: all connections at once.
+type wire struct {
+	l       net.Listener
+	to      string
+	latency time.Duration
+	moved   atomic.Int64 // bytes, both ways together
+	cutAt   atomic.Int64 // bytes after which it is cut; 0 for never
+
+	mu    sync.Mutex
+	conns []net.Conn // mu
+	wait  sync.WaitGroup
+}
+
+// newWire leads to an address. cutAt 0 leaves it whole.
+func newWire(t *testing.T, to string, latency time.Duration, cutAt int64) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{l: l, to: to, latency: latency}
+	w.cutAt.Store(cutAt)
+	w.wait.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.wait.Go(func() { w.join(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		w.cut()
+		w.wait.Wait()
+	})
+	return w
+}
+
+// through returns a login that goes over the wire.
+func (w *wire) through(l login) login {
+	l.addr = w.l.Addr().String()
+	return l
+}
+
+func (w *wire) join(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", w.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	w.mu.Lock()
+	w.conns = append(w.conns, client, server)
+	w.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { w.carry(client, server) })
+	both.Go(func() { w.carry(server, client) })
+	both.Wait()
+}
+
+// A parcel is on its way until its time.
+type parcel struct {
+	data []byte
+	due  time.Time
+}
+
+// carry moves bytes one way. What is under way has no bound but TCP's windows
+// before and the time that it takes.
+func (w *wire) carry(from, to net.Conn) {
+	parcels := make(chan parcel, 4096)
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for p := range parcels {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.data); err != nil {
+				from.Close()
+			}
+		}
+		if c, ok := to.(*net.TCPConn); ok {
+			_ = c.CloseWrite()
+		}
+	})
+	for {
+		b := make([]byte, 64<<10)
+		n, err := from.Read(b)
+		if n > 0 {
+			parcels <- parcel{b[:n], time.Now().Add(w.latency)}
+			if at := w.cutAt.Load(); w.moved.Add(int64(n)) >= at && at > 0 {
+				w.cut()
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(parcels)
+	sender.Wait()
+}
+
+// cut ends all connections there are, without a word.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // no farewell
+		}
+		c.Close()
+	}
+	w.conns = nil
+}

@@ -1,0 +1,303 @@
+//go:build unix
+
+package interop
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A certificate names who may log in, until when, from where, and to do what.
+type certificate struct {
+	users   []string
+	expired bool
+	options map[string]string // critical ones
+}
+
+// certify signs userKey's public half, and returns the file of the certificate.
+func certify(t *testing.T, authority keyPair, c certificate) string {
+	t.Helper()
+	now := time.Now()
+	cert := &ssh.Certificate{
+		Key: must[keyPair](t)(userKey()).signer.PublicKey(), CertType: ssh.UserCert, KeyId: "interop",
+		ValidPrincipals: c.users, ValidAfter: uint64(now.Add(-2 * time.Hour).Unix()), ValidBefore: uint64(now.Add(time.Hour).Unix()),
+	}
+	if c.expired {
+		cert.ValidBefore = uint64(now.Add(-time.Hour).Unix())
+	}
+	cert.CriticalOptions = c.options
+	if err := cert.SignCert(rand.Reader, authority.signer); err != nil {
+		t.Fatal(err)
+	}
+	return write(t, filepath.Join(t.TempDir(), "id-cert.pub"), ssh.MarshalAuthorizedKey(cert))
+}
+
+var certificateCases = []struct {
+	name    string
+	c       certificate
+	refused bool
+}{
+	{"good", certificate{users: []string{"other", "haul"}}, false},
+	{"from here", certificate{users: []string{"haul"}, options: map[string]string{"source-address": "127.0.0.0/8,::1"}}, false},
+	{"another's", certificate{users: []string{"other"}}, true},
+	{"expired", certificate{users: []string{"haul"}, expired: true}, true},
+	{"from elsewhere", certificate{users: []string{"haul"}, options: map[string]string{"source-address": "192.0.2.0/24"}}, true},
+	{"unknown option", certificate{users: []string{"haul"}, options: map[string]string{"none@example.org": ""}}, true},
+}
+
+// Our client logs in with certificates at sshd.
+func TestSFTPCertificatesClient(t *testing.T) {
+	authority := must[keyPair](t)(newKeyPair(t.TempDir(), "authority"))
+	dir := realDir(t)
+	// The key itself opens nothing here.
+	l := startSSHD(t, dir, "Subsystem sftp internal-sftp", "TrustedUserCAKeys "+authority.file+".pub", "AuthorizedKeysFile none")
+	for _, c := range certificateCases {
+		l := l
+		l.cert = certify(t, authority, c.c)
+		if _, err := haulDriver.try(t, job{}, l, []string{"list", "."}); (err != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := haulDriver.try(t, job{}, l, []string{"list", "."}); err == nil {
+		t.Error("the bare key has opened it")
+	}
+}
+
+// OpenSSH's sftp logs in with certificates at our server, which keeps to all
+// that is in them.
+func TestSFTPCertificatesServer(t *testing.T) {
+	authority := must[keyPair](t)(newKeyPair(t.TempDir(), "authority"))
+	users := filepath.Join(t.TempDir(), "users")
+	text := "authority " + authority.line() + "user haul\n"
+	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := realDir(t)
+	write(t, filepath.Join(dir, "file"), content(1000))
+	l, _ := beginSFTP(t, dir, "--users", users, "--sftp-exempt", "127.0.0.0/8")
+	cases := append(certificateCases, struct {
+		name    string
+		c       certificate
+		refused bool
+	}{"for sftp", certificate{users: []string{"haul"}, options: map[string]string{"force-command": "internal-sftp"}}, false})
+	for _, c := range cases {
+		l := l
+		l.cert = certify(t, authority, c.c)
+		tl := newSFTPTool(t, l)
+		if err := tl.fails(t, "file", filepath.Join(t.TempDir(), "down")); (err != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := newSFTPTool(t, l).fails(t, "file", filepath.Join(t.TempDir(), "down")); err == nil {
+		t.Error("the bare key has opened it")
+	}
+	// What a certificate forces cannot be undone: this one may only read.
+	l.cert = certify(t, authority, certificate{users: []string{"haul"}, options: map[string]string{"force-command": "internal-sftp -R"}})
+	tl := newSFTPTool(t, l)
+	down := filepath.Join(t.TempDir(), "down")
+	tl.get(t, "file", down)
+	wantFile(t, down, content(1000))
+	a := haulDriver.do(t, l, []string{"put", down, "new"}, []string{"remove", "file"}, []string{"mkdir", "new"})
+	for i, a := range a {
+		if a.Kind != "permission" {
+			t.Errorf("operation %d is not refused: %q", i, a.Error)
+		}
+	}
+	wantOnly(t, dir, "file")
+}
+
+func wantOnly(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	var got []string
+	for _, e := range readDir(t, dir) {
+		got = append(got, e.Name())
+	}
+	if fmt.Sprint(got) != fmt.Sprint(names) {
+		t.Errorf("there is %q, want %q", got, names)
+	}
+}
+
+var oneTimePassword = regexp.MustCompile(`log in as (\S+) with the password (\S+)`)
+
+// Without users there is one, whose password haul tells, and who is himself in
+// that directory alone. A restart makes another password, and keeps the host key.
+func TestSFTPOneTimePassword(t *testing.T) {
+	dir, keys := realDir(t), t.TempDir()
+	write(t, filepath.Join(dir, "file"), content(1000))
+	var before login
+	for i := range 2 {
+		l, d := beginSFTP(t, dir, "--host-keys", keys)
+		m := oneTimePassword.FindStringSubmatch(d.said(50))
+		if m == nil {
+			t.Fatal("haul tells no password")
+		}
+		l.user, l.password = m[1], m[2]
+		if i > 0 && (l.password == before.password || string(l.host.Marshal()) != string(before.host.Marshal())) {
+			t.Error("after a restart the password is the same, or the host key is not")
+		}
+		down := filepath.Join(t.TempDir(), "down")
+		if a := haulDriver.do(t, l, []string{"get", "file", down}); a[0].Error != "" {
+			t.Error(a[0].Error)
+		}
+		wantFile(t, down, content(1000))
+		for _, wrong := range []string{before.password, l.password + "x", " "} {
+			bad := l
+			if bad.password = wrong; wrong == "" {
+				continue
+			}
+			if _, err := haulDriver.try(t, job{}, bad, []string{"list", "."}); err == nil {
+				t.Errorf("the password %q opens it, too", wrong)
+			}
+		}
+		l.password = "" // the key of the other tests is nobody's here
+		if _, err := haulDriver.try(t, job{}, l, []string{"list", "."}); err == nil {
+			t.Error("a key that nobody has named opens it")
+		}
+		before = l
+		before.password = m[2]
+		if err := d.stop(); err != nil {
+			t.Errorf("haul serve, told to end: %v", err)
+		}
+	}
+}
+
+// Our client logs in with a password at a server of another make.
+func TestSFTPPassword(t *testing.T) {
+	dir := realDir(t)
+	l := startPeer(t, asyncsshProgram(t), dir, "/", "correct horse")
+	l.password = "correct horse"
+	if a := haulDriver.do(t, l, []string{"list", "."}); a[0].Error != "" {
+		t.Error(a[0].Error)
+	}
+	l.password = "wrong"
+	if _, err := haulDriver.try(t, job{}, l, []string{"list", "."}); err == nil {
+		t.Error("a wrong password opens it")
+	}
+}
+
+// There is SFTP and nothing else, whatever OpenSSH's clients ask for.
+func TestSFTPNothingElse(t *testing.T) {
+	dir := realDir(t)
+	l := serveSFTP(t, dir)
+	up := write(t, filepath.Join(t.TempDir(), "up"), content(1000))
+	config := l.sshConfig(t)
+	scp, sshc := findOpenSSH(t, "scp"), findOpenSSH(t, "ssh")
+	for what, try := range map[string]func() (string, error){
+		"scp's old protocol": func() (string, error) {
+			return runTool(t, scp, "", "-O", "-S", sshc.path, "-F", config, up, "server:new")
+		},
+		"a command":         func() (string, error) { return runTool(t, sshc, "", "-F", config, "server", "touch new") },
+		"a shell":           func() (string, error) { return runTool(t, sshc, "touch new\n", "-T", "-F", config, "server") },
+		"a terminal":        func() (string, error) { return runTool(t, sshc, "touch new\n", "-tt", "-F", config, "server") },
+		"another subsystem": func() (string, error) { return runTool(t, sshc, "", "-F", config, "-s", "server", "netconf") },
+		"forwarding":        func() (string, error) { return runTool(t, sshc, "", "-F", config, "-W", l.addr, "server") },
+		"remote forwarding": func() (string, error) {
+			return runTool(t, sshc, "", "-F", config, "-o", "ExitOnForwardFailure=yes", "-N", "-R", "0:"+l.addr, "server")
+		},
+	} {
+		if out, err := try(); err == nil {
+			t.Errorf("%s is not refused: %s", what, out)
+		}
+	}
+	wantOnly(t, dir)
+	// And after all that the server still serves.
+	newSCPTool(t, l).put(t, "new", up)
+	wantFile(t, filepath.Join(dir, "new"), content(1000))
+}
+
+// What users may do is in the users file, and their clients tell them.
+func TestSFTPRights(t *testing.T) {
+	for _, access := range []string{"read-only", "upload-only"} {
+		t.Run(access, func(t *testing.T) {
+			dir := realDir(t)
+			write(t, filepath.Join(dir, "file"), content(1000))
+			up := write(t, filepath.Join(t.TempDir(), "up"), content(2000))
+			l, _ := beginSFTP(t, dir, "--users", usersFile(t, "access "+access))
+			down := filepath.Join(t.TempDir(), "down")
+			may := map[string]bool{"get": access == "read-only", "put": access == "upload-only"}
+			for _, d := range append([]driver{haulDriver}, sftpPeerDrivers...) {
+				ops := [][]string{{"get", "file", down}, {"put", up, "new-" + strings.ReplaceAll(d.name, "/", "-")},
+					{"put", up, "file"}, {"remove", "file"}, {"rename", "file", "moved"}, {"chmod", "file", "600"}, {"symlink", "/etc", "etc"}}
+				for i, a := range d.do(t, l, ops...) {
+					allowed := may[ops[i][0]] && i < 2
+					// Who may bring files learns which names are taken.
+					taken := i == 2 && access == "upload-only" && a.Kind != "not exist" && a.Error != ""
+					if allowed != (a.Error == "") || !allowed && !taken && a.Kind != "permission" {
+						t.Errorf("%s, %q: %s (%s)", d.name, ops[i], a.Error, a.Kind)
+					}
+				}
+				if access == "upload-only" {
+					wantFile(t, filepath.Join(dir, ops[1][2]), content(2000))
+				}
+			}
+			wantFile(t, filepath.Join(dir, "file"), content(1000))
+			want := 1
+			if may["put"] {
+				want += 1 + len(sftpPeerDrivers)
+			}
+			if left := readDir(t, dir); len(left) != want {
+				t.Errorf("there is %v", left)
+			}
+		})
+	}
+}
+
+// A user sees no more than his root, whatever links and dots say.
+func TestSFTPConfined(t *testing.T) {
+	all := realDir(t)
+	if err := os.Mkdir(filepath.Join(all, "home"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(all, "secret"), []byte("secret"))
+	if err := os.Symlink("../secret", filepath.Join(all, "home/up")); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := beginSFTP(t, all, "--users", usersFile(t, "root home"))
+	down := filepath.Join(t.TempDir(), "down")
+	for _, d := range append([]driver{haulDriver}, sftpPeerDrivers...) {
+		ops := [][]string{{"get", "../secret", down}, {"get", "/../secret", down}, {"get", "up", down}, {"get", filepath.Join(all, "secret"), down},
+			{"symlink", all, "out"}, {"get", "out/secret", down}, {"put", down, "out/new"}, {"remove", "out"}}
+		for i, a := range d.do(t, l, ops...) {
+			if (ops[i][0] == "symlink" || ops[i][0] == "remove") != (a.Error == "") {
+				t.Errorf("%s, %q: %q", d.name, ops[i], a.Error)
+			}
+		}
+	}
+	if b, err := os.ReadFile(down); err == nil && len(b) > 0 {
+		t.Errorf("somebody has got %q", b)
+	}
+	wantOnly(t, all, "home", "secret")
+}
+
+// Files whose names are no UTF-8 are seen and not touched, and nothing beside
+// them suffers.
+func TestSFTPInvalidNames(t *testing.T) {
+	dir := realDir(t)
+	for _, name := range append([]string{"good"}, invalidNames...) {
+		write(t, filepath.Join(dir, name), content(100))
+	}
+	l := serveSFTP(t, dir)
+	down := filepath.Join(t.TempDir(), "down")
+	ops := [][]string{{"list", "."}, {"get", "good", down}}
+	for _, name := range invalidNames {
+		ops = append(ops, []string{"get", name, down}, []string{"rename", name, "x"}, []string{"put", down, name + "\xff"}, []string{"remove", name})
+	}
+	a := haulDriver.do(t, l, ops...)
+	want := append([]string{"cut\xe6\x97", "good"}, "latin\xe9", "\xff\xfe")
+	wantNames(t, a[0], want)
+	for i, a := range a {
+		if (i >= 2) != (a.Error != "") {
+			t.Errorf("%q: %q", ops[i], a.Error)
+		}
+	}
+	wantFile(t, down, content(100))
+	wantOnly(t, dir, want...)
+}
