@@ -225,7 +225,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 		f.item = c.fileItem(f)
 		if err := unsafeName(fi.Name()); err != nil {
 			f.item.From, f.item.To = d.from+"/"+fi.Name(), ""
-			c.report.failed(f.item, fmt.Errorf("%w in the listing of %s", err, printable(d.from)))
+			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", err, fi.Name(), printable(d.from)))
 			continue
 		}
 		if leads[i] != nil {
