@@ -132,6 +132,10 @@ type openHow struct {
 	on     *lane       // to be open there; nil for anywhere
 	also   *call       // to be asked in place of what the file is like
 	listed *wire.Attrs // what it is like, so that nothing is asked
+
+	// patient waits for the answer even if the context has ended, for who has to
+	// know whether there is a file now.
+	patient bool
 }
 
 func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how openHow) (*File, error) {
@@ -148,6 +152,12 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	}
 	r := &remoteFile{c: c, name: name, path: name, write: flags&wire.OpenWrite != 0,
 		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
+	wait := ctx
+	if how.patient {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.config.Timeout)
+		defer cancel()
+	}
 	var was error // why it is not known what was there
 	for tries := 1; ; tries++ {
 		stat := how.also
@@ -164,12 +174,12 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		}
 		if stat != nil {
 			c.start(stat, open)
-			was = c.await(ctx, stat)
+			was = c.await(wait, stat)
 		} else {
 			c.start(open)
 			r.known = *how.listed
 		}
-		if err = c.await(ctx, open); err == nil {
+		if err = c.await(wait, open); err == nil {
 			r.handles = []handleAt{{open.at, h}}
 		}
 		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || tries == maxTries {
@@ -178,7 +188,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	}
 	existed := how.also == nil && was == nil
 	switch {
-	case err == nil && ctx.Err() != nil:
+	case err == nil && ctx.Err() != nil && !how.patient:
 		_ = r.close(ctx, false)
 		return nil, context.Cause(ctx)
 	case err == nil && existed && r.known.Mode.IsDir():

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,9 @@ func TestOntoItself(t *testing.T) {
 
 // Modes and times, with and without being asked for.
 func TestAttributes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have other modes there")
+	}
 	then := time.Unix(1_000_000_000, 0)
 	for _, kind := range []string{"memory", "directory"} {
 		for _, o := range []treecopy.Options{{}, {PreserveMode: true}, {PreserveTimes: true}, {PreserveMode: true, PreserveTimes: true, InPlace: true}, {Umask: 0o77}} {

@@ -94,7 +94,7 @@ func (c *copier) lookAtTarget(f *file) error {
 		return nil
 	case os.SameFile(f.old, f.info):
 		return fmt.Errorf("%w: the source and the target are one file", fs.ErrInvalid)
-	case !f.old.Mode().IsRegular() && !(f.dir == nil && c.opts.InPlace && !f.old.IsDir()):
+	case !f.old.Mode().IsRegular():
 		return inTheWay(f.old)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,6 +22,9 @@ const seedEnv = "HAUL_SEED"
 // Whatever a tree looks like, and however it is copied, and between whatever
 // stores, the copy is the same; and is left alone when it is copied again.
 func TestRandomTrees(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have other modes and names there")
+	}
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv(seedEnv); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
@@ -121,11 +126,11 @@ func growTree(t *testing.T, rnd *rand.Rand, tree store.Tree) {
 		setMode(t, tree, name, modes[rnd.IntN(len(modes))]|0o400)
 		setTime(t, tree, name, time.Unix(rnd.Int64N(1<<31), 0))
 	}
-	for i := len(dirs) - 1; i >= 0; i-- {
-		if dirs[i] != "." {
-			setMode(t, tree, dirs[i], modes[rnd.IntN(len(modes))]|0o700)
+	for _, dir := range slices.Backward(dirs) {
+		if dir != "." {
+			setMode(t, tree, dir, modes[rnd.IntN(len(modes))]|0o700)
 		}
-		setTime(t, tree, dirs[i], time.Unix(rnd.Int64N(1<<31), 0))
+		setTime(t, tree, dir, time.Unix(rnd.Int64N(1<<31), 0))
 	}
 }
 

@@ -176,12 +176,12 @@ func (c *copier) makeDir(d *dir) (What, error) {
 // inTheWay is the error for something of another kind that has the name.
 func inTheWay(fi fs.FileInfo) error {
 	what := "something that is no file"
-	switch t := fi.Mode().Type(); {
-	case t == fs.ModeDir:
+	switch fi.Mode().Type() {
+	case fs.ModeDir:
 		what = "a directory"
-	case t == fs.ModeSymlink:
+	case fs.ModeSymlink:
 		what = "a symbolic link"
-	case t == 0:
+	case 0:
 		what = "a file"
 	}
 	return fmt.Errorf("%s %w", what, ErrConflict)
