@@ -213,18 +213,31 @@ func (k *keptUpload) confirm(start, end int64) {
 		return
 	}
 	k.due = true
-	k.pending.Go(func() {
-		k.marking.Lock()
-		defer k.marking.Unlock()
+	k.pending.Go(k.keepUp)
+}
+
+// keepUp brings the record up to date as long as it is behind.
+func (k *keptUpload) keepUp() {
+	k.marking.Lock()
+	defer k.marking.Unlock()
+	for {
 		k.mu.Lock()
-		k.due = false
 		whole := k.whole
+		k.due = whole-k.marked >= k.c.keepEvery
+		due := k.due
 		k.mu.Unlock()
-		if whole-k.marked >= k.c.keepEvery {
-			// An error costs no more than what would be resumed.
-			_ = k.mark(k.ctx, whole, true)
+		if !due {
+			return
 		}
-	})
+		if err := k.mark(k.ctx, whole, true); err != nil {
+			// It costs no more than what could be resumed. What comes later may
+			// try again.
+			k.mu.Lock()
+			k.due = false
+			k.mu.Unlock()
+			return
+		}
+	}
 }
 
 // WriteAt writes p at off. What comes in order, or nearly so, can be resumed.

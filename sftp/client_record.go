@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
@@ -44,7 +45,7 @@ func parseRecord(b []byte) (r keptRecord, ok bool) {
 	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &sum)
 	// Whatever else Sscanf takes for the same is not what was written.
 	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 ||
-		!bytes.Equal(r.appendTo(nil), append(line[:len(line):len(line)], '\n')) {
+		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
 		return keptRecord{}, false
 	}
 	return r, true

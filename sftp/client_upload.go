@@ -114,13 +114,16 @@ func (u *upload) begin(on *lane, follow bool) error {
 		missing = takeAttrs(&old)(p)
 		return missing
 	}
-	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, openHow{on: on, also: look})
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, openHow{on: on, also: look, patient: true})
 	if err != nil {
 		return err
 	}
 	u.f, f.remote.own = f, true
 	link, err := u.replaces(infoOf("", old), missing)
-	if link && !follow {
+	switch {
+	case u.ctx.Err() != nil:
+		err = context.Cause(u.ctx)
+	case link && !follow:
 		err = store.ErrNotRegular
 	}
 	if err == nil && !link {

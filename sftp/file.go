@@ -133,6 +133,10 @@ type openHow struct {
 	on     *lane       // to be open there; nil for anywhere
 	also   *call       // to be asked in place of what the file is like
 	listed *wire.Attrs // what it is like, so that nothing is asked
+
+	// patient waits for the answer even if the context has ended, for who has to
+	// know whether there is a file now.
+	patient bool
 }
 
 func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how openHow) (*File, error) {
@@ -162,7 +166,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	}
 	existed := how.also == nil && was == nil
 	switch {
-	case err == nil && ctx.Err() != nil:
+	case err == nil && ctx.Err() != nil && !how.patient:
 		_ = r.close(ctx, false)
 		return nil, context.Cause(ctx)
 	case err == nil && existed && r.known.Mode.IsDir():
@@ -194,6 +198,12 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 // there before.
 func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how openHow) (was, err error) {
 	c := f.c
+	wait := ctx
+	if how.patient {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.config.Timeout)
+		defer cancel()
+	}
 	for tries := 1; ; tries++ {
 		stat := how.also
 		if stat == nil && how.listed == nil {
@@ -209,12 +219,12 @@ func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.
 		}
 		if stat != nil {
 			c.start(stat, open)
-			was = c.await(ctx, stat)
+			was = c.await(wait, stat)
 		} else {
 			c.start(open)
 			f.known = *how.listed
 		}
-		if err = c.await(ctx, open); err == nil {
+		if err = c.await(wait, open); err == nil {
 			f.handles = []handleAt{{open.at, h}}
 		}
 		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || tries == maxTries {

@@ -32,6 +32,7 @@ type file struct {
 	info   fs.FileInfo // of the source
 	listed bool        // that is how its directory lists it
 	old    fs.FileInfo // what has the target's name; nil if nothing does
+	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 }
 
 // copyFile copies a file, and says what became of it.
@@ -66,6 +67,11 @@ func (c *copier) tryFile(f *file) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer src.Close()
+	if !remote(src) { // it would take a round trip
+		if f.opened, err = src.Stat(); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if c.opts.InPlace {
 		return c.inPlace(f, src)
 	}
@@ -88,7 +94,7 @@ func (c *copier) lookAtTarget(f *file) error {
 		return nil
 	case os.SameFile(f.old, f.info):
 		return fmt.Errorf("%w: the source and the target are one file", fs.ErrInvalid)
-	case !f.old.Mode().IsRegular() && !(f.dir == nil && c.opts.InPlace && !f.old.IsDir()):
+	case !f.old.Mode().IsRegular():
 		return inTheWay(f.old)
 	}
 	return nil
@@ -270,14 +276,14 @@ func checkChanged(f *file, src store.File, end int64) error {
 	if end < f.info.Size() {
 		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
 	}
-	if remote(src) {
+	if f.opened == nil {
 		return nil
 	}
 	fi, err := src.Stat()
 	if err != nil {
 		return err
 	}
-	if fi.Size() == f.info.Size() && end == fi.Size() && !fi.ModTime().Equal(f.info.ModTime()) {
+	if end == f.opened.Size() && fi.Size() == end && !fi.ModTime().Equal(f.opened.ModTime()) {
 		return fmt.Errorf("%w: somebody wrote to it", ErrChanged)
 	}
 	return nil

@@ -74,6 +74,10 @@ func (m *move) run(off int64) (end int64, err error) {
 	size := m.f.info.Size()
 	_, kept := m.dst.(store.Resumer)
 	switch {
+	case fetches && fills:
+		// If both are of one connection, what the one has got and not stored
+		// would take the room that the other needs to store it. Piece by piece
+		// it reads ahead and writes behind.
 	case fetches:
 		n, err := fetcher.FetchTo(m.c.ctx, &sink{m: m, skip: m.c.opts.Sparse && !kept}, off)
 		return off + n, err

@@ -14,7 +14,7 @@ func unsafeName(name string) error {
 	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
 		return ErrUnsafeName
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: it is not UTF-8", ErrUnsafeName)
+		return fmt.Errorf("%w, as it is not UTF-8", ErrUnsafeName)
 	}
 	return nil
 }

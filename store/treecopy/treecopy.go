@@ -147,9 +147,11 @@ type Options struct {
 	// it, what was copied in the moments before a power failure may be lost.
 	Durable bool
 
-	// InPlace writes to the target itself, for devices and for file systems
-	// without room for two. Whoever reads it sees it grow, and what fails
-	// leaves a part; with Continue the next copy goes on behind that.
+	// InPlace writes to the target itself, for file systems without room for
+	// two, and for a file that has other names or an owner to keep. Whoever
+	// reads it sees it grow, and what fails leaves a part. With Continue the
+	// next copy goes on behind that, if both sides can tell that all of it is
+	// the same without moving it; else it begins anew, as a part may have gaps.
 	InPlace bool
 
 	// DryRun looks at everything and changes nothing. The hooks are told what

@@ -176,12 +176,12 @@ func (c *copier) makeDir(d *dir) (What, error) {
 // inTheWay is the error for something of another kind that has the name.
 func inTheWay(fi fs.FileInfo) error {
 	what := "something that is no file"
-	switch t := fi.Mode().Type(); {
-	case t == fs.ModeDir:
+	switch fi.Mode().Type() {
+	case fs.ModeDir:
 		what = "a directory"
-	case t == fs.ModeSymlink:
+	case fs.ModeSymlink:
 		what = "a symbolic link"
-	case t == 0:
+	case 0:
 		what = "a file"
 	}
 	return fmt.Errorf("%s %w", what, ErrConflict)
@@ -225,7 +225,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 		f.item = c.fileItem(f)
 		if err := unsafeName(fi.Name()); err != nil {
 			f.item.From, f.item.To = d.from+"/"+fi.Name(), ""
-			c.report.failed(f.item, fmt.Errorf("%w in the listing of %s", err, printable(d.from)))
+			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", err, fi.Name(), printable(d.from)))
 			continue
 		}
 		if leads[i] != nil {

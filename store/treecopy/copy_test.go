@@ -1,0 +1,379 @@
+package treecopy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+var recursive = treecopy.Options{Recursive: true}
+
+// world returns a tree with a few things in it.
+func world(t *testing.T) store.Tree {
+	m := store.Mem(0)
+	for _, name := range []string{"a.log", "b.log", "c.txt", ".hidden.log", "dir/x", "dir/sub/y", "dir/sub/z.log", "other/x", "*.txt", "dir/.dot/w"} {
+		put(t, m, name, []byte("this is "+name))
+	}
+	mkdir(t, m, "dir/empty")
+	return m
+}
+
+// Where things land, as with cp and scp.
+func TestLanding(t *testing.T) {
+	dirNames := []string{"x", "sub", "sub/y", "sub/z.log", "empty", ".dot", ".dot/w"}
+	below := func(top string) (all []string) {
+		all = append(all, top)
+		for _, n := range dirNames {
+			all = append(all, path.Join(top, n))
+		}
+		return all
+	}
+	tests := []struct {
+		name    string
+		sources []string
+		target  string
+		want    []string
+		err     error
+	}{
+		{"a file to the root", []string{"c.txt"}, ".", []string{"c.txt"}, nil},
+		{"a file to no name", []string{"c.txt"}, "", []string{"c.txt"}, nil},
+		{"a file to a new name", []string{"c.txt"}, "new", []string{"new"}, nil},
+		{"a file onto a file", []string{"c.txt"}, "old", []string{"old"}, nil},
+		{"a file to a directory", []string{"c.txt"}, "there", []string{"there", "there/c.txt"}, nil},
+		{"a file to a directory with a slash", []string{"c.txt"}, "there/", []string{"there", "there/c.txt"}, nil},
+		{"a file to a missing directory", []string{"c.txt"}, "new/", []string{"new", "new/c.txt"}, nil},
+		{"a file to a slash behind a file", []string{"c.txt"}, "old/", []string{"old"}, treecopy.ErrConflict},
+		{"a file below a missing directory", []string{"c.txt"}, "no/no/", nil, fs.ErrNotExist},
+		{"a file from below", []string{"dir/sub/y"}, "there", []string{"there", "there/y"}, nil},
+		{"a file with a slash", []string{"c.txt/"}, ".", nil, fs.ErrInvalid},
+		{"files to a directory", []string{"c.txt", "dir/x"}, "there", []string{"there", "there/c.txt", "there/x"}, nil},
+		{"files to a missing directory", []string{"c.txt", "dir/x"}, "new", nil, fs.ErrNotExist},
+		{"files to a missing directory with a slash", []string{"c.txt", "dir/x"}, "new/", []string{"new", "new/c.txt", "new/x"}, nil},
+		{"files onto a file", []string{"c.txt", "dir/x"}, "old", []string{"old"}, treecopy.ErrConflict},
+		{"two of one name", []string{"other/x", "dir/x"}, "there", []string{"there"}, treecopy.ErrConflict},
+		{"the same twice", []string{"c.txt", "./c.txt"}, ".", nil, treecopy.ErrConflict},
+		{"a directory to a new name", []string{"dir"}, "new", below("new"), nil},
+		{"a directory to a new name with a slash", []string{"dir"}, "new/", append(below("new/dir"), "new"), nil},
+		{"a directory to a directory", []string{"dir/"}, "there", append(below("there/dir"), "there"), nil},
+		{"a directory onto a file", []string{"dir"}, "old", []string{"old"}, treecopy.ErrConflict},
+		{"contents to a directory", []string{"dir/."}, "there", below("there"), nil},
+		{"contents to a new directory", []string{"dir/."}, "new", below("new"), nil},
+		{"contents to a new directory with a slash", []string{"dir/."}, "new/", below("new"), nil},
+		{"contents and a file", []string{"dir/.", "c.txt"}, "there", append(below("there"), "there/c.txt"), nil},
+		{"contents twice", []string{"dir/.", "other/."}, "there", []string{"there"}, treecopy.ErrConflict},
+		{"a directory and a file", []string{"dir", "c.txt"}, ".", append(below("dir"), "c.txt"), nil},
+		{"nothing", []string{"none"}, ".", nil, fs.ErrNotExist},
+		{"nothing and a file", []string{"none", "c.txt"}, ".", []string{"c.txt"}, fs.ErrNotExist},
+		{"out of the source", []string{"dir/../../c.txt"}, ".", nil, fs.ErrInvalid},
+		{"out of the target", []string{"c.txt"}, "../x", nil, fs.ErrInvalid},
+		{"absolute", []string{"/c.txt"}, ".", nil, fs.ErrInvalid},
+
+		{"a pattern", []string{"*.log"}, ".", []string{"a.log", "b.log"}, nil},
+		{"a pattern with a dot", []string{".*.log"}, ".", []string{".hidden.log"}, nil},
+		{"a pattern of one", []string{"c.t?t"}, "new", []string{"new"}, nil},
+		{"a pattern of several to a new name", []string{"[ab].log"}, "new", nil, fs.ErrNotExist},
+		{"a name that looks like a pattern", []string{"*.txt"}, ".", []string{"*.txt"}, nil},
+		{"a pattern among directories", []string{"*/sub/y"}, ".", []string{"y"}, nil},
+		{"a pattern and its conflict", []string{"*/x"}, ".", nil, treecopy.ErrConflict},
+		{"a pattern for directories", []string{"o*/"}, ".", []string{"other", "other/x"}, nil},
+		{"a pattern for directories that matches files", []string{"*.log/"}, ".", nil, fs.ErrNotExist},
+		{"a pattern for contents", []string{"o*/."}, ".", []string{"x"}, nil},
+		{"any depth", []string{"**/*.log"}, ".", []string{"a.log", "b.log", "z.log"}, nil},
+		{"any depth below", []string{"dir/**/**/y"}, ".", []string{"y"}, nil},
+		{"a pattern without a match", []string{"*.none"}, ".", nil, fs.ErrNotExist},
+		{"a pattern that is none", []string{"a[.log"}, ".", nil, path.ErrBadPattern},
+		{"an escape", []string{`\*.txt`}, ".", []string{"*.txt"}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			from, to := world(t), store.Mem(0)
+			want := test.want
+			if !strings.HasPrefix(test.target, "there") && len(want) > 0 && want[0] == "old" || strings.HasPrefix(test.target, "old") {
+				put(t, to, "old", []byte("old"))
+			}
+			if strings.HasPrefix(test.target, "there") {
+				mkdir(t, to, "there")
+			}
+			_, _, err := copyAll(t.Context(), from, to, test.target, recursive, test.sources...)
+			if !errors.Is(err, test.err) {
+				t.Errorf("error %v, want %v", err, test.err)
+			}
+			wantNames(t, to, want...)
+		})
+	}
+}
+
+// A source can have another name, and comes from a tree of its own.
+func TestSourcesOfSeveralTrees(t *testing.T) {
+	a, b, to := store.Mem(0), store.Mem(0), store.Mem(0)
+	put(t, a, "x", []byte("a's"))
+	put(t, b, "x", []byte("b's"))
+	put(t, b, "d/e", []byte("e"))
+	j := treecopy.Job{To: to, Options: recursive, Sources: []treecopy.Source{
+		{Tree: a, Name: "x"}, {Tree: b, Name: "x", As: "y"}, {Tree: b, Name: ".", As: "all of b"},
+	}}
+	if _, err := treecopy.Copy(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, to, "x", "y", "all of b", "all of b/x", "all of b/d", "all of b/d/e")
+	wantBytes(t, to, "y", []byte("b's"))
+	for _, as := range []string{"..", "a/b", "a\x00"} {
+		j.Sources = []treecopy.Source{{Tree: a, Name: "x", As: as}}
+		if _, err := treecopy.Copy(t.Context(), j); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("as %q: %v", as, err)
+		}
+	}
+	for _, j := range []treecopy.Job{{}, {To: to}, {To: to, Sources: []treecopy.Source{{Name: "x"}}}} {
+		if _, err := treecopy.Copy(t.Context(), j); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%+v: %v", j, err)
+		}
+	}
+}
+
+// Without Recursive a directory is an error, and the files are copied.
+func TestDirectoriesAreAskedFor(t *testing.T) {
+	from, to := world(t), store.Mem(0)
+	r, s, err := copyAll(t.Context(), from, to, ".", treecopy.Options{}, "dir", "c.txt", "*.log")
+	if !errors.Is(err, treecopy.ErrDirectory) || r.Failed != 1 || r.Copied != 3 || s.outcomes["dir"].What != treecopy.Failed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	wantNames(t, to, "c.txt", "a.log", "b.log")
+}
+
+// What is in the way of another kind stays, and the rest goes on.
+func TestConflicts(t *testing.T) {
+	from, to := store.Mem(0), store.Mem(0)
+	put(t, from, "d/file", []byte("file"))
+	put(t, from, "d/dir/x", []byte("x"))
+	put(t, from, "d/fine", []byte("fine"))
+	put(t, to, "d/file/inside", []byte("kept"))
+	put(t, to, "d/dir", []byte("kept"))
+	r, s, err := copyAll(t.Context(), from, to, ".", recursive, "d")
+	if !errors.Is(err, treecopy.ErrConflict) || r.Failed != 2 || r.Copied != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, name := range []string{"d/file", "d/dir"} {
+		if !errors.Is(s.outcomes[name].Err, treecopy.ErrConflict) {
+			t.Errorf("%s: %v", name, s.outcomes[name])
+		}
+	}
+	wantBytes(t, to, "d/dir", []byte("kept"))
+	wantBytes(t, to, "d/file/inside", []byte("kept"))
+	wantBytes(t, to, "d/fine", []byte("fine"))
+}
+
+// A tree copied into itself comes to an end, and a file onto itself is refused.
+func TestOntoItself(t *testing.T) {
+	tree, _ := dirTree(t)
+	put(t, tree, "d/f", []byte("f"))
+	put(t, tree, "d/e/g", []byte("g"))
+	if _, _, err := copyAll(t.Context(), tree, tree, "d/copy", recursive, "d"); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a directory into itself: %v", err)
+	}
+	wantNames(t, tree, "d", "d/f", "d/e", "d/e/g", "d/copy", "d/copy/f", "d/copy/e", "d/copy/e/g")
+	for _, o := range []treecopy.Options{{}, {InPlace: true}, {Recursive: true}} {
+		for _, target := range []string{"d", "d/f"} {
+			if _, _, err := copyAll(t.Context(), tree, tree, target, o, "d/f"); !errors.Is(err, fs.ErrInvalid) {
+				t.Errorf("a file onto itself: %v", err)
+			}
+		}
+	}
+	wantBytes(t, tree, "d/f", []byte("f"))
+}
+
+// Modes and times, with and without being asked for.
+func TestAttributes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have other modes there")
+	}
+	then := time.Unix(1_000_000_000, 0)
+	for _, kind := range []string{"memory", "directory"} {
+		for _, o := range []treecopy.Options{{}, {PreserveMode: true}, {PreserveTimes: true}, {PreserveMode: true, PreserveTimes: true, InPlace: true}, {Umask: 0o77}} {
+			t.Run(fmt.Sprintf("%s %+v", kind, o.PreserveMode), func(t *testing.T) {
+				o.Recursive = true
+				newTree := func() store.Tree {
+					if kind == "memory" {
+						return store.Mem(0)
+					}
+					d, _ := dirTree(t)
+					return d
+				}
+				from, to := newTree(), newTree()
+				modes := map[string]fs.FileMode{"d": 0o750, "d/sealed": 0o555, "d/open": 0o777, "d/sealed/f": 0o640, "d/open/f": 0o777, "d/open/none": 0}
+				for name := range modes {
+					if !strings.HasSuffix(name, "/f") && !strings.HasSuffix(name, "none") {
+						mkdir(t, from, name)
+					}
+				}
+				put(t, from, "d/sealed/f", []byte("f"))
+				put(t, from, "d/open/f", []byte("f"))
+				put(t, from, "d/open/none", []byte("f"))
+				put(t, to, "d/open/f", []byte("old"))
+				setMode(t, to, "d/open/f", 0o600)
+				for _, name := range []string{"d/open/none", "d/open/f", "d/sealed/f", "d/open", "d/sealed", "d"} {
+					setTime(t, from, name, then)
+					setMode(t, from, name, modes[name])
+				}
+				if os.Geteuid() != 0 {
+					setMode(t, from, "d/open/none", 0o400) // to be read
+					modes["d/open/none"] = 0o400
+				}
+				t.Cleanup(func() {
+					for _, tree := range []store.Tree{from, to} {
+						setModeIfThere(tree, "d/sealed", 0o755)
+					}
+				})
+				if _, _, err := copyAll(t.Context(), from, to, ".", o, "d"); err != nil {
+					t.Fatal(err)
+				}
+				for name, mode := range modes {
+					fi, err := to.Lstat(t.Context(), name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := mode &^ 0o22
+					switch {
+					case o.PreserveMode:
+						want = mode
+					case name == "d/open/f":
+						want = 0o600
+					case name == "d" || name == "d/open": // they were there
+						want = 0o755
+					case o.Umask != 0:
+						want = mode &^ o.Umask
+					}
+					if fi.Mode().Perm() != want {
+						t.Errorf("%s has mode %v, want %v", name, fi.Mode(), want)
+					}
+					if got := fi.ModTime().Equal(then); got != o.PreserveTimes {
+						t.Errorf("%s is of %v", name, fi.ModTime())
+					}
+				}
+			})
+		}
+	}
+}
+
+func setModeIfThere(tree store.Tree, name string, mode fs.FileMode) {
+	_ = tree.SetAttr(context.Background(), name, store.Attr{Mode: &mode}, true)
+}
+
+// What is unchanged is left alone.
+func TestUnchanged(t *testing.T) {
+	then := time.Unix(1_000_000_000, 123_456_789)
+	tests := []struct {
+		name string
+		o    treecopy.Options
+		data string    // of the target
+		at   time.Time // of the target
+		same bool
+	}{
+		{"never", treecopy.Options{}, "data", then, false},
+		{"the same to the second", treecopy.Options{Unchanged: treecopy.SizeAndTime}, "atad", then.Truncate(time.Second), true},
+		{"another second", treecopy.Options{Unchanged: treecopy.SizeAndTime}, "data", then.Add(time.Second), false},
+		{"another size", treecopy.Options{Unchanged: treecopy.SizeAndTime}, "date.", then, false},
+		{"the same hash", treecopy.Options{Unchanged: treecopy.Hash}, "data", time.Unix(1, 0), true},
+		{"another hash", treecopy.Options{Unchanged: treecopy.Hash}, "atad", then, false},
+		{"another hash, to be continued", treecopy.Options{Unchanged: treecopy.Hash, Continue: true}, "atad", then, false},
+		{"finished before", treecopy.Options{Continue: true}, "data", then.Add(time.Hour), true},
+		{"not finished before", treecopy.Options{Continue: true}, "dat", then.Add(time.Hour), false},
+		{"older than the source", treecopy.Options{Continue: true}, "data", then.Add(-time.Hour), false},
+	}
+	for _, test := range tests {
+		for _, target := range []string{".", "f"} {
+			from, to := store.Mem(0), store.Mem(0)
+			put(t, from, "f", []byte("data"))
+			setTime(t, from, "f", then)
+			put(t, to, "f", []byte(test.data))
+			setTime(t, to, "f", test.at)
+			r, s, err := copyAll(t.Context(), from, to, target, test.o, "f")
+			if err != nil {
+				t.Error(err)
+			}
+			if same := r.Same == 1 && r.Copied == 0 && s.outcomes["f"].What == treecopy.Same; same != test.same {
+				t.Errorf("%s: %+v, %v", test.name, r, s.outcomes)
+			}
+			want := "data"
+			if test.same {
+				want = test.data
+			}
+			wantBytes(t, to, "f", []byte(want))
+		}
+	}
+}
+
+// A dry run changes nothing, and says what would be.
+func TestDryRun(t *testing.T) {
+	from := world(t)
+	to, dir := dirTree(t)
+	put(t, to, "dir/x", []byte("there"))
+	before := contents(t, to, true)
+	o := treecopy.Options{Recursive: true, DryRun: true, Links: treecopy.KeepLinks}
+	if err := from.Symlink(t.Context(), "x", "dir/link"); err != nil {
+		t.Fatal(err)
+	}
+	r, s, err := copyAll(t.Context(), from, to, ".", o, "dir", "c.txt")
+	if err != nil || r.Copied != 6 || r.Made != 3 || r.Bytes != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if s.outcomes["dir"].What != treecopy.Present || s.outcomes["dir/sub"].What != treecopy.Made || s.outcomes["dir/sub/y"].What != treecopy.Copied {
+		t.Errorf("%v", s.outcomes)
+	}
+	if _, _, err := copyAll(t.Context(), from, to, "new/", o, "dir", "c.txt"); err != nil {
+		t.Error(err)
+	}
+	wantSame(t, before, contents(t, to, true))
+	wantNothingLeft(t, dir)
+}
+
+// The hooks are told all, and in the end what there is.
+func TestHooks(t *testing.T) {
+	from, to := store.Mem(0), store.Mem(0)
+	var total int64
+	for i := range 300 {
+		data := pattern(i*1000, uint64(i))
+		total += int64(len(data))
+		put(t, from, fmt.Sprintf("d/%d/f", i), data)
+	}
+	r, s, err := copyAll(t.Context(), from, to, ".", recursive, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := treecopy.Totals{Files: 300, Bytes: total, All: true}
+	if s.totals != want || r.Found != want || r.Bytes != total || r.Copied != 300 || r.Made != 301 {
+		t.Errorf("totals %+v, result %+v", s.totals, r)
+	}
+	for i := range 300 {
+		name := fmt.Sprintf("d/%d/f", i)
+		if o := s.outcomes[name]; o.What != treecopy.Copied || o.Bytes != int64(i*1000) || s.bytes[name] != o.Bytes {
+			t.Errorf("%s: %+v, %d bytes", name, o, s.bytes[name])
+		}
+	}
+	wantSame(t, contents(t, from, false), contents(t, to, false))
+}
+
+// However many fail, all are counted, and few are kept.
+func TestManyErrors(t *testing.T) {
+	from, to := store.Mem(0), store.Mem(0)
+	const n = treecopy.MaxErrors + 50
+	for i := range n {
+		put(t, from, fmt.Sprintf("d/%d", i), []byte("new"))
+		mkdir(t, to, fmt.Sprintf("d/%d", i))
+	}
+	put(t, from, "d/fine", nil)
+	r, _, err := copyAll(t.Context(), from, to, ".", recursive, "d")
+	e, ok := errors.AsType[*treecopy.IncompleteError](err)
+	if !ok || e.Failed != n || len(e.Errors) != treecopy.MaxErrors || r.Copied != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
