@@ -133,6 +133,9 @@ func (c *serverConn) recover(err *error) {
 // run logs in and serves.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
+	// Who has not logged in has nothing to bring to an end.
+	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
+	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
 	if err != nil {
 		return c.reason(err)
@@ -152,6 +155,7 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	if err := c.login(sc); err != nil {
 		return c.reason(err)
 	}
+	loggedIn()
 	defer c.watchIdle()()
 	stop := context.AfterFunc(soft, c.finish)
 	defer stop()

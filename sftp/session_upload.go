@@ -129,8 +129,8 @@ func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 			u.extend(off + int64(n))
 		}
 		if err != nil {
-			why := err // or err itself would be allocated for each write
-			u.broke.CompareAndSwap(nil, &why)
+			broke := err // err itself would be allocated at each call
+			u.broke.CompareAndSwap(nil, &broke)
 		}
 		return n, err
 	case u.placed != nil:

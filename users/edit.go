@@ -154,7 +154,7 @@ func (u *User) statement() []string {
 }
 
 // fileHead begins a users file that is new.
-const fileHead = "# Users of haul. See the manual for what may stand here.\n"
+const fileHead = "# Users of haul. \"haul user --help\" says what may stand here.\n"
 
 // edit changes a users file in one step: whoever reads it sees the old one or
 // the new one. What would not be a valid users file is never written.

@@ -164,6 +164,9 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		s.needs(&needs)
 	}
 	f.boundHeap()
+	if f.servesSFTP() {
+		f.ssh.boundThreads()
+	}
 	if err := giveUp(user, needs, log); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -212,6 +213,48 @@ func (r *rawClient) receive() string {
 	}
 	r.to = from
 	return string(b[:n])
+}
+
+// nobody is a user that needs no entry in /etc/passwd.
+const nobody = 65534
+
+// servedDir makes a directory with files, which nobody may write to, in one
+// that only we may enter.
+func servedDir(t *testing.T, files map[string]string) string {
+	t.Helper()
+	base := t.TempDir()
+	dir := filepath.Join(base, "files")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		writeFile(t, filepath.Join(dir, name), content)
+	}
+	if err := os.Chmod(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// wantNames checks what a directory holds, in order of the names.
+func wantNames(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("%s holds %q, want %q", dir, got, want)
+	}
 }
 
 // Packets of RFC 1350 §5.

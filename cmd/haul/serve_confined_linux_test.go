@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -55,22 +54,6 @@ func confinedLayers(t *testing.T) {
 	c.wantPut("new", "other", exitRefused)
 	c.stopSettled()
 	wantNames(t, below, "a", "deep")
-}
-
-// wantNames checks what a directory holds, in order of the names.
-func wantNames(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range entries {
-		got = append(got, e.Name())
-	}
-	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("%s holds %q, want %q", dir, got, want)
-	}
 }
 
 // settledIn is startSettled in a working directory.

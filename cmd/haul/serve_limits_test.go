@@ -108,3 +108,27 @@ func TestBoundHeap(t *testing.T) {
 		t.Errorf("a limit of %d bytes, want %d", got, want)
 	}
 }
+
+// What SFTP needs comes on top of what TFTP does, and threads are allowed for
+// sessions that all wait for a disk.
+func TestBoundSFTP(t *testing.T) {
+	before, threads := debug.SetMemoryLimit(-1), debug.SetMaxThreads(usualThreads)
+	defer debug.SetMemoryLimit(before)
+	defer debug.SetMaxThreads(threads)
+	t.Setenv("GOMEMLIMIT", "")
+	f := serveFlags{sftp: []string{":22"}, ssh: sftpFlags{conns: 2000}}
+	f.boundHeap()
+	want := int64(24<<20 + 2000*96<<10 + 64*3<<20 + runtime.GOMAXPROCS(0)*20<<20)
+	if got := debug.SetMemoryLimit(-1); got != want {
+		t.Errorf("a limit of %d bytes, want %d", got, want)
+	}
+	f.ssh.boundThreads()
+	if got := debug.SetMaxThreads(usualThreads); got != 21_000 {
+		t.Errorf("a limit of %d threads, want 21000", got)
+	}
+	f.ssh.conns = 10
+	f.ssh.boundThreads()
+	if got := debug.SetMaxThreads(usualThreads); got != usualThreads {
+		t.Errorf("a limit of %d threads, want %d", got, usualThreads)
+	}
+}

@@ -17,38 +17,12 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// nobody is a user that needs no entry in /etc/passwd.
-const nobody = 65534
-
 // needRoot skips what takes root to set up.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to become another user")
 	}
-}
-
-// servedDir makes a directory with files, which nobody may write to, in one
-// that only we may enter.
-func servedDir(t *testing.T, files map[string]string) string {
-	t.Helper()
-	base := t.TempDir()
-	dir := filepath.Join(base, "files")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range files {
-		writeFile(t, filepath.Join(dir, name), content)
-	}
-	if err := os.Chmod(base, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if os.Geteuid() == 0 {
-		if err := os.Chown(dir, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // startSettled starts a server that gives up all it can: as root it becomes

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,20 @@ func TestServeSFTPGrace(t *testing.T) {
 		t.Error("the log does not tell of the upload")
 	}
 	wantFile(t, filepath.Join(dir, "log"), "text")
+}
+
+// Who has not logged in when the end comes gets no grace, however little he says.
+func TestServeSFTPEndsHandshakes(t *testing.T) {
+	s := startSFTP(t, childOptions{}, servedDir(t, nil), "--grace", "1h", "--metrics", "127.0.0.1:0")
+	for range 3 {
+		c, err := net.Dial("tcp", s.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	s.wantMetric("haul_sftp_handshakes 3")
+	s.stop()
 }
 
 // What is not closed in the grace is discarded, and told so. The second signal

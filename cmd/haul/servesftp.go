@@ -32,6 +32,9 @@ const (
 	maxRootsTold = 20
 )
 
+// sharedDirs are directories that hold much else.
+var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
+
 // An sftpService serves SFTP.
 type sftpService struct {
 	f         *serveFlags
@@ -287,8 +290,16 @@ func (s *sftpService) settled(ctx context.Context) {
 		s.log.say(slog.LevelWarn, "sftp users: what changes from now on is not noticed before a restart; let the user that haul runs as read the file (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	s.checkRoots()
-	go s.people.watch(ctx, s.reloaded)
+	for _, dir := range s.people.reads() {
+		if slices.Contains(sharedDirs, dir) {
+			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, is among files of others, which the confinement lets haul read too; a directory of its own would do better",
+				slog.String("directory", dir))
+		}
+	}
+	go func() { // a disk that hangs keeps nobody waiting
+		s.checkRoots()
+		s.people.watch(ctx, s.reloaded)
+	}()
 	go s.sweep(ctx)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,8 +38,8 @@ func (f *sftpFlags) add(cmd *cobra.Command) {
 }
 
 const (
-	defaultConns = 4096
-	mostConns    = 1 << 17
+	defaultConns = 1024
+	mostConns    = 1 << 16
 )
 
 // check checks what can be checked without opening anything.
@@ -64,6 +65,19 @@ const (
 
 func (f *sftpFlags) memory() int64 {
 	return int64(f.conns)*memoryPerConn + busySessions*memoryPerSession + int64(runtime.GOMAXPROCS(0))*memoryPerHash
+}
+
+// Threads: a call to a disk that hangs keeps one, and each session has one such
+// call at most. The Go runtime ends a process that has more than 10,000, unless
+// it is told that this is not a mistake.
+const (
+	usualThreads = 10_000
+	spareThreads = 1000 // for all that is no session
+)
+
+// boundThreads allows for the threads of all sessions.
+func (f *sftpFlags) boundThreads() {
+	debug.SetMaxThreads(max(usualThreads, f.conns*sftp.DefaultMaxChannels+spareThreads))
 }
 
 // Descriptors: an SSH connection has its socket, and the files that are open by

@@ -17,16 +17,34 @@ import (
 
 const userHelp = `Say who may log in to "haul serve --sftp".
 
-Users are in a file of text, one statement a line, which may be edited by hand
-as well. A server that runs takes a change over within seconds. Without --users
-it is the same file that "haul serve" takes without --users:
+Users are in a file of text, which may be edited by hand as well. A server that
+runs takes a change over within seconds; if anything in it is wrong, it says so
+and all stays as it was. Without --users it is the same file that "haul serve"
+takes without --users:
 ` + usersPlaces + `.
 
-The file holds hashes of passwords (argon2id) and public keys. It must be closed
-to everybody but its owner and group, and readable by the user that the server
-runs as: "chgrp haul FILE; chmod 640 FILE" for one that becomes haul. What it
-may say beyond the flags here, such as defaults for all users, certificates, and
-authorized_keys files, is in the documentation of Go package users.`
+The file must be closed to everybody but its owner and group, and readable for
+the user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for one that
+becomes haul.
+
+It has one statement a line; a line that begins with # is a comment. For one user:
+  user NAME       begins what is said of a user
+  password HASH   bcrypt, or argon2id as "haul user" writes it
+  key LINE        a line of an authorized_keys file, its options included
+  disabled        may not log in
+For one user, or before the first for all:
+  keys FILE       an authorized_keys file
+  root DIR        absolute, or below the directory that is served
+  access WHAT     full, read-only or upload-only
+  limit RATE      bytes a second each way, such as 10MiB
+  from NET...     log in from these networks only
+  require WHAT    any, or key+password: first the one, then the other
+Before the first user only:
+  authority LINE     a key whose certificates count for the users they name
+  authorities FILE   a file of such keys
+  revoked FILE       keys, or SHA256: fingerprints, that nobody may use
+In FILE and DIR %u is the user's name. A FILE that is not absolute is sought
+beside the users file.`
 
 func newUser() *cobra.Command {
 	cmd := &cobra.Command{
