@@ -152,3 +152,12 @@ func (f *File) fetchSmall(w io.WriterAt, off int64) (int64, error) {
 	}
 	return int64(len(b)), nil
 }
+
+// readSmall is ReadAt for such a file.
+func (f *File) readSmall(p []byte, off int64) (int, error) {
+	n := copy(p, f.small[min(off, int64(len(f.small))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}

@@ -1,8 +1,10 @@
 package sftp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"testing"
 	"testing/synctest"
@@ -15,17 +17,36 @@ import (
 // What is asked for along with the greeting is the same file that it would have
 // been otherwise.
 func TestClientFirstFile(t *testing.T) {
-	for _, size := range []int{0, 1, 5000, firstData - 1, firstData, firstData + 1, 300_000} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
+	for i, size := range []int{0, 0, 1, 1, 5000, 5000, firstData - 1, firstData - 1, firstData, firstData, firstData + 1, 300_000} {
+		first := []string{"read", "fetch"}[i%2]
+		t.Run(fmt.Sprint(first, " ", size), func(t *testing.T) {
 			data := clientPattern(size, 3)
 			inClientWorld(t, ClientConfig{First: "f"}, func(p *clientPeer) { p.put(t, "f", data) }, func(t *testing.T, p *clientPeer, c *Client) {
 				if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(size) {
 					t.Errorf("Stat = %v, %v", fi, err)
 				}
-				for range 2 { // the second is asked for
+				// What came with the greeting is there once, for the first of these.
+				read := func() {
+					f, err := c.Open(t.Context(), "f")
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					if b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30)); err != nil || !bytes.Equal(b, data) {
+						t.Errorf("read %d bytes by ReadAt, %v", len(b), err)
+					}
+				}
+				fetch := func() {
 					if err := clientFetch(t.Context(), c, "f", data); err != nil {
 						t.Error(err)
 					}
+				}
+				if first == "read" {
+					read()
+					fetch()
+				} else {
+					fetch()
+					read()
 				}
 				if n := p.count("OPEN"); n != 2 {
 					t.Errorf("%d times opened, want 2", n)

@@ -310,8 +310,12 @@ func (f *File) forWriting(op string, off int64, n int) error {
 	return nil
 }
 
-// Stat describes the file as it is on the server now.
+// Stat describes the file as it is on the server now; one of which all came with
+// the greeting as it was then (see [ClientConfig.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
+	if f.small != nil && f.alive() == nil {
+		return infoOf(path.Base(f.name), f.remote.known), nil
+	}
 	if err := f.settle(f.life); err != nil {
 		return nil, err
 	}

@@ -237,6 +237,9 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if f.small != nil {
+		return f.readSmall(p, off)
+	}
 	if f.dirty.Load() {
 		if err := f.settle(f.life); err != nil {
 			return 0, err

@@ -97,7 +97,7 @@ func isPrecious(name string) bool {
 
 // remove removes what is at a location.
 func (r *remotes) remove(ctx context.Context, l location, recursive, force bool) error {
-	c, err := r.connect(ctx, l)
+	c, err := r.connect(ctx, l, "")
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *remotes) move(ctx context.Context, from, to location, keep bool) error 
 	if !same {
 		return usagef("mv: %v and %v are on different servers; get the file and put it", from, to)
 	}
-	c, err := r.connect(ctx, from)
+	c, err := r.connect(ctx, from, "")
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func newMkdir() *cobra.Command {
 }
 
 func (r *remotes) mkdir(ctx context.Context, l location, parents bool) error {
-	c, err := r.connect(ctx, l)
+	c, err := r.connect(ctx, l, "")
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
 	}
 	var files, dirs []found
 	for _, loc := range locations {
-		c, err := r.connect(ctx, loc)
+		c, err := r.connect(ctx, loc, "")
 		if err != nil {
 			l.errs = append(l.errs, err)
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -96,14 +97,17 @@ type remote struct {
 	dest openssh.Destination
 }
 
+// close ends all at once. The other way round, each session would wait for the
+// server to agree to its end.
 func (c *remote) close() {
-	_ = c.Client.Close()
 	_ = c.ssh.Close()
+	_ = c.Client.Close()
 }
 
 // connect returns the connection to the server of a location, and makes one if
-// there is none. One goroutine at a time may call it.
-func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
+// there is none. first is the file that is going to be read there first, if that
+// is known. One goroutine at a time may call it.
+func (r *remotes) connect(ctx context.Context, l location, first string) (*remote, error) {
 	if c := r.open[l.server]; c != nil {
 		return c, nil
 	}
@@ -120,7 +124,7 @@ func (r *remotes) connect(ctx context.Context, l location) (*remote, error) {
 	if err != nil {
 		return nil, dialError{adviseSSH(err, l, r.flags)}
 	}
-	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: r.further(dest)})
+	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: r.further(dest), First: first})
 	if err != nil {
 		_ = s.Close()
 		return nil, remoteError{fmt.Errorf("%v: %w", l.server, err)}
@@ -178,6 +182,19 @@ func (c *remote) path(ctx context.Context, l location) (string, error) {
 		return "", remoteError{fmt.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, visible(l.path), err)}
 	}
 	return p, asRemote(err)
+}
+
+// plain returns what a server is asked for where a location is just the name of
+// something there, or nothing where it takes more to find out.
+func (l location) plain() string {
+	clean := path.Clean(l.path)
+	switch {
+	case l.path == "" || strings.HasPrefix(l.path, "~") || strings.HasSuffix(l.path, "/"):
+		return ""
+	case clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../"):
+		return ""
+	}
+	return clean
 }
 
 // A dialError is a failure to connect or to log in.

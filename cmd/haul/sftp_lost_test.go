@@ -80,7 +80,7 @@ func TestFurtherConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := r.connect(t.Context(), where)
+	c, err := r.connect(t.Context(), where, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestFurtherConnections(t *testing.T) {
 	if asked.asked != 1 || said != 0 {
 		t.Errorf("%d questions, and %d messages", asked.asked, said)
 	}
-	if again, err := r.connect(t.Context(), where); err != nil || again != c {
+	if again, err := r.connect(t.Context(), where, ""); err != nil || again != c {
 		t.Errorf("a second connection to the same server, %v", err)
 	}
 	// To a host whose password is not known they fail rather than ask.

@@ -79,7 +79,11 @@ func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, p
 		return err
 	}
 	for _, l := range from {
-		c, err := r.remotes.connect(ctx, l)
+		first := ""
+		if len(from) == 1 && !r.recursive {
+			first = l.plain()
+		}
+		c, err := r.remotes.connect(ctx, l, first)
 		if err != nil {
 			return err
 		}
@@ -111,7 +115,7 @@ func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, par
 		}
 		j.Sources = append(j.Sources, s...)
 	}
-	c, err := r.remotes.connect(ctx, to)
+	c, err := r.remotes.connect(ctx, to, "")
 	if err != nil {
 		return err
 	}

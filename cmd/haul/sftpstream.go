@@ -54,7 +54,7 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	if err := r.onlyPlain(name); err != nil {
 		return err
 	}
-	c, err := r.remotes.connect(ctx, from[0])
+	c, err := r.remotes.connect(ctx, from[0], from[0].plain())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if to.path == "" || strings.HasSuffix(to.path, "/") {
 		return usagef("put - %v: standard input has no name; give the file one", to)
 	}
-	c, err := r.remotes.connect(ctx, to)
+	c, err := r.remotes.connect(ctx, to, "")
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ on a line of its own, with the members that "haul ls --json" has.`,
 
 // stat describes what is at a location.
 func (r *remotes) stat(ctx context.Context, l location, follow, asJSON bool, out io.Writer) error {
-	c, err := r.connect(ctx, l)
+	c, err := r.connect(ctx, l, "")
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 
 // space returns how much room there is at a location.
 func (r *remotes) space(ctx context.Context, l location) (store.Space, error) {
-	c, err := r.connect(ctx, l)
+	c, err := r.connect(ctx, l, "")
 	if err != nil {
 		return store.Space{}, err
 	}
