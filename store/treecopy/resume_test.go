@@ -399,7 +399,8 @@ func recorded(t *testing.T, c *sftp.Client) bool {
 		t.Error(err)
 	}
 	for _, e := range list {
-		if strings.HasSuffix(e.Name(), ".record") {
+		// It is written in one piece, after it was created.
+		if fi, err := e.Info(); strings.HasSuffix(e.Name(), ".record") && err == nil && fi.Size() > 0 {
 			return true
 		}
 	}

@@ -47,7 +47,14 @@ func TestSparse(t *testing.T) {
 				case "download":
 					from = remoteTree(t, local, false)
 				case "upload":
-					to = remoteTree(t, dest, true)
+					h := newHost(t, dest, true)
+					t.Cleanup(h.end)
+					to = h.dial(t, 0, 0, 0).Store("/")
+					defer func() {
+						if n := h.server.Counters().Received; n > 2<<20 {
+							t.Errorf("%d bytes were sent", n)
+						}
+					}()
 				}
 				s := newSeen()
 				j := treecopy.Job{
