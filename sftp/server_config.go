@@ -3,6 +3,7 @@ package sftp
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -85,8 +86,8 @@ func checkHostKey(m ssh.ConnMetadata) error {
 	if !ok {
 		return nil
 	}
-	switch name := c.Algorithms().HostKey; name {
-	case ssh.KeyAlgoRSA, ssh.CertAlgoRSAv01, ssh.InsecureKeyAlgoDSA, ssh.InsecureCertAlgoDSAv01:
+	name := c.Algorithms().HostKey
+	if name == ssh.KeyAlgoRSA || name == ssh.CertAlgoRSAv01 || strings.HasPrefix(name, "ssh-dss") {
 		return fmt.Errorf("%w: the host key is used for %s, which is weak: ssh.NewSignerWithAlgorithms limits it", errOurs, name)
 	}
 	return nil

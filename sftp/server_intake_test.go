@@ -394,6 +394,13 @@ func TestServerTalkative(t *testing.T) {
 			if err := serverRawKeys(s); err != nil {
 				return err
 			}
+			// With the answer to this the server has seen the first exchange through.
+			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+				return err
+			}
+			if _, err := s.wait(msgServiceAccept); err != nil {
+				return err
+			}
 			for range 10_000 {
 				mine := s.kexInit()
 				if err := s.write(mine); err != nil {

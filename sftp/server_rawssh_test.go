@@ -46,6 +46,7 @@ const serverRawVersion = "SSH-2.0-raw"
 const (
 	msgIgnore          = 2
 	msgServiceRequest  = 5
+	msgServiceAccept   = 6
 	msgNewKeys         = 21
 	msgECDHInit        = 30
 	msgUserauth        = 50
