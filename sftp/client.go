@@ -49,8 +49,8 @@ type ClientConfig struct {
 
 	// First names a file that is about to be read, if there is one: it is
 	// opened, and its beginning asked for, along with the greeting, which
-	// spares two round trips. The first Stat, and the first Open within
-	// seconds, are answered by that.
+	// spares two round trips. The first Open of it within seconds, and two
+	// Stats before that, are answered by what is known then.
 	First string
 
 	// Connect makes a further connection. [Dial] needs none; a client of

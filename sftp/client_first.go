@@ -17,6 +17,10 @@ const (
 	// firstLife is how long what was learned of a first file is good for: who
 	// opens it later wants to know what it is like then.
 	firstLife = 5 * time.Second
+
+	// firstStats is how often what it is like is told from what is known: to who
+	// looks for it, and to who makes sure, before he opens it, that it is a file.
+	firstStats = 2
 )
 
 // firstHandles are the handles that servers are known to give out first.
@@ -119,12 +123,12 @@ func (c *Client) takeFirst(name string, flag int) *firstFile {
 	return nil
 }
 
-// firstAttrs returns what a Stat of the first file has said, once.
+// firstAttrs returns what a Stat of the first file has said, a few times.
 func (c *Client) firstAttrs(name string) (wire.Attrs, error, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.first
-	if f == nil || f.name != name || f.stats > 0 || !time.Now().Before(f.until) {
+	if f == nil || f.name != name || f.stats == firstStats || !time.Now().Before(f.until) {
 		return wire.Attrs{}, nil, false
 	}
 	f.stats++
