@@ -115,9 +115,20 @@ func TestBoundSFTP(t *testing.T) {
 	before, threads := debug.SetMemoryLimit(-1), debug.SetMaxThreads(usualThreads)
 	defer debug.SetMemoryLimit(before)
 	defer debug.SetMaxThreads(threads)
+	usual := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(usual)
 	t.Setenv("GOMEMLIMIT", "")
 	f := serveFlags{sftp: []string{":22"}, ssh: sftpFlags{conns: 2000}}
+	t.Setenv("GOGC", "50")
 	f.boundHeap()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("%d percent of garbage in place of the user's", got)
+	}
+	t.Setenv("GOGC", "")
+	f.boundHeap()
+	if got := debug.SetGCPercent(100); got != sftpGarbage {
+		t.Errorf("%d percent of garbage, want %d", got, sftpGarbage)
+	}
 	want := int64(24<<20 + 2000*96<<10 + 64*3<<20 + runtime.GOMAXPROCS(0)*20<<20)
 	if got := debug.SetMemoryLimit(-1); got != want {
 		t.Errorf("a limit of %d bytes, want %d", got, want)
