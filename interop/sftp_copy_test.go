@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -74,33 +75,55 @@ func TestSFTPContinue(t *testing.T) {
 				command := func(l login) []string {
 					return append([]string{c.what, "--continue", "--batch", "-q", "-F", l.sshConfig(t)}, c.args...)
 				}
-				w := newWire(t, l.addr, time.Millisecond, size*3/4)
-				if out, err := runTool(t, p, "", command(w.through(l))...); err == nil {
-					t.Fatalf("%s succeeded over a wire that was cut\n%s", c.what, out)
+				// begin begins it, and makes it end when it is ready to be. Should it be
+				// through before, as the disk takes longer to note how far it is, that
+				// is tried again more slowly.
+				begin := func(ready func(w *wire) bool, end func(w *wire, cmd *exec.Cmd)) {
+					t.Helper()
+					for _, limit := range []string{"24M", "8M", "2M"} {
+						w := newWire(t, l.addr, 0, 0)
+						cmd := p.command(t.Context(), append(command(w.through(l)), "--limit", limit)...)
+						if err := cmd.Start(); err != nil {
+							t.Fatal(err)
+						}
+						ended := make(chan error, 1)
+						go func() { ended <- cmd.Wait() }()
+						for through := false; !through; {
+							select {
+							case err := <-ended:
+								if err != nil {
+									t.Fatalf("%s ended before it was made to: %v", c.what, err)
+								}
+								through = true
+							case <-time.After(time.Millisecond):
+								if !ready(w) {
+									continue
+								}
+								if end(w, cmd); <-ended == nil {
+									t.Errorf("%s ended well although it was made to end", c.what)
+								}
+								return
+							}
+						}
+						if err := os.Remove(c.file); err != nil {
+							t.Fatal(err)
+						}
+					}
+					t.Fatalf("%s is through before anything is noted", c.what)
 				}
+				// Cut as soon as it is noted that much of it has come.
+				begin(func(w *wire) bool { return w.moved.Load() > size/2 && noted(filepath.Dir(c.file)) }, func(w *wire, _ *exec.Cmd) {
+					w.l.Close() // or it would go on over the next connection
+					w.cut()
+				})
 				if _, err := os.Lstat(c.file); err == nil {
 					t.Errorf("%s: half a file has its name", c.what)
 				}
-				// Killed in the middle.
-				w = newWire(t, l.addr, 20*time.Millisecond, 0)
-				cmd := p.command(t.Context(), command(w.through(l))...)
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				ended := make(chan error, 1)
-				go func() { ended <- cmd.Wait() }()
-				for w.moved.Load() < size/10 {
-					select {
-					case err := <-ended:
-						t.Fatalf("%s ended before it was killed: %v", c.what, err)
-					case <-time.After(time.Millisecond):
-					}
-				}
-				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-				if err := <-ended; err == nil {
-					t.Fatalf("%s ended well although it was killed", c.what)
-				}
-				w = newWire(t, l.addr, 0, 0)
+				// Killed a little later.
+				begin(func(w *wire) bool { return w.moved.Load() > size/20 }, func(_ *wire, cmd *exec.Cmd) {
+					_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+				})
+				w := newWire(t, l.addr, 0, 0)
 				mustRun(t, p, "", command(w.through(l))...)
 				wantFile(t, c.file, data)
 				if n := w.moved.Load(); n > size*3/4 {
@@ -111,6 +134,20 @@ func TestSFTPContinue(t *testing.T) {
 			wantOnly(t, local, "down", "up")
 		})
 	}
+}
+
+// noted reports whether a directory has a note of how much of a file has come:
+// the store's of downloads, or the client's of uploads.
+func noted(dir string) bool {
+	for _, pattern := range []string{".haul-*.mark", ".haul-*.record"} {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, name := range found {
+			if fi, err := os.Stat(name); err == nil && fi.Size() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Our client gets to a server behind another.
