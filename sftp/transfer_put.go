@@ -89,16 +89,18 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	c.serve(time.Now())
 	told := off
 	for !t.over() {
+		if whole := t.plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
+			told = whole
+			c.mu.Unlock()
+			f.confirmed(off, whole)
+			c.mu.Lock()
+			continue
+		}
 		if len(x.todo) > 0 {
 			x.load(r, size)
 			continue
 		}
-		whole := t.plan.Contiguous()
 		c.mu.Unlock()
-		if f.confirmed != nil && whole-told >= c.keepEvery {
-			f.confirmed(off, whole)
-			told = whole
-		}
 		err := t.wait(ctx, f.life, time.Time{})
 		c.mu.Lock()
 		if err != nil {
