@@ -11,8 +11,9 @@ import (
 )
 
 // A fetch is a whole file on its way to a writer. What comes waits in buffers
-// for the goroutine that wants it: a writer that is slow, or that waits for this
-// very client, holds up no lane.
+// for the goroutine that wants it: a writer that is slow holds up no lane. But it
+// holds its part of the window, so what goes to another file of the same client
+// might wait for itself.
 type fetch struct {
 	t       *transfer
 	arrived []arrival // Client.mu

@@ -89,11 +89,10 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	c.serve(time.Now())
 	told := off
 	for !t.over() {
-		// Also where r is the slow one, so that there is always something to load.
 		if whole := t.plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
+			told = whole
 			c.mu.Unlock()
 			f.confirmed(off, whole)
-			told = whole
 			c.mu.Lock()
 			continue
 		}

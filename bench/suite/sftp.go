@@ -24,8 +24,8 @@ var distances = []struct {
 }{
 	{"rtt0", "", 256 * miB},
 	{"rtt9", "rtt9", 256 * miB},
-	{"rtt20", "rtt20", 128 * miB},
-	{"rtt100", "rtt100", 64 * miB},
+	{"rtt20", "rtt20", 256 * miB},
+	{"rtt100", "rtt100", 256 * miB},
 }
 
 // Who moves single files, and who moves many of them.
@@ -57,7 +57,7 @@ func sftpScenarios() []Scenario {
 		for _, d := range distances {
 			all = append(all, sftpFile(d.name, d.profile, d.size, write))
 		}
-		all = append(all, sftpRamp(256*miB, write))
+		all = append(all, sftpRamp(1024*miB, write))
 	}
 	all = append(all, sftpTiny("rtt0", ""), sftpTiny("rtt100", "rtt100"))
 	for _, write := range []bool{false, true} {

@@ -281,7 +281,7 @@ func TestKilled(t *testing.T) {
 					}
 				}
 			}
-			c := dialTCP(t, l.Addr().String())
+			c := dialTCP(t, l.Addr().String(), sftp.ClientConfig{})
 			defer c.Close()
 			use, target := c.Store("/"), store.Tree(local)
 			if way != "download" {
@@ -345,7 +345,8 @@ func killOne(t *testing.T, way, addr, dir string) (resumed int64) {
 // killedChild copies, and waits to be killed in the middle of the large file.
 func killedChild(t *testing.T, arg string) {
 	args := strings.Split(arg, "\t")
-	c := dialTCP(t, args[1])
+	// What has been sent is no more than this ahead of what is kept.
+	c := dialTCP(t, args[1], sftp.ClientConfig{Memory: 4 << 20})
 	root, err := os.OpenRoot(args[2])
 	if err != nil {
 		t.Fatal(err)
@@ -407,9 +408,9 @@ func recorded(t *testing.T, c *sftp.Client) bool {
 	return false
 }
 
-func dialTCP(t *testing.T, addr string) *sftp.Client {
+func dialTCP(t *testing.T, addr string, config sftp.ClientConfig) *sftp.Client {
 	t.Helper()
-	c, err := sftp.Dial(t.Context(), addr, &ssh.ClientConfig{User: "me", HostKeyCallback: ssh.InsecureIgnoreHostKey()}, sftp.ClientConfig{})
+	c, err := sftp.Dial(t.Context(), addr, &ssh.ClientConfig{User: "me", HostKeyCallback: ssh.InsecureIgnoreHostKey()}, config)
 	if err != nil {
 		t.Fatal(err)
 	}
