@@ -195,8 +195,9 @@ type serverWorld struct {
 	ctx    context.Context
 
 	mu    sync.Mutex
-	more  *sync.Cond // mu
-	ended []*Conn    // mu: as Disconnected was told
+	more  *sync.Cond        // mu
+	ended []*Conn           // mu: as Disconnected was told
+	came  []*ssh.ServerConn // mu: who logged in
 }
 
 const serverPassword = "correct horse"
@@ -226,6 +227,13 @@ func newServerWorld(t testing.TB, set func(w *serverWorld, s *Server)) *serverWo
 	if set != nil {
 		set(w, w.server)
 	}
+	login := w.server.Login
+	w.server.Login = func(ctx context.Context, sc *ssh.ServerConn) (*Account, error) {
+		w.mu.Lock()
+		w.came = append(w.came, sc)
+		w.mu.Unlock()
+		return login(ctx, sc)
+	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	t.Cleanup(w.end)
 	return w
@@ -235,6 +243,9 @@ func newServerWorld(t testing.TB, set func(w *serverWorld, s *Server)) *serverWo
 func (w *serverWorld) end() {
 	w.cancel()
 	w.conns.Wait()
+	for _, sc := range w.came {
+		serverDrain(w.t, sc)
+	}
 	if c := w.server.Counters(); c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 {
 		w.t.Errorf("left behind: %+v", c)
 	}
