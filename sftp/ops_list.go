@@ -47,9 +47,11 @@ type dirReader struct {
 
 	// All of Client.mu:
 	entries fifo[fs.FileInfo]
-	ahead   int // requests that may be on their way
-	asked   int // that are
-	empty   int // answers without names in a row
+	ahead   int   // requests that may be on their way
+	asked   []int // the numbers of those that are, in the order of asking
+	last    int   // the latest number
+	endedAt int   // the number of the one that was answered by the end
+	empty   int   // answers without names in a row
 	end     error
 	unsafe  error // about the first name that no entry may have
 	lies    int   // answers with such names
@@ -91,8 +93,10 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 
 // ask asks for more. The caller holds Client.mu.
 func (d *dirReader) ask() {
-	for d.asked < d.ahead && d.end == nil && d.entries.len() < maxListHeld {
-		d.asked++
+	for len(d.asked) < d.ahead && d.end == nil && d.entries.len() < maxListHeld {
+		d.last++
+		number := d.last
+		d.asked = append(d.asked, number)
 		var list []fs.FileInfo
 		var names int
 		var unsafe error
@@ -115,23 +119,31 @@ func (d *dirReader) ask() {
 						err = unsafe
 					}
 				}
-				d.answer(list, names, err)
+				d.answer(number, list, names, err)
 			},
 		})
 	}
 }
 
+// over reports whether nothing more can come: what was asked behind the end has
+// no names. The caller holds Client.mu.
+func (d *dirReader) over() bool {
+	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
+}
+
 // answer takes the answer to one request. The caller holds Client.mu.
-func (d *dirReader) answer(list []fs.FileInfo, names int, err error) {
-	d.asked--
+func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error) {
+	if i, ok := slices.BinarySearch(d.asked, number); ok {
+		d.asked = slices.Delete(d.asked, i, i+1)
+	}
 	for _, fi := range list {
 		d.entries.push(fi)
 	}
 	switch {
 	case err != nil:
-		if d.end == nil || d.end == io.EOF {
+		if d.end == nil || d.end == io.EOF && number < d.endedAt {
 			if d.end = plain(err); errors.Is(err, io.EOF) {
-				d.end = io.EOF
+				d.end, d.endedAt = io.EOF, cmp.Or(min(d.endedAt, number), number)
 			}
 		}
 	case names == 0:
@@ -194,11 +206,11 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		switch {
 		case n > 0 || len(into) == 0:
 			return n, nil
-		case d.end != nil && d.asked == 0 && d.end == io.EOF && d.unsafe != nil:
+		case d.over() && d.end == io.EOF && d.unsafe != nil:
 			return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: d.unsafe}
-		case d.end != nil && d.asked == 0 && d.end == io.EOF:
+		case d.over() && d.end == io.EOF:
 			return 0, io.EOF
-		case d.end != nil && d.asked == 0:
+		case d.over():
 			return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: d.end}
 		}
 		c.mu.Unlock()

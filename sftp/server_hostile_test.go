@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
@@ -188,7 +189,12 @@ func TestServerHostile(t *testing.T) {
 			}
 			s.nc.Close()
 			w.last(1)
-			if c := w.server.Counters(); c.Panics != 0 || c.Conns != 1 || c.Sessions != 1 {
+			// Disconnected is told a moment before the rest is let go.
+			c := w.server.Counters()
+			for deadline := time.Now().Add(patience); c.Conns != 1 && time.Now().Before(deadline); c = w.server.Counters() {
+				time.Sleep(time.Millisecond)
+			}
+			if c.Panics != 0 || c.Conns != 1 || c.Sessions != 1 {
 				t.Errorf("%+v", c)
 			}
 		})
