@@ -3,6 +3,7 @@ package sftp
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -33,7 +34,7 @@ func serverDrain(t testing.TB, sc *ssh.ServerConn) {
 // same, and soon of the peer.
 func TestServerBroken(t *testing.T) {
 	w := newServerWorld(t, nil)
-	n := 0
+	n, stuck := 0, 0
 	for ; n < 10; n++ {
 		s := newServerRawSSH(w.connect("192.0.2.1"))
 		if s.login() != nil {
@@ -48,14 +49,17 @@ func TestServerBroken(t *testing.T) {
 				t.Fatal("the connection goes on")
 			}
 		}
-		if e := w.last(n + 1); !errors.Is(e.Err, errBroken) {
+		// Whether the reader is stuck depends on how far ahead it was.
+		if e := w.last(n + 1); errors.Is(e.Err, errBroken) {
+			stuck++
+		} else if e.Err == nil || !strings.Contains(e.Err.Error(), "invalid channel 99") {
 			t.Errorf("it ended by %v", e.Err)
 		}
 	}
 	if n < 1 || n > 3 {
 		t.Errorf("%d connections before the peer was kept out", n)
 	}
-	if c := w.server.Counters(); c.Stuck != int64(n) || c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 || c.Panics != 0 {
+	if c := w.server.Counters(); c.Stuck != int64(stuck) || c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 || c.Panics != 0 {
 		t.Errorf("%+v", c)
 	}
 	w.login("198.51.100.1").Close() // others are not
