@@ -163,7 +163,7 @@ func (s *session) remove(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.conn.settle(name); err == nil {
+	if err = s.conn.settleOwn(name); err == nil {
 		err = s.conn.tree.Remove(s.ctx, name)
 	}
 	return s.audit("remove", name, "", err)
@@ -216,18 +216,14 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 	if err != nil {
 		return err
 	}
-	err = s.settleBoth(from, to)
+	err = s.conn.settleOwn(from)
+	if err == nil {
+		err = s.conn.settleOwn(to)
+	}
 	if err == nil {
 		err = s.conn.tree.Rename(s.ctx, from, to, replace)
 	}
 	return s.audit("rename", from, shown(to), err)
-}
-
-func (s *session) settleBoth(from, to string) error {
-	if err := s.conn.settle(from); err != nil {
-		return err
-	}
-	return s.conn.settle(to)
 }
 
 func (s *session) link(q *wire.Request) error {
@@ -235,7 +231,9 @@ func (s *session) link(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	err = s.settleBoth(from, to)
+	if err = s.conn.settle(from); err == nil {
+		err = s.conn.settle(to)
+	}
 	if err == nil {
 		err = s.conn.tree.Link(s.ctx, from, to)
 	}

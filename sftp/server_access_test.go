@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -97,7 +98,7 @@ func TestServerUploadOnly(t *testing.T) {
 				t.Errorf("open what exists with %v: %v", flags, status)
 			}
 		}
-		// What is new can be brought, with its mode and times, and then no more.
+		// What is new can be brought, with its mode and times.
 		var a wire.Attrs
 		a.SetTimes(serverThen, serverThen)
 		a.SetMode(0o640)
@@ -118,7 +119,13 @@ func TestServerUploadOnly(t *testing.T) {
 		p.close(h)
 		full.wantFile("dir/both", "brought")
 		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
-		p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), "dir/new"))
+		// Others do nothing to it.
+		q := as(users.UploadOnly)
+		for _, packet := range q.changes("dir/new")[1:] {
+			q.id = wireID(packet)
+			q.want(wire.PermissionDenied, packet)
+		}
+		full.wantFile("dir/new", "brought")
 		// Of what there is directories show, so that a client finds its way.
 		entries, _ := p.list("/")
 		var names []string
@@ -130,6 +137,64 @@ func TestServerUploadOnly(t *testing.T) {
 			t.Errorf("there is %q, want %q", names, want)
 		}
 		full.wantFile("file", "content")
+	}
+}
+
+// Clients upload under another name, and give the file its own when it is whole,
+// with its times: they may, in a drop box, and replace nothing by it.
+func TestServerUploadOnlyFinishes(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("old", "content")
+		p, q := as(users.UploadOnly), as(users.UploadOnly)
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		for i, rename := range []func([]byte, uint32, string, string) []byte{wire.AppendRename, wire.AppendPosixRename} {
+			part, name := "new.filepart", []string{"new", "newer"}[i]
+			p.put(part, "brou")
+			h := p.open(part, wire.OpenWrite)
+			p.write(h, 4, "ght")
+			p.close(h)
+			q.want(wire.PermissionDenied, rename(nil, q.n(), part, name))
+			p.want(wire.Failure, rename(nil, p.n(), part, "old"))
+			p.want(wire.OK, rename(nil, p.n(), part, name))
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), name, a))
+			if got := p.stat(name); got.Size != 7 || !got.Modified().Equal(serverThen) {
+				t.Errorf("it is %+v", got)
+			}
+			q.want(wire.PermissionDenied, wire.AppendRemove(nil, q.n(), name))
+			// The name it had may be another's.
+			full.put(part, "another's")
+			p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), name+"/../old"))
+			full.want(wire.OK, wire.AppendRemove(nil, full.n(), part))
+			full.wantFile(name, "brought")
+		}
+		full.wantFile("old", "content")
+		// One that comes to nothing is removed.
+		p.put("failed", "x")
+		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "failed"))
+		full.wantNone("failed")
+		a.SetOwner(0, 0)
+		p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "new", a))
+		// What is not there is no refusal.
+		for _, packet := range [][]byte{
+			wire.AppendRemove(nil, 0, "none"), wire.AppendRmdir(nil, 0, "none"),
+			wire.AppendRename(nil, 0, "none", "x"), wire.AppendSetstat(nil, 0, "none", wire.Attrs{}),
+		} {
+			p.id = wireID(packet)
+			p.want(wire.NoSuchFile, packet)
+		}
+		// The name of a client's hidden file is a secret, by which it is his on any
+		// connection: but nobody reads it.
+		secret := uploadPrefix + strings.Repeat("A", uploadRandom) + uploadSuffix
+		p.put(secret, "x")
+		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
+			t.Errorf("read: %v", status)
+		}
+		q.close(q.open(secret, wire.OpenWrite))
+		q.want(wire.OK, wire.AppendPosixRename(nil, q.n(), secret, "found"))
+		q.want(wire.OK, wire.AppendRemove(nil, q.n(), "found"))
 	}
 }
 

@@ -302,7 +302,7 @@ func (c *serverConn) enter(a *Account) {
 	switch c.tree = a.Tree; a.Access {
 	case users.Full:
 	case users.UploadOnly:
-		c.tree = store.UploadOnly(a.Tree)
+		c.tree = store.UploadOnly(a.Tree, isSecret)
 	default:
 		c.tree = store.ReadOnly(a.Tree)
 	}
@@ -312,6 +312,11 @@ func (c *serverConn) enter(a *Account) {
 	c.throttle = c.server.accounts.enter(c.info.User, a.Rate)
 	c.touch()
 }
+
+// isSecret reports whether a name is one that haul's client gives a file until it
+// is whole. It does so by chance, or by what only it knows of itself, so that
+// whoever names the file is who made it, on whichever of his connections.
+func isSecret(name string) bool { return isUpload(path.Base(name)) }
 
 // leave ends with it.
 func (c *serverConn) leave() {
