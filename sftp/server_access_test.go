@@ -300,4 +300,78 @@ func TestServerTransfers(t *testing.T) {
 	}
 }
 
+// What was read whole is done, even if the client leaves without closing it.
+func TestServerTransferDelivered(t *testing.T) {
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	d.session(d.connect()).put("file", "0123456789")
+	d.session(d.connect()).put("empty", "")
+	for i, c := range []struct {
+		name  string
+		reads [][2]int64 // offset and length
+		whole bool
+	}{
+		{"file", [][2]int64{{0, 10}}, true},
+		{"file", [][2]int64{{4, 10}, {0, 4}}, true},
+		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // it has been told where the end is
+		{"file", [][2]int64{{0, 9}}, false},
+		{"file", nil, false},
+		{"empty", [][2]int64{{0, 10}}, true},
+		{"empty", nil, false},
+	} {
+		ended = nil
+		conn := d.connect()
+		p := d.session(conn)
+		h := p.open(c.name, wire.OpenRead)
+		for _, r := range c.reads {
+			p.read(h, r[0], uint32(r[1]))
+		}
+		p.hangUp(conn)
+		if len(ended) != 1 || (ended[0].Err == nil) != c.whole || !c.whole && !errors.Is(ended[0].Err, ErrAbandoned) {
+			t.Errorf("%d: %s, reading %v: told %+v", i, c.name, c.reads, ended)
+		}
+	}
+}
+
+// What a client has sent before it left is done as far as it ends what was begun:
+// a file is closed, though nobody hears it.
+func TestServerLeavesAfterClose(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		var ended []*Transfer
+		d := newServerDesk(t, func(s *Server, a *Account) {
+			a.Hidden = hidden
+			s.Ended = func(t *Transfer) { ended = append(ended, t) }
+		})
+		d.session(d.connect()).put("file", "content")
+		ended = nil
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, serverAnew} {
+			c := d.connect()
+			client, server := serverWires("192.0.2.1")
+			first := string(make([]byte, handleSize))
+			b := wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", flags, wire.Attrs{})
+			for range 500 { // more than is taken at once, so that replies are due before
+				b = wire.AppendStat(b, 2, "file")
+			}
+			if flags == serverAnew {
+				b = wire.AppendWrite(b, 3, first, 0, []byte("more"))
+			}
+			b = wire.AppendClose(b, 4, first)
+			b = wire.AppendRemove(b, 5, "file") // this is not wanted any more, as far as anybody knows
+			if _, err := client.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			client.Close()
+			if err := newSession(c.ctx, c, server).serve(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(ended) != 2 || ended[0].Err != nil || ended[1].Err != nil {
+			t.Errorf("hidden %v: told %+v", hidden, ended)
+		}
+		d.session(d.connect()).wantFile("file", "more")
+	}
+}
+
 var _ store.Tree = serverBroken{}
