@@ -104,7 +104,8 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 	if follow {
 		look = s.conn.tree.Stat
 	}
-	return s.describe(look(s.ctx, name))
+	fi, err := look(s.ctx, name)
+	return s.describe(fi, s.looked("stat", name, err))
 }
 
 // describe answers by the attributes of a file.
@@ -259,5 +260,6 @@ func (s *session) readlink(q *wire.Request) error {
 	if err != nil {
 		return s.status(err)
 	}
-	return s.name(s.conn.tree.Readlink(s.ctx, name))
+	target, err := s.conn.tree.Readlink(s.ctx, name)
+	return s.name(target, s.looked("readlink", name, err))
 }
