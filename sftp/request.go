@@ -3,8 +3,11 @@ package sftp
 import (
 	"errors"
 	"io/fs"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/users"
 )
 
 // answer answers one request, which is also in s.request. An error ends the
@@ -64,9 +67,27 @@ func (s *session) status(err error) error {
 	if err == errAnswered {
 		return nil
 	}
-	code, text := statusOf(err)
+	code, text := statusOf(s.explain(err))
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
 	return nil
+}
+
+// explain returns what an error means in the request that it is of, where its
+// kind alone says too little.
+func (s *session) explain(err error) error {
+	q := &s.request
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, errNotEmpty) {
+			return errKept
+		}
+	case errors.Is(err, fs.ErrInvalid):
+		if !utf8.Valid(q.Path) || !utf8.Valid(q.NewPath) {
+			return errNotUTF8
+		}
+	}
+	return err
 }
 
 // name answers by a NAME with one path, or by a STATUS if there is an error.
@@ -223,6 +244,9 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 	}
 	if err == nil {
 		err = s.conn.tree.Rename(s.ctx, from, to, replace)
+	}
+	if errors.Is(err, fs.ErrInvalid) && strings.HasPrefix(to, from+"/") {
+		err = errBelowItself
 	}
 	return s.audit("rename", from, shown(to), err)
 }
