@@ -31,7 +31,10 @@ var errorKinds = [...]struct {
 	{fs.ErrNotExist, wire.NoSuchFile, "No such file"},
 	{fs.ErrPermission, wire.PermissionDenied, "Permission denied"},
 	{errNotEmpty, wire.Failure, "Directory not empty"},
+	{errKept, wire.Failure, "File exists, and upload-only access replaces nothing"},
 	{fs.ErrExist, wire.Failure, "File exists"},
+	{errBelowItself, wire.Failure, "A directory cannot move below itself"},
+	{errNotUTF8, wire.BadMessage, "The name is not UTF-8"},
 	{fs.ErrInvalid, wire.BadMessage, "Bad message"},
 	{errBusy, wire.Failure, "Too many open files"},
 }
@@ -107,6 +110,15 @@ func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(
 
 // errNotEmpty is what fs.ErrExist means where a directory is to be removed.
 var errNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
+
+// errKept is what fs.ErrExist means to who may only upload.
+var errKept = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
+
+// What fs.ErrInvalid means of the names that a request has.
+var (
+	errBelowItself = fmt.Errorf("%w: a directory cannot move below itself", fs.ErrInvalid)
+	errNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
+)
 
 // errBusy says that somebody has opened as much as may be open.
 var errBusy = errors.New("too many open files and directories")

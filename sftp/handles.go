@@ -27,6 +27,8 @@ type sessionHandle struct {
 	upload   *hiddenUpload // a hidden one
 	dir      *dirListing   // of a directory
 	transfer *Transfer     // of all but directories
+	readAt   int64         // session.flushes when it was last read
+	ended    bool          // a read was answered by EOF
 }
 
 // A handleTable is that of a session. A handle that was closed is not mistaken
@@ -142,6 +144,9 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 func (s *session) release(h *sessionHandle, why error) (err error) {
 	s.handles.remove(h)
 	defer s.unreserve()
+	if why == ErrAbandoned && s.delivered(h) {
+		why = nil
+	}
 	switch {
 	case h.dir != nil:
 		return h.dir.entries.Close()
@@ -157,6 +162,20 @@ func (s *session) release(h *sessionHandle, why error) (err error) {
 		s.conn.server.Ended(h.transfer)
 	}
 	return err
+}
+
+// delivered reports whether the client has been sent all of a file that it only
+// reads, so that there is nothing left to be done but to close it.
+func (s *session) delivered(h *sessionHandle) bool {
+	if h.file == nil || h.transfer.Write || s.flushes <= h.readAt {
+		return false
+	}
+	if h.ended {
+		return true
+	}
+	fi, err := h.file.Stat()
+	sent := h.transfer.Sent()
+	return err == nil && sent > 0 && sent >= fi.Size()
 }
 
 // fail notes what went wrong first.

@@ -3,8 +3,11 @@ package sftp
 import (
 	"errors"
 	"io/fs"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/users"
 )
 
 // answer answers one request, which is also in s.request. An error ends the
@@ -64,9 +67,27 @@ func (s *session) status(err error) error {
 	if err == errAnswered {
 		return nil
 	}
-	code, text := statusOf(err)
+	code, text := statusOf(s.explain(err))
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
 	return nil
+}
+
+// explain returns what an error means in the request that it is of, where its
+// kind alone says too little.
+func (s *session) explain(err error) error {
+	q := &s.request
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, errNotEmpty) {
+			return errKept
+		}
+	case errors.Is(err, fs.ErrInvalid):
+		if !utf8.Valid(q.Path) || !utf8.Valid(q.NewPath) {
+			return errNotUTF8
+		}
+	}
+	return err
 }
 
 // name answers by a NAME with one path, or by a STATUS if there is an error.
@@ -104,7 +125,8 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 	if follow {
 		look = s.conn.tree.Stat
 	}
-	return s.describe(look(s.ctx, name))
+	fi, err := look(s.ctx, name)
+	return s.describe(fi, s.looked("stat", name, err))
 }
 
 // describe answers by the attributes of a file.
@@ -163,7 +185,7 @@ func (s *session) remove(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.conn.settle(name); err == nil {
+	if err = s.conn.settleOwn(name); err == nil {
 		err = s.conn.tree.Remove(s.ctx, name)
 	}
 	return s.audit("remove", name, "", err)
@@ -216,18 +238,17 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 	if err != nil {
 		return err
 	}
-	err = s.settleBoth(from, to)
+	err = s.conn.settleOwn(from)
+	if err == nil {
+		err = s.conn.settleOwn(to)
+	}
 	if err == nil {
 		err = s.conn.tree.Rename(s.ctx, from, to, replace)
 	}
-	return s.audit("rename", from, shown(to), err)
-}
-
-func (s *session) settleBoth(from, to string) error {
-	if err := s.conn.settle(from); err != nil {
-		return err
+	if errors.Is(err, fs.ErrInvalid) && strings.HasPrefix(to, from+"/") {
+		err = errBelowItself
 	}
-	return s.conn.settle(to)
+	return s.audit("rename", from, shown(to), err)
 }
 
 func (s *session) link(q *wire.Request) error {
@@ -235,7 +256,9 @@ func (s *session) link(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	err = s.settleBoth(from, to)
+	if err = s.conn.settle(from); err == nil {
+		err = s.conn.settle(to)
+	}
 	if err == nil {
 		err = s.conn.tree.Link(s.ctx, from, to)
 	}
@@ -261,5 +284,6 @@ func (s *session) readlink(q *wire.Request) error {
 	if err != nil {
 		return s.status(err)
 	}
-	return s.name(s.conn.tree.Readlink(s.ctx, name))
+	target, err := s.conn.tree.Readlink(s.ctx, name)
+	return s.name(target, s.looked("readlink", name, err))
 }

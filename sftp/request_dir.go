@@ -49,7 +49,7 @@ func (s *session) opendir(q *wire.Request) error {
 	entries, err := s.conn.tree.OpenDir(s.ctx, name)
 	if err != nil {
 		s.unreserve()
-		return err
+		return s.looked("opendir", name, err)
 	}
 	l := &dirListing{entries: entries}
 	for _, d := range [...]struct{ base, of string }{{".", name}, {"..", path.Dir(name)}} {

@@ -120,12 +120,14 @@ func (s *session) read(q *wire.Request) error {
 		if err == nil {
 			err = io.ErrNoProgress
 		}
-		if err != io.EOF {
+		h.readAt = s.flushes
+		if h.ended = err == io.EOF; !h.ended {
 			h.transfer.fail(err)
 		}
 		return s.status(err)
 	}
 	s.out.b = wire.AppendDataHeader(s.out.b, q.ID, n)[:at+n]
+	h.readAt = s.flushes
 	h.transfer.sent.Add(int64(n))
 	s.conn.info.sent.Add(int64(n))
 	s.conn.server.counts.sent.Add(int64(n))

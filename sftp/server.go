@@ -70,6 +70,7 @@ type Server struct {
 	Started      func(*Transfer)                    // a file was opened
 	Ended        func(*Transfer)                    // and is closed
 	Audit        func(*Operation)                   // something else was changed, or refused to be
+	Refused      func(*Refusal)                     // something of SSH was asked for that there is not
 	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
 	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
 

@@ -3,6 +3,7 @@ package sftp
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -119,6 +120,7 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	}
 	if err != nil {
 		s.counts.turnedAway.Add(1)
+		sayWhy(nc, err)
 		if s.TurnedAway != nil {
 			s.TurnedAway(nc.RemoteAddr(), err)
 		}
@@ -129,6 +131,27 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	c := newServerConn(s, hard, nc, visit)
 	defer c.cancel(errEnding)
 	c.serve(soft)
+}
+
+// sayTime is how long it may take to say why somebody is turned away: as good as
+// always, the line fits what the system takes at once.
+const sayTime = time.Second
+
+// sayWhy tells somebody who is turned away why, as OpenSSH does: a server may send
+// other lines before that of its version, and clients show them (RFC 4253,
+// section 4.2).
+func sayWhy(nc net.Conn, err error) {
+	r, ok := errors.AsType[*penalty.Refusal](err)
+	if !ok {
+		return
+	}
+	line := "Too many connections\r\n"
+	if r.Cause == penalty.Penalized {
+		line = "Not allowed at this time\r\n"
+	}
+	if nc.SetWriteDeadline(time.Now().Add(sayTime)) == nil {
+		_, _ = io.WriteString(nc, line) // or he does not learn it
+	}
 }
 
 // addressOf returns the address of a peer, not valid if it has none.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -97,7 +98,7 @@ func TestServerUploadOnly(t *testing.T) {
 				t.Errorf("open what exists with %v: %v", flags, status)
 			}
 		}
-		// What is new can be brought, with its mode and times, and then no more.
+		// What is new can be brought, with its mode and times.
 		var a wire.Attrs
 		a.SetTimes(serverThen, serverThen)
 		a.SetMode(0o640)
@@ -118,7 +119,13 @@ func TestServerUploadOnly(t *testing.T) {
 		p.close(h)
 		full.wantFile("dir/both", "brought")
 		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
-		p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), "dir/new"))
+		// Others do nothing to it.
+		q := as(users.UploadOnly)
+		for _, packet := range q.changes("dir/new")[1:] {
+			q.id = wireID(packet)
+			q.want(wire.PermissionDenied, packet)
+		}
+		full.wantFile("dir/new", "brought")
 		// Of what there is directories show, so that a client finds its way.
 		entries, _ := p.list("/")
 		var names []string
@@ -130,6 +137,64 @@ func TestServerUploadOnly(t *testing.T) {
 			t.Errorf("there is %q, want %q", names, want)
 		}
 		full.wantFile("file", "content")
+	}
+}
+
+// Clients upload under another name, and give the file its own when it is whole,
+// with its times: they may, in a drop box, and replace nothing by it.
+func TestServerUploadOnlyFinishes(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("old", "content")
+		p, q := as(users.UploadOnly), as(users.UploadOnly)
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		for i, rename := range []func([]byte, uint32, string, string) []byte{wire.AppendRename, wire.AppendPosixRename} {
+			part, name := "new.filepart", []string{"new", "newer"}[i]
+			p.put(part, "brou")
+			h := p.open(part, wire.OpenWrite)
+			p.write(h, 4, "ght")
+			p.close(h)
+			q.want(wire.PermissionDenied, rename(nil, q.n(), part, name))
+			p.want(wire.Failure, rename(nil, p.n(), part, "old"))
+			p.want(wire.OK, rename(nil, p.n(), part, name))
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), name, a))
+			if got := p.stat(name); got.Size != 7 || !got.Modified().Equal(serverThen) {
+				t.Errorf("it is %+v", got)
+			}
+			q.want(wire.PermissionDenied, wire.AppendRemove(nil, q.n(), name))
+			// The name it had may be another's.
+			full.put(part, "another's")
+			p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), name+"/../old"))
+			full.want(wire.OK, wire.AppendRemove(nil, full.n(), part))
+			full.wantFile(name, "brought")
+		}
+		full.wantFile("old", "content")
+		// One that comes to nothing is removed.
+		p.put("failed", "x")
+		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "failed"))
+		full.wantNone("failed")
+		a.SetOwner(0, 0)
+		p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "new", a))
+		// What is not there is no refusal.
+		for _, packet := range [][]byte{
+			wire.AppendRemove(nil, 0, "none"), wire.AppendRmdir(nil, 0, "none"),
+			wire.AppendRename(nil, 0, "none", "x"), wire.AppendSetstat(nil, 0, "none", wire.Attrs{}),
+		} {
+			p.id = wireID(packet)
+			p.want(wire.NoSuchFile, packet)
+		}
+		// The name of a client's hidden file is a secret, by which it is his on any
+		// connection: but nobody reads it.
+		secret := uploadPrefix + strings.Repeat("A", uploadRandom) + uploadSuffix
+		p.put(secret, "x")
+		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
+			t.Errorf("read: %v", status)
+		}
+		q.close(q.open(secret, wire.OpenWrite))
+		q.want(wire.OK, wire.AppendPosixRename(nil, q.n(), secret, "found"))
+		q.want(wire.OK, wire.AppendRemove(nil, q.n(), "found"))
 	}
 }
 
@@ -232,6 +297,80 @@ func TestServerTransfers(t *testing.T) {
 	}
 	if n := d.server.Counters(); n.Sent != 6 || n.Received != 10 || c.info.Sent() != 6 || c.info.Received() != 10 {
 		t.Errorf("counted %+v", n)
+	}
+}
+
+// What was read whole is done, even if the client leaves without closing it.
+func TestServerTransferDelivered(t *testing.T) {
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	d.session(d.connect()).put("file", "0123456789")
+	d.session(d.connect()).put("empty", "")
+	for i, c := range []struct {
+		name  string
+		reads [][2]int64 // offset and length
+		whole bool
+	}{
+		{"file", [][2]int64{{0, 10}}, true},
+		{"file", [][2]int64{{4, 10}, {0, 4}}, true},
+		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // it has been told where the end is
+		{"file", [][2]int64{{0, 9}}, false},
+		{"file", nil, false},
+		{"empty", [][2]int64{{0, 10}}, true},
+		{"empty", nil, false},
+	} {
+		ended = nil
+		conn := d.connect()
+		p := d.session(conn)
+		h := p.open(c.name, wire.OpenRead)
+		for _, r := range c.reads {
+			p.read(h, r[0], uint32(r[1]))
+		}
+		p.hangUp(conn)
+		if len(ended) != 1 || (ended[0].Err == nil) != c.whole || !c.whole && !errors.Is(ended[0].Err, ErrAbandoned) {
+			t.Errorf("%d: %s, reading %v: told %+v", i, c.name, c.reads, ended)
+		}
+	}
+}
+
+// What a client has sent before it left is done as far as it ends what was begun:
+// a file is closed, though nobody hears it.
+func TestServerLeavesAfterClose(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		var ended []*Transfer
+		d := newServerDesk(t, func(s *Server, a *Account) {
+			a.Hidden = hidden
+			s.Ended = func(t *Transfer) { ended = append(ended, t) }
+		})
+		d.session(d.connect()).put("file", "content")
+		ended = nil
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, serverAnew} {
+			c := d.connect()
+			client, server := serverWires("192.0.2.1")
+			first := string(make([]byte, handleSize))
+			b := wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", flags, wire.Attrs{})
+			for range 500 { // more than is taken at once, so that replies are due before
+				b = wire.AppendStat(b, 2, "file")
+			}
+			if flags == serverAnew {
+				b = wire.AppendWrite(b, 3, first, 0, []byte("more"))
+			}
+			b = wire.AppendClose(b, 4, first)
+			b = wire.AppendRemove(b, 5, "file") // this is not wanted any more, as far as anybody knows
+			if _, err := client.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			client.Close()
+			if err := newSession(c.ctx, c, server).serve(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(ended) != 2 || ended[0].Err != nil || ended[1].Err != nil {
+			t.Errorf("hidden %v: told %+v", hidden, ended)
+		}
+		d.session(d.connect()).wantFile("file", "more")
 	}
 }
 

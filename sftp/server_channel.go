@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"net"
+	"strconv"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -15,9 +17,11 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 	switch {
 	case nc.ChannelType() != "session":
 		_ = nc.Reject(ssh.Prohibited, "there are sessions only")
+		c.refused(nc.ChannelType(), addressIn(nc.ExtraData()))
 		return
 	case c.channels.Load() >= int64(c.server.maxChannels()):
 		_ = nc.Reject(ssh.ResourceShortage, "too many sessions")
+		c.refused(nc.ChannelType(), "too many")
 		return
 	}
 	ch, requests, err := nc.Accept()
@@ -42,18 +46,45 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	defer c.intake.close(data)
 	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
+	defer func() {
+		for r := range requests { // all that comes must be taken off, whatever a hook does
+			_ = r.Reply(false, nil)
+		}
+	}()
+	defer c.recover(nil)
 	for r := range requests {
 		ok := !started && r.Type == "subsystem" && subsystemOf(r.Payload) == subsystem
 		_ = r.Reply(ok, nil) // or the connection is gone
 		if ok {
 			started = true
 			c.work.Go(func() { c.serveSession(ctx, ch, data) })
+			continue
+		}
+		switch r.Type {
+		case "shell", "pty-req", "x11-req", "auth-agent-req@openssh.com":
+			c.refused(r.Type, "")
+		case "exec", "subsystem":
+			c.refused(r.Type, subsystemOf(r.Payload))
 		}
 	}
 }
 
-// subsystemOf returns the name in a request for a subsystem (RFC 4254, section
-// 6.5).
+// addressIn returns the address that a forwarding is wanted to or of (RFC 4254,
+// section 7), as far as there is one.
+func addressIn(b []byte) string {
+	var m struct {
+		Host string
+		Port uint32
+		Rest []byte `ssh:"rest"`
+	}
+	if ssh.Unmarshal(b, &m) == nil {
+		return net.JoinHostPort(m.Host, strconv.FormatUint(uint64(m.Port), 10))
+	}
+	return ""
+}
+
+// subsystemOf returns the name in a request for a subsystem, or the command in
+// one to run it (RFC 4254, section 6.5).
 func subsystemOf(payload []byte) string {
 	var m struct{ Name string }
 	if ssh.Unmarshal(payload, &m) != nil {

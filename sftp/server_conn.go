@@ -53,6 +53,7 @@ type serverConn struct {
 
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
+	refusals atomic.Int64 // what was refused and is told, but for changes
 	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
 	ending   atomic.Bool  // to end as soon as no handle is left
 
@@ -143,7 +144,7 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
 	c.intake.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
 	// All that comes must be taken off, or the connection can't even be closed.
-	c.work.Go(func() { refuseAll(requests) })
+	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
 		c.cancel(errEnding)
 		_ = c.nc.Close()
@@ -211,9 +212,18 @@ func isFarewell(err error) bool {
 
 // refuseAll answers requests that nobody here knows. Clients take that as a sign
 // of life.
-func refuseAll(requests <-chan *ssh.Request) {
+func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
+	defer func() {
+		for r := range requests { // all that comes must be taken off, whatever a hook does
+			_ = r.Reply(false, nil)
+		}
+	}()
+	defer c.recover(nil)
 	for r := range requests {
 		_ = r.Reply(false, nil) // or the connection is gone
+		if r.Type == "tcpip-forward" || r.Type == "streamlocal-forward@openssh.com" {
+			c.refused(r.Type, addressIn(r.Payload))
+		}
 	}
 }
 
@@ -302,7 +312,7 @@ func (c *serverConn) enter(a *Account) {
 	switch c.tree = a.Tree; a.Access {
 	case users.Full:
 	case users.UploadOnly:
-		c.tree = store.UploadOnly(a.Tree)
+		c.tree = store.UploadOnly(a.Tree, isSecret)
 	default:
 		c.tree = store.ReadOnly(a.Tree)
 	}
@@ -312,6 +322,11 @@ func (c *serverConn) enter(a *Account) {
 	c.throttle = c.server.accounts.enter(c.info.User, a.Rate)
 	c.touch()
 }
+
+// isSecret reports whether a name is one that haul's client gives a file until it
+// is whole. It does so by chance, or by what only it knows of itself, so that
+// whoever names the file is who made it, on whichever of his connections.
+func isSecret(name string) bool { return isUpload(path.Base(name)) }
 
 // leave ends with it.
 func (c *serverConn) leave() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
 )
 
 // The kinds of errors, the codes that OpenSSH has for them, and back.
@@ -36,6 +37,9 @@ func TestServerStatus(t *testing.T) {
 		{errNotEmpty, wire.Failure, errNotEmpty},
 		{errNotEmpty, wire.Failure, fs.ErrExist},
 		{errBusy, wire.Failure, errBusy},
+		{errKept, wire.Failure, fs.ErrExist},
+		{errBelowItself, wire.Failure, fs.ErrInvalid},
+		{errNotUTF8, wire.BadMessage, fs.ErrInvalid},
 		{fs.ErrClosed, wire.Failure, nil},
 		{context.Canceled, wire.Failure, nil},
 		{errors.New("something else"), wire.Failure, nil},
@@ -68,5 +72,38 @@ func TestServerStatus(t *testing.T) {
 	e := newStatusError(&wire.StatusError{Status: wire.Failure, Message: "\x1b[31mred"})
 	if got := e.Error(); got != "server says failure: ?[31mred (status 4)" {
 		t.Errorf("the error reads %q", got)
+	}
+}
+
+// What is wrong with a request is said in words that help.
+func TestServerStatusWords(t *testing.T) {
+	_, as := serverShared(t, false)
+	full, up := as(users.Full), as(users.UploadOnly)
+	full.put("old", "x")
+	full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
+	up.put("part", "x")
+	for _, c := range []struct {
+		p      *serverPeer
+		packet []byte
+		want   error
+	}{
+		{full, wire.AppendPosixRename(nil, 1000, "dir", "dir/dir"), errBelowItself},
+		{full, wire.AppendRename(nil, 1000, "dir", "dir/x"), errBelowItself},
+		{full, wire.AppendStat(nil, 1000, "\xff"), errNotUTF8},
+		{full, wire.AppendRename(nil, 1000, "old", "\xff"), errNotUTF8},
+		{full, wire.AppendOpen(nil, 1000, "d\xff", serverAnew, wire.Attrs{}), errNotUTF8},
+		{full, wire.AppendStat(nil, 1000, "a\x00b"), fs.ErrInvalid},
+		{full, wire.AppendRename(nil, 1000, "old", "old"), fs.ErrExist},
+		{up, wire.AppendOpen(nil, 1000, "old", serverAnew, wire.Attrs{}), errKept},
+		{up, wire.AppendPosixRename(nil, 1000, "part", "old"), errKept},
+		{up, wire.AppendMkdir(nil, 1000, "dir", wire.Attrs{}), fs.ErrExist},
+	} {
+		status, text := statusOf(c.want)
+		c.p.id = 1000
+		r := c.p.ask(c.packet)
+		e, ok := errors.AsType[*wire.StatusError](r.Err())
+		if !ok || e.Status != status || e.Message != text {
+			t.Errorf("%q: %v, want %v %q", c.packet, e, status, text)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package sftp
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"sync/atomic"
 	"time"
@@ -55,13 +57,71 @@ func (t *Transfer) Sent() int64 { return t.sent.Load() }
 func (t *Transfer) Received() int64 { return t.received.Load() }
 
 // An Operation tells the audit hook of a [Server] of one request that changes
-// something, other than what is in files, and of one that opens a file and fails.
+// something, other than what is in files; of one that opens a file and fails; and
+// of one that only looks, where that is forbidden, such as by a link that leads
+// out of the tree.
 type Operation struct {
 	Conn *Conn
-	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink" or "setattr"; "open" if that failed
+	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink" or "setattr"; "open" if that failed; "stat", "opendir" or "readlink" if forbidden
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name; of a symbolic link, what it says
 	Err  error  // why it came to nothing; nil if it did not
+}
+
+// A Refusal tells the Refused hook of a [Server] of something that a client asked
+// SSH for, and that there is not here: a shell or a command, a terminal, another
+// subsystem, a forwarding either way, or more sessions than there may be.
+type Refusal struct {
+	Conn *Conn
+	What string // as the client called it (RFC 4254): "shell", "exec", "direct-tcpip", "tcpip-forward"; "session" if there are too many
+
+	// Detail is the command, the subsystem, or the address, as far as there is
+	// one: text of the client's, which may be anything.
+	Detail string
+
+	// Last is set on the last of a connection's that is told.
+	Last bool
+}
+
+const (
+	// maxRefusals is how much of what is refused to one connection is told, of
+	// Refusals and of Operations that only look.
+	maxRefusals = 32
+
+	// maxRefusal is how many bytes of a text are told.
+	maxRefusal = 200
+)
+
+// mayTell counts what was refused, and reports whether it is to be told, and
+// whether that is the last.
+func (c *serverConn) mayTell() (tell, last bool) {
+	n := c.refusals.Add(1)
+	return n <= maxRefusals, n == maxRefusals
+}
+
+// refused tells of what was asked of SSH in vain.
+func (c *serverConn) refused(what, detail string) {
+	if c.server.Refused == nil {
+		return
+	}
+	if tell, last := c.mayTell(); tell {
+		c.server.Refused(&Refusal{
+			Conn: c.info, Last: last,
+			What: what[:min(len(what), maxRefusal)], Detail: detail[:min(len(detail), maxRefusal)],
+		})
+	}
+}
+
+// looked tells of a request that only looks, if that was forbidden. It returns
+// err.
+func (s *session) looked(what, name string, err error) error {
+	if err == nil || !errors.Is(err, fs.ErrPermission) || s.conn.server.Audit == nil {
+		return err
+	}
+	if tell, _ := s.conn.mayTell(); tell {
+		return s.audit(what, name, "", err)
+	}
+	return err
 }
 
 // audit tells of an operation. It returns err.

@@ -41,7 +41,7 @@ func TestServerPenalties(t *testing.T) {
 			t.Fatalf("turned away: %q", turned)
 		}
 		nc := w.connect("192.0.2.1")
-		if b, err := io.ReadAll(nc); len(b) > 0 || err != nil {
+		if b, err := io.ReadAll(nc); string(b) != "Not allowed at this time\r\n" || err != nil {
 			t.Errorf("who is turned away reads %q, %v", b, err)
 		}
 		if len(turned) != 1 || !strings.Contains(turned[0], string(penalty.Penalized)) || !strings.HasPrefix(turned[0], "192.0.2.1:") {

@@ -218,7 +218,7 @@ func TestServerNames(t *testing.T) {
 	p.want(wire.Failure, wire.AppendRename(nil, p.n(), "a", "b"))
 	p.want(wire.Failure, wire.AppendRename(nil, p.n(), "a", "a"))
 	p.want(wire.NoSuchFile, wire.AppendRename(nil, p.n(), "c", "d"))
-	p.want(wire.BadMessage, wire.AppendRename(nil, p.n(), "dir", "dir/below"))
+	p.want(wire.Failure, wire.AppendRename(nil, p.n(), "dir", "dir/below"))
 	p.want(wire.OK, wire.AppendRename(nil, p.n(), "a", "dir/a"))
 	p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "dir/a", "b"))
 	p.wantFile("b", "a")

@@ -303,8 +303,8 @@ func TestServerHiddenDropBox(t *testing.T) {
 	h := p.open("file", serverAnew)
 	p.write(h, 0, "p's")
 	q.wantNone("file")
-	q.want(wire.PermissionDenied, wire.AppendSetstat(nil, q.n(), "file", wire.Attrs{}))
-	if _, status := q.tryOpen("file", wire.OpenWrite, wire.Attrs{}); status != wire.PermissionDenied {
+	q.want(wire.NoSuchFile, wire.AppendSetstat(nil, q.n(), "file", wire.Attrs{}))
+	if _, status := q.tryOpen("file", wire.OpenWrite, wire.Attrs{}); status != wire.NoSuchFile {
 		t.Errorf("another's upload: %v", status)
 	}
 	if a := mine.stat("file"); a.Size != 3 {
@@ -313,7 +313,9 @@ func TestServerHiddenDropBox(t *testing.T) {
 	lane := mine.open("file", wire.OpenWrite)
 	mine.write(lane, 3, " own")
 	mine.close(lane)
-	for _, packet := range p.changes("file")[1:7] {
+	q.want(wire.NoSuchFile, wire.AppendRemove(nil, q.n(), "file"))
+	q.want(wire.NoSuchFile, wire.AppendRename(nil, q.n(), "file", "mine"))
+	for _, packet := range p.changes("file")[5:7] {
 		p.id = wireID(packet)
 		p.want(wire.PermissionDenied, packet) // and does not publish it
 	}

@@ -79,6 +79,8 @@ type session struct {
 
 	request wire.Request // the one in work
 	begun   bool         // INIT has come
+	deaf    bool         // the peer takes no more replies
+	flushes int64        // how often the peer has taken replies
 	handles handleTable
 	long    []byte // of a name in a listing
 }
@@ -185,17 +187,25 @@ func (s *session) fill(n int) error {
 	return err
 }
 
-// flush sends the replies. If the peer does not take them, that is where its
-// requests stop being read.
+// flush sends the replies. As long as the peer does not take them, its requests
+// are not read. When it is gone they are thrown away, and of what it has sent
+// before only that is done which ends what it has begun: many clients send CLOSE
+// and leave.
 func (s *session) flush() error {
 	if len(s.out.b) == 0 {
+		return nil
+	}
+	if s.deaf {
+		s.out.b = s.out.b[:0]
 		return nil
 	}
 	_, err := s.rw.Write(s.out.b)
 	s.out.reset()
 	if err != nil {
-		return err
+		s.deaf = true
+		return nil
 	}
+	s.flushes++
 	s.conn.touch()
 	return nil
 }
@@ -260,6 +270,9 @@ func (s *session) handle(packet []byte) (err error) {
 	}
 	if !s.begun {
 		return fmt.Errorf("%w: %v", errRequestBeforeInit, q.Type)
+	}
+	if s.deaf && q.Type != wire.TypeWrite && q.Type != wire.TypeFsetstat && q.Type != wire.TypeClose {
+		return nil
 	}
 	return s.answer(q)
 }

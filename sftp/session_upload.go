@@ -79,7 +79,7 @@ func (c *serverConn) pending(name string) *hiddenUpload {
 		return nil
 	}
 	u := c.server.pending.get(uploadKey{c.info.User, name})
-	if u != nil && c.account.Access == users.UploadOnly && !u.of(c) {
+	if u != nil && c.account.Access == users.UploadOnly && !u.of(c) && !isSecret(name) {
 		return nil
 	}
 	return u
@@ -91,13 +91,22 @@ func (u *hiddenUpload) of(c *serverConn) bool {
 	return u.conn == c
 }
 
-// settle ends the hiding of an upload, if there is one of that name.
+// settle ends the hiding of an upload, if there is one of that name. What would
+// be refused in any case is no reason to.
 func (c *serverConn) settle(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {
 		return nil
 	}
 	return u.settle()
+}
+
+// settleOwn is settle for what who may only upload may do with what is his, too.
+func (c *serverConn) settleOwn(name string) error {
+	if u := c.pending(name); u != nil {
+		return u.settle()
+	}
+	return nil
 }
 
 // createHidden begins an upload with a first handle. A mode of 0 cannot be given

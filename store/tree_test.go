@@ -92,7 +92,7 @@ func TestUploadOnlyShows(t *testing.T) {
 	if err := h.SetAttr(store.Attr{Size: new(int64(3)), Mode: new(fs.FileMode(0o600))}); err != nil {
 		t.Error(err)
 	}
-	_, err = u.OpenFile(t.Context(), "new", store.Access{Write: true, Create: true})
+	_, err = u.OpenFile(t.Context(), "new", store.Access{Write: true, Create: true, Exclusive: true})
 	wantError(t, "OpenFile again", err, fs.ErrExist)
 	_, err = u.OpenFile(t.Context(), "newer", store.Access{Read: true, Write: true, Create: true})
 	wantError(t, "OpenFile to read too", err, fs.ErrPermission)

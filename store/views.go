@@ -16,21 +16,6 @@ var (
 // [fs.ErrPermission]. OpenFile opens for reading.
 func ReadOnly(t Tree) Tree { return readOnly{refusing{t, errReadOnly}} }
 
-// UploadOnly returns t as a drop box: who puts something in takes nothing out,
-// sees little of what is in it, and harms none of it.
-//
-//   - Files and directories can be added where the name is free: by Create,
-//     which is always exclusive, by OpenFile with Create, and by Mkdir.
-//   - A file can be written, and its attributes set, but for its owner, by who
-//     created it and until he closes it.
-//   - A directory can be listed, and shows its directories only, for clients
-//     that look where they are.
-//   - Who knows a name can ask Stat and Lstat for it, as many clients do when
-//     they have sent a file.
-//
-// All else is an [fs.ErrPermission].
-func UploadOnly(t Tree) Tree { return uploadOnly{refusing{t, errUploadOnly}} }
-
 // A refusing Tree describes what there is, and refuses all that changes it and
 // whatever else the views do not allow.
 type refusing struct {
@@ -113,87 +98,4 @@ func (r readOnly) Space(ctx context.Context, name string) (Space, error) {
 	s, err := r.tree.Space(ctx, name)
 	s.ReadOnly = err == nil
 	return s, err
-}
-
-type uploadOnly struct{ refusing }
-
-func (u uploadOnly) Open(_ context.Context, name string) (File, error) {
-	return nil, u.refuse("open", name)
-}
-
-func (u uploadOnly) Create(ctx context.Context, name string, c Create) (Upload, error) {
-	c.Exclusive = true
-	return u.tree.Create(ctx, name, c)
-}
-
-func (u uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
-	if a.Read || !a.Create {
-		return nil, u.refuse("open", name)
-	}
-	a.Exclusive = true
-	h, err := u.tree.OpenFile(ctx, name, a)
-	if err != nil {
-		return nil, err
-	}
-	return uploadHandle{h, u, name}, nil
-}
-
-func (u uploadOnly) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
-	return u.tree.Mkdir(ctx, name, perm)
-}
-
-func (u uploadOnly) Readlink(_ context.Context, name string) (string, error) {
-	return "", u.refuse("readlink", name)
-}
-
-func (u uploadOnly) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	all, err := u.tree.ReadDir(ctx, name)
-	dirs := all[:0]
-	for _, e := range all {
-		if e.IsDir() {
-			dirs = append(dirs, e)
-		}
-	}
-	return dirs, err
-}
-
-func (u uploadOnly) OpenDir(ctx context.Context, name string) (Entries, error) {
-	e, err := u.tree.OpenDir(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return dirsOnly{e}, nil
-}
-
-// dirsOnly are the directories among the entries of one.
-type dirsOnly struct{ Entries }
-
-func (d dirsOnly) Next(into []fs.FileInfo) (int, error) {
-	for {
-		n, err := d.Entries.Next(into)
-		dirs := 0
-		for _, fi := range into[:n] {
-			if fi.IsDir() {
-				into[dirs] = fi
-				dirs++
-			}
-		}
-		if dirs > 0 || err != nil || len(into) == 0 {
-			return dirs, err
-		}
-	}
-}
-
-// An uploadHandle is a file that its uploader created.
-type uploadHandle struct {
-	Handle
-	view uploadOnly
-	name string
-}
-
-func (h uploadHandle) SetAttr(a Attr) error {
-	if a.owned() {
-		return h.view.refuse("setattr", h.name)
-	}
-	return h.Handle.SetAttr(a)
 }

@@ -70,8 +70,37 @@ func TestServeSFTPNothingElse(t *testing.T) {
 	if ok, err := ch.SendRequest("subsystem", true, word("sftp")); ok || err != nil {
 		t.Errorf("SFTP a second time on one channel: %v, %v", ok, err)
 	}
-	s.files(s.once()).wantRead("kernel", "image")
-	s.stop()
+	for range 100 { // too often to be told each time
+		if ok, err := ch.SendRequest("exec", true, word("again")); ok || err != nil {
+			t.Errorf("a command: %v, %v", ok, err)
+		}
+	}
+	f := s.files(s.once())
+	f.wantRead("kernel", "image")
+	f.want("symlink", f.Symlink(t.Context(), "/etc", "out"))
+	if _, err := f.Stat(t.Context(), "out/passwd"); err == nil {
+		t.Error("looked out of the root")
+	}
+	if _, err := f.Stat(t.Context(), "none"); err == nil {
+		t.Error("found what is not there")
+	}
+	said := s.stop()
+	for _, want := range []string{
+		"operation=exec command=id user=haul peer=127.0.0.1:", "operation=shell user=haul", "operation=pty-req user=haul",
+		"operation=x11-req user=haul", "operation=auth-agent-req@openssh.com user=haul", "operation=subsystem subsystem=internal-sftp user=haul",
+		"operation=direct-tcpip to=127.0.0.1:22 user=haul", "operation=tcpip-forward to=127.0.0.1:0 user=haul",
+		"operation=stat file=/out/passwd user=haul", "more of this connection is not told",
+	} {
+		if !strings.Contains(said, "level=WARN msg=sftp result=refused "+want) && !strings.Contains(said, want+"\"") {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if n := strings.Count(said, "result=refused operation=exec"); n == 0 || n > 32 {
+		t.Errorf("%d commands are told", n)
+	}
+	if strings.Contains(said, "file=/none") || strings.Contains(said, "operation=env") {
+		t.Error("what is no refusal is told")
+	}
 }
 
 // The same with a client of OpenSSH, which shows that the server answers as such

@@ -43,7 +43,7 @@ func TestServeSFTPLogJSON(t *testing.T) {
 		{"sftp", map[string]any{"result": "done", "direction": "read", "file": "/kernel", "bytes": 5.0}, map[string]any{"user": text, "peer": text, "duration": number, "rate": text}},
 		{"sftp", map[string]any{"result": "done", "direction": "write", "file": "/log", "bytes": 4.0}, map[string]any{"user": text, "peer": text, "duration": number, "rate": text}},
 		{"sftp", map[string]any{"result": "done", "operation": "rename", "file": "/log", "to": "/old"}, map[string]any{"user": text, "peer": text}},
-		{"sftp", map[string]any{"result": "refused", "operation": "remove", "file": "/none"}, map[string]any{"user": text, "peer": text, "error": text}},
+		{"sftp", map[string]any{"result": "failed", "operation": "remove", "file": "/none", "level": "INFO"}, map[string]any{"user": text, "peer": text, "error": text}},
 		{"sftp logout", map[string]any{"result": "done", "sent": 5.0, "received": 4.0}, map[string]any{"user": text, "peer": text, "duration": number}},
 	}
 	for _, kind := range kinds {
@@ -226,7 +226,8 @@ func TestServeSFTPQuiet(t *testing.T) {
 	f.Close()
 	said := logLines(t, s.stop())
 	said = slices.DeleteFunc(said, func(l string) bool { return strings.Contains(l, "running as root") })
-	if len(said) != 1 || !strings.Contains(said[0], "result=refused operation=open file=/out/x") {
+	if len(said) != 2 || !strings.Contains(said[0], "result=refused operation=stat file=/out/x") ||
+		!strings.Contains(said[1], "result=refused operation=open file=/out/x") {
 		t.Errorf("said %q, want what was refused", said)
 	}
 	wantNames(t, dir, "kernel", "log", "out")

@@ -47,6 +47,7 @@ func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
 // listen has a server tell its log what happens.
 func (l *sftpLog) listen(s *sftp.Server) {
 	s.Disconnected, s.Started, s.Ended, s.Audit = l.disconnected, l.started, l.ended, l.operation
+	s.Refused = l.refused
 	s.TurnedAway = func(from net.Addr, why error) {
 		cause := why.Error()
 		if r, ok := errors.AsType[*penalty.Refusal](why); ok {
@@ -241,12 +242,14 @@ func direction(t *sftp.Transfer) string {
 // operation tells of a change, or of what was refused.
 func (l *sftpLog) operation(o *sftp.Operation) {
 	level, result := slog.LevelInfo, meter.Done
-	if o.Err != nil {
-		result = meter.Refused
-		// Clients ask for what is not there every day.
-		if !errors.Is(o.Err, fs.ErrNotExist) {
-			level = slog.LevelWarn
-		}
+	switch {
+	case o.Err == nil:
+	case errors.Is(o.Err, fs.ErrNotExist): // clients ask for what is not there every day
+		result = meter.Failed
+	case errors.Is(o.Err, fs.ErrPermission):
+		level, result = slog.LevelWarn, meter.Refused
+	default:
+		level, result = slog.LevelWarn, meter.Failed
 	}
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("result", string(result)),
@@ -260,6 +263,30 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 		attrs = append(attrs, slog.String("error", o.Err.Error()))
 	}
 	l.say(level, "sftp", attrs...)
+}
+
+// refused tells of what somebody wanted of SSH that there is not.
+func (l *sftpLog) refused(r *sftp.Refusal) {
+	attrs := append(make([]slog.Attr, 0, 8),
+		slog.String("result", string(meter.Refused)),
+		slog.String("operation", r.What))
+	if r.Detail != "" {
+		key := "to"
+		switch r.What {
+		case "exec":
+			key = "command"
+		case "subsystem":
+			key = "subsystem"
+		case "session":
+			key = "error"
+		}
+		attrs = append(attrs, slog.String(key, r.Detail))
+	}
+	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", r.Conn.Peer.String()))
+	if r.Last {
+		attrs = append(attrs, slog.String("note", "more of this connection is not told"))
+	}
+	l.say(slog.LevelWarn, "sftp", attrs...)
 }
 
 // formatRate gives a rate in the unit in which links are compared.

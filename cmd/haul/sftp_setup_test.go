@@ -43,6 +43,7 @@ type labOptions struct {
 	password string                      // that opens the account too
 	phrase   string                      // that the user's key is locked with
 	server   func(*sftp.Server)
+	account  func(*sftp.Account)
 	dir      string // where the user begins
 }
 
@@ -89,7 +90,11 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 			if _, ok := users.LoginOf(c.Permissions); !ok {
 				return nil, errors.New("nobody has logged in")
 			}
-			return &sftp.Account{User: c.User(), Tree: l.files, Dir: o.dir}, nil
+			a := &sftp.Account{User: c.User(), Tree: l.files, Dir: o.dir}
+			if o.account != nil {
+				o.account(a)
+			}
+			return a, nil
 		},
 		Owner: func(id uint32, group bool) string { return "" },
 	}

@@ -1,0 +1,307 @@
+package store
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+const (
+	// maxOwnFiles and maxOwnDirs are how much a drop box remembers of the names
+	// that were made through it, in bytes: some thousands. Clients are done with
+	// a file soon, but set the times of a directory when all is in it.
+	maxOwnFiles = 256 << 10
+	maxOwnDirs  = 1 << 20
+
+	// ownCost is what it takes to remember a name, besides the name, in bytes.
+	ownCost = 256
+)
+
+// UploadOnly returns t as a drop box: who puts something in takes nothing out,
+// sees little of what is in it, and harms none of it.
+//
+//   - Files and directories can be added where the name is free: by Create,
+//     which is always exclusive, by OpenFile with Create, and by Mkdir.
+//   - What was made through this view, and is still what has the name, is its
+//     user's to finish, as clients do that upload under another name first: a
+//     file can be opened again to be written, renamed to a name that is free,
+//     and removed, and an empty directory removed. Of both the attributes can be
+//     set, but for the owner. Of very many the first are forgotten.
+//   - A directory can be listed, and shows its directories only, for clients
+//     that look where they are.
+//   - Who knows a name can ask Stat and Lstat for it, as many clients do when
+//     they have sent a file.
+//
+// All else is an [fs.ErrPermission]; to change what is not there is an
+// [fs.ErrNotExist], as it is for Lstat.
+//
+// Each user should have a view of his own. Where a client comes by several, as
+// it has several connections, names tell: a file whose name one of secret
+// reports to be one that only its maker can know, counts as made by whoever
+// names it.
+func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
+	return &uploadOnly{
+		refusing: refusing{t, errUploadOnly},
+		secret:   secret,
+		files:    ownNames{limit: maxOwnFiles},
+		dirs:     ownNames{limit: maxOwnDirs},
+	}
+}
+
+type uploadOnly struct {
+	refusing
+	secret []func(name string) bool
+
+	mu          sync.Mutex
+	files, dirs ownNames // mu
+}
+
+// ownNames are names that were made, with what they were given to. If there are
+// too many the first are forgotten.
+type ownNames struct {
+	limit int // bytes
+	used  int
+	is    map[string]fs.FileInfo
+	order []string // as they were made; some are forgotten already
+}
+
+func (o *ownNames) add(name string, fi fs.FileInfo) {
+	if o.is == nil {
+		o.is = map[string]fs.FileInfo{}
+	}
+	if _, ok := o.is[name]; !ok {
+		o.order = append(o.order, name)
+		o.used += ownCost + len(name)
+	}
+	o.is[name] = fi
+	for o.used > o.limit {
+		first := o.order[0]
+		o.order = o.order[1:]
+		o.used -= ownCost + len(first)
+		delete(o.is, first)
+	}
+}
+
+// note remembers that a name was made.
+func (u *uploadOnly) note(name string, fi fs.FileInfo) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if fi.IsDir() {
+		u.dirs.add(name, fi)
+	} else {
+		u.files.add(name, fi)
+	}
+}
+
+// made notes that a name was made just now. Of what cannot be described then it
+// is not known whose it is, and so it is nobody's.
+func (u *uploadOnly) made(ctx context.Context, name string) {
+	if fi, err := u.tree.Lstat(context.WithoutCancel(ctx), name); err == nil {
+		u.note(name, fi)
+	}
+}
+
+// own returns an error unless what has the name was made through this view. It is
+// fs.ErrNotExist if nothing has it.
+func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error {
+	fi, err := u.tree.Lstat(ctx, name)
+	if err != nil {
+		return err
+	}
+	if fi.Mode().IsRegular() {
+		for _, known := range u.secret {
+			if known(name) {
+				return nil
+			}
+		}
+	}
+	u.mu.Lock()
+	then := u.files.is[name]
+	if dirs && fi.IsDir() {
+		then = u.dirs.is[name]
+	}
+	u.mu.Unlock()
+	if then == nil || then.Mode().Type() != fi.Mode().Type() || !isStill(then, fi) {
+		return u.refuse(op, name)
+	}
+	return nil
+}
+
+// isStill reports whether two descriptions are of one file. Stores that are not
+// the system's do not tell; the name has to do.
+func isStill(a, b fs.FileInfo) bool {
+	if _, ok := a.Sys().(Details); ok {
+		return true
+	}
+	return os.SameFile(a, b)
+}
+
+func (u *uploadOnly) Open(_ context.Context, name string) (File, error) {
+	return nil, u.refuse("open", name)
+}
+
+func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload, error) {
+	c.Exclusive = true
+	up, err := u.tree.Create(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	own := ownUpload{up, u, context.WithoutCancel(ctx), name}
+	if a, ok := up.(AttrUpload); ok {
+		return ownAttrUpload{own, a}, nil
+	}
+	return own, nil
+}
+
+// An ownUpload notes the name that it is given.
+type ownUpload struct {
+	Upload
+	view *uploadOnly
+	ctx  context.Context
+	name string
+}
+
+func (o ownUpload) Commit() error {
+	err := o.Upload.Commit()
+	if err == nil {
+		o.view.made(o.ctx, o.name)
+	}
+	return err
+}
+
+// An ownAttrUpload is an [AttrUpload] too.
+type ownAttrUpload struct {
+	ownUpload
+	attr AttrUpload
+}
+
+func (o ownAttrUpload) SetAttr(a Attr) error { return o.attr.SetAttr(a) }
+
+func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
+	if a.Read || !a.writes() {
+		return nil, u.refuse("open", name)
+	}
+	if err := a.check(); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	notOwn := u.own(ctx, "open", name, false)
+	again := !a.Exclusive && notOwn == nil
+	switch {
+	case again:
+		a.Create = false // or it might be another's by now
+	case a.Create:
+		a.Exclusive = true
+	default:
+		return nil, notOwn
+	}
+	h, err := u.tree.OpenFile(ctx, name, a)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := h.Stat(); err == nil && !again {
+		u.note(name, fi)
+	}
+	return uploadHandle{h, u, name}, nil
+}
+
+func (u *uploadOnly) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	err := u.tree.Mkdir(ctx, name, perm)
+	if err == nil {
+		u.made(ctx, name)
+	}
+	return err
+}
+
+func (u *uploadOnly) Remove(ctx context.Context, name string) error {
+	if err := u.own(ctx, "remove", name, false); err != nil {
+		return err
+	}
+	return u.tree.Remove(ctx, name)
+}
+
+func (u *uploadOnly) RemoveDir(ctx context.Context, name string) error {
+	if err := u.own(ctx, "rmdir", name, true); err != nil {
+		return err
+	}
+	return u.tree.RemoveDir(ctx, name)
+}
+
+// Rename renames files only: in a directory there may be what others have
+// brought.
+func (u *uploadOnly) Rename(ctx context.Context, from, to string, _ bool) error {
+	if err := u.own(ctx, "rename", from, false); err != nil {
+		return err
+	}
+	err := u.tree.Rename(ctx, from, to, false)
+	if err == nil {
+		u.made(ctx, to)
+	}
+	return err
+}
+
+func (u *uploadOnly) SetAttr(ctx context.Context, name string, a Attr, _ bool) error {
+	if a.owned() {
+		return u.refuse("setattr", name)
+	}
+	if err := u.own(ctx, "setattr", name, true); err != nil {
+		return err
+	}
+	return u.tree.SetAttr(ctx, name, a, false)
+}
+
+func (u *uploadOnly) Readlink(_ context.Context, name string) (string, error) {
+	return "", u.refuse("readlink", name)
+}
+
+func (u *uploadOnly) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	all, err := u.tree.ReadDir(ctx, name)
+	dirs := all[:0]
+	for _, e := range all {
+		if e.IsDir() {
+			dirs = append(dirs, e)
+		}
+	}
+	return dirs, err
+}
+
+func (u *uploadOnly) OpenDir(ctx context.Context, name string) (Entries, error) {
+	e, err := u.tree.OpenDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return dirsOnly{e}, nil
+}
+
+// dirsOnly are the directories among the entries of one.
+type dirsOnly struct{ Entries }
+
+func (d dirsOnly) Next(into []fs.FileInfo) (int, error) {
+	for {
+		n, err := d.Entries.Next(into)
+		dirs := 0
+		for _, fi := range into[:n] {
+			if fi.IsDir() {
+				into[dirs] = fi
+				dirs++
+			}
+		}
+		if dirs > 0 || err != nil || len(into) == 0 {
+			return dirs, err
+		}
+	}
+}
+
+// An uploadHandle is a file that its uploader created.
+type uploadHandle struct {
+	Handle
+	view *uploadOnly
+	name string
+}
+
+func (h uploadHandle) SetAttr(a Attr) error {
+	if a.owned() {
+		return h.view.refuse("setattr", h.name)
+	}
+	return h.Handle.SetAttr(a)
+}
