@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(asProxy); addr != "" && len(os.Args) == 1 {
 		runProxy(addr)
 	}
+	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
+		_ = os.Unsetenv(v) // of whoever runs the tests
+	}
 	// Who runs tests in the background of a shell has SIGINT ignored, and so
 	// would the children of tests. To ask for it gives them the default.
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
