@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 
+	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -79,7 +81,24 @@ func (r *copyRun) nameSource(err error) error {
 	if !ok {
 		return err
 	}
-	return namedError{fmt.Sprintf("%s %s: %v", r.verb(), visible(name), e.Err), err}
+	return namedError{fmt.Sprintf("%s %s: %s", r.verb(), visible(name), reason(e.Err)), err}
+}
+
+// reason says why an entry failed. With a lost connection much fails behind the
+// first, for the same reason. What failed on this side says so itself: package
+// sftp would call it by what was done to the server's file.
+func reason(err error) string {
+	if reflect.TypeOf(err) == joined {
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			if errors.Is(one, sftp.ErrConnectionLost) {
+				return reason(one)
+			}
+		}
+	}
+	if t, ok := errors.AsType[*sftp.TransferError](err); ok && t.Local {
+		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
+	}
+	return err.Error()
 }
 
 func (r *copyRun) verb() string {
