@@ -17,11 +17,16 @@ import (
 // maxAnswer bounds what is typed in answer to a question, in bytes.
 const maxAnswer = 4 << 10
 
+// maxUnclear is how many answers may be neither yes nor no. A program that asks
+// may have but one.
+const maxUnclear = 3
+
 // errNoTerminal has openssh go on with what needs no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
 // An asker asks on the terminal, which need be neither standard input nor
-// output: those may carry a file. It is an [openssh.Prompter], and so has one
+// output: those may carry a file. Where SSH_ASKPASS names a program and there is
+// no terminal, or SSH_ASKPASS_REQUIRE says so, that program asks. It is an [openssh.Prompter], and so has one
 // question at a time.
 type asker struct {
 	mu      sync.Mutex
@@ -55,7 +60,8 @@ func (a *asker) Passphrase(ctx context.Context, keyFile string) (string, error) 
 
 // Confirm implements [openssh.Prompter].
 func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
-	for prompt := text + " (yes/no) "; ; prompt = `Please write "yes" or "no": ` {
+	prompt := text + " (yes/no) "
+	for range maxUnclear {
 		answer, err := a.ask(ctx, prompt, true)
 		if err != nil {
 			return false, err
@@ -66,7 +72,9 @@ func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
 		case "no", "n":
 			return false, nil
 		}
+		prompt = `Please write "yes" or "no": `
 	}
+	return false, errors.New("the answer was neither yes nor no")
 }
 
 // KeyboardInteractive implements [openssh.Prompter].
@@ -89,9 +97,17 @@ func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([
 	return answers, nil
 }
 
-// ask shows a text, and returns the line that is typed behind it.
+// ask shows a text, and returns the line that is typed behind it, or what a
+// program answers instead.
 func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error) {
+	program, first := askpass()
+	if first {
+		return askProgram(ctx, program, text)
+	}
 	in, out, err := openTerminal()
+	if err != nil && program != "" {
+		return askProgram(ctx, program, text)
+	}
 	if err != nil {
 		return "", errNoTerminal
 	}
@@ -162,7 +178,7 @@ func readLine(r io.Reader) (string, error) {
 			return "", err
 		}
 	}
-	return "", errors.New("that is too long")
+	return "", errTooLong
 }
 
 // openTerminal opens the terminal of this process for reading and writing.

@@ -15,6 +15,25 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
+// copyHelp is what get and put say of copies over SFTP.
+const copyHelp = `
+With --continue what has come of a file is kept if the run is cut off, even if it
+is killed, and the next run with --continue goes on from there. It goes on only
+with what such a run has kept: a file that is there already is copied again, unless
+it has the size and the time of the source, which it has if -p was given from the
+first run on. --unchanged skips such files without --continue, and with =hash those
+of the same content, whatever their time.
+
+Symbolic links in directories are left out, unless --links says otherwise. keep
+makes them anew with their text as it is, and so they may lead anywhere, also out
+of the directory; nothing is written through them. follow copies what they lead
+to. Names that are not UTF-8 cannot be copied, and are errors.
+
+A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=N
+and ssh_config change, a login after 2 minutes, and a server that owes an answer
+and sends nothing after 60 s. Questions are asked on the terminal, or by the
+program that SSH_ASKPASS names, as by ssh.`
+
 // copyFlags are the flags of get and put that SFTP has.
 type copyFlags struct {
 	ssh       sshFlags
@@ -34,8 +53,8 @@ type copyFlags struct {
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
-	flags.BoolVar(&f.resume, "continue", false, "go on where an earlier run was cut off, and keep what comes if this one is")
-	flags.Var(&f.unchanged, "unchanged", "skip files of the same size and time, or with =hash those of the same content")
+	flags.BoolVar(&f.resume, "continue", false, "go on with what an earlier run with --continue has kept, and keep what comes if this one is cut off")
+	flags.Var(&f.unchanged, "unchanged", "skip files of the same size and time (see -p), or with =hash those of the same content")
 	flags.Lookup("unchanged").NoOptDefVal = "time"
 	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
 	flags.Var(&f.links, "links", "symbolic links in directories: `skip`, keep, or follow them")

@@ -47,7 +47,7 @@ func notSFTP(command string, l location) error {
 const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
 them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?, [...])
 stands for the names that match it, of which those with a dot in front only
-match if the pattern has one.
+match if the pattern has one. A name that ends in a slash is that of a directory.
 
 /, the home directory, and names that end in . or .. are refused.`
 
@@ -109,6 +109,8 @@ func (r *remotes) remove(ctx context.Context, l location, recursive, force bool)
 		fi, err = c.Lstat(ctx, name)
 		switch {
 		case err != nil:
+		case !fi.IsDir() && strings.HasSuffix(l.path, "/"):
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", visible(name), visible(name))
 		case fi.IsDir() && !recursive:
 			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", visible(name))
 		case fi.IsDir():

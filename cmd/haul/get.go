@@ -22,17 +22,16 @@ directory to put files into, or - for standard output; without it files go to
 the current directory, under their own names.
 
 A file appears under its name when it is whole. Until then it is a hidden file
-beside it, and if the transfer fails nothing is left; with --continue what has
-come is kept, and the next run goes on from there, even if this one was killed.
+beside it, and if the transfer fails nothing is left.
 
 Over SFTP, -r fetches a directory with all that is in it; one that ends in /.
 stands for its contents. The last parts of a PATH may be a pattern (*, ?, [...]; ** for
-any directories), in quotes for the shell. Symbolic links in directories are left
-out, unless --links says otherwise.`
+any directories), in quotes for the shell.
+` + copyHelp
 
 const getExamples = `  haul get host:backup/db.sql.gz
   haul get -r -p --continue me@192.0.2.1:/srv/images .
-  haul get --unchanged 'sftp://host:2222/var/log/*.gz' logs/
+  haul get -p --unchanged 'sftp://host:2222/var/log/*.gz' logs/
   haul get host:notes.txt - | less
   haul get -J jump.example -i key.pem sftp://host/~/data.bin
   haul get tftp://192.0.2.1/boot/kernel /tmp/k

@@ -115,11 +115,17 @@ func noCommand(_ *cobra.Command, args []string) error {
 const sameSignal = 100 * time.Millisecond
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
-// ends. The second ends the process.
+// ends. The second ends the process. What whoever started haul has set to be
+// ignored, as nohup(1) does and shells do in the background, stays ignored: to
+// ask for a signal would undo that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		<-signals
 		first := time.Now()

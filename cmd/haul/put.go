@@ -18,9 +18,8 @@ acknowledged every file whole.
 
 Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
 for its contents. A file appears under its name when it is whole; if a transfer
-fails nothing is left, and with --continue what has arrived is kept, and the next
-run goes on from there. - is standard input, and TARGET then names the file.
-Symbolic links in directories are left out, unless --links says otherwise.`
+fails nothing is left. - is standard input, and TARGET then names the file.
+` + copyHelp
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/

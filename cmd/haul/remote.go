@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/openssh"
@@ -25,10 +28,13 @@ type sshFlags struct {
 	config     string
 	options    []string
 	batch      bool
+
+	flags *pflag.FlagSet
 }
 
 func (f *sshFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat it for several")
 	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`, or several, separated by commas")
 	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `port`, unless a URL has one")
@@ -39,7 +45,7 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 
 // check refuses what can be known to be wrong before anything begins.
 func (f *sshFlags) check() error {
-	if f.port < 0 || f.port > 65535 {
+	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
 		return usagef("--port %d: choose 1 to 65535", f.port)
 	}
 	return nil
@@ -151,8 +157,25 @@ func (r *remotes) further(dest openssh.Destination) func(context.Context) (*ssh.
 func (r *remotes) resolve(ctx context.Context, l location) (openssh.Destination, error) {
 	f := r.flags
 	return openssh.Resolve(ctx, destination(l.server), openssh.Overrides{
-		File: f.config, Port: f.port, Jump: f.jump, Identities: f.identities, Options: f.options,
+		File: f.config, Port: f.port, Jump: f.jump, Identities: r.identities(), Options: f.options,
 	})
+}
+
+// identities returns the files of -i that are there, and warns of others. As for
+// ssh, those named in the configuration or the usual ones then have to do.
+func (r *remotes) identities() (names []string) {
+	for _, name := range r.flags.identities {
+		_, err := os.Stat(name)
+		// What has to be expanded is looked for later.
+		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
+			if _, e := os.Stat(name + ".pub"); e != nil { // the key may be an agent's
+				r.dialer.Notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))
+				continue
+			}
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // destination returns a server for package openssh to read. A port that was

@@ -283,7 +283,7 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 		{"get --unchanged=size lab:f", exitUsage, "time or hash"},
 		{"get --links=all lab:f", exitUsage, "skip, keep or follow"},
 		{"put none lab:", exitLocal, "none"},
-		{"put adir lab:", exitLocal, "-r"},
+		{"put adir lab:", exitFailed, "-r"},
 		{"put mine adir/x lab:f", exitFailed, "not a directory"},
 		{"put mine lab:no/such/f", exitNotFound, "no/such"},
 		{"put lab:f lab:g", exitUsage, "local"},

@@ -269,6 +269,9 @@ func TestStat(t *testing.T) {
 	if out := l.must("stat", "lab:link"); !strings.Contains(out, "link -> f") || !strings.Contains(out, "symlink") {
 		t.Errorf("stat of a link:\n%s", out)
 	}
+	if out := l.must("stat", "lab:link"); strings.Contains(out, " \n") {
+		t.Errorf("blanks at the end of a line:\n%s", out)
+	}
 	if out := l.must("stat", "-L", "lab:link"); !strings.Contains(out, "Type  file\n") {
 		t.Errorf("stat -L of a link:\n%s", out)
 	}
@@ -307,6 +310,11 @@ func TestRm(t *testing.T) {
 	l.must("rm", "-f", "lab:none", "lab:non*", "lab:no/such")
 	// What a link leads to stays.
 	if err := os.Symlink("kept", filepath.Join(l.dir, "way")); err == nil {
+		for _, flag := range []string{"-r", "-f"} {
+			if code, _, msg := l.haul("rm", flag, "lab:way/", "lab:kept/f/"); code != exitRefused || strings.Count(msg, "is not a directory") != 2 {
+				t.Errorf("rm %s of a link with a slash: exit code %d, %s", flag, code, msg)
+			}
+		}
 		l.must("rm", "-r", "lab:way")
 		gone("way")
 	}

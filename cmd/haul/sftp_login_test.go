@@ -48,6 +48,7 @@ func TestSSHExitCodes(t *testing.T) {
 		"bad file":          {[]string{"ls", "-F", badConfig, "lab:"}, exitLocal, []string{"bad:1"}},
 		"no such file":      {[]string{"ls", "-F", badConfig + ".none", "lab:"}, exitLocal, []string{"none"}},
 		"bad port":          {[]string{"ls", "-P", "65536", "lab:"}, exitUsage, []string{"--port"}},
+		"port 0":            {[]string{"ls", "-P", "0", "lab:"}, exitUsage, []string{"--port 0: choose 1 to 65535"}},
 		"no algorithm":      {[]string{"ls", "-o", "Ciphers=aes128-cbc", l.url("/")}, exitRefused, []string{"aes128-cbc"}},
 		"no jump host":      {[]string{"ls", "-J", nobody, "lab:"}, exitNoAnswer, []string{"refused"}},
 		"a proxy that ends": {[]string{"ls", "-o", "ProxyCommand=exit 3", "lab:"}, exitNoAnswer, []string{"ProxyCommand"}},
@@ -75,6 +76,9 @@ func TestSSHExitCodes(t *testing.T) {
 		}
 	}
 
+	if code, _, msg := l.haul("ls", "-i", otherKey+".none", "lab:"); code != 0 || strings.Count(msg, "warning: -i "+otherKey+".none is left out: no such file") != 1 {
+		t.Errorf("-i of a missing file beside a good IdentityFile: exit code %d, %s", code, msg)
+	}
 	l.know(newKey(t).PublicKey())
 	if code, _, msg := l.haul("ls", "lab:"); code != exitRefused || !strings.Contains(msg, "CHANGED") || !strings.Contains(msg, "ssh-keygen -R") {
 		t.Errorf("another host key: exit code %d, %s", code, msg)

@@ -54,6 +54,37 @@ func TestSFTPConnectionLost(t *testing.T) {
 	wantTree(t, here, map[string]string{"big": content})
 }
 
+// A lost connection is told once of a file that was on its way to a server.
+func TestSFTPConnectionLostSending(t *testing.T) {
+	l := startLab(t, nil)
+	var left atomic.Int64
+	left.Store(2 << 20)
+	between := listen(t, func(c net.Conn) {
+		defer c.Close()
+		server, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() { _, _ = io.Copy(c, server) }()
+		buf := make([]byte, 16<<10)
+		for left.Load() > 0 {
+			n, err := c.Read(buf)
+			left.Add(-int64(n))
+			if _, e := server.Write(buf[:n]); err != nil || e != nil {
+				return
+			}
+		}
+	})
+	l.configure("IdentityFile "+l.key, "HostKeyAlias [127.0.0.1]:"+l.port)
+	big := filepath.Join(t.TempDir(), "big")
+	writeFile(t, big, strings.Repeat("0123456789abcdef", 8<<20/16))
+	code, _, msg := l.haul("put", big, "sftp://"+between+"/")
+	if code != exitNoAnswer || !strings.Contains(msg, "put "+big+": ") || strings.Count(msg, "connection lost") != 1 {
+		t.Errorf("exit code %d, want %d: %s", code, exitNoAnswer, msg)
+	}
+}
+
 // A counting is a Prompter that knows the password, and how often it was asked.
 type counting struct {
 	openssh.Batch

@@ -29,7 +29,9 @@ type copyRun struct {
 	remotes  *remotes
 	get      bool // or put
 
-	roots map[string]*os.Root // local directories, by path
+	roots   map[string]*os.Root // local directories, by path
+	sources []typedSource
+	refused []error // of sources that are not copied at all
 }
 
 func (f *copyFlags) newRun(cmd *cobra.Command, parallel int, quiet, get bool) (*copyRun, error) {
@@ -91,7 +93,10 @@ func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, p
 		if err != nil {
 			return err
 		}
-		j.Sources = append(j.Sources, treecopy.Source{Tree: tree, Name: name})
+		source := treecopy.Source{Tree: tree, Name: name}
+		_, _, isURL := cutScheme(l.text)
+		r.typed(l.text, isURL, source)
+		j.Sources = append(j.Sources, source)
 	}
 	return r.copy(ctx, j)
 }
@@ -115,6 +120,9 @@ func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, par
 		}
 		j.Sources = append(j.Sources, s...)
 	}
+	if len(j.Sources) == 0 {
+		return r.explain(ctx, nil)
+	}
 	c, err := r.remotes.connect(ctx, to, "")
 	if err != nil {
 		return err
@@ -122,7 +130,7 @@ func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, par
 	if j.To, j.Target, err = c.tree(ctx, to); err != nil {
 		return err
 	}
-	if len(j.Sources) > 1 && !strings.HasSuffix(j.Target, "/") && j.Target != "" {
+	if len(j.Sources)+len(r.refused) > 1 && !strings.HasSuffix(j.Target, "/") && j.Target != "" {
 		j.Target += "/" // it is a directory, or becomes one
 	}
 	return r.copy(ctx, j)
@@ -232,7 +240,8 @@ func (r *copyRun) localSources(file string) ([]treecopy.Source, error) {
 		return nil, localError{err}
 	}
 	if info.IsDir() && !r.recursive {
-		return nil, localError{fmt.Errorf("put %s: it is a directory; -r sends it with all that is in it", visible(file))}
+		r.refused = append(r.refused, fmt.Errorf("put %s: %w", visible(file), treecopy.ErrDirectory))
+		return nil, nil
 	}
 	s, err := r.localSource(file)
 	return []treecopy.Source{s}, err
@@ -273,7 +282,9 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	return treecopy.Source{Tree: store.Dir(root), Name: name, As: as}, nil
+	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as}
+	r.typed(file, false, s)
+	return s, nil
 }
 
 // copy runs a job, shows how it goes, and sums it up.
@@ -303,6 +314,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	began := time.Now()
 	result, err := treecopy.Copy(ctx, j)
 	p.end()
+	result.Failed += int64(len(r.refused))
 	if !r.quiet {
 		if r.dryRun {
 			result.Bytes = planned
@@ -352,19 +364,22 @@ func (e copyError) Unwrap() error { return e.error }
 
 // explain adds to the error of a copy what can be done about it.
 func (r *copyRun) explain(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
 	var errs []error
+	for _, e := range r.refused {
+		errs = append(errs, copyError{r.get, adviseCopy(e)})
+	}
+	if err == nil {
+		return errors.Join(errs...)
+	}
 	if incomplete, ok := errors.AsType[*treecopy.IncompleteError](err); ok {
 		for _, e := range incomplete.Errors {
-			errs = append(errs, copyError{r.get, adviseCopy(e)})
+			errs = append(errs, copyError{r.get, adviseCopy(r.nameSource(e))})
 		}
 		if more := incomplete.Failed - int64(len(incomplete.Errors)); more > 0 {
 			errs = append(errs, copyError{r.get, fmt.Errorf("and %d more failed", more)})
 		}
 	} else {
-		errs = append(errs, copyError{r.get, adviseCopy(err)})
+		errs = append(errs, copyError{r.get, adviseCopy(r.nameSource(err))})
 	}
 	switch {
 	case r.dryRun:

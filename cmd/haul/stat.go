@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,7 +96,7 @@ func printStat(out io.Writer, e listed, o owners) error {
 		errs = append(errs, line("Mode", "%04o %s", unixBits(e.Mode()), modeString(e.Mode())))
 	}
 	if d, ok := store.DetailsOf(e); ok {
-		errs = append(errs, line("Owner", "%d %s", d.UID, name(o.users[d.UID])), line("Group", "%d %s", d.GID, name(o.groups[d.GID])))
+		errs = append(errs, line("Owner", "%s", owner(d.UID, name(o.users[d.UID]))), line("Group", "%s", owner(d.GID, name(o.groups[d.GID]))))
 		if d.Links > 0 {
 			errs = append(errs, line("Links", "%d", d.Links))
 		}
@@ -107,6 +108,11 @@ func printStat(out io.Writer, e listed, o owners) error {
 		errs = append(errs, line("Modified", "%s", t.Local().Format(time.RFC3339)))
 	}
 	return errors.Join(errs...)
+}
+
+// owner shows a user or a group, which may have no name.
+func owner(id uint32, name string) string {
+	return strings.TrimSuffix(fmt.Sprintf("%d %s", id, name), " ")
 }
 
 func newDf() *cobra.Command {

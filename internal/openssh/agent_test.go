@@ -107,6 +107,44 @@ func TestAgent(t *testing.T) {
 	}
 }
 
+// A file that others may read does as a public key, and as a private one that
+// the agent has.
+func TestAgentReadableFiles(t *testing.T) {
+	for _, passphrase := range []string{"", "locked"} {
+		file, key := writeKey(t, "ed25519", passphrase)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := ssh.ParseRawPrivateKey(text)
+		if passphrase != "" {
+			raw, err = ssh.ParseRawPrivateKeyWithPassphrase(text, []byte(passphrase))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		public := writeFile(t, file+".pub", string(ssh.MarshalAuthorizedKey(key.PublicKey())))
+		for _, f := range []string{file, public} {
+			if err := os.Chmod(f, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dest := startServer(t, takes(key.PublicKey())).dest(t)
+		dest.IdentitiesOnly = true
+		for _, f := range []string{public, file} {
+			dest.IdentityFiles, dest.IdentityAgent = []string{f}, agentWith(t, rawKey(t, "ed25519"), raw)
+			dialOK(t, &Dialer{}, dest)
+			dest.IdentityAgent = agentWith(t, rawKey(t, "ed25519"))
+			dialFails(t, &Dialer{}, dest, ErrAuth, "key "+f)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		dest.IdentityAgent = agentWith(t, raw)
+		dialOK(t, &Dialer{}, dest)
+	}
+}
+
 // A key that is named and in the agent comes first, and needs no passphrase.
 func TestAgentBeforeFile(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "locked")

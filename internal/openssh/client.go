@@ -16,6 +16,9 @@ const closeTime = 2 * time.Second
 
 const defaultAliveCount = 3
 
+// maxGreeting is how much of what is no greeting is shown, in bytes.
+const maxGreeting = 16
+
 // A Client is an authenticated connection, with all that it runs over.
 type Client struct {
 	*ssh.Client
@@ -103,6 +106,7 @@ func (c *Client) keepAlive() {
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // reads that brought something
+	text  bool         // of Read: the first line has been text, and has ended
 	why   atomic.Pointer[error]
 }
 
@@ -110,6 +114,11 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
 		w.heard.Add(1)
+	}
+	if !w.text {
+		if e := w.greeting(b[:n]); e != nil {
+			return 0, e
+		}
 	}
 	if err != nil {
 		w.give(err)
@@ -124,6 +133,22 @@ func (w *watched) Write(b []byte) (int, error) {
 		w.give(err)
 	}
 	return n, err
+}
+
+// greeting looks at what comes up to the end of the first line, which is text
+// (RFC 4253 §4.2). Somebody who speaks another protocol may wait for us to go
+// on, and there is no use in waiting for his line to end.
+func (w *watched) greeting(b []byte) error {
+	for _, c := range b {
+		switch {
+		case c == '\n':
+			w.text = true
+			return nil
+		case c < ' ' && c != '\t' && c != '\r', c == 0x7f, c == 0xc0, c == 0xc1, c > 0xf4: // the last are never in UTF-8
+			return fmt.Errorf("no SSH server: it begins with %q, which is no text", b[:min(len(b), maxGreeting)])
+		}
+	}
+	return nil
 }
 
 // give sets the reason for which the connection is lost, unless there is one.

@@ -110,6 +110,7 @@ func TestResolve(t *testing.T) {
 
 		{"ciphers", "Ciphers aes128-cbc,aes256-ctr,umac-nonsense,aes256-ctr\n", "h", Overrides{}, func(d D) any { return d.Ciphers }, []string{"aes128-cbc", "aes256-ctr"}},
 		{"ciphers appended", "Ciphers +aes128-cbc,aes256-ctr\n", "h", Overrides{}, func(d D) any { return d.Ciphers }, append(slices.Clone(defaultCiphers), "aes128-cbc")},
+		{"no RC4", "Ciphers arcfour*,aes256-ctr\n", "h", Overrides{}, func(d D) any { return d.Ciphers }, []string{"aes256-ctr"}},
 		{"ciphers by pattern", "Ciphers aes*-gcm*,aes256*\n", "h", Overrides{}, func(d D) any { return d.Ciphers }, []string{"aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr"}},
 		{"no prompts", "NumberOfPasswordPrompts 0\n", "h", Overrides{}, func(d D) any { return d.NumberOfPasswordPrompts }, -1},
 		{"ciphers removed", "Ciphers -aes128*,chacha*\n", "h", Overrides{}, func(d D) any { return d.Ciphers }, []string{"aes256-gcm@openssh.com", "aes192-ctr", "aes256-ctr"}},
@@ -181,6 +182,7 @@ func TestResolveFails(t *testing.T) {
 		{"environment", "IdentityFile ${NOWHERE}/x\n", "h", Overrides{}, "NOWHERE, which is not set"},
 		{"environment open", "IdentityFile ${WHERE\n", "h", Overrides{}, "no whole ${NAME}"},
 		{"ciphers", "Ciphers nonsense\n", "h", Overrides{}, "none is supported"},
+		{"RC4", "Ciphers arcfour\n", "h", Overrides{}, "none is supported; there are aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,aes128-cbc,3des-cbc"},
 		{"no ciphers", "Ciphers -*\n", "h", Overrides{}, "leaves nothing"},
 		{"jump", "ProxyJump a,\n", "h", Overrides{}, "the host is empty"},
 		{"jump to itself", "ProxyJump j\n", "h", Overrides{}, "me@j is reached through itself"},

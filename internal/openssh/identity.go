@@ -154,6 +154,9 @@ func (a *authenticator) unusable(id *identity) string {
 		return err.Error()
 	}
 	if id.agent == nil && id.key.signer == nil && id.key.sealed == nil {
+		if id.key.refused != nil {
+			return id.key.refused.Error()
+		}
 		if id.file != "" {
 			return "only its public part is here, and no agent has the rest"
 		}

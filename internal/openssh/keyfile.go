@@ -22,12 +22,18 @@ type keyFile struct {
 	public ssh.PublicKey // nil if not known before the passphrase is
 	signer ssh.Signer    // nil if there is a passphrase, or no private key
 	sealed []byte        // the private key, if there is a passphrase
+
+	refused error // why the private key is there and not used
 }
 
 // readKeyFile reads a private key, or the public one of a key that an agent
 // holds: the file itself, or one of its name with ".pub".
 func readKeyFile(name string) (keyFile, error) {
-	text, err := readSmall(name, checkKeyOwner)
+	var open error // to others: of a public key that does not matter
+	text, err := readSmall(name, func(info fs.FileInfo) error {
+		open = checkKeyOwner(info)
+		return nil
+	})
 	if err != nil {
 		// Without the private key the public one may do.
 		if public, perr := readPublic(name + ".pub"); perr == nil && errors.Is(err, fs.ErrNotExist) {
@@ -35,6 +41,22 @@ func readKeyFile(name string) (keyFile, error) {
 		}
 		return keyFile{}, err
 	}
+	if public, err := parsePublic(text); err == nil {
+		return keyFile{public: public}, nil
+	}
+	k, err := parseKeyFile(name, text)
+	if open == nil {
+		return k, err
+	}
+	// As for ssh an agent may have the key nevertheless.
+	if k.public == nil {
+		return keyFile{}, fmt.Errorf("%s: %w", name, open)
+	}
+	return keyFile{public: k.public, refused: open}, nil
+}
+
+// parseKeyFile reads the text of a private key.
+func parseKeyFile(name string, text []byte) (keyFile, error) {
 	signer, err := ssh.ParsePrivateKey(text)
 	missing, sealed := errors.AsType[*ssh.PassphraseMissingError](err)
 	switch {
@@ -46,9 +68,6 @@ func readKeyFile(name string) (keyFile, error) {
 			k.public, _ = readPublic(name + ".pub")
 		}
 		return k, nil
-	}
-	if public, perr := parsePublic(text); perr == nil {
-		return keyFile{public: public}, nil
 	}
 	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
 		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)

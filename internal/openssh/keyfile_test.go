@@ -197,7 +197,7 @@ func TestKeyOwner(t *testing.T) {
 	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	dialFails(t, &Dialer{}, dest, ErrAuth, file+": others may use it (mode 0640)", "chmod 600")
+	dialFails(t, &Dialer{}, dest, ErrAuth, "key "+file, "others may use it (mode 0640)", "chmod 600")
 	if err := os.Chmod(file, 0o400); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package openssh
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -120,13 +121,15 @@ func isOff(args []string) bool {
 }
 
 // What golang.org/x/crypto/ssh can do at all, weak or not. Only who asks for
-// it by name gets what is weak.
+// it by name gets what is weak. RC4 nobody gets (RFC 8758).
 var (
 	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 
 	kexUniverse       = append(secure.KeyExchanges, insecure.KeyExchanges...)
-	cipherUniverse    = append(secure.Ciphers, insecure.Ciphers...)
+	cipherUniverse    = slices.DeleteFunc(append(secure.Ciphers, insecure.Ciphers...), isRC4)
 	macUniverse       = append(secure.MACs, insecure.MACs...)
 	hostKeyUniverse   = append(secure.HostKeys, insecure.HostKeys...)
 	publicKeyUniverse = withCertificates(append(secure.PublicKeyAuths, insecure.PublicKeyAuths...))
 )
+
+func isRC4(cipher string) bool { return strings.HasPrefix(cipher, "arcfour") }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// askScript writes a program that asks, and notes each question in a file.
+func askScript(t *testing.T, lines string) (program, asked string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, asked = filepath.Join(dir, "ask"), filepath.Join(dir, "asked")
+	text := "#!/bin/sh\nprintf '%s;' \"$1\" >>'" + asked + "'\n" + lines + "\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return program, asked
+}
+
+// SSH_ASKPASS asks for host keys, passphrases and passwords where there is no
+// terminal, or where it shall.
+func TestAskpass(t *testing.T) {
+	program, asked := askScript(t, `case "$1" in
+*yes/no*) echo yes ;;
+Passphrase*) printf 'abracadabra\r\nmore\n' ;;
+Password*) echo 'open sesame' ;;
+esac`)
+	password := []string{"-o", "PreferredAuthentications=password"}
+	for _, c := range []struct {
+		name     string
+		terminal bool
+		env      []string
+		flags    []string
+		code     int
+		asks     string // each of the words, in that order
+	}{
+		{"forced", true, []string{"SSH_ASKPASS_REQUIRE=force"}, nil, 0, "is not known|Passphrase of the key "},
+		{"forced, without a terminal", false, []string{"SSH_ASKPASS_REQUIRE=FORCE"}, password, 0, "is not known|Password of me@"},
+		{"preferred", true, []string{"SSH_ASKPASS_REQUIRE=prefer", "DISPLAY=:none"}, password, 0, "is not known|Password of me@"},
+		{"no terminal", false, []string{"DISPLAY=:none"}, nil, 0, "is not known|Passphrase"},
+		{"no terminal, Wayland", false, []string{"WAYLAND_DISPLAY=none"}, nil, 0, "is not known|Passphrase"},
+		{"no terminal and no display", false, nil, nil, exitRefused, ""},
+		{"preferred, no display", false, []string{"SSH_ASKPASS_REQUIRE=prefer"}, nil, exitRefused, ""},
+		{"never", false, []string{"SSH_ASKPASS_REQUIRE=never", "DISPLAY=:none"}, nil, exitRefused, ""},
+		{"--batch", false, []string{"SSH_ASKPASS_REQUIRE=force"}, []string{"--batch"}, exitRefused, ""},
+		{"no program", false, []string{"SSH_ASKPASS=", "SSH_ASKPASS_REQUIRE=force"}, nil, exitRefused, ""},
+	} {
+		// Each has a server of its own: one refuses who failed to log in often.
+		l := startLabWith(t, labOptions{phrase: "abracadabra", password: "open sesame"}, map[string]string{"f": ""})
+		for _, f := range []string{l.known, asked} {
+			if err := os.Remove(f); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		o := childOptions{env: append([]string{"SSH_ASKPASS=" + program}, c.env...), attr: &syscall.SysProcAttr{Setsid: true}}
+		if c.terminal {
+			o.files = []*os.File{newTerminal(t).slave}
+			o.attr.Setctty, o.attr.Ctty = true, 3
+		}
+		said := runChild(t, o, append(append([]string{"ls", "-F", l.config}, c.flags...), "lab:f")...).wantExit(c.code)
+		text, _ := os.ReadFile(asked)
+		rest := string(text)
+		for w := range strings.SplitSeq(c.asks, "|") {
+			_, after, ok := strings.Cut(rest, w)
+			if !ok {
+				t.Errorf("%s: it was asked %q, and not %q", c.name, text, c.asks)
+			}
+			rest = after
+		}
+		if c.asks == "" && len(text) > 0 {
+			t.Errorf("%s: it was asked %q", c.name, text)
+		}
+		if strings.Contains(said, "sesame") || strings.Contains(said, "abracadabra") {
+			t.Errorf("%s: it says %s", c.name, said)
+		}
+	}
+}
+
+// A program that does not answer as it should ends the question.
+func TestAskpassAnswers(t *testing.T) {
+	for name, c := range map[string]struct{ script, answer, fault string }{
+		"a line":           {"echo it", "it", ""},
+		"no line break":    {"printf it", "it", ""},
+		"nothing":          {"exit 0", "", ""},
+		"it fails":         {"echo it; exit 3", "", "exit status 3"},
+		"without end":      {"yes", "", "too long"},
+		"leaves a process": {"echo it; exec 2>&-; sleep 60 &", "it", ""},
+	} {
+		program, _ := askScript(t, c.script)
+		got, err := askProgram(t.Context(), program, "what?")
+		if got != c.answer || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := askProgram(t.Context(), filepath.Join(t.TempDir(), "none"), "what?"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no program: %v", err)
+	}
+	program, asked := askScript(t, "exec sleep 60")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := askProgram(ctx, program, "what?")
+		ended <- err
+	}()
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(asked); err == nil || time.Now().After(late) {
+			break
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	// Who always gives another answer is not asked for ever.
+	program, asked = askScript(t, "echo maybe")
+	t.Setenv("SSH_ASKPASS", program)
+	t.Setenv("SSH_ASKPASS_REQUIRE", "force")
+	if yes, err := newAsker().Confirm(t.Context(), "really?"); yes || err == nil || !strings.Contains(err.Error(), "neither yes nor no") {
+		t.Errorf("%v, %v", yes, err)
+	}
+	if text, _ := os.ReadFile(asked); strings.Count(string(text), ";") != maxUnclear {
+		t.Errorf("asked %q", text)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Without -p copies have a time of their own, and --unchanged by time would
+// copy all of them every time: no example leads there.
+func TestUnchangedExamples(t *testing.T) {
+	found := 0
+	for line := range strings.Lines(getExamples + "\n" + putExamples) {
+		words := splitShell(strings.TrimSpace(line))
+		unchanged, preserve := false, false
+		for _, w := range words {
+			unchanged = unchanged || w == "--unchanged"
+			preserve = preserve || w == "-p" || w == "-rp"
+		}
+		if unchanged {
+			found++
+		}
+		if unchanged && !preserve {
+			t.Errorf("example without -p: %s", line)
+		}
+	}
+	if found == 0 {
+		t.Error("no example of --unchanged")
+	}
+	for _, cmd := range []string{"get", "put"} {
+		_, help, _ := haul(t, cmd, "--help")
+		for _, says := range []string{"ConnectTimeout", "SSH_ASKPASS", "not UTF-8", "has the size and the time of the source"} {
+			if !strings.Contains(strings.ReplaceAll(help, "\n", " "), says) {
+				t.Errorf("haul %s --help does not say %q", cmd, says)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What haul was told to ignore when it was started, as nohup does, it ignores
+// still, as server and as client. SIGTERM ends it as ever.
+func TestIgnoredSignals(t *testing.T) {
+	server := startIgnoring(t, "HUP INT", append([]string{"serve", t.TempDir()}, anyPort...)...)
+	server.awaitURL()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGHUP} {
+		server.signal(s)
+	}
+	server.wantNoGet("none", exitNotFound)
+	if said := server.stop(); strings.Contains(said, "second signal") {
+		t.Error("SIGTERM was not the first signal")
+	}
+
+	l := startLab(t, nil)
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	client := startIgnoringWith(t, in, "HUP", l.args("put", "-", "lab:f")...)
+	_ = in.Close()
+	awaitHidden(t, l.dir, "", func([]byte) bool { return true }) // it has begun
+	client.signal(syscall.SIGHUP)
+	if _, err := out.WriteString("content"); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	client.wantExit(0)
+	wantFile(t, l.dir+"/f", "content")
+
+	other := startIgnoring(t, "HUP", append([]string{"serve", t.TempDir()}, anyPort...)...)
+	other.awaitURL()
+	other.signal(syscall.SIGINT)
+	other.wantExit(0)
+}
+
+// startIgnoring starts haul with some signals ignored.
+func startIgnoring(t *testing.T, signals string, args ...string) *child {
+	t.Helper()
+	return startIgnoringWith(t, nil, signals, args...)
+}
+
+func startIgnoringWith(t *testing.T, stdin *os.File, signals string, args ...string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "trap '' " + signals + `; exec "$0" "$@"`
+	c := &child{t: t, cmd: exec.Command("/bin/sh", append([]string{"-c", script, exe}, args...)...), stderr: newTranscript()}
+	c.cmd.Env = append(os.Environ(), asHaul+"=1", "GORACE=atexit_sleep_ms=0")
+	c.cmd.Stdout, c.cmd.Stderr = c.stderr, c.stderr
+	if stdin != nil {
+		c.cmd.Stdin = stdin
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = c.cmd.Wait() // what matters of it is in ProcessState
+		c.stderr.end()
+	}()
+	t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		c.stderr.await(func(_ string, ended bool) bool { return ended })
+		if t.Failed() {
+			t.Logf("%q said:\n%s", args, c.stderr)
+		}
+	})
+	return c
+}

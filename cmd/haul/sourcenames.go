@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// A typedSource is a source of a copy, with the words of the command line for it.
+type typedSource struct {
+	text  string // as it was typed
+	isURL bool
+	name  string // in its tree
+	as    string // below a directory of the target
+}
+
+// typed remembers what a source of the copy was called.
+func (r *copyRun) typed(text string, isURL bool, s treecopy.Source) {
+	name := path.Clean(s.Name)
+	as := s.As
+	if as == "" {
+		as = path.Base(name)
+	}
+	r.sources = append(r.sources, typedSource{text, isURL, name, as})
+}
+
+// below returns what of a name in the tree comes below the source.
+func (s typedSource) below(name string) (rest string, ok bool) {
+	switch {
+	case name == s.name:
+		return "", true
+	case s.name == ".":
+		return name, true
+	}
+	return strings.CutPrefix(name, s.name+"/")
+}
+
+// name returns an entry that a copy failed with as the command line would name
+// it. It is not ok if that is not clear: trees do not tell which source an entry
+// is from, and of a pattern no entry is.
+func (r *copyRun) name(e *treecopy.EntryError) (name string, ok bool) {
+	for _, s := range r.sources {
+		rest, below := s.below(path.Clean(e.From))
+		if !below || e.To != "" && len(r.sources) > 1 && !strings.HasSuffix("/"+e.To, "/"+path.Join(s.as, rest)) {
+			continue
+		}
+		if ok {
+			return "", false
+		}
+		if name, ok = s.text, true; rest == "" {
+			continue
+		}
+		if s.isURL {
+			rest = (&url.URL{Path: rest}).EscapedPath()
+		}
+		if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, ":") {
+			name += "/"
+		}
+		if !s.isURL && !strings.Contains(s.text, ":") {
+			rest = filepath.FromSlash(rest)
+		}
+		name += rest
+	}
+	return name, ok
+}
+
+// nameSource puts the words of the command line into the error of an entry.
+func (r *copyRun) nameSource(err error) error {
+	e, ok := errors.AsType[*treecopy.EntryError](err)
+	if !ok {
+		return err
+	}
+	name, ok := r.name(e)
+	if !ok {
+		return err
+	}
+	return namedError{fmt.Sprintf("%s %s: %s", r.verb(), visible(name), reason(e.Err)), err}
+}
+
+// reason says why an entry failed. With a lost connection much fails behind the
+// first, for the same reason. What failed on this side says so itself: package
+// sftp would call it by what was done to the server's file.
+func reason(err error) string {
+	if reflect.TypeOf(err) == joined {
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			if errors.Is(one, sftp.ErrConnectionLost) {
+				return reason(one)
+			}
+		}
+	}
+	if t, ok := errors.AsType[*sftp.TransferError](err); ok && t.Local {
+		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
+	}
+	return err.Error()
+}
+
+func (r *copyRun) verb() string {
+	if r.get {
+		return "get"
+	}
+	return "put"
+}
+
+// A namedError is an error in other words.
+type namedError struct {
+	text string
+	err  error
+}
+
+func (e namedError) Error() string { return e.text }
+func (e namedError) Unwrap() error { return e.err }
