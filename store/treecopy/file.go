@@ -244,7 +244,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	}
 	if c.opts.Continue && size >= resumeFrom {
 		o.Resume = who()
-		o.Source = fmt.Sprintf("%s\x00%d\x00%d", f.from, size, f.info.ModTime().Unix())
+		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), identity(f.info))
 	}
 	u, err = c.to.Create(c.ctx, f.to, o)
 	if err != nil {
