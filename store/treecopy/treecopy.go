@@ -104,13 +104,17 @@ type Options struct {
 	// file is kept out of sight with a record of which content it is, which
 	// outlives the process; its last bytes are compared with the source first,
 	// or all of them where the source's server can hash. A source that has
-	// another size or time by now is copied anew. A file that is there, has the
-	// size of the source and is not older was finished then, and is left alone.
+	// another size or time by now is copied anew. A file that is there as a whole
+	// is left alone if it has the size and, to the second, the time of its source,
+	// as a copy with PreserveTimes leaves it, or if it has the size and both sides
+	// can tell without moving it that the content is the same. All others are
+	// copied again.
 	//
 	// Without Continue an interrupted copy leaves nothing behind.
 	Continue bool
 
-	// Unchanged says which files need not be copied.
+	// Unchanged says which files need not be copied. With PreserveMode and
+	// PreserveTimes they have mode and times of their sources nevertheless.
 	Unchanged Unchanged
 
 	// PreserveMode gives files and directories the permission bits of their
@@ -140,7 +144,8 @@ type Options struct {
 
 	// Verify compares each file with its source after it was copied and, where
 	// the target can, before it has its name: by the hash that a server
-	// computes, if it offers that, else by reading it again.
+	// computes, if it offers that, else by reading it again. What is taken to be
+	// unchanged by its time is compared as well, and copied if it is not the same.
 	Verify bool
 
 	// Durable waits for each file until it is on the target's disk. Without
