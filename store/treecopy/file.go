@@ -25,7 +25,8 @@ var who = sync.OnceValue(func() string {
 // A file is a file, or a symbolic link, on its way.
 type file struct {
 	item   *Item
-	dir    *dir // nil if it becomes the target itself
+	source *start // where it comes from
+	dir    *dir   // nil if it becomes the target itself
 	tree   store.Tree
 	from   string
 	to     string
@@ -45,7 +46,7 @@ func (c *copier) copyFile(f *file) {
 	if err != nil {
 		out.What, out.Err = Failed, err
 	}
-	c.report.ended(f.item, out)
+	c.report.fileEnded(f.item, out)
 }
 
 func (c *copier) tryFile(f *file) (Outcome, error) {

@@ -72,6 +72,11 @@ type Source struct {
 	// element of its name. For the root, which has none, "" stands for its
 	// contents. It is of no use with a pattern.
 	As string
+
+	// Shown is what messages call the source, such as the path that the user has
+	// named: "" means its name. What is below it is shown below that. It is of
+	// no use with a pattern.
+	Shown string
 }
 
 // A Job says what to copy where.
@@ -220,10 +225,19 @@ type Totals struct {
 // An Item is an entry of a source.
 type Item struct {
 	From string      // its name in the tree of its source
+	As   string      // what messages call it; "" means From: see [Source].Shown
 	To   string      // its name in the tree of the target
 	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
 	Size int64       // of a file, in bytes, as its directory lists it
 	Time time.Time   // when it was modified; zero if that is not known
+}
+
+// shown returns what messages call it.
+func (i *Item) shown() string {
+	if i.As != "" {
+		return i.As
+	}
+	return i.From
 }
 
 // An Outcome says what became of an entry.
@@ -257,6 +271,17 @@ func (w What) String() string {
 	return names[w]
 }
 
+// Would says it of a dry run, in which nothing was done.
+func (w What) Would() string {
+	switch w {
+	case Copied:
+		return "would copy"
+	case Made:
+		return "would make"
+	}
+	return w.String()
+}
+
 // A Result counts what became of all entries.
 type Result struct {
 	Copied  int64 // files and symbolic links
@@ -264,6 +289,11 @@ type Result struct {
 	Skipped int64 // symbolic links, devices and the like
 	Made    int64 // directories
 	Failed  int64
+
+	// Left counts the files that were found, and neither failed nor are done: the
+	// copy ended before they were tried, or while they were under way. There
+	// may be more that were not found by then.
+	Left int64
 
 	Bytes   int64 // moved
 	Resumed int64 // bytes that were there from earlier copies
@@ -296,7 +326,7 @@ func (e *IncompleteError) Unwrap() []error { return e.Errors }
 
 // An EntryError says why an entry was not copied.
 type EntryError struct {
-	From string // in the tree of its source
+	From string // in the tree of its source, or as that is shown
 	To   string // in the tree of the target; "" if it has no name there
 	Err  error
 }
