@@ -2,6 +2,7 @@ package sftp
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"path"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/haul-project/haul/store"
 )
@@ -24,29 +27,50 @@ const (
 	// maxKeepTries is how often something may have the hidden name while a file of
 	// that name is created.
 	maxKeepTries = 3
+
+	// ownEvery is how long an upload goes on without a look whether another one
+	// has taken its file over, and settleFor how long the other waits before it
+	// gives the file its name, so that the look was taken by then.
+	ownEvery  = time.Second
+	settleFor = 3 * ownEvery
 )
 
-// A keptUpload is an upload whose hidden file has a name that the next upload of
-// the same file by the same one finds, and a record beside it that says what of
-// it is whole: lanes write ahead of each other, so its size does not tell.
+// A keptUpload is an upload with a record beside its hidden file, of a name that
+// the next upload of the same file by the same one finds. It says which the hidden
+// file is, and what of it is whole: lanes write ahead of each other, so its size
+// does not tell.
+//
+// To the one upload there may be others at the same time, in other processes, and
+// SFTP has no locks. So each has a name of its own for its hidden file, and takes
+// over what another left by giving it that name: of two that do so, the server
+// lets one have it, and who had it before cannot publish it any more. Until he
+// notices, he may write to it, but only what its next owner writes there as well:
+// it has the same Source. Hence nothing cuts a file that is taken over.
 //
 // The hidden file is not opened to be made anew, as a server of haul would keep
 // that from sight, and discard it with the connection.
 type keptUpload struct {
 	*upload
+	dir     string // of the target, with a slash
+	token   string // what is random in the hidden file's name
 	record  string // the name of the record
 	size    int64  // Create.Size
 	source  uint64 // of Create.Source
 	resumed int64
+	settled time.Time   // from when on nobody else writes to the file; zero if nobody has
+	lost    atomic.Bool // another upload has taken the file over
+	looked  looks       // when that was looked at
 
 	marking sync.Mutex // held while the record is written
 	seq     uint64     // marking: of the last one
 	marked  int64      // marking: what it says
-	made    bool       // marking: there is a record
+	closing bool       // marking: what comes is its last state
+	ousted  bool       // marking: and it is another upload's by now
 
 	mu      sync.Mutex
 	whole   int64          // mu: what the server has confirmed, from the start
 	behind  int64          // mu: what was written without a gap, confirmed or not
+	high    int64          // mu: the end of what was written
 	due     bool           // mu: a record is being written
 	pending sync.WaitGroup // the goroutine that does so
 }
@@ -74,10 +98,12 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 	if err != nil {
 		return nil, err
 	}
-	dir, base := path.Split(k.target)
-	key := keepKey(o.Resume, base)
-	k.temp = dir + uploadPrefix + key + uploadSuffix
-	k.record = dir + uploadPrefix + key + recordSuffix
+	base := ""
+	k.dir, base = path.Split(k.target)
+	k.token = rand.Text()[:uploadRandom]
+	k.temp = k.hidden(k.token)
+	k.record = k.dir + uploadPrefix + keepKey(o.Resume, base) + recordSuffix
+	k.vanished = k.whereItWent
 	if err := k.restore(); err != nil {
 		return nil, err
 	}
@@ -91,10 +117,17 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 	}
 	k.f.remote.own = true
 	k.f.confirmed = k.confirm
+	k.looked.last = time.Now()
 	return k, nil
 }
 
-// keepKey is the same for each upload of base, in its directory, by who.
+// hidden returns the name of the hidden file that a record calls so.
+func (k *keptUpload) hidden(token string) string {
+	return k.dir + uploadPrefix + token + uploadSuffix
+}
+
+// keepKey is the same for each upload of base, in its directory, by who: it names
+// the record.
 func keepKey(who, base string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 	return base32.StdEncoding.EncodeToString(sum[:])[:uploadRandom]
@@ -112,49 +145,69 @@ func (k *keptUpload) look() (link bool, err error) {
 	return k.replaces(fi, err)
 }
 
-// restore opens what an earlier upload left, if that can be gone on with. Only an
-// error that a new one would run into as well is one.
+// restore takes over what an earlier upload left, if that can be gone on with.
+// Only an error that a new one would run into as well is one.
 func (k *keptUpload) restore() error {
 	r, ok, err := k.readRecord()
-	if err != nil || !ok || r.source != k.source || r.size != k.size || r.whole == 0 {
+	if err != nil || !ok {
 		return err
 	}
-	fi, err := k.c.Lstat(k.ctx, k.temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	left := k.hidden(r.file)
+	if r.source != k.source || r.size != k.size || r.whole == 0 {
+		return k.remove(k.ctx, left)
 	}
-	if err != nil {
+	// The record first: who finds that his file has another name finds in it that
+	// it was not he who gave it that.
+	if err := k.newRecord(k.ctx, r.whole); err != nil {
 		return err
 	}
-	// What others put there they could not make ours alone.
-	if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.Size() < r.whole {
-		return nil
-	}
-	f, err := k.c.OpenFile(k.ctx, k.temp, os.O_WRONLY, 0)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if fi.Size() > r.whole {
-		if err := f.Truncate(r.whole); err != nil {
-			_ = f.Close()
-			return err
+	if err := k.c.Rename(k.ctx, left, k.temp); err != nil {
+		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = nil // another was quicker, or it is published
 		}
+		return err
 	}
-	k.f, k.seq, k.marked, k.made = f, r.seq, r.whole, true
-	k.resumed, k.whole, k.behind = r.whole, r.whole, r.whole
+	f, err := k.takeOver(r.whole)
+	if err != nil || f == nil {
+		if e := k.remove(k.ctx, k.temp); err == nil {
+			err = e
+		}
+		return err
+	}
+	k.f, k.resumed, k.whole, k.behind, k.high = f, r.whole, r.whole, r.whole, r.whole
+	if r.open {
+		k.settled = time.Now().Add(settleFor)
+	}
 	return nil
 }
 
-// anew begins with nothing. The record goes first: what it says is of another
-// file.
+// takeOver opens the file that has the hidden name now, or returns nil if it is
+// not what the record tells of.
+func (k *keptUpload) takeOver(whole int64) (*File, error) {
+	fi, err := k.c.Lstat(k.ctx, k.temp)
+	if err != nil {
+		return nil, err
+	}
+	// What others put there they could not make ours alone.
+	if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.Size() < whole {
+		return nil, nil
+	}
+	f, err := k.c.OpenFile(k.ctx, k.temp, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// anew begins with nothing. The record goes first, so that there is no file that
+// the next upload would not find.
 func (k *keptUpload) anew() error {
-	if err := k.remove(k.ctx, k.record); err != nil {
+	k.seq = 0
+	if err := k.newRecord(k.ctx, 0); err != nil {
 		return err
 	}
 	if err := k.createEmpty(k.ctx, k.temp, nil); err != nil {
+		_ = k.remove(k.ctx, k.record)
 		return err
 	}
 	f, err := k.c.OpenFile(k.ctx, k.temp, os.O_WRONLY, 0)
@@ -245,8 +298,12 @@ func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
+	if err := k.checkOwn(); err != nil {
+		return 0, err
+	}
 	n, err := k.f.WriteAt(p, off)
 	k.mu.Lock()
+	k.high = max(k.high, off+int64(n))
 	if off <= k.behind {
 		k.behind = max(k.behind, off+int64(n))
 	}
@@ -265,7 +322,10 @@ func (k *keptUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
-	n, err := k.f.FillFrom(ctx, r, off, size)
+	n, err := k.f.FillFrom(ctx, ownReader{r, k}, off, size)
+	k.mu.Lock()
+	k.high = max(k.high, off+n)
+	k.mu.Unlock()
 	k.confirm(off, off+n)
 	return n, err
 }
@@ -279,7 +339,7 @@ func (k *keptUpload) Truncate(size int64) error {
 		return err
 	}
 	k.mu.Lock()
-	k.behind = min(k.behind, size)
+	k.behind, k.high = min(k.behind, size), size
 	k.mu.Unlock()
 	return nil
 }
@@ -293,26 +353,33 @@ func (k *keptUpload) moveBack(off int64) error {
 	k.mu.Unlock()
 	k.marking.Lock()
 	defer k.marking.Unlock()
-	if k.marked <= whole {
+	if k.marked <= whole || k.ousted {
 		return nil
 	}
 	return k.mark(k.ctx, whole, false)
 }
 
 // Commit gives the file its name. If the context has ended it does nothing, and
-// Close keeps what there is.
+// Close keeps what there is. If another upload has taken the file over, it is
+// [store.ErrBusy], and the other's to publish.
 func (k *keptUpload) Commit() error {
 	k.pending.Wait()
 	if k.ctx.Err() != nil {
 		return k.fail("commit", context.Cause(k.ctx))
 	}
+	if err := k.settleAll(); err != nil {
+		return k.fail("commit", err)
+	}
 	if err := k.upload.Commit(); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && k.stillOurs(k.ctx) != nil {
+			err = k.fail("commit", store.ErrBusy)
+		}
 		return err
 	}
 	k.marking.Lock()
 	defer k.marking.Unlock()
-	if k.made {
-		// Alone it means nothing.
+	if !k.ousted {
+		// If it is another's since the last look, that one can still be published.
 		_ = k.remove(k.ctx, k.record)
 	}
 	return nil
@@ -333,16 +400,18 @@ func (k *keptUpload) Close() error {
 		whole = behind
 	}
 	_ = k.f.close(false)
+	if k.lost.Load() {
+		return nil // the rest is for who has it
+	}
 	k.marking.Lock()
 	defer k.marking.Unlock()
+	k.closing = true
 	var err error
-	if whole > k.marked {
+	if whole = max(whole, k.marked); whole > 0 {
 		err = k.mark(ctx, whole, false)
 	}
-	if k.marked == 0 { // there is nothing to go on from
-		if e := k.discardAll(ctx); err == nil {
-			err = e
-		}
+	if k.marked == 0 || k.ousted { // there is nothing to go on from
+		err = k.discardAll(ctx)
 	}
 	if err != nil {
 		return k.fail("keep", err)
@@ -370,9 +439,6 @@ func (k *keptUpload) Discard() error {
 // discardAll removes the record, and then what it tells of. The caller holds
 // marking.
 func (k *keptUpload) discardAll(ctx context.Context) error {
-	err := k.remove(ctx, k.record)
-	if e := k.remove(ctx, k.temp); err == nil {
-		err = e
-	}
-	return err
+	k.removeRecord(ctx)
+	return k.remove(ctx, k.temp)
 }

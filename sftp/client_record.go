@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
 )
 
 // A keptRecord says how much of a kept upload is whole. It is a line of text, in
@@ -20,10 +21,12 @@ type keptRecord struct {
 	whole  int64  // bytes, from the start
 	size   int64  // that the file is expected to have; 0 if unknown
 	source uint64 // a hash of Create.Source
+	open   bool   // whoever wrote it may be at it still
+	file   string // what is random in the hidden file's name
 }
 
 const (
-	recordLine = "haul-upload 1 seq=%d whole=%d size=%d source=%016x"
+	recordLine = "haul-upload 2 seq=%d whole=%d size=%d source=%016x open=%t file=%s"
 	recordSum  = " crc=%08x\n"
 	recordSlot = 256 // bytes from one place to the other
 )
@@ -31,7 +34,7 @@ const (
 // appendTo appends r as it is stored.
 func (r keptRecord) appendTo(b []byte) []byte {
 	start := len(b)
-	b = fmt.Appendf(b, recordLine, r.seq, r.whole, r.size, r.source)
+	b = fmt.Appendf(b, recordLine, r.seq, r.whole, r.size, r.source, r.open, r.file)
 	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
 }
 
@@ -42,9 +45,9 @@ func parseRecord(b []byte) (r keptRecord, ok bool) {
 		return keptRecord{}, false
 	}
 	var sum uint32
-	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &sum)
+	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &r.open, &r.file, &sum)
 	// Whatever else Sscanf takes for the same is not what was written.
-	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 ||
+	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !isUpload(uploadPrefix+r.file+uploadSuffix) ||
 		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
 		return keptRecord{}, false
 	}
@@ -72,10 +75,15 @@ func (k *keptUpload) readRecord() (r keptRecord, ok bool, err error) {
 		return r, false, err
 	}
 	defer f.Close()
+	r, ok = recordIn(f)
+	return r, ok, nil
+}
+
+// recordIn returns the record that a file has, or false if it has none.
+func recordIn(f *File) (r keptRecord, ok bool) {
 	b := make([]byte, 2*recordSlot)
 	n, _ := f.ReadAt(b, 0) // what is missing is no record
-	r, ok = newestRecord(b[:n])
-	return r, ok, nil
+	return newestRecord(b[:n])
 }
 
 // openRegular opens a file for reading that is ours alone.
@@ -91,29 +99,36 @@ func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 }
 
 // mark records that so many bytes are whole, once they are on the server's disk
-// if sync says so. The caller holds marking.
+// if sync says so. If the record is another upload's by now it is left alone, and
+// this one goes on without. The caller holds marking.
 func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
+	if k.ousted {
+		return store.ErrBusy
+	}
 	if sync && !k.noSync && k.c.ext.Has(wire.ExtFsync) {
 		err := k.f.remote.ask(ctx, call{take: takeOK, again: true, slow: true}, wire.AppendFsync)
 		if err != nil {
 			return err
 		}
 	}
-	r := keptRecord{seq: k.seq + 1, whole: whole, size: k.size, source: k.source}
-	b := r.appendTo(nil)
-	if !k.made {
-		if err := k.createEmpty(ctx, k.record, b); err != nil {
-			return err
-		}
-		k.made, k.seq, k.marked = true, r.seq, whole
-		return nil
+	// It is read and written by one handle: what others put in its place meanwhile
+	// is another file.
+	f, err := k.c.OpenFile(ctx, k.record, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		k.ousted = true
+		return store.ErrBusy
 	}
-	f, err := k.c.OpenFile(ctx, k.record, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	// createEmpty begins with 1, in the first place.
-	_, err = f.WriteAt(b, int64((r.seq+1)%2)*recordSlot)
+	if now, ok := recordIn(f); !ok || now.file != k.token {
+		_ = f.Close()
+		k.ousted = true
+		return store.ErrBusy
+	}
+	r := k.state(whole)
+	// newRecord begins with 1, in the first place.
+	_, err = f.WriteAt(r.appendTo(nil), int64((r.seq+1)%2)*recordSlot)
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -121,4 +136,39 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 		k.seq, k.marked = r.seq, whole
 	}
 	return err
+}
+
+// state returns what is to be recorded next.
+func (k *keptUpload) state(whole int64) keptRecord {
+	return keptRecord{seq: k.seq + 1, whole: whole, size: k.size, source: k.source, open: !k.closing, file: k.token}
+}
+
+// newRecord puts a record of this upload in the place of what is there. The
+// caller holds marking, or is alone.
+func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
+	r := k.state(whole)
+	if err := k.createEmpty(ctx, k.record, r.appendTo(nil)); err != nil {
+		return err
+	}
+	k.seq, k.marked = r.seq, whole
+	return nil
+}
+
+// removeRecord removes the record if it is ours. What is left
+// of it means nothing without the file. The caller holds marking.
+func (k *keptUpload) removeRecord(ctx context.Context) {
+	if !k.ousted && k.recordIsOurs(ctx) {
+		_ = k.remove(ctx, k.record)
+	}
+}
+
+// recordIsOurs reports whether the record tells of this upload.
+func (k *keptUpload) recordIsOurs(ctx context.Context) bool {
+	f, err := k.c.openRegular(ctx, k.record)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	r, ok := recordIn(f)
+	return ok && r.file == k.token
 }

@@ -57,6 +57,10 @@ type upload struct {
 	noSync bool
 	f      *File
 
+	// vanished, if set, says whether it was us that renamed a hidden file which is
+	// gone. Without it nobody else knows of the file.
+	vanished func() error
+
 	mu   sync.Mutex
 	done bool       // mu
 	attr store.Attr // mu: mode and times to have in the end
@@ -316,7 +320,7 @@ func (u *upload) secure() (handleAt, error) {
 }
 
 // rename gives the file its name. on is the lane to do so, or nil for any. If
-// that lane is lost, nobody but us knows the old name: if it is gone, it was us.
+// that lane is lost and the old name is gone, it was us who knew it.
 func (u *upload) rename(on *lane) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
@@ -325,6 +329,9 @@ func (u *upload) rename(on *lane) error {
 			return err
 		}
 		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
+			if u.vanished != nil {
+				return u.vanished()
+			}
 			return nil
 		}
 		if !isLaneGone(err) || tries == maxTries {

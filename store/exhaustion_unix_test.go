@@ -115,7 +115,7 @@ func TestDirErrno(t *testing.T) {
 		{syscall.EACCES, fs.ErrPermission},
 		{syscall.ENOSPC, store.ErrNoSpace},
 		{syscall.EDQUOT, store.ErrNoSpace},
-		{syscall.EFBIG, store.ErrNoSpace},
+		{syscall.EFBIG, syscall.EFBIG},
 	}
 	dir, d := tempDir(t)
 	writeFile(t, dir, "f", "content")
@@ -132,6 +132,9 @@ func TestDirErrno(t *testing.T) {
 			err := use()
 			wantError(t, fmt.Sprint(call, " ", tt.errno), err, tt.errno)
 			wantError(t, fmt.Sprint(call, " ", tt.errno), err, tt.kind)
+			if errors.Is(err, store.ErrNoSpace) != (tt.kind == store.ErrNoSpace) {
+				t.Errorf("%s %v is ErrNoSpace: %v", call, tt.errno, err)
+			}
 		}
 	}
 	d.Before(nil)

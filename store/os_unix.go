@@ -45,9 +45,10 @@ func syncDir(dir *os.Root) error {
 	return err
 }
 
-// isNoSpace reports whether err says that the file system has no room.
+// isNoSpace reports whether err says that the file system has no room. That it cannot hold
+// so large a file says nothing of others.
 func isNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // isBadName reports whether err says that no file can have such a name.

@@ -39,7 +39,7 @@ func syncDir(*os.Root) error { return nil }
 // isNoSpace reports whether err says that the file system has no room.
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
-		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG)
+		errors.Is(err, syscall.ENOSPC)
 }
 
 // isBadName reports whether err says that no file can have such a name.

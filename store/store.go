@@ -210,8 +210,9 @@ var (
 	ErrNotRegular = fmt.Errorf("%w: not a regular file", fs.ErrPermission)
 
 	// ErrNoSpace says that the store has no room: the disk or the quota is
-	// full, the file is larger than it can hold, or a [Mem] or [Sink] is at
-	// its limit.
+	// full, or a [Mem] or [Sink] is at its limit. A file that is larger than the
+	// file system or the process may have them is another error, as there may
+	// be room for others.
 	ErrNoSpace = errors.New("no space left in the store")
 )
 

@@ -97,6 +97,11 @@ func (c *copier) run(j Job) error {
 	if err := p.settle(len(j.Sources), starts); err != nil {
 		return err
 	}
+	if c.opts.DryRun && p.info == nil {
+		if err := c.lookAbove(p.name); err != nil {
+			return err
+		}
+	}
 	if p.exact && !starts[0].isDir() {
 		c.startWorkers(func() { c.beginFile(starts[0], p) })
 		return nil
@@ -152,7 +157,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	if p.exact {
 		// The source that becomes the target gives it its attributes.
 		top.info, top.fresh = starts[0].info, p.info == nil
-		top.item = c.dirItem(starts[0].name, p.name, top.info)
+		top.item = c.dirItem(&starts[0], starts[0].name, p.name, top.info)
 		perm = c.dirMode(top.info)
 	}
 	if c.target = p.info; p.info == nil {
@@ -181,7 +186,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 
 // beginFile begins with the one file that becomes the target.
 func (c *copier) beginFile(s start, p *place) {
-	f := &file{tree: s.tree, from: s.name, to: p.name, info: s.info, old: p.info}
+	f := &file{source: &s, tree: s.tree, from: s.name, to: p.name, info: s.info, old: p.info}
 	f.item = c.fileItem(f)
 	c.report.found(1, f.item.Size)
 	c.report.foundAll()
@@ -193,13 +198,13 @@ func (c *copier) beginFile(s start, p *place) {
 func (c *copier) beginBelow(s start, p *place, top *dir) {
 	switch {
 	case !s.isDir():
-		f := &file{dir: top, tree: s.tree, from: s.name, to: path.Join(top.to, s.as), info: s.info}
+		f := &file{dir: top, source: &s, tree: s.tree, from: s.name, to: path.Join(top.to, s.as), info: s.info}
 		f.item = c.fileItem(f)
 		c.report.found(1, f.item.Size)
 		top.pending.Add(1)
 		c.queue(f)
 	case p.exact:
-		top.tree, top.from = s.tree, s.name
+		top.source, top.tree, top.from = &s, s.tree, s.name
 		top.pending.Add(1)
 		if top.fresh {
 			c.report.ended(top.item, Outcome{What: Made})
@@ -208,12 +213,12 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		}
 		c.spawn(top)
 	case s.contents:
-		d := &dir{parent: top, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh}
+		d := &dir{parent: top, source: &s, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh}
 		d.pending.Store(1)
 		top.pending.Add(1)
 		c.spawn(d)
 	default:
-		c.spawn(c.child(top, s.tree, s.name, s.as, s.info))
+		c.spawn(c.child(top, &s, s.name, s.as, s.info))
 	}
 }
 

@@ -285,9 +285,14 @@ func TestUnchanged(t *testing.T) {
 		{"the same hash", treecopy.Options{Unchanged: treecopy.Hash}, "data", time.Unix(1, 0), true},
 		{"another hash", treecopy.Options{Unchanged: treecopy.Hash}, "atad", then, false},
 		{"another hash, to be continued", treecopy.Options{Unchanged: treecopy.Hash, Continue: true}, "atad", then, false},
-		{"finished before", treecopy.Options{Continue: true}, "data", then.Add(time.Hour), true},
+		{"to be continued, of the same time", treecopy.Options{Continue: true}, "atad", then.Truncate(time.Second), true},
+		{"to be continued, of the same time, verified", treecopy.Options{Continue: true, Verify: true}, "atad", then, false},
+		{"to be continued, the same", treecopy.Options{Continue: true}, "data", then.Add(time.Hour), true},
+		{"to be continued, newer and another", treecopy.Options{Continue: true}, "atad", then.Add(time.Hour), false},
+		{"the same to the second, verified", treecopy.Options{Unchanged: treecopy.SizeAndTime, Verify: true}, "atad", then, false},
+		{"verified, and the same", treecopy.Options{Unchanged: treecopy.SizeAndTime, Verify: true}, "data", then, true},
 		{"not finished before", treecopy.Options{Continue: true}, "dat", then.Add(time.Hour), false},
-		{"older than the source", treecopy.Options{Continue: true}, "data", then.Add(-time.Hour), false},
+		{"to be continued, older and another", treecopy.Options{Continue: true}, "atad", then.Add(-time.Hour), false},
 	}
 	for _, test := range tests {
 		for _, target := range []string{".", "f"} {
@@ -308,6 +313,28 @@ func TestUnchanged(t *testing.T) {
 				want = test.data
 			}
 			wantBytes(t, to, "f", []byte(want))
+		}
+	}
+}
+
+// What is not copied, as it is the same, has the mode and the time of its source.
+func TestUnchangedHasAttributes(t *testing.T) {
+	then := time.Unix(1_000_000_000, 0)
+	for _, preserve := range []bool{false, true} {
+		from, to := store.Mem(0), store.Mem(0)
+		for i, m := range []store.Tree{from, to} {
+			put(t, m, "f", []byte("data"))
+			setModeIfThere(m, "f", []fs.FileMode{0o751, 0o600}[i])
+			setTime(t, m, "f", then.Add(time.Duration(i)*time.Hour))
+		}
+		o := treecopy.Options{Unchanged: treecopy.Hash, PreserveMode: preserve, PreserveTimes: preserve}
+		r, _, err := copyAll(t.Context(), from, to, ".", o, "f")
+		if err != nil || r.Same != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		fi, err := to.Stat(t.Context(), "f")
+		if err != nil || (fi.Mode() == 0o751) != preserve || fi.ModTime().Equal(then) != preserve {
+			t.Errorf("preserved %v: %v, %v, %v", preserve, fi.Mode(), fi.ModTime(), err)
 		}
 	}
 }

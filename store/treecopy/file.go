@@ -25,7 +25,8 @@ var who = sync.OnceValue(func() string {
 // A file is a file, or a symbolic link, on its way.
 type file struct {
 	item   *Item
-	dir    *dir // nil if it becomes the target itself
+	source *start // where it comes from
+	dir    *dir   // nil if it becomes the target itself
 	tree   store.Tree
 	from   string
 	to     string
@@ -45,19 +46,19 @@ func (c *copier) copyFile(f *file) {
 	if err != nil {
 		out.What, out.Err = Failed, err
 	}
-	c.report.ended(f.item, out)
+	c.report.fileEnded(f.item, out)
 }
 
 func (c *copier) tryFile(f *file) (Outcome, error) {
 	if err := c.lookAtTarget(f); err != nil {
 		return Outcome{}, err
 	}
-	same, err := c.unchanged(f)
+	same, compared, err := c.unchanged(f)
 	switch {
 	case err != nil:
 		return Outcome{}, err
 	case same:
-		return Outcome{What: Same}, nil
+		return Outcome{What: Same, Verified: compared}, c.updateAttrs(f)
 	case c.opts.DryRun:
 		return Outcome{What: Copied}, nil
 	}
@@ -108,31 +109,63 @@ func (f *file) open(ctx context.Context) (store.File, error) {
 	return f.tree.Open(ctx, f.from)
 }
 
-// unchanged reports whether the file need not be copied.
-func (c *copier) unchanged(f *file) (bool, error) {
+// unchanged reports whether the file need not be copied, and whether its content
+// was compared for that.
+func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
-		return false, nil
+		return false, false, nil
 	}
 	from, to := f.info.ModTime(), f.old.ModTime()
-	known := !from.IsZero() && !to.IsZero()
+	sameTime := !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
+	how := c.equal
 	switch {
-	case c.opts.Unchanged == SizeAndTime && known && from.Unix() == to.Unix(),
-		c.opts.Continue && c.opts.Unchanged != Hash && known && from.Unix() <= to.Unix():
-		return true, nil
-	case c.opts.Unchanged != Hash:
-		return false, nil
+	case c.opts.Unchanged == Hash:
+	case sameTime && (c.opts.Unchanged == SizeAndTime || c.opts.Continue):
+		if !c.opts.Verify {
+			return true, false, nil
+		}
+	case c.opts.Continue && c.opts.Unchanged == Never:
+		how = c.equalCheaply // else it is as cheap to copy it
+	default:
+		return false, false, nil
 	}
 	src, err := f.open(c.ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer src.Close()
 	dst, err := c.to.Open(c.ctx, f.to)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer dst.Close()
-	return c.equal(src, dst, f.info.Size())
+	same, err = how(src, dst, f.info.Size())
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, false, nil
+	}
+	return same, same, err
+}
+
+// updateAttrs gives a file that is not copied, as it is the same, what it shall
+// have besides its content, unless it has.
+func (c *copier) updateAttrs(f *file) error {
+	if c.opts.DryRun {
+		return nil
+	}
+	var a store.Attr
+	if want := c.mode(f.info, 0o666); c.opts.PreserveMode && want != f.old.Mode().Perm() {
+		a.Mode = &want
+	}
+	if c.opts.PreserveTimes && f.info.ModTime().Unix() != f.old.ModTime().Unix() {
+		a.AccessTime, a.ModTime = timesOf(f.info)
+	}
+	if a == (store.Attr{}) {
+		return nil
+	}
+	if err := c.to.SetAttr(c.ctx, f.to, a, true); err != nil {
+		return fmt.Errorf("its content is the same, but its attributes could not be set: %w", err)
+	}
+	return nil
 }
 
 // upload copies a file so that it has its name when it is whole.
@@ -244,7 +277,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	}
 	if c.opts.Continue && size >= resumeFrom {
 		o.Resume = who()
-		o.Source = fmt.Sprintf("%s\x00%d\x00%d", f.from, size, f.info.ModTime().Unix())
+		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), identity(f.info))
 	}
 	u, err = c.to.Create(c.ctx, f.to, o)
 	if err != nil {

@@ -101,7 +101,7 @@ func (m *move) run(off int64) (end int64, err error) {
 		return off, err
 	}
 	// What there is behind that, or all of it.
-	return m.rest(off)
+	return m.pieces(off, -1)
 }
 
 // fill moves a part of the source by the target's own way.
@@ -125,9 +125,6 @@ func (m *move) loop(from, to int64) error {
 	}
 	return err
 }
-
-// rest moves what the source has behind off, and returns where it ended.
-func (m *move) rest(off int64) (end int64, err error) { return m.pieces(off, -1) }
 
 // pieces moves what the source has up to an offset, or up to its end for -1.
 func (m *move) pieces(off, to int64) (end int64, err error) {

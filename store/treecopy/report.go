@@ -14,6 +14,7 @@ type report struct {
 
 	mu   sync.Mutex
 	sums Result  // mu
+	done int64   // mu: files, of those that were found
 	errs []error // mu: the first MaxErrors
 }
 
@@ -58,18 +59,30 @@ func (r *report) failed(i *Item, err error) {
 	r.ended(i, Outcome{What: Failed, Err: err})
 }
 
+// fileEnded is ended for a file of those that were found.
+func (r *report) fileEnded(i *Item, o Outcome) {
+	if r.ended(i, o) {
+		r.mu.Lock()
+		r.done++
+		r.mu.Unlock()
+	}
+}
+
 // ended ends an entry. An error after the end of the copy's context is that end's,
 // and not counted.
-func (r *report) ended(i *Item, o Outcome) {
-	if o.What == Failed && r.ctx.Err() == nil {
-		e := &EntryError{From: i.From, To: i.To, Err: o.Err}
+func (r *report) ended(i *Item, o Outcome) (counted bool) {
+	r.mu.Lock()
+	counted = true
+	switch o.What {
+	case Failed:
+		if counted = r.ctx.Err() == nil; !counted {
+			break
+		}
+		e := &EntryError{From: i.shown(), To: i.To, Err: o.Err}
 		r.add(e)
 		if r.fatal != nil && r.fatal(o.Err) {
 			r.stop(e)
 		}
-	}
-	r.mu.Lock()
-	switch o.What {
 	case Copied:
 		r.sums.Copied++
 	case Made:
@@ -85,11 +98,11 @@ func (r *report) ended(i *Item, o Outcome) {
 	if r.hooks.Ended != nil {
 		r.hooks.Ended(i, o)
 	}
+	return counted
 }
 
+// add counts an error. The caller holds mu.
 func (r *report) add(e error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sums.Failed++
 	if len(r.errs) < MaxErrors {
 		r.errs = append(r.errs, e)
@@ -99,7 +112,9 @@ func (r *report) add(e error) {
 func (r *report) result() Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sums
+	s := r.sums
+	s.Left = s.Found.Files - r.done
+	return s
 }
 
 // err returns an error if anything has failed.

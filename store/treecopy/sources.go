@@ -28,6 +28,30 @@ type start struct {
 	as       string // its name below a directory
 	info     fs.FileInfo
 	contents bool // what is in it goes below the target, rather than itself
+	shown    string
+}
+
+// showAs returns what messages call what has a name in the tree, or "" if that is
+// its name.
+func (s *start) showAs(name string) string {
+	if s == nil || s.shown == "" {
+		return ""
+	}
+	if name == s.name {
+		return s.shown
+	}
+	if s.name != "." {
+		name = strings.TrimPrefix(name, s.name+"/")
+	}
+	return path.Join(s.shown, name)
+}
+
+// display returns what messages call it.
+func (s *start) display() string {
+	if s.shown != "" {
+		return s.shown
+	}
+	return s.name
 }
 
 func (s start) isDir() bool { return s.info.IsDir() }
@@ -54,12 +78,12 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 	var starts []start
 	for i, s := range sources {
 		if errs[i] != nil {
-			c.report.failed(&Item{From: s.Name}, errs[i])
+			c.report.failed(&Item{From: s.Name, As: s.Shown}, errs[i])
 			continue
 		}
 		for _, one := range found[i] {
 			if err := c.checkStart(one); err != nil {
-				c.report.failed(&Item{From: one.name, Type: one.info.Mode().Type()}, err)
+				c.report.failed(&Item{From: one.name, As: one.shown, Type: one.info.Mode().Type()}, err)
 				continue
 			}
 			starts = append(starts, one)
@@ -88,7 +112,7 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := start{tree: s.Tree, name: name, as: s.As, contents: dot && s.As == ""}
+	one := start{tree: s.Tree, name: name, as: s.As, contents: dot && s.As == "", shown: s.Shown}
 	if one.as == "" {
 		one.as = path.Base(name)
 	}

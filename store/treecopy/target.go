@@ -39,6 +39,20 @@ func (c *copier) findTarget(target string) (*place, error) {
 	return p, nil
 }
 
+// lookAbove returns the error that a copy would run into if the directory that its
+// target goes into is not there.
+func (c *copier) lookAbove(name string) error {
+	above := path.Dir(name)
+	fi, err := c.to.Stat(c.ctx, above)
+	if err == nil && !fi.IsDir() {
+		err = fmt.Errorf("%w: not a directory", fs.ErrNotExist)
+	}
+	if err != nil {
+		return fmt.Errorf("copy to %s: the directory %s: %w", printable(name), printable(above), err)
+	}
+	return nil
+}
+
 // settle decides whether the sources, of which so many were named, go below p, or
 // the one becomes it.
 func (p *place) settle(named int, starts []start) error {
@@ -51,7 +65,7 @@ func (p *place) settle(named int, starts []start) error {
 			}
 			return fmt.Errorf("copy to %s: several sources go into a directory, and a file %w", printable(p.name), ErrConflict)
 		case p.info != nil && starts[0].isDir():
-			return fmt.Errorf("copy %s to %s: a directory cannot replace what is there, which %w", printable(starts[0].name), printable(p.name), ErrConflict)
+			return fmt.Errorf("copy %s to %s: the first is a directory, and %w", printable(starts[0].display()), printable(p.name), inTheWay(p.info))
 		}
 		p.exact = true
 		return nil
@@ -60,17 +74,18 @@ func (p *place) settle(named int, starts []start) error {
 		p.exact = true
 		return nil
 	}
-	first := make(map[string]string, len(starts))
-	for _, s := range starts {
+	first := make(map[string]*start, len(starts))
+	for i := range starts {
+		s := &starts[i]
 		as := s.as
 		if s.contents {
 			as = "."
 		}
-		if other, taken := first[as]; taken {
-			return fmt.Errorf("%s and %s would both become %s: %w each other",
-				printable(other), printable(s.name), printable(path.Join(p.name, as)), ErrConflict)
+		if other := first[as]; other != nil {
+			return fmt.Errorf("%s and %s would both become %s: of the two, one %w",
+				printable(other.display()), printable(s.display()), printable(path.Join(p.name, as)), ErrConflict)
 		}
-		first[as] = s.name
+		first[as] = s
 	}
 	return nil
 }

@@ -72,6 +72,11 @@ type Source struct {
 	// element of its name. For the root, which has none, "" stands for its
 	// contents. It is of no use with a pattern.
 	As string
+
+	// Shown is what messages call the source, such as the path that the user has
+	// named: "" means its name. What is below it is shown below that. It is of
+	// no use with a pattern.
+	Shown string
 }
 
 // A Job says what to copy where.
@@ -104,13 +109,17 @@ type Options struct {
 	// file is kept out of sight with a record of which content it is, which
 	// outlives the process; its last bytes are compared with the source first,
 	// or all of them where the source's server can hash. A source that has
-	// another size or time by now is copied anew. A file that is there, has the
-	// size of the source and is not older was finished then, and is left alone.
+	// another size or time by now is copied anew. A file that is there as a whole
+	// is left alone if it has the size and, to the second, the time of its source,
+	// as a copy with PreserveTimes leaves it, or if it has the size and both sides
+	// can tell without moving it that the content is the same. All others are
+	// copied again.
 	//
 	// Without Continue an interrupted copy leaves nothing behind.
 	Continue bool
 
-	// Unchanged says which files need not be copied.
+	// Unchanged says which files need not be copied. With PreserveMode and
+	// PreserveTimes they have mode and times of their sources nevertheless.
 	Unchanged Unchanged
 
 	// PreserveMode gives files and directories the permission bits of their
@@ -140,7 +149,8 @@ type Options struct {
 
 	// Verify compares each file with its source after it was copied and, where
 	// the target can, before it has its name: by the hash that a server
-	// computes, if it offers that, else by reading it again.
+	// computes, if it offers that, else by reading it again. What is taken to be
+	// unchanged by its time is compared as well, and copied if it is not the same.
 	Verify bool
 
 	// Durable waits for each file until it is on the target's disk. Without
@@ -215,10 +225,19 @@ type Totals struct {
 // An Item is an entry of a source.
 type Item struct {
 	From string      // its name in the tree of its source
+	As   string      // what messages call it; "" means From: see [Source].Shown
 	To   string      // its name in the tree of the target
 	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
 	Size int64       // of a file, in bytes, as its directory lists it
 	Time time.Time   // when it was modified; zero if that is not known
+}
+
+// shown returns what messages call it.
+func (i *Item) shown() string {
+	if i.As != "" {
+		return i.As
+	}
+	return i.From
 }
 
 // An Outcome says what became of an entry.
@@ -252,6 +271,17 @@ func (w What) String() string {
 	return names[w]
 }
 
+// Would says it of a dry run, in which nothing was done.
+func (w What) Would() string {
+	switch w {
+	case Copied:
+		return "would copy"
+	case Made:
+		return "would make"
+	}
+	return w.String()
+}
+
 // A Result counts what became of all entries.
 type Result struct {
 	Copied  int64 // files and symbolic links
@@ -259,6 +289,11 @@ type Result struct {
 	Skipped int64 // symbolic links, devices and the like
 	Made    int64 // directories
 	Failed  int64
+
+	// Left counts the files that were found, and neither failed nor are done: the
+	// copy ended before they were tried, or while they were under way. There
+	// may be more that were not found by then.
+	Left int64
 
 	Bytes   int64 // moved
 	Resumed int64 // bytes that were there from earlier copies
@@ -291,7 +326,7 @@ func (e *IncompleteError) Unwrap() []error { return e.Errors }
 
 // An EntryError says why an entry was not copied.
 type EntryError struct {
-	From string // in the tree of its source
+	From string // in the tree of its source, or as that is shown
 	To   string // in the tree of the target; "" if it has no name there
 	Err  error
 }

@@ -37,6 +37,7 @@ const (
 type dir struct {
 	item   *Item
 	parent *dir // nil at the top
+	source *start
 	tree   store.Tree
 	from   string
 	to     string
@@ -51,12 +52,12 @@ type dir struct {
 	links   []*file      // symbolic links to be made; until it is listed
 }
 
-func (c *copier) dirItem(from, to string, fi fs.FileInfo) *Item {
-	return &Item{From: from, To: c.outside(to), Type: fs.ModeDir, Time: fi.ModTime()}
+func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
+	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Type: fs.ModeDir, Time: fi.ModTime()}
 }
 
 func (c *copier) fileItem(f *file) *Item {
-	return &Item{From: f.from, To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: f.info.Size(), Time: f.info.ModTime()}
+	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: f.info.Size(), Time: f.info.ModTime()}
 }
 
 // dirMode returns the permission bits for the copy of a directory.
@@ -75,12 +76,12 @@ func (c *copier) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 }
 
 // child returns a directory in another. It counts as under way.
-func (c *copier) child(parent *dir, tree store.Tree, from, base string, fi fs.FileInfo) *dir {
+func (c *copier) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
 	d := &dir{
-		parent: parent, tree: tree, from: from, to: path.Join(parent.to, base), info: fi,
+		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
 		depth: parent.depth + 1, followed: parent.followed,
 	}
-	d.item = c.dirItem(from, d.to, fi)
+	d.item = c.dirItem(source, from, d.to, fi)
 	d.pending.Store(1)
 	parent.pending.Add(1)
 	return d
@@ -126,7 +127,7 @@ func (c *copier) walk(d *dir) {
 	if err != nil {
 		item := d.item
 		if item == nil {
-			item = c.dirItem(d.from, d.to, zeroInfo{})
+			item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
 		}
 		c.report.failed(item, err)
 	}
@@ -218,13 +219,13 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 	var files []*file
 	var bytes int64
 	for i, fi := range list {
-		f := &file{dir: d, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
+		f := &file{dir: d, source: d.source, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
 		if l, ok := fi.(ledTo); ok {
 			f.info, f.listed = l.FileInfo, false
 		}
 		f.item = c.fileItem(f)
 		if err := unsafeName(fi.Name()); err != nil {
-			f.item.From, f.item.To = d.from+"/"+fi.Name(), ""
+			f.item.From, f.item.As, f.item.To = d.from+"/"+fi.Name(), "", ""
 			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", err, fi.Name(), printable(d.from)))
 			continue
 		}
@@ -238,7 +239,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 		case aside >= maxAside && (t == fs.ModeDir || t == fs.ModeSymlink):
 			return below, fmt.Errorf("%w: more than %d directories and links in one directory", fs.ErrInvalid, maxAside)
 		case t == fs.ModeDir:
-			b := c.child(d, d.tree, f.from, fi.Name(), f.info)
+			b := c.child(d, d.source, f.from, fi.Name(), f.info)
 			if !f.listed {
 				b.followed++
 			}

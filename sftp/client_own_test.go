@@ -1,0 +1,187 @@
+package sftp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A rival is one of several uploads of the same thing at the same time, as of
+// processes that know nothing of each other.
+type rival struct {
+	k    *keptUpload
+	at   int64
+	data []byte
+	err  error
+}
+
+// step does the next of what an upload does: it begins, writes piece by piece,
+// and ends. It reports whether it is done.
+func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done bool) {
+	switch size := int64(len(r.data)); {
+	case r.k == nil:
+		c.keepEvery = piece
+		u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: source})
+		if r.err = err; err != nil {
+			return true
+		}
+		r.k = u.(*keptUpload)
+		r.at = r.k.Resumed()
+	case r.at < size:
+		n, err := r.k.FillFrom(t.Context(), bytes.NewReader(r.data), r.at, min(piece, size-r.at))
+		r.at += n
+		if r.err = err; err != nil {
+			_ = r.k.Close()
+			return true
+		}
+		r.k.pending.Wait()
+	default:
+		r.k.settled = r.k.settled.AddDate(-1, 0, 0) // the other is as slow as it likes
+		r.err = r.k.Commit()
+		_ = r.k.Close()
+		return true
+	}
+	return false
+}
+
+// However two uploads of the same file to the same place come between each other,
+// what one of them says it has put there is there, and whole: of one source or of
+// two.
+func contend(t *testing.T, client func() *Client, read func() ([]byte, error), sources [2]string, seed uint64) {
+	rnd := rand.New(rand.NewPCG(2, seed))
+	again := fmt.Sprintf("seed %d of %q", seed, sources)
+	rivals := [2]*rival{}
+	for i := range rivals {
+		size, fill := 500_000, byte(1)
+		if sources[i] != sources[0] {
+			fill = 2
+		}
+		rivals[i] = &rival{data: clientPattern(size, fill)}
+	}
+	clients := [2]*Client{client(), client()}
+	defer clients[0].Close()
+	defer clients[1].Close()
+	done := [2]bool{}
+	won := 0
+	for !done[0] || !done[1] {
+		i := rnd.IntN(2)
+		if done[i] {
+			i = 1 - i
+		}
+		r := rivals[i]
+		if done[i] = r.step(t, clients[i], sources[i], 100_000); !done[i] {
+			continue
+		}
+		got, err := read()
+		switch {
+		case r.err == nil && (err != nil || !bytes.Equal(got, r.data)):
+			t.Errorf("%s: upload %d has no error, and what is there are %d other bytes, %v", again, i, len(got), err)
+		case r.err == nil:
+			won++
+		case !errors.Is(r.err, store.ErrBusy):
+			t.Errorf("%s: upload %d: %v", again, i, r.err)
+		}
+	}
+	got, err := read()
+	if won > 0 && (err != nil || !bytes.Equal(got, rivals[0].data) && !bytes.Equal(got, rivals[1].data)) {
+		t.Errorf("%s: in the end there are %d bytes of neither, %v", again, len(got), err)
+	}
+	if won == 0 {
+		t.Errorf("%s: neither came to its end", again)
+	}
+}
+
+func TestHaulToHaulContends(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		tree := openHaulTree(t, "directory")
+		h := newHaulHost(t, tree, hidden)
+		client := func() *Client {
+			s, err := h.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := NewClient(t.Context(), s, ClientConfig{Connect: h.dial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return c
+		}
+		read := func() ([]byte, error) {
+			f, err := tree.Open(t.Context(), "f")
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			return io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+		}
+		for seed := range uint64(20) {
+			for _, sources := range [][2]string{{"one", "one"}, {"one", "two"}} {
+				_ = tree.Remove(t.Context(), "f")
+				contend(t, client, read, sources, seed)
+			}
+		}
+		t.Cleanup(func() {
+			h.stop()
+			h.wait.Wait()
+		})
+	}
+}
+
+func TestOpenSSHServerContends(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, sources := range [][2]string{{"one", "one"}, {"one", "two"}} {
+			dir := t.TempDir()
+			client := func() *Client { return openSSHClientIn(t, ClientConfig{}, dir) }
+			read := func() ([]byte, error) { return os.ReadFile(dir + "/f") }
+			contend(t, client, read, sources, seed)
+		}
+	}
+}
+
+// A run whose file is taken over while it goes on writing notices, and stops.
+func TestClientNoticesTakeOver(t *testing.T) {
+	data := clientPattern(4<<20, 1)
+	inClientWorld(t, ClientConfig{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		old := keeper(t, c, "f", int64(len(data)))
+		if n, err := old.FillFrom(t.Context(), bytes.NewReader(data), 0, 1<<20); n != 1<<20 || err != nil {
+			t.Fatal(n, err)
+		}
+		old.pending.Wait()
+		var next *keptUpload
+		var once sync.Once
+		r := slowReader{bytes.NewReader(data), func() {
+			once.Do(func() { next = keeper(t, c, "f", int64(len(data))) })
+			time.Sleep(100 * time.Millisecond)
+		}}
+		if _, err := old.FillFrom(t.Context(), struct{ io.ReaderAt }{r}, 1<<20, 3<<20); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("the old one: %v", err)
+		}
+		if err := old.Close(); err != nil {
+			t.Error(err)
+		}
+		if next.Resumed() == 0 {
+			t.Error("the next one has nothing")
+		}
+		if _, err := next.FillFrom(t.Context(), bytes.NewReader(data), next.Resumed(), int64(len(data))-next.Resumed()); err != nil {
+			t.Error(err)
+		}
+		if err := next.Commit(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "f"), data) {
+			t.Error("the file has other bytes")
+		}
+		if left := p.hiddenNames(t); len(left) > 0 {
+			t.Errorf("%q is left", left)
+		}
+	})
+}
