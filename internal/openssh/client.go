@@ -104,12 +104,14 @@ type watched struct {
 	net.Conn
 	heard atomic.Int64 // reads that brought something
 	why   atomic.Pointer[error]
+	said  preface
 }
 
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
 		w.heard.Add(1)
+		w.said.take(b[:n])
 	}
 	if err != nil {
 		w.give(err)
