@@ -50,6 +50,9 @@ func TestServeSFTPDropBox(t *testing.T) {
 				t.Errorf("hidden %v: haul %s went through: %s", hidden, args, msg)
 			}
 		}
+		if code, _, msg := l.haul("put", "--verify", "a", "lab:verified"); code == 0 || !strings.Contains(msg, "permission denied") {
+			t.Errorf("hidden %v: --verify: exit code %d, %s", hidden, code, msg)
+		}
 		wantTree(t, l.dir, map[string]string{
 			"old": "old", "a": "a", "dated": "a", "placed": "a", "big": big, "durable": big, "tree/b": "b", "tree/sub/c": "c",
 			"tree/tree/b": "b", "tree/tree/sub/c": "c", "dated-tree/b": "b", "dated-tree/sub/c": "c", "made/below/a": "a",

@@ -26,8 +26,9 @@ cert-authority and others.
 --root is the directory that the user sees as /: below the DIR that is served,
 where it is made when he first logs in, or an absolute path, which must exist
 when the server starts. In it %u is the user's name. Without it he has all of
-DIR. --access upload-only is a drop box: new files come in, nothing is read or
-changed.`
+DIR. --access upload-only is a drop box: new files come in, and nothing that is
+there is read, listed or changed. As long as he is connected he may rename, change
+or remove what he has brought.`
 
 const userAddExamples = `  haul user add alice                          asks for a password
   haul user add alice --key ~/.ssh/id_ed25519.pub --root alice

@@ -108,12 +108,14 @@ type watched struct {
 	heard atomic.Int64 // reads that brought something
 	text  bool         // of Read: the first line has been text, and has ended
 	why   atomic.Pointer[error]
+	said  preface
 }
 
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
 		w.heard.Add(1)
+		w.said.take(b[:n])
 	}
 	if !w.text {
 		if e := w.greeting(b[:n]); e != nil {

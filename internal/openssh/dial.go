@@ -226,6 +226,9 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 		_ = sshConn.Close()
 		ssh.NewClient(sshConn, channels, requests) // for what it would leave waiting
 	}
+	if words := conn.said.words(); words != "" && ctx.Err() == nil && !fired && l.proxy == nil {
+		return nil, fmt.Errorf("connect to %s: the server says %q, and no more: %w", dest.name(), words, printableError{err})
+	}
 	return nil, d.explain(ctx, dest, l, host, auth, fired, err)
 }
 
