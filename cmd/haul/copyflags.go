@@ -21,8 +21,9 @@ With --continue what has come of a file is kept if the run is cut off, even if i
 is killed, and the next run with --continue goes on from there. It goes on only
 with what such a run has kept: a file that is there already is copied again, unless
 it has the size and the time of the source, which it has if -p was given from the
-first run on. --unchanged skips such files without --continue, and with =hash those
-of the same content, whatever their time.
+first run on, or a server that can hash says that the content is the same.
+--unchanged skips files of that size and time without --continue, and with =hash
+those of the same content, whatever their time.
 
 Symbolic links in directories are left out, unless --links says otherwise. keep
 makes them anew with their text as it is, and so they may lead anywhere, also out
