@@ -33,6 +33,31 @@ func (d *DirStore) Sweep(ctx context.Context) (removed int, err error) {
 	return s.removed, errors.Join(s.errs...)
 }
 
+// SweepDir is [DirStore.Sweep] for what is in one directory itself.
+func (d *DirStore) SweepDir(ctx context.Context, name string) error {
+	if err := check(ctx, name); err != nil {
+		return d.fail("sweep", name, err)
+	}
+	s := sweep{store: d, ctx: ctx}
+	_, err := d.eachName(ctx, name, func(base string) bool {
+		if !isTemp(base) {
+			return true
+		}
+		full := path.Join(name, base)
+		fi, err := d.root.Lstat(full)
+		if err == nil && fi.Mode().IsRegular() && !s.resumable(full) {
+			if _, err := s.remove(full); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.fail(full, err)
+			}
+		}
+		return true
+	})
+	if err != nil {
+		s.fail(name, err)
+	}
+	return errors.Join(s.errs...)
+}
+
 type sweep struct {
 	store   *DirStore
 	ctx     context.Context // for the length of one Sweep

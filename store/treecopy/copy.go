@@ -44,6 +44,8 @@ type copier struct {
 
 	slots        chan struct{} // one for each directory that is listed besides others
 	walks        sync.WaitGroup
+	sweeps       sync.WaitGroup
+	sweepSlots   chan struct{}
 	small, large chan *file
 }
 
@@ -81,6 +83,7 @@ func (c *copier) setDefaults() {
 	}
 	c.limit.Set(o.Limit)
 	c.slots = make(chan struct{}, listsAtOnce)
+	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
 }
 
@@ -103,6 +106,8 @@ func (c *copier) run(j Job) error {
 		}
 	}
 	if p.exact && !starts[0].isDir() {
+		defer c.sweeps.Wait()
+		c.sweep(path.Dir(p.name))
 		c.startWorkers(func() { c.beginFile(starts[0], p) })
 		return nil
 	}
@@ -112,6 +117,10 @@ func (c *copier) run(j Job) error {
 	}
 	if end != nil {
 		defer end.Close()
+	}
+	defer c.sweeps.Wait()
+	if !top.fresh {
+		c.sweep(top.to)
 	}
 	c.startWorkers(func() {
 		for _, s := range starts {

@@ -115,7 +115,9 @@ type Options struct {
 	// can tell without moving it that the content is the same. All others are
 	// copied again.
 	//
-	// Without Continue an interrupted copy leaves nothing behind.
+	// Without Continue an interrupted copy leaves nothing behind. What a process
+	// that is killed leaves, the next copy to the same directory removes, if the
+	// target is a [Sweeper].
 	Continue bool
 
 	// Unchanged says which files need not be copied. With PreserveMode and

@@ -121,6 +121,9 @@ func (c *copier) walk(d *dir) {
 			return
 		}
 		d.made = true
+		if !d.fresh {
+			c.sweep(d.to)
+		}
 		c.report.ended(d.item, Outcome{What: what})
 	}
 	below, err := c.list(d)
@@ -224,6 +227,9 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 			f.info, f.listed = l.FileInfo, false
 		}
 		f.item = c.fileItem(f)
+		if isLeftover(fi.Name()) {
+			continue
+		}
 		if err := unsafeName(fi.Name()); err != nil {
 			f.item.From, f.item.As, f.item.To = d.from+"/"+fi.Name(), "", ""
 			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", err, fi.Name(), printable(d.from)))
