@@ -66,6 +66,7 @@ type keptUpload struct {
 	marked  int64      // marking: what it says
 	closing bool       // marking: what comes is its last state
 	ousted  bool       // marking: and it is another upload's by now
+	blind   bool       // marking: the server lets it not be looked at, so nothing can be gone on with
 
 	mu      sync.Mutex
 	whole   int64          // mu: what the server has confirmed, from the start
@@ -410,7 +411,7 @@ func (k *keptUpload) Close() error {
 	if whole = max(whole, k.marked); whole > 0 {
 		err = k.mark(ctx, whole, false)
 	}
-	if k.marked == 0 || k.ousted { // there is nothing to go on from
+	if k.marked == 0 || k.ousted || k.blind { // there is nothing to go on from
 		err = k.discardAll(ctx)
 	}
 	if err != nil {

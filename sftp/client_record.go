@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -75,15 +76,19 @@ func (k *keptUpload) readRecord() (r keptRecord, ok bool, err error) {
 		return r, false, err
 	}
 	defer f.Close()
-	r, ok = recordIn(f)
+	r, ok, _ = recordIn(f)
 	return r, ok, nil
 }
 
 // recordIn returns the record that a file has, or false if it has none.
-func recordIn(f *File) (r keptRecord, ok bool) {
+func recordIn(f *File) (r keptRecord, ok bool, err error) {
 	b := make([]byte, 2*recordSlot)
-	n, _ := f.ReadAt(b, 0) // what is missing is no record
-	return newestRecord(b[:n])
+	n, err := f.ReadAt(b, 0) // what is missing is no record
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	r, ok = newestRecord(b[:n])
+	return r, ok, err
 }
 
 // openRegular opens a file for reading that is ours alone.
@@ -119,9 +124,13 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 		return store.ErrBusy
 	}
 	if err != nil {
+		k.blind = errors.Is(err, fs.ErrPermission)
 		return err
 	}
-	if now, ok := recordIn(f); !ok || now.file != k.token {
+	// Who may upload only reads nothing; nor can anybody else there put a record
+	// in place of his.
+	now, ok, err := recordIn(f)
+	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != k.token) {
 		_ = f.Close()
 		k.ousted = true
 		return store.ErrBusy
@@ -157,18 +166,28 @@ func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
 // removeRecord removes the record if it is ours. What is left
 // of it means nothing without the file. The caller holds marking.
 func (k *keptUpload) removeRecord(ctx context.Context) {
-	if !k.ousted && k.recordIsOurs(ctx) {
+	ours, err := k.whoseRecord(ctx)
+	if errors.Is(err, fs.ErrPermission) && k.seq > 0 {
+		ours = true // who may upload only reads nothing, and removes only what is his
+	}
+	if !k.ousted && ours {
 		_ = k.remove(ctx, k.record)
 	}
 }
 
 // recordIsOurs reports whether the record tells of this upload.
 func (k *keptUpload) recordIsOurs(ctx context.Context) bool {
+	ours, _ := k.whoseRecord(ctx)
+	return ours
+}
+
+// whoseRecord is that, and why it cannot be told.
+func (k *keptUpload) whoseRecord(ctx context.Context) (ours bool, err error) {
 	f, err := k.c.openRegular(ctx, k.record)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
-	r, ok := recordIn(f)
-	return ok && r.file == k.token
+	r, ok, err := recordIn(f)
+	return ok && r.file == k.token, err
 }

@@ -339,7 +339,7 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Skipped, "skipped, which are links or no files"}, {s.Failed, "failed"}} {
+	}{{s.Same, "unchanged"}, {s.Skipped, "skipped, which are links or no files"}, {s.Failed, "failed"}, {s.Left, "not tried, or not to the end"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}
