@@ -372,8 +372,14 @@ func (k *keptUpload) Commit() error {
 		return k.fail("commit", err)
 	}
 	if err := k.upload.Commit(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) && k.stillOurs(k.ctx) != nil {
-			err = k.fail("commit", store.ErrBusy)
+		gone := k.stillOurs(k.ctx) != nil
+		if gone && errors.Is(err, fs.ErrNotExist) {
+			return k.fail("commit", store.ErrBusy)
+		}
+		if gone { // refused, and removed
+			k.marking.Lock()
+			defer k.marking.Unlock()
+			k.removeRecord(k.ctx)
 		}
 		return err
 	}

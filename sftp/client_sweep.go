@@ -47,7 +47,7 @@ func (s *clientStore) SweepDir(ctx context.Context, dir string) error {
 		if err != nil {
 			return fail("sweep", dir, err)
 		}
-		if r, ok := recordIn(f); ok {
+		if r, ok, _ := recordIn(f); ok {
 			wanted[uploadPrefix+r.file+uploadSuffix] = true
 		}
 		_ = f.Close()

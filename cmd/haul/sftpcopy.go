@@ -308,7 +308,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 			if o.What == treecopy.Copied {
 				planned += i.Size
 			}
-			fmt.Fprintf(r.stdout, "%v\t%d\t%s\t%s\n", o.What, i.Size, name(i.From), name(i.To))
+			fmt.Fprintf(r.stdout, "%v\t%d\t%s\t%s\n", o.What.Would(), i.Size, name(i.From), name(i.To))
 		}
 	}
 	began := time.Now()
