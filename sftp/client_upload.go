@@ -273,16 +273,22 @@ func (u *upload) attrs() wire.Attrs {
 
 // closeWith gives the file its attributes and closes it, in one round trip.
 func (u *upload) closeWith(a wire.Attrs) error {
-	h, err := u.f.remote.handle(u.ctx)
-	if err != nil {
+	if _, err := u.f.remote.handle(u.ctx); err != nil {
 		return err
+	}
+	// On its lane the attributes come before the end of the handle that made the
+	// file. Where uploads are kept from sight, as by haul's own server, that end
+	// publishes it, whatever else is open, and then it is no upload any more.
+	h, ok := u.f.remote.eldest()
+	if !ok {
+		return fmt.Errorf("%w: %w", ErrConnectionLost, errLaneGone)
 	}
 	set := &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
 		return wire.AppendFsetstat(b, id, h.handle, a)
 	}}
 	u.c.start(set)
 	u.f.wrote() // so that it waits
-	err = u.f.Close()
+	err := u.f.Close()
 	if e := u.c.await(u.ctx, set); err == nil {
 		err = e
 	}

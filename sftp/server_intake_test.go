@@ -231,7 +231,9 @@ func TestServerIntakeFlood(t *testing.T) {
 		}
 		kept := 0
 		for i, q := range queues {
+			in.mu.Lock()
 			kept += cap(q.kept)
+			in.mu.Unlock()
 			all[i].close()
 		}
 		settle()

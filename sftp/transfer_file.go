@@ -138,6 +138,18 @@ func (f *remoteFile) idlest(n int) (best handleAt, ok bool) {
 	return best, ok
 }
 
+// eldest returns the handle that was opened first of those that there are.
+func (f *remoteFile) eldest() (handleAt, bool) {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	for _, h := range f.handles {
+		if h.lane.err == nil {
+			return h, true
+		}
+	}
+	return handleAt{}, false
+}
+
 // reopen opens a file whose lanes are all gone on another one, if it is in use.
 // The caller holds mu.
 func (f *remoteFile) reopen() {
