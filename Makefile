@@ -52,15 +52,21 @@ bin/golangci-lint-$(LINT):
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
 	$(GO) test $(UNIT)
 
-portable: ## the UDP path of other systems, here
-	$(GO) test -tags haul_portable $(UNIT)
+# What has to do with TCP alone is the same with both UDP paths.
+NO_UDP = SFTP|SSH|^TestLs|Asking|UserPassword
 
-# Packages whose tests bear company: their time is virtual, or they have no timers to miss.
-TOGETHER = /(sftp|store|users|internal/(openssh|penalty|pipeline|rate))(/|$$)
+portable: ## the UDP path of other systems, here
+	$(GO) test -tags haul_portable $$($(GO) list $(UNIT) | grep -v /cmd/haul$$)
+	$(GO) test -tags haul_portable -skip '$(NO_UDP)' ./cmd/haul
+
+# Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages have no goroutines to
+# race (arch_test.go).
+TOGETHER = /(sftp|store/treecopy|store|users|internal/(openssh|penalty|rate))$$
+PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/pipeline)$$
 
 race: ## the others one package at a time: the detector makes servers in tests slower than their clients' timers
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
-	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)')
+	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
 
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)

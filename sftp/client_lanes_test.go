@@ -75,6 +75,9 @@ func TestClientFillsLongPaths(t *testing.T) {
 // What one connection can carry, four carry four times, and no lane that would
 // help lies idle.
 func TestClientFillsConnections(t *testing.T) {
+	if raceEnabled {
+		t.Skip("gigabytes, and TestClientFillsLongPaths has as many goroutines")
+	}
 	const size = 600 << 20
 	run := func(t *testing.T, conns int, put bool) (took time.Duration, path Path) {
 		synctest.Test(t, func(t *testing.T) {

@@ -47,6 +47,8 @@ type serverConn struct {
 	throttle *accountThrottle
 	draft    bool // the client sends SYMLINK in the draft's order
 
+	entered chan struct{} // closed when that is set
+
 	keyRefused bool // handshake only: a key was, and nothing worse happened
 
 	intake intake // of what comes
@@ -61,7 +63,7 @@ type serverConn struct {
 }
 
 func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
-	c := &serverConn{server: s, nc: newConn(nc), visit: visit}
+	c := &serverConn{server: s, nc: newConn(nc), visit: visit, entered: make(chan struct{})}
 	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.intake.stop, c.intake.run = c.cancel, c.work.Go
@@ -222,7 +224,11 @@ func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	for r := range requests {
 		_ = r.Reply(false, nil) // or the connection is gone
 		if r.Type == "tcpip-forward" || r.Type == "streamlocal-forward@openssh.com" {
-			c.refused(r.Type, addressIn(r.Payload))
+			select {
+			case <-c.entered: // whose request it is is known from then on
+				c.refused(r.Type, addressIn(r.Payload))
+			case <-c.ctx.Done():
+			}
 		}
 	}
 }
@@ -300,6 +306,7 @@ func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.visit.Succeed()
 	c.server.counts.logins.Add(1)
 	c.enter(account)
+	close(c.entered)
 	return nil
 }
 
