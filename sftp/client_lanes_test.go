@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,62 @@ func TestClientFillsConnections(t *testing.T) {
 		if four > one*2/5 || path.Conns != 4 {
 			t.Errorf("put %v: on one connection %v, on four %v with %+v", put, one, four, path)
 		}
+	}
+}
+
+// What is small gets one connection, however far it has to go, and be it that
+// nobody says that it is small.
+func TestClientKeepsToOneConnection(t *testing.T) {
+	small := clientPattern(4000, 1)
+	for name, f := range map[string]func(ctx context.Context, c *Client) error{
+		"write": func(ctx context.Context, c *Client) error {
+			f, err := c.Create(ctx, "new")
+			if err != nil {
+				return err
+			}
+			if _, err := f.Write(small); err != nil {
+				return err
+			}
+			return f.Close()
+		},
+		"fill without an end": func(ctx context.Context, c *Client) error {
+			f, err := c.Create(ctx, "new")
+			if err != nil {
+				return err
+			}
+			if _, err := f.FillFrom(ctx, bytes.NewReader(small), 0, -1); err != nil {
+				return err
+			}
+			return f.Close()
+		},
+		"read of a file that may be written": func(ctx context.Context, c *Client) error {
+			f, err := c.OpenFile(ctx, "f", os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = io.ReadFull(f, make([]byte, len(small)))
+			return err
+		},
+		"fetch":  func(ctx context.Context, c *Client) error { return clientFetch(ctx, c, "f", small) },
+		"upload": func(ctx context.Context, c *Client) error { return clientUpload(ctx, c, "new", small) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+				p.put(t, "f", small)
+				p.link.latency, p.conns = 50*time.Millisecond, 10
+			}, func(t *testing.T, p *clientPeer, c *Client) {
+				if err := f(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if p.made != 1 {
+					t.Errorf("%d connections", p.made)
+				}
+			})
+		})
 	}
 }
 

@@ -310,12 +310,18 @@ func (p *Plan) Outstanding() int { return p.out }
 // Lanes returns how many lanes are worth having for what is left of this file:
 // see [Link.Lanes].
 func (p *Plan) Lanes() int {
-	return p.link.lanesFor(max(p.Left(), 1))
+	return p.link.lanesFor(max(p.expected-p.Contiguous(), 1))
 }
 
-// Left returns how many bytes may still have to be moved, as far as that is
-// known: those behind the first that is missing.
-func (p *Plan) Left() int64 { return max(p.expected-p.Contiguous(), 0) }
+// Left returns how many bytes are to be expected behind the first that is
+// missing. Where no end is known that is as many as have moved: what has gone on
+// for long goes on, and what has just begun may be over.
+func (p *Plan) Left() int64 {
+	if p.expected == math.MaxInt64 {
+		return p.Contiguous() - p.start
+	}
+	return max(p.expected-p.Contiguous(), 0)
+}
 
 // Link returns the link of the plan.
 func (p *Plan) Link() *Link { return p.link }

@@ -441,3 +441,28 @@ func TestHostileShortAnswers(t *testing.T) {
 	}
 	t.Logf("at most %d pieces", len(h.p.pieces.all))
 }
+
+// What is left of a file without a known end is what it has shown.
+func TestLeft(t *testing.T) {
+	now := time.Unix(0, 0)
+	for _, test := range []struct {
+		name         string
+		size         int64
+		begin, after int64
+	}{
+		{"known", 100 << 10, 100 << 10, 68 << 10},
+		{"not known", -1, 0, 32 << 10},
+	} {
+		p := New(Config{Link: NewLink(Limits{}), Offset: 1000, Size: test.size, Chunk: 32 << 10})
+		if got := p.Left(); got != test.begin {
+			t.Errorf("%s: %d bytes are left in the beginning, want %d", test.name, got, test.begin)
+		}
+		r, ok := p.Next(now, 0)
+		if !ok || !p.Reply(now.Add(time.Second), r.ID, r.Len) {
+			t.Fatal("no request, or no answer to it")
+		}
+		if got := p.Left(); got != test.after {
+			t.Errorf("%s: %d bytes are left after one answer, want %d", test.name, got, test.after)
+		}
+	}
+}
