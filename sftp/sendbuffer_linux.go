@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// largestSend asks the kernel once: who confines himself later may not be able
-// to read these files.
+// largestSend asks the kernel once, at the first connection or before: see
+// [Server.Prepare].
 var largestSend = sync.OnceValue(func() int {
 	return sendBufferFor(lastNumber("/proc/sys/net/core/wmem_max"), lastNumber("/proc/sys/net/ipv4/tcp_wmem"))
 })

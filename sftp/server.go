@@ -147,6 +147,10 @@ type counts struct {
 	sent, received                       atomic.Int64
 }
 
+// Prepare looks up what Serve would ask the system for. It is for programs that
+// give up the right to read its files before they serve; others need not call it.
+func (s *Server) Prepare() { largestSend() }
+
 // Counters returns the counters as they are.
 func (s *Server) Counters() Counters {
 	s.once.Do(s.init)

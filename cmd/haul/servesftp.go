@@ -70,6 +70,7 @@ func (f *serveFlags) openSFTP(counts *meter.Registry, log *slog.Logger, out io.W
 		SSH: s.configure, Login: s.login,
 		Grace: f.grace, Rate: int64(f.ssh.rate), MaxConns: f.ssh.conns, Exempt: f.ssh.exempted,
 	}
+	s.srv.Prepare() // before the confinement
 	s.log.listen(s.srv)
 	return s, nil
 }
