@@ -234,6 +234,21 @@ func TestDirTargetBecomesDirectory(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
+// TestDirTargetBecomesDirectoryLate is the same in the last moment, behind the
+// look that refuses it.
+func TestDirTargetBecomesDirectoryLate(t *testing.T) {
+	dir, d := tempDir(t)
+	u := begin(t, d, "f", store.Create{})
+	d.Before(func(call string) error {
+		if call == "rename" {
+			return os.Mkdir(filepath.Join(dir, "f"), 0o755)
+		}
+		return nil
+	})
+	wantError(t, "commit onto a directory", u.Commit(), store.ErrNotRegular)
+	wantNoTemps(t, dir)
+}
+
 // TestDirCalls pins down the order that makes a file durable before it is seen.
 func TestDirCalls(t *testing.T) {
 	_, d := tempDir(t)

@@ -290,8 +290,11 @@ func (u *dirUpload) publish() error {
 // rename gives the file its name, in place of a file that has it.
 func (u *dirUpload) rename() error {
 	err := u.call("rename", func() error { return u.dir.Rename(u.temp, u.base) })
-	if err == nil {
+	switch {
+	case err == nil:
 		u.temp = ""
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since perm looked
+		return errIsDir
 	}
 	return err
 }
