@@ -168,7 +168,10 @@ func (b *clientBuffer) WriteAt(p []byte, off int64) (int, error) {
 		return 0, b.err
 	}
 	if n := int(off) + len(p); n > len(b.b) {
-		b.b = append(b.b, make([]byte, n-len(b.b))...)
+		if n > cap(b.b) { // rarely, as the race detector follows each byte
+			b.b = append(make([]byte, 0, 3*n), b.b...)
+		}
+		b.b = b.b[:n]
 	}
 	return copy(b.b[off:], p), nil
 }

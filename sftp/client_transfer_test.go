@@ -88,8 +88,8 @@ func TestClientMovesFiles(t *testing.T) {
 					if n, err := f.ReadAt(b, 0); n != size || err != io.EOF || !bytes.Equal(b[:n], data) {
 						t.Errorf("ReadAt of %d bytes = %d, %v", size, n, err)
 					}
-					var out bytes.Buffer
-					if n, err := f.WriteTo(&out); n != int64(size) || err != nil || !bytes.Equal(out.Bytes(), data) {
+					out := bytes.NewBuffer(make([]byte, 0, size+1))
+					if n, err := f.WriteTo(out); n != int64(size) || err != nil || !bytes.Equal(out.Bytes(), data) {
 						t.Errorf("WriteTo of %d bytes = %d, %v", size, n, err)
 					}
 					if off := int64(size / 3); true {
