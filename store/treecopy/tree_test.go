@@ -3,6 +3,7 @@ package treecopy_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -118,10 +119,7 @@ func describe(t testing.TB, tree store.Tree, name string, fi fs.FileInfo, times 
 	switch {
 	case fi.Mode().IsRegular():
 		b := get(t, tree, name)
-		text += fmt.Sprintf(" %d bytes, %x", len(b), b[:min(len(b), 8)])
-		if sum := checksum(b); sum != 0 {
-			text += fmt.Sprintf(", %x", sum)
-		}
+		text += fmt.Sprintf(" %d bytes, %x, %x", len(b), b[:min(len(b), 8)], sha256.Sum256(b))
 	case fi.Mode().Type() == fs.ModeSymlink:
 		to, err := tree.Readlink(t.Context(), name)
 		if err != nil {
@@ -130,13 +128,6 @@ func describe(t testing.TB, tree store.Tree, name string, fi fs.FileInfo, times 
 		text = "link to " + to
 	}
 	return text
-}
-
-func checksum(b []byte) (sum uint64) {
-	for _, c := range b {
-		sum = sum*1099511628211 + uint64(c)
-	}
-	return sum
 }
 
 // wantNames compares the names in a tree.
