@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 
 // waiters is how many parallel tests run at once, unless -parallel says. They
 // wait most of the time, so it does not go by the number of cores.
-const waiters = 8
+const waiters = 20
 
 func setParallel() {
 	const name = "test.parallel"
