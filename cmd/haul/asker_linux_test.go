@@ -146,7 +146,7 @@ func (y *typist) echoes() bool {
 // A host key that is new and the passphrase of a key are asked for on the
 // terminal, and a secret is not shown nor asked for twice.
 func TestAsking(t *testing.T) {
-	l := startLabWith(t, labOptions{phrase: "abracadabra"}, map[string]string{"f": "content", "g": "more"})
+	l := startLabWith(t, labOptions{locked: true}, map[string]string{"f": "content", "g": "more"})
 	if err := os.Remove(l.known); err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +162,11 @@ func TestAsking(t *testing.T) {
 	y.write("wrong")
 	y.awaitTimes("Passphrase of the key", 2)
 	y.awaitSecret()
-	y.write("abracadabra")
+	y.write(lockedPhrase)
 	if said := y.child.wantExit(0); !strings.Contains(said, "is kept in") || !strings.Contains(said, "f\ng\n") {
 		t.Errorf("said %s", said)
 	}
-	y.wantScreen(map[string]int{"(yes/no)": 1, "Passphrase": 2, "abracadabra": 0, "wrong": 0})
+	y.wantScreen(map[string]int{"(yes/no)": 1, "Passphrase": 2, lockedPhrase: 0, "wrong": 0})
 }
 
 func TestAskingPassword(t *testing.T) {
@@ -295,6 +295,7 @@ func TestNamesOnTerminal(t *testing.T) {
 
 // A terminal shows a bar for the file that takes long, and one in all.
 func TestBarsOnTerminal(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	l := startLab(t, map[string]string{"d/lo\x1b[2Jng": strings.Repeat("x", 3<<20), "d/short": "x"})
 	y := newTerminal(t)
 	y.run(l.args("get", "-r", "--limit", "3M", "lab:d", t.TempDir())...)

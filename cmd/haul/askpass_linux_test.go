@@ -17,20 +17,18 @@ func askScript(t *testing.T, lines string) (program, asked string) {
 	dir := t.TempDir()
 	program, asked = filepath.Join(dir, "ask"), filepath.Join(dir, "asked")
 	text := "#!/bin/sh\nprintf '%s;' \"$1\" >>'" + asked + "'\n" + lines + "\n"
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
-	}
+	writeProgram(t, program, text)
 	return program, asked
 }
 
 // SSH_ASKPASS asks for host keys, passphrases and passwords where there is no
 // terminal, or where it shall.
 func TestAskpass(t *testing.T) {
-	program, asked := askScript(t, `case "$1" in
+	const answers = `case "$1" in
 *yes/no*) echo yes ;;
-Passphrase*) printf 'abracadabra\r\nmore\n' ;;
+Passphrase*) printf '` + lockedPhrase + `\r\nmore\n' ;;
 Password*) echo 'open sesame' ;;
-esac`)
+esac`
 	password := []string{"-o", "PreferredAuthentications=password"}
 	for _, c := range []struct {
 		name     string
@@ -51,34 +49,36 @@ esac`)
 		{"--batch", false, []string{"SSH_ASKPASS_REQUIRE=force"}, []string{"--batch"}, exitRefused, ""},
 		{"no program", false, []string{"SSH_ASKPASS=", "SSH_ASKPASS_REQUIRE=force"}, nil, exitRefused, ""},
 	} {
-		// Each has a server of its own: one refuses who failed to log in often.
-		l := startLabWith(t, labOptions{phrase: "abracadabra", password: "open sesame"}, map[string]string{"f": ""})
-		for _, f := range []string{l.known, asked} {
-			if err := os.Remove(f); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			program, asked := askScript(t, answers)
+			// Each has a server of its own: one refuses who failed to log in often.
+			l := startLabWith(t, labOptions{locked: true, password: "open sesame"}, map[string]string{"f": ""})
+			if err := os.Remove(l.known); err != nil {
 				t.Fatal(err)
 			}
-		}
-		o := childOptions{env: append([]string{"SSH_ASKPASS=" + program}, c.env...), attr: &syscall.SysProcAttr{Setsid: true}}
-		if c.terminal {
-			o.files = []*os.File{newTerminal(t).slave}
-			o.attr.Setctty, o.attr.Ctty = true, 3
-		}
-		said := runChild(t, o, append(append([]string{"ls", "-F", l.config}, c.flags...), "lab:f")...).wantExit(c.code)
-		text, _ := os.ReadFile(asked)
-		rest := string(text)
-		for w := range strings.SplitSeq(c.asks, "|") {
-			_, after, ok := strings.Cut(rest, w)
-			if !ok {
-				t.Errorf("%s: it was asked %q, and not %q", c.name, text, c.asks)
+			o := childOptions{env: append([]string{"SSH_ASKPASS=" + program}, c.env...), attr: &syscall.SysProcAttr{Setsid: true}}
+			if c.terminal {
+				o.files = []*os.File{newTerminal(t).slave}
+				o.attr.Setctty, o.attr.Ctty = true, 3
 			}
-			rest = after
-		}
-		if c.asks == "" && len(text) > 0 {
-			t.Errorf("%s: it was asked %q", c.name, text)
-		}
-		if strings.Contains(said, "sesame") || strings.Contains(said, "abracadabra") {
-			t.Errorf("%s: it says %s", c.name, said)
-		}
+			said := runChild(t, o, append(append([]string{"ls", "-F", l.config}, c.flags...), "lab:f")...).wantExit(c.code)
+			text, _ := os.ReadFile(asked)
+			rest := string(text)
+			for w := range strings.SplitSeq(c.asks, "|") {
+				_, after, ok := strings.Cut(rest, w)
+				if !ok {
+					t.Errorf("it was asked %q, and not %q", text, c.asks)
+				}
+				rest = after
+			}
+			if c.asks == "" && len(text) > 0 {
+				t.Errorf("it was asked %q", text)
+			}
+			if strings.Contains(said, "sesame") || strings.Contains(said, lockedPhrase) {
+				t.Errorf("it says %s", said)
+			}
+		})
 	}
 }
 

@@ -207,6 +207,7 @@ func TestServeSFTPGraceRunsOut(t *testing.T) {
 // The rate holds for all together. How fast the machine is does not matter: it
 // takes at least as long as the rate says.
 func TestServeSFTPRate(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"file": strings.Repeat("x", 1<<20)})
 	s := startSFTP(t, childOptions{}, dir, "--sftp-rate", "1MiB")
 	f := s.files(s.once())

@@ -97,6 +97,7 @@ func TestServeSFTPConfined(t *testing.T) {
 // Users' directories elsewhere, the users file and files of keys can be reached
 // when the server is confined and no longer root; what was not named then cannot.
 func TestServeSFTPConfinedUsers(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir, other, late := servedDir(t, nil), servedDir(t, map[string]string{"b": "other"}), servedDir(t, nil)
 	for _, d := range []string{other, late} { // the parents of roots elsewhere must let the server's user through
 		if err := os.Chmod(filepath.Dir(d), 0o755); err != nil {
@@ -144,6 +145,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 // A users file that cannot be read any more is told of at once: what is in it by
 // then holds on.
 func TestServeSFTPUsersUnreadable(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	needRoot(t)
 	dir := servedDir(t, nil)
 	login, key := newLogin(t)

@@ -200,6 +200,7 @@ func TestServeSFTPGuesses(t *testing.T) {
 
 // A log that nobody reads stops nobody.
 func TestServeSFTPLogStuck(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

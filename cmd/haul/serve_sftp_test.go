@@ -225,6 +225,7 @@ func TestServeSFTPNoRoot(t *testing.T) {
 // A change of the users file holds within seconds, and one that is wrong does
 // not hold.
 func TestServeSFTPReload(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"a": "x"})
 	alice, aliceKey := newLogin(t)
 	bob, bobKey := newLogin(t)

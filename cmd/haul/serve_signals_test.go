@@ -75,6 +75,7 @@ func TestServeEndsIdle(t *testing.T) {
 
 // A transfer that does not end in the grace is ended, and told so.
 func TestServeGraceRunsOut(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1s")
 	r := c.halfway("kernel")
 	c.signal(syscall.SIGTERM)

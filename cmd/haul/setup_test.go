@@ -1,9 +1,11 @@
 package main
 
 import (
+	"flag"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -23,6 +25,13 @@ func TestMain(m *testing.M) {
 	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
 		_ = os.Unsetenv(v) // of whoever runs the tests
 	}
+	// A program with the race detector in it sleeps for a second when it ends, lest
+	// a race of its last moment be missed. Children end when all is done.
+	if _, ok := os.LookupEnv("GORACE"); !ok {
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
+	flag.Parse()
+	setParallel()
 	// Who runs tests in the background of a shell has SIGINT ignored, and so
 	// would the children of tests. To ask for it gives them the default.
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
@@ -32,6 +41,19 @@ func TestMain(m *testing.M) {
 	}
 	giveUp = func(*privilege.User, privilege.Confinement, *slog.Logger) error { return nil }
 	os.Exit(m.Run())
+}
+
+// waiters is how many parallel tests run at once, unless -parallel says. They
+// wait most of the time, so it does not go by the number of cores.
+const waiters = 20
+
+func setParallel() {
+	const name = "test.parallel"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if !given {
+		_ = flag.Set(name, strconv.Itoa(waiters)) // there is such a flag, and it takes a number
+	}
 }
 
 // asHaul has this test binary behave as haul.

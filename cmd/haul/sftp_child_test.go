@@ -249,9 +249,7 @@ func (s *sftpChild) stock(input, program string, args ...string) (out string, co
 		s.t.Skipf("%s is missing: %v", program, err)
 	}
 	ask := filepath.Join(s.t.TempDir(), "ask")
-	if err := os.WriteFile(ask, fmt.Appendf(nil, "#!/bin/sh\necho %s\n", s.password), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
+	writeProgram(s.t, ask, "#!/bin/sh\necho "+s.password+"\n")
 	port := "-p"
 	if program != "ssh" {
 		port = "-P"

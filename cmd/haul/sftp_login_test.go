@@ -25,7 +25,7 @@ func TestSSHExitCodes(t *testing.T) {
 		_ = c.Close()
 	})
 	otherKey := filepath.Join(l.home, "other")
-	writeKey(t, otherKey, "")
+	writeKey(t, otherKey)
 	badConfig := filepath.Join(l.home, "bad")
 	writeFile(t, badConfig, "Nonsense yes\n")
 	unknown := filepath.Join(l.home, "nobody-known")

@@ -28,7 +28,10 @@ func TestSFTPConnectionLost(t *testing.T) {
 			return
 		}
 		defer server.Close()
-		go func() { _, _ = io.Copy(server, c) }()
+		go func() {
+			_, _ = io.Copy(server, c)
+			server.Close() // else it waits for a client that has gone
+		}()
 		buf := make([]byte, 16<<10)
 		for left.Load() > 0 {
 			n, err := server.Read(buf)

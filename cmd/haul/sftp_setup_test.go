@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type lab struct {
 type labOptions struct {
 	tree     func(store.Tree) store.Tree // put around the directory
 	password string                      // that opens the account too
-	phrase   string                      // that the user's key is locked with
+	locked   bool                        // the user's key has the passphrase lockedPhrase
 	server   func(*sftp.Server)
 	account  func(*sftp.Account)
 	dir      string // where the user begins
@@ -69,7 +70,11 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	host := newKey(t)
 	l.host = host.PublicKey()
 	l.key = filepath.Join(l.home, "key")
-	me := users.User{Name: "me", Keys: []users.Key{parseKey(t, writeKey(t, l.key, o.phrase))}}
+	write := writeKey
+	if o.locked {
+		write = writeLockedKey
+	}
+	me := users.User{Name: "me", Keys: []users.Key{parseKey(t, write(t, l.key))}}
 	if o.password != "" {
 		if me.Password, err = users.HashPassword([]byte(o.password)); err != nil {
 			t.Fatal(err)
@@ -190,18 +195,13 @@ func newKey(t *testing.T) ssh.Signer {
 
 // writeKey writes a new private key to a file, and returns the public one as
 // authorized_keys has it.
-func writeKey(t *testing.T, file, passphrase string) string {
+func writeKey(t *testing.T, file string) string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var block *pem.Block
-	if passphrase == "" {
-		block, err = ssh.MarshalPrivateKey(key, "")
-	} else {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
-	}
+	block, err := ssh.MarshalPrivateKey(key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +213,31 @@ func writeKey(t *testing.T, file, passphrase string) string {
 		t.Fatal(err)
 	}
 	return string(ssh.MarshalAuthorizedKey(public))
+}
+
+// lockedKey is a private key of no use elsewhere, which ssh-keygen -a 1 has
+// made: one round of the function that makes a key of its passphrase. Package
+// ssh makes keys of 16 only, which take seconds under the race detector.
+//
+//go:embed testdata/locked_ed25519
+var lockedKey []byte
+
+// lockedPhrase is the passphrase of lockedKey.
+const lockedPhrase = "abracadabra"
+
+// writeLockedKey is writeKey for a key with a passphrase, which is always the
+// same.
+func writeLockedKey(t *testing.T, file string) string {
+	t.Helper()
+	if err := os.WriteFile(file, lockedKey, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ssh.ParseRawPrivateKey(lockedKey)
+	missing, ok := errors.AsType[*ssh.PassphraseMissingError](err)
+	if !ok {
+		t.Fatalf("a key with a passphrase opens without: %v", err)
+	}
+	return string(ssh.MarshalAuthorizedKey(missing.PublicKey))
 }
 
 func parseKey(t *testing.T, line string) users.Key {

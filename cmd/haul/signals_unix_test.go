@@ -60,7 +60,7 @@ func startIgnoringWith(t *testing.T, stdin *os.File, signals string, args ...str
 	}
 	script := "trap '' " + signals + `; exec "$0" "$@"`
 	c := &child{t: t, cmd: exec.Command("/bin/sh", append([]string{"-c", script, exe}, args...)...), stderr: newTranscript()}
-	c.cmd.Env = append(os.Environ(), asHaul+"=1", "GORACE=atexit_sleep_ms=0")
+	c.cmd.Env = append(os.Environ(), asHaul+"=1")
 	c.cmd.Stdout, c.cmd.Stderr = c.stderr, c.stderr
 	if stdin != nil {
 		c.cmd.Stdin = stdin
