@@ -169,10 +169,10 @@ func NewClient(ctx context.Context, conn *ssh.Client, config ClientConfig) (*Cli
 			if err != nil {
 				return nil, err
 			}
-			return sshCarrier{c}, nil
+			return newSSHCarrier(c), nil
 		}
 	}
-	c, err := newClient(ctx, sshCarrier{conn}, false, config, connect)
+	c, err := newClient(ctx, newSSHCarrier(conn), false, config, connect)
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}

@@ -49,7 +49,7 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Clie
 			if err != nil {
 				return nil, err
 			}
-			return sshCarrier{c}, nil
+			return newSSHCarrier(c), nil
 		}
 	}
 	first, err := dialSSH(ctx, addr, login, config)
@@ -83,7 +83,7 @@ func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config C
 	if err != nil {
 		return nil, fmt.Errorf("log in to %s: %w", addr, err)
 	}
-	return sshCarrier{s}, nil
+	return newSSHCarrier(s), nil
 }
 
 // sshOver logs in over a connection, and closes it if that fails.
@@ -111,7 +111,19 @@ func because(ctx context.Context, err error) error {
 }
 
 // An sshCarrier is a connection of x/crypto.
-type sshCarrier struct{ client *ssh.Client }
+type sshCarrier struct {
+	client *ssh.Client
+	ended  <-chan struct{} // closed when the connection has ended
+}
+
+func newSSHCarrier(c *ssh.Client) sshCarrier {
+	ended := make(chan struct{})
+	go func() {
+		_ = c.Wait()
+		close(ended)
+	}()
+	return sshCarrier{c, ended}
+}
 
 func (s sshCarrier) open(ctx context.Context, careful bool) (stream, error) {
 	type result struct {
@@ -130,13 +142,20 @@ func (s sshCarrier) open(ctx context.Context, careful bool) (stream, error) {
 		}
 		return r.ch, nil
 	case <-ctx.Done():
-		go func() { // it ends when the server answers, or the connection does
-			if r := <-opened; r.err == nil {
-				_ = r.ch.Close()
-			}
-		}()
+	case <-s.ended:
+		// Who opens a channel in the moment between that in which package ssh
+		// drops those that wait for one, and that in which it takes notice of the
+		// end in what is sent, waits for ever.
+	}
+	go func() { // it ends when the server answers, or the connection does
+		if r := <-opened; r.err == nil {
+			_ = r.ch.Close()
+		}
+	}()
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	return nil, io.ErrUnexpectedEOF
 }
 
 func (s sshCarrier) session(careful bool) (ssh.Channel, error) {

@@ -71,12 +71,31 @@ func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeti
 	// A server that does not serve files, one that takes its time, or one that
 	// cannot stand a request before it has answered INIT. Ask again, and step
 	// by step.
+	if hasEnded(hasty, conn.carrier) {
+		return nil, greeting{}, err
+	}
 	c.careful = true
 	l, g, again := c.newLane(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
 		again = err // a connection that ended says most when it does
 	}
 	return l, g, again
+}
+
+// hasEnded reports whether a connection has ended. A channel must not be opened right
+// behind its end: package ssh drops those that wait for an answer first, and
+// takes notice of the end in all that comes later only then, so that a channel
+// opened in between waits for ever. A request of the connection does not. While
+// it is not known, the connection is not lost.
+func hasEnded(ctx context.Context, c carrier) bool {
+	answered := make(chan error, 1)
+	go func() { answered <- c.ping() }() // it ends when the server answers, or the connection does
+	select {
+	case err := <-answered:
+		return err != nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // newLane opens a session and greets the server.
