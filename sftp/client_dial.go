@@ -135,27 +135,37 @@ func (s sshCarrier) open(ctx context.Context, careful bool) (stream, error) {
 		ch, err := s.session(careful)
 		opened <- result{ch, err}
 	}()
-	select {
-	case r := <-opened:
+	done := func(r result) (stream, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
 		return r.ch, nil
+	}
+	select {
+	case r := <-opened:
+		return done(r)
 	case <-ctx.Done():
-	case <-s.ended:
-		// Who opens a channel in the moment between that in which package ssh
-		// drops those that wait for one, and that in which it takes notice of the
-		// end in what is sent, waits for ever.
-	}
-	go func() { // it ends when the server answers, or the connection does
-		if r := <-opened; r.err == nil {
-			_ = r.ch.Close()
-		}
-	}()
-	if ctx.Err() != nil {
+		go func() {
+			select {
+			case r := <-opened:
+				if r.err == nil {
+					_ = r.ch.Close()
+				}
+			case <-s.ended:
+			}
+		}()
 		return nil, context.Cause(ctx)
+	case <-s.ended:
+		select {
+		case r := <-opened: // an answer that came before
+			return done(r)
+		default:
+		}
+		// Package ssh drops the channels that wait for an answer before it takes
+		// notice of the end in what is sent. Who opens one in between waits for
+		// ever, and so does the goroutine that does.
+		return nil, io.ErrUnexpectedEOF
 	}
-	return nil, io.ErrUnexpectedEOF
 }
 
 func (s sshCarrier) session(careful bool) (ssh.Channel, error) {

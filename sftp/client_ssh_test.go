@@ -24,6 +24,7 @@ type clientHost struct {
 	sessions int  // per connection; 0 for no bound
 	noSFTP   bool // refuse the subsystem
 	chatty   bool // write to stderr, and send requests
+	leaves   bool // end the connection behind the login
 
 	mu    sync.Mutex
 	conns []net.Conn // mu
@@ -66,6 +67,9 @@ func (h *clientHost) serve(conn net.Conn) {
 		return
 	}
 	go ssh.DiscardRequests(requests)
+	if h.leaves {
+		return
+	}
 	open := 0
 	for n := range channels {
 		if h.sessions > 0 && open == h.sessions {
@@ -159,6 +163,20 @@ func TestClientDial(t *testing.T) {
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A server that ends the connection behind the login is not waited for, in
+// whichever step of the client's that falls.
+func TestClientDialLeft(t *testing.T) {
+	h := newClientHost(t, newClientPeer())
+	h.leaves = true
+	addr := h.listen(t)
+	for range 200 {
+		_, err := Dial(t.Context(), addr, h.clientConfig("secret"), ClientConfig{Timeout: time.Minute})
+		if err == nil || errors.Is(err, ErrStalled) || errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("error %v", err)
 		}
 	}
 }

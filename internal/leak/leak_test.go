@@ -36,6 +36,9 @@ func TestLeft(t *testing.T) {
 
 	stop := make(chan struct{})
 	go waitHere(stop)
+	if left := leak.Goroutines("leak_test.waitHere", "!leak_test.waitHere"); left != "" {
+		t.Errorf("left, and excused: %s", left)
+	}
 	go close(stop)
 	if left := leak.Goroutines("leak_test.waitHere"); left != "" {
 		t.Errorf("left %s", left)
