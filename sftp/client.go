@@ -156,6 +156,7 @@ type Client struct {
 	segments  []*segment             // mu: not used
 	first     *firstFile             // mu: nil if there is none, or it was taken
 	last      error                  // mu: why a lane ended last
+	losses    losses                 // mu
 	err       error                  // mu: why no more can be done
 }
 

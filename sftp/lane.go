@@ -58,6 +58,7 @@ type lane struct {
 
 	// All of Client.mu:
 	n       int // its number
+	era     int // of losses, when it was opened
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte
