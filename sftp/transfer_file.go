@@ -419,7 +419,8 @@ func (c *Client) closeHandle(h handleAt) {
 	if h.lane.err != nil || c.err != nil {
 		return // it went with the lane
 	}
-	c.submit(&call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+	c.closing++
+	c.submit(&call{lane: h.lane, take: takeOK, then: c.closedHandle, build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.handle)
 	}})
 }
