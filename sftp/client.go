@@ -155,7 +155,10 @@ type Client struct {
 	held      int64                  // mu: bytes in buffers of files
 	segments  []*segment             // mu: not used
 	first     *firstFile             // mu: nil if there is none, or it was taken
+	closing   int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
+	drained   chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
 	last      error                  // mu: why a lane ended last
+	losses    losses                 // mu
 	err       error                  // mu: why no more can be done
 }
 
@@ -233,8 +236,10 @@ func (c *Client) chunkFor(limit uint64) int {
 }
 
 // Close ends all lanes, and the connections that the Client made. Calls under
-// way fail with [ErrClientClosed]. It does not wait for the server.
+// way fail with [ErrClientClosed]. It does not wait for the server, but for what
+// [Client.Drain] does.
 func (c *Client) Close() error {
+	c.Drain()
 	c.mu.Lock()
 	closed := c.err
 	c.fail(ErrClientClosed)
@@ -265,6 +270,7 @@ func (c *Client) fail(err error) {
 		}
 	}
 	c.failWaiting(c.err)
+	c.wakeDrain()
 }
 
 // failWaiting fails what cannot go on without a lane. The caller holds mu.

@@ -160,6 +160,7 @@ func (c *Client) startLane(l *lane) {
 		c.lanes = append(c.lanes, nil)
 	}
 	c.lanes[l.n] = l
+	l.era = c.losses.era
 	c.widen()
 	l.start()
 	now := time.Now()
@@ -174,6 +175,12 @@ func (c *Client) startLane(l *lane) {
 // many bytes are still to be moved over them. The caller holds mu.
 func (c *Client) grow(want int, left int64) {
 	if c.err != nil {
+		return
+	}
+	if c.losses.tooMany(time.Now()) {
+		if c.open()+c.opening == 0 {
+			c.failWaiting(c.lostTooOften())
+		}
 		return
 	}
 	conns, each := c.worth(want, left)
@@ -304,6 +311,7 @@ func (c *Client) place() (best *connection, wait bool) {
 // openLane opens a lane, on a connection that has to be made first if it has no
 // carrier.
 func (c *Client) openLane(conn *connection) {
+	_ = c.pause(c.ctx) // or it ends now, and what follows with it
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.Timeout, errHandshakeTime)
 	defer cancel()
 	l, err := c.tryLane(ctx, conn)
@@ -390,6 +398,14 @@ func (c *Client) gone(l *lane) {
 	l.gone = true
 	c.last = l.err
 	now := time.Now()
+	if !errors.Is(l.err, errGoodLane) {
+		c.losses.add(now, l.era)
+	}
+	if errors.Is(l.err, ErrProtocol) {
+		for t := range c.transfers {
+			t.file.broken(l)
+		}
+	}
 	var again []*call
 	c.table.each(l, func(a *asked) {
 		k, inner := a.call, a.inner

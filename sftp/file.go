@@ -227,7 +227,7 @@ func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.
 		if err = c.await(wait, open); err == nil {
 			f.handles = []handleAt{{open.at, h}}
 		}
-		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || tries == maxTries {
+		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
 			return was, err
 		}
 	}

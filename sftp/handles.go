@@ -15,6 +15,11 @@ import (
 // closed, or the connection was gone. A hidden upload is discarded then.
 var ErrAbandoned = errors.New("sftp: the client left it open")
 
+// ErrEnded is why a transfer ended that the server did not let go on, as it ended
+// the connection. What is wrapped beside it says why. A hidden upload is
+// discarded then, too.
+var ErrEnded = errors.New("sftp: ended by the server")
+
 // handleSize is how long the names are that clients get for what they open.
 const handleSize = 8
 
@@ -144,7 +149,7 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 func (s *session) release(h *sessionHandle, why error) (err error) {
 	s.handles.remove(h)
 	defer s.unreserve()
-	if why == ErrAbandoned && s.delivered(h) {
+	if why != nil && s.delivered(h) {
 		why = nil
 	}
 	switch {

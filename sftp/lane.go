@@ -58,9 +58,11 @@ type lane struct {
 
 	// All of Client.mu:
 	n       int // its number
+	era     int // of losses, when it was opened
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte
+	sending bool           // what was in text
 	bulk    fifo[outgoing] // packets of data, behind them
 	pending int            // requests to be answered
 	slow    int            // of these, ones that may take for ever
@@ -149,9 +151,12 @@ func (l *lane) write() error {
 		if len(l.text) > 0 {
 			out := l.text
 			l.text, l.spare = l.spare[:0], nil
+			l.sending = true
 			c.mu.Unlock()
 			err = l.send(out)
 			c.mu.Lock()
+			l.sending = false
+			c.wakeDrain()
 			if cap(out) <= keepText {
 				l.spare = out[:0]
 			}

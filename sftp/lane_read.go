@@ -99,6 +99,7 @@ func (l *lane) data() error {
 	l.answered(false)
 	inner, off := a.inner, a.off
 	t.file.tries = 0
+	c.losses.moved += int64(got)
 	c.table.remove(a)
 	if t.gone || b == nil {
 		if b != nil {
@@ -167,6 +168,7 @@ func (l *lane) status(now time.Time, a *asked, p *wire.Reply) error {
 	c.table.remove(a)
 	switch {
 	case p.Status == wire.OK:
+		c.losses.moved += int64(n)
 		t.file.sure = max(t.file.sure, off+int64(n))
 		t.plan.Reply(now, inner, n)
 	case p.Status == wire.EOF && !t.write:

@@ -116,7 +116,7 @@ func (c *Client) idlest() *lane {
 // holds mu.
 func (c *Client) retry(k *call, err error) {
 	k.tries++
-	if k.again && k.lane == nil && k.tries < maxTries && c.err == nil && (k.then != nil || k.orphan != nil) {
+	if k.again && k.lane == nil && askAgain(err, k.tries) && c.err == nil && (k.then != nil || k.orphan != nil) {
 		c.submit(k)
 		return
 	}

@@ -121,6 +121,10 @@ type Account struct {
 	// rename it, publishes it at once, and so does a copy-data of a whole file.
 	Hidden bool
 
+	// Life ends the connection when it ends, if set, and its cause is why: what
+	// was open then, and the connection, have it for their error.
+	Life context.Context
+
 	// Close is called when the connection is over, if set.
 	Close func()
 }

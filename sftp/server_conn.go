@@ -27,6 +27,9 @@ var (
 	errBroken     = errors.New("the client broke the protocol, and sent more")
 )
 
+// errLeft is why the context of a connection ends whose client was gone before.
+var errLeft = errors.New("the client left")
+
 // maxWait is how long x/crypto may take to end a connection. It is some
 // milliseconds, or what Close of the connection lingers.
 const maxWait = connLinger + 4*time.Second
@@ -148,7 +151,7 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	// All that comes must be taken off, or the connection can't even be closed.
 	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
-		c.cancel(errEnding)
+		c.cancel(errLeft) // if it has not ended yet
 		_ = c.nc.Close()
 		for range channels {
 		}
@@ -160,6 +163,9 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	}
 	loggedIn()
 	defer c.watchIdle()()
+	if life := c.account.Life; life != nil {
+		defer context.AfterFunc(life, func() { c.cancel(context.Cause(life)) })()
+	}
 	stop := context.AfterFunc(soft, c.finish)
 	defer stop()
 	if c.server.Connected != nil {
@@ -203,6 +209,14 @@ func (c *serverConn) reason(err error) error {
 		return cause
 	}
 	return err
+}
+
+// abandoned returns why something ends that the client did not close.
+func (c *serverConn) abandoned() error {
+	if cause := context.Cause(c.ctx); cause != nil && cause != errLeft {
+		return fmt.Errorf("%w: %w", ErrEnded, cause)
+	}
+	return ErrAbandoned
 }
 
 // isFarewell reports whether a connection ended because the client meant it to.

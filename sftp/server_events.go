@@ -43,7 +43,7 @@ type Transfer struct {
 	Value any // left to whoever set Started
 
 	// Err is the first that went wrong, be it that the client closed nothing
-	// and went: [ErrAbandoned].
+	// and went: [ErrAbandoned]; or that the server ended its connection: [ErrEnded].
 	Err      error
 	Duration time.Duration
 

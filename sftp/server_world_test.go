@@ -174,7 +174,7 @@ func (d *serverDesk) session(c *serverConn) *serverPeer {
 // hangUp ends a session as a peer does that dies, and waits until it is over.
 func (p *serverPeer) hangUp(c *serverConn) {
 	p.rw.(*serverWire).Close()
-	c.cancel(io.EOF)
+	c.cancel(errLeft)
 	c.work.Wait()
 }
 

@@ -123,7 +123,7 @@ func (s *session) end() {
 // abandon closes what the peer did not, even if a hook panics at the one before.
 func (s *session) abandon(h *sessionHandle) {
 	defer s.conn.recover(nil)
-	_ = s.release(h, ErrAbandoned) // which is told to the hook
+	_ = s.release(h, s.conn.abandoned()) // which is told to the hook
 }
 
 // next returns the next request, as long as it takes to come. Replies are sent

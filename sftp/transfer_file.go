@@ -37,6 +37,8 @@ type remoteFile struct {
 	// All of Client.mu:
 	known   wire.Attrs // as the file was when it was opened
 	handles []handleAt
+	broke   int           // lanes under it on which the server broke the protocol,
+	brokeOn *lane         // and the last of them
 	opening []*lane       // opens under way, and where; nil for anywhere
 	users   int           // transfers
 	tries   int           // opens in a row that lost their lane
@@ -277,7 +279,7 @@ func (f *remoteFile) opened(h handleAt, err error) {
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
 		f.narrow = true // it goes on with what it has
-	case f.c.err == nil && (err == nil || isLaneGone(err)):
+	case f.c.err == nil && (err == nil || isLaneGone(err) && f.mayAskAgain(err)):
 		f.tries++
 		f.reopen()
 		return
@@ -370,7 +372,7 @@ func (f *remoteFile) ask(ctx context.Context, k call, build func(b []byte, id ui
 		next.lane = h.lane
 		next.build = func(b []byte, id uint32) []byte { return build(b, id, h.handle) }
 		err = f.c.do(ctx, &next)
-		if !isLaneGone(err) || !k.again || tries == maxTries {
+		if !isLaneGone(err) || !k.again || !askAgain(err, tries) {
 			return err
 		}
 	}
@@ -417,7 +419,8 @@ func (c *Client) closeHandle(h handleAt) {
 	if h.lane.err != nil || c.err != nil {
 		return // it went with the lane
 	}
-	c.submit(&call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+	c.closing++
+	c.submit(&call{lane: h.lane, take: takeOK, then: c.closedHandle, build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.handle)
 	}})
 }

@@ -103,9 +103,11 @@ type remote struct {
 	dest openssh.Destination
 }
 
-// close ends all at once. The other way round, each session would wait for the
-// server to agree to its end.
+// close ends all at once, but for files that the server has yet to be told are
+// closed. The other way round, each session would wait for the server to agree to
+// its end.
 func (c *remote) close() {
+	c.Drain()
 	_ = c.ssh.Close()
 	_ = c.Client.Close()
 }

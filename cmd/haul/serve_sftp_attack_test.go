@@ -193,7 +193,8 @@ func TestServeSFTPGraceRunsOut(t *testing.T) {
 			s.wantExit(exitInterrupted)
 		} else {
 			said := s.wantExit(0)
-			if !strings.Contains(said, "level=WARN msg=sftp result=\"ended by peer\" direction=write file=/log") || !strings.Contains(said, "is discarded") {
+			if !strings.Contains(said, "level=WARN msg=sftp result=failed direction=write file=/log") ||
+				!strings.Contains(said, "ended by the server: the server ends; what had come of it is discarded") {
 				t.Error("the log does not tell of the upload")
 			}
 			wantNames(t, dir)

@@ -244,8 +244,13 @@ func TestServeSFTPReload(t *testing.T) {
 	s.login(s.as("alice", alice))
 
 	// Who is removed is disconnected, and who has other rights now, too.
+	half, err := s.files(s.as("alice", alice)).OpenFile(t.Context(), "half", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer half.Close()
 	writeUsers(t, path, withBob+"  access read-only\n")
-	s.await("ending a connection", "ending a connection", "ending a connection")
+	s.await("ending a connection", "ending a connection", "ending a connection", "ending a connection")
 	a.Wait()
 	b.Wait()
 	s.wantNoLogin(s.as("alice", alice))
@@ -265,7 +270,8 @@ func TestServeSFTPReload(t *testing.T) {
 	s.await("no such file or directory")
 	f.wantRead("a", "x")
 	said := s.stop()
-	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\""} {
+	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"",
+		`file=/half user=alice`, `error="sftp: ended by the server: the user was removed; what had come of it is discarded"`, `error="the user was removed"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
 		}

@@ -180,12 +180,14 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.people.enter(c, l.User); err != nil {
+	life, err := s.people.enter(c, l.User)
+	if err != nil {
 		leave()
 		return nil, err
 	}
 	return &sftp.Account{
 		User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit, Hidden: !s.f.ssh.inPlace,
+		Life: life,
 		Close: func() {
 			s.people.leave(c)
 			leave()
@@ -336,11 +338,10 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.people.dir.Names())))
 	s.warn()
 	s.checkRoots()
-	for c, why := range s.people.unwelcome() {
+	s.people.endUnwelcome(func(c *ssh.ServerConn, why string) {
 		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", c.User()),
 			slog.String("peer", c.RemoteAddr().String()), slog.String("reason", why))
-		go func() { _ = c.Close() }() // which waits for what is on its way
-	}
+	})
 }
 
 // sweep removes what broken uploads have left, at the start and then now and

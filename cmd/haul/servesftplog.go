@@ -219,7 +219,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 		slog.String("rate", formatRate(bytes, t.Duration)))
 	if t.Err != nil {
 		text := t.Err.Error()
-		if result == meter.PeerEnded && t.Hidden {
+		if t.Hidden && (result == meter.PeerEnded || errors.Is(t.Err, sftp.ErrEnded)) {
 			text += "; what had come of it is discarded"
 		}
 		attrs = append(attrs, slog.String("error", text))

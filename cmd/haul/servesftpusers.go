@@ -34,7 +34,13 @@ type people struct {
 	password string // of the one user that there is then
 
 	mu   sync.Mutex
-	live map[*ssh.ServerConn]users.User // mu: as they were when they logged in
+	live map[*ssh.ServerConn]guest // mu
+}
+
+// A guest is somebody who has logged in.
+type guest struct {
+	user users.User // as he was then
+	end  context.CancelCauseFunc
 }
 
 // openPeople loads the users file, or makes up a user if there is none.
@@ -43,7 +49,7 @@ func (f *sftpFlags) openPeople() (*people, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &people{file: file, live: map[*ssh.ServerConn]users.User{}}
+	p := &people{file: file, live: map[*ssh.ServerConn]guest{}}
 	if file == "" {
 		p.dir, p.password, err = users.OneTime()
 		return p, err
@@ -110,22 +116,26 @@ func (p *people) unreadable() error {
 }
 
 // enter notes that somebody has logged in, unless the users file has changed so
-// that he may not.
-func (p *people) enter(c *ssh.ServerConn, u users.User) error {
+// that he may not. What it returns ends when he may not any more.
+func (p *people) enter(c *ssh.ServerConn, u users.User) (context.Context, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if why := p.changed(u); why != "" {
-		return errors.New(why)
+		return nil, errors.New(why)
 	}
-	p.live[c] = u
-	return nil
+	life, end := context.WithCancelCause(context.Background())
+	p.live[c] = guest{u, end}
+	return life, nil
 }
 
 // leave notes that somebody is gone.
 func (p *people) leave(c *ssh.ServerConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.live, c)
+	if g, ok := p.live[c]; ok {
+		g.end(nil)
+		delete(p.live, c)
+	}
 }
 
 // changed says why a login that was in order is no more. With another root or
@@ -145,18 +155,17 @@ func (p *people) changed(was users.User) string {
 	return ""
 }
 
-// unwelcome returns the connections of those who may not have them any more, and
-// why.
-func (p *people) unwelcome() map[*ssh.ServerConn]string {
+// endUnwelcome ends the connections of those who may not have them any more. It
+// tells of each before, and why.
+func (p *people) endUnwelcome(tell func(c *ssh.ServerConn, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	gone := map[*ssh.ServerConn]string{}
-	for c, u := range p.live {
-		if why := p.changed(u); why != "" {
-			gone[c] = why
+	for c, g := range p.live {
+		if why := p.changed(g.user); why != "" {
+			tell(c, why)
+			g.end(errors.New(why))
 		}
 	}
-	return gone
 }
 
 // watch reloads the users file whenever it has changed, until ctx ends, and tells
