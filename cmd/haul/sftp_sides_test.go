@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
 )
 
 // A fullTree has no room: for new files, or for what is written to them.
@@ -39,6 +42,51 @@ func (fullUpload) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpa
 type fullHandle struct{ store.Handle }
 
 func (fullHandle) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpace }
+
+// A name with a colon is a server's, unless it has a ./ in front: if there is such
+// a file here, that is what was meant.
+func TestPutNameWithColon(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file can have a colon in its name")
+	}
+	l := startLab(t, nil)
+	t.Chdir(t.TempDir())
+	writeFile(t, "co:lon", "c")
+	if code, _, msg := l.haul("put", "co:lon", "lab:"); code != exitUsage || !strings.Contains(msg, "./co:lon") {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+	if code, _, msg := l.haul("put", "./co:lon", "lab:"); code != 0 {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+}
+
+// To verify takes the right to read, which the message says.
+func TestSFTPVerifyUploadOnly(t *testing.T) {
+	l := startLabWith(t, labOptions{account: func(a *sftp.Account) { a.Access = users.UploadOnly }}, nil)
+	mine := filepath.Join(t.TempDir(), "mine")
+	writeFile(t, mine, "mine")
+	code, _, msg := l.haul("put", "--verify", mine, "lab:up")
+	if code != exitRefused || !strings.Contains(msg, "to verify it, it has to be read: open up: ") || strings.Contains(msg, ".haul-") {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+}
+
+// What a command lacks has a name.
+func TestMissingArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"user add":      "add: NAME is missing; usage: haul user add NAME",
+		"user add a b":  `add: "b" is a word too many; usage: haul user add NAME`,
+		"mv lab:a":      "mv: TO is missing; usage: haul mv FROM TO",
+		"ls":            "ls: LOCATION is missing; usage: haul ls LOCATION...",
+		"put here":      "put: TARGET is missing; usage: haul put LOCAL... TARGET",
+		"user password": "password: NAME is missing",
+	} {
+		code, _, msg := haul(t, strings.Fields(args)...)
+		if code != exitUsage || !strings.Contains(msg, want) {
+			t.Errorf("haul %s: exit code %d, says %s, want %q", args, code, msg, want)
+		}
+	}
+}
 
 // A pipe is refused on either side, and is that side's.
 func TestSFTPCopyOfAPipe(t *testing.T) {
