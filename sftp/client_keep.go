@@ -117,6 +117,7 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 		}
 	}
 	k.f.remote.own = true
+	k.f.name = k.target // for messages
 	k.f.confirmed = k.confirm
 	k.looked.last = time.Now()
 	return k, nil

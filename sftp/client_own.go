@@ -79,7 +79,7 @@ type ownReader struct {
 func (r ownReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := r.ReaderAt.ReadAt(p, off)
 	if e := r.k.checkOwn(); e != nil {
-		return 0, e
+		return 0, onServer(e) // not the reader's
 	}
 	return n, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -70,7 +71,20 @@ func (s *clientStore) below(ctx context.Context, name string) (string, error) {
 	return p, err
 }
 
+// shown is what messages call a name of the store: what the server is asked for.
+// The user knows that from what he has typed, and nothing of stores.
+func (s *clientStore) shown(name string) string {
+	return path.Join(s.dir, name)
+}
+
 // fail says what was attempted on which name of the store.
+func (s *clientStore) fail(op, name string, err error) error { return fail(op, s.shown(name), err) }
+
+func (s *clientStore) failLink(op, from, to string, err error) error {
+	return failLink(op, s.shown(from), s.shown(to), err)
+}
+
+// fail says what was attempted on which file, once.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +92,7 @@ func fail(op, name string, err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		err = p.Err
 	}
-	return &fs.PathError{Op: op, Path: name, Err: err}
+	return pathError(op, name, err)
 }
 
 func failLink(op, from, to string, err error) error {
@@ -88,13 +102,13 @@ func failLink(op, from, to string, err error) error {
 	if l := (*os.LinkError)(nil); errors.As(err, &l) {
 		err = l.Err
 	}
-	return &os.LinkError{Op: op, Old: from, New: to, Err: err}
+	return linkError(op, from, to, err)
 }
 
 func (s *clientStore) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, fail("open", name, err)
+		return nil, s.fail("open", name, err)
 	}
 	return f, nil
 }
@@ -126,18 +140,18 @@ func (s *clientStore) Create(ctx context.Context, name string, c store.Create) (
 		}
 	}
 	if err != nil {
-		return nil, fail("create", name, err)
+		return nil, s.fail("create", name, err)
 	}
 	if c.Resume != "" {
 		u, err := s.c.createKept(ctx, p, c)
 		if err != nil {
-			return nil, fail("create", name, err)
+			return nil, s.fail("create", name, err)
 		}
 		return u, nil
 	}
 	u, err := s.c.create(ctx, p, c, nil)
 	if err != nil {
-		return nil, fail("create", name, err)
+		return nil, s.fail("create", name, err)
 	}
 	return u, nil
 }
@@ -152,11 +166,11 @@ func (s *clientStore) OpenListed(ctx context.Context, name string, listed fs.Fil
 	}
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return nil, fail("open", name, err)
+		return nil, s.fail("open", name, err)
 	}
 	f, err := s.c.openFile(ctx, p, os.O_RDONLY, 0, openHow{listed: &fi.attrs})
 	if err != nil {
-		return nil, fail("open", name, err)
+		return nil, s.fail("open", name, err)
 	}
 	return f, nil
 }
@@ -169,10 +183,10 @@ func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access)
 	case a.Write || a.Append:
 		flag = os.O_WRONLY
 	case !a.Read, a.Create, a.Exclusive, a.Truncate:
-		return nil, fail("open", name, fs.ErrInvalid)
+		return nil, s.fail("open", name, fs.ErrInvalid)
 	}
 	if a.Exclusive && !a.Create {
-		return nil, fail("open", name, fs.ErrInvalid)
+		return nil, s.fail("open", name, fs.ErrInvalid)
 	}
 	for _, o := range [...]struct {
 		set  bool
@@ -188,7 +202,7 @@ func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access)
 	}
 	f, err := s.open(ctx, name, flag, perm)
 	if err != nil {
-		return nil, fail("open", name, err)
+		return nil, s.fail("open", name, err)
 	}
 	if f.made {
 		// The server's umask may have taken something away.
@@ -196,7 +210,7 @@ func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access)
 		attrs.SetMode(wire.Mode(perm))
 		if err := f.setstat(ctx, attrs); err != nil {
 			_ = f.Close()
-			return nil, fail("open", name, err)
+			return nil, s.fail("open", name, err)
 		}
 	}
 	return f, nil
@@ -205,38 +219,38 @@ func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access)
 func (s *clientStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return nil, fail("stat", name, err)
+		return nil, s.fail("stat", name, err)
 	}
 	fi, err := s.c.Stat(ctx, p)
-	return fi, fail("stat", name, err)
+	return fi, s.fail("stat", name, err)
 }
 
 func (s *clientStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return nil, fail("lstat", name, err)
+		return nil, s.fail("lstat", name, err)
 	}
 	fi, err := s.c.Lstat(ctx, p)
-	return fi, fail("lstat", name, err)
+	return fi, s.fail("lstat", name, err)
 }
 
 func (s *clientStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return nil, fail("readdir", name, err)
+		return nil, s.fail("readdir", name, err)
 	}
 	list, err := s.c.readDir(ctx, p, isUpload, maxStoreEntries)
-	return list, fail("readdir", name, err)
+	return list, s.fail("readdir", name, err)
 }
 
 func (s *clientStore) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return nil, fail("readdir", name, err)
+		return nil, s.fail("readdir", name, err)
 	}
 	d, err := s.c.openDir(ctx, p, isUpload)
 	if err != nil {
-		return nil, fail("readdir", name, err)
+		return nil, s.fail("readdir", name, err)
 	}
 	return d, nil
 }
@@ -251,33 +265,33 @@ func (s *clientStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) 
 			err = s.c.Chmod(ctx, p, perm)
 		}
 	}
-	return fail("mkdir", name, err)
+	return s.fail("mkdir", name, err)
 }
 
 func (s *clientStore) Remove(ctx context.Context, name string) error {
 	p, err := s.below(ctx, name)
 	if err != nil {
-		return fail("remove", name, err)
+		return s.fail("remove", name, err)
 	}
 	if err = s.c.RemoveFile(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrNotExist) {
 		if fi, e := s.c.Lstat(ctx, p); e == nil && fi.IsDir() {
 			err = store.ErrNotRegular
 		}
 	}
-	return fail("remove", name, err)
+	return s.fail("remove", name, err)
 }
 
 func (s *clientStore) RemoveDir(ctx context.Context, name string) error {
 	p, err := s.below(ctx, name)
 	if err != nil {
-		return fail("rmdir", name, err)
+		return s.fail("rmdir", name, err)
 	}
 	if err = s.c.RemoveDir(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrExist) {
 		if fi, e := s.c.Lstat(ctx, p); e == nil && !fi.IsDir() {
 			err = fmt.Errorf("%w: not a directory", fs.ErrNotExist)
 		}
 	}
-	return fail("rmdir", name, err)
+	return s.fail("rmdir", name, err)
 }
 
 func (s *clientStore) Rename(ctx context.Context, from, to string, replace bool) error {
@@ -293,7 +307,7 @@ func (s *clientStore) Rename(ctx context.Context, from, to string, replace bool)
 	default:
 		err = s.c.taken(ctx, s.c.Rename(ctx, a, b), b)
 	}
-	return failLink("rename", from, to, err)
+	return s.failLink("rename", from, to, err)
 }
 
 func (s *clientStore) Link(ctx context.Context, from, to string) error {
@@ -305,7 +319,7 @@ func (s *clientStore) Link(ctx context.Context, from, to string) error {
 	if err == nil {
 		err = s.c.Link(ctx, a, b)
 	}
-	return failLink("link", from, to, err)
+	return s.failLink("link", from, to, err)
 }
 
 func (s *clientStore) Symlink(ctx context.Context, target, name string) error {
@@ -313,16 +327,16 @@ func (s *clientStore) Symlink(ctx context.Context, target, name string) error {
 	if err == nil {
 		err = s.c.Symlink(ctx, target, p)
 	}
-	return failLink("symlink", target, name, err)
+	return failLink("symlink", target, s.shown(name), err)
 }
 
 func (s *clientStore) Readlink(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return "", fail("readlink", name, err)
+		return "", s.fail("readlink", name, err)
 	}
 	target, err := s.c.Readlink(ctx, p)
-	return target, fail("readlink", name, err)
+	return target, s.fail("readlink", name, err)
 }
 
 func (s *clientStore) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
@@ -330,14 +344,14 @@ func (s *clientStore) SetAttr(ctx context.Context, name string, a store.Attr, fo
 	if err == nil {
 		err = s.c.SetAttr(ctx, p, a, follow)
 	}
-	return fail("setattr", name, err)
+	return s.fail("setattr", name, err)
 }
 
 func (s *clientStore) Space(ctx context.Context, name string) (store.Space, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
-		return store.Space{}, fail("space", name, err)
+		return store.Space{}, s.fail("space", name, err)
 	}
 	space, err := s.c.Space(ctx, p)
-	return space, fail("space", name, err)
+	return space, s.fail("space", name, err)
 }

@@ -29,11 +29,11 @@ const (
 func (s *clientStore) SweepDir(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {
-		return fail("sweep", dir, err)
+		return s.fail("sweep", dir, err)
 	}
 	old, records, err := s.c.leftovers(ctx, p, time.Now())
 	if err != nil || len(old) == 0 {
-		return fail("sweep", dir, err)
+		return s.fail("sweep", dir, err)
 	}
 	if len(records) > maxSweepRecords {
 		return nil // it would take long to find out what they tell of
@@ -45,7 +45,7 @@ func (s *clientStore) SweepDir(ctx context.Context, dir string) error {
 			continue
 		}
 		if err != nil {
-			return fail("sweep", dir, err)
+			return s.fail("sweep", dir, err)
 		}
 		if r, ok, _ := recordIn(f); ok {
 			wanted[uploadPrefix+r.file+uploadSuffix] = true

@@ -123,6 +123,7 @@ func (u *upload) begin(on *lane, follow bool) error {
 		return err
 	}
 	u.f, f.remote.own = f, true
+	f.name = u.target // for messages: nobody knows the hidden one
 	link, err := u.replaces(infoOf("", old), missing)
 	switch {
 	case u.ctx.Err() != nil:
@@ -190,10 +191,11 @@ func (u *upload) Open(ctx context.Context) (store.File, error) {
 	if err := u.f.settle(ctx); err != nil {
 		return nil, err
 	}
-	f, err := u.c.OpenFile(ctx, u.temp, os.O_RDONLY, 0)
+	f, err := u.c.openFile(ctx, u.temp, os.O_RDONLY, 0, openHow{})
 	if err != nil {
-		return nil, err
+		return nil, u.fail("open", err)
 	}
+	f.name = u.target
 	return f, nil
 }
 
@@ -229,7 +231,7 @@ func (u *upload) Commit() error {
 }
 
 func (u *upload) fail(op string, err error) error {
-	return &fs.PathError{Op: op, Path: u.target, Err: err}
+	return pathError(op, u.target, err)
 }
 
 func (u *upload) publish() error {

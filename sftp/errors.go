@@ -1,10 +1,12 @@
 package sftp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -107,6 +109,43 @@ func (e *StatusError) Error() string {
 
 // Is reports whether the server's refusal is of the kind of target.
 func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
+
+// IsRemote reports whether an error is of a server's side: it has refused what a
+// [Client] asked for, or has not got what that takes, or the way to it is lost.
+// What is not is of this side, such as that of a reader or a writer that the
+// caller gave. The end of a context is of neither.
+//
+// All that a Client and what it opens return says so itself, whichever phase it
+// is of: of copies, this tells which end of them has failed.
+func IsRemote(err error) bool {
+	_, remote := errors.AsType[remoteError](err)
+	moved, ok := errors.AsType[*TransferError](err)
+	return remote || ok && !moved.Local
+}
+
+// A remoteError marks an error as one of the server's side.
+type remoteError struct{ error }
+
+func (e remoteError) Unwrap() error { return e.error }
+
+// onServer marks an error as the server's, unless it is known for this side's.
+func onServer(err error) error {
+	moved, ok := errors.AsType[*TransferError](err)
+	if ok && moved.Local || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return remoteError{err}
+}
+
+// pathError says what was attempted on which file of the server.
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: onServer(err)}
+}
+
+// linkError is a pathError for two names.
+func linkError(op, from, to string, err error) error {
+	return &os.LinkError{Op: op, Old: from, New: to, Err: onServer(err)}
+}
 
 // errNotEmpty is what fs.ErrExist means where a directory is to be removed.
 var errNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)

@@ -94,7 +94,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	f, err := c.openFile(ctx, name, flag, perm, openHow{})
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		return nil, pathError("open", name, err)
 	}
 	return f, nil
 }
@@ -266,7 +266,7 @@ func exists(err error) error {
 func (f *File) Name() string { return f.name }
 
 func (f *File) fail(op string, err error) error {
-	return &fs.PathError{Op: op, Path: f.name, Err: err}
+	return pathError(op, f.name, err)
 }
 
 // alive returns an error if the file has been closed, or its context has ended.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -52,7 +51,7 @@ func spaceOf(v wire.StatVFS) store.Space {
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
 	if !c.ext.Has(wire.ExtStatVFS) {
-		return store.Space{}, &fs.PathError{Op: "space", Path: name, Err: errors.ErrUnsupported}
+		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
 	}
 	if err := c.one(ctx, "space", name, call{take: takeStatVFS(&v), again: true}, wire.AppendStatVFS); err != nil {
 		return store.Space{}, err
@@ -64,7 +63,7 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 // user's name (expand-path@openssh.com).
 func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 	if !c.ext.Has(wire.ExtExpandPath) {
-		return "", &fs.PathError{Op: "expand", Path: name, Err: errors.ErrUnsupported}
+		return "", pathError("expand", name, errors.ErrUnsupported)
 	}
 	var real string
 	err := c.one(ctx, "expand", name, call{take: takeName(&real), again: true}, wire.AppendExpandPath)
@@ -138,10 +137,10 @@ func texts(s wire.Strings) (list []string) {
 // draft-ietf-secsh-filexfer-extensions). n 0 is all up to the end.
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	if !c.ext.Has(wire.ExtCheckFileName) {
-		return "", nil, &fs.PathError{Op: "hash", Path: name, Err: errors.ErrUnsupported}
+		return "", nil, pathError("hash", name, errors.ErrUnsupported)
 	}
 	if off < 0 || n < 0 || off > maxFile || len(algorithms) == 0 {
-		return "", nil, &fs.PathError{Op: "hash", Path: name, Err: fs.ErrInvalid}
+		return "", nil, pathError("hash", name, fs.ErrInvalid)
 	}
 	list := strings.Join(algorithms, ",")
 	k := call{again: true, slow: true, take: takeHash(&algorithm, &sum)}
@@ -199,7 +198,7 @@ const maxCopyData = 256 << 20
 func (c *Client) CopyFile(ctx context.Context, from, to string) (int64, error) {
 	n, err := c.copyFile(ctx, from, to)
 	if err != nil {
-		return n, &os.LinkError{Op: "copy", Old: from, New: to, Err: err}
+		return n, linkError("copy", from, to, err)
 	}
 	return n, nil
 }

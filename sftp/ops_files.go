@@ -26,7 +26,7 @@ func (c *Client) one(ctx context.Context, op, name string, k call, append func(b
 		err = c.do(ctx, &k)
 	}
 	if err != nil {
-		return &fs.PathError{Op: op, Path: name, Err: err}
+		return pathError(op, name, err)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 		err = c.do(ctx, &k)
 	}
 	if err != nil {
-		return &os.LinkError{Op: op, Old: from, New: to, Err: err}
+		return linkError(op, from, to, err)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if a, err, ok := c.firstAttrs(name); ok {
 		if err != nil {
-			return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+			return nil, pathError("stat", name, err)
 		}
 		return infoOf(path.Base(name), a), nil
 	}
@@ -106,7 +106,7 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 	case err == nil && fi.IsDir():
 		return nil
 	case err == nil:
-		return &fs.PathError{Op: "mkdir", Path: name, Err: fmt.Errorf("%w, and no directory", fs.ErrExist)}
+		return pathError("mkdir", name, fmt.Errorf("%w, and no directory", fs.ErrExist))
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -195,7 +195,7 @@ func (c *Client) Move(ctx context.Context, from, to string) error {
 // it, it is errors.ErrUnsupported.
 func (c *Client) Link(ctx context.Context, from, to string) error {
 	if !c.ext.Has(wire.ExtHardlink) {
-		return &os.LinkError{Op: "link", Old: from, New: to, Err: errors.ErrUnsupported}
+		return linkError("link", from, to, errors.ErrUnsupported)
 	}
 	return c.taken(ctx, c.two(ctx, "link", from, to, call{take: takeOK}, wire.AppendHardlink), to)
 }
@@ -216,7 +216,7 @@ func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	err := c.one(ctx, "readlink", name, call{take: takeName(&target), again: true}, wire.AppendReadlink)
 	if isFailure(err) {
 		if fi, e := c.Lstat(ctx, name); e == nil && fi.Mode().Type() != fs.ModeSymlink {
-			return "", &fs.PathError{Op: "readlink", Path: name, Err: fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid)}
+			return "", pathError("readlink", name, fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid))
 		}
 	}
 	return target, err
@@ -237,7 +237,7 @@ func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
 func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	err := c.setAttr(ctx, name, a, follow)
 	if err != nil && !errors.As(err, new(*fs.PathError)) {
-		return &fs.PathError{Op: "setattr", Path: name, Err: err}
+		return pathError("setattr", name, err)
 	}
 	return err
 }

@@ -66,7 +66,7 @@ type dirReader struct {
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+		return nil, pathError("readdir", name, err)
 	}
 	return d, nil
 }
@@ -187,7 +187,7 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: fs.ErrClosed}
+		return 0, pathError("readdir", d.name, fs.ErrClosed)
 	}
 	c := d.c
 	c.mu.Lock()
@@ -207,18 +207,18 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		case n > 0 || len(into) == 0:
 			return n, nil
 		case d.over() && d.end == io.EOF && d.unsafe != nil:
-			return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: d.unsafe}
+			return 0, pathError("readdir", d.name, d.unsafe)
 		case d.over() && d.end == io.EOF:
 			return 0, io.EOF
 		case d.over():
-			return 0, &fs.PathError{Op: "readdir", Path: d.name, Err: d.end}
+			return 0, pathError("readdir", d.name, d.end)
 		}
 		c.mu.Unlock()
 		var err error
 		select {
 		case <-d.bell:
 		case <-d.ctx.Done():
-			err = &fs.PathError{Op: "readdir", Path: d.name, Err: context.Cause(d.ctx)}
+			err = pathError("readdir", d.name, context.Cause(d.ctx))
 		}
 		c.mu.Lock()
 		if err != nil {
@@ -232,7 +232,7 @@ func (d *dirReader) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return &fs.PathError{Op: "close", Path: d.name, Err: fs.ErrClosed}
+		return pathError("close", d.name, fs.ErrClosed)
 	}
 	d.closed = true
 	d.c.mu.Lock()
@@ -264,7 +264,7 @@ func (c *Client) readDir(ctx context.Context, name string, hide func(string) boo
 func (c *Client) listDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	d, err := c.openDir(ctx, name, hide)
 	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+		return nil, pathError("readdir", name, err)
 	}
 	defer d.Close()
 	var list []fs.DirEntry
@@ -283,7 +283,7 @@ func (c *Client) listDir(ctx context.Context, name string, hide func(string) boo
 		case err != nil:
 			return nil, err
 		case len(list) > most || size > maxEntryBytes:
-			return nil, &fs.PathError{Op: "readdir", Path: name, Err: fmt.Errorf("more than %d entries, or %d bytes of names", most, maxEntryBytes)}
+			return nil, pathError("readdir", name, fmt.Errorf("more than %d entries, or %d bytes of names", most, maxEntryBytes))
 		}
 	}
 }
@@ -319,7 +319,7 @@ const (
 // removeTree removes a directory and what is in it.
 func (c *Client) removeTree(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
-		return &fs.PathError{Op: "remove", Path: name, Err: fmt.Errorf("deeper than %d directories", maxDepth)}
+		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))
 	}
 	for pass := 1; ; pass++ {
 		err := c.emptyDir(ctx, name, depth)
@@ -336,7 +336,7 @@ func (c *Client) removeTree(ctx context.Context, name string, depth int) error {
 func (c *Client) emptyDir(ctx context.Context, name string, depth int) (first error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
-		return &fs.PathError{Op: "readdir", Path: name, Err: err}
+		return pathError("readdir", name, err)
 	}
 	defer d.Close()
 	note := func(err error) {

@@ -328,11 +328,14 @@ type TransferError struct {
 // Error says what was attempted, on which file, how far it came and why not
 // further.
 func (e *TransferError) Error() string {
-	where := "server"
-	if e.Local {
-		where = "local side"
+	where := "server: "
+	switch {
+	case e.Local:
+		where = "local side: "
+	case isStatus(e.Err):
+		where = "" // it says so itself
 	}
-	return fmt.Sprintf("%s %s: at byte %d: %s: %v", e.Op, e.Name, e.Offset, where, e.Err)
+	return fmt.Sprintf("%s %s: at byte %d: %s%v", e.Op, e.Name, e.Offset, where, e.Err)
 }
 
 // Unwrap returns the reason.

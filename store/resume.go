@@ -42,7 +42,7 @@ type Resumer interface {
 }
 
 // ErrBusy says that an upload which is to be resumed is still under way.
-var ErrBusy = errors.New("another upload of the same file is under way")
+var ErrBusy = errors.New("another copy to the same file is under way")
 
 var _ Resumer = (*keptUpload)(nil)
 

@@ -18,10 +18,11 @@ import (
 // A Directory knows all users. Its methods may be called by any goroutine; what
 // [Directory.Reload] changes holds from the next question on.
 type Directory struct {
-	file  string // "" if there is none
-	table atomic.Pointer[table]
-	seed  maphash.Seed // picks the hash that stands in for a missing one
-	desk  desk
+	file   string // "" if there is none
+	owners []int  // whom it may belong to besides root; none means anybody
+	table  atomic.Pointer[table]
+	seed   maphash.Seed // picks the hash that stands in for a missing one
+	desk   desk
 
 	mu       sync.Mutex // one Reload at a time
 	seen     []sighting // mu: by the last of them
@@ -41,13 +42,19 @@ type table struct {
 // maxWarnings is how many warnings are kept.
 const maxWarnings = 100
 
-// Open loads a users file.
-func Open(file string) (*Directory, error) {
+// Open loads a users file. Whoever it belongs to decides who may log in, so a
+// server says here, by their numbers, whom it may belong to besides root: the
+// user that it runs as, or will run as. Another's is an error then, and so are
+// files of authorities and of revoked keys that are another's; the files of users'
+// keys may be the users' own. Without owners anybody's will do, as they do on
+// systems where files do not belong to numbers.
+func Open(file string, owners ...int) (*Directory, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("load users from %s: %w", file, err)
 	}
 	d := newDirectory(file)
+	d.owners = slices.Clone(owners)
 	if _, err := d.Reload(); err != nil {
 		return nil, err
 	}
@@ -102,7 +109,7 @@ func (d *Directory) Reload() (changed bool, err error) {
 	if d.seen != nil && unchanged(d.seen) {
 		return false, d.outcome
 	}
-	l := &loader{dir: filepath.Dir(d.file), sum: sha256.New()}
+	l := &loader{dir: filepath.Dir(d.file), sum: sha256.New(), owners: d.owners}
 	t, warnings, err := l.load(d.file)
 	d.seen, d.outcome = l.seen, nil
 	if err != nil {
@@ -119,7 +126,8 @@ func (d *Directory) Reload() (changed bool, err error) {
 }
 
 // Warnings returns what is wrong with the files in force, but not so wrong as
-// to keep them from being so: keys that cannot be used.
+// to keep them from being so: keys that cannot be used, and users who have nothing
+// to log in by.
 func (d *Directory) Warnings() []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +181,7 @@ func (t *table) collect() {
 
 // load reads a users file and all it names.
 func (l *loader) load(file string) (t *table, warnings []error, err error) {
-	text, err := l.read(file, MaxFile, openToOthers|writable)
+	text, err := l.readOurs(file, MaxFile, openToOthers|writable)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,6 +211,7 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	keys := 0
 	for _, s := range p.users {
 		u := &s.user
+		toldOf := len(warnings)
 		for _, f := range u.KeyFiles {
 			more, told, err := l.keys(f)
 			if err != nil && (s.has["keys"] || !missing(err)) { // not everybody has what is the default
@@ -214,10 +223,29 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 		if keys += len(u.Keys); keys > maxKeys {
 			return nil, nil, fmt.Errorf("%s: all users together have more than %d keys", file, maxKeys)
 		}
+		if lack := t.lacks(u); lack != "" && len(warnings) == toldOf && len(warnings) < maxWarnings {
+			warnings = append(warnings, p.at(s.line, fmt.Errorf("user %s cannot log in: there is %s", u.Name, lack)))
+		}
 		t.accounts[u.Name] = u
 	}
 	t.collect()
 	return t, warnings, nil
+}
+
+// lacks returns what a user has not that it takes to log in, or "".
+func (t *table) lacks(u *User) string {
+	password := !u.Password.IsZero()
+	key := len(t.authorities) > 0 || slices.ContainsFunc(u.Keys, func(k Key) bool { return k.fault == "" })
+	switch {
+	case u.Disabled:
+	case !key && !password:
+		return "neither a key nor a password, nor an authority for certificates"
+	case u.Require == KeyAndPassword && !key:
+		return "no key, nor an authority for certificates, and both key and password are required"
+	case u.Require == KeyAndPassword && !password:
+		return "no password, and both key and password are required"
+	}
+	return ""
 }
 
 // keys reads an authorized_keys file. Those that cannot be used are told, and
@@ -235,7 +263,7 @@ func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 // authorities reads a file of authorities, all of which have to be right.
 func (l *loader) authorities(name string) (keys []Key, err error) {
 	path := l.path(name)
-	text, err := l.read(path, maxKeyFile, writable)
+	text, err := l.readOurs(path, maxKeyFile, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +279,7 @@ func (l *loader) authorities(name string) (keys []Key, err error) {
 // revoked reads a list of revoked keys.
 func (l *loader) revoked(t *table, name string) error {
 	path := l.path(name)
-	text, err := l.read(path, maxKeyFile, writable)
+	text, err := l.readOurs(path, maxKeyFile, writable)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package users_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/users"
 )
@@ -227,6 +229,86 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("%s %v: %v", test.file, test.mode, err)
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%s %v: %v, want %q", test.file, test.mode, err, test.want)
+		}
+	}
+}
+
+// Whoever a file belongs to may change it.
+func TestOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	k := line("", newSigner(t).PublicKey())
+	for _, test := range []struct {
+		file string
+		uid  int
+		want string
+	}{
+		{"users", 0, ""}, {"users", 1000, ""}, {"users", 1001, ""}, {"users", 1234, "belongs to user 1234"},
+		{"ca", 1000, ""}, {"ca", 1234, "belongs to user 1234"}, {"revoked", 1234, "belongs to user 1234"},
+		{"keys", 1234, ""}, // of a user, in his home directory
+	} {
+		dir := t.TempDir()
+		file := write(t, dir, "users", "authorities ca\nrevoked revoked\nuser alice\nkeys keys\n")
+		for _, name := range []string{"ca", "keys"} {
+			write(t, dir, name, k)
+		}
+		write(t, dir, "revoked", "")
+		if err := os.Chown(filepath.Join(dir, test.file), test.uid, 0); err != nil {
+			t.Fatal(err)
+		}
+		d, err := users.Open(file, 1000, 1001)
+		if test.want == "" && (err != nil || len(d.Warnings()) > 0) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s of %d: %v, want %q", test.file, test.uid, err, test.want)
+		}
+		if _, err := users.Open(file); err != nil {
+			t.Errorf("%s of %d, and anybody's will do: %v", test.file, test.uid, err)
+		}
+	}
+	// A server notices that it was given away, and back.
+	file := write(t, t.TempDir(), "users", "user alice\nkey "+k)
+	d, err := users.Open(file, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, uid := range []int{0, 1234, 1000} {
+		if err := errors.Join(os.Chtimes(file, old, old), os.Chown(file, uid, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Reload(); (err != nil) != (uid == 1234) {
+			t.Errorf("after it was given to %d: %v", uid, err)
+		}
+	}
+}
+
+// Who has nothing to log in by is told of, but is no reason to lock out others.
+func TestNothingToLogInBy(t *testing.T) {
+	k := line("", newSigner(t).PublicKey())
+	hash, err := users.HashPassword([]byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password := "password " + hash.Encoded() + "\n"
+	for text, want := range map[string]string{
+		"user x\n":                                               "line 1: user x cannot log in: there is neither a key nor a password",
+		"user x\ndisabled\n":                                     "",
+		"user x\nkey " + k:                                       "",
+		"user x\n" + password:                                    "",
+		"authority " + k + "\nuser x\n":                          "",
+		"keys none/%u\nuser x\n":                                 "user x cannot log in",
+		"require key+password\nuser x\nkey " + k:                 "line 2: user x cannot log in: there is no password",
+		"require key+password\nuser x\n" + password:              "user x cannot log in: there is no key",
+		"require key+password\nuser x\n" + password + "key " + k: "",
+	} {
+		d, err := users.Open(write(t, t.TempDir(), "users", text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		got := d.Warnings()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0].Error(), want)) {
+			t.Errorf("%q: %v, want %q", text, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -23,7 +24,10 @@ const (
 type loader struct {
 	dir  string // of the users file
 	seen []sighting
-	sum  hash.Hash // of what was read; may be nil
+
+	// owners are whom files may belong to besides root; none means anybody.
+	owners []int
+	sum    hash.Hash // of what was read; may be nil
 }
 
 // A sighting is a file as it was when it was read.
@@ -48,7 +52,7 @@ func unchanged(seen []sighting) bool {
 			continue
 		}
 		if !os.SameFile(info, s.info) || info.Size() != s.info.Size() || !info.ModTime().Equal(s.info.ModTime()) ||
-			info.Mode() != s.info.Mode() || s.at.Sub(s.info.ModTime()) < young {
+			info.Mode() != s.info.Mode() || !sameOwner(info, s.info) || s.at.Sub(s.info.ModTime()) < young {
 			return false
 		}
 	}
@@ -61,6 +65,20 @@ func (l *loader) path(name string) string {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(l.dir, name)
+}
+
+// readOurs is read for a file whose owner decides who may log in, or who the
+// server is: he is to be root or one of the owners.
+func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string, error) {
+	text, err := l.read(path, max, forbidden)
+	if err != nil || len(l.owners) == 0 {
+		return text, err
+	}
+	uid, ok := ownerOf(l.seen[len(l.seen)-1].info)
+	if !ok || uid == 0 || slices.Contains(l.owners, uid) {
+		return text, nil
+	}
+	return "", fmt.Errorf("read %s: it belongs to user %d, who is neither root nor the server's own user and could change it; chown it to one of those", path, uid)
 }
 
 // read returns the content of a regular file that has at most max bytes, and

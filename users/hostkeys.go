@@ -37,18 +37,19 @@ func (k HostKey) Fingerprint() string { return fingerprint(k.Signer.PublicKey())
 // get the same.
 //
 // A key that everybody may read, or others than its owner may write, is an
-// error, and so is one with a passphrase.
-func HostKeys(dir string) ([]HostKey, error) {
+// error, and so is one with a passphrase. If owners are given, a key or certificate
+// that belongs to neither root nor one of them is one too: see [Open].
+func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("host keys: %w", err)
 	}
-	keys, err := loadHostKeys(dir)
+	keys, err := loadHostKeys(dir, owners)
 	if err == nil && len(keys) == 0 {
 		created, createErr := createHostKey(dir)
 		if createErr != nil {
 			return nil, fmt.Errorf("create a host key: %w", createErr)
 		}
-		keys, err = loadHostKeys(dir)
+		keys, err = loadHostKeys(dir, owners)
 		for i := range keys {
 			keys[i].Created = created
 		}
@@ -62,7 +63,7 @@ func HostKeys(dir string) ([]HostKey, error) {
 	return keys, nil
 }
 
-func loadHostKeys(dir string) (keys []HostKey, err error) {
+func loadHostKeys(dir string, owners []int) (keys []HostKey, err error) {
 	files, err := filepath.Glob(filepath.Join(globQuote(dir), "ssh_host_*_key"))
 	if err != nil {
 		return nil, err
@@ -71,12 +72,12 @@ func loadHostKeys(dir string) (keys []HostKey, err error) {
 		return nil, fmt.Errorf("%d keys, and %d are the most", len(files), maxHostKeys)
 	}
 	for _, file := range files {
-		signer, err := loadHostKey(file)
+		signer, err := loadHostKey(file, owners)
 		if err != nil {
 			return nil, err
 		}
 		keys = append(keys, HostKey{Signer: signer, File: file})
-		cert, err := loadHostCert(file+"-cert.pub", signer)
+		cert, err := loadHostCert(file+"-cert.pub", signer, owners)
 		switch {
 		case err == nil:
 			keys = append(keys, HostKey{Signer: cert, File: file + "-cert.pub"})
@@ -95,9 +96,9 @@ func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-func loadHostKey(file string) (ssh.Signer, error) {
-	var l loader
-	text, err := l.read(file, hostKeySize, openToOthers|writable)
+func loadHostKey(file string, owners []int) (ssh.Signer, error) {
+	l := loader{owners: owners}
+	text, err := l.readOurs(file, hostKeySize, openToOthers|writable)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +121,9 @@ func loadHostKey(file string) (ssh.Signer, error) {
 
 // loadHostCert loads a certificate. Whether it is valid today is for the
 // clients to see, and those that can't use it take the key.
-func loadHostCert(file string, signer ssh.Signer) (ssh.Signer, error) {
-	var l loader
-	text, err := l.read(file, hostKeySize, writable)
+func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, error) {
+	l := loader{owners: owners}
+	text, err := l.readOurs(file, hostKeySize, writable)
 	if err != nil {
 		return nil, err
 	}

@@ -106,6 +106,21 @@ func TestBadHostKeys(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("owner", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root can give files away")
+		}
+		dir, file := fresh(t)
+		for uid, bad := range map[int]bool{0: false, 1000: false, 1234: true} {
+			if err := os.Chown(file, uid, 0); err != nil {
+				t.Fatal(err)
+			}
+			_, err := users.HostKeys(dir, 1000)
+			if bad != (err != nil && strings.Contains(err.Error(), "belongs to user 1234")) {
+				t.Errorf("of user %d: %v", uid, err)
+			}
+		}
+	})
 	t.Run("garbage", func(t *testing.T) {
 		dir, file := fresh(t)
 		write(t, dir, name, content(t, file)[:100])

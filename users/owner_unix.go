@@ -26,6 +26,22 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
+// ownerOf returns the number of a file's owner, if it is known.
+func ownerOf(info fs.FileInfo) (uid int, ok bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(s.Uid), true
+}
+
+// sameOwner reports whether two files belong to the same user.
+func sameOwner(a, b fs.FileInfo) bool {
+	x, _ := ownerOf(a)
+	y, _ := ownerOf(b)
+	return x == y
+}
+
 // syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

@@ -76,7 +76,8 @@
 //
 // On systems that have such permissions, a users file must be closed to
 // everybody but its owner and group, and no file named here may be writable by
-// others than its owner.
+// others than its owner. A server that says to [Open] whose they may be has them
+// belong to root or those, but for the files of users' keys.
 package users
 
 import (

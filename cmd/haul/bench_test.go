@@ -101,7 +101,7 @@ func TestBenchUsage(t *testing.T) {
 		args string
 		want string
 	}{
-		{"tftp", "arg"},
+		{"tftp", " is missing"},
 		{"tftp http://127.0.0.1/f", "not of the form"},
 		{"tftp " + url + " -c 10001", "1 to 10000"},
 		{"tftp " + url + " --put", "--size"},
@@ -109,7 +109,7 @@ func TestBenchUsage(t *testing.T) {
 		{"tftp " + url + " --loss 2", "a part, not a percentage"},
 		{"tftp " + url + " --no-options --windowsize 4", "options"},
 		{"tftp " + url + ";mode=netascii", "octet"},
-		{"files", "arg"},
+		{"files", " is missing"},
 		{"files . --count 0", "1 to"},
 		{"files . --count 2 --name x", "{}"},
 		{"files . --name ../x", "inside the directory"},

@@ -31,8 +31,9 @@ of the directory; nothing is written through them. follow copies what they lead
 to. Names that are not UTF-8 cannot be copied, and are errors.
 
 A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=N
-and ssh_config change, a login after 2 minutes, and a server that owes an answer
-and sends nothing after 60 s. Questions are asked on the terminal, or by the
+and ssh_config change, and a login after 2 minutes. One that owes an answer and
+sends nothing for 60 s is asked again in a new session, and given up if the third
+is silent too: after 3 minutes. Questions are asked on the terminal, or by the
 program that SSH_ASKPASS names, as by ssh.`
 
 // copyFlags are the flags of get and put that SFTP has.

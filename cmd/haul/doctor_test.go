@@ -94,7 +94,7 @@ func TestDoctorExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, exitUsage, "arg"},
+		{nil, exitUsage, " is missing"},
 		{[]string{"f"}, exitUsage, "tftp://"},
 		{[]string{url}, exitUsage, "name"},
 		{[]string{"--max-bytes", "-1", url + "f"}, exitUsage, "max-bytes"},

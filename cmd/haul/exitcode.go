@@ -34,8 +34,6 @@ func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, local := errors.AsType[localError](err)
 	_, listening := errors.AsType[listenError](err)
-	_, path := errors.AsType[*fs.PathError](err)
-	_, link := errors.AsType[*os.LinkError](err)
 	fault, remote := errors.AsType[*transfer.Error](err)
 	remote = remote && fault.Remote
 	switch code := sshCode(err); {
@@ -51,7 +49,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case code != 0:
 		return code
-	case local, path, link, errors.Is(err, store.ErrNoSpace):
+	case local, isLocal(err), errors.Is(err, store.ErrNoSpace):
 		return exitLocal
 	case isNoAnswer(err):
 		return exitNoAnswer
@@ -69,8 +67,12 @@ func sshCode(err error) int {
 	moved, moving := errors.AsType[*sftp.TransferError](err)
 	run, copying := errors.AsType[copyError](err)
 	missing := errors.Is(err, fs.ErrNotExist)
+	server = server || sftp.IsRemote(err)
+	// What a copy itself says of its sources, without either side's having refused
+	// anything.
+	ofSource := copying && !server && !isLocal(err)
 	switch {
-	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), algorithms:
+	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
 		return exitRefused
 	case badConfig && config.File == "":
 		return exitUsage
@@ -78,11 +80,15 @@ func sshCode(err error) int {
 		return exitLocal
 	case dial, errors.Is(err, sftp.ErrConnectionLost), errors.Is(err, sftp.ErrStalled), errors.Is(err, sftp.ErrClientClosed):
 		return exitNoAnswer
-	case refusal && missing, server && missing, copying && run.get && missing:
+	case refusal && missing, server && missing, ofSource && run.get && missing:
 		return exitNotFound
 	case refusal:
 		return exitRefused
-	case moving && moved.Local:
+	case ofSource && errors.Is(err, store.ErrNotRegular) && run.get:
+		return exitRefused
+	case ofSource && errors.Is(err, store.ErrNotRegular):
+		return exitLocal
+	case moving && moved.Local && !server:
 		return exitLocal
 	case server && isNoAnswer(err):
 		return exitNoAnswer
@@ -92,6 +98,16 @@ func sshCode(err error) int {
 		return exitRefused
 	}
 	return 0
+}
+
+// isLocal reports whether an error is of a file of this machine.
+func isLocal(err error) bool {
+	if sftp.IsRemote(err) {
+		return false
+	}
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	return path || link
 }
 
 // isRefusal reports whether an SFTP server has refused something.

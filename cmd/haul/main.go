@@ -151,10 +151,29 @@ func usagef(format string, args ...any) error {
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			return usagef("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
 		}
 		return nil
 	}
+}
+
+// lacking says what is missing on a command line, which package cobra only counts.
+func lacking(cmd *cobra.Command, args []string, err error) error {
+	words := strings.Fields(cmd.Use)[1:] // those in capitals have to be there
+	n := 0
+	for _, w := range words {
+		name := strings.TrimSuffix(w, "...")
+		if strings.HasPrefix(w, "[") || name != strings.ToUpper(name) {
+			continue
+		}
+		if n++; n > len(args) {
+			return fmt.Errorf("%s: %s is missing", cmd.Name(), name)
+		}
+	}
+	if n > 0 && len(args) > n {
+		return fmt.Errorf("%s: %q is a word too many", cmd.Name(), args[n])
+	}
+	return err
 }
 
 // A localError is a failure to read or write a file of this machine.

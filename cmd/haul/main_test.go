@@ -120,7 +120,7 @@ func TestExitCodes(t *testing.T) {
 		says string // in the message
 	}{
 		{[]string{"get", url + "a", local + ".new"}, 0, ""},
-		{[]string{"get"}, exitUsage, "arg"},
+		{[]string{"get"}, exitUsage, " is missing"},
 		{[]string{"get", "a", "b"}, exitUsage, "URL"},
 		{[]string{"get", "ftp://h/a"}, exitUsage, "tftp://"},
 		{[]string{"get", url + "a", url + "a"}, exitUsage, "both"},
@@ -132,7 +132,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"get", "--rollover", "2", url + "a"}, exitUsage, "rollover"},
 		{[]string{"get", "--nosuch", url + "a"}, exitUsage, "nosuch"},
 		{[]string{"nosuch"}, exitUsage, "nosuch"},
-		{[]string{"serve"}, exitUsage, "arg"},
+		{[]string{"serve"}, exitUsage, " is missing"},
 		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "SFTP only"},
 		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
 		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},

@@ -21,6 +21,16 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
+// ownUsers returns the numbers of the users that a server runs as: the one that has
+// started it, and the one that it becomes, if any.
+func ownUsers(become *privilege.User) []int {
+	own := []int{os.Geteuid()}
+	if become != nil {
+		own = append(own, become.UID)
+	}
+	return own
+}
+
 // settle gives up what a server needs no more once everything is open: the
 // files outside its directories, then being root or having capabilities. It
 // cannot be undone, and after an error the process must end.

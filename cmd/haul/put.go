@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -85,6 +86,9 @@ func splitTarget(words []string) (files []string, to location, err error) {
 		case err != nil:
 			return nil, to, err
 		case l.remote():
+			if _, err := os.Lstat(file); err == nil {
+				return nil, to, usagef("put %v: that means a file on a server; the local one of that name is ./%s", l, visible(file))
+			}
 			return nil, to, usagef("put %v: a file to send is a local one; get it first", l)
 		}
 	}

@@ -126,7 +126,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		all = append(all, t)
 	}
 	if f.servesSFTP() {
-		s, err := f.openSFTP(counts, log, out)
+		s, err := f.openSFTP(ownUsers(user), counts, log, out)
 		if err != nil {
 			return err
 		}

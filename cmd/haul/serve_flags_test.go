@@ -174,7 +174,7 @@ func TestServeConflicts(t *testing.T) {
 		{[]string{dir, "--map", none}, exitLocal, []string{none, "no such file"}},
 		{[]string{dir, "--map", dir}, exitLocal, []string{dir, "not a regular file"}},
 		{[]string{dir, "--no-such-flag"}, exitUsage, []string{"--no-such-flag"}},
-		{nil, exitUsage, []string{"arg"}},
+		{nil, exitUsage, []string{" is missing"}},
 	} {
 		args := append(append([]string{"serve"}, test.args...), "--tftp", "127.0.0.1:0")
 		code, message := refuse(t, args...)

@@ -91,7 +91,7 @@ func TestMapTestErrors(t *testing.T) {
 		{[]string{bad, "a"}, exitUsage, []string{"line 2: "}},
 		{[]string{filepath.Join(dir, "none")}, exitLocal, []string{"none: no such file"}},
 		{[]string{dir}, exitLocal, []string{"not a regular file"}},
-		{nil, exitUsage, []string{"arg"}},
+		{nil, exitUsage, []string{" is missing"}},
 		{[]string{good, "a", "--from", "host"}, exitUsage, []string{"--from host", "192.0.2.7"}},
 		{[]string{good, "a", "--from", ""}, exitUsage, []string{"--from", "192.0.2.7"}},
 		{[]string{good, "a", "--write=x"}, exitUsage, []string{"--write"}},

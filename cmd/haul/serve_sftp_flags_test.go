@@ -143,12 +143,12 @@ func TestServeSFTPDefaultUsers(t *testing.T) {
 	if file, err := f.usersFile(); file != path || err != nil {
 		t.Errorf("with a file there: %q, %v; want %s", file, err, path)
 	}
-	p, err := f.openPeople()
+	p, err := f.openPeople(nil)
 	if err != nil || p.file != path || p.password != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	writeFile(t, path, "nonsense\n")
-	if _, err := f.openPeople(); err == nil || exitCode(err) != exitLocal {
+	if _, err := f.openPeople(nil); err == nil || exitCode(err) != exitLocal {
 		t.Errorf("a file that is wrong: %v", err)
 	}
 }

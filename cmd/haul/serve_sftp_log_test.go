@@ -188,7 +188,7 @@ func TestServeSFTPGuesses(t *testing.T) {
 			s.wantNoLogin(s.once())
 			s.await("connections turned away", "penalties for earlier failures")
 			code, _, msg := haul(t, "ls", "--batch", "-F", "none", "sftp://"+s.at)
-			if code != exitNoAnswer || !strings.Contains(msg, "Not allowed at this time") {
+			if code != exitRefused || !strings.Contains(msg, "Not allowed at this time") {
 				t.Errorf("haul ls: exit code %d, says %q", code, msg)
 			}
 		} else {

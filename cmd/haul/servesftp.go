@@ -48,8 +48,10 @@ type sftpService struct {
 	listeners []net.Listener
 }
 
-// openSFTP opens what SFTP needs but for its sockets. counts may be nil.
-func (f *serveFlags) openSFTP(counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
+// openSFTP opens what SFTP needs but for its sockets. owners are the users
+// that the server runs as, now and later: what decides who may log in belongs to
+// them or to root. counts may be nil.
+func (f *serveFlags) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{f: f, out: out}
 	if s.roots, err = openSFTPRoots(f.dirs[0]); err != nil {
 		return nil, err
@@ -59,10 +61,10 @@ func (f *serveFlags) openSFTP(counts *meter.Registry, log *slog.Logger, out io.W
 			s.close()
 		}
 	}()
-	if s.people, err = f.ssh.openPeople(); err != nil {
+	if s.people, err = f.ssh.openPeople(owners); err != nil {
 		return nil, err
 	}
-	if err := s.openKeys(); err != nil {
+	if err := s.openKeys(owners); err != nil {
 		return nil, err
 	}
 	s.log = newSFTPLog(log, counts)
@@ -76,7 +78,7 @@ func (f *serveFlags) openSFTP(counts *meter.Registry, log *slog.Logger, out io.W
 }
 
 // openKeys loads the host keys, and makes one if there is none.
-func (s *sftpService) openKeys() (err error) {
+func (s *sftpService) openKeys(owners []int) (err error) {
 	dir := s.f.ssh.hostKeys
 	if dir == "" {
 		if dir, err = defaultHostKeys(); err != nil {
@@ -91,7 +93,7 @@ func (s *sftpService) openKeys() (err error) {
 	if err := s.checkApart(); err != nil {
 		return err
 	}
-	if s.keys, err = users.HostKeys(dir); err != nil {
+	if s.keys, err = users.HostKeys(dir, owners...); err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			hint = "; --host-keys DIR names a directory that this user may write to"

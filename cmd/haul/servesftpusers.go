@@ -44,7 +44,7 @@ type guest struct {
 }
 
 // openPeople loads the users file, or makes up a user if there is none.
-func (f *sftpFlags) openPeople() (*people, error) {
+func (f *sftpFlags) openPeople(owners []int) (*people, error) {
 	file, err := f.usersFile()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (f *sftpFlags) openPeople() (*people, error) {
 		p.dir, p.password, err = users.OneTime()
 		return p, err
 	}
-	if p.dir, err = users.Open(file); err != nil {
+	if p.dir, err = users.Open(file, owners...); err != nil {
 		if f.users == "" {
 			err = fmt.Errorf("%w; that is where users are looked for without --users FILE", err)
 		}

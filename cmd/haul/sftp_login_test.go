@@ -55,12 +55,12 @@ func TestSSHExitCodes(t *testing.T) {
 		"TFTP":              {[]string{"ls", "tftp://host/"}, exitUsage, []string{"TFTP", "SFTP"}},
 		"TFTP's stat":       {[]string{"stat", "tftp://host/f"}, exitUsage, []string{"haul probe"}},
 		"local":             {[]string{"rm", "file"}, exitUsage, []string{"local file"}},
-		"nothing":           {[]string{"df"}, exitUsage, []string{"arg"}},
+		"nothing":           {[]string{"df"}, exitUsage, []string{"LOCATION is missing"}},
 	} {
 		args := c.args
 		if strings.Join(args, " ") == "df" {
 			code, _, msg := haul(t, args...)
-			if code != c.code || !strings.Contains(msg, "arg") {
+			if code != c.code || !strings.Contains(msg, c.says[0]) {
 				t.Errorf("%s: exit code %d, %s", name, code, msg)
 			}
 			continue

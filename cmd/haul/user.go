@@ -25,7 +25,8 @@ takes without --users:
 
 The file must be closed to everybody but its owner and group, and readable for
 the user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for one that
-becomes haul.
+becomes haul. It must belong to that user or to root, as whoever owns it decides
+who may log in.
 
 It has one statement a line; a line that begins with # is a comment. For one user:
   user NAME       begins what is said of a user

@@ -281,7 +281,7 @@ func (a *authenticator) banner(text string) error {
 	if a.banners++; a.banners > maxBanners {
 		return errors.New("the server sends banners without end")
 	}
-	if text = strings.TrimSpace(printable(text)); text != "" {
+	if text = strings.TrimSpace(printable(text)); text != "" && !a.dest.NoBanner {
 		a.d.notify(text)
 	}
 	return nil

@@ -291,6 +291,11 @@ func TestBanner(t *testing.T) {
 	if len(said) != 1 || said[0] != "Hello\\x1b]0;x\\x07\nthere" {
 		t.Errorf("said %q", said)
 	}
+	dest := s.dest(t)
+	dest.NoBanner = true
+	if dialOK(t, &Dialer{Notify: func(s string) { said = append(said, s) }}, dest); len(said) != 1 {
+		t.Errorf("said %q, and nothing was to be said", said)
+	}
 }
 
 // The order of PreferredAuthentications decides.

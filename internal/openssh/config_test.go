@@ -124,6 +124,8 @@ func TestResolve(t *testing.T) {
 		{"times", "ConnectTimeout 1m30s\nServerAliveInterval 2\nServerAliveCountMax 4\n", "h", Overrides{}, func(d D) any { return []any{d.ConnectTimeout, d.ServerAliveInterval, d.ServerAliveCountMax} }, []any{90 * time.Second, 2 * time.Second, 4}},
 		{"family", "AddressFamily inet6\nBindAddress ::1\n", "h", Overrides{}, func(d D) any { return d.AddressFamily + d.BindAddress }, "tcp6::1"},
 		{"rekey", "RekeyLimit 1G 1h\n", "h", Overrides{}, func(d D) any { return d.RekeyLimit }, uint64(1 << 30)},
+		{"log level", "LogLevel error\n", "h", Overrides{}, func(d D) any { return d.NoBanner }, true},
+		{"log level of a command line", "LogLevel QUIET\n", "h", Overrides{Options: []string{"LogLevel=INFO"}}, func(d D) any { return d.NoBanner }, false},
 		{"ignored", "CheckHostIP yes\nPKCS11Provider none\nControlPath /x\nHost b\nCompression yes\n", "h", Overrides{}, func(d D) any { return strings.Join(d.Ignored, "; ") }, "checkhostip (HOME/.ssh/config:1)"},
 		{"unknown but ignored", "IgnoreUnknown Foo*,Bar\nFooBar 1\nBar 2\nPort 7\n", "h", Overrides{}, func(d D) any { return d.Port }, 7},
 		{"file", "Port 1\n", "h", Overrides{File: "none"}, func(d D) any { return d.Port }, 22},

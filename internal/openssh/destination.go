@@ -52,6 +52,7 @@ type Destination struct {
 	AuthMethods             []string // in order; nil means all
 	NumberOfPasswordPrompts int      // 0 means 3, and less than 0 none
 	BatchMode               bool     // ask nothing
+	NoBanner                bool     // LogLevel is below INFO, where ssh does not show what servers say
 
 	AddressFamily       string        // "tcp4", "tcp6", or empty for any
 	BindAddress         string        // local address; empty for any

@@ -62,8 +62,8 @@ func Dial(ctx context.Context, dest Destination, p Prompter) (*Client, error) {
 }
 
 // Dial connects and logs in to a destination. The context bounds that, and has
-// no part in what follows. Errors wrap an [ErrConfig], [ErrHostKey] or
-// [ErrAuth], or are of the network or the context.
+// no part in what follows. Errors wrap an [ErrConfig], [ErrHostKey],
+// [ErrAuth] or [ErrRefused], or are of the network or the context.
 func (d *Dialer) Dial(ctx context.Context, dest Destination) (*Client, error) {
 	return d.dial(ctx, &dest, 0)
 }
@@ -227,7 +227,10 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 		ssh.NewClient(sshConn, channels, requests) // for what it would leave waiting
 	}
 	if words := conn.said.words(); words != "" && ctx.Err() == nil && !fired && l.proxy == nil {
-		return nil, fmt.Errorf("connect to %s: the server says %q, and no more: %w", dest.name(), words, printableError{err})
+		if !refuses(words) {
+			return nil, fmt.Errorf("connect to %s: no SSH server: it says %q: %w", dest.name(), words, printableError{err})
+		}
+		return nil, &RefusedError{Host: dest.name(), Words: words, Err: printableError{err}}
 	}
 	return nil, d.explain(ctx, dest, l, host, auth, fired, err)
 }

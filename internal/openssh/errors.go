@@ -16,6 +16,7 @@ var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
 	ErrAuth    = errors.New("permission denied")
+	ErrRefused = errors.New("connection refused in words") // see RefusedError
 )
 
 // A ConfigError is a setting that cannot be used. It is an [ErrConfig].
@@ -138,6 +139,23 @@ func (e *AuthError) Error() string {
 
 // Unwrap returns [ErrAuth] and Err.
 func (e *AuthError) Unwrap() []error { return classed(ErrAuth, e.Err) }
+
+// A RefusedError is what a server says in place of its version, before it ends the
+// connection: a penalty, or too many connections as they are. It is an
+// [ErrRefused].
+type RefusedError struct {
+	Host  string
+	Words string // safe to print
+	Err   error  // how the connection ended
+}
+
+// Error quotes the server.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("connect to %s: the server says %q, and no more: %v", e.Host, e.Words, e.Err)
+}
+
+// Unwrap returns [ErrRefused] and Err.
+func (e *RefusedError) Unwrap() []error { return classed(ErrRefused, e.Err) }
 
 func classed(class, err error) []error {
 	if err == nil {

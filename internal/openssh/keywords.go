@@ -43,6 +43,7 @@ var keywords = map[string]keyword{
 	"ignoreunknown":                    {check: word},
 	"kbdinteractiveauthentication":     {check: yesNo},
 	"kexalgorithms":                    {check: algorithms(kexUniverse)},
+	"loglevel":                         {check: oneOf("QUIET", "FATAL", "ERROR", "INFO", "VERBOSE", "DEBUG", "DEBUG1", "DEBUG2", "DEBUG3")},
 	"macs":                             {check: algorithms(macUniverse)},
 	"nohostauthenticationforlocalhost": {check: yesNo},
 	"numberofpasswordprompts":          {check: number},
@@ -94,7 +95,7 @@ const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	gssapirenewalforcesrekey gssapiserveridentity gssapitrustdns
 	hostbasedacceptedalgorithms hostbasedkeytypes ipqos kbdinteractivedevices
 	kerberosauthentication kerberostgtpassing localcommand localforward
-	loglevel logverbose obscurekeystroketiming permitremoteopen protocol
+	logverbose obscurekeystroketiming permitremoteopen protocol
 	remotecommand remoteforward requesttty rhostsauthentication
 	rhostsrsaauthentication rsaauthentication sendenv sessiontype setenv
 	smartcarddevice stdinnull streamlocalbindmask streamlocalbindunlink

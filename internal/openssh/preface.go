@@ -28,6 +28,13 @@ func (p *preface) take(b []byte) {
 	}
 }
 
+// refuses reports whether those are the words of an SSH server. Other protocols
+// answer our version by an error of theirs: HTTP, or one of three digits.
+func refuses(words string) bool {
+	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
+	return !code && !strings.HasPrefix(words, "HTTP/")
+}
+
 // words returns what was said, in one line, if that is all that came.
 func (p *preface) words() string {
 	if p.over {

@@ -148,6 +148,7 @@ func (r *reader) destination(t Target, host string, through []string) (*Destinat
 		ServerAliveInterval:     r.time("serveraliveinterval"),
 		ServerAliveCountMax:     r.number("serveralivecountmax"),
 		AuthMethods:             r.methods(),
+		NoBanner:                slices.Contains([]string{"QUIET", "FATAL", "ERROR"}, strings.ToUpper(r.first("loglevel", "INFO"))),
 		Ignored:                 r.ignored,
 	}
 	d.Port, _ = parsePort(r.first("port", fmt.Sprint(defaultPort)))

@@ -219,7 +219,7 @@ func (c *copier) complete(f *file, src store.File, u store.Upload, end int64, ou
 	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
 		written, err := r.Open(c.ctx)
 		if err != nil {
-			return late, err
+			return late, toVerify(err)
 		}
 		same, err := c.equal(src, written, end)
 		_ = written.Close()
@@ -238,7 +238,7 @@ func (c *copier) complete(f *file, src store.File, u store.Upload, end int64, ou
 func (c *copier) verifyNamed(f *file, src store.File, end int64) error {
 	dst, err := c.to.Open(c.ctx, f.to)
 	if err != nil {
-		return err
+		return toVerify(err)
 	}
 	defer dst.Close()
 	fi, err := dst.Stat()
@@ -254,6 +254,9 @@ func (c *copier) verifyNamed(f *file, src store.File, end int64) error {
 	}
 	return err
 }
+
+// toVerify says why a copy that could be written was to be read.
+func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
 
 // attrs returns what the copy shall have besides its content.
 func (c *copier) attrs(f *file) (a store.Attr) {

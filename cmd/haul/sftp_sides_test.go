@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// A fullTree has no room: for new files, or for what is written to them.
+type fullTree struct {
+	store.Tree
+	late bool
+}
+
+func (f fullTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := f.Tree.Create(ctx, name, c)
+	if err != nil || f.late {
+		return fullUpload{u}, err
+	}
+	_ = u.Close()
+	return nil, store.ErrNoSpace
+}
+
+func (f fullTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	if !f.late && (a.Write || a.Append) {
+		return nil, store.ErrNoSpace
+	}
+	h, err := f.Tree.OpenFile(ctx, name, a)
+	return fullHandle{h}, err
+}
+
+type fullUpload struct{ store.Upload }
+
+func (fullUpload) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpace }
+
+type fullHandle struct{ store.Handle }
+
+func (fullHandle) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpace }
+
+// A name with a colon is a server's, unless it has a ./ in front: if there is such
+// a file here, that is what was meant.
+func TestPutNameWithColon(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file can have a colon in its name")
+	}
+	l := startLab(t, nil)
+	t.Chdir(t.TempDir())
+	writeFile(t, "co:lon", "c")
+	if code, _, msg := l.haul("put", "co:lon", "lab:"); code != exitUsage || !strings.Contains(msg, "./co:lon") {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+	if code, _, msg := l.haul("put", "./co:lon", "lab:"); code != 0 {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+}
+
+// To verify takes the right to read, which the message says.
+func TestSFTPVerifyUploadOnly(t *testing.T) {
+	l := startLabWith(t, labOptions{account: func(a *sftp.Account) { a.Access = users.UploadOnly }}, nil)
+	mine := filepath.Join(t.TempDir(), "mine")
+	writeFile(t, mine, "mine")
+	code, _, msg := l.haul("put", "--verify", mine, "lab:up")
+	if code != exitRefused || !strings.Contains(msg, "to verify it, it has to be read: open up: ") || strings.Contains(msg, ".haul-") {
+		t.Errorf("exit code %d, says %s", code, msg)
+	}
+}
+
+// What a command lacks has a name.
+func TestMissingArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"user add":      "add: NAME is missing; usage: haul user add NAME",
+		"user add a b":  `add: "b" is a word too many; usage: haul user add NAME`,
+		"mv lab:a":      "mv: TO is missing; usage: haul mv FROM TO",
+		"ls":            "ls: LOCATION is missing; usage: haul ls LOCATION...",
+		"put here":      "put: TARGET is missing; usage: haul put LOCAL... TARGET",
+		"user password": "password: NAME is missing",
+	} {
+		code, _, msg := haul(t, strings.Fields(args)...)
+		if code != exitUsage || !strings.Contains(msg, want) {
+			t.Errorf("haul %s: exit code %d, says %s, want %q", args, code, msg, want)
+		}
+	}
+}
+
+// A pipe is refused on either side, and is that side's.
+func TestSFTPCopyOfAPipe(t *testing.T) {
+	l := startLab(t, nil)
+	makePipe(t, filepath.Join(l.dir, "pipe"))
+	mine := filepath.Join(t.TempDir(), "mine")
+	makePipe(t, mine)
+	if code, _, msg := l.haul("get", "lab:pipe", t.TempDir()); code != exitRefused {
+		t.Errorf("get of a pipe: exit code %d, says %s", code, msg)
+	}
+	if code, _, msg := l.haul("put", mine, "lab:"); code != exitLocal {
+		t.Errorf("put of a pipe: exit code %d, says %s", code, msg)
+	}
+}
+
+// What the server's disk has no room for, the server refuses, whichever phase that
+// is in. The message has the name that the user knows.
+func TestSFTPServerFull(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "mine")
+	writeFile(t, mine, strings.Repeat("m", 2<<20))
+	for _, late := range []bool{false, true} {
+		l := startLabWith(t, labOptions{tree: func(t store.Tree) store.Tree { return fullTree{t, late} }}, nil)
+		for _, flags := range []string{"", "--continue", "--in-place"} {
+			args := append([]string{"put"}, append(strings.Fields(flags), mine, l.url("/there"))...)
+			code, _, msg := l.haul(args...)
+			if code != exitRefused || !strings.Contains(msg, " /there: ") || strings.Contains(msg, ".upload") || !strings.Contains(strings.ToLower(msg), "no space left") {
+				t.Errorf("haul %q, full late %v: exit code %d, says %s", args, late, code, msg)
+			}
+			if strings.Contains(msg, "server: server") {
+				t.Errorf("haul %q stammers: %s", args, msg)
+			}
+		}
+	}
+}
