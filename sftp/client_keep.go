@@ -45,7 +45,9 @@ const (
 // over what another left by giving it that name: of two that do so, the server
 // lets one have it, and who had it before cannot publish it any more. Until he
 // notices, he may write to it, but only what its next owner writes there as well:
-// it has the same Source. Hence nothing cuts a file that is taken over.
+// it has the same Source. Hence an upload that fails does not cut its file: what
+// is whole the record says, and whoever publishes it cuts what is too much, once
+// he has looked whether it is his.
 //
 // The hidden file is not opened to be made anew, as a server of haul would keep
 // that from sight, and discard it with the connection.
@@ -118,7 +120,7 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 	}
 	k.f.remote.own = true
 	k.f.name = k.target // for messages
-	k.f.confirmed = k.confirm
+	k.f.confirmed, k.f.uncut = k.confirm, true
 	k.looked.last = time.Now()
 	return k, nil
 }
@@ -304,6 +306,7 @@ func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := k.f.WriteAt(p, off)
+	err = k.busyIfGone(err)
 	k.mu.Lock()
 	k.high = max(k.high, off+int64(n))
 	if off <= k.behind {
@@ -325,6 +328,7 @@ func (k *keptUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 		return 0, err
 	}
 	n, err := k.f.FillFrom(ctx, ownReader{r, k}, off, size)
+	err = k.busyIfGone(err)
 	k.mu.Lock()
 	k.high = max(k.high, off+n)
 	k.mu.Unlock()
@@ -334,6 +338,9 @@ func (k *keptUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 
 // Truncate sets the size.
 func (k *keptUpload) Truncate(size int64) error {
+	if err := k.stillOurs(k.ctx); err != nil {
+		return err
+	}
 	if err := k.moveBack(size); err != nil {
 		return err
 	}

@@ -36,6 +36,15 @@ func (k *keptUpload) stillOurs(ctx context.Context) error {
 	return nil
 }
 
+// busyIfGone says of an error that it came of another upload's having taken the
+// file over, so that it could not be opened again on another lane.
+func (k *keptUpload) busyIfGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) && k.stillOurs(k.ctx) != nil {
+		return fmt.Errorf("%w: %w", store.ErrBusy, err)
+	}
+	return err
+}
+
 // checkOwn is called before something is written. From time to time it looks
 // whether the file is still ours, and waits for that only if it has not been
 // known for long: then whoever has it may have published it.
@@ -91,7 +100,7 @@ func (k *keptUpload) settleAll() error {
 		return store.ErrBusy
 	}
 	if err := k.f.settle(k.ctx); err != nil {
-		return err
+		return k.busyIfGone(err)
 	}
 	if left := time.Until(k.settled); !k.settled.IsZero() && left > 0 {
 		t := time.NewTimer(left)
@@ -113,6 +122,9 @@ func (k *keptUpload) settleAll() error {
 	case fi.Size() < high:
 		return fmt.Errorf("%w: of %d bytes that were written, the server has %d", store.ErrBusy, high, fi.Size())
 	case fi.Size() > high: // what was left had more
+		if err := k.stillOurs(k.ctx); err != nil {
+			return err
+		}
 		return k.f.Truncate(high)
 	}
 	return nil

@@ -99,6 +99,111 @@ func contend(t *testing.T, client func() *Client, read func() ([]byte, error), s
 	}
 }
 
+// fight has an upload taken over by another one of the same source while it has
+// writes under way, at a moment that the seed says, and has it notice at another.
+// Whoever took over has to win, with all of the bytes. It returns how much of the
+// file was there for him.
+func fight(t *testing.T, client func() *Client, read func() ([]byte, error), seed uint64) (resumed int64) {
+	const every = 200_000
+	data := clientPattern(3_000_000, 1)
+	size := int64(len(data))
+	rnd := rand.New(rand.NewPCG(3, seed))
+	part := rnd.Int64N(size / 2) // that is noted before, if it is enough
+	takenAt, seenAt := part+rnd.Int64N(size-part), rnd.Int64N(size+size/2)
+	again := fmt.Sprintf("seed %d: taken over at byte %d and seen when the other is at %d", seed, takenAt, seenAt)
+	begin := func(c *Client) (*keptUpload, error) {
+		c.keepEvery = every
+		u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: "one"})
+		if err != nil {
+			return nil, err
+		}
+		return u.(*keptUpload), nil
+	}
+	clients := [2]*Client{client(), client()}
+	defer clients[0].Close()
+	defer clients[1].Close()
+	old, err := begin(clients[0])
+	if err != nil {
+		t.Error(again, err)
+		return 0
+	}
+	take, look, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	nextDone := make(chan error, 1)
+	go func() {
+		let := sync.OnceFunc(func() { // the old one ends while this one waits
+			close(look)
+			<-ended
+		})
+		defer let()
+		<-take
+		next, err := begin(clients[1])
+		if err != nil {
+			nextDone <- err
+			return
+		}
+		resumed = next.Resumed()
+		r := readerAt(func(p []byte, off int64) (int, error) {
+			if off >= seenAt {
+				let()
+			}
+			return bytes.NewReader(data).ReadAt(p, off)
+		})
+		if _, err = next.FillFrom(t.Context(), r, resumed, size-resumed); err == nil {
+			if seenAt < size+size/4 {
+				let()
+			}
+			next.settled = next.settled.AddDate(-1, 0, 0)
+			err = next.Commit()
+		}
+		_ = next.Close()
+		nextDone <- err
+	}()
+	start := sync.OnceFunc(func() {
+		close(take)
+		<-look
+		old.looked.mu.Lock()
+		old.looked.last = time.Time{}
+		old.looked.mu.Unlock()
+	})
+	if _, err := old.FillFrom(t.Context(), bytes.NewReader(data), 0, part); err != nil {
+		t.Error(again, err)
+	}
+	old.pending.Wait()
+	_, err = old.FillFrom(t.Context(), readerAt(func(p []byte, off int64) (int, error) {
+		if off+int64(len(p)) >= takenAt {
+			start()
+		}
+		return bytes.NewReader(data).ReadAt(p, off)
+	}), part, size-part)
+	if !errors.Is(err, store.ErrBusy) {
+		t.Errorf("%s: the old one: %v", again, err)
+	}
+	if err := old.Close(); err != nil {
+		t.Errorf("%s: the old one's end: %v", again, err)
+	}
+	close(ended)
+	if err := <-nextDone; err != nil {
+		t.Errorf("%s: the next one: %v", again, err)
+	}
+	if got, err := read(); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%s: %d other bytes are there, %v", again, len(got), err)
+	}
+	list, err := clients[1].ReadDir(t.Context(), ".")
+	for _, e := range list {
+		if isUpload(e.Name()) {
+			t.Errorf("%s: %s is left", again, e.Name())
+		}
+	}
+	if err != nil {
+		t.Error(again, err)
+	}
+	return resumed
+}
+
+type readerAt func(p []byte, off int64) (int, error)
+
+func (r readerAt) ReadAt(p []byte, off int64) (int, error) { return r(p, off) }
+
 func TestHaulToHaulContends(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		tree := openHaulTree(t, "directory")
@@ -121,13 +226,21 @@ func TestHaulToHaulContends(t *testing.T) {
 				return nil, err
 			}
 			defer f.Close()
-			return io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+			return io.ReadAll(io.NewSectionReader(f, 0, 8<<20))
 		}
 		for seed := range uint64(20) {
 			for _, sources := range [][2]string{{"one", "one"}, {"one", "two"}} {
 				_ = tree.Remove(t.Context(), "f")
 				contend(t, client, read, sources, seed)
 			}
+		}
+		resumed := int64(0)
+		for seed := range uint64(20) {
+			_ = tree.Remove(t.Context(), "f")
+			resumed += fight(t, client, read, seed)
+		}
+		if resumed == 0 {
+			t.Error("no upload had anything of the one that it took over")
 		}
 		t.Cleanup(func() {
 			h.stop()
@@ -144,6 +257,15 @@ func TestOpenSSHServerContends(t *testing.T) {
 			read := func() ([]byte, error) { return os.ReadFile(dir + "/f") }
 			contend(t, client, read, sources, seed)
 		}
+	}
+	resumed := int64(0)
+	for seed := range uint64(20) {
+		dir := t.TempDir()
+		client := func() *Client { return openSSHClientIn(t, ClientConfig{}, dir) }
+		resumed += fight(t, client, func() ([]byte, error) { return os.ReadFile(dir + "/f") }, seed)
+	}
+	if resumed == 0 {
+		t.Error("no upload had anything of the one that it took over")
 	}
 }
 
@@ -164,6 +286,9 @@ func TestClientNoticesTakeOver(t *testing.T) {
 		}}
 		if _, err := old.FillFrom(t.Context(), struct{ io.ReaderAt }{r}, 1<<20, 3<<20); !errors.Is(err, store.ErrBusy) {
 			t.Errorf("the old one: %v", err)
+		}
+		if err := old.Truncate(1 << 20); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("the old one cuts the file of the next one: %v", err)
 		}
 		if err := old.Close(); err != nil {
 			t.Error(err)

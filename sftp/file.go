@@ -59,6 +59,10 @@ type File struct {
 	// from start to end. It must not wait.
 	confirmed func(start, end int64)
 
+	// uncut is set if the file is not cut when writing fails: something else tells
+	// what of it is whole, and it may be somebody else's by then.
+	uncut bool
+
 	mu     sync.Mutex
 	pos    int64      // mu: of Read and Write
 	next   int64      // mu: where the last ReadAt ended

@@ -202,6 +202,9 @@ func (x *fill) drain(ctx context.Context) {
 
 // cut cuts a file, whose writing has failed, behind what is known to be whole.
 func (f *File) cut(ctx context.Context, size int64) error {
+	if f.uncut {
+		return nil
+	}
 	f.c.mu.Lock()
 	old, reach := f.old, f.remote.reach
 	f.c.mu.Unlock()

@@ -25,6 +25,12 @@ first run on, or a server that can hash says that the content is the same.
 --unchanged skips files of that size and time without --continue, and with =hash
 those of the same content, whatever their time.
 
+With -r --continue a directory that is copied to a new name has a hidden file in it
+until all is there, and up to then the same command goes on in it, where without
+--continue the source would go below it; that takes a server whose directories may be
+renamed. A put that goes on with what another run may still be sending, as it may
+seem when that was killed, takes 3 s at least, so that the other has noticed.
+
 Symbolic links in directories are left out, unless --links says otherwise. keep
 makes them anew with their text as it is, and so they may lead anywhere, also out
 of the directory; nothing is written through them. follow copies what they lead

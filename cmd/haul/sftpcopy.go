@@ -93,7 +93,7 @@ func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, p
 		if err != nil {
 			return err
 		}
-		source := treecopy.Source{Tree: tree, Name: name}
+		source := treecopy.Source{Tree: tree, Name: name, Origin: fmt.Sprintf("%q", l.server)}
 		_, _, isURL := cutScheme(l.text)
 		r.typed(l.text, isURL, source)
 		j.Sources = append(j.Sources, source)
@@ -195,6 +195,14 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
+		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
+			name = "./" // sources go below it, even if it is one's unfinished copy
+		} else if r.resume && r.recursive && !r.dryRun {
+			// If it is, it gets the source's mode, which takes what it is in.
+			if tree, name, ok := r.inParent(dir); ok {
+				return tree, name, nil
+			}
+		}
 	case several && err == nil:
 		return nil, "", usagef("several sources need a directory, and %s is none", visible(local))
 	default:
@@ -214,6 +222,24 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 		return nil, "", err
 	}
 	return store.Dir(root), name, nil
+}
+
+// inParent returns a directory as a name in the directory that it is in, if that
+// can be opened.
+func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	above, name := filepath.Split(real)
+	if err != nil || name == "" {
+		return nil, "", false
+	}
+	root, err := r.root(above)
+	if err != nil {
+		return nil, "", false
+	}
+	return store.Dir(root), name, true
 }
 
 // localSources returns what is to be copied of a local name: a file, what is in
@@ -282,7 +308,11 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as}
+	origin, err := filepath.Abs(dir)
+	if err != nil {
+		return treecopy.Source{}, localError{err}
+	}
+	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}
 	r.typed(file, false, s)
 	return s, nil
 }

@@ -40,6 +40,7 @@ type copier struct {
 	// has by the name prefix.
 	to     store.Tree
 	prefix string
+	whole  store.Tree  // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
 	slots        chan struct{} // one for each directory that is listed besides others
@@ -59,7 +60,7 @@ type copier struct {
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &copier{opts: j.Options, ctx: ctx, to: j.To, prefix: "."}
+	c := &copier{opts: j.Options, ctx: ctx, to: j.To, prefix: ".", whole: j.To}
 	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	c.setDefaults()
 	err := c.run(j)
@@ -95,6 +96,9 @@ func (c *copier) run(j Job) error {
 	}
 	starts, err := c.findSources(j.Sources)
 	if err != nil || len(starts) == 0 {
+		return err
+	}
+	if err := c.goesOn(p, len(j.Sources), starts); err != nil {
 		return err
 	}
 	if err := p.settle(len(j.Sources), starts); err != nil {
@@ -160,7 +164,7 @@ func (c *copier) startWorkers(feed func()) {
 // A tree that can do so opens it as a tree of its own: then no name leads out of
 // it whatever becomes of it meanwhile. The caller closes end, if there is one.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
-	top = &dir{to: p.name, made: true}
+	top = &dir{to: p.name, made: true, mark: p.mark}
 	top.pending.Store(1)
 	perm := 0o777 &^ c.opts.Umask
 	if p.exact {
@@ -174,12 +178,15 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 		if c.opts.DryRun {
 			return top, nil, nil
 		}
-		if err := c.to.Mkdir(c.ctx, p.name, perm|ownerAll); err != nil {
-			return nil, nil, fmt.Errorf("make the target directory: %w", err)
+		if top.mark, err = c.makeTop(p, starts, perm|ownerAll); err != nil {
+			return nil, nil, err
 		}
 		if c.target, err = c.to.Stat(c.ctx, p.name); err != nil {
 			return nil, nil, fmt.Errorf("look at the target directory: %w", err)
 		}
+	}
+	if p.mark != "" && !c.opts.DryRun {
+		c.renewMark(path.Join(p.name, p.mark))
 	}
 	sub, ok := c.to.(Subtree)
 	if !ok {

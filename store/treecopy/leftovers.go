@@ -32,14 +32,21 @@ func (c *copier) sweep(dir string) {
 	}
 }
 
+// Files that are under way, or were left behind, have names of this prefix, so many
+// letters and digits, and a suffix that says what they are.
+const (
+	leftoverPrefix = ".haul-"
+	leftoverRandom = 26 // of base 32: 130 bits
+)
+
 // isLeftover reports whether an entry has the name of a file that haul, here or at
 // the other end, has under way or has left behind. It belongs to no tree.
 func isLeftover(name string) bool {
-	s, ok := strings.CutPrefix(name, ".haul-")
-	if !ok || len(s) < 26 || strings.Trim(s[:26], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+	s, ok := strings.CutPrefix(name, leftoverPrefix)
+	if !ok || len(s) < leftoverRandom || strings.Trim(s[:leftoverRandom], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		return false
 	}
-	switch s[26:] {
+	switch s[leftoverRandom:] {
 	case ".part", ".keep", ".mark", ".upload", ".record":
 		return true
 	}

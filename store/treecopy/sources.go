@@ -26,6 +26,7 @@ type start struct {
 	tree     store.Tree
 	name     string
 	as       string // its name below a directory
+	origin   string
 	info     fs.FileInfo
 	contents bool // what is in it goes below the target, rather than itself
 	shown    string
@@ -112,7 +113,7 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := start{tree: s.Tree, name: name, as: s.As, contents: dot && s.As == "", shown: s.Shown}
+	one := start{tree: s.Tree, name: name, as: s.As, origin: s.Origin, contents: dot && s.As == "", shown: s.Shown}
 	if one.as == "" {
 		one.as = path.Base(name)
 	}
@@ -140,7 +141,7 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 	}
 	starts := make([]start, 0, len(g.found))
 	for _, m := range g.found {
-		starts = append(starts, start{tree: s.Tree, name: m.name, as: path.Base(m.name), info: m.info, contents: dot})
+		starts = append(starts, start{tree: s.Tree, name: m.name, as: path.Base(m.name), origin: s.Origin, info: m.info, contents: dot})
 	}
 	return starts, nil
 }

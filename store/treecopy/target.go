@@ -14,6 +14,8 @@ type place struct {
 	info  fs.FileInfo // of what it leads to; nil if there is nothing yet
 	slash bool        // it must be a directory
 	exact bool        // the one source becomes it, rather than going below it
+	below bool        // it was said that sources go below it: by a slash
+	mark  string      // that it has of an earlier copy; "" for none
 }
 
 // findTarget looks what the target is.
@@ -25,7 +27,7 @@ func (c *copier) findTarget(target string) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy to %s: %w", printable(target), err)
 	}
-	p := &place{name: name, slash: slash || name == "."}
+	p := &place{name: name, slash: slash || name == ".", below: strings.HasSuffix(target, "/") || strings.HasSuffix(target, "/.")}
 	fi, err := c.to.Stat(c.ctx, name)
 	switch {
 	case err == nil:
@@ -56,6 +58,9 @@ func (c *copier) lookAbove(name string) error {
 // settle decides whether the sources, of which so many were named, go below p, or
 // the one becomes it.
 func (p *place) settle(named int, starts []start) error {
+	if p.exact {
+		return nil // an earlier copy has decided it
+	}
 	isDir := p.info != nil && p.info.IsDir()
 	if !p.slash && !isDir {
 		switch {

@@ -20,6 +20,9 @@
 //   - Below the target, if that is a directory, or ends in a slash: then it is
 //     made if it is missing. A source is there by the last element of its name.
 //   - Else the one source becomes the target. Several sources need a directory.
+//   - With Options.Continue a directory that became the target is known again
+//     until all of it is copied: the same source becomes it, rather than going
+//     below it, unless the target ends in a slash.
 //   - A source that ends in "/." is a directory whose contents, rather than the
 //     directory itself, go below the target. One that ends in a slash must be a
 //     directory, and that is all the slash means.
@@ -73,6 +76,11 @@ type Source struct {
 	// contents. It is of no use with a pattern.
 	As string
 
+	// Origin tells the tree from others, for Continue to know the source of an
+	// earlier copy again: such as a server with its user, or the path of a
+	// directory. Two trees of the same origin, such as "", are taken for one.
+	Origin string
+
 	// Shown is what messages call the source, such as the path that the user has
 	// named: "" means its name. What is below it is shown below that. It is of
 	// no use with a pattern.
@@ -114,6 +122,10 @@ type Options struct {
 	// as a copy with PreserveTimes leaves it, or if it has the size and both sides
 	// can tell without moving it that the content is the same. All others are
 	// copied again.
+	//
+	// A directory that becomes the target has a hidden file in it, of the name
+	// .haul-, 26 letters and digits, and .record, that says so until all is copied.
+	// Where that cannot be made, another copy does not know the directory again.
 	//
 	// Without Continue an interrupted copy leaves nothing behind. What a process
 	// that is killed leaves, the next copy to the same directory removes, if the

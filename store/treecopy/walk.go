@@ -44,9 +44,10 @@ type dir struct {
 	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
 
 	depth    int
-	followed int  // symbolic links above it
-	made     bool // its target is there
-	fresh    bool // it was made just now: nothing is in it but what this copy put there
+	followed int    // symbolic links above it
+	made     bool   // its target is there
+	fresh    bool   // it was made just now: nothing is in it but what this copy put there
+	mark     string // says that the top is the source's copy, and not finished; "" for none
 
 	pending atomic.Int64 // what is in it and not done, and its listing
 	links   []*file      // symbolic links to be made; until it is listed
@@ -325,9 +326,12 @@ func (c *copier) closeDir(d *dir) {
 	if !d.made || d.info == nil || c.opts.DryRun {
 		return
 	}
+	c.unmark(d) // that would change its times too, and its mode may forbid it
 	var a store.Attr
 	want := c.dirMode(d.info)
-	if d.fresh && want|ownerAll != want || c.opts.PreserveMode && !d.fresh {
+	switch {
+	case d.parent == nil && !d.fresh && d.mark != "" && c.target.Mode().Perm() == want:
+	case d.fresh && want|ownerAll != want || c.opts.PreserveMode && !d.fresh:
 		a.Mode = &want
 	}
 	if c.opts.PreserveTimes {
@@ -336,7 +340,16 @@ func (c *copier) closeDir(d *dir) {
 	if a.Mode == nil && a.ModTime.IsZero() {
 		return
 	}
-	if err := c.to.SetAttr(c.ctx, d.to, a, true); err != nil {
+	err := error(nil)
+	if d.parent == nil && a.Mode != nil {
+		// No tree has the mode of its root changed.
+		err = c.whole.SetAttr(c.ctx, c.outside(d.to), store.Attr{Mode: a.Mode}, true)
+		a.Mode = nil
+	}
+	if err == nil && a != (store.Attr{}) {
+		err = c.to.SetAttr(c.ctx, d.to, a, true)
+	}
+	if err != nil {
 		c.report.failed(d.item, fmt.Errorf("its contents are copied, but not its attributes: %w", err))
 	}
 }

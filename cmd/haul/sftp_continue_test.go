@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A directory that is copied to a new name, and interrupted, is gone on with there
+// by the same command.
+func TestSFTPInterruptedDirectory(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
+	files := map[string]string{"big": string(content), "below/small": "small"}
+	for _, put := range []bool{false, true} {
+		here := t.TempDir()
+		l := startLab(t, nil)
+		from, to := filepath.Join(l.dir, "d"), filepath.Join(here, "new")
+		words := []string{"get", "-rp", "--continue", "--limit", "2M", "lab:d", to}
+		if put {
+			from, to = filepath.Join(here, "d"), filepath.Join(l.dir, "new")
+			words = []string{"put", "-rp", "--continue", "--limit", "2M", from, "lab:new"}
+		}
+		for name, text := range files {
+			writeFile(t, filepath.Join(from, name), text)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := newRoot()
+		cmd.SetArgs(l.args(words...))
+		cmd.SetErr(&lockedBuffer{})
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.ExecuteContext(ctx) }()
+		awaitHidden(t, to, "", func(b []byte) bool { return bytes.HasPrefix(b, content[:1<<10]) })
+		cancel()
+		if err := <-ended; exitCode(err) != exitInterrupted {
+			t.Errorf("%s: exit code %d, %v", words[0], exitCode(err), err)
+		}
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "--limit" || w == "2M" })
+		code, _, msg := l.haul(words...)
+		if code != 0 || !strings.Contains(msg, "were there before") {
+			t.Errorf("%s: the next run: exit code %d, %s", words[0], code, msg)
+		}
+		wantTree(t, to, files)
+		// Now it is a directory like others.
+		if code, _, msg = l.haul(words...); code != 0 {
+			t.Errorf("%s: once more: exit code %d, %s", words[0], code, msg)
+		}
+		wantFile(t, filepath.Join(to, "d", "below", "small"), "small")
+	}
+}
+
+// A target that is there is a directory that sources go below, unless it is what
+// an earlier copy has not finished; with a slash, or as the working directory, it
+// is that in any case.
+func TestLocalTarget(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		local  string
+		resume bool
+		want   string
+	}{
+		{dir, false, ""}, {dir, true, filepath.Base(dir)}, {dir + "/", true, "./"}, {dir + "/.", true, "./"}, {".", true, "./"}, {"", true, "./"},
+		{filepath.Join(dir, "new"), true, "new"}, {dir + "/new/", true, "new/"},
+	} {
+		r := &copyRun{copyFlags: &copyFlags{resume: c.resume, recursive: true}, roots: map[string]*os.Root{}}
+		if _, name, err := r.localTarget(c.local, false); name != c.want || err != nil {
+			t.Errorf("localTarget(%q) = %q, %v, want %q", c.local, name, err, c.want)
+		}
+		for _, root := range r.roots {
+			_ = root.Close()
+		}
+	}
+}

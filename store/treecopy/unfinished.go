@@ -1,0 +1,124 @@
+package treecopy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A directory that becomes the target is there as soon as the copy begins. As with
+// cp, the same copy would then put the source below it, and so would one that is
+// to go on with this one. Hence Continue has such a directory hold a mark, an empty
+// file whose name says of which source it is the copy, until all is copied.
+//
+// The directory has another name until the mark is in it. Whatever moment the
+// process is killed at, there is none without.
+
+// markPerm keeps others from taking the mark for theirs. A client of package sftp
+// removes files of such names and permissions once they are old.
+const markPerm = 0o600
+
+// markName returns the name of the mark of what is copied from a source, and with
+// a target that of the directory until it has its own.
+func markName(origin, source, target string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "haul tree\x00%q %q %q %q", who(), origin, source, target))
+	return leftoverPrefix + base32.StdEncoding.EncodeToString(sum[:])[:leftoverRandom] + ".record"
+}
+
+func (s *start) mark() string { return markName(s.origin, s.name, "") }
+
+// goesOn looks whether the target is the unfinished copy of the one source, and
+// then has that become the target again.
+func (c *copier) goesOn(p *place, named int, starts []start) error {
+	if !c.opts.Continue || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
+		return nil
+	}
+	s := &starts[0]
+	if !s.isDir() || p.below && !s.contents {
+		return nil
+	}
+	fi, err := c.to.Lstat(c.ctx, path.Join(p.name, s.mark()))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("look whether the target is an unfinished copy: %w", err)
+	case fi.Mode().IsRegular():
+		p.exact, p.mark = true, s.mark()
+	}
+	return nil
+}
+
+// makeTop makes the directory that is the target. If another copy is to be able
+// to go on with it, it holds a mark, whose name is returned.
+func (c *copier) makeTop(p *place, starts []start, perm fs.FileMode) (mark string, err error) {
+	if c.opts.Continue && p.exact {
+		if err := c.makeMarked(p.name, &starts[0], perm); err == nil {
+			return starts[0].mark(), nil
+		}
+		// Who may only upload renames no directories, for one, and is not let
+		// go on with anything either.
+	}
+	if err := c.to.Mkdir(c.ctx, p.name, perm); err != nil {
+		return "", fmt.Errorf("make the target directory: %w", err)
+	}
+	return "", nil
+}
+
+// makeMarked makes a directory with a mark in it, or nothing.
+func (c *copier) makeMarked(name string, s *start, perm fs.FileMode) error {
+	aside := path.Join(path.Dir(name), markName(s.origin, s.name, path.Base(name)))
+	mark := path.Join(aside, s.mark())
+	err := c.to.Mkdir(c.ctx, aside, perm)
+	if errors.Is(err, fs.ErrExist) {
+		// It is from a process that was killed just then, or it is no empty
+		// directory, and nobody's to use.
+		c.removeMarked(aside, mark)
+		err = c.to.Mkdir(c.ctx, aside, perm)
+	}
+	if err != nil {
+		return err
+	}
+	h, err := c.to.OpenFile(c.ctx, mark, store.Access{Write: true, Create: true, Exclusive: true, Perm: markPerm})
+	if err == nil {
+		err = h.Close()
+	}
+	if err == nil {
+		err = c.to.Rename(c.ctx, aside, name, false)
+	}
+	if err != nil {
+		c.removeMarked(aside, mark)
+	}
+	return err
+}
+
+// removeMarked removes what makeMarked has made, even if the context has ended.
+func (c *copier) removeMarked(aside, mark string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeTime)
+	defer cancel()
+	_ = c.to.Remove(ctx, mark)
+	_ = c.to.RemoveDir(ctx, aside)
+}
+
+// removeTime is how long it may take to remove what was begun.
+const removeTime = 10 * time.Second
+
+// renewMark keeps a mark from being taken for an old one. That it cannot is no
+// matter of this copy.
+func (c *copier) renewMark(mark string) {
+	now := time.Now()
+	_ = c.to.SetAttr(c.ctx, mark, store.Attr{AccessTime: now, ModTime: now}, false)
+}
+
+// unmark removes the mark once all that was to be copied is.
+func (c *copier) unmark(d *dir) {
+	if d.mark != "" && c.report.err() == nil {
+		_ = c.to.Remove(c.ctx, path.Join(d.to, d.mark)) // else the next copy goes on with it, and finds all there
+	}
+}
