@@ -39,11 +39,12 @@ const (
 
 	// cipherRate is what one connection moves, bytes a second, before it is
 	// likely that a core is the bound which encrypts for it: more than a link of
-	// 1 Gb/s can carry, and less than most processors encrypt. cipherLogin is
-	// how long the rest of a transfer should take for a further connection to be
-	// worth its cost.
+	// 1 Gb/s can carry, and less than most processors encrypt. cipherBytes
+	// is how much has to be left for further connections to be worth their cost:
+	// each login is some 70 ms of a core on both sides, and if cores are short,
+	// the server's sessions are in each other's way.
 	cipherRate  = 150 << 20
-	cipherLogin = 100 * time.Millisecond
+	cipherBytes = 512 << 20
 )
 
 // A connection has lanes.
@@ -230,7 +231,7 @@ func (c *Client) worth(want int, left int64) (conns, each int) {
 		return most, farLanes
 	case trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2):
 		return min(want, most), 1
-	case rate >= cipherRate && left >= rate/int64(time.Second/cipherLogin):
+	case rate >= cipherRate && left >= cipherBytes:
 		return min(int(rate/cipherRate)+1, most), 1
 	}
 	return 1, 1
