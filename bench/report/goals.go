@@ -103,8 +103,8 @@ func sftpGoals() []Goal {
 		)
 	}
 	all = append(all,
-		Goal{"256 MiB at 100 ms, against the best client of a stock server", source, far, "", data, best, atLeast, 5},
-		Goal{"256 MiB at 100 ms, against the best peer", source, far, "haul to haul", data, best, atLeast, 5},
+		Goal{"1 GiB at 100 ms, against the best client of a stock server", source, far, "", data, best, atLeast, 5},
+		Goal{"1 GiB at 100 ms, against the best peer", source, far, "haul to haul", data, best, atLeast, 5},
 		Goal{"1 byte at 100 ms, round trips that it takes", source, []string{"sftp-tiny-rtt100"}, "", record.RoundTrips, rival{}, atMost, 12},
 		Goal{"1 byte at 100 ms, round trips that it takes", source, []string{"sftp-tiny-rtt100"}, "haul to haul", record.RoundTrips, rival{}, atMost, 9},
 		Goal{"10,000 files of 4 KiB at 20 ms, against sftp -r", source, named("sftp-tree-", "get-rtt20", "put-rtt20"), "", record.FileRate,

@@ -35,9 +35,10 @@ var headlines = []headline{
 var sftpHeadlines = []headline{
 	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate},
 	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate},
-	{"128 MiB at 20 ms", "sftp-get-rtt20", record.DataRate},
-	{"256 MiB at 100 ms", "sftp-get-ramp-rtt100", record.DataRate},
-	{"256 MiB up at 100 ms", "sftp-put-ramp-rtt100", record.DataRate},
+	{"the same at 20 ms", "sftp-get-rtt20", record.DataRate},
+	{"the same at 100 ms", "sftp-get-rtt100", record.DataRate},
+	{"1 GiB down at 100 ms", "sftp-get-ramp-rtt100", record.DataRate},
+	{"1 GiB up at 100 ms", "sftp-put-ramp-rtt100", record.DataRate},
 	{"10,000 files of 4 KiB down at 20 ms", "sftp-tree-get-rtt20", record.FileRate},
 	{"File.Read with 32 KiB at 20 ms", "sftp-read-rtt20-32KiB", record.Rate},
 	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate},

@@ -95,8 +95,8 @@ func TestSFTPGoals(t *testing.T) {
 	}{
 		{"get over loopback, against the best client of a stock server", "haul", Reached, 2},
 		{"put at 9 and 20 ms, against haul's own over loopback", "haul", Reached, 1},
-		{"256 MiB at 100 ms, against the best client of a stock server", "haul", Missed, 2},
-		{"256 MiB at 100 ms, against the best peer", "haul to haul", Missed, 0.25},
+		{"1 GiB at 100 ms, against the best client of a stock server", "haul", Missed, 2},
+		{"1 GiB at 100 ms, against the best peer", "haul to haul", Missed, 0.25},
 		{"1 byte at 100 ms, round trips that it takes", "haul", Reached, 9},
 		{"10,000 files of 4 KiB at 20 ms, against sftp -r", "haul", Missed, 2},
 		{"File.Write with any buffer at 20 ms, against the whole file", "haul", Reached, 1},
@@ -109,7 +109,7 @@ func TestSFTPGoals(t *testing.T) {
 
 // A report without SFTP has no row about it, not even one that says so.
 func TestSFTPHeadlines(t *testing.T) {
-	if with := sftpReport().Headline(); !strings.Contains(with, "256 MiB at 100 ms") {
+	if with := sftpReport().Headline(); !strings.Contains(with, "1 GiB down at 100 ms") {
 		t.Errorf("it does not tell of SFTP:\n%s", with)
 	}
 	if without := short("doc1-download").Headline(); strings.Contains(without, "SFTP") || !strings.Contains(without, "12 of 13 loads") {
