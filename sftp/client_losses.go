@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/haul-project/haul/internal/rate"
 )
 
 // A server may end sessions as often as it likes, and give a little each time:
@@ -69,17 +71,7 @@ func (c *Client) pause(ctx context.Context) error {
 	c.mu.Lock()
 	d := time.Until(c.losses.until)
 	c.mu.Unlock()
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return rate.Sleep(ctx, d)
 }
 
 // lostTooOften is the error for what there is no session for. The caller holds

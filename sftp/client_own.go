@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 )
 
@@ -102,13 +103,9 @@ func (k *keptUpload) settleAll() error {
 	if err := k.f.settle(k.ctx); err != nil {
 		return k.busyIfGone(err)
 	}
-	if left := time.Until(k.settled); !k.settled.IsZero() && left > 0 {
-		t := time.NewTimer(left)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-k.ctx.Done():
-			return context.Cause(k.ctx)
+	if !k.settled.IsZero() {
+		if err := rate.Sleep(k.ctx, time.Until(k.settled)); err != nil {
+			return err
 		}
 	}
 	fi, err := k.f.Stat()
