@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable race fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
+.PHONY: build run test vet lint unit portable race race-timed race-pure fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -52,21 +52,22 @@ bin/golangci-lint-$(LINT):
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
 	$(GO) test $(UNIT)
 
-# What has to do with TCP alone is the same with both UDP paths.
-NO_UDP = SFTP|SSH|^TestLs|Asking|UserPassword
-
 portable: ## the UDP path of other systems, here
-	$(GO) test -tags haul_portable $$($(GO) list $(UNIT) | grep -v /cmd/haul$$)
-	$(GO) test -tags haul_portable -skip '$(NO_UDP)' ./cmd/haul
+	$(GO) test -tags haul_portable $(UNIT)
 
-# Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages have no goroutines to
-# race (arch_test.go).
+# Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
+# neither time nor goroutines of their own.
 TOGETHER = /(sftp|store/treecopy|store|users|internal/(openssh|penalty|rate))$$
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/pipeline)$$
 
-race: ## the others one package at a time: the detector makes servers in tests slower than their clients' timers
+race: race-timed race-pure ## all tests under the race detector
+
+race-timed: ## the others one package at a time: the detector makes servers in tests slower than their clients' timers
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
 	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
+
+race-pure:
+	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
 
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
