@@ -53,6 +53,7 @@ var rules = map[string]rule{
 	"meter":              {},
 	"internal/penalty":   {},
 	"internal/rate":      {},
+	"tcp":                {tests: "internal/leak"},
 	"internal/openssh":   {tests: "internal/leak"},
 	"users":              {tests: "internal/leak"},
 	"internal/privilege": {},

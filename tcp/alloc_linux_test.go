@@ -1,0 +1,99 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A request makes no garbage, and neither does a connection that never has to wait,
+// but for its share of the handles that are allocated together.
+func TestAllocations(t *testing.T) {
+	s := &Server{Options: Options{Sockets: 1, ClientFirst: 5e9}, Handle: func(_ context.Context, c net.Conn) {
+		h := c.(*Conn)
+		b := copyBuffers.Get().(*[copySize]byte)
+		defer copyBuffers.Put(b)
+		for {
+			n, err := h.Read(b[:])
+			if err != nil {
+				return
+			}
+			if _, err := h.Write(b[:n]); err != nil || n < 64 {
+				return
+			}
+			if b[0] == 1 { // the client wants one answer, then the end
+				return
+			}
+		}
+	}}
+	at, _ := serve(t, s)
+	c := newBare(t, at)
+	c.connect(t)
+	if n := testing.AllocsPerRun(300, func() { c.ask(t) }); n >= 1 {
+		t.Errorf("a request allocates %v times", n)
+	}
+	c.close()
+	c.b[0] = 1
+	if n := testing.AllocsPerRun(300, func() {
+		c.connect(t)
+		c.ask(t)
+		for { // until the server's end, so that one goroutine serves them all
+			if n, err := unix.Read(c.fd, c.b[1:]); n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		c.close()
+	}); n >= 1 {
+		t.Errorf("a connection allocates %v times", n)
+	}
+}
+
+// What is set on the listening socket is the connections' too, and not set once more.
+func TestOptionsAreInherited(t *testing.T) {
+	ours, _ := pair(t, Options{Congestion: "reno", SendBuffer: 1 << 15, KeepAlive: KeepAlive{Idle: 7e9, Interval: 3e9, Count: 2}})
+	get := func(level, name int) (v int) {
+		raw, err := ours.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) { v, err = unix.GetsockoptInt(int(fd), level, name) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, o := range []struct {
+		name              string
+		level, opt, value int
+	}{
+		{"TCP_NODELAY", unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{"SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{"TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 7},
+		{"TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 3},
+		{"TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 2},
+		{"SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 16}, // the kernel counts twice
+	} {
+		if got := get(o.level, o.opt); got != o.value {
+			t.Errorf("%s is %d, not %d", o.name, got, o.value)
+		}
+	}
+	raw, _ := ours.SyscallConn()
+	_ = raw.Control(func(fd uintptr) {
+		if s, err := unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION); s != "reno" || err != nil {
+			t.Errorf("TCP_CONGESTION is %q, %v", s, err)
+		}
+	})
+	if _, err := Listen(t.Context(), "127.0.0.1:0", Options{Congestion: "nonesuch"}); err == nil {
+		t.Error("a congestion control that there is not was accepted")
+	}
+	slow, _ := pair(t, Options{Nagle: true, KeepAlive: KeepAlive{Off: true}})
+	ours = slow
+	if get(unix.IPPROTO_TCP, unix.TCP_NODELAY) != 0 || get(unix.SOL_SOCKET, unix.SO_KEEPALIVE) != 0 {
+		t.Error("options that are off are on")
+	}
+}

@@ -1,0 +1,114 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of the fast path. None of them waits, since the sockets do not
+// block, so none of them tells the scheduler: a raw system call costs two thirds of
+// the other kind, and lets the runtime's monitor sleep.
+
+// recv reads what is there.
+func recv(fd int, b []byte, flags int) (int, syscall.Errno) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// send writes what there is room for.
+func send(fd int, b []byte, flags int) (int, syscall.Errno) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// acceptRaw takes a connection that waits to be accepted.
+func acceptRaw(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
+	for {
+		size := uint32(unix.SizeofSockaddrAny)
+		from.Addr.Family = unix.AF_UNSPEC
+		c, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(from)), uintptr(unsafe.Pointer(&size)),
+			unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+		switch errno {
+		case 0:
+			return int(c), 0
+		case unix.EINTR:
+		default:
+			return -1, errno
+		}
+	}
+}
+
+// closeRaw gives a descriptor back. EINTR means that it is given back too.
+func closeRaw(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// sockName asks for the address that a socket is bound to.
+func sockName(fd int, at *unix.RawSockaddrAny) {
+	size := uint32(unix.SizeofSockaddrAny)
+	_, _, _ = unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(at)), uintptr(unsafe.Pointer(&size)))
+}
+
+// addrPort returns the address in a sockaddr, which is not valid for one of a unix
+// socket.
+func addrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
+	port := func(p *uint16) uint16 { // in the network's order
+		b := (*[2]byte)(unsafe.Pointer(p))
+		return uint16(b[0])<<8 | uint16(b[1])
+	}
+	switch raw.Addr.Family {
+	case unix.AF_INET:
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(raw))
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), port(&a.Port))
+	case unix.AF_INET6:
+		a := (*unix.RawSockaddrInet6)(unsafe.Pointer(raw))
+		at := netip.AddrFrom16(a.Addr).Unmap()
+		if a.Scope_id != 0 && at.Is6() {
+			if i, err := net.InterfaceByIndex(int(a.Scope_id)); err == nil {
+				at = at.WithZone(i.Name)
+			}
+		}
+		return netip.AddrPortFrom(at, port(&a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// netAddrOf returns the address in a sockaddr as package net has it.
+func netAddrOf(raw *unix.RawSockaddrAny) net.Addr {
+	if a := addrPort(raw); a.IsValid() {
+		return net.TCPAddrFromAddrPort(a)
+	}
+	path := (*unix.RawSockaddrUnix)(unsafe.Pointer(raw)).Path
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&path[0])), len(path))
+	name := ""
+	switch {
+	case raw.Addr.Family != unix.AF_UNIX:
+	case b[0] == 0 && b[1] != 0: // in no file system
+		name = "@" + string(bytes.TrimRight(b[1:], "\x00"))
+	default:
+		b, _, _ = bytes.Cut(b, []byte{0})
+		name = string(b)
+	}
+	return &net.UnixAddr{Net: "unix", Name: name}
+}

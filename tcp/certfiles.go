@@ -1,0 +1,156 @@
+package tcp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// maxCertFile is how long a file may be, in bytes. Chains are some kilobytes.
+const maxCertFile = 1 << 20
+
+// young is how long after a change a file may change again and look the same,
+// because file systems count time in steps of up to 2 s.
+const young = 2 * time.Second
+
+// pairFiles are the two files of a pair as they were read.
+type pairFiles struct {
+	cert, key fileLook
+	content   [sha256.Size]byte // of both, as far as they could be read
+	fault     string            // why they could not; empty if they could
+	keyOpen   bool              // others than owner and group may use the key file
+
+	certPEM, keyPEM []byte // until forget
+}
+
+// A fileLook is how a file looked when it was read.
+type fileLook struct {
+	path string
+	info fs.FileInfo // nil if it could not be read
+	at   time.Time
+}
+
+// unchanged reports whether the files look as they did, so that there is no
+// need to read them. The target of a symbolic link is what is looked at:
+// programs that renew certificates replace links.
+func (f *pairFiles) unchanged() bool { return f.cert.unchanged() && f.key.unchanged() }
+
+func (l *fileLook) unchanged() bool {
+	if l.info == nil {
+		return false
+	}
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return false
+	}
+	age := l.at.Sub(l.info.ModTime())
+	return os.SameFile(info, l.info) && info.Size() == l.info.Size() && info.ModTime().Equal(l.info.ModTime()) &&
+		info.Mode() == l.info.Mode() && (age >= young || age <= -young)
+}
+
+// forget lets go of the text, in which the private key is.
+func (f *pairFiles) forget() {
+	clear(f.certPEM)
+	clear(f.keyPEM)
+	f.certPEM, f.keyPEM = nil, nil
+}
+
+// readPair reads both files. Those that could be read are in the result even if
+// there is an error.
+func readPair(p Pair, now time.Time) (f pairFiles, err error) {
+	var certErr, keyErr error
+	f.cert, f.certPEM, certErr = readCertFile(p.Cert, now)
+	f.key, f.keyPEM, keyErr = readCertFile(p.Key, now)
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d %d\n%s%s", len(f.certPEM), len(f.keyPEM), f.certPEM, f.keyPEM)
+	sum.Sum(f.content[:0])
+	if f.key.info != nil && runtime.GOOS != "windows" { // which has no such permissions
+		f.keyOpen = f.key.info.Mode().Perm()&0o007 != 0
+	}
+	if p.Cert == p.Key {
+		keyErr = nil // it is the same
+	}
+	if err = errors.Join(certErr, keyErr); err != nil {
+		f.fault = err.Error()
+	}
+	return f, err
+}
+
+func readCertFile(path string, now time.Time) (look fileLook, text []byte, err error) {
+	look = fileLook{path: path, at: now}
+	// A look first: a pipe would keep us waiting for its other end.
+	info, err := os.Stat(path)
+	if err != nil {
+		return look, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return look, nil, fmt.Errorf("read %s: not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return look, nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil { // what was opened, whatever has the name now
+		return look, nil, err
+	}
+	text, err = io.ReadAll(io.LimitReader(f, maxCertFile+1))
+	if err != nil {
+		return look, nil, err
+	}
+	if len(text) > maxCertFile {
+		return look, nil, fmt.Errorf("read %s: more than %d bytes; is it a certificate or a key?", path, maxCertFile)
+	}
+	look.info = info
+	return look, text, nil
+}
+
+// parse makes a certificate of two files that are whole and belong together.
+func (f *pairFiles) parse() (*tls.Certificate, error) {
+	for _, file := range []struct {
+		path string
+		text []byte
+	}{{f.cert.path, f.certPEM}, {f.key.path, f.keyPEM}} {
+		if err := checkPEM(file.path, file.text); err != nil {
+			return nil, err
+		}
+	}
+	// It checks that the key is the certificate's.
+	cert, err := tls.X509KeyPair(f.certPEM, f.keyPEM)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	return &cert, nil
+}
+
+// checkPEM finds what package tls would pass over, or say little about.
+func checkPEM(path string, text []byte) error {
+	begun, whole := bytes.Count(text, []byte("-----BEGIN ")), 0
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			break
+		}
+		if strings.Contains(block.Type, "ENCRYPTED") || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return fmt.Errorf("%s: the key is encrypted, and nobody is there to type its passphrase; \"openssl pkey -in %s\" prints it as it is needed", path, path)
+		}
+		whole++
+		text = rest
+	}
+	switch {
+	case begun == 0:
+		return fmt.Errorf("%s: nothing in it is PEM, which begins with \"-----BEGIN\"", path)
+	case whole < begun:
+		return fmt.Errorf("%s: it is cut off or broken: of %d parts that begin, %d are whole", path, begun, whole)
+	}
+	return nil
+}

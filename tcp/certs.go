@@ -1,0 +1,350 @@
+package tcp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Pair names the files of a certificate and of its key, in PEM. Both may be
+// one file.
+type Pair struct {
+	Cert string // the certificate, and behind it those between it and the root
+	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
+}
+
+// String names the files, as in messages.
+func (p Pair) String() string {
+	if p.Key == p.Cert {
+		return p.Cert
+	}
+	return p.Cert + " with key " + p.Key
+}
+
+const (
+	// maxPairs is how many pairs there may be: each is looked at every second.
+	maxPairs = 1000
+
+	// checkEvery is how often handshakes have the files looked at.
+	checkEvery = time.Second
+
+	// expiresSoon is how long before its end a certificate is warned of, or a
+	// sixth of its lifetime if that is less: 15 days of 90. Programs that renew
+	// certificates do so at a third.
+	expiresSoon = 30 * 24 * time.Hour
+)
+
+// Certificates are the certificates that a server shows, from files which may
+// be replaced at any time:
+//
+//	certs, err := tcp.NewCertificates(tcp.Pair{Cert: "cert.pem", Key: "key.pem"})
+//	...
+//	server.TLS = &tls.Config{GetCertificate: certs.GetCertificate}
+//
+// A handshake looks at the files if that was more than a second ago, and takes
+// what is new. There is no goroutine, so there is nothing to close. Files that
+// cannot be read, that are cut off or do not belong together, as while the first
+// of the two has been replaced and the second not yet, change nothing: what was
+// before stays in force, and the next look may find them whole.
+//
+// Which of several pairs a client gets is decided by the name that it asks for
+// (SNI, RFC 6066 §3): those for exactly that name, else those for its wildcard,
+// "*.example.org", else those for the first name of the first pair. If several
+// are left, such as one with ECDSA and one with RSA, the client gets the first
+// that it can verify.
+type Certificates struct {
+	// Report, if set, is told once of each change that could not be taken, and
+	// once of each certificate that expires soon, and when it has. The handshake
+	// that has found it calls Report and waits for it; another may at the same
+	// time. Set it before the first handshake.
+	Report func(error)
+
+	now     func() time.Time // for tests
+	next    atomic.Int64     // Unix nanoseconds: when to look again
+	current atomic.Pointer[certTable]
+
+	mu    sync.Mutex
+	pairs []*certPair // mu
+}
+
+// A certPair is a pair, and what became of it.
+type certPair struct {
+	Pair
+	files pairFiles        // as they were when they were read last
+	cert  *tls.Certificate // in force
+	fault error            // why files are not; nil if they are
+
+	looks    int      // that have found fault
+	reported bool     // somebody has been told of it
+	expiry   expiring // as far as Report has been told of it
+}
+
+// expiring says how near the end of a certificate is.
+type expiring int
+
+const (
+	notSoon expiring = iota
+	soon
+	expired
+)
+
+// A certTable says which certificates are for which name. It never changes.
+type certTable struct {
+	exact    map[string][]*tls.Certificate // by "www.example.org"
+	wildcard map[string][]*tls.Certificate // by ".example.org"
+	first    []*tls.Certificate            // for all other names, and none
+}
+
+// NewCertificates loads certificates. All pairs must be good then; what becomes
+// of them later is for Report and [Certificates.Warnings].
+func NewCertificates(pairs ...Pair) (*Certificates, error) {
+	switch {
+	case len(pairs) == 0:
+		return nil, errors.New("no certificate is given")
+	case len(pairs) > maxPairs:
+		return nil, fmt.Errorf("%d certificates are given, and %d are the most", len(pairs), maxPairs)
+	}
+	c := &Certificates{now: time.Now}
+	for _, p := range pairs {
+		c.pairs = append(c.pairs, &certPair{Pair: p})
+	}
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// GetCertificate chooses a certificate. It is what a [tls.Config] has a field
+// of that name for.
+func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.check()
+	all := c.current.Load().forName(hello.ServerName)
+	if len(all) > 1 {
+		for _, cert := range all {
+			if hello.SupportsCertificate(cert) == nil {
+				return cert, nil
+			}
+		}
+	}
+	return all[0], nil // and let the handshake say what is wrong with it
+}
+
+// forName returns the certificates for a name, in order of the pairs. There is
+// one at the least.
+func (t *certTable) forName(name string) []*tls.Certificate {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if all := t.exact[name]; len(all) > 0 {
+		return all
+	}
+	if dot := strings.IndexByte(name, '.'); dot > 0 {
+		if all := t.wildcard[name[dot:]]; len(all) > 0 {
+			return all
+		}
+	}
+	return t.first
+}
+
+// Reload looks at the files now, and reads them again if they have changed. The
+// error says which of them could not be taken; all others are in force.
+func (c *Certificates) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	c.next.Store(now.Add(checkEvery).UnixNano())
+	c.look(now)
+	var errs []error
+	for _, p := range c.pairs {
+		if p.fault != nil {
+			errs = append(errs, p.faultError())
+			p.reported = true // to the caller
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check looks at the files, if it is time to. One handshake does, and meanwhile
+// the others have what was before: a disk that hangs keeps one client waiting.
+func (c *Certificates) check() {
+	now := c.now()
+	next := c.next.Load()
+	if now.UnixNano() < next && next-now.UnixNano() <= int64(checkEvery) { // or the clock was set back
+		return
+	}
+	if !c.mu.TryLock() {
+		return
+	}
+	c.next.Store(now.Add(checkEvery).UnixNano())
+	c.look(now)
+	var news []error
+	for _, p := range c.pairs {
+		// At the first look the second file may just not have been written yet.
+		if p.fault != nil && p.looks > 1 && !p.reported {
+			news = append(news, fmt.Errorf("%w; the certificate from before stays in force", p.faultError()))
+			p.reported = true
+		}
+		if e := p.expires(now); e > p.expiry {
+			p.expiry = e
+			news = append(news, p.expiryError(now))
+		}
+	}
+	c.mu.Unlock()
+	if c.Report != nil {
+		for _, err := range news {
+			c.Report(err)
+		}
+	}
+}
+
+// look reads what has changed. The caller holds mu.
+func (c *Certificates) look(now time.Time) {
+	changed := false
+	for _, p := range c.pairs {
+		if !p.files.unchanged() && p.load(now) {
+			changed = true
+		}
+		if p.fault != nil {
+			p.looks++
+		}
+	}
+	if changed {
+		c.current.Store(newCertTable(c.pairs))
+	}
+}
+
+// load reads the files, and reports whether they hold a new certificate.
+func (p *certPair) load(now time.Time) bool {
+	files, err := readPair(p.Pair, now)
+	if files.content == p.files.content && files.fault == p.files.fault {
+		files.forget()
+		p.files = files
+		return false // touched, or young when they were read
+	}
+	var cert *tls.Certificate
+	if err == nil {
+		cert, err = files.parse()
+	}
+	files.forget()
+	p.files = files
+	p.fault, p.looks, p.reported = err, 0, false
+	if err != nil {
+		return false
+	}
+	p.cert, p.expiry = cert, notSoon
+	return true
+}
+
+// newCertTable sorts certificates by their names. The first of pairs is loaded.
+func newCertTable(pairs []*certPair) *certTable {
+	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
+	for _, p := range pairs {
+		if p.cert == nil {
+			return nil // only NewCertificates is told, and fails
+		}
+		for _, name := range namesOf(p.cert.Leaf) {
+			in := t.exact
+			if suffix, ok := strings.CutPrefix(name, "*."); ok {
+				in, name = t.wildcard, "."+suffix
+			}
+			if all := in[name]; len(all) == 0 || all[len(all)-1] != p.cert { // or it has a name twice
+				in[name] = append(all, p.cert)
+			}
+		}
+	}
+	t.first = []*tls.Certificate{pairs[0].cert}
+	if names := namesOf(pairs[0].cert.Leaf); len(names) > 0 {
+		if suffix, ok := strings.CutPrefix(names[0], "*."); ok {
+			t.first = t.wildcard["."+suffix]
+		} else {
+			t.first = t.exact[names[0]]
+		}
+	}
+	return t
+}
+
+// namesOf returns the host names and addresses that a certificate is for. Its
+// common name is none, as for clients (RFC 9525 §2).
+func namesOf(cert *x509.Certificate) []string {
+	var names []string
+	for _, name := range cert.DNSNames {
+		names = append(names, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}
+
+// Expires returns when the first of the certificates in force does.
+func (c *Certificates) Expires() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.pairs[0].cert.Leaf.NotAfter
+	for _, p := range c.pairs[1:] {
+		if end := p.cert.Leaf.NotAfter; end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// Warnings returns what is wrong with the files and certificates as they are,
+// though they are served: changes that could not be taken, certificates that
+// expire soon, have expired or do not hold yet, and keys that everybody on this
+// machine can read.
+func (c *Certificates) Warnings() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []error
+	now := c.now()
+	for _, p := range c.pairs {
+		if p.fault != nil {
+			all = append(all, fmt.Errorf("%w; the certificate from before stays in force", p.faultError()))
+		}
+		if p.files.keyOpen {
+			all = append(all, fmt.Errorf("key %s: everybody on this machine may read it; chmod o-rwx would keep them out", p.Key))
+		}
+		if p.expires(now) > notSoon {
+			all = append(all, p.expiryError(now))
+		}
+		if begin := p.cert.Leaf.NotBefore; now.Before(begin) {
+			all = append(all, fmt.Errorf("certificate %s: holds from %s on, and until then clients refuse it; is the clock right?", p.Cert, begin.UTC().Format(time.DateTime)))
+		}
+	}
+	return all
+}
+
+func (p *certPair) faultError() error { return fmt.Errorf("load certificate %v: %w", p.Pair, p.fault) }
+
+// expires says how near the end of the certificate is.
+func (p *certPair) expires(now time.Time) expiring {
+	begin, end := p.cert.Leaf.NotBefore, p.cert.Leaf.NotAfter
+	switch {
+	case now.After(end):
+		return expired
+	case end.Sub(now) < min(expiresSoon, end.Sub(begin)/6):
+		return soon
+	}
+	return notSoon
+}
+
+func (p *certPair) expiryError(now time.Time) error {
+	end := p.cert.Leaf.NotAfter
+	at := end.UTC().Format(time.DateTime) + " UTC"
+	if now.After(end) {
+		return fmt.Errorf("certificate %s: has expired at %s, and clients refuse it; replace the files, and it is taken without a restart", p.Cert, at)
+	}
+	return fmt.Errorf("certificate %s: expires at %s, in %s; replace the files, and it is taken without a restart", p.Cert, at, roughly(end.Sub(now)))
+}
+
+// roughly says a time in the largest unit that people count it in.
+func roughly(d time.Duration) string {
+	if days := int(d / (24 * time.Hour)); days >= 2 {
+		return fmt.Sprintf("%d days", days)
+	}
+	return d.Round(time.Minute).String()
+}

@@ -1,0 +1,389 @@
+package tcp
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Conn is a connection that was accepted: what a handler gets, as a net.Conn.
+//
+// It is a handle. What is behind it serves one connection after the other, so a
+// Conn that is used after its connection has ended, by whoever kept it, finds that
+// out: all of its methods then return [net.ErrClosed]. It must not be copied.
+type Conn struct {
+	c   *conn
+	gen uint32
+	tls atomic.Pointer[tls.Conn] // that is over it, once there is one
+}
+
+var _ interface {
+	net.Conn
+	syscall.Conn
+	io.ReaderFrom
+	io.WriterTo
+} = (*Conn)(nil)
+
+// A conn is what a Conn is the handle of, for one connection at a time.
+type conn struct {
+	sock // what it is to the system
+
+	// state holds, from the top, which of its connections this is (32 bits);
+	// whether it is closed (1 bit); and how many calls use it, with one for the
+	// time before Close (31 bits). Who takes the last away gives the descriptor
+	// back, so no call ever meets another's.
+	state atomic.Uint64
+
+	run  *run
+	home *roster
+
+	next, prev *conn // mu of home: the live ones, or next of those to be used again
+
+	onWait func()     // called before a call waits; set by who serves, before it does
+	prefix []byte     // reading: read already, and not yet by the handler
+	source netip.Addr // counted by the run's sources; not valid if not
+
+	// In ticks of the run's clock; 0 for never.
+	began, phased       atomic.Int64 // when it was accepted, and came to its phase
+	moved               atomic.Int64 // when a byte was moved last
+	readWait, writeWait atomic.Int64 // since when a call waits
+	phase               atomic.Int32
+	idle                atomic.Bool           // in WaitReadable
+	ended               atomic.Pointer[ender] // why it was ended from here, if it was
+	remote, local       atomic.Pointer[netAddr]
+
+	reading, writing sync.Mutex // one call reads at a time, and one writes
+}
+
+// An ender is why a connection was ended.
+type ender struct{ err error }
+
+// netAddr holds a net.Addr, to be stored atomically.
+type netAddr struct{ net.Addr }
+
+// The phases of a connection.
+const (
+	opening   int32 = iota // for the PROXY header and TLS
+	listening              // the client has sent nothing yet
+	open
+)
+
+const (
+	genShift  = 32
+	closedBit = 1 << 31
+)
+
+// begin makes c ready for its next connection, and returns its number.
+func (c *conn) begin() uint32 {
+	gen := uint32(c.state.Load()>>genShift) + 1
+	c.state.Store(uint64(gen)<<genShift | 1)
+	return gen
+}
+
+// take begins a call that uses c, and drop ends it.
+func (h *Conn) take() (*conn, bool) {
+	c := h.c
+	for {
+		s := c.state.Load()
+		if uint32(s>>genShift) != h.gen || s&closedBit != 0 {
+			return nil, false
+		}
+		if c.state.CompareAndSwap(s, s+1) {
+			return c, true
+		}
+	}
+}
+
+func (c *conn) drop() {
+	if uint32(c.state.Add(^uint64(0))) == closedBit {
+		c.release()
+	}
+}
+
+// release gives all back that a connection had, and c to the next one.
+func (c *conn) release() {
+	c.sysClose()
+	c.home.leave(c)
+}
+
+// Close ends the connection, and all calls that wait for it. What was written is
+// still sent.
+func (h *Conn) Close() error {
+	c := h.c
+	for {
+		s := c.state.Load()
+		if uint32(s>>genShift) != h.gen || s&closedBit != 0 {
+			return fail("close", nil, net.ErrClosed)
+		}
+		if c.state.CompareAndSwap(s, s|closedBit) {
+			break
+		}
+	}
+	if uint32(c.state.Load()) != closedBit+1 {
+		c.interrupt()
+	}
+	c.drop()
+	return nil
+}
+
+// end ends a connection of which a time is up, or the server's, so that its
+// handler returns. Its calls fail with err from now on. It is counted, unless it was
+// ended before.
+func (c *conn) end(err error, count *atomic.Uint64) bool {
+	if !c.ended.CompareAndSwap(nil, &ender{err}) {
+		return false
+	}
+	count.Add(1)
+	c.sysShutdown()
+	return true
+}
+
+// cause returns the error of a call: why the connection was ended, if it was.
+func (h *Conn) cause(c *conn, err error) error {
+	if e := c.ended.Load(); e != nil {
+		return e.err
+	}
+	if errors.Is(err, net.ErrClosed) || uint32(c.state.Load())&closedBit != 0 {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// Read reads what is there, and waits if nothing is.
+func (h *Conn) Read(b []byte) (int, error) {
+	c, ok := h.take()
+	if !ok {
+		return 0, fail("read", nil, net.ErrClosed)
+	}
+	defer c.drop()
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if len(c.prefix) > 0 {
+		return c.readPrefix(b), nil
+	}
+	n, err := c.sysRead(b)
+	if n > 0 {
+		c.heard()
+		return n, nil
+	}
+	if err != io.EOF || c.ended.Load() != nil {
+		err = fail("read", c, h.cause(c, err))
+	}
+	return 0, err
+}
+
+// readPrefix gives out what was read before.
+func (c *conn) readPrefix(b []byte) int {
+	n := copy(b, c.prefix)
+	if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
+		c.prefix = nil
+	}
+	c.heard()
+	return n
+}
+
+// heard notes that the client has sent something.
+func (c *conn) heard() {
+	c.moved.Store(c.run.clock.Load())
+	if c.phase.Load() == listening {
+		c.phase.Store(open)
+	}
+}
+
+// sent notes that something was sent.
+func (c *conn) sent() { c.moved.Store(c.run.clock.Load()) }
+
+// enter begins a phase.
+func (c *conn) enter(phase int32) {
+	c.phased.Store(c.run.clock.Load())
+	c.phase.Store(phase)
+}
+
+// waits notes that a call is going to wait, until its return sets since to 0.
+func (c *conn) waits(since *atomic.Int64) {
+	if c.onWait != nil {
+		c.onWait()
+	}
+	since.Store(c.run.clock.Load())
+}
+
+// Write writes all of b, and waits while there is no room.
+func (h *Conn) Write(b []byte) (int, error) {
+	c, ok := h.take()
+	if !ok {
+		return 0, fail("write", nil, net.ErrClosed)
+	}
+	defer c.drop()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	n, err := c.sysWrite(b, false)
+	if err != nil {
+		err = fail("write", c, h.cause(c, err))
+	}
+	return n, err
+}
+
+// Finish writes b, which is the last of what is sent, and closes the connection. The
+// end then rides on the last segment, where Write and Close take one more. The error
+// is Write's.
+func (h *Conn) Finish(b []byte) (int, error) {
+	c, ok := h.take()
+	if !ok {
+		return 0, fail("write", nil, net.ErrClosed)
+	}
+	defer c.drop()
+	c.writing.Lock()
+	n, err := c.sysWrite(b, true)
+	c.writing.Unlock()
+	if err != nil {
+		err = fail("write", c, h.cause(c, err))
+	}
+	_ = h.Close()
+	return n, err
+}
+
+// RemoteAddr returns where the connection comes from: a *net.TCPAddr or
+// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies]), that is the client
+// of the proxy.
+func (h *Conn) RemoteAddr() net.Addr {
+	c, ok := h.take()
+	if !ok {
+		return unknownAddr{}
+	}
+	defer c.drop()
+	return cachedAddr(&c.remote, c.sysRemoteAddr)
+}
+
+// LocalAddr returns the address that the connection was made to.
+func (h *Conn) LocalAddr() net.Addr {
+	c, ok := h.take()
+	if !ok {
+		return unknownAddr{}
+	}
+	defer c.drop()
+	return cachedAddr(&c.local, c.sysLocalAddr)
+}
+
+func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) net.Addr {
+	if a := at.Load(); a != nil {
+		return a.Addr
+	}
+	a := ask()
+	at.Store(&netAddr{a})
+	return a
+}
+
+// unknownAddr is the address of a connection that has ended.
+type unknownAddr struct{}
+
+func (unknownAddr) Network() string { return "tcp" }
+func (unknownAddr) String() string  { return "closed" }
+
+// SetDeadline sets both deadlines. The zero time is none.
+func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
+
+// SetReadDeadline sets when reading fails with [os.ErrDeadlineExceeded], also for
+// a call that waits already.
+func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, true, false) }
+
+// SetWriteDeadline sets when writing does. A call may have written a part by then.
+func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
+
+func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
+	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
+}
+
+// CloseWrite ends what is sent, behind what was written. The peer reads to the end.
+func (h *Conn) CloseWrite() error {
+	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(false) })
+}
+
+// CloseRead ends reading.
+func (h *Conn) CloseRead() error {
+	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(true) })
+}
+
+// SetNoDelay, with false, has what does not fill a packet wait while anything is not
+// acknowledged (RFC 896).
+func (h *Conn) SetNoDelay(on bool) error {
+	return h.call("set", func(c *conn) error { return c.sysNoDelay(on) })
+}
+
+// SetLinger says what Close does with what was written and is not acknowledged: for
+// seconds below 0 it is sent behind Close's back, which is the default; for 0 it is
+// thrown away, and the peer gets a reset.
+func (h *Conn) SetLinger(seconds int) error {
+	return h.call("set", func(c *conn) error { return c.sysLinger(seconds) })
+}
+
+// SetReadBuffer sets how many bytes the kernel keeps that were received and not read.
+// On Linux that ends its own choice, which grows with what the connection needs.
+func (h *Conn) SetReadBuffer(bytes int) error {
+	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, true) })
+}
+
+// SetWriteBuffer sets how many bytes the kernel keeps that were written and are not
+// acknowledged. On Linux that ends its own choice, which grows.
+func (h *Conn) SetWriteBuffer(bytes int) error {
+	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, false) })
+}
+
+// SyscallConn returns the descriptor, to be used for what has no method here.
+func (h *Conn) SyscallConn() (syscall.RawConn, error) {
+	var raw syscall.RawConn
+	err := h.call("raw", func(c *conn) (err error) {
+		raw, err = c.sysRaw()
+		return err
+	})
+	return raw, err
+}
+
+// WaitReadable waits until there is something to be read, or the end. A handler
+// with nothing to do waits here before it takes a buffer, so that an idle
+// connection costs no more than its goroutine. When the server ends, and nothing is
+// there to be read, it returns [ErrDraining].
+func (h *Conn) WaitReadable() error {
+	return h.call("wait", func(c *conn) error {
+		c.reading.Lock()
+		defer c.reading.Unlock()
+		if len(c.prefix) > 0 {
+			return nil
+		}
+		c.idle.Store(true)
+		defer c.idle.Store(false)
+		return c.sysWaitReadable()
+	})
+}
+
+// call does something with the connection that is not closed meanwhile.
+func (h *Conn) call(op string, do func(*conn) error) error {
+	c, ok := h.take()
+	if !ok {
+		return fail(op, nil, net.ErrClosed)
+	}
+	defer c.drop()
+	if err := do(c); err != nil {
+		return fail(op, c, h.cause(c, err))
+	}
+	return nil
+}
+
+// fail names what failed as package net does.
+func fail(op string, c *conn, err error) error {
+	e := &net.OpError{Op: op, Net: "tcp", Err: err}
+	if c != nil {
+		e.Source = cachedAddr(&c.local, c.sysLocalAddr)
+		e.Addr = cachedAddr(&c.remote, c.sysRemoteAddr)
+		e.Net = e.Addr.Network()
+	}
+	return e
+}

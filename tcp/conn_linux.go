@@ -1,0 +1,403 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sock is a connection as the system has it: at first a bare descriptor, of
+// which Go's scheduler knows nothing. Many connections end like that, since what
+// they ask was there when they were accepted, and what they get fits into the
+// socket's buffer. The first call that has to wait has the descriptor registered
+// with Go's network poller, which waits for it from then on.
+type sock struct {
+	fd   int
+	from unix.RawSockaddrAny
+
+	in, out  transfer                     // reading, writing
+	waitStep func(fd uintptr) (done bool) // reading: readyToRead
+	looked   bool                         // reading: it has, and found nothing
+	wait     error                        // reading: why it ends without anything
+	likely   bool                         // reading: there is something to be read, most likely
+
+	// In nanoseconds of Unix time; 0 for none.
+	readBy, writeBy atomic.Int64
+
+	nudged atomic.Bool // the deadline for reading has been moved to wake who waits
+
+	polled atomic.Bool     // file and raw are there
+	mu     sync.Mutex      // file, and what is done to its deadlines
+	file   *os.File        // owns fd
+	raw    syscall.RawConn // of file
+}
+
+// A transfer is what a call moves while the poller calls it back. It is part of the
+// connection, and its function is made once, so that a call allocates nothing.
+type transfer struct {
+	b     []byte
+	n     int
+	errno syscall.Errno
+	flags int
+	step  func(fd uintptr) (done bool)
+}
+
+const (
+	// maxDirect is how many bytes the kernel is handed in one call that the
+	// scheduler does not know of: copying so many takes some microseconds.
+	maxDirect = 64 << 10
+
+	// farAway is the last time that Unix nanoseconds can say.
+	farAway = 1<<63 - 1
+)
+
+// reset makes s ready for the descriptor that was accepted.
+func (c *conn) sysReset() {
+	c.readBy.Store(0)
+	c.writeBy.Store(0)
+	c.nudged.Store(false)
+	c.polled.Store(false)
+	c.likely = false
+}
+
+func (c *conn) sysRead(b []byte) (int, error) {
+	polled := c.polled.Load()
+	if !polled || c.likely { // the descriptor is nobody else's as long as this call is under way
+		if isPast(&c.readBy) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		n, errno := recv(c.fd, b, 0)
+		if c.likely = n == len(b); errno != unix.EAGAIN {
+			return received(n, errno)
+		}
+	}
+	if !polled {
+		// Where there is much to do, the data is there when others have had a turn.
+		c.waits(&c.readWait)
+		runtime.Gosched()
+		c.readWait.Store(0)
+		if n, errno := recv(c.fd, b, 0); errno != unix.EAGAIN {
+			return received(n, errno)
+		}
+	}
+	raw, err := c.poll()
+	if err != nil {
+		return 0, err
+	}
+	if c.in.step == nil {
+		c.in.step = func(fd uintptr) bool {
+			c.in.n, c.in.errno = recv(int(fd), c.in.b, 0)
+			if c.in.errno == unix.EAGAIN {
+				c.waits(&c.readWait)
+				return false
+			}
+			return true
+		}
+	}
+	c.in.b = b
+	err = raw.Read(c.in.step)
+	c.in.b = nil
+	c.readWait.Store(0)
+	if err != nil {
+		return 0, err
+	}
+	return received(c.in.n, c.in.errno)
+}
+
+func received(n int, errno syscall.Errno) (int, error) {
+	switch {
+	case errno != 0:
+		return 0, os.NewSyscallError("read", errno)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// sysWrite writes b. If that is the last, the kernel keeps what does not fill a
+// segment until it is told of the end, or for 200 ms.
+func (c *conn) sysWrite(b []byte, last bool) (n int, err error) {
+	flags := unix.MSG_NOSIGNAL
+	if last {
+		flags |= unix.MSG_MORE
+	}
+	if isPast(&c.writeBy) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	// The poller need not be asked as long as there is room.
+	var errno syscall.Errno
+	if n, errno = c.sendSome(c.fd, b, flags); errno != unix.EAGAIN {
+		return written(n, errno)
+	}
+	raw, err := c.poll()
+	if err != nil {
+		return n, err
+	}
+	if c.out.step == nil {
+		c.out.step = func(fd uintptr) bool {
+			var n int
+			n, c.out.errno = c.sendSome(int(fd), c.out.b[c.out.n:], c.out.flags)
+			c.out.n += n
+			if c.out.errno == unix.EAGAIN {
+				c.waits(&c.writeWait)
+				return false
+			}
+			return true
+		}
+	}
+	c.out.b, c.out.n, c.out.flags = b, n, flags
+	err = raw.Write(c.out.step)
+	n, c.out.b = c.out.n, nil
+	c.writeWait.Store(0)
+	if err != nil {
+		return n, err
+	}
+	return written(n, c.out.errno)
+}
+
+func written(n int, errno syscall.Errno) (int, error) {
+	if errno != 0 {
+		return n, os.NewSyscallError("write", errno)
+	}
+	return n, nil
+}
+
+// sendSome sends as much of b as there is room for, which EAGAIN ends.
+func (c *conn) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
+	for {
+		some, errno := send(fd, b[n:min(len(b), n+maxDirect)], flags)
+		if errno != 0 {
+			return n, errno
+		}
+		if n += some; some > 0 {
+			c.sent()
+		}
+		if n == len(b) {
+			return n, 0
+		}
+	}
+}
+
+// isPast reports whether a deadline is set and has passed.
+func isPast(by *atomic.Int64) bool {
+	t := by.Load()
+	return t != 0 && time.Now().UnixNano() >= t
+}
+
+// poll has the poller wait for the connection from now on.
+func (c *conn) poll() (syscall.RawConn, error) {
+	if c.polled.Load() {
+		return c.raw, nil // not written again
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if uint32(c.state.Load())&closedBit != 0 {
+		return nil, net.ErrClosed
+	}
+	if c.file != nil {
+		return c.raw, nil
+	}
+	file := os.NewFile(uintptr(c.fd), "connection")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err // and the file closes fd
+	}
+	c.file, c.raw = file, raw
+	c.polled.Store(true)
+	return raw, errors.Join(setFileDeadline(file.SetReadDeadline, c.readBy.Load()), setFileDeadline(file.SetWriteDeadline, c.writeBy.Load()))
+}
+
+func setFileDeadline(set func(time.Time) error, by int64) error {
+	if by == 0 {
+		return nil
+	}
+	return set(time.Unix(0, by))
+}
+
+// interrupt wakes the calls that wait, once c is closed.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file != nil {
+		_ = c.file.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// sysShutdown ends both directions under the calls that are under way, and those
+// to come.
+func (c *conn) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+
+// sysClose gives the descriptor back. Nobody uses it any more.
+func (c *conn) sysClose() {
+	if c.file == nil {
+		closeRaw(c.fd)
+		return
+	}
+	_ = c.file.Close()
+	c.file, c.raw = nil, nil
+}
+
+func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
+	by := int64(farAway)
+	switch {
+	case t.IsZero():
+		by = 0
+	case t.Before(time.Unix(0, farAway)):
+		by = max(1, t.UnixNano())
+	default:
+		t = time.Time{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if uint32(c.state.Load())&closedBit != 0 {
+		return net.ErrClosed // what Close has interrupted remains so
+	}
+	if read {
+		c.readBy.Store(by)
+	}
+	if write {
+		c.writeBy.Store(by)
+	}
+	switch {
+	case c.file == nil:
+		return nil
+	case read && write:
+		return c.file.SetDeadline(t)
+	case read:
+		return c.file.SetReadDeadline(t)
+	}
+	return c.file.SetWriteDeadline(t)
+}
+
+func (c *conn) sysHalfClose(read bool) error {
+	how := unix.SHUT_WR
+	if read {
+		how = unix.SHUT_RD
+	}
+	return os.NewSyscallError("shutdown", unix.Shutdown(c.fd, how))
+}
+
+func (c *conn) sysNoDelay(on bool) error {
+	if c.from.Addr.Family == unix.AF_UNIX || c.from.Addr.Family == unix.AF_UNSPEC {
+		return nil // it has none
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, number(on)))
+}
+
+func (c *conn) sysLinger(seconds int) error {
+	l := unix.Linger{Onoff: int32(number(seconds >= 0)), Linger: int32(max(seconds, 0))}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &l))
+}
+
+func (c *conn) sysBuffer(bytes int, read bool) error {
+	opt := unix.SO_SNDBUF
+	if read {
+		opt = unix.SO_RCVBUF
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, opt, bytes))
+}
+
+func number(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (c *conn) sysRaw() (syscall.RawConn, error) { return c.poll() }
+
+// sysWaitReadable waits without a buffer. reading is held.
+func (c *conn) sysWaitReadable() error {
+	if (!c.polled.Load() || c.likely) && readable(c.fd) {
+		c.likely = true
+		return nil
+	}
+	for {
+		raw, err := c.poll()
+		if err != nil {
+			return err
+		}
+		if c.waitStep == nil {
+			c.waitStep = c.readyToRead
+		}
+		c.looked, c.wait = false, nil
+		err = raw.Read(c.waitStep)
+		c.readWait.Store(0)
+		switch {
+		case err == nil:
+			c.likely = c.wait == nil
+			return c.wait
+		case !c.wasNudged():
+			return err
+		}
+	}
+}
+
+// readyToRead is what the poller calls for sysWaitReadable: once to begin with, and
+// then when there is something to be read.
+func (c *conn) readyToRead(fd uintptr) bool {
+	if c.looked || readable(int(fd)) {
+		return true
+	}
+	if c.run.isDraining() { // or who nudges might have come too early
+		c.wait = ErrDraining
+		return true
+	}
+	c.looked = true
+	c.waits(&c.readWait)
+	return false
+}
+
+// sysNudge wakes WaitReadable, which looks whether the server ends.
+func (c *conn) sysNudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file != nil && uint32(c.state.Load())&closedBit == 0 {
+		c.nudged.Store(true)
+		_ = c.file.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// wasNudged reports whether sysNudge has ended a wait, and puts the deadline back.
+func (c *conn) wasNudged() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.nudged.Swap(false) || uint32(c.state.Load())&closedBit != 0 {
+		return false
+	}
+	t := time.Time{}
+	if by := c.readBy.Load(); by != 0 {
+		t = time.Unix(0, by)
+	}
+	return c.file.SetReadDeadline(t) == nil
+}
+
+// readable reports whether a read would not wait.
+func readable(fd int) bool {
+	var b [1]byte
+	_, errno := recv(fd, b[:], unix.MSG_PEEK)
+	return errno != unix.EAGAIN
+}
+
+// sysRemoteAddr and sysLocalAddr ask the kernel, or remember what it said.
+func (c *conn) sysRemoteAddr() net.Addr { return netAddrOf(&c.from) }
+
+func (c *conn) sysLocalAddr() net.Addr {
+	var raw unix.RawSockaddrAny
+	sockName(c.fd, &raw)
+	return netAddrOf(&raw)
+}
+
+// sysSource returns who has connected; it is not valid for a unix socket.
+func (c *conn) sysSource() netip.Addr { return addrPort(&c.from).Addr() }

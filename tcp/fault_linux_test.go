@@ -1,0 +1,130 @@
+//go:build linux
+
+package tcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// starvedVar makes a child of this test binary: a server with few descriptors.
+const starvedVar = "HAUL_TEST_STARVED"
+
+func init() {
+	if os.Getenv(starvedVar) == "" {
+		return
+	}
+	if err := starve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// starve echoes with few descriptors, until a signal ends it.
+func starve() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	socket, err := Listen(ctx, "127.0.0.1:0", Options{Sockets: 1})
+	if err != nil {
+		return err
+	}
+	limit := syscall.Rlimit{Cur: 40, Max: 40}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	fmt.Println(socket.Addr())
+	s := &Server{Handle: func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) }}
+	err = s.Serve(ctx, socket)
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return err
+	}
+	fmt.Println(time.Duration(used.Utime.Nano() + used.Stime.Nano()))
+	return err
+}
+
+// A server without descriptors waits for some, without turning in circles, and
+// goes on when there are.
+func TestFaultDescriptors(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), starvedVar+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	b := make([]byte, 100)
+	n, err := out.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := strings.TrimSpace(string(b[:n]))
+	var all []net.Conn
+	defer func() {
+		for _, c := range all {
+			c.Close()
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(faultPatience))
+		return c
+	}
+	for range 100 {
+		all = append(all, dial())
+	}
+	// The first of them is accepted, and lives.
+	echo := func(c net.Conn) error {
+		if _, err := io.WriteString(c, "x"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return err
+	}
+	if err := echo(all[0]); err != nil {
+		t.Fatalf("who came first is not served: %v", err)
+	}
+	time.Sleep(time.Second) // for it to turn in circles, if it does
+	for _, c := range all {
+		c.Close()
+	}
+	all = nil
+	late := dial()
+	defer late.Close()
+	if err := echo(late); err != nil {
+		t.Fatalf("who comes when there are descriptors again is not served: %v", err)
+	}
+	late.Close()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(out)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	used, err := time.ParseDuration(strings.TrimSpace(string(rest)))
+	if err != nil {
+		t.Fatalf("the server said %q", rest)
+	}
+	// A slow machine makes this more, and one that turns takes all of a second.
+	if used > 700*time.Millisecond {
+		t.Errorf("the server took %v of a processor with nothing to do", used)
+	}
+}

@@ -1,0 +1,304 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A kernel is one listening socket. Accept is for one goroutine at a time, who also
+// closes it.
+type kernel struct {
+	file *os.File
+	raw  syscall.RawConn
+	fd   int
+	unix bool
+
+	settled time.Time   // when accept may end; written before stopped
+	stopped atomic.Bool // accept is to end
+	handed  atomic.Bool // another process has it too
+
+	got   int // what step has accepted
+	errno syscall.Errno
+	from  *unix.RawSockaddrAny
+	step  func(fd uintptr) (done bool)
+}
+
+// maxOwnSockets is the most kernel sockets that are made for an address unless told
+// to. More queues spread the connections less evenly.
+const maxOwnSockets = 16
+
+// listen opens the sockets of an address.
+func listen(ctx context.Context, network, addr string, o Options) (*Socket, error) {
+	// Alone at first: SO_REUSEPORT would share the address with another server of
+	// this user, and neither would be told.
+	var alone net.ListenConfig
+	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
+	l, err := alone.Listen(ctx, network, addr)
+	if err != nil {
+		return nil, unnamed(err)
+	}
+	n := o.Sockets
+	if n == 0 {
+		n = min(runtime.GOMAXPROCS(0), maxOwnSockets)
+	}
+	if n == 1 || network != "tcp" {
+		return fromListener(l, o)
+	}
+	at := l.Addr()
+	_ = l.Close()
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
+			return e
+		}
+		return os.NewSyscallError("setsockopt", err)
+	}}
+	shared.SetMultipathTCP(false)
+	s := &Socket{addr: at}
+	for range n {
+		// By the address that was given: the one that was got may not tell
+		// whether IPv4 belongs to it. Only the port may have to be filled in.
+		where, err := withPort(addr, at)
+		if err == nil {
+			l, err = shared.Listen(ctx, network, where)
+		}
+		var k *kernel
+		if err == nil {
+			k, err = newKernel(l, o)
+		}
+		if err != nil {
+			_ = s.Close()
+			return nil, unnamed(err)
+		}
+		s.kernels = append(s.kernels, k)
+	}
+	return s, nil
+}
+
+// withPort returns an address with the port that was got for it.
+func withPort(addr string, got net.Addr) (string, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(got.String())
+	return net.JoinHostPort(host, port), err
+}
+
+// newKernel takes a listener over.
+func newKernel(l net.Listener, o Options) (*kernel, error) {
+	var f *os.File
+	var err error
+	isUnix := false
+	switch l := l.(type) {
+	case *net.TCPListener:
+		f, err = l.File()
+	case *net.UnixListener:
+		isUnix = true
+		l.SetUnlinkOnClose(false)
+		f, err = l.File()
+	default:
+		err = errors.ErrUnsupported
+	}
+	_ = l.Close()
+	if err != nil {
+		return nil, err
+	}
+	k := &kernel{file: f, unix: isUnix}
+	if k.raw, err = f.SyscallConn(); err == nil {
+		if e := k.raw.Control(func(fd uintptr) {
+			k.fd = int(fd)
+			err = k.set(o)
+		}); e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	k.step = func(fd uintptr) bool {
+		k.got, k.errno = acceptRaw(int(fd), k.from)
+		return k.errno != unix.EAGAIN
+	}
+	return k, nil
+}
+
+// set sets what connections inherit: each of these would be a system call for each.
+func (k *kernel) set(o Options) error {
+	set := func(level, name, value int) error {
+		return os.NewSyscallError("setsockopt", unix.SetsockoptInt(k.fd, level, name, value))
+	}
+	var errs []error
+	if err := unix.SetNonblock(k.fd, true); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	if o.Backlog > 0 { // listening again changes it
+		errs = append(errs, os.NewSyscallError("listen", unix.Listen(k.fd, o.Backlog)))
+	}
+	if o.SendBuffer > 0 {
+		errs = append(errs, set(unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer))
+	}
+	if k.unix {
+		return errors.Join(errs...)
+	}
+	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, number(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, number(!o.KeepAlive.Off)))
+	if !o.KeepAlive.Off {
+		errs = append(errs,
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, wholeSeconds(o.KeepAlive.idle())),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, wholeSeconds(o.KeepAlive.interval())),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepAlive.count()))
+	}
+	if o.ClientFirst > 0 {
+		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, wholeSeconds(o.ClientFirst)))
+	}
+	if o.FastOpen > 0 {
+		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // it is only faster
+	}
+	if o.Congestion != "" {
+		if err := unix.SetsockoptString(k.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
+			errs = append(errs, &congestionError{o.Congestion, err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A congestionError says that the system has no such congestion control.
+type congestionError struct {
+	name string
+	err  error
+}
+
+func (e *congestionError) Error() string {
+	return "congestion control " + e.name + " (there are those of net.ipv4.tcp_allowed_congestion_control): " + e.err.Error()
+}
+
+func (e *congestionError) Unwrap() error { return e.err }
+
+// accept waits for a connection and makes it c's. It returns net.ErrClosed when the
+// socket is stopped, and nothing waits any more that was there before.
+func (k *kernel) accept(c *conn) error {
+	for {
+		fd, errno := acceptRaw(k.fd, &c.from)
+		if errno == unix.EAGAIN {
+			if k.stopped.Load() && !time.Now().Before(k.settled) {
+				return net.ErrClosed
+			}
+			k.from = &c.from
+			err := k.raw.Read(k.step)
+			k.from = nil
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				continue // stopped, or settled then
+			}
+			if err != nil {
+				return err
+			}
+			fd, errno = k.got, k.errno
+		}
+		if errno != 0 {
+			return os.NewSyscallError("accept4", errno)
+		}
+		c.fd = fd
+		c.sysReset()
+		return nil
+	}
+}
+
+// drainsQueue says that whoever waits in the queue of a socket that is stopped is still
+// accepted.
+const drainsQueue = true
+
+// settleTime is how long a socket that was busy is accepted from after its end, for
+// those whose connection is being made: they have the kernel's word, and it has yet
+// to get theirs.
+const settleTime = 50 * time.Millisecond
+
+// stop has accept come to an end. Whoever was connected by then is still accepted, and
+// nobody begins to connect any more, only to be reset: those that try are not
+// answered, and find the port closed, or another server, when they try again. If
+// another process has the socket too, all of that is left to it.
+func (k *kernel) stop(busy bool) {
+	until := time.Unix(1, 0)
+	if !k.unix && !k.handed.Load() {
+		k.dropSYN()
+		if busy {
+			until = time.Now().Add(settleTime)
+		}
+	}
+	k.settled = until
+	k.stopped.Store(true)
+	_ = k.file.SetReadDeadline(until)
+}
+
+// dropSYN has the kernel drop packets that begin a connection (RFC 9293, section
+// 3.5): those with SYN and without ACK. If it cannot, a few clients may be reset.
+func (k *kernel) dropSYN() {
+	const flags, syn, ack = 13, 0x02, 0x10 // where they are in the TCP header, which the filter is given
+	program := [...]unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+	}
+	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_ = k.raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &p)
+	})
+}
+
+func (k *kernel) close() error { return k.file.Close() }
+
+// duplicate returns the socket for another process.
+func (k *kernel) duplicate() (*os.File, error) {
+	var fd int
+	var err error
+	if e := k.raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
+		return nil, e
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	k.handed.Store(true)
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+// isTemporary reports whether accepting may succeed later: when descriptors or memory
+// are there again, or for the next connection.
+func isTemporary(err error) bool {
+	for _, e := range []syscall.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfPeer reports whether a connection was gone before it was accepted, or is not
+// let in by a firewall (accept(2), "Error handling").
+func isOfPeer(err error) bool {
+	for _, e := range []syscall.Errno{unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
+		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
+
+// wholeSeconds returns d in seconds, and at least one.
+func wholeSeconds(d time.Duration) int {
+	return int(max(1, (d+time.Second-1)/time.Second))
+}

@@ -1,0 +1,293 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// At the limit others wait, over all addresses together, and each gets its turn.
+func TestMaxConnsWait(t *testing.T) {
+	var now, most atomic.Int64
+	s := &Server{MaxConns: 3, Handle: func(_ context.Context, c net.Conn) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		echo(context.Background(), c)
+		now.Add(-1)
+	}}
+	_, stop := serve(t, s, "127.0.0.1:0", "127.0.0.1:0")
+	eventually(t, "it serves", func() bool { return len(s.running()) == 1 })
+	var others []string
+	for _, so := range s.running()[0].sockets {
+		others = append(others, so.Addr().String())
+	}
+	done := make(chan string)
+	for i := range 40 {
+		go func() {
+			c, err := net.Dial("tcp", others[i%2])
+			if err != nil {
+				done <- err.Error()
+				return
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(c, "hello")
+			_ = c.(*net.TCPConn).CloseWrite()
+			b, err := io.ReadAll(c)
+			if err != nil {
+				done <- err.Error()
+			}
+			done <- string(b)
+		}()
+	}
+	for range 40 {
+		if got := <-done; got != "hello" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if most.Load() > 3 || most.Load() == 0 {
+		t.Errorf("%d at once", most.Load())
+	}
+	if c := s.Counters(); c.Refused > 0 || c.Accepted != 40 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// gone reports how a connection that is not wanted ends.
+func gone(c net.Conn) error {
+	b := make([]byte, 1)
+	_, err := c.Read(b)
+	return err
+}
+
+func TestMaxConnsRefuse(t *testing.T) {
+	s := &Server{MaxConns: 2, Refuse: true, Handle: echo}
+	at, _ := serve(t, s)
+	one, _ := dial(t, at), dial(t, at)
+	eventually(t, "two are served", func() bool { return s.Counters().Conns == 2 })
+	for range 3 {
+		c, err := net.Dial("tcp", at) // which may tell of the reset already
+		if err == nil {
+			err = gone(c)
+			_ = c.Close()
+		}
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the third: %v", err)
+		}
+	}
+	if n := s.Counters().Refused; n != 3 {
+		t.Errorf("%d refused", n)
+	}
+	_ = one.Close()
+	eventually(t, "the place is another's", func() bool { return works(dial(t, at)) })
+}
+
+// works reports whether a connection is served.
+func works(c net.Conn) bool {
+	_, _ = io.WriteString(c, "x")
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
+
+func TestMaxConnsPerSource(t *testing.T) {
+	s := &Server{MaxConnsPerSource: 2, Handle: echo}
+	at, _ := serve(t, s)
+	from := func(addr string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+		c, err := d.Dial("tcp", at)
+		if err != nil {
+			t.Skipf("no such source here: %v", err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience))
+		return c
+	}
+	a, b := from("127.0.0.1"), from("127.0.0.1")
+	if !works(a) || !works(b) {
+		t.Fatal("two of one source are not served")
+	}
+	if works(from("127.0.0.1")) {
+		t.Error("a third is")
+	}
+	if !works(from("127.0.0.2")) {
+		t.Error("another source is not")
+	}
+	if n := s.Counters().Refused; n != 1 {
+		t.Errorf("%d refused", n)
+	}
+	_ = a.Close()
+	eventually(t, "the place is another's", func() bool { return works(from("127.0.0.1")) })
+}
+
+// timed serves one connection whose handler reads, and returns what that said.
+func timed(t *testing.T, s *Server, client func(net.Conn)) error {
+	t.Helper()
+	result := make(chan error, 1)
+	handle := s.Handle
+	s.Handle = func(ctx context.Context, c net.Conn) {
+		if handle != nil {
+			handle(ctx, c)
+		}
+		_, err := io.Copy(onlyWriter{io.Discard}, onlyReader{c})
+		result <- err
+	}
+	at, _ := serve(t, s)
+	c := dial(t, at)
+	if client != nil {
+		client(c)
+	}
+	select {
+	case err := <-result:
+		if err != nil && s.Counters().TimedOut != 1 {
+			t.Errorf("%+v", s.Counters())
+		}
+		return err
+	case <-time.After(patience):
+		t.Fatal("the connection was not ended")
+		return nil
+	}
+}
+
+const brief = 30 * time.Millisecond
+
+func TestTimes(t *testing.T) {
+	is := func(err, want error) {
+		t.Helper()
+		n, ok := errors.AsType[net.Error](err)
+		if !errors.Is(err, want) || !errors.Is(err, os.ErrDeadlineExceeded) || !ok || !n.Timeout() {
+			t.Errorf("ended by %v, not by %v", err, want)
+		}
+	}
+	is(timed(t, &Server{FirstByteTimeout: brief}, nil), ErrSilent)
+	is(timed(t, &Server{IdleTimeout: brief}, func(c net.Conn) { _, _ = io.WriteString(c, "x") }), ErrIdle)
+	is(timed(t, &Server{MaxLifetime: brief}, func(c net.Conn) {
+		go func() {
+			for {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}), ErrLifetime)
+	// A client that does not read is idle too.
+	is(timed(t, &Server{IdleTimeout: brief, Handle: func(_ context.Context, c net.Conn) {
+		for {
+			if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+				return
+			}
+		}
+	}}, nil), ErrIdle)
+	// A client that speaks is not silent, and a handler that computes is not idle.
+	if err := timed(t, &Server{FirstByteTimeout: brief, Handle: func(_ context.Context, c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 1))
+	}}, func(c net.Conn) {
+		_, _ = io.WriteString(c, "x")
+		time.Sleep(2 * brief)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := timed(t, &Server{IdleTimeout: brief, Handle: func(context.Context, net.Conn) { time.Sleep(3 * brief) }}, func(c net.Conn) {
+		_ = c.(*net.TCPConn).CloseWrite()
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Thousands of silent clients cost what is allowed, and others are served meanwhile.
+func TestSilentClients(t *testing.T) {
+	s := &Server{FirstByteTimeout: 300 * time.Millisecond, Handle: echo}
+	at, _ := serve(t, s)
+	const silent = 400
+	for range silent {
+		dial(t, at)
+	}
+	for range 10 {
+		if got := ask(t, at, "x"); got != "x" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	eventually(t, "the silent ones are ended", func() bool { c := s.Counters(); return c.TimedOut == silent && c.Conns == 0 })
+}
+
+// Behind a trusted proxy the client is who the header names; others' headers are data.
+func TestProxyHeader(t *testing.T) {
+	var remote, local atomic.Value
+	s := &Server{
+		Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, MaxConnsPerSource: 1,
+		HandshakeTimeout: 300 * time.Millisecond,
+		Handle: func(_ context.Context, c net.Conn) {
+			remote.Store(c.RemoteAddr().String())
+			local.Store(c.LocalAddr().String())
+			echo(context.Background(), c)
+		},
+	}
+	at, _ := serve(t, s)
+	for _, header := range []string{
+		"PROXY TCP4 192.0.2.7 198.51.100.1 4711 80\r\n",
+		string(AppendProxyV2(nil, netip.MustParseAddrPort("192.0.2.7:4711"), netip.MustParseAddrPort("198.51.100.1:80"))),
+	} {
+		if got := ask(t, at, header+"hello"); got != "hello" {
+			t.Errorf("got %q", got)
+		}
+		if r, l := remote.Load(), local.Load(); r != "192.0.2.7:4711" || l != "198.51.100.1:80" {
+			t.Errorf("from %v to %v", r, l)
+		}
+	}
+	eventually(t, "both have ended", func() bool { return s.Counters().Conns == 0 })
+	// Nothing, or nonsense, is no connection; and it never reaches the handler.
+	remote.Store("")
+	for _, bad := range []string{"GET / HTTP/1.1\r\n", "PROXY TCP4 1.2.3.4\r\n", strings.Repeat("A", 5000)} {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, bad)
+		if b, _ := io.ReadAll(c); len(b) > 0 {
+			t.Errorf("%q is answered with %q", bad, b)
+		}
+	}
+	if err := gone(dial(t, at)); err != io.EOF { // silent
+		t.Errorf("a silent proxy: %v", err)
+	}
+	if remote.Load() != "" {
+		t.Errorf("the handler was called for %v", remote.Load())
+	}
+	// The limit is the client's, not the proxy's.
+	var held []net.Conn
+	for _, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, "PROXY TCP4 "+client+" 198.51.100.1 1 80\r\nx")
+		held = append(held, c)
+	}
+	ended := 0
+	for _, c := range held {
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			ended++
+		}
+	}
+	if ended != 1 {
+		t.Errorf("%d of two clients with three connections were refused", ended)
+	}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.3")}}
+	if c, err := d.Dial("tcp", at); err == nil {
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		line := "PROXY TCP4 192.0.2.9 198.51.100.1 4711 80\r\n"
+		_, _ = io.WriteString(c, line)
+		b := make([]byte, len(line))
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != line {
+			t.Errorf("a stranger's header: %q, %v", b, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Socket listens at an address. [Server.Serve] takes it, and closes it in the
+// end.
+type Socket struct {
+	addr    net.Addr
+	kernels []*kernel // that share the address
+	path    string    // of a unix socket that was made here: removed at the end
+
+	mu     sync.Mutex
+	served *run // mu: whose acceptors close it, if any
+	closed bool // mu
+}
+
+// Listen opens a socket. The address is "host:port", where an empty host is all
+// addresses of the machine, of IPv4 and IPv6, and port 0 one that is free; or
+// "unix:" and a path, where "@" begins a name that is in no file system. A file at
+// that path is removed if it is a socket that nobody listens at. An address that
+// another socket has is refused, even if that would share it.
+func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	network := "tcp"
+	path, isUnix := strings.CutPrefix(addr, "unix:")
+	if isUnix {
+		network, addr, o.Sockets = "unix", path, 1
+		removeStale(path)
+	}
+	s, err := listen(ctx, network, addr, o)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	if isUnix && path != "" && path[0] != '@' {
+		s.path = path
+	}
+	return s, nil
+}
+
+// removeStale removes a unix socket that a process left behind which is gone.
+func removeStale(path string) {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+		return
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		_ = c.Close()
+	} else if isRefused(err) {
+		_ = os.Remove(path) // if that fails, so will listening, and says why
+	}
+}
+
+// FromFile makes a Socket of one that was handed over: by systemd, or by the
+// process before this one. What o says of connections is set on it; its Sockets
+// are one. The file remains the caller's.
+func FromFile(f *os.File, o Options) (*Socket, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	// It refuses what does not listen.
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no listening stream socket: %w", f.Name(), err)
+	}
+	return fromListener(l, o)
+}
+
+// FromFiles is FromFile for several, of which those with one address become one Socket,
+// as [Socket.Files] has taken it apart.
+func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
+	for _, f := range files {
+		s, err := FromFile(f, o)
+		if err != nil {
+			closeAll(sockets)
+			return nil, err
+		}
+		same := slices.IndexFunc(sockets, func(t *Socket) bool {
+			return t.addr.Network() == s.addr.Network() && t.addr.String() == s.addr.String()
+		})
+		if same < 0 {
+			sockets = append(sockets, s)
+		} else {
+			sockets[same].kernels = append(sockets[same].kernels, s.kernels...)
+		}
+	}
+	return sockets, nil
+}
+
+// fromListener makes a Socket of a listener of package net, which it takes over.
+func fromListener(l net.Listener, o Options) (*Socket, error) {
+	addr := l.Addr()
+	k, err := newKernel(l, o)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %v: %w", addr, err)
+	}
+	return &Socket{addr: addr, kernels: []*kernel{k}}, nil
+}
+
+// Addr returns where it listens.
+func (s *Socket) Addr() net.Addr { return s.addr }
+
+// Files returns duplicates of the kernel sockets, for a process that is to serve
+// the address from now on. When this one ends, what waits to be accepted is left
+// to that. A file of a unix socket stays then, too.
+func (s *Socket) Files() ([]*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("hand over %v: %w", s.addr, net.ErrClosed)
+	}
+	var files []*os.File
+	for _, k := range s.kernels {
+		f, err := k.duplicate()
+		if err != nil {
+			for _, f := range files {
+				_ = f.Close()
+			}
+			return nil, fmt.Errorf("hand over %v: %w", s.addr, err)
+		}
+		files = append(files, f)
+	}
+	s.path = ""
+	return files, nil
+}
+
+// Close stops listening. Who is being served is not disturbed.
+func (s *Socket) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("close %v: %w", s.addr, net.ErrClosed)
+	}
+	s.closed = true
+	if s.path != "" {
+		_ = os.Remove(s.path) // nobody is to find it any more
+	}
+	var errs []error
+	for _, k := range s.kernels {
+		if s.served != nil {
+			k.stop(!s.served.watch.asleep.Load())
+		} else {
+			errs = append(errs, k.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// serve makes the kernel sockets a run's to close, but for Close's stop.
+func (s *Socket) serve(r *run) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return fmt.Errorf("serve %v: %w", s.addr, net.ErrClosed)
+	case s.served != nil:
+		return fmt.Errorf("serve %v: it is being served already", s.addr)
+	}
+	s.served = r
+	return nil
+}
+
+// unserve gives them back.
+func (s *Socket) unserve(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served == r {
+		s.served = nil
+	}
+}

@@ -1,0 +1,58 @@
+package tcp
+
+import (
+	"errors"
+	"net"
+	"testing"
+)
+
+// Who was accepted before a Listener was closed is given out behind that: his
+// request may be on its way.
+func TestListenerGivesAll(t *testing.T) {
+	s := &Server{}
+	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listener(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const clients = 20
+	for range clients {
+		dial(t, socket.Addr().String())
+	}
+	eventually(t, "accepted", func() bool { return s.Counters().Accepted == clients })
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for i := range clients {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatalf("after %d of %d connections: %v", i, clients, err)
+		}
+		_ = c.Close()
+	}
+	for range 2 {
+		if c, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%v, %v; want that it is closed", c, err)
+		}
+	}
+}
+
+// Nobody who never calls Accept again keeps a connection for ever.
+func TestListenerLeft(t *testing.T) {
+	s := &Server{}
+	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listener(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, socket.Addr().String())
+	eventually(t, "accepted", func() bool { return s.Counters().Accepted == 1 })
+	_ = l.Close()
+	eventually(t, "let go", func() bool { return s.Counters().Conns == 0 })
+}

@@ -1,0 +1,466 @@
+package tcp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/netip"
+)
+
+// The PROXY protocol is how a load balancer says for whom a connection is: a
+// header before the first byte of the client's, as a line of text (version 1)
+// or in binary (version 2). Both are described in proxy-protocol.txt, which
+// comes with HAProxy; the numbers of sections below are that document's.
+
+// What a header may be long, in bytes.
+const (
+	// maxProxyV1 is the longest line of version 1, with its CR LF (§2.1).
+	maxProxyV1 = 107
+
+	// maxProxyV2 is the longest header of version 2 that is taken. The protocol
+	// has room for 64 KiB, and says that a header fits into a segment (§2).
+	// What balancers add to the addresses are some hundred bytes; 4 KiB leave
+	// room for a client's certificate.
+	maxProxyV2 = 4 << 10
+)
+
+// The beginning of a header: §2.1 and §2.2. The second is what no other
+// protocol begins with.
+const (
+	proxyV1 = "PROXY "
+	proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
+)
+
+// proxyFixed is what of a header of version 2 is always there: the beginning,
+// version and command, family and transport, and the length of the rest.
+const proxyFixed = len(proxyV2) + 4
+
+// A proxyHeader is what a PROXY header says about a connection.
+type proxyHeader struct {
+	// Source is the client, and Destination what it had connected to. Both are
+	// invalid if the header names no addresses of TCP, and then the connection's
+	// own are to be used. They are never IPv4-mapped.
+	Source, Destination netip.AddrPort
+
+	// Local says that the proxy speaks for itself, to see whether we live.
+	Local bool
+}
+
+// errShort says that a header goes on beyond the bytes there are.
+var errShort = errors.New("PROXY header: more bytes are wanted")
+
+// A proxyError is what is wrong with a header. It is a constant wherever it is
+// used, so that hostile headers cost no memory.
+type proxyError string
+
+func (e proxyError) Error() string { return "PROXY header: " + string(e) }
+
+const (
+	errProxyNone     = proxyError("the connection begins with something else; is the peer a proxy that sends one?")
+	errProxyLong     = proxyError("longer than any is")
+	errProxyLine     = proxyError("the line is not one of version 1")
+	errProxyEnd      = proxyError("the line does not end with CR LF alone")
+	errProxyFamily   = proxyError("a family that version 1 does not have; it has TCP4, TCP6 and UNKNOWN")
+	errProxyAddress  = proxyError("an address that is not of the family, or not in its usual form")
+	errProxyPort     = proxyError("a port that is not a number from 0 to 65535 without leading zeros")
+	errProxyVersion  = proxyError("a version that is neither 1 nor 2")
+	errProxyCommand  = proxyError("a command that is neither LOCAL nor PROXY")
+	errProxyKind     = proxyError("an address family or transport that version 2 does not have")
+	errProxyShort    = proxyError("shorter than the addresses of its family")
+	errProxyTLV      = proxyError("a field (TLV) that goes beyond the end")
+	errProxyChecksum = proxyError("its checksum (CRC32c) is wrong")
+)
+
+// parseProxy reads the header at the beginning of b, and says how many bytes
+// it has. It returns errShort as long as b may be the beginning of one, and any
+// other error as soon as it cannot. It allocates nothing.
+func parseProxy(b []byte) (h proxyHeader, n int, err error) {
+	switch {
+	case begins(b, proxyV1):
+		return parseProxyV1(b)
+	case begins(b, proxyV2):
+		return parseProxyV2(b)
+	}
+	return proxyHeader{}, 0, errProxyNone
+}
+
+// begins reports whether b begins with the word, as far as it goes.
+func begins(b []byte, word string) bool {
+	n := min(len(b), len(word))
+	return string(b[:n]) == word[:n]
+}
+
+// parseProxyV1 reads a line: §2.1.
+func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
+	line := b[:min(len(b), maxProxyV1)]
+	end := bytes.IndexAny(line, "\r\n")
+	switch {
+	case end < 0 && len(b) >= maxProxyV1, end == maxProxyV1-1:
+		return proxyHeader{}, 0, errProxyLong
+	case end < 0, end == len(line)-1 && line[end] == '\r':
+		return proxyHeader{}, 0, errShort
+	case line[end] != '\r' || line[end+1] != '\n':
+		return proxyHeader{}, 0, errProxyEnd
+	}
+	n = end + 2
+	line = line[len(proxyV1):end]
+	family, rest, more := bytes.Cut(line, space)
+	// The switch converts without a copy.
+	switch string(family) {
+	case "UNKNOWN": // with anything behind it, which is to be ignored
+		return proxyHeader{}, n, nil
+	case "TCP4", "TCP6":
+	default:
+		return proxyHeader{}, 0, errProxyFamily
+	}
+	var words [4][]byte
+	for i := range words {
+		if !more {
+			return proxyHeader{}, 0, errProxyLine
+		}
+		words[i], rest, more = bytes.Cut(rest, space)
+	}
+	if more {
+		return proxyHeader{}, 0, errProxyLine
+	}
+	parse := parseIPv4
+	if family[3] == '6' {
+		parse = parseIPv6
+	}
+	src, ok := parse(words[0])
+	dst, ok2 := parse(words[1])
+	if !ok || !ok2 {
+		return proxyHeader{}, 0, errProxyAddress
+	}
+	from, ok := parseDecimal(words[2], 65535)
+	to, ok2 := parseDecimal(words[3], 65535)
+	if !ok || !ok2 {
+		return proxyHeader{}, 0, errProxyPort
+	}
+	h.Source = netip.AddrPortFrom(src.Unmap(), uint16(from))
+	h.Destination = netip.AddrPortFrom(dst.Unmap(), uint16(to))
+	return h, n, nil
+}
+
+var space = []byte{' '}
+
+// parseDecimal reads a number as people write it: without sign and leading
+// zeros.
+func parseDecimal(b []byte, most int) (n int, ok bool) {
+	if len(b) == 0 || len(b) > 5 || b[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, n <= most
+}
+
+// parseIPv4 reads "192.0.2.1". [netip.ParseAddr] takes the same and wants a
+// string, which would be a copy.
+func parseIPv4(b []byte) (netip.Addr, bool) {
+	var a [4]byte
+	for i := range a {
+		word, rest, more := bytes.Cut(b, dot)
+		n, ok := parseDecimal(word, 255)
+		if !ok || more != (i < len(a)-1) {
+			return netip.Addr{}, false
+		}
+		a[i], b = byte(n), rest
+	}
+	return netip.AddrFrom4(a), true
+}
+
+var dot = []byte{'.'}
+
+// parseIPv6 reads an address in one of the forms of RFC 4291 §2.2, without a
+// zone. The last of them, "::ffff:192.0.2.1", is not in the PROXY protocol's
+// own description, but is what inet_ntop(3) makes of an IPv4 client of a proxy
+// that listens for both families.
+func parseIPv6(b []byte) (netip.Addr, bool) {
+	var a [16]byte
+	n, gap := 0, -1 // bytes there are, and how many of them are before "::"
+	if len(b) >= 2 && b[0] == ':' && b[1] == ':' {
+		gap, b = 0, b[2:]
+	}
+	for len(b) > 0 {
+		if n == len(a) {
+			return netip.Addr{}, false
+		}
+		digits, value := 0, 0
+		for digits < len(b) && digits <= 4 {
+			d, ok := hexDigit(b[digits])
+			if !ok {
+				break
+			}
+			value = value<<4 | d
+			digits++
+		}
+		if digits < len(b) && b[digits] == '.' { // the last 32 bits
+			four, ok := parseIPv4(b)
+			if !ok || n > len(a)-4 {
+				return netip.Addr{}, false
+			}
+			last := four.As4()
+			n += copy(a[n:], last[:])
+			break
+		}
+		if digits == 0 || digits > 4 {
+			return netip.Addr{}, false
+		}
+		binary.BigEndian.PutUint16(a[n:], uint16(value))
+		n += 2
+		if b = b[digits:]; len(b) == 0 {
+			break
+		}
+		if b[0] != ':' || len(b) == 1 {
+			return netip.Addr{}, false
+		}
+		if b = b[1:]; b[0] == ':' {
+			if gap >= 0 {
+				return netip.Addr{}, false // "::" twice
+			}
+			gap, b = n, b[1:]
+		}
+	}
+	switch {
+	case n == len(a) && gap < 0:
+	case n < len(a) && gap >= 0:
+		tail := n - gap
+		copy(a[len(a)-tail:], a[gap:n])
+		clear(a[gap : len(a)-tail])
+	default:
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom16(a), true
+}
+
+func hexDigit(c byte) (value int, ok bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0'), true
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10, true
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10, true
+	}
+	return 0, false
+}
+
+// Commands, families and transports of version 2: §2.2.
+const (
+	proxyLocal = 0
+	proxyProxy = 1
+
+	proxyUnspec = 0
+	proxyInet   = 1
+	proxyInet6  = 2
+	proxyUnix   = 3
+
+	proxyStream = 1
+	proxyDgram  = 2
+)
+
+// What addresses and ports take of a header, by family, in bytes.
+var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 2*16 + 2*2, proxyUnix: 2 * 108}
+
+// parseProxyV2 reads a header in binary: §2.2.
+func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
+	// What is there is judged at once: nobody need wait for the rest of a header
+	// that is wrong.
+	if at := len(proxyV2); len(b) > at {
+		if b[at]>>4 != 2 {
+			return proxyHeader{}, 0, errProxyVersion
+		}
+		if b[at]&15 > proxyProxy {
+			return proxyHeader{}, 0, errProxyCommand
+		}
+	}
+	if len(b) < proxyFixed {
+		return proxyHeader{}, 0, errShort
+	}
+	command := b[len(proxyV2)] & 15
+	family, transport := b[len(proxyV2)+1]>>4, b[len(proxyV2)+1]&15
+	n = proxyFixed + int(binary.BigEndian.Uint16(b[proxyFixed-2:]))
+	switch {
+	case n > maxProxyV2:
+		return proxyHeader{}, 0, errProxyLong
+	case command == proxyLocal, family == proxyUnspec && transport == 0:
+		// The rest is to be skipped unseen; with LOCAL, the family as well.
+		if len(b) < n {
+			return proxyHeader{}, 0, errShort
+		}
+		return proxyHeader{Local: command == proxyLocal}, n, nil
+	case int(family) >= len(proxyAddresses) || transport > proxyDgram || family == proxyUnspec || transport == 0:
+		return proxyHeader{}, 0, errProxyKind
+	case n < proxyFixed+proxyAddresses[family]:
+		return proxyHeader{}, 0, errProxyShort
+	case len(b) < n:
+		return proxyHeader{}, 0, errShort
+	}
+	b = b[:n]
+	from := b[proxyFixed:]
+	if err := checkTLVs(b, proxyFixed+proxyAddresses[family]); err != nil {
+		return proxyHeader{}, 0, err
+	}
+	// Datagrams are no connection, and what a Unix socket is called is no
+	// address to anybody: with both, the connection's own addresses stand.
+	if transport != proxyStream {
+		return proxyHeader{}, n, nil
+	}
+	switch family {
+	case proxyInet:
+		src, dst := netip.AddrFrom4([4]byte(from)), netip.AddrFrom4([4]byte(from[4:]))
+		h.Source = netip.AddrPortFrom(src, binary.BigEndian.Uint16(from[8:]))
+		h.Destination = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(from[10:]))
+	case proxyInet6:
+		src, dst := netip.AddrFrom16([16]byte(from)).Unmap(), netip.AddrFrom16([16]byte(from[16:])).Unmap()
+		h.Source = netip.AddrPortFrom(src, binary.BigEndian.Uint16(from[32:]))
+		h.Destination = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(from[34:]))
+	}
+	return h, n, nil
+}
+
+// proxyCRC is the field that holds a checksum: PP2_TYPE_CRC32C of §2.2.3.
+const proxyCRC = 3
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	noSum      = make([]byte, crc32.Size) // a local one would go to the heap
+)
+
+// checkTLVs walks the fields of a header, which begin at offset at, and
+// verifies the checksum if one of them is that. The others are of no use here.
+func checkTLVs(header []byte, at int) error {
+	const head = 3 // bytes: type, and the length of the value
+	sum := 0       // where the checksum is
+	for at < len(header) {
+		if len(header)-at < head {
+			return errProxyTLV
+		}
+		kind, size := header[at], int(binary.BigEndian.Uint16(header[at+1:]))
+		if at += head; size > len(header)-at {
+			return errProxyTLV
+		}
+		if kind == proxyCRC {
+			// With two of them it is not said what the sum is of.
+			if size != crc32.Size || sum != 0 {
+				return errProxyChecksum
+			}
+			sum = at
+		}
+		at += size
+	}
+	if sum == 0 {
+		return nil
+	}
+	// It is the sum of the header with zeros in its own place (§2.2.3).
+	crc := crc32.Update(0, castagnoli, header[:sum])
+	crc = crc32.Update(crc, castagnoli, noSum)
+	crc = crc32.Update(crc, castagnoli, header[sum+crc32.Size:])
+	if crc != binary.BigEndian.Uint32(header[sum:]) {
+		return errProxyChecksum
+	}
+	return nil
+}
+
+// readProxy reads the header at the beginning of a connection. What came
+// behind it is in rest, a part of buf, and is the connection's: it is to be
+// given out before anything more is read from c. buf should have room for
+// maxProxyV2 bytes; a header that does not fit is refused.
+//
+// A connection that ends before its first byte gives io.EOF, as those do that
+// only look whether somebody listens, and one that ends later
+// io.ErrUnexpectedEOF. How long all of it may take is the deadline of c.
+func readProxy(c io.Reader, buf []byte) (h proxyHeader, rest []byte, err error) {
+	const patience = 100 // reads in a row without a byte, as of package bufio
+	for n, idle := 0, 0; ; {
+		got, failed := c.Read(buf[n:])
+		n += got
+		h, size, err := parseProxy(buf[:n])
+		switch {
+		case err == nil:
+			// If the connection has failed behind it, its next Read says so.
+			return h, buf[size:n], nil
+		case err != errShort:
+			return proxyHeader{}, nil, err
+		case failed == io.EOF && n > 0:
+			return proxyHeader{}, nil, io.ErrUnexpectedEOF
+		case failed != nil:
+			return proxyHeader{}, nil, failed
+		case n == len(buf):
+			return proxyHeader{}, nil, errProxyLong
+		}
+		if idle++; got > 0 {
+			idle = 0
+		} else if idle == patience {
+			return proxyHeader{}, nil, io.ErrNoProgress
+		}
+	}
+}
+
+// AppendProxyV1 appends a header of the PROXY protocol, version 1: what a proxy
+// sends before the first byte of a connection that it relays from src to dst.
+// If either is invalid it is "PROXY UNKNOWN". Zones are left out.
+func AppendProxyV1(b []byte, src, dst netip.AddrPort) []byte {
+	if !src.IsValid() || !dst.IsValid() {
+		return append(b, proxyV1+"UNKNOWN\r\n"...)
+	}
+	from, to, four := proxyFamily(src.Addr(), dst.Addr())
+	if four {
+		b = append(b, proxyV1+"TCP4 "...)
+	} else {
+		b = append(b, proxyV1+"TCP6 "...)
+	}
+	b = append(from.AppendTo(b), ' ')
+	b = append(to.AppendTo(b), ' ')
+	b = appendDecimal(b, src.Port())
+	b = appendDecimal(append(b, ' '), dst.Port())
+	return append(b, '\r', '\n')
+}
+
+// AppendProxyV2 appends a header of the PROXY protocol, version 2, as
+// [AppendProxyV1] does one of version 1. If either address is invalid its
+// command is LOCAL: the proxy speaks for itself.
+func AppendProxyV2(b []byte, src, dst netip.AddrPort) []byte {
+	b = append(b, proxyV2...)
+	if !src.IsValid() || !dst.IsValid() {
+		return append(b, 2<<4|proxyLocal, proxyUnspec, 0, 0)
+	}
+	from, to, four := proxyFamily(src.Addr(), dst.Addr())
+	if four {
+		b = append(b, 2<<4|proxyProxy, proxyInet<<4|proxyStream)
+		b = binary.BigEndian.AppendUint16(b, uint16(proxyAddresses[proxyInet]))
+		x, y := from.As4(), to.As4()
+		b = append(append(b, x[:]...), y[:]...)
+	} else {
+		b = append(b, 2<<4|proxyProxy, proxyInet6<<4|proxyStream)
+		b = binary.BigEndian.AppendUint16(b, uint16(proxyAddresses[proxyInet6]))
+		x, y := from.As16(), to.As16()
+		b = append(append(b, x[:]...), y[:]...)
+	}
+	b = binary.BigEndian.AppendUint16(b, src.Port())
+	return binary.BigEndian.AppendUint16(b, dst.Port())
+}
+
+// proxyFamily returns both addresses in the family that a header needs for
+// them: IPv4 if both are of it.
+func proxyFamily(src, dst netip.Addr) (from, to netip.Addr, four bool) {
+	from, to = src.Unmap().WithZone(""), dst.Unmap().WithZone("")
+	if from.Is4() && to.Is4() {
+		return from, to, true
+	}
+	return netip.AddrFrom16(from.As16()), netip.AddrFrom16(to.As16()), false
+}
+
+func appendDecimal(b []byte, n uint16) []byte {
+	if n >= 10 {
+		b = appendDecimal(b, n/10)
+	}
+	return append(b, '0'+byte(n%10))
+}

@@ -1,0 +1,222 @@
+package tcp
+
+import (
+	"iter"
+	"net"
+	"sync"
+	"time"
+)
+
+// A roster has the connections of one acceptor: the live ones in a list, and a few
+// that are to be used again.
+type roster struct {
+	r *run
+
+	mu       sync.Mutex
+	live     conn  // mu: the ring's head; its next is the oldest
+	free     *conn // mu: linked by next
+	frees    int   // mu
+	conns    int   // mu: in the ring
+	accepted uint64
+}
+
+// maxFree is how many connections are kept to be used again: some 600 bytes each.
+const maxFree = 1024
+
+func newRoster(r *run) *roster {
+	o := &roster{r: r}
+	o.live.next, o.live.prev = &o.live, &o.live
+	return o
+}
+
+// take returns a conn for the next connection.
+func (o *roster) take() *conn {
+	o.mu.Lock()
+	c := o.free
+	if c != nil {
+		o.free = c.next
+		o.frees--
+	}
+	o.mu.Unlock()
+	if c == nil {
+		c = &conn{run: o.r, home: o}
+	}
+	return c
+}
+
+// enter makes c, which has been accepted, a live connection.
+func (o *roster) enter(c *conn) {
+	c.onWait, c.prefix = nil, nil
+	c.ended.Store(nil)
+	c.remote.Store(nil)
+	c.local.Store(nil)
+	now := o.r.clock.Load()
+	c.began.Store(now)
+	c.moved.Store(now)
+	c.enter(o.r.firstPhase)
+	c.begin()
+	o.mu.Lock()
+	c.prev, c.next = o.live.prev, &o.live
+	c.prev.next, o.live.prev = c, c
+	o.conns++
+	o.accepted++
+	o.mu.Unlock()
+}
+
+// leave takes a connection off, and keeps c for another. Its state says closed until
+// then, so that no old handle can use it.
+func (o *roster) leave(c *conn) {
+	o.mu.Lock()
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.next, c.prev = nil, nil
+	o.conns--
+	source := c.source
+	if o.frees < maxFree {
+		c.next, o.free = o.free, c
+		o.frees++
+	}
+	o.mu.Unlock()
+	o.r.left(source)
+}
+
+// counts returns how many connections there are, and have been.
+func (o *roster) counts() (live int, accepted uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.conns, o.accepted
+}
+
+// hold keeps a connection of the ring from going away until it is dropped. It
+// reports false if it is about to. mu is held.
+func (c *conn) hold() bool {
+	for {
+		s := c.state.Load()
+		if s&closedBit != 0 {
+			return false
+		}
+		if c.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+// sweepBatch is how many connections are held at a time to be ended, since mu cannot
+// be held for that.
+const sweepBatch = 256
+
+// each calls f for each live connection, with mu held; those that it says true of are
+// given to then, without it.
+func (o *roster) each(f func(*conn) bool, then func(*conn)) {
+	var batch [sweepBatch]*conn
+	for {
+		n := 0
+		o.mu.Lock()
+		for c := o.live.next; c != &o.live && n < len(batch); c = c.next {
+			if f(c) && c.hold() {
+				batch[n] = c
+				n++
+			}
+		}
+		o.mu.Unlock()
+		for _, c := range batch[:n] {
+			then(c)
+			c.drop()
+		}
+		if n < len(batch) {
+			return
+		}
+	}
+}
+
+// cut ends all connections, and returns how many.
+func (o *roster) cut(err error) (n int) {
+	o.each(func(c *conn) bool { return c.ended.Load() == nil }, func(c *conn) {
+		if c.end(err, &o.r.s.counts.cut) {
+			n++
+		}
+	})
+	return n
+}
+
+// nudge has those who wait for a request look whether the server ends.
+func (o *roster) nudge() {
+	var seen map[*conn]bool
+	o.each(func(c *conn) bool { return c.idle.Load() && !seen[c] }, func(c *conn) {
+		if seen == nil {
+			seen = map[*conn]bool{}
+		}
+		seen[c] = true
+		c.sysNudge()
+	})
+}
+
+// sweep ends the connections of which a time is up.
+func (o *roster) sweep(now int64) {
+	t := &o.r.ticks
+	o.each(func(c *conn) bool { return c.ended.Load() == nil && t.expired(c, now) != nil }, func(c *conn) {
+		if err := t.expired(c, now); err != nil {
+			c.end(err, &o.r.s.counts.timedOut)
+		}
+	})
+}
+
+// limits are the times of a Server, in ticks of its clock; 0 for none.
+type limits struct {
+	handshake, firstByte, idle, lifetime int64
+}
+
+// expired returns which of its times a connection has used up; nil if none.
+func (l *limits) expired(c *conn, now int64) error {
+	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
+	if over(c.began.Load(), l.lifetime) {
+		return ErrLifetime
+	}
+	switch c.phase.Load() {
+	case opening:
+		if over(c.phased.Load(), l.handshake) {
+			return ErrHandshake
+		}
+		return nil
+	case listening:
+		if c.readWait.Load() != 0 && over(c.phased.Load(), l.firstByte) {
+			return ErrSilent
+		}
+	}
+	for _, since := range []int64{c.readWait.Load(), c.writeWait.Load()} {
+		if since != 0 && over(max(since, c.moved.Load()), l.idle) {
+			return ErrIdle
+		}
+	}
+	return nil
+}
+
+// A Peer is one live connection.
+type Peer struct {
+	Remote, Local net.Addr
+	Since         time.Duration // ago, that it was accepted; to a second or so, and 0 where no times are kept
+	Waits         bool          // in WaitReadable, for another request
+}
+
+// peers yields the live connections.
+func (o *roster) peers() iter.Seq[Peer] {
+	return func(yield func(Peer) bool) {
+		var held []*conn
+		o.mu.Lock()
+		for c := o.live.next; c != &o.live; c = c.next {
+			if c.hold() {
+				held = append(held, c)
+			}
+		}
+		o.mu.Unlock()
+		more := true
+		for _, c := range held {
+			if more {
+				more = yield(Peer{
+					Remote: cachedAddr(&c.remote, c.sysRemoteAddr), Local: cachedAddr(&c.local, c.sysLocalAddr),
+					Since: c.run.ago(c.began.Load()), Waits: c.idle.Load(),
+				})
+			}
+			c.drop()
+		}
+	}
+}

@@ -1,0 +1,397 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A run is one call of Serve.
+type run struct {
+	s         *Server
+	sockets   []*Socket
+	acceptors []*acceptor
+	watch     watch
+
+	// Of a Listener: what takes a connection instead of Handle, what closes it, and
+	// a place for each connection that hand is at.
+	hand     func(*Conn)
+	unlisten func()
+	pending  chan struct{}
+
+	ctx      context.Context // of the handlers
+	cancel   context.CancelCauseFunc
+	draining chan struct{} // closed when the end begins
+	drains   atomic.Bool   // and then true
+	halted   chan struct{} // closed by Halt
+	once     sync.Once     // of that
+
+	began      time.Time
+	tick       time.Duration
+	ticks      limits
+	firstPhase int32
+	clock      atomic.Int64 // ticks since began, and one
+
+	left0  chan struct{} // closed when no acceptor accepts any more
+	mu     sync.Mutex
+	accept int   // mu: acceptors that do
+	err    error // mu: of the first that failed
+	told   atomic.Int64
+}
+
+// newRun takes the sockets, for their connections to be accepted.
+func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if len(sockets) == 0 {
+		return nil, errors.New("tcp: no socket to serve")
+	}
+	s.once.Do(s.init)
+	r := &run{
+		s: s, sockets: sockets,
+		draining: make(chan struct{}), halted: make(chan struct{}), left0: make(chan struct{}),
+		watch: watch{wake: make(chan struct{}, 1)},
+	}
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), runKey{}, r))
+	r.keepTimes()
+	for _, so := range sockets {
+		if err := so.serve(r); err != nil {
+			for _, so := range sockets {
+				so.unserve(r)
+			}
+			return nil, err
+		}
+		for _, k := range so.kernels {
+			r.acceptors = append(r.acceptors, &acceptor{r: r, k: k, roster: newRoster(r)})
+		}
+	}
+	r.watch.acceptors, r.accept = r.acceptors, len(r.acceptors)
+	return r, nil
+}
+
+// runKey is what a handler's context has its run by.
+type runKey struct{}
+
+// Draining returns a channel that is closed when the server of a handler begins to
+// end, by the context that the handler was given. A handler that serves request
+// after request then ends after the one it is at. It returns nil for other contexts.
+func Draining(ctx context.Context) <-chan struct{} {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		return r.draining
+	}
+	return nil
+}
+
+func (r *run) isDraining() bool { return r.drains.Load() }
+
+// keepTimes finds out which times are to be kept, and how exactly.
+func (r *run) keepTimes() {
+	s := r.s
+	r.firstPhase = listening
+	if s.TLS != nil || len(s.Proxies) > 0 {
+		r.firstPhase = opening
+	}
+	handshake := orDefault(s.HandshakeTimeout, DefaultHandshakeTimeout)
+	shortest := handshake // StartTLS may need it at any time
+	for _, t := range []time.Duration{s.FirstByteTimeout, s.IdleTimeout, s.MaxLifetime} {
+		if t > 0 {
+			shortest = min(shortest, t)
+		}
+	}
+	r.tick = min(max(shortest/16, time.Millisecond), time.Second)
+	inTicks := func(t time.Duration) int64 { return int64((t + r.tick - 1) / r.tick) }
+	r.ticks = limits{inTicks(handshake), inTicks(s.FirstByteTimeout), inTicks(s.IdleTimeout), inTicks(s.MaxLifetime)}
+	r.began = time.Now()
+	r.clock.Store(1)
+}
+
+// serveUntil serves until ctx ends, and comes to an end then.
+func (r *run) serveUntil(ctx context.Context) error {
+	over := make(chan struct{})
+	var helpers sync.WaitGroup
+	r.start(&helpers, over)
+	select {
+	case <-ctx.Done():
+	case <-r.left0: // all sockets are closed, or cannot be accepted from
+	case <-r.halted:
+	}
+	r.drain()
+	served := make(chan struct{})
+	go func() {
+		r.wait()
+		close(served)
+	}()
+	cut := r.awaitEnd(served)
+	close(over)
+	helpers.Wait()
+	r.finishRun()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cut > 0 {
+		return errors.Join(r.err, fmt.Errorf("%w: %d", ErrCut, cut))
+	}
+	return r.err
+}
+
+// start has connections accepted.
+func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
+	for _, a := range r.acceptors {
+		a.start()
+	}
+	helpers.Go(func() { r.watch.run(over) })
+	helpers.Go(func() { r.sweep(over) })
+}
+
+// drain begins the end: what was connected by now is still served.
+func (r *run) drain() {
+	r.drains.Store(true)
+	close(r.draining)
+	for _, so := range r.sockets {
+		_ = so.Close()
+	}
+	for _, a := range r.acceptors {
+		a.roster.nudge()
+	}
+}
+
+// awaitEnd waits for the handlers, and when their time is up ends their connections.
+// It returns how many had to be ended.
+func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
+	var late <-chan time.Time
+	if grace := orDefault(r.s.Grace, DefaultGrace); grace > 0 {
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-served:
+		r.cancel(ErrCut)
+		return 0
+	case <-late:
+	case <-r.halted:
+	}
+	r.cancel(ErrCut)
+	// Who had been accepted, but waited for a place, may begin only now.
+	for {
+		cut += r.cut()
+		select {
+		case <-served:
+			return cut
+		case <-time.After(cutAgain):
+		}
+	}
+}
+
+// cut ends all connections, and returns how many.
+func (r *run) cut() (n int) {
+	for _, a := range r.acceptors {
+		n += a.roster.cut(ErrCut)
+	}
+	return n
+}
+
+// cutAgain is how soon it is looked again for connections to be ended.
+const cutAgain = 10 * time.Millisecond
+
+// wait returns when all workers have.
+func (r *run) wait() {
+	for _, a := range r.acceptors {
+		a.work.Wait()
+	}
+}
+
+// finishRun takes the run off its server.
+func (r *run) finishRun() {
+	_, accepted := r.totals()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	delete(r.s.runs, r)
+	r.s.past += accepted
+}
+
+// halt ends all at once.
+func (r *run) halt() {
+	r.once.Do(func() { close(r.halted) })
+	if r.unlisten != nil {
+		r.unlisten()
+		r.cut()
+	}
+}
+
+// totals returns how many connections there are, and have been.
+func (r *run) totals() (live int, accepted uint64) {
+	for _, a := range r.acceptors {
+		n, m := a.roster.counts()
+		live += n
+		accepted += m
+	}
+	return live, accepted
+}
+
+// acceptorEnded counts an acceptor that accepts no more.
+func (r *run) acceptorEnded(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.accept--; r.accept == 0 {
+		close(r.left0)
+	}
+	if !errors.Is(err, net.ErrClosed) && r.err == nil {
+		r.err = fmt.Errorf("accept: %w", err)
+		if r.accept > 0 {
+			close(r.left0) // one that does not work is the end of all
+			r.accept = -1
+		}
+	}
+}
+
+// admit decides whether a connection that was accepted is served. It waits for a
+// place, if that is the way.
+func (r *run) admit(c *conn) bool {
+	c.source = netip.Addr{}
+	if p := &r.s.places; p.max > 0 && !p.take() {
+		if r.s.Refuse || !p.wait(r.ctx.Done()) {
+			return r.refuse(c)
+		}
+	}
+	if r.s.sources != nil {
+		from := c.sysSource()
+		if r.isProxy(from) {
+			return true // its clients are counted
+		}
+		if !r.s.sources.enter(from) {
+			r.left(netip.Addr{})
+			return r.refuse(c)
+		}
+		c.source = from
+	}
+	return true
+}
+
+// refuse has the connection reset when it is closed.
+func (r *run) refuse(c *conn) bool {
+	r.s.counts.refused.Add(1)
+	_ = c.sysLinger(0)
+	return false
+}
+
+// left gives back what admit has taken.
+func (r *run) left(source netip.Addr) {
+	if r.s.places.max > 0 {
+		r.s.places.give()
+	}
+	if source.IsValid() {
+		r.s.sources.leave(source)
+	}
+}
+
+func (r *run) isProxy(a netip.Addr) bool {
+	a = a.WithZone("")
+	for _, p := range r.s.Proxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// takePending waits until hand may be called once more. Without a Listener it always
+// may.
+func (r *run) takePending() {
+	if r.pending != nil {
+		r.pending <- struct{}{}
+	}
+}
+
+// serve has a connection served, and ends it.
+func (r *run) serve(c *conn, h *Conn) {
+	if r.hand != nil {
+		r.hand(h)
+		return
+	}
+	defer r.finish(h)
+	nc, err := r.open(c, h)
+	if err != nil {
+		r.s.counts.badHandshakes.Add(1)
+		return
+	}
+	r.s.Handle(r.ctx, nc)
+}
+
+// open does what comes before a handler: the PROXY header, and TLS.
+func (r *run) open(c *conn, h *Conn) (net.Conn, error) {
+	if len(r.s.Proxies) > 0 && r.isProxy(c.sysSource()) {
+		if err := r.readHeader(c, h); err != nil {
+			return nil, err
+		}
+	}
+	if r.s.TLS != nil {
+		return r.handshake(h, r.s.TLS)
+	}
+	c.enter(listening)
+	return h, nil
+}
+
+// finish ends a connection when its handler has returned, or panicked.
+func (r *run) finish(h *Conn) {
+	if v := recover(); v != nil {
+		r.s.counts.panics.Add(1)
+		r.s.log().Error("tcp: a handler has panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
+	}
+	if t := h.tls.Load(); t != nil {
+		_ = t.Close() // tells the peer that this is the end
+	}
+	_ = h.Close()
+}
+
+// sleep waits. It reports false if the end comes first.
+func (r *run) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.draining:
+		return false
+	}
+}
+
+// acceptFailed notes that accepting has to wait. It is logged once in a while.
+func (r *run) acceptFailed(err error, delay time.Duration) {
+	r.s.counts.acceptErrors.Add(1)
+	now := time.Now().UnixNano()
+	if last := r.told.Load(); now-last < int64(time.Minute) || !r.told.CompareAndSwap(last, now) {
+		return
+	}
+	r.s.log().Warn("tcp: cannot accept for a time; are there enough descriptors (ulimit -n)?", "error", err, slog.Duration("delay", delay))
+}
+
+// sweep keeps the clock, and ends connections of which a time is up.
+func (r *run) sweep(over <-chan struct{}) {
+	t := time.NewTicker(r.tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-t.C:
+		}
+		now := int64(time.Since(r.began)/r.tick) + 1
+		r.clock.Store(now)
+		for _, a := range r.acceptors {
+			a.roster.sweep(now)
+		}
+	}
+}
+
+// ago returns for how long a connection has been there that began at a tick.
+func (r *run) ago(tick int64) time.Duration {
+	return time.Duration(max(0, r.clock.Load()-tick)) * r.tick
+}

@@ -1,0 +1,282 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of a Server.
+const (
+	DefaultGrace            = 10 * time.Second
+	DefaultHandshakeTimeout = 10 * time.Second
+	DefaultMaxHandshakes    = 512
+)
+
+// A Server serves connections. Handle must be set; all else is ready for use as it
+// is. Its fields must not change once it serves.
+type Server struct {
+	// Handle serves one connection, which is closed when it returns. c is a *Conn,
+	// or with TLS a *tls.Conn over one. ctx ends when the time for handlers is up
+	// at the server's end; see also [Draining]. If Handle panics, that is logged,
+	// counted, and ends the one connection.
+	Handle func(ctx context.Context, c net.Conn)
+
+	// TLS has connections begin with TLS. It must have a certificate; that of
+	// [Certificates] can be replaced while the server runs.
+	TLS *tls.Config
+
+	// Options are for the addresses that ListenAndServe listens at.
+	Options Options
+
+	// Limits. At MaxConns no more are accepted until one ends: the others wait in
+	// the kernel's queue. With Refuse they are accepted and reset, so that clients
+	// know at once. Those of one source above MaxConnsPerSource are always reset,
+	// or they would take the places of others. A source is an address or, of
+	// IPv6, a network of 64 bits.
+	MaxConns          int // 0 means no limit
+	MaxConnsPerSource int // 0 means no limit
+	MaxHandshakes     int // TLS handshakes at a time; others wait. 0 means DefaultMaxHandshakes
+	Refuse            bool
+
+	// Times. They are kept to a sixteenth of the shortest, or a millisecond.
+	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means DefaultHandshakeTimeout
+	FirstByteTimeout time.Duration // until the client speaks, while that is waited for; 0 means no limit. With TLS, it has
+	IdleTimeout      time.Duration // how long a call may wait while nothing is moved either way; 0 means no limit
+	MaxLifetime      time.Duration // of a connection; 0 means no limit
+
+	// Proxies are the networks of proxies whose connections begin with a PROXY
+	// header (versions 1 and 2), which says for whom they are. Others' connections
+	// are their own.
+	Proxies []netip.Prefix
+
+	// Grace is how long handlers may go on when the server ends; 0 means
+	// DefaultGrace, and below 0 as long as they like.
+	Grace time.Duration
+
+	// Log gets what has nobody to be returned to: panics, and that accepting
+	// fails for a time. Nil means slog.Default.
+	Log *slog.Logger
+
+	once       sync.Once
+	places     places
+	sources    *sources
+	handshakes chan struct{} // a place for each
+	counts     counts
+
+	mu   sync.Mutex
+	runs map[*run]bool // mu: those that serve
+	past uint64        // mu: connections accepted by others
+}
+
+// counts is the part of Counters that is kept here.
+type counts struct {
+	refused, timedOut, acceptErrors, badHandshakes, panics, cut atomic.Uint64
+}
+
+// Counters is what a server has done and is doing.
+type Counters struct {
+	Conns      int // now
+	Handshakes int // of TLS, now
+
+	Accepted      uint64
+	Refused       uint64 // by MaxConns with Refuse, or MaxConnsPerSource
+	TimedOut      uint64 // ended by one of the times
+	AcceptErrors  uint64 // such as no descriptors being left
+	BadHandshakes uint64 // TLS or PROXY headers that failed
+	Panics        uint64 // of handlers
+	Cut           uint64 // ended because the server did
+}
+
+// Counters returns the counters as they are.
+func (s *Server) Counters() Counters {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Counters{
+		Handshakes: len(s.handshakes), Accepted: s.past,
+		Refused: s.counts.refused.Load(), TimedOut: s.counts.timedOut.Load(), AcceptErrors: s.counts.acceptErrors.Load(),
+		BadHandshakes: s.counts.badHandshakes.Load(), Panics: s.counts.panics.Load(), Cut: s.counts.cut.Load(),
+	}
+	for r := range s.runs {
+		live, accepted := r.totals()
+		c.Conns += live
+		c.Accepted += accepted
+	}
+	return c
+}
+
+// Peers yields the connections that there are.
+func (s *Server) Peers() iter.Seq[Peer] {
+	return func(yield func(Peer) bool) {
+		for _, r := range s.running() {
+			for _, a := range r.acceptors {
+				for p := range a.roster.peers() {
+					if !yield(p) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// enlist adds a run to those that serve.
+func (s *Server) enlist(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil {
+		s.runs = map[*run]bool{}
+	}
+	s.runs[r] = true
+}
+
+func (s *Server) running() (all []*run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.runs {
+		all = append(all, r)
+	}
+	return all
+}
+
+// ListenAndServe listens at addresses, as [Listen] has them, and serves until ctx
+// ends: see [Server.Serve].
+func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
+	if len(addrs) == 0 {
+		return errors.New("tcp: no address to listen at")
+	}
+	var sockets []*Socket
+	for _, addr := range addrs {
+		socket, err := Listen(ctx, addr, s.Options)
+		if err != nil {
+			closeAll(sockets)
+			return err
+		}
+		sockets = append(sockets, socket)
+	}
+	return s.Serve(ctx, sockets...)
+}
+
+// Serve serves the connections of sockets until ctx ends or all sockets are closed,
+// then closes them, gives the handlers the Grace to return, ends the connections of
+// those that have not, and returns when the last handler has. Whoever was connected
+// when ctx ended is still served. The error is one of accepting, or ErrCut if
+// connections had to be ended.
+func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
+	if s.Handle == nil {
+		closeAll(sockets)
+		return errors.New("tcp: the server has no Handle")
+	}
+	r, err := s.newRun(ctx, sockets)
+	if err != nil {
+		closeAll(sockets)
+		return err
+	}
+	s.enlist(r)
+	return r.serveUntil(ctx)
+}
+
+// Halt ends all connections, and what serves them, at once: also those that are
+// given their Grace already.
+func (s *Server) Halt() {
+	for _, r := range s.running() {
+		r.halt()
+	}
+}
+
+// check reports settings that make no sense.
+func (s *Server) check() error {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"MaxHandshakes", int64(s.MaxHandshakes)},
+		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)},
+		{"IdleTimeout", int64(s.IdleTimeout)}, {"MaxLifetime", int64(s.MaxLifetime)},
+	} {
+		if n.value < 0 {
+			return fmt.Errorf("tcp: %s is negative", n.name)
+		}
+	}
+	if t := s.TLS; t != nil && len(t.Certificates) == 0 && t.GetCertificate == nil && t.GetConfigForClient == nil {
+		return errors.New("tcp: TLS has no certificate")
+	}
+	return nil
+}
+
+// init makes what the connections of all addresses share.
+func (s *Server) init() {
+	s.places.max, s.places.freed = int64(s.MaxConns), make(chan struct{}, maxWaiters)
+	if s.MaxConnsPerSource > 0 {
+		s.sources = newSources(s.MaxConnsPerSource)
+	}
+	s.handshakes = make(chan struct{}, orDefault(s.MaxHandshakes, DefaultMaxHandshakes))
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log != nil {
+		return s.Log
+	}
+	return slog.Default()
+}
+
+func closeAll(sockets []*Socket) {
+	for _, so := range sockets {
+		_ = so.Close()
+	}
+}
+
+// places are those that MaxConns leaves for connections.
+type places struct {
+	max     int64 // 0 for no limit
+	taken   atomic.Int64
+	waiting atomic.Int32
+	freed   chan struct{} // a place has become free, and somebody waits
+}
+
+// maxWaiters is how many acceptors may be woken at a time by places that become
+// free; others are by the next.
+const maxWaiters = 64
+
+// take takes a place if there is one.
+func (p *places) take() bool {
+	if p.taken.Add(1) <= p.max {
+		return true
+	}
+	p.taken.Add(-1)
+	return false
+}
+
+// wait waits for a place. It reports false if over comes first.
+func (p *places) wait(over <-chan struct{}) bool {
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
+	for !p.take() {
+		select {
+		case <-p.freed:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// give gives a place back.
+func (p *places) give() {
+	p.taken.Add(-1)
+	if p.waiting.Load() > 0 {
+		select {
+		case p.freed <- struct{}{}:
+		default:
+		}
+	}
+}
