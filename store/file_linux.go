@@ -79,6 +79,9 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
+// systemFile is for [SystemFile].
+func (f *dirFile) systemFile() *os.File { return f.File }
+
 // Identity tells files apart by what fstat(2) says of them.
 func (f *dirFile) Identity() (Identity, bool) {
 	var st unix.Stat_t

@@ -215,6 +215,27 @@ func identity(t *testing.T, d store.Store, name string) store.Identity {
 	return id
 }
 
+// Who tells others of an identity tells them as much of the file as they need.
+func TestIdentityDigest(t *testing.T) {
+	dir, d := tempDir(t)
+	for _, name := range []string{"a", "b"} {
+		if err := upload(t, d, name, "content", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := identity(t, d, "a"), identity(t, d, "b")
+	if a.Digest() != identity(t, d, "a").Digest() || a.Digest() == b.Digest() {
+		t.Errorf("%x and %x", a.Digest(), b.Digest())
+	}
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "a"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	if at := identity(t, d, "a").Changed(); at.Before(past.Add(30*time.Minute)) || at.After(time.Now().Add(time.Second)) {
+		t.Errorf("changed just now, and the system says %v", at)
+	}
+}
+
 // Two opens of a file are told to be of one as long as it stays as it is.
 func TestIdentity(t *testing.T) {
 	dir, d := tempDir(t)

@@ -48,10 +48,14 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"time"
 )
 
 // A Store holds files. Any goroutine may call its methods.
@@ -193,12 +197,44 @@ type Identity struct {
 	changed, written int64 // nanoseconds
 }
 
+// Digest returns a hash of i, for who tells others of it: two files have the same
+// one only if their Identity is the same, and it tells nobody which inode that
+// is. Another process finds the same.
+func (i Identity) Digest() [sha256.Size]byte {
+	var b [5 * 8]byte
+	for n, v := range [...]uint64{i.device, i.inode, uint64(i.size), uint64(i.changed), uint64(i.written)} {
+		binary.BigEndian.PutUint64(b[8*n:], v)
+	}
+	return sha256.Sum256(b[:])
+}
+
+// Changed returns when the file was changed last, its attributes included. The
+// system says so, and lets nobody set it. What changes twice between two ticks
+// of the system's clock may have one Identity for two contents: so i is only
+// good for later once some ticks have passed.
+func (i Identity) Changed() time.Time { return time.Unix(0, i.changed) }
+
 // An Identifier is a [File] that can tell whether another is the same. Who
 // reads several that are may read one for all, as long as one of them is open:
 // what is written into the file meanwhile shows or does not, as it would.
 type Identifier interface {
 	// Identity returns false where the system cannot tell.
 	Identity() (Identity, bool)
+}
+
+// SystemFile returns the file of the operating system that f is, for who has the
+// kernel send it (sendfile). It returns false if f is none. It is f's to close.
+//
+// A type around an *os.File would do for package net, but not for all others that
+// ask for a file: it has its WriteTo, too, and so might be anything.
+func SystemFile(f File) (*os.File, bool) {
+	switch f := f.(type) {
+	case *os.File:
+		return f, true
+	case interface{ systemFile() *os.File }:
+		return f.systemFile(), true
+	}
+	return nil, false
 }
 
 var (

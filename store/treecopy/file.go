@@ -278,9 +278,14 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	if c.opts.Sparse {
 		o.Size = 0 // nothing is set aside
 	}
-	if c.opts.Continue && size >= resumeFrom {
+	version, known := identity(f.info), true
+	if v, ok := src.(Versioned); ok {
+		version = v.Version()
+		known = version != ""
+	}
+	if c.opts.Continue && size >= resumeFrom && known {
 		o.Resume = who()
-		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), identity(f.info))
+		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), version)
 	}
 	u, err = c.to.Create(c.ctx, f.to, o)
 	if err != nil {

@@ -382,7 +382,7 @@ type Fetcher interface {
 
 // A Filler is a [store.Upload] or [store.Handle] that takes size bytes of r from
 // off on, by its fastest way. It returns how many bytes from off on are written
-// without a gap.
+// without a gap. It may read r again until it is committed or closed.
 type Filler interface {
 	FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error)
 }
@@ -393,6 +393,20 @@ type Filler interface {
 // errors.ErrUnsupported.
 type Hasher interface {
 	Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error)
+}
+
+// A Versioned is a [store.File] that knows which version of its content it reads.
+// Continue goes on with what is of that version, and with nothing if it is "":
+// then nothing tells one version from another.
+type Versioned interface {
+	Version() string
+}
+
+// A SourceHolder is a [store.Resumer] on a server that has itself held what it
+// kept against [store.Create].Source, and cannot give any of it back to be
+// compared.
+type SourceHolder interface {
+	HeldSource() bool
 }
 
 // A Lookout is a [store.Tree] that opens a file which a listing has just

@@ -58,7 +58,7 @@ func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
 }
 
 func (c *copier) fileItem(f *file) *Item {
-	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: f.info.Size(), Time: f.info.ModTime()}
+	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: max(f.info.Size(), 0), Time: f.info.ModTime()}
 }
 
 // dirMode returns the permission bits for the copy of a directory.

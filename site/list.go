@@ -1,0 +1,90 @@
+package site
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/haul-project/haul/store"
+)
+
+// ReadDir lists a directory for a client that would read what is in it, as
+// [store.Lister] has it; "." is the client's root. What he would be refused by
+// its name is left out, but not directories, in which there may be other things.
+//
+// With a [Site.Map] it is errors.ErrUnsupported, as the names that clients give
+// are others than those of the files; so it is if a store cannot list.
+func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntry, error) {
+	fail := func(err error) ([]fs.DirEntry, error) {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+	}
+	switch {
+	case s.Map != nil:
+		return fail(errors.ErrUnsupported)
+	case !fs.ValidPath(name):
+		return fail(fs.ErrInvalid)
+	}
+	q := s.request(ctx, c, false)
+	root, err := q.root()
+	if err != nil {
+		return nil, err
+	}
+	if root.Files == nil {
+		return nil, &Refusal{Message: "only uploads are allowed"}
+	}
+	lister, ok := root.Files.(store.Lister)
+	if !ok {
+		return fail(errors.ErrUnsupported)
+	}
+	p, err := q.ownPlace(root, place{store: root.Files, name: name})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := lister.ReadDir(ctx, path.Clean(p.name))
+	if p.fallback != "" {
+		entries, err = joined(entries, err, func() ([]fs.DirEntry, error) { return lister.ReadDir(ctx, p.fallback) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	var kept []fs.DirEntry
+	for _, e := range entries {
+		if name == "." && root.PerClient.names(e.Name()) {
+			continue // some client's directory: see ownPlace
+		}
+		if !e.IsDir() && q.allowed(path.Join(name, e.Name())) != nil {
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept, nil
+}
+
+// joined adds to the entries of a client's own directory those of the same name
+// that all share. One of both may be missing.
+func joined(own []fs.DirEntry, ownErr error, all func() ([]fs.DirEntry, error)) ([]fs.DirEntry, error) {
+	if ownErr != nil && !errors.Is(ownErr, fs.ErrNotExist) {
+		return nil, ownErr
+	}
+	shared, err := all()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return own, ownErr
+	case err != nil:
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, e := range own {
+		seen[e.Name()] = true
+	}
+	for _, e := range shared {
+		if !seen[e.Name()] {
+			own = append(own, e)
+		}
+	}
+	slices.SortFunc(own, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return own, nil
+}
