@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp users site meter udp store store/treecopy internal/privilege internal/penalty internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/treecopy internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak",
 	},
 	"examples/collect":   {imports: "store tftp"},
@@ -48,6 +48,7 @@ var rules = map[string]rule{
 	"tftp/trace":         {imports: "tftp/transfer", tests: "internal/leak"},
 	"tftp/remap":         {pure: true},
 	"tftp/transfer":      {pure: true},
+	"web":                {imports: "internal/penalty internal/pipeline internal/rate store users", tests: "internal/leak store/treecopy"},
 	"sftp/internal/wire": {pure: true},
 	"internal/pipeline":  {pure: true},
 	"meter":              {},

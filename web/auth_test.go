@@ -1,0 +1,299 @@
+package web_test
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// hashOf returns a cheap hash of a password.
+func hashOf(t testing.TB, password string) users.Hash {
+	t.Helper()
+	b, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := users.ParseHash(string(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// A club is a handler for users, each with files of his own.
+type club struct {
+	*web.Handler
+	t      testing.TB
+	events []users.Event
+	mu     sync.Mutex
+}
+
+func newClub(t testing.TB, all ...users.User) *club {
+	t.Helper()
+	d, err := users.New(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clubOf(t, d)
+}
+
+func clubOf(t testing.TB, d *users.Directory) *club {
+	c := &club{t: t}
+	stores := map[string]*store.MemStore{}
+	for _, name := range d.Names() {
+		stores[name] = mem(t, map[string]string{"whose": name})
+	}
+	c.Handler = &web.Handler{
+		Users: d,
+		Account: func(_ context.Context, v web.Visitor) (*web.Account, error) {
+			if v.Login == nil {
+				return nil, fs.ErrPermission
+			}
+			u := v.Login.User
+			return &web.Account{User: u.Name, Store: stores[u.Name], Access: web.AccessOf(v.Login.Access), Rate: u.Limit}, nil
+		},
+		Audit: func(e users.Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.events = append(c.events, e)
+		},
+	}
+	return c
+}
+
+// as asks for something with a name and a password, over TLS, from an address.
+func (c *club) as(from, name, password, request string) answer {
+	c.t.Helper()
+	method, target, _ := strings.Cut(request, " ")
+	r := httptest.NewRequestWithContext(c.t.Context(), method, "https://host"+target, strings.NewReader("content"))
+	r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(from), 1234).String()
+	if name != "" || password != "" {
+		r.SetBasicAuth(name, password)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+const here = "192.0.2.1"
+
+func TestUsers(t *testing.T) {
+	c := newClub(t,
+		users.User{Name: "alice", Password: hashOf(t, "wonderland")},
+		users.User{Name: "bob", Password: hashOf(t, "builder"), Access: users.ReadOnly},
+		users.User{Name: "scanner", Password: hashOf(t, "paper"), Access: users.UploadOnly},
+		users.User{Name: "gone", Password: hashOf(t, "away"), Disabled: true},
+		users.User{Name: "far", Password: hashOf(t, "off"), From: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
+		users.User{Name: "both", Password: hashOf(t, "half"), Require: users.KeyAndPassword},
+		users.User{Name: "keyed"},
+	)
+	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+	c.as(here, "bob", "builder", "GET /whose").want(t, 200, "bob")
+	c.as(here, "alice", "wonderland", "PUT /new").want(t, 201, "*")
+	c.as(here, "alice", "wonderland", "DELETE /new").want(t, 204, "")
+	c.as(here, "bob", "builder", "PUT /new").want(t, 405, "*")
+	c.as(here, "scanner", "paper", "PUT /new").want(t, 201, "*")
+	c.as(here, "scanner", "paper", "GET /new").want(t, 403, "*")
+	c.as("198.51.100.7", "far", "off", "GET /whose").want(t, 200, "far")
+
+	for _, wrong := range [][2]string{
+		{"alice", "wrong"}, {"alice", ""}, {"nobody", "wonderland"}, {"gone", "away"}, {"far", "off"}, {"both", "half"}, {"keyed", "x"},
+		{"", "wonderland"}, {"alice", strings.Repeat("x", 2000)}, {"Alice", "wonderland"},
+	} {
+		a := c.as(here, wrong[0], wrong[1], "GET /whose")
+		a.want(t, http.StatusUnauthorized, "log in with a name and a password\n")
+		a.wantField(t, "Www-Authenticate", `Basic realm="haul", charset="UTF-8"`)
+	}
+	c.as(here, "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
+	c.as(here, "", "", "OPTIONS /").want(t, http.StatusUnauthorized, "*")
+	// Nobody learns what there is before he has logged in.
+	c.as(here, "", "", "GET /missing").want(t, http.StatusUnauthorized, "*")
+	c.as(here, "", "", "GET /../x").want(t, http.StatusUnauthorized, "*")
+	if got := c.Counters(); got.Logins != 4 || got.Failures < 8 {
+		t.Errorf("counted %+v", got)
+	}
+	for _, e := range c.events {
+		if e.Outcome == users.Refused && e.Reason == "" || e.Method != "password" {
+			t.Errorf("told %+v", e)
+		}
+	}
+}
+
+// Passwords are not asked for, and not taken, where they could be read.
+func TestUsersOverPlainHTTP(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+	ask := func() answer {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/whose", nil)
+		r.SetBasicAuth("alice", "wonderland")
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, r)
+		return answer{w.Code, w.Header(), w.Body.String()}
+	}
+	a := ask()
+	a.want(t, http.StatusForbidden, "passwords are taken over HTTPS only\n")
+	a.wantField(t, "Www-Authenticate", "")
+	c.PlainPasswords = true
+	ask().want(t, 200, "alice")
+}
+
+// Users without an Account would all get everything.
+func TestUsersTakeAnAccount(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland"), Root: "mine"})
+	c.Account, c.Store = nil, mem(t, map[string]string{"f": "everybody's"})
+	c.as(here, "alice", "wonderland", "GET /f").want(t, http.StatusInternalServerError, "*")
+}
+
+// A password that was right is known again for a while, and only from where it
+// came; each request of many at once waits for the one check.
+func TestPasswordsAreRemembered(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+	var all sync.WaitGroup
+	var denied atomic.Int64
+	for range 32 {
+		all.Go(func() {
+			if a := c.as(here, "alice", "wonderland", "GET /whose"); a.status != 200 {
+				denied.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := denied.Load(); n > 0 {
+		t.Errorf("%d of 32 requests at once were denied", n)
+	}
+	if got := c.Counters().Logins; got != 1 {
+		t.Errorf("the password was checked %d times", got)
+	}
+	c.as("192.0.2.2", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+	if got := c.Counters().Logins; got != 2 {
+		t.Errorf("from another address the password was not checked")
+	}
+}
+
+func TestPasswordsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+		for _, step := range []struct {
+			wait time.Duration
+			want int64
+		}{{0, 1}, {4 * time.Minute, 1}, {2 * time.Minute, 2}, {time.Minute, 2}} {
+			time.Sleep(step.wait)
+			c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+			if got := c.Counters().Logins; got != step.want {
+				t.Errorf("after another %v, checked %d times, want %d", step.wait, got, step.want)
+			}
+		}
+	})
+}
+
+// What the users file says now holds, whatever was known.
+func TestUsersChange(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := hashOf(t, "first"), hashOf(t, "second")
+	write("user alice\n  password " + first.Encoded() + "\n")
+	d, err := users.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clubOf(t, d)
+	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	steps := []struct {
+		text                  string
+		firstStatus, secondIs int
+	}{
+		{"user alice\n  password " + second.Encoded() + "\n", 401, 200},
+		{"user alice\n  password " + second.Encoded() + "\n  disabled\n", 401, 401},
+		{"user alice\n  password " + second.Encoded() + "\n  from 198.51.100.0/24\n", 401, 401},
+		{"user alice\n  password " + second.Encoded() + "\n  require key+password\n", 401, 401},
+		{"user bob\n  password " + second.Encoded() + "\n", 401, 401},
+		{"user alice\n  password " + first.Encoded() + "\n", 200, 401},
+		{"user alice\n  password " + first.Encoded() + "\n  access read-only\n", 200, 401},
+	}
+	c.as(here, "alice", "first", "GET /whose").want(t, 200, "alice")
+	for i, step := range steps {
+		write(step.text)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			changed, err := d.Reload()
+			if changed {
+				break
+			}
+			if err != nil || time.Now().After(deadline) {
+				t.Fatal("the change is not noticed", err)
+			}
+		}
+		c.as(here, "alice", "first", "GET /whose").want(t, step.firstStatus, "*")
+		c.as(here, "alice", "second", "GET /whose").want(t, step.secondIs, "*")
+		if t.Failed() {
+			t.Fatalf("step %d", i)
+		}
+	}
+	c.as(here, "alice", "first", "PUT /f").want(t, 405, "*")
+}
+
+// Who guesses is kept out, whatever he guesses then; others are not.
+func TestGuessesAreCounted(t *testing.T) { synctest.Test(t, testGuesses) }
+
+func testGuesses(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+	c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+	var got []int
+	var last answer
+	for range 5 {
+		last = c.as(here, "alice", "wrong", "GET /whose")
+		got = append(got, last.status)
+	}
+	if want := []int{401, 401, 401, 429, 429}; !slices.Equal(got, want) {
+		t.Errorf("five guesses: %v, want %v", got, want)
+	}
+	if after := last.header.Get("Retry-After"); after == "" || after == "0" || last.header.Get("Www-Authenticate") != "" {
+		t.Errorf("the answer is %+v", last)
+	}
+	// A guess that is right tells him nothing, not even if it is known.
+	c.as(here, "alice", "wonderland", "GET /whose").want(t, http.StatusTooManyRequests, "*")
+	c.as("198.51.100.9", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+	// No password at all is no guess, however often.
+	for range 100 {
+		c.as("203.0.113.5", "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
+	}
+	c.as("203.0.113.5", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+}
+
+// A request whose client has gone leaves its place to the next, and counts for
+// nothing.
+func TestLoginOfGoneClient(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		r := httptest.NewRequestWithContext(ctx, "GET", "https://host/whose", nil)
+		r.SetBasicAuth("alice", "wonderland")
+		c.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if got := c.Counters().Failures; got != 0 {
+		t.Errorf("%d failures", got)
+	}
+	c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+}

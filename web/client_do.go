@@ -1,0 +1,299 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+)
+
+// maxClientSilence is how often in a row a request may go without an answer: each
+// time takes AnswerTimeout or StallTimeout.
+const maxClientSilence = 2
+
+// A clientRequest is what is asked of the server.
+type clientRequest struct {
+	method   string
+	url      *url.URL
+	header   http.Header
+	body     *clientBody   // of a PUT, or nil
+	own      bool          // on a connection of its own
+	patience time.Duration // until the answer's headers; 0 means the configuration's
+}
+
+// A clientAnswer is an answer whose headers have come. Its body ends by an error
+// if nothing of it comes for too long; the time in which nobody reads it does not
+// count.
+type clientAnswer struct {
+	*http.Response
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	unlink func() bool
+	timer  *time.Timer
+	stall  time.Duration
+}
+
+// Read reads from the body.
+func (a *clientAnswer) Read(p []byte) (int, error) {
+	a.timer.Reset(a.stall)
+	n, err := a.Body.Read(p)
+	a.timer.Stop()
+	switch {
+	case err == nil || err == io.EOF:
+	case a.ctx.Err() != nil:
+		err = context.Cause(a.ctx)
+	default:
+		err = plainError(err)
+	}
+	return n, err
+}
+
+// close ends the answer, wherever it is. One that was read to its end leaves its
+// connection to others.
+func (a *clientAnswer) close() {
+	_ = a.Body.Close()
+	a.timer.Stop()
+	a.unlink()
+	a.cancel(nil)
+}
+
+// follow has the answer end with another context than before.
+func (a *clientAnswer) follow(ctx context.Context) {
+	a.unlink()
+	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
+}
+
+// A clientTransport sends requests with what this client has to say in each.
+type clientTransport struct {
+	c *Client
+	*http.Transport
+}
+
+// RoundTrip sends one request. Who the user is goes to the server that the client
+// is of, and to no other that a redirect leads to; neither does the URL that led
+// there, which may be a secret.
+func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	r := new(http.Request)
+	*r = *req
+	r.Header = req.Header.Clone()
+	r.Header.Del("Referer")
+	r.Header.Del("Authorization")
+	r.Header.Set("User-Agent", t.c.config.UserAgent)
+	if sameOrigin(r.URL, t.c.base) {
+		if user, password, ok := t.c.account.known(); ok {
+			r.SetBasicAuth(user, password)
+		}
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// send sends a request, once.
+func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	a := &clientAnswer{stall: c.config.StallTimeout}
+	a.ctx, a.cancel = context.WithCancelCause(c.life)
+	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
+	patience := k.patience
+	if patience == 0 {
+		patience = c.config.AnswerTimeout
+	}
+	a.timer = time.AfterFunc(patience, func() { a.cancel(ErrClientStalled) })
+	end := func() {
+		a.timer.Stop()
+		a.unlink()
+		a.cancel(nil)
+	}
+	req, err := http.NewRequestWithContext(a.ctx, k.method, k.url.String(), nil)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	if k.header != nil {
+		req.Header = k.header.Clone()
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if k.body != nil {
+		k.body.attach(req, a.timer, c.config.StallTimeout)
+	}
+	web := c.any
+	if k.own {
+		web = c.own
+	}
+	resp, err := web.Do(req)
+	if err != nil {
+		if a.ctx.Err() != nil {
+			err = context.Cause(a.ctx)
+		}
+		end()
+		return nil, plainError(err)
+	}
+	a.timer.Stop()
+	a.Response = resp
+	c.mu.Lock()
+	c.reached = true
+	c.mu.Unlock()
+	return a, nil
+}
+
+// wrongAnswers are words that package http has for answers that are none, rather
+// than for connections that are lost.
+var wrongAnswers = []string{
+	"malformed", "headers exceeded", "larger than advertised", "too many 1xx", "bad Content-Length", "multiple Content-Length",
+	"unsupported transfer encoding", "in chunk length", "chunk length too large", "trailer",
+}
+
+// plainError takes away what package http puts around an error: the URL, which
+// may hold a secret. What it says about answers that are wrong has no types.
+func plainError(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	text := err.Error()
+	for _, words := range wrongAnswers {
+		if strings.Contains(text, words) {
+			return fmt.Errorf("%w: %w", ErrClientProtocol, err)
+		}
+	}
+	return err
+}
+
+// ask sends a request that changes nothing until it is answered by a status that
+// means something. What is lost is sent again, and so is what the server says it
+// has no time for, after the time that it says.
+func (c *Client) ask(ctx context.Context, k clientRequest) (*clientAnswer, error) {
+	for tries := 1; ; tries++ {
+		a, err := c.sendAs(ctx, k)
+		pause, again := c.tryAgain(a, err, tries)
+		if !again {
+			return a, lost(err, tries)
+		}
+		if a != nil {
+			a.close()
+		}
+		if err := rate.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sendAs sends a request, and logs in if the server wants that.
+func (c *Client) sendAs(ctx context.Context, k clientRequest) (*clientAnswer, error) {
+	if err := c.account.early(ctx, c.base.Host); err != nil {
+		return nil, err
+	}
+	version := c.account.version()
+	a, err := c.send(ctx, k)
+	if err != nil || a.StatusCode != http.StatusUnauthorized || !sameOrigin(a.Request.URL, c.base) {
+		return a, err
+	}
+	if k.body != nil && !k.body.rewind() {
+		return a, nil
+	}
+	ok, err := c.account.login(ctx, version, c.base.Host, a.Header.Values("WWW-Authenticate"))
+	if err != nil || ok {
+		a.close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return a, nil
+	}
+	return c.send(ctx, k)
+}
+
+// tryAgain reports whether there is a point in sending a request again that had
+// this answer or error, and after which pause.
+func (c *Client) tryAgain(a *clientAnswer, err error, tries int) (pause time.Duration, again bool) {
+	if tries >= maxClientTries {
+		return 0, false
+	}
+	if err != nil {
+		c.mu.Lock()
+		reached := c.reached
+		c.mu.Unlock()
+		dial, ok := errors.AsType[*net.OpError](err)
+		switch {
+		case !isLoss(err), errors.Is(err, ErrClientStalled) && tries >= maxClientSilence:
+			return 0, false
+		case ok && dial.Op == "dial" && !reached:
+			return 0, false // nobody listens there
+		}
+		return c.backOff(tries), true
+	}
+	switch a.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+	case http.StatusLocked: // by an upload whose end the server has yet to see
+	default:
+		return 0, false
+	}
+	after, ok := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
+	if !ok {
+		return c.backOff(tries), true
+	}
+	return after, after <= maxRetryAfter
+}
+
+// backOff returns how long to wait after so many tries. It is random, so that
+// many who were cut off together do not come back together.
+func (c *Client) backOff(tries int) time.Duration {
+	d := min(c.pause<<min(tries-1, 10), maxClientPause)
+	return d/2 + rand.N(d)
+}
+
+// isLoss reports whether an error may be gone if the same is tried again.
+func isLoss(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) ||
+		errors.Is(err, ErrClientProtocol) || errors.Is(err, ErrClientChanged) || errors.Is(err, ErrClientEncoded) || errors.Is(err, fs.ErrClosed) {
+		return false
+	}
+	_, redirect := errors.AsType[redirectError](err)
+	_, lookup := errors.AsType[*net.DNSError](err)
+	_, login := errors.AsType[loginError](err)
+	_, refused := errors.AsType[*ClientStatusError](err)
+	return !redirect && !lookup && !login && !refused && !IsCertificateError(err) && !isTLS(err)
+}
+
+// isTimeout reports whether an error is of the network's own time: a connection
+// that was not made by then is also a DeadlineExceeded.
+func isTimeout(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok
+}
+
+// IsCertificateError reports whether an error is that a server's certificate, or
+// its name, is not to be trusted.
+func IsCertificateError(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
+}
+
+// isTLS reports whether two sides could not agree on how to speak TLS.
+func isTLS(err error) bool {
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return record || alert
+}
+
+// lost says that a connection is lost for good, if that is what err is.
+func lost(err error, tries int) error {
+	switch {
+	case !isLoss(err), errors.Is(err, ErrClientLost):
+		return err
+	case tries > 1:
+		return fmt.Errorf("%w, %d times in a row: %w", ErrClientLost, tries, err)
+	}
+	return fmt.Errorf("%w: %w", ErrClientLost, err)
+}

@@ -1,0 +1,213 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxClientEntries is how many entries a listing may have, as it is held in
+	// memory: no more than haul's server lists.
+	maxClientEntries = 1 << 18
+
+	// maxClientListing is how many bytes a listing may have.
+	maxClientListing = 64 << 20
+)
+
+// A clientEntry is an entry of a listing, as one of several servers has it:
+// haul's and nginx's say type, size and mtime, Caddy's is_dir and mod_time.
+type clientEntry struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	IsDir    bool   `json:"is_dir"`
+	Size     *int64 `json:"size"`
+	Modified string `json:"modified"`
+	Mtime    string `json:"mtime"`
+	ModTime  string `json:"mod_time"`
+}
+
+// info returns what the entry says. Its name is for the caller to judge.
+func (e clientEntry) info() clientInfo {
+	i := clientInfo{name: strings.TrimSuffix(e.Name, "/"), version: clientVersion{size: -1}}
+	i.dir = e.IsDir || e.Type == "directory" || e.Type == "dir" || strings.HasSuffix(e.Name, "/")
+	if e.Size != nil && *e.Size >= 0 {
+		i.version.size = *e.Size
+	}
+	for _, s := range []string{e.Modified, e.Mtime, e.ModTime} {
+		if t, err := http.ParseTime(s); err == nil {
+			i.listed = t
+		} else if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			i.listed = t.Truncate(time.Second) // as Last-Modified has it
+		}
+	}
+	return i
+}
+
+// ReadDir lists a directory, where the server does that in JSON; else it is
+// errors.ErrUnsupported. Names are as the server has them, and may be such as no
+// entry can have.
+func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	infos, err := c.list(ctx, name)
+	if err != nil {
+		return nil, c.fail("readdir", name, err)
+	}
+	entries := make([]fs.DirEntry, len(infos))
+	for i, fi := range infos {
+		entries[i] = fs.FileInfoToDirEntry(fi)
+	}
+	return entries, nil
+}
+
+// OpenDir lists a directory, as ReadDir does.
+func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	infos, err := c.list(ctx, name)
+	if err != nil {
+		return nil, c.fail("readdir", name, err)
+	}
+	return &clientEntries{infos}, nil
+}
+
+// clientEntries are the entries of a directory that were not taken yet.
+type clientEntries struct{ left []fs.FileInfo }
+
+// Next implements [store.Entries].
+func (e *clientEntries) Next(into []fs.FileInfo) (int, error) {
+	n := copy(into, e.left)
+	e.left = e.left[n:]
+	if n == 0 && len(into) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close implements [store.Entries].
+func (e *clientEntries) Close() error { return nil }
+
+// list returns the entries of a directory, sorted by name.
+func (c *Client) list(ctx context.Context, name string) ([]fs.FileInfo, error) {
+	if err := checkName(ctx, name); err != nil {
+		return nil, err
+	}
+	k := clientRequest{method: http.MethodGet, url: c.urlOf(name, true), header: http.Header{"Accept": {"application/json"}}}
+	a, err := c.ask(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	switch {
+	case a.StatusCode == http.StatusNotAcceptable:
+		return nil, errNoListing
+	case a.StatusCode != http.StatusOK:
+		return nil, clientRefusal(a)
+	}
+	if kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); kind != "application/json" {
+		return nil, errNoListing
+	}
+	in := &boundedReader{r: a, left: maxClientListing}
+	list, err := decodeListing(in)
+	if err == nil {
+		_, err = io.Copy(io.Discard, in) // so that the connection can be used again
+	}
+	if err != nil && isLoss(err) {
+		err = lost(err, 1)
+	}
+	return list, err
+}
+
+// errNoListing says that a server does not list directories in a way that is
+// read.
+var errNoListing = fmt.Errorf("%w: the server does not list this directory in JSON, and other listings are not read; name the files", errors.ErrUnsupported)
+
+// decodeListing reads a listing: an array of objects, or an object that has one
+// under "entries".
+func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
+	wrong := func(err error) error {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%w: in the listing: %w", ErrClientProtocol, err)
+	}
+	d := json.NewDecoder(r)
+	t, err := d.Token()
+	for err == nil && t == json.Delim('{') {
+		t, err = findEntries(d)
+	}
+	if err != nil {
+		return nil, wrong(err)
+	}
+	if t != json.Delim('[') {
+		return nil, wrong(errors.New("it is no array"))
+	}
+	var list []fs.FileInfo
+	for d.More() {
+		if len(list) == maxClientEntries {
+			return nil, wrong(fmt.Errorf("more than %d entries in one directory", maxClientEntries))
+		}
+		var e clientEntry
+		if err := d.Decode(&e); err != nil {
+			return nil, wrong(err)
+		}
+		list = append(list, e.info())
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, wrong(err)
+	}
+	slices.SortFunc(list, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
+	for i := 1; i < len(list); i++ {
+		if list[i-1].Name() == list[i].Name() {
+			return nil, wrong(fmt.Errorf("%q is there twice", cutText(list[i].Name())))
+		}
+	}
+	return list, nil
+}
+
+// findEntries goes on in an object up to what is under "entries", and returns how
+// that begins.
+func findEntries(d *json.Decoder) (json.Token, error) {
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key == "entries" {
+			t, err := d.Token()
+			if err == nil && t == json.Delim('{') {
+				err = errors.New("the entries are no array")
+			}
+			return t, err
+		}
+		var skip json.RawMessage
+		if err := d.Decode(&skip); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("it has no entries")
+}
+
+// A boundedReader fails behind so many bytes.
+type boundedReader struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements [io.Reader].
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrClientProtocol, int64(maxClientListing))
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

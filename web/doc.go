@@ -1,0 +1,50 @@
+// Package web is files over HTTP, after RFC 9110.
+//
+// # The server
+//
+// A [Handler] serves the files of a [store.Store], and takes uploads for it. It
+// is an [http.Handler]; listening, TLS and HTTP/2 are the business of the
+// [http.Server] that has it:
+//
+//	root, err := os.OpenRoot("/srv/files")
+//	if err != nil {
+//		return err
+//	}
+//	h := &web.Handler{Store: store.Dir(root), Listing: true}
+//	return http.ListenAndServe("127.0.0.1:8080", h)
+//
+// Files have a Content-Length, always, and are never sent in chunks, so that
+// firmware which boots from them can do so. They can be asked for in parts, and
+// on conditions. Over plain TCP they go from the page cache to the socket without
+// a copy (sendfile), where the store has files of the system and the
+// [http.ResponseWriter] is the server's own: one that wraps it should have its
+// ReadFrom.
+//
+// A name that leads out of the store is refused, in whatever way it is written.
+//
+// # Uploads
+//
+// They are off unless [Handler.Access] says otherwise. What PUT brings appears
+// under its name when all of it is there and safe, and never before. An upload
+// that is sent in parts, by PUT with a Content-Range, can go on where it was cut
+// off; docs/http.md says how.
+//
+// # Users
+//
+// With [Handler.Users] requests need a name and a password (RFC 7617). These are
+// taken over TLS only, unless the program insists. What somebody gets then is for
+// [Handler.Account] to say.
+//
+// # The client
+//
+// A [Client] is a store on a server of anybody's. Large files come by several ranges
+// at once, as many as make it faster, and go on where a connection was lost; what it
+// writes is one PUT, or with haul's server parts that can go on.
+//
+//	c, err := web.NewClient("https://example.com/files/", web.ClientConfig{})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	f, err := c.Open(ctx, "image")
+package web

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// A failure is an error that has a status of its own. Its text is for the peer.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// What is wrong with a request.
+var (
+	errTarget     = &failure{http.StatusBadRequest, "the target of the request is no path"}
+	errDots       = &failure{http.StatusBadRequest, "the path has .. in it"}
+	errSlash      = &failure{http.StatusBadRequest, "the path has a slash in a name (%2F)"}
+	errBadName    = &failure{http.StatusBadRequest, "the path is not UTF-8, or has a NUL in it"}
+	errLongName   = &failure{http.StatusRequestURITooLong, "the path is too long"}
+	errMethod     = &failure{http.StatusMethodNotAllowed, "the method is not allowed here"}
+	errUploadOnly = &failure{http.StatusForbidden, "this access is for uploads only"}
+	errCondition  = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
+	errRange      = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
+	errManyListed = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
+	errListing    = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
+)
+
+// What is wrong with an upload.
+var (
+	errPutDir       = &failure{http.StatusConflict, "the name is a directory's"}
+	errTaken        = &failure{http.StatusConflict, "the name is taken, and may not be replaced"}
+	errTooLarge     = &failure{http.StatusRequestEntityTooLarge, "the upload is too large"}
+	errCoded        = &failure{http.StatusUnsupportedMediaType, "the upload has a content coding, and is to be sent as it is"}
+	errUploadRange  = &failure{http.StatusBadRequest, "the Content-Range is not of the form bytes FIRST-LAST/SIZE, or not that of the content"}
+	errSource       = &failure{http.StatusBadRequest, "the Upload-Source is too long"}
+	errGap          = &failure{http.StatusRequestedRangeNotSatisfiable, "the part begins behind what is there: see Upload-Offset"}
+	errNotResumable = &failure{http.StatusBadRequest, "uploads cannot be sent in parts here"}
+	errStalled      = &failure{http.StatusRequestTimeout, "nothing has come for too long"}
+)
+
+// What is wrong with a login.
+var (
+	errLogin     = &failure{http.StatusUnauthorized, "log in with a name and a password"}
+	errPlain     = &failure{http.StatusForbidden, "passwords are taken over HTTPS only"}
+	errPenalized = &failure{http.StatusTooManyRequests, "too many logins have failed"}
+	errManyTries = &failure{http.StatusServiceUnavailable, "too many logins are under way"}
+)
+
+// Why files were not sent or taken whole, besides errors of their store and of
+// the connection.
+var (
+	// ErrShrunk says that a file became shorter while it was sent. The peer
+	// sees that the connection ends.
+	ErrShrunk = errors.New("the file became shorter while it was sent")
+
+	// ErrCutOff says that an upload ended before its size was reached, most
+	// often since the connection was lost.
+	ErrCutOff error = &failure{http.StatusBadRequest, "the upload ended before its size was reached"}
+
+	errPanic = errors.New("the store panicked")
+)
+
+// statusOf returns the status and the words by which err is answered. The words
+// are always one of a few: the text of an error may have paths of this machine in
+// it, and those are nobody's business.
+//
+// Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
+func statusOf(method string, err error) (status int, text string) {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.status, f.text
+	}
+	writes := method == http.MethodPut || method == http.MethodDelete
+	switch {
+	case errors.Is(err, store.ErrNoSpace):
+		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5
+	case errors.Is(err, store.ErrBusy):
+		return http.StatusLocked, "another upload of that name is under way" // RFC 4918 §11.3
+	case errors.Is(err, syscall.EFBIG):
+		return errTooLarge.status, errTooLarge.text
+	case errors.Is(err, store.ErrNotRegular) && writes:
+		return http.StatusConflict, "what has the name is no file"
+	case errors.Is(err, fs.ErrExist):
+		return errTaken.status, errTaken.text
+	case errors.Is(err, fs.ErrNotExist) && method == http.MethodPut:
+		return http.StatusConflict, "there is no such directory" // as RFC 4918 §9.7.1 has it
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
+		return http.StatusNotFound, "there is no such file"
+	case errors.Is(err, fs.ErrPermission):
+		return http.StatusForbidden, "that is not allowed"
+	case errors.Is(err, fs.ErrInvalid):
+		return http.StatusBadRequest, "that is no name for a file here"
+	case errors.Is(err, errors.ErrUnsupported):
+		return http.StatusNotImplemented, "this store cannot do that"
+	case errors.Is(err, users.ErrBusy):
+		return errManyTries.status, errManyTries.text
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, "the request was given up"
+	}
+	return http.StatusInternalServerError, "the server failed; its log may tell more"
+}
+
+// retryAfter is what whoever comes at a bad time is told to wait, in seconds.
+const retryAfter = 1
+
+// fail answers an error, before anything else was sent.
+func (x *exchange) fail(err error) {
+	status, text := statusOf(x.r.Method, err)
+	x.Err = err
+	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {
+		delete(x.w.Header(), key) // they are the file's, and this is none
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
+		x.set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	x.reply(status, text)
+}
+
+// abort ends a request whose answer has begun, so that nobody takes what came for
+// the whole.
+func (x *exchange) abort(err error) {
+	x.Err = err
+	panic(http.ErrAbortHandler)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,226 @@
+package web
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+)
+
+const (
+	// maxAgent and maxTold are how many bytes are told of the text of a client
+	// that may be anything.
+	maxAgent = 200
+	maxTold  = 200
+)
+
+// An Exchange tells the hooks of a [Handler] of one request. What is below Value
+// is known at the end; Status, Size and Range when a file is going to be sent.
+type Exchange struct {
+	Peer   netip.AddrPort // not valid where nobody knows
+	Local  net.Addr       // nil where nobody knows
+	Began  time.Time
+	Proto  string // such as "HTTP/1.1"
+	TLS    bool
+	Method string
+	Name   string // clean, beginning with a slash; of a target that is no name, its beginning as it came
+	User   string // who has logged in
+	Agent  string // what the client calls itself, or the beginning of that: anything
+
+	Value any // left to whoever set Started
+
+	Status   int
+	Range    string // what was asked for with a Range or a Content-Range: the beginning
+	Coding   string // the content coding of a precompressed variant, such as "gzip"
+	Size     int64  // bytes of the file, or of the whole upload; -1 if there is none, or it is not known
+	Err      error  // why it came to nothing, or the file was not sent or taken whole
+	Duration time.Duration
+
+	sent, received atomic.Int64
+}
+
+// Sent returns how many bytes of the file, or of a listing, were sent so far.
+func (e *Exchange) Sent() int64 { return e.sent.Load() }
+
+// Received returns how many bytes of an upload have come so far.
+func (e *Exchange) Received() int64 { return e.received.Load() }
+
+// Counters is what a handler has done and is doing.
+type Counters struct {
+	Active   int64 // requests now
+	Requests int64 // that have ended
+	Refused  int64 // those that were answered by 4xx
+	Failed   int64 // by 5xx, or not to the end
+	Logins   int64 // passwords that were right; those known again do not count
+	Failures int64 // passwords that were wrong
+	Sent     int64 // bytes of files and listings
+	Received int64 // bytes of uploads
+}
+
+// counts are the Counters.
+type counts struct {
+	active, requests, refused, failed, logins, failures, sent, received atomic.Int64
+}
+
+// Counters returns the counters as they are.
+func (h *Handler) Counters() Counters {
+	c := &h.counts
+	return Counters{
+		Active: c.active.Load(), Requests: c.requests.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
+		Logins: c.logins.Load(), Failures: c.failures.Load(), Sent: c.sent.Load(), Received: c.received.Load(),
+	}
+}
+
+// maxFields is how many header fields an answer can have without another
+// allocation.
+const maxFields = 12
+
+// An exchange is a request while it is served.
+type exchange struct {
+	Exchange
+	h *Handler
+	w http.ResponseWriter
+	r *http.Request
+
+	acct     *Account
+	throttle *accountThrottle // nil if the account has no rate
+	name     string           // in the store; "" if the target is none
+	dir      bool             // the target ends in a slash
+
+	values [maxFields]string // of header fields: a slice for each would be an allocation for each
+	used   int
+}
+
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	h.counts.active.Add(1)
+	x := &exchange{h: h, w: w, r: r}
+	x.Began = time.Now()
+	x.Peer, _ = netip.ParseAddrPort(r.RemoteAddr)
+	x.Local, _ = r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	x.Proto, x.TLS, x.Method = r.Proto, r.TLS != nil, cut(r.Method, maxTold)
+	x.Name = cut(r.RequestURI, maxTold)
+	x.Agent = cut(r.UserAgent(), maxAgent)
+	x.Size = -1
+	if r.ContentLength != 0 {
+		// net/http reads what is left of a content before it answers, and a peer
+		// may never send it.
+		_ = http.NewResponseController(w).SetReadDeadline(x.Began.Add(h.stall()))
+	}
+	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
+		// It may have had a Content-Length too, of which net/http does not tell. A
+		// server must close the connection then (RFC 9112 §6.1), as what follows may
+		// be a request to one of two readers only.
+		x.set("Connection", "close")
+	}
+	x.set("X-Content-Type-Options", "nosniff") // an upload is what its name says
+	return x
+}
+
+// end is deferred, so that a panic of a store is told too, and counted.
+func (x *exchange) end() {
+	if x.acct != nil && x.acct.Close != nil {
+		x.acct.Close()
+	}
+	if x.throttle != nil {
+		x.h.users.leave(x.throttle)
+	}
+	x.Duration = time.Since(x.Began)
+	if x.Status == 0 && x.Err == nil {
+		x.Err = errPanic
+	}
+	c := &x.h.counts
+	c.active.Add(-1)
+	c.requests.Add(1)
+	switch {
+	case x.Status >= 500, x.Status == 0, x.Status < 400 && x.Err != nil:
+		c.failed.Add(1)
+	case x.Status >= 400:
+		c.refused.Add(1)
+	}
+	if x.h.Ended != nil {
+		x.h.Ended(&x.Exchange)
+	}
+}
+
+// started tells that a file is going to be sent or taken.
+func (x *exchange) started() {
+	if x.h.Started != nil {
+		x.h.Started(&x.Exchange)
+	}
+}
+
+func (x *exchange) ctx() context.Context { return x.r.Context() }
+
+// set sets a header field of the answer. The key is in its canonical form.
+func (x *exchange) set(key, value string) {
+	if x.used == len(x.values) {
+		x.w.Header()[key] = []string{value}
+		return
+	}
+	x.values[x.used] = value
+	x.w.Header()[key] = x.values[x.used : x.used+1 : x.used+1]
+	x.used++
+}
+
+// writeHeader sends the status and the header fields.
+func (x *exchange) writeHeader(status int) {
+	x.Status = status
+	x.w.WriteHeader(status)
+}
+
+// bodiless reports whether the answer has no content whatever it is.
+func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }
+
+// addSent and addReceived count bytes, and return how long they have to wait.
+func (x *exchange) addSent(n int64) time.Duration {
+	x.sent.Add(n)
+	x.h.counts.sent.Add(n)
+	now := time.Now()
+	wait := x.h.rate.sent.Take(now, int(n))
+	if x.throttle != nil {
+		wait = max(wait, x.throttle.sent.Take(now, int(n)))
+	}
+	return wait
+}
+
+func (x *exchange) addReceived(n int64) time.Duration {
+	x.received.Add(n)
+	x.h.counts.received.Add(n)
+	now := time.Now()
+	wait := x.h.rate.received.Take(now, int(n))
+	if x.throttle != nil {
+		wait = max(wait, x.throttle.received.Take(now, int(n)))
+	}
+	return wait
+}
+
+// slowest returns the lower of the rates that hold for the request, in bytes a
+// second, and 0 if none does.
+func (x *exchange) slowest() int64 {
+	r := x.h.Rate
+	if a := x.acct.Rate; a > 0 && (r <= 0 || a < r) {
+		r = a
+	}
+	return max(r, 0)
+}
+
+// sleep waits, unless the request ends before.
+func (x *exchange) sleep(d time.Duration) error { return rate.Sleep(x.ctx(), d) }
+
+// reply answers with a line of text.
+func (x *exchange) reply(status int, text string) {
+	x.set("Content-Type", "text/plain; charset=utf-8")
+	x.set("Content-Length", itoa(int64(len(text)+1)))
+	x.writeHeader(status)
+	if !x.bodiless() {
+		_, _ = io.WriteString(x.w, text+"\n") // or he does not learn it
+	}
+}
+
+// cut returns the beginning of a text.
+func cut(s string, most int) string { return s[:min(len(s), most)] }

@@ -1,0 +1,142 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// smallBody is what is sent by one read and one write, in bytes: below that
+	// nothing is saved by leaving it to the kernel.
+	smallBody = 16 << 10
+
+	// copyBytes is the size of the buffers for what the kernel does not send by
+	// itself: eight TLS records.
+	copyBytes = 128 << 10
+
+	// A file is sent in steps, of which each has the time of Handler.Stall, and
+	// after which the bytes are counted. They are of a size that the client has
+	// lately taken in one to four seconds.
+	firstStep = 64 << 10
+	minStep   = 16 << 10
+	maxStep   = 4 << 20
+	quickStep = time.Second
+	slowStep  = 4 * time.Second
+)
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
+
+// send sends n bytes of f from off on.
+//
+// A file that the kernel can send must reach the connection as it is. A reader
+// around it, other than one io.LimitedReader, would hide it, and the kernel would
+// not be asked. So what is sent is counted on the other side, step by step.
+func (x *exchange) send(f store.File, off, n int64) error {
+	if n <= smallBody {
+		return x.sendSmall(f, off, int(n))
+	}
+	if src, ok := store.SystemFile(f); ok && x.r.TLS == nil && x.r.ProtoMajor == 1 {
+		if to, ok := x.w.(io.ReaderFrom); ok {
+			if _, err := src.Seek(off, io.SeekStart); err != nil {
+				return err
+			}
+			return x.inSteps(n, func(n int64) (int64, error) {
+				return to.ReadFrom(&io.LimitedReader{R: src, N: n})
+			})
+		}
+	}
+	buf := copyBuffers.Get().(*[copyBytes]byte)
+	defer copyBuffers.Put(buf)
+	return x.inSteps(n, func(n int64) (int64, error) {
+		moved, err := copyAt(x.w, f, off, n, buf[:])
+		off += moved
+		return moved, err
+	})
+}
+
+// sendSmall sends what fits into one read. The connection's buffer takes it, so
+// that it needs no deadline.
+func (x *exchange) sendSmall(f store.File, off int64, n int) error {
+	if n == 0 {
+		return nil
+	}
+	buf := copyBuffers.Get().(*[copyBytes]byte)
+	defer copyBuffers.Put(buf)
+	sent, err := copyAt(x.w, f, off, int64(n), buf[:])
+	wait := x.addSent(sent)
+	switch {
+	case err != nil:
+		return err
+	case sent < int64(n):
+		return ErrShrunk
+	}
+	_ = x.sleep(wait) // all is on its way
+	return nil
+}
+
+// copyAt copies n bytes of f from off on. It returns less without an error if f
+// ends before.
+func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
+	for moved < n {
+		b := buf[:min(int64(len(buf)), n-moved)]
+		got, readErr := f.ReadAt(b, off+moved)
+		if got > 0 {
+			wrote, err := w.Write(b[:got])
+			moved += int64(wrote)
+			if err != nil {
+				return moved, err
+			}
+		}
+		switch {
+		case got == len(b):
+		case readErr == io.EOF || readErr == nil:
+			return moved, nil
+		default:
+			return moved, readErr
+		}
+	}
+	return moved, nil
+}
+
+// inSteps moves n bytes by calls of move, and sees to it that the peer takes them
+// in good time.
+func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
+	control := http.NewResponseController(x.w)
+	// One of a wrapper that knows no deadlines has its own way to end what hangs.
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	step, most := int64(firstStep), int64(maxStep)
+	if r := x.slowest(); r > 0 {
+		most = min(max(r/8, minStep), maxStep) // or the deadline of a step would be the rate's
+		step = min(step, most)
+	}
+	for n > 0 {
+		began := time.Now()
+		_ = control.SetWriteDeadline(began.Add(x.h.stall()))
+		part := min(n, step)
+		moved, err := move(part)
+		wait := x.addSent(moved)
+		n -= moved
+		if err == nil && moved < part {
+			err = ErrShrunk
+		}
+		if err != nil {
+			return err
+		}
+		switch took := time.Since(began); {
+		case took < quickStep:
+			step = min(2*step, most)
+		case took > slowStep:
+			step = max(step/2, minStep)
+		}
+		if err := x.sleep(wait); err != nil && n > 0 {
+			return err
+		}
+	}
+	// What is left in a buffer would be sent after the deadline is gone.
+	_ = control.Flush()
+	return nil
+}

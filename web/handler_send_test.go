@@ -1,0 +1,181 @@
+package web_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// A kernelWriter is a ResponseWriter that notes what it is given to send.
+type kernelWriter struct {
+	*httptest.ResponseRecorder
+	steps []int64 // bytes of each ReadFrom
+	plain bool    // some was no file
+}
+
+func (k *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
+	l, ok := r.(*io.LimitedReader)
+	if !ok {
+		k.plain = true
+		return io.Copy(k.ResponseRecorder, r)
+	}
+	if _, ok := l.R.(*os.File); !ok {
+		k.plain = true
+	}
+	n, err := io.Copy(k.Body, l)
+	k.steps = append(k.steps, n)
+	return n, err
+}
+
+// What the kernel can send gets to the connection as net and tcp want it: a file
+// behind one io.LimitedReader, in steps.
+func TestHandsFilesToKernel(t *testing.T) {
+	body := pattern(12 << 20)
+	st, _ := dir(t, map[string]string{"f": string(body)})
+	h := &web.Handler{Store: st}
+	for _, field := range []string{"", "bytes=100-11000000", "bytes=0-400000, 500000-11000000"} {
+		k := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/f", nil)
+		if field != "" {
+			r.Header.Set("Range", field)
+		}
+		h.ServeHTTP(k, r)
+		if k.plain || len(k.steps) < 4 || !bytes.Contains(k.Body.Bytes(), body[600_000:10_000_000]) {
+			t.Errorf("%q: steps of %v bytes, of %d in all", field, k.steps, k.Body.Len())
+		}
+		for _, n := range k.steps {
+			if n > 4<<20 {
+				t.Errorf("%q: a step of %d bytes", field, n)
+			}
+		}
+	}
+	// TLS has no such thing, and HTTP/2 neither.
+	k := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
+	h.ServeHTTP(k, httptest.NewRequestWithContext(t.Context(), "GET", "https://x/f", nil))
+	if len(k.steps) > 0 || !bytes.Equal(k.Body.Bytes(), body) {
+		t.Errorf("over TLS: steps of %v, %d bytes", k.steps, k.Body.Len())
+	}
+}
+
+// By real connections: plain, TLS, and HTTP/2.
+func TestTransports(t *testing.T) {
+	body := string(pattern(9<<20 + 123))
+	disk, _ := dir(t, map[string]string{"f": body})
+	for name, st := range map[string]store.Store{"Dir": disk, "Mem": mem(t, map[string]string{"f": body})} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/1.1 TLS", "HTTP/2.0"} {
+			s := httptest.NewUnstartedServer(&web.Handler{Store: st, Access: web.AccessOverwrite})
+			s.EnableHTTP2 = proto == "HTTP/2.0"
+			if proto == "HTTP/1.1" {
+				s.Start()
+			} else {
+				s.StartTLS()
+			}
+			do := func(method string, content io.Reader, field string) (*http.Response, string) {
+				t.Helper()
+				r, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/f", content)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if field != "" {
+					r.Header.Set("Range", field)
+				}
+				resp, err := s.Client().Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				b, err := io.ReadAll(resp.Body)
+				if err != nil || resp.Proto != proto[:8] {
+					t.Errorf("%s by %s: %s, %v", name, proto, resp.Proto, err)
+				}
+				return resp, string(b)
+			}
+			resp, got := do("GET", nil, "")
+			if got != body || resp.ContentLength != int64(len(body)) {
+				t.Errorf("%s by %s: %d bytes, Content-Length %d", name, proto, len(got), resp.ContentLength)
+			}
+			if _, got := do("GET", nil, "bytes=5000000-"); got != body[5_000_000:] {
+				t.Errorf("%s by %s: a range of %d bytes", name, proto, len(got))
+			}
+			if resp, _ := do("PUT", bytes.NewReader([]byte(body)), ""); resp.StatusCode != http.StatusNoContent {
+				t.Errorf("%s by %s: PUT: %d", name, proto, resp.StatusCode)
+			}
+			if content(t, st, "f") != body {
+				t.Errorf("%s by %s: the upload is not what was sent", name, proto)
+			}
+			s.Close()
+		}
+	}
+}
+
+// Rates hold, for all and for an account.
+func TestRate(t *testing.T) {
+	const size, rate = 60_000, 200_000
+	st := mem(t, map[string]string{"f": string(pattern(size))})
+	for name, h := range map[string]*web.Handler{
+		"of all":        {Rate: rate, Store: st, Access: web.AccessOverwrite},
+		"of an account": {Account: account(web.Account{User: "me", Store: st, Access: web.AccessOverwrite, Rate: rate})},
+	} {
+		began := time.Now()
+		ask(t, h, "GET /f", "").want(t, 200, string(pattern(size)))
+		if took, least := time.Since(began), (size*time.Second)/rate-100*time.Millisecond; took < least {
+			t.Errorf("%s: %d bytes took %v, at %d a second", name, size, took, rate)
+		}
+		began = time.Now()
+		ask(t, h, "PUT /f", string(pattern(size))).want(t, 204, "")
+		if took, least := time.Since(began), (size*time.Second)/rate-100*time.Millisecond; took < least {
+			t.Errorf("%s: an upload of %d bytes took %v, at %d a second", name, size, took, rate)
+		}
+	}
+}
+
+// What a request of a small file allocates is bounded.
+func TestGetAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	disk, _ := dir(t, map[string]string{"f": "content"})
+	for name, test := range map[string]struct {
+		st   store.Store
+		most float64
+	}{"Mem": {mem(t, map[string]string{"f": "content"}), 10}, "Dir": {disk, 28}} {
+		h := &web.Handler{Store: test.st}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/f", nil)
+		w := &discard{header: http.Header{}}
+		got := testing.AllocsPerRun(200, func() {
+			clear(w.header)
+			h.ServeHTTP(w, r)
+		})
+		t.Logf("%s: %v allocations", name, got)
+		if got > test.most && runtime.GOOS == "linux" {
+			t.Errorf("%s: %v allocations, %v are the most", name, got, test.most)
+		}
+	}
+}
+
+// discard is a ResponseWriter that keeps nothing.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func BenchmarkGet(b *testing.B) {
+	disk, _ := dir(b, map[string]string{"f": string(pattern(1000))})
+	h := &web.Handler{Store: disk}
+	r := httptest.NewRequestWithContext(b.Context(), "GET", "/f", nil)
+	w := &discard{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}
+}

@@ -1,0 +1,174 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// A shrinking file, and one that cannot be read, end the connection: nobody takes
+// what came for the whole.
+func TestBrokenBody(t *testing.T) {
+	const size = 100_000
+	for name, r := range map[string]io.ReaderAt{
+		"shrunk":     strings.NewReader("short"),
+		"unreadable": failingAt(50_000),
+	} {
+		h := &web.Handler{Store: oneFile{store.NewFile("f", r, size, old)}, NoVariants: true}
+		told := ended(h)
+		s := serve(t, h)
+		// If nothing had been sent yet, the answer is none at all.
+		if resp, err := s.Client().Get(s.URL + "/f"); err == nil {
+			n, err := io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if err == nil || n >= size || resp.ContentLength != size {
+				t.Errorf("%s: %d of %d bytes, %v", name, n, resp.ContentLength, err)
+			}
+		}
+		if x := <-told; x.Err == nil {
+			t.Errorf("%s: no error is told", name)
+		}
+		if c := h.Counters(); c.Failed != 1 || c.Active != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+// oneFile is a store that gives the same file for any name.
+type oneFile struct{ store.File }
+
+func (o oneFile) Open(context.Context, string) (store.File, error)  { return o.File, nil }
+func (o oneFile) Stat(context.Context, string) (fs.FileInfo, error) { return o.File.Stat() }
+func (o oneFile) Create(context.Context, string, store.Create) (store.Upload, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// failingAt can be read up to an offset.
+type failingAt int64
+
+func (f failingAt) ReadAt(p []byte, off int64) (int, error) {
+	n := min(int64(len(p)), int64(f)-off)
+	if n <= 0 {
+		return 0, syscall.EIO
+	}
+	clear(p[:n])
+	if n < int64(len(p)) {
+		return int(n), syscall.EIO
+	}
+	return int(n), nil
+}
+
+// A client that takes nothing is let go, however much there is to send.
+func TestStalledReader(t *testing.T) {
+	st, path := dir(t, map[string]string{"f": ""})
+	if err := os.Truncate(filepath.Join(path, "f"), 1<<30); err != nil { // more than any socket's buffer
+		t.Fatal(err)
+	}
+	h := &web.Handler{Store: st, Stall: 50 * time.Millisecond}
+	told := ended(h)
+	c, err := net.Dial("tcp", serve(t, h).Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /f HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	x := <-told
+	if !errors.Is(x.Err, os.ErrDeadlineExceeded) || x.Status != 200 {
+		t.Errorf("ended with %d, %v", x.Status, x.Err)
+	}
+}
+
+// The deadline of one request does not hold for the next on the connection.
+func TestDeadlineIsTakenBack(t *testing.T) {
+	st, _ := dir(t, map[string]string{"f": string(pattern(1 << 20))})
+	h := &web.Handler{Store: st, Access: web.AccessOverwrite, Stall: 10 * time.Millisecond}
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(30 * time.Millisecond)
+		_, _ = io.WriteString(w, "late")
+	})
+	s := serve(t, mux)
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for _, request := range []string{
+		"GET /f HTTP/1.1\r\nHost: x\r\n\r\n", "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+		"PUT /g HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, httptest.NewRequest(request[:3], "/", nil))
+		if err != nil {
+			t.Fatalf("%.10s: %v", request, err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode >= 300 {
+			t.Fatalf("%.10s: %d, %v", request, resp.StatusCode, err)
+		}
+	}
+}
+
+// What two servers could read as one request and as two is refused, or read as
+// one: nothing that hides in a content is ever done.
+func TestSmuggling(t *testing.T) {
+	const hidden = "DELETE /f HTTP/1.1\r\nHost: x\r\n\r\n"
+	chunk := fmt.Sprintf("0\r\n\r\n%s", hidden)
+	for name, request := range map[string]string{
+		"both lengths":        "PUT /g HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk,
+		"two lengths":         "PUT /g HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 33\r\n\r\n" + hidden,
+		"a length with sign":  "PUT /g HTTP/1.1\r\nHost: x\r\nContent-Length: +0\r\n\r\n" + hidden,
+		"space before colon":  "PUT /g HTTP/1.1\r\nHost: x\r\nContent-Length : 0\r\n\r\n" + hidden,
+		"another encoding":    "PUT /g HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n" + chunk,
+		"chunked twice":       "PUT /g HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk,
+		"chunked by HTTP/1.0": "PUT /g HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk,
+		"a bad chunk":         "PUT /g HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + hidden,
+		"a folded field":      "PUT /g HTTP/1.1\r\nHost: x\r\nX: y\r\n Content-Length: 0\r\n\r\n" + strings.ReplaceAll(hidden, "/f", "/none"),
+		"no host":             "PUT /g HTTP/1.1\r\nContent-Length: 0\r\n\r\n" + hidden,
+		"two hosts":           "PUT /g HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 0\r\n\r\n" + hidden,
+		"content of a GET":    "GET /none HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + hidden,
+		"a refused content":   "POST /g HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + hidden,
+	} {
+		st := mem(t, map[string]string{"f": "here"})
+		s := serve(t, &web.Handler{Store: st, Access: web.AccessFull, Stall: time.Second})
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		c.Close()
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := content(t, st, "f"); got != "here" {
+			t.Errorf("%s: what was hidden was done; the answer was %q", name, clip(string(answer)))
+		}
+	}
+}

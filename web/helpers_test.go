@@ -1,0 +1,190 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/leak"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+func TestMain(m *testing.M) { leak.Main(m, "haul/web.") }
+
+// old is a time that has settled long since, with more than whole seconds.
+var old = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+
+// dir returns the store in a new directory that has some files, and the
+// directory. All are old, but for their time of change, which nobody can set.
+func dir(t testing.TB, files map[string]string) (*store.DirStore, string) {
+	t.Helper()
+	path := t.TempDir()
+	for name, content := range files {
+		writeFile(t, filepath.Join(path, name), content)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return store.Dir(root), path
+}
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mem returns a store in memory that has some files, all of them old: so they
+// have strong validators.
+func mem(t testing.TB, files map[string]string) *store.MemStore {
+	t.Helper()
+	st := store.Mem(0)
+	for name, content := range files {
+		put(t, st, name, content)
+	}
+	return st
+}
+
+func put(t testing.TB, st *store.MemStore, name, content string) {
+	t.Helper()
+	u, err := st.Create(t.Context(), name, store.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if _, err := u.WriteAt([]byte(content), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, st, name, old)
+}
+
+func touch(t testing.TB, st store.Tree, name string, at time.Time) {
+	t.Helper()
+	if err := st.SetAttr(t.Context(), name, store.Attr{ModTime: at}, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content returns what a store has under a name, or "no such file".
+func content(t testing.TB, st store.Store, name string) string {
+	t.Helper()
+	f, err := st.Open(t.Context(), name)
+	if err != nil {
+		return "no such file"
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, fi.Size())
+	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// An answer is what a handler said.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask has a handler answer a request, given as "METHOD target", without a
+// network. fields are "Key: value".
+func ask(t testing.TB, h http.Handler, request, body string, fields ...string) answer {
+	t.Helper()
+	method, target, _ := strings.Cut(request, " ")
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, target, content)
+	for _, f := range fields {
+		key, value, _ := strings.Cut(f, ": ")
+		r.Header.Add(key, value)
+	}
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			}
+		}()
+		h.ServeHTTP(w, r)
+	}()
+	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+// want checks the status and the body, but not a body that is "*".
+func (a answer) want(t testing.TB, status int, body string) {
+	t.Helper()
+	if a.status != status || body != "*" && a.body != body {
+		t.Errorf("got %d %q, want %d %q", a.status, clip(a.body), status, clip(body))
+	}
+}
+
+func (a answer) wantField(t testing.TB, key, value string) {
+	t.Helper()
+	if got := strings.Join(a.header.Values(key), " | "); got != value {
+		t.Errorf("%s is %q, want %q", key, got, value)
+	}
+}
+
+func clip(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}
+
+// serve serves by real connections, and returns where.
+func serve(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// pattern returns n bytes of which no piece looks like another.
+func pattern(n int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < n; i++ {
+		b.WriteString(strings.Repeat("x", i%7))
+		b.WriteString(time.Duration(i).String())
+	}
+	return b.Bytes()[:n]
+}
+
+// ended returns a handler that tells each exchange that has ended.
+func ended(h *web.Handler) chan *web.Exchange {
+	c := make(chan *web.Exchange, 100)
+	h.Ended = func(x *web.Exchange) { c <- x }
+	return c
+}
+
+// account returns a hook that gives everybody the same.
+func account(a web.Account) func(context.Context, web.Visitor) (*web.Account, error) {
+	return func(context.Context, web.Visitor) (*web.Account, error) { return &a, nil }
+}

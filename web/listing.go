@@ -1,0 +1,219 @@
+package web
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// MaxListing is how many entries a directory may have to be listed. A list
+	// is sorted, so it is held in memory, at about 50 bytes an entry besides its
+	// name.
+	MaxListing = 1 << 18
+
+	// maxListed is how many entries all lists together may have that are held
+	// at a time.
+	maxListed = 4 * MaxListing
+
+	listingBatch  = 256      // entries read at a time
+	listingBuffer = 32 << 10 // bytes written at a time
+)
+
+// An entry is a line of a listing.
+type entry struct {
+	name     string
+	size     int64
+	modified int64 // Unix seconds
+	dir      bool
+}
+
+// listedEntries are those in memory.
+type listedEntries struct{ n atomic.Int64 }
+
+// take counts n more, and returns an error if they are too many.
+func (l *listedEntries) take(n int) error {
+	if l.n.Add(int64(n)) > maxListed {
+		l.n.Add(int64(-n))
+		return errListing
+	}
+	return nil
+}
+
+func (l *listedEntries) give(n int) { l.n.Add(int64(-n)) }
+
+// A dirOpener is a store whose directories can be read in pieces, however large
+// they are, as every [store.Tree] can.
+type dirOpener interface {
+	OpenDir(ctx context.Context, name string) (store.Entries, error)
+}
+
+// list answers with the entries of a directory.
+func (x *exchange) list() {
+	x.set("Vary", "Accept")
+	asJSON := x.wantsJSON()
+	mediaType := "text/html; charset=utf-8"
+	if asJSON {
+		mediaType = "application/json"
+	}
+	if x.bodiless() { // to count them all would be much work for nothing
+		if err := x.isDirectory(); err != nil {
+			x.fail(err)
+			return
+		}
+		x.set("Content-Type", mediaType)
+		x.writeHeader(http.StatusOK)
+		return
+	}
+	entries, err := x.entries()
+	defer x.h.listed.give(len(entries))
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	x.set("Content-Type", mediaType)
+	// Nothing in a list runs, whatever the names in it are.
+	x.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	x.writeHeader(http.StatusOK)
+	w := &listingWriter{x: x, control: http.NewResponseController(x.w)}
+	if asJSON {
+		err = writeJSON(w, entries)
+	} else {
+		err = writeHTML(w, x.Name, entries)
+	}
+	if err == nil {
+		_ = w.control.Flush()
+	}
+	_ = w.control.SetWriteDeadline(time.Time{})
+	if err != nil {
+		x.abort(err)
+	}
+}
+
+// wantsJSON reports whether a request asks for JSON: by the query "json", or since
+// it names that in Accept and likes HTML no better.
+func (x *exchange) wantsJSON() bool {
+	if q := x.r.URL.RawQuery; q == "json" || strings.HasPrefix(q, "json=") || strings.HasPrefix(q, "json&") {
+		return true
+	}
+	accept := x.r.Header["Accept"]
+	asJSON, named := quality(accept, "application/json")
+	if !named || asJSON == 0 {
+		return false
+	}
+	asHTML, named := quality(accept, "text/html")
+	return !named || asJSON > asHTML
+}
+
+func (x *exchange) isDirectory() error {
+	if x.name == "." {
+		return nil // a store may have no description of its root
+	}
+	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
+	if err == nil && !fi.IsDir() {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+// entries returns the entries of the directory, sorted by name, without those
+// that nobody could get: what is neither file nor directory, links that lead
+// nowhere or out, and names that no path can spell. As many as it returns, with
+// or without an error, count as listed.
+func (x *exchange) entries() (list []entry, err error) {
+	switch s := x.acct.Store.(type) {
+	case dirOpener:
+		err = x.readEntries(s, &list)
+	case store.Lister:
+		var all []fs.DirEntry
+		if all, err = s.ReadDir(x.ctx(), x.name); err != nil {
+			return nil, err
+		}
+		for _, e := range all {
+			fi, err := e.Info()
+			if err != nil {
+				continue // it has gone
+			}
+			if err := x.addEntry(&list, fi); err != nil {
+				return list, err
+			}
+		}
+	default:
+		return nil, fs.ErrNotExist // as without Listing
+	}
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return list, err
+}
+
+func (x *exchange) readEntries(s dirOpener, list *[]entry) error {
+	dir, err := s.OpenDir(x.ctx(), x.name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	batch := make([]fs.FileInfo, listingBatch)
+	for {
+		n, err := dir.Next(batch)
+		for _, fi := range batch[:n] {
+			if err := x.addEntry(list, fi); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (x *exchange) addEntry(list *[]entry, fi fs.FileInfo) error {
+	name := fi.Name()
+	if !utf8.ValidString(name) || strings.IndexByte(name, '\\') >= 0 {
+		return nil
+	}
+	if fi.Mode().Type() == fs.ModeSymlink {
+		var err error
+		if fi, err = x.acct.Store.Stat(x.ctx(), path.Join(x.name, name)); err != nil {
+			return x.ctx().Err()
+		}
+	}
+	if !fi.Mode().IsRegular() && !fi.IsDir() {
+		return nil
+	}
+	if len(*list) == MaxListing {
+		return errManyListed
+	}
+	if err := x.h.listed.take(1); err != nil {
+		return err
+	}
+	*list = append(*list, entry{name, fi.Size(), fi.ModTime().Unix(), fi.IsDir()})
+	return nil
+}
+
+// A listingWriter sends a listing as it is written, and gives the peer time for
+// each piece.
+type listingWriter struct {
+	x       *exchange
+	control *http.ResponseController
+}
+
+func (l *listingWriter) Write(p []byte) (int, error) {
+	_ = l.control.SetWriteDeadline(time.Now().Add(l.x.h.stall()))
+	n, err := l.x.w.Write(p)
+	wait := l.x.addSent(int64(n))
+	if err == nil {
+		err = l.x.sleep(wait)
+	}
+	return n, err
+}

@@ -1,0 +1,267 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+func TestListing(t *testing.T) {
+	hostile := []string{`<script>alert(1)<script>`, `"quotes" & 'apostrophes'`, "a:b", "100%?#.txt", "back\x07bell", "bidi\u202e", "-", "javascript:alert(1)", "space at end ", "new\nline", "ünïcödé"}
+	files := map[string]string{"kernel": "image", "sub/inner": "x"}
+	for _, name := range hostile {
+		files[name] = "x"
+	}
+	st := mem(t, files)
+	h := &web.Handler{Store: st, Listing: true}
+	a := ask(t, h, "GET /", "")
+	a.wantField(t, "Content-Type", "text/html; charset=utf-8")
+	a.wantField(t, "Vary", "Accept")
+	a.wantField(t, "X-Content-Type-Options", "nosniff")
+	a.wantField(t, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	if strings.Contains(a.body, "<script") || strings.Contains(a.body, `href="javascript:`) {
+		t.Error("a name has become a script")
+	}
+	// Each link leads to what it says, and they are in order.
+	base, _ := url.Parse("http://host/")
+	var names []string
+	for _, m := range regexp.MustCompile(`<a href="([^"]*)">`).FindAllStringSubmatch(a.body, -1) {
+		ref, err := base.Parse(strings.NewReplacer("&amp;", "&", "&#39;", "'", "&#34;", `"`).Replace(m[1]))
+		if err != nil || ref.Host != "host" {
+			t.Errorf("the link %s: %v, %v", m[1], ref, err)
+			continue
+		}
+		names = append(names, strings.TrimPrefix(ref.Path, "/"))
+		want := 200
+		if got := ask(t, h, "GET "+ref.RequestURI(), ""); got.status != want {
+			t.Errorf("%s leads to %d", m[1], got.status)
+		}
+	}
+	want := append(slices.Clone(hostile), "kernel", "sub/")
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("lists %q, want %q", names, want)
+	}
+	for _, part := range []string{"<title>/</title>", "5 B", "2026-01-02 03:04", fmt.Sprintf("Entries: %d.", len(want))} {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("lacks %q", part)
+		}
+	}
+	sub := ask(t, h, "GET /sub/", "")
+	if !strings.Contains(sub.body, `<a href="../">`) || !strings.Contains(sub.body, "<h1>/sub/</h1>") {
+		t.Error(sub.body)
+	}
+	if head := ask(t, h, "HEAD /sub/", ""); head.status != 200 || head.body != "" || head.header.Get("Content-Type") != a.header.Get("Content-Type") {
+		t.Errorf("HEAD: %+v", head)
+	}
+	ask(t, h, "HEAD /none/", "").want(t, 404, "")
+	ask(t, h, "HEAD /kernel/", "").want(t, 404, "")
+}
+
+type listed struct {
+	Name, Type string
+	Size       *int64
+	Mtime      time.Time
+}
+
+func TestListingJSON(t *testing.T) {
+	names := []string{`"quote"`, "<tag>", "kernel", "new\nline", "ünï"}
+	files := map[string]string{"sub/x": "x"}
+	for _, n := range names {
+		files[n] = "12345"
+	}
+	h := &web.Handler{Store: mem(t, files), Listing: true}
+	var got []listed
+	a := ask(t, h, "GET /?json", "")
+	a.wantField(t, "Content-Type", "application/json")
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatal(err, a.body)
+	}
+	slices.Sort(names)
+	at := slices.IndexFunc(got, func(l listed) bool { return l.Name == "sub" })
+	if at < 0 || got[at].Type != "directory" || got[at].Size != nil {
+		t.Fatalf("no directory in %+v", got)
+	}
+	got = slices.Delete(got, at, at+1)
+	for i, l := range got {
+		if l.Name != names[i] || l.Type != "file" || l.Size == nil || *l.Size != 5 || !l.Mtime.Equal(old.Truncate(time.Second)) {
+			t.Errorf("entry %d is %+v", i, l)
+		}
+	}
+	asked := map[string]bool{
+		"": false, "*/*": false, "text/html": false, "application/json": true, "application/json, text/plain, */*": true,
+		"application/json;q=0": false, "text/html, application/json": false, "text/html;q=0.5, application/json": true, "application/*": false,
+	}
+	for accept, wantJSON := range asked {
+		a := ask(t, h, "GET /", "", "Accept: "+accept)
+		if (a.header.Get("Content-Type") == "application/json") != wantJSON {
+			t.Errorf("Accept: %q gives %s", accept, a.header.Get("Content-Type"))
+		}
+	}
+	h = &web.Handler{Store: mem(t, nil), Listing: true}
+	ask(t, h, "GET /?json", "").want(t, 200, "[]\n")
+}
+
+// What nobody could get is not listed; a link is listed as what it leads to.
+func TestListingOfOddFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links, and names that Windows does not have")
+	}
+	st, path := dir(t, map[string]string{"file": "x", "sub/f": "x", `back\slash`: "x", ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "x", ".dot": "x"})
+	for link, to := range map[string]string{"tofile": "file", "todir": "sub", "dangling": "none", "outside": "/etc/passwd", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(path, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &web.Handler{Store: st, Listing: true}
+	var got []listed
+	if err := json.Unmarshal([]byte(ask(t, h, "GET /?json", "").body), &got); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range got {
+		names = append(names, l.Name+" "+l.Type)
+	}
+	if want := []string{".dot file", "file file", "sub directory", "todir directory", "tofile file"}; !slices.Equal(names, want) {
+		t.Errorf("lists %q, want %q", names, want)
+	}
+}
+
+// A crowd is a store with one large directory.
+type crowd struct {
+	store.Store
+	n int
+}
+
+func (c crowd) OpenDir(context.Context, string) (store.Entries, error) {
+	return &crowdEntries{left: c.n}, nil
+}
+
+type crowdEntries struct{ left int }
+
+func (c *crowdEntries) Next(into []fs.FileInfo) (n int, err error) {
+	for n < len(into) && c.left > 0 {
+		c.left--
+		into[n] = crowdInfo(fmt.Sprintf("file%07d", c.left))
+		n++
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (c *crowdEntries) Close() error { return nil }
+
+type crowdInfo string
+
+func (c crowdInfo) Name() string       { return string(c) }
+func (c crowdInfo) Size() int64        { return 7 }
+func (c crowdInfo) Mode() fs.FileMode  { return 0o644 }
+func (c crowdInfo) ModTime() time.Time { return old }
+func (c crowdInfo) IsDir() bool        { return false }
+func (c crowdInfo) Sys() any           { return nil }
+
+// A directory of 100,000 files is listed in order, and sent as it is written.
+func TestLargeListing(t *testing.T) {
+	const n = 100_000
+	path := t.TempDir()
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(path, fmt.Sprintf("%06d", i*7919%n)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	h := &web.Handler{Store: store.Dir(root), Listing: true}
+	s := serve(t, h)
+	resp, err := s.Client().Get(s.URL + "/?json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.ContentLength >= 0 {
+		t.Errorf("the list was held back until its length was known: %d", resp.ContentLength)
+	}
+	d := json.NewDecoder(resp.Body)
+	if _, err := d.Token(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		var l listed
+		if err := d.Decode(&l); err != nil || l.Name != fmt.Sprintf("%06d", i) {
+			t.Fatalf("entry %d is %+v, %v", i, l, err)
+		}
+	}
+	if d.More() {
+		t.Error("there are more")
+	}
+	if a := ask(t, h, "GET /", ""); a.status != 200 || strings.Count(a.body, "<tr>") != n || !strings.HasSuffix(a.body, "</html>\n") {
+		t.Errorf("HTML: %d, %d lines", a.status, strings.Count(a.body, "<tr>"))
+	}
+}
+
+// A list has a bound, and all lists that are held at a time have one too.
+func TestListingBounds(t *testing.T) {
+	h := &web.Handler{Store: crowd{n: web.MaxListing + 1}, Listing: true}
+	a := ask(t, h, "GET /", "")
+	a.want(t, http.StatusInsufficientStorage, "the directory has too many entries to be listed\n")
+	h = &web.Handler{Store: crowd{n: web.MaxListing}, Listing: true}
+	w := &stuck{discard: discard{header: http.Header{}}, reached: make(chan struct{}, 4), release: make(chan struct{})}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			h.ServeHTTP(&stuck{discard{header: http.Header{}}, w.reached, w.release}, r)
+		})
+	}
+	for range 4 {
+		<-w.reached
+	}
+	a = ask(t, h, "GET /", "")
+	a.want(t, http.StatusServiceUnavailable, "too many large directories are being listed\n")
+	a.wantField(t, "Retry-After", "1")
+	close(w.release)
+	all.Wait()
+	if a := ask(t, h, "GET /", ""); a.status != 200 {
+		t.Errorf("when they are sent: %d %s", a.status, a.body)
+	}
+}
+
+// stuck is a ResponseWriter whose peer takes nothing until he is released.
+type stuck struct {
+	discard
+	reached, release chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	select {
+	case s.reached <- struct{}{}:
+	default:
+	}
+	<-s.release
+	return len(p), nil
+}

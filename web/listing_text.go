@@ -1,0 +1,102 @@
+package web
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/url"
+	"time"
+)
+
+// writeJSON writes a listing as an array of objects:
+//
+//	{"name":"kernel","type":"file","size":1234,"mtime":"2026-01-02T03:04:05Z"}
+//	{"name":"boot","type":"directory","mtime":"2026-01-02T03:04:05Z"}
+func writeJSON(to io.Writer, entries []entry) error {
+	w := bufio.NewWriterSize(to, listingBuffer)
+	between := "[\n"
+	for i := range entries {
+		e := &entries[i]
+		name, err := json.Marshal(e.name)
+		if err != nil {
+			return err
+		}
+		b := append(w.AvailableBuffer(), between...)
+		b = append(append(b, `{"name":`...), name...)
+		if e.dir {
+			b = append(b, `,"type":"directory"`...)
+		} else {
+			b = append(append(b, `,"type":"file","size":`...), itoa(e.size)...)
+		}
+		b = append(b, `,"mtime":"`...)
+		b = time.Unix(e.modified, 0).UTC().AppendFormat(b, time.RFC3339)
+		b = append(b, `"}`...)
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		between = ",\n"
+	}
+	end := "\n]\n"
+	if len(entries) == 0 {
+		end = "[]\n"
+	}
+	if _, err := w.WriteString(end); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+const listingHead = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>%[1]s</title>
+<style>body{font:1em/1.5 sans-serif;margin:1.5em;color-scheme:light dark}td{padding:0 2em 0 0}td+td{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}</style>
+</head><body><h1>%[1]s</h1>
+<table>
+`
+
+// writeHTML writes a listing for people. What is text of others is escaped.
+func writeHTML(to io.Writer, name string, entries []entry) error {
+	w := bufio.NewWriterSize(to, listingBuffer)
+	title := name
+	if name != "/" {
+		title += "/"
+	}
+	fmt.Fprintf(w, listingHead, html.EscapeString(title))
+	if name != "/" {
+		fmt.Fprint(w, "<tr><td><a href=\"../\">../</a><td><td>\n")
+	}
+	for i := range entries {
+		e := &entries[i]
+		shown, size := e.name, readableSize(e.size)
+		if e.dir {
+			shown, size = shown+"/", ""
+		}
+		// Relative, and with "./" before a name that would look like a scheme.
+		link := url.URL{Path: shown}
+		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
+		b = append(append(b, html.EscapeString(link.String())...), `">`...)
+		b = append(append(b, html.EscapeString(shown)...), "</a><td>"...)
+		b = append(append(b, size...), "<td>"...)
+		b = time.Unix(e.modified, 0).UTC().AppendFormat(b, "2006-01-02 15:04")
+		if _, err := w.Write(append(b, '\n')); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "</table>\n<p>Entries: %d. Times are UTC.</p>\n</body></html>\n", len(entries))
+	return w.Flush()
+}
+
+// readableSize returns a number of bytes as people read it, in units of 1024.
+func readableSize(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return itoa(n) + " B"
+	}
+	value, unit := float64(n)/1024, 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}

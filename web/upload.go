@@ -1,0 +1,271 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// receiveBytes is the size of the buffers for uploads.
+const receiveBytes = 256 << 10
+
+var receiveBuffers = sync.Pool{New: func() any { return new([receiveBytes]byte) }}
+
+// put answers PUT (RFC 9110 §9.3.4). The content is asked for (Expect:
+// 100-continue) by the first read of it, and so only once all that could refuse
+// it has been looked at.
+func (x *exchange) put() {
+	err := x.receive()
+	if errors.Is(err, fs.ErrExist) && x.onlyNew() {
+		err = fmt.Errorf("%w: %w", errCondition, err) // it has come up since the conditions were looked at
+	}
+	if x.r.ProtoMajor == 1 && (errors.Is(err, ErrCutOff) || errors.Is(err, errStalled)) {
+		x.set("Connection", "close") // or net/http would wait for the rest
+	}
+	if err != nil {
+		x.fail(err)
+	}
+}
+
+func (x *exchange) receive() error {
+	if x.dir {
+		return errPutDir
+	}
+	if len(x.r.Header["Content-Encoding"]) > 0 && x.r.Header.Get("Content-Encoding") != "identity" {
+		x.set("Accept-Encoding", "identity") // RFC 9110 §12.5.3
+		return errCoded
+	}
+	part, err := x.uploadPart()
+	if err != nil {
+		return err
+	}
+	size := x.r.ContentLength // -1 if nobody knows
+	if part != nil {
+		size = part.total
+	}
+	x.Size = size
+	if x.h.MaxUpload > 0 && size > x.h.MaxUpload {
+		return errTooLarge
+	}
+	exists, err := x.mayPut()
+	if err != nil {
+		return err
+	}
+	c := store.Create{Size: max(size, 0), Exclusive: !x.acct.Access.replaces() || x.onlyNew()}
+	if part != nil {
+		return x.receivePart(part, c, exists)
+	}
+	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
+	if err != nil {
+		return err
+	}
+	defer u.Close() // discards, unless committed
+	x.started()
+	if err := x.fill(u, 0, size); err != nil {
+		return err
+	}
+	x.Size = x.Received()
+	return x.publish(u, exists)
+}
+
+// mayPut holds policy and conditions against what has the name, and reports
+// whether there is anything.
+func (x *exchange) mayPut() (exists bool, err error) {
+	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
+	switch {
+	case err == nil && fi.IsDir():
+		return true, errPutDir
+	case err == nil:
+		exists = true
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrPermission): // who may not look may still write
+	default:
+		return false, err
+	}
+	if err := x.holds(); err != nil {
+		return exists, err
+	}
+	if exists && !x.acct.Access.replaces() {
+		return true, errTaken
+	}
+	return exists, nil
+}
+
+// holds returns an error unless the conditions of a request that changes
+// something hold for what has the name now.
+func (x *exchange) holds() error {
+	if !conditional(x.r.Header) {
+		return nil
+	}
+	v, err := x.current()
+	if err != nil {
+		return err
+	}
+	if v.precondition(x.r.Method, x.r.Header) != 0 {
+		return errCondition
+	}
+	return nil
+}
+
+// current returns the validators of what has the name. Those who may only upload
+// learn nothing by them but whether it exists.
+func (x *exchange) current() (validators, error) {
+	f, err := store.File(nil), fs.ErrPermission
+	if x.acct.Access.reads() {
+		f, err = x.acct.Store.Open(x.ctx(), x.name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return validators{}, nil
+	case errors.Is(err, fs.ErrPermission):
+		if _, err := x.acct.Store.Stat(x.ctx(), x.name); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return validators{}, err
+		}
+		return validators{exists: true}, nil
+	case err != nil:
+		return validators{}, err
+	}
+	defer f.Close()
+	p, err := describe(f, "", time.Now())
+	return p.validators, err
+}
+
+// onlyNew reports whether the request wants no file replaced. The store then
+// holds it to that to the last moment.
+func (x *exchange) onlyNew() bool {
+	for _, field := range x.r.Header["If-None-Match"] {
+		if strings.Trim(field, " \t") == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// fill writes the content of the request to u, from off on. It must be n bytes; if
+// that is -1, it may be as many as uploads may have that do not say.
+func (x *exchange) fill(u store.Upload, off, n int64) error {
+	most := n
+	if n < 0 {
+		if most = x.h.MaxUpload; most <= 0 {
+			most = DefaultMaxUnsized
+		}
+	}
+	buf := receiveBuffers.Get().(*[receiveBytes]byte)
+	defer receiveBuffers.Put(buf)
+	body := &patientReader{x: x, control: http.NewResponseController(x.w)}
+	defer body.done()
+	for left := most; ; {
+		// One byte more than there may be tells whether there are more.
+		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
+		wait := x.addReceived(int64(got))
+		if int64(got) > left {
+			if n < 0 {
+				return errTooLarge
+			}
+			return errUploadRange
+		}
+		if got > 0 {
+			if _, err := u.WriteAt(buf[:got], off); err != nil {
+				return err
+			}
+			off, left = off+int64(got), left-int64(got)
+		}
+		if err := x.sleep(wait); err != nil {
+			return err
+		}
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF && body.ended:
+			if n >= 0 && left > 0 {
+				return ErrCutOff
+			}
+			return nil
+		case err != nil:
+			return body.reason(err)
+		}
+	}
+}
+
+// A patientReader reads the content of a request, and gives the peer time for
+// each piece, but not for ever.
+type patientReader struct {
+	x       *exchange
+	control *http.ResponseController
+	ended   bool // by the client, when all was there
+}
+
+func (p *patientReader) Read(b []byte) (int, error) {
+	_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+	n, err := p.x.r.Body.Read(b)
+	p.ended = err == io.EOF
+	return n, err
+}
+
+func (p *patientReader) done() { _ = p.control.SetReadDeadline(time.Time{}) }
+
+// reason says what it means that the content cannot be read.
+func (p *patientReader) reason(err error) error {
+	tooLarge, ok := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case ok:
+		return fmt.Errorf("%w: %w", errTooLarge, tooLarge)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %w", errStalled, err)
+	}
+	return fmt.Errorf("%w: %w", ErrCutOff, err)
+}
+
+// publish commits an upload, and says so. If the request has conditions they have
+// to hold still; between that and the commit there is a moment for which nobody
+// can speak, but for If-None-Match: *, which is the store's business.
+func (x *exchange) publish(u store.Upload, exists bool) error {
+	if len(x.r.Header["If-Match"]) > 0 || len(x.r.Header["If-Unmodified-Since"]) > 0 {
+		if err := x.holds(); err != nil {
+			return err
+		}
+	}
+	if err := u.Commit(); err != nil {
+		return err
+	}
+	if exists {
+		x.writeHeader(http.StatusNoContent)
+		return nil
+	}
+	x.reply(http.StatusCreated, "created")
+	return nil
+}
+
+// A remover is a store that can remove files, as every [store.Tree] can.
+type remover interface {
+	Remove(ctx context.Context, name string) error
+}
+
+// remove answers DELETE (RFC 9110 §9.3.5). Directories are left alone.
+func (x *exchange) remove() {
+	s, ok := x.acct.Store.(remover)
+	err := errors.ErrUnsupported
+	switch {
+	case x.dir:
+		err = store.ErrNotRegular
+	case ok:
+		if err = x.holds(); err == nil {
+			err = s.Remove(x.ctx(), x.name)
+		}
+	}
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	x.writeHeader(http.StatusNoContent)
+}
