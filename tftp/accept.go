@@ -34,6 +34,11 @@ func (sh *shard) accept(now time.Time, q Request) {
 			sh.end(now, s, errReplaced)
 		}
 	}
+	if sh.ending == retiring {
+		// Whoever has the port from now on answers a repeat of it.
+		sh.count.turnAway(reasonOf(errStopping))
+		return
+	}
 	quiet, err := sh.admit(now, from)
 	if err != nil {
 		sh.refuse(now, q, err)

@@ -30,6 +30,7 @@ type Listener struct {
 	unsaid  atomic.Int64 // lines for which the log had no room
 	crashes atomic.Int64 // panics caught
 	count   atomic.Int64 // transfers under way
+	retired chan time.Duration
 	resting atomic.Int64 // transfers that are over, and still answer repeats
 }
 
@@ -70,18 +71,28 @@ func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error)
 }
 
 // ListenOn takes requests from sockets that are open already, such as those
-// which systemd hands over. The Listener closes them in the end, or at once if
-// it fails.
+// which systemd hands over, or [Listener.Files] of another process. Those of one
+// address share what comes to it. The Listener closes them in the end, or at once
+// if it fails.
 func (s *Server) ListenOn(ctx context.Context, conns ...*udp.Conn) (*Listener, error) {
 	l, err := s.listener(ctx)
-	for _, conn := range conns {
-		if err == nil {
-			err = l.adopt(ctx, conn)
-		} else {
-			_ = conn.Close()
+	for len(conns) > 0 && err == nil {
+		at := conns[0].LocalAddr()
+		var same, others []*udp.Conn
+		for _, conn := range conns {
+			if conn.LocalAddr() == at {
+				same = append(same, conn)
+			} else {
+				others = append(others, conn)
+			}
 		}
+		conns = others
+		err = l.adopt(ctx, same)
 	}
-	if err == nil && len(conns) == 0 {
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	if err == nil && len(l.bindings) == 0 {
 		err = errors.New("tftp: no socket to listen on")
 	}
 	if err != nil {
@@ -99,7 +110,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	l := &Listener{Server: *s, began: time.Now()}
+	l := &Listener{Server: *s, began: time.Now(), retired: make(chan time.Duration, 1)}
 	l.setDefaults()
 	l.guard.reset(&l.Server)
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
@@ -152,22 +163,30 @@ func (l *Listener) bind(ctx context.Context, addr string) error {
 	return err
 }
 
-// adopt makes a binding of a socket that is open already.
-func (l *Listener) adopt(ctx context.Context, conn *udp.Conn) error {
+// adopt makes a binding of sockets that are open already, at one address.
+func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	b := &binding{listener: l}
 	l.bindings = append(l.bindings, b)
-	door := traced(conn, l.Trace)
-	if l.SinglePort {
-		b.shards = []*shard{newShard(b, door, true)}
-		return nil
-	}
-	b.doors = []socket{door}
-	at := conn.LocalAddr().Addr()
+	local := conns[0].LocalAddr()
+	at := local.Addr()
 	if at.IsUnspecified() && at.Is6() {
 		at = netip.Addr{} // both families, in case it is of both
 	}
-	if err := b.openShards(ctx, at); err != nil {
-		return fmt.Errorf("tftp: listen for %v: %w", conn.LocalAddr(), err)
+	for _, conn := range conns {
+		b.doors = append(b.doors, traced(conn, l.Trace))
+	}
+	if l.SinglePort {
+		for _, door := range b.doors {
+			b.shards = append(b.shards, newShard(b, door, true))
+		}
+		if b.doors = nil; len(conns) > 1 {
+			err = b.openGuests(ctx, at)
+		}
+	} else {
+		err = b.openShards(ctx, at)
+	}
+	if err != nil {
+		return fmt.Errorf("tftp: listen for %v: %w", local, err)
 	}
 	return nil
 }

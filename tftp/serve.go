@@ -16,7 +16,8 @@ const stuckGrace = 20 * time.Second
 var ErrStuck = errors.New("tftp: the store does not answer")
 
 // Serve takes requests until ctx ends or a socket fails. Then it gives running
-// transfers the Grace to finish, ends the others, and closes the sockets.
+// transfers the Grace to finish, ends the others, and closes the sockets. After
+// [Listener.Retire] it also returns when the last transfer has ended.
 func (l *Listener) Serve(ctx context.Context) error {
 	defer l.Close()
 	var scanners, doors, loops sync.WaitGroup
@@ -30,6 +31,9 @@ func (l *Listener) Serve(ctx context.Context) error {
 	// Whoever fails, the first is heard and nobody waits to be.
 	failed := make(chan error, 1)
 	report := func(err error) {
+		if err == nil { // it was told to end
+			return
+		}
 		select {
 		case failed <- err:
 		default:
@@ -45,15 +49,18 @@ func (l *Listener) Serve(ctx context.Context) error {
 	}
 
 	var err error
+	grace := l.Grace
 	select {
 	case <-ctx.Done():
+	case limit := <-l.retired:
+		grace, err = l.retire(ctx, limit, &doors, &loops, failed)
 	case err = <-failed:
 	}
 	for _, b := range l.bindings {
 		closeSockets(b.doors)
 	}
 	doors.Wait()
-	stuck := l.stopShards(&loops)
+	stuck := l.stopShards(&loops, grace)
 	close(l.scans)
 	if !stuck {
 		scanners.Wait()
@@ -87,9 +94,9 @@ func (l *Listener) Alive() bool {
 	return alive
 }
 
-// stopShards ends the loops, at once when the grace is over. It reports
+// stopShards ends the loops, at once when grace is over. It reports
 // whether a job is out that may never return.
-func (l *Listener) stopShards(loops *sync.WaitGroup) (stuck bool) {
+func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
 	for sh := range l.allShards {
 		sh.stop(draining)
 	}
@@ -101,7 +108,7 @@ func (l *Listener) stopShards(loops *sync.WaitGroup) (stuck bool) {
 	select {
 	case <-ended:
 		return false
-	case <-time.After(l.Grace):
+	case <-time.After(grace):
 	}
 	l.halt()
 	for sh := range l.allShards {

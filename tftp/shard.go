@@ -90,6 +90,7 @@ type ending uint8
 
 const (
 	serving    ending = iota
+	retiring          // another process takes new requests; end when all transfers have, and need repeat nothing
 	draining          // take no new requests, end when all transfers have
 	halting           // end them now
 	abandoning        // and do not wait for jobs
@@ -188,7 +189,13 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.dirty, sh.driven = sh.dirty[:0], 0
 	sh.out.flush()
 	sh.server.settle(&sh.count)
-	return sh.ending != serving && sh.busy == 0 && sh.cleared(now)
+	switch sh.ending {
+	case serving:
+		return false
+	case retiring:
+		return len(sh.sessions) == 0 && sh.jobs == 0
+	}
+	return sh.busy == 0 && sh.cleared(now)
 }
 
 // heardAll returns the time up to which all that has come was read, if a read

@@ -3,6 +3,8 @@
 package udp
 
 import (
+	"errors"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,6 +51,17 @@ func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	}
 	c.socket, c.closer, c.pause.socket = nil, p, p
 	return p, p, nil
+}
+
+// duplicate returns another descriptor of the socket, whoever waits for it.
+func (c *Conn) duplicate() (f *os.File, err error) {
+	e := c.in.raw.Control(func(fd uintptr) {
+		var n int
+		if n, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			f = os.NewFile(uintptr(n), "udp:"+c.local.String())
+		}
+	})
+	return f, errors.Join(e, err)
 }
 
 // inspect asks what the socket turned out to be and to do.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -37,6 +38,14 @@ func (c *Conn) start(config Config) error {
 	c.most = Limits{Messages: 1, Segments: 1, Datagram: 1}
 	e := raw.Control(func(fd uintptr) { c.most.Buffer, err = receiveBuffer(fd) })
 	return errors.Join(e, err)
+}
+
+// duplicate returns another descriptor of the socket.
+func (c *Conn) duplicate() (*os.File, error) {
+	if runtime.GOOS == "windows" {
+		return nil, errors.ErrUnsupported
+	}
+	return c.socket.File()
 }
 
 // setBuffer asks for a buffer of size bytes, or of the largest power-of-two

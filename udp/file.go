@@ -25,6 +25,18 @@ func FromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
+// File returns a duplicate of the socket, for another process to adopt with
+// [FromFile]. The caller closes it. The socket remains one: a datagram goes to
+// whoever reads first, so one of both should have stopped. Windows has no such
+// files, and the error wraps [errors.ErrUnsupported] there.
+func (c *Conn) File() (*os.File, error) {
+	f, err := c.duplicate()
+	if err != nil {
+		return nil, fmt.Errorf("duplicate the socket of %v: %w", c.local, err)
+	}
+	return f, nil
+}
+
 func fromFile(f *os.File, c Config) (*Conn, error) {
 	if c.ReusePort && !CanSharePort {
 		return nil, fmt.Errorf("sharing a port: %w", errors.ErrUnsupported)

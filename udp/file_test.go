@@ -140,6 +140,48 @@ func testFromFileClose(t *testing.T, config Config) {
 	}
 }
 
+// Who has the file goes on where the other has stopped, and nothing that came in
+// between is lost.
+func TestFile(t *testing.T) {
+	for name, config := range configs {
+		t.Run(name, func(t *testing.T) {
+			for _, busy := range []bool{false, true} {
+				config.Busy = busy
+				first := listen(t, loopback4, config)
+				client := listen(t, loopback4, Config{})
+				say := func(text string) {
+					t.Helper()
+					write(t, client, Message{Peer: first.LocalAddr(), Data: []byte(text)})
+				}
+				say("to the first")
+				if got := texts(read(t, first, 1)); !slices.Equal(got, []string{"to the first"}) {
+					t.Errorf("received %q", got)
+				}
+				f, err := first.File()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				say("to whoever comes")
+				if err := first.Close(); err != nil {
+					t.Fatal(err)
+				}
+				say("to the second")
+				second := fromBound(t, f, config)
+				if second.LocalAddr() != first.LocalAddr() {
+					t.Errorf("the second is at %v, the first was at %v", second.LocalAddr(), first.LocalAddr())
+				}
+				if got := texts(read(t, second, 2)); !slices.Equal(got, []string{"to whoever comes", "to the second"}) {
+					t.Errorf("received %q", got)
+				}
+				if _, err := first.File(); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("a file of a closed socket: %v", err)
+				}
+			}
+		})
+	}
+}
+
 func TestFromFileErrors(t *testing.T) {
 	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,93 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Files returns duplicates of the sockets that requests come to, for a process
+// that is to take them from now on with [Server.ListenOn]. The caller closes
+// them. Between this one's [Listener.Retire] and the other's Serve, requests wait
+// in the sockets.
+//
+// With SinglePort the packets of running transfers come to the same sockets, so
+// the other process must not Serve before this one's Serve has returned.
+func (l *Listener) Files() ([]*os.File, error) {
+	var files []*os.File
+	for _, b := range l.bindings {
+		sockets := b.doors
+		for _, sh := range b.shards {
+			if sh.front {
+				sockets = append(slices.Clip(sockets), sh.conn)
+			}
+		}
+		for _, s := range sockets {
+			f, err := duplicate(s)
+			if err != nil {
+				for _, f := range files {
+					_ = f.Close()
+				}
+				return nil, err
+			}
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+func duplicate(s socket) (*os.File, error) {
+	if t, ok := s.(*tracedSocket); ok {
+		s = t.socket
+	}
+	f, ok := s.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, errors.ErrUnsupported // a simulated one
+	}
+	return f.File()
+}
+
+// Retire says that another process takes the requests from now on, on sockets
+// that [Listener.Files] gave it. Serve takes no more, lets the transfers under way
+// run to their end, whatever that takes, and returns when the last has ended; or
+// ends them when limit is over, without the Grace. If its context ends meanwhile,
+// what is left gets the Grace. New requests are not refused: clients repeat them,
+// to whoever has the port then.
+func (l *Listener) Retire(limit time.Duration) {
+	select {
+	case l.retired <- limit:
+	default: // it is told already
+	}
+}
+
+// retire waits for the end of the transfers under way. It returns how much
+// longer those may run that are left.
+func (l *Listener) retire(ctx context.Context, limit time.Duration, doors, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
+	for _, b := range l.bindings {
+		closeSockets(b.doors)
+	}
+	doors.Wait() // what they had read, the shards have got
+	for sh := range l.allShards {
+		sh.stop(retiring)
+	}
+	over := make(chan struct{})
+	go func() {
+		loops.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return l.Grace, nil
+	case <-ctx.Done():
+		return l.Grace, nil
+	case err := <-failed:
+		return l.Grace, err
+	case <-timer.C:
+		return 0, nil
+	}
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package tftp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/udp"
+)
+
+// A halfTransfer has got the first block of a file of three, by hand.
+type halfTransfer struct {
+	t    *testing.T
+	conn *net.UDPConn
+	from *net.UDPAddr // who sends
+}
+
+func beginTransfer(t *testing.T, l *Listener, name string) *halfTransfer {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	h := &halfTransfer{t: t, conn: conn, from: net.UDPAddrFromAddrPort(l.Addr())}
+	h.send("\x00\x01" + name + "\x00octet\x00")
+	h.want(3, 1)
+	return h
+}
+
+func (h *halfTransfer) send(packet string) {
+	h.t.Helper()
+	if _, err := h.conn.WriteToUDP([]byte(packet), h.from); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// want waits for a packet; repeats of the block before are passed over.
+func (h *halfTransfer) want(op, block byte) {
+	h.t.Helper()
+	b := make([]byte, 2048)
+	for {
+		h.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		n, from, err := h.conn.ReadFromUDP(b)
+		if err != nil {
+			h.t.Fatalf("no packet %d: %v", op, err)
+		}
+		h.from = from
+		switch {
+		case n >= 4 && b[1] == op && (op != 3 || b[3] == block):
+			return
+		case n < 4 || b[1] != 3 || b[3] != block-1:
+			h.t.Fatalf("got %q, want packet %d", b[:min(n, 40)], op)
+		}
+	}
+}
+
+// end fetches the rest.
+func (h *halfTransfer) end() {
+	h.t.Helper()
+	for _, block := range []string{"\x01", "\x02"} {
+		h.send("\x00\x04\x00" + block)
+		h.want(3, block[0]+1)
+	}
+	h.send("\x00\x04\x00\x03")
+}
+
+// successorOf makes a server that has the sockets of another.
+func successorOf(t *testing.T, l *Listener, s Server) *Listener {
+	t.Helper()
+	files, err := l.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []*udp.Conn
+	for _, f := range files {
+		conn, err := udp.FromFile(f, udp.Config{Plain: s.Plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		f.Close()
+	}
+	next, err := s.ListenOn(context.Background(), conns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(next.Addrs(), l.Addrs()) {
+		t.Errorf("it listens at %v, the one before at %v", next.Addrs(), l.Addrs())
+	}
+	return next
+}
+
+// A server hands its sockets over, and goes with its last transfer.
+func TestRetire(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		for _, loops := range []int{1, 3} {
+			t.Run(fmt.Sprintf("single=%v/loops=%d", single, loops), func(t *testing.T) {
+				bothWays(t, func(t *testing.T, plain bool) { testRetire(t, Server{SinglePort: single, Loops: loops, Plain: plain}) })
+			})
+		}
+	}
+}
+
+func testRetire(t *testing.T, s Server) {
+	mem := store.Mem(1 << 30)
+	s.Store = mem
+	image := content("image", 2*512+1)
+	fillStore(t, mem, "image", image)
+	first, err := s.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- first.Serve(t.Context()) }()
+	half := beginTransfer(t, first, "image")
+
+	second := successorOf(t, first, s)
+	first.Retire(time.Hour)
+	first.Retire(time.Nanosecond) // is not heard any more
+	finish := func() {
+		t.Helper()
+		half.end()
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("the first server does not end")
+		}
+		wantIdle(t, first)
+	}
+	// What is asked for before anybody serves waits in the socket, or is repeated.
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		c, here := &Client{}, store.Mem(1<<30)
+		if _, err := c.Get(t.Context(), at(second, "image"), into(here, "image")); err != nil {
+			t.Errorf("get: %v", err)
+		}
+		wantFile(t, here, "image", image)
+		c.Wait()
+	}()
+	if s.SinglePort {
+		finish() // the port is its own until then
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- second.Serve(ctx) }()
+	<-asked
+	if !s.SinglePort {
+		finish()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	wantIdle(t, second)
+}
+
+// Who does not come to an end is ended.
+func TestRetireLimit(t *testing.T) {
+	mem := store.Mem(1 << 30)
+	fillStore(t, mem, "image", content("image", 2*512+1))
+	l, err := (&Server{Store: mem, Grace: time.Hour}).Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(t.Context()) }()
+	half := beginTransfer(t, l, "image")
+	l.Retire(time.Millisecond)
+	half.want(5, 2) // ERROR, and perhaps DATA 1 before
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	wantIdle(t, l)
+}
