@@ -6,14 +6,14 @@ import (
 )
 
 // quickAck returns what tells the kernel to acknowledge at once what has come,
-// or nil if c is no TCP connection. It is no setting that lasts: the kernel goes
+// or nil if c has no socket of its own. It is no setting that lasts: the kernel goes
 // back to waiting for something to send along, some 40 ms at the most.
 func quickAck(c net.Conn) func() {
-	tcp, ok := c.(*net.TCPConn)
+	s, ok := c.(syscall.Conn)
 	if !ok {
 		return nil
 	}
-	raw, err := tcp.SyscallConn()
+	raw, err := s.SyscallConn()
 	if err != nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,9 +14,10 @@ import (
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
+	"github.com/haul-project/haul/web"
 )
 
-// copyHelp is what get and put say of copies over SFTP.
+// copyHelp is what get and put say of copies over SFTP and HTTP.
 const copyHelp = `
 With --continue what has come of a file is kept if the run is cut off, even if it
 is killed, and the next run with --continue goes on from there. It goes on only
@@ -40,11 +42,22 @@ A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=
 and ssh_config change, and a login after 2 minutes. One that owes an answer and
 sends nothing for 60 s is asked again in a new session, and given up if the third
 is silent too: after 3 minutes. Questions are asked on the terminal, or by the
-program that SSH_ASKPASS names, as by ssh.`
+program that SSH_ASKPASS names, as by ssh.
 
-// copyFlags are the flags of get and put that SFTP has.
+Over HTTP and HTTPS a large file comes over several connections at once, if the
+server has ranges and says by an ETag or a Last-Modified which version of the file a
+part is of; that also decides whether --continue can go on, and a file that has
+changed meanwhile is begun anew. --verify compares with the hash that the server
+tells (Repr-Digest), or else reads the file again. -r takes a server that lists its
+directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
+put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
+is asked for if the server wants one, unless ~/.netrc or --password-file has it, and
+goes to no other server. A server that is silent for 60 s is asked again.`
+
+// copyFlags are the flags of get and put that SFTP and HTTP have.
 type copyFlags struct {
 	ssh       sshFlags
+	web       webFlags
 	recursive bool
 	resume    bool
 	unchanged unchangedFlag
@@ -72,7 +85,14 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
 	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
-	f.ssh.add(cmd)
+}
+
+// addServers adds the flags about each kind of server.
+func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
+	addFor(cmd, ssh.add, ofSFTP)
+	addFor(cmd, web.add, ofHTTP)
+	_ = cmd.Flags().SetAnnotation("batch", flagsOf, []string{ofSFTP.String(), ofHTTP.String()})
+	web.batch = &ssh.batch
 }
 
 // options returns what the flags say for a copy of so many files at a time.
@@ -93,7 +113,8 @@ func (f *copyFlags) options(parallel int) treecopy.Options {
 		InPlace:       f.inPlace,
 		DryRun:        f.dryRun,
 		Fatal: func(err error) bool {
-			return errors.Is(err, sftp.ErrConnectionLost) || errors.Is(err, sftp.ErrClientClosed) || errors.Is(err, store.ErrNoSpace)
+			return errors.Is(err, sftp.ErrConnectionLost) || errors.Is(err, sftp.ErrClientClosed) || errors.Is(err, store.ErrNoSpace) ||
+				errors.Is(err, web.ErrClientLost) || errors.Is(err, web.ErrClientLogin)
 		},
 	}
 }
@@ -155,17 +176,21 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 // Type names what Set takes, for the help text.
 func (l *linksFlag) Type() string { return "what" }
 
-// flagsOf is the annotation of a flag that only one protocol has.
+// flagsOf is the annotation of a flag that not all protocols have: those that do.
 const flagsOf = "protocol"
 
-// addFor has a set of flags added for one protocol.
-func addFor(p protocol, cmd *cobra.Command, add func(*cobra.Command)) {
+// addFor has a set of flags added for some protocols.
+func addFor(cmd *cobra.Command, add func(*cobra.Command), of ...protocol) {
+	var names []string
+	for _, p := range of {
+		names = append(names, p.String())
+	}
 	before := map[string]bool{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
 	add(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !before[f.Name] {
-			_ = cmd.Flags().SetAnnotation(f.Name, flagsOf, []string{p.String()})
+			_ = cmd.Flags().SetAnnotation(f.Name, flagsOf, names)
 		}
 	})
 }
@@ -175,9 +200,9 @@ func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
 	var wrong []string
 	other := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if of := f.Annotations[flagsOf]; len(of) == 1 && of[0] != p.String() {
+		if of := f.Annotations[flagsOf]; len(of) > 0 && !slices.Contains(of, p.String()) {
 			wrong = append(wrong, "--"+f.Name)
-			other = of[0]
+			other = strings.Join(of, " and ")
 		}
 	})
 	if len(wrong) == 0 {
@@ -194,10 +219,10 @@ func flagSections(cmd *cobra.Command) {
 		if cmd.HasExample() {
 			fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
 		}
-		for _, title := range []string{"", ofSFTP.String(), ofTFTP.String()} {
+		for _, title := range []string{"", "SFTP and HTTP", ofSFTP.String(), ofHTTP.String(), ofTFTP.String()} {
 			set := pflag.NewFlagSet(title, pflag.ContinueOnError)
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if strings.Join(f.Annotations[flagsOf], "") == title {
+				if strings.Join(f.Annotations[flagsOf], " and ") == title {
 					set.AddFlag(f)
 				}
 			})

@@ -27,6 +27,9 @@ func (c *remote) ownersOf(ctx context.Context, list []listed) owners {
 		}
 	}
 	u, g := keys(uids), keys(gids)
+	if len(u)+len(g) == 0 {
+		return owners{}
+	}
 	users, groups, err := c.OwnerNames(ctx, u, g)
 	if err != nil {
 		return owners{} // then numbers have to do
@@ -85,9 +88,11 @@ func describe(e listed, o owners) described {
 	if !utf8.ValidString(e.Name()) {
 		d.NameBytes = []byte(e.Name())
 	}
-	if e.Mode()&fs.ModeIrregular == 0 {
-		size := e.Size()
-		d.Size, d.Mode = &size, fmt.Sprintf("%04o", unixBits(e.Mode()))
+	if size := e.Size(); e.Mode()&fs.ModeIrregular == 0 && size >= 0 {
+		d.Size = &size
+	}
+	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
+		d.Mode = fmt.Sprintf("%04o", unixBits(e.Mode()))
 	}
 	if t := e.ModTime(); !t.IsZero() {
 		t = t.UTC()
@@ -172,7 +177,10 @@ func modeString(m fs.FileMode) string {
 // longRow returns the columns of ls -l, but for the name.
 func longRow(e listed, o owners, now time.Time, human bool) []string {
 	links, owner, group, size := "?", "?", "?", strconv.FormatInt(e.Size(), 10)
-	if human {
+	switch {
+	case e.Size() < 0:
+		size = "?"
+	case human:
 		size = humanSize(e.Size())
 	}
 	if d, ok := store.DetailsOf(e); ok {
@@ -181,7 +189,11 @@ func longRow(e listed, o owners, now time.Time, human bool) []string {
 			links = strconv.FormatUint(d.Links, 10)
 		}
 	}
-	return []string{modeString(e.Mode()), links, owner, group, size, listTime(e.ModTime(), now)}
+	mode := modeString(e.Mode())
+	if e.modeless {
+		mode = mode[:1] + "?????????"
+	}
+	return []string{mode, links, owner, group, size, listTime(e.ModTime(), now)}
 }
 
 // listTime returns a time as ls -l does: with the hour if it is of the last half

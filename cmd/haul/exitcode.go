@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/web"
 )
 
 // Exit codes, as the help text tells them.
@@ -36,7 +38,7 @@ func exitCode(err error) int {
 	_, listening := errors.AsType[listenError](err)
 	fault, remote := errors.AsType[*transfer.Error](err)
 	remote = remote && fault.Remote
-	switch code := sshCode(err); {
+	switch code := cmp.Or(webCode(err), sshCode(err)); {
 	case usage:
 		return exitUsage
 	case errors.Is(err, context.Canceled):
@@ -100,9 +102,32 @@ func sshCode(err error) int {
 	return 0
 }
 
+// webCode maps an error of HTTP, or returns 0 for any other.
+func webCode(err error) int {
+	moved, moving := errors.AsType[*web.ClientTransferError](err)
+	server := web.IsRemote(err)
+	switch {
+	case errors.Is(err, web.ErrClientLogin), web.IsCertificateError(err):
+		return exitRefused
+	case errors.Is(err, web.ErrClientLost):
+		return exitNoAnswer
+	case errors.Is(err, web.ErrClientProtocol), errors.Is(err, web.ErrClientChanged), errors.Is(err, web.ErrClientEncoded):
+		return exitFailed
+	case server && errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
+	case moving && moved.Local && !server:
+		return exitLocal
+	case server && isNoAnswer(err):
+		return exitNoAnswer
+	case server:
+		return exitRefused
+	}
+	return 0
+}
+
 // isLocal reports whether an error is of a file of this machine.
 func isLocal(err error) bool {
-	if sftp.IsRemote(err) {
+	if sftp.IsRemote(err) || web.IsRemote(err) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)
@@ -124,7 +149,7 @@ func isNoAnswer(err error) bool {
 		return true
 	}
 	for _, e := range []error{
-		transfer.ErrSilent, sftp.ErrConnectionLost, sftp.ErrStalled, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		transfer.ErrSilent, sftp.ErrConnectionLost, sftp.ErrStalled, web.ErrClientLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
 	} {
 		if errors.Is(err, e) {

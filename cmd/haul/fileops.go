@@ -26,6 +26,9 @@ func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context
 			return notSFTP(cmd.Name(), l)
 		}
 	}
+	if err := onlyFlagsOf(ofSFTP, cmd); err != nil {
+		return err
+	}
 	stderr := cmd.ErrOrStderr()
 	r := f.remotes(stderr, func(text string) { fmt.Fprintln(stderr, "haul:", visibleLines(text)) })
 	defer r.close()
@@ -41,7 +44,18 @@ func notSFTP(command string, l location) error {
 		}
 		return usagef("%s %v: TFTP can only get and put single files; %s works over SFTP%s", command, l, command, advice)
 	}
+	if l.protocol == ofHTTP {
+		if what := httpLacks[command]; what != "" {
+			return usagef("%s %v: HTTP has no way to %s", command, l, what)
+		}
+		return usagef("%s %v: one haul %s speaks one protocol", command, l, command)
+	}
 	return usagef("%s %v: that is a local file; write sftp://HOST/PATH or HOST:PATH", command, l)
+}
+
+// httpLacks are the commands that HTTP has no method for.
+var httpLacks = map[string]string{
+	"mv": "rename a file; get it and put it", "mkdir": "make a directory", "df": "tell how much room there is",
 }
 
 const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
@@ -49,14 +63,17 @@ them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?,
 stands for the names that match it, of which those with a dot in front only
 match if the pattern has one. A name that ends in a slash is that of a directory.
 
-/, the home directory, and names that end in . or .. are refused.`
+/, the home directory, and names that end in . or .. are refused.
+
+On a web server single files are removed, if it has the method DELETE.`
 
 func newRm() *cobra.Command {
 	var f sshFlags
+	var w webFlags
 	var recursive, force bool
 	cmd := &cobra.Command{
 		Use:     "rm LOCATION...",
-		Short:   "Remove files on an SFTP server",
+		Short:   "Remove files on a server",
 		Long:    rmHelp,
 		Example: "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
 		Args:    args(cobra.MinimumNArgs(1)),
@@ -70,6 +87,15 @@ func newRm() *cobra.Command {
 					return usagef("rm %v: refused; name what is in it", l)
 				}
 			}
+			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, ws.remove(ctx, l, recursive, force))
+				}
+				return errors.Join(errs...)
+			}); ok {
+				return err
+			}
 			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
 				var errs []error
 				for _, l := range list {
@@ -81,7 +107,7 @@ func newRm() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories with all that is in them")
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "what is not there is no error")
-	f.add(cmd)
+	addServers(cmd, &f, &w)
 	return cmd
 }
 

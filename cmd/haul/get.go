@@ -16,15 +16,15 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-const getHelp = `Fetch files over SFTP or TFTP. A SOURCE is sftp://[USER@]HOST[:PORT]/PATH or
-[USER@]HOST:PATH, or tftp://HOST[:PORT]/NAME. LOCAL is the file to write, a
-directory to put files into, or - for standard output; without it files go to
-the current directory, under their own names.
+const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP. A SOURCE is sftp://[USER@]HOST[:PORT]/PATH
+or [USER@]HOST:PATH, http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME.
+LOCAL is the file to write, a directory to put files into, or - for standard
+output; without it files go to the current directory, under their own names.
 
 A file appears under its name when it is whole. Until then it is a hidden file
 beside it, and if the transfer fails nothing is left.
 
-Over SFTP, -r fetches a directory with all that is in it; one that ends in /.
+Over SFTP and HTTP, -r fetches a directory with all that is in it; one that ends in /.
 stands for its contents. The last parts of a PATH may be a pattern (*, ?, [...]; ** for
 any directories), in quotes for the shell.
 ` + copyHelp
@@ -33,6 +33,7 @@ const getExamples = `  haul get host:backup/db.sql.gz
   haul get -r -p --continue me@192.0.2.1:/srv/images .
   haul get -p --unchanged 'sftp://host:2222/var/log/*.gz' logs/
   haul get host:notes.txt - | less
+  haul get --continue https://example.com/images/disk.raw
   haul get -J jump.example -i key.pem sftp://host/~/data.bin
   haul get tftp://192.0.2.1/boot/kernel /tmp/k
   haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/
@@ -56,8 +57,8 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if from[0].protocol == ofSFTP {
-				return f.getSFTP(cmd, from, local, parallel, t.quiet)
+			if from[0].protocol != ofTFTP {
+				return f.getCopy(cmd, from, local, parallel, t.quiet)
 			}
 			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
 				return err
@@ -67,8 +68,9 @@ func newGet() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to fetch at the same time")
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addFor(ofTFTP, cmd, t.addTFTP)
-	addFor(ofSFTP, cmd, f.add)
+	addFor(cmd, t.addTFTP, ofTFTP)
+	addFor(cmd, f.add, ofSFTP, ofHTTP)
+	addServers(cmd, &f.ssh, &f.web)
 	flagSections(cmd)
 	return cmd
 }
@@ -88,7 +90,7 @@ func splitSources(words []string) (from []location, local string, err error) {
 		if err := schemeless(local); err != nil {
 			return nil, "", err
 		}
-		return nil, "", usagef("no source on a server given: %q is none (a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH)", local)
+		return nil, "", usagef("no source on a server given: %q is none (a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH)", local)
 	}
 	if from, err = parseLocations(words); err != nil {
 		return nil, "", err
@@ -99,7 +101,7 @@ func splitSources(words []string) (from []location, local string, err error) {
 			if err := schemeless(l.text); err != nil {
 				return nil, "", err
 			}
-			return nil, "", usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+			return nil, "", usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
 		case l.protocol != from[0].protocol:
 			return nil, "", usagef("%v and %v: one haul get speaks one protocol; fetch them one after the other", from[0], l)
 		}

@@ -20,6 +20,7 @@ const (
 	ofLocal protocol = iota // a file of this machine
 	ofTFTP
 	ofSFTP
+	ofHTTP // and HTTPS
 )
 
 // String returns the protocol's name.
@@ -29,6 +30,8 @@ func (p protocol) String() string {
 		return "TFTP"
 	case ofSFTP:
 		return "SFTP"
+	case ofHTTP:
+		return "HTTP"
 	}
 	return "local files"
 }
@@ -41,9 +44,13 @@ type location struct {
 	// Of SFTP:
 	server openssh.Target
 
+	// Of HTTP:
+	site webSite
+
 	// path is the name of a local file, or that on the SFTP server: absolute,
 	// or below the home directory, which itself is "". Beginning with a tilde
-	// and a user's name, it is below his. For TFTP there is text alone.
+	// and a user's name, it is below his. On a web server it is below the root,
+	// without a slash in front. For TFTP there is text alone.
 	path string
 }
 
@@ -53,7 +60,7 @@ func (l location) remote() bool { return l.protocol != ofLocal }
 // String returns what was typed, safe to print.
 func (l location) String() string { return visible(l.text) }
 
-// parseLocation reads a location: a URL of SFTP or TFTP, host:path as scp has
+// parseLocation reads a location: a URL of SFTP, HTTP or TFTP, host:path as scp has
 // it, or else the path of a local file. Errors are usage errors.
 func parseLocation(s string) (location, error) {
 	l := location{text: s, path: s}
@@ -71,8 +78,11 @@ func parseLocation(s string) (location, error) {
 	case isURL && scheme == "sftp":
 		l.protocol = ofSFTP
 		l.server, l.path, err = parseSFTP(rest)
+	case isURL && (scheme == "http" || scheme == "https"):
+		l.protocol = ofHTTP
+		l.site, l.path, err = parseHTTP(scheme, rest)
 	case isURL:
-		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", visible(scheme), visible(s))
+		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", visible(scheme), visible(s))
 	case isHost:
 		l.protocol = ofSFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {

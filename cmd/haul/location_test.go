@@ -95,7 +95,7 @@ func TestParseLocationRefuses(t *testing.T) {
 	for s, says := range map[string]string{
 		"":                                     "empty",
 		"a\x00b":                               "NUL",
-		"http://host/a":                        "sftp://HOST/PATH",
+		"ftp://host/a":                         "sftp://HOST/PATH",
 		"ssh://host/a":                         "does not speak ssh",
 		"scp://host/a":                         "does not speak scp",
 		"sftp://":                              "the host is empty",

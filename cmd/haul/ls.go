@@ -19,7 +19,7 @@ import (
 // maxListDepth is how deep ls -R goes.
 const maxListDepth = 1000
 
-const lsHelp = `List files on an SFTP server: those at the locations, and what is in those that
+const lsHelp = `List files on an SFTP or a web server: those at the locations, and what is in those that
 are directories. Names are sorted. On a terminal, characters of a name that do
 not print are shown as escapes; in a pipe names are as they are.
 
@@ -30,11 +30,15 @@ of the protocol does not tell how many links a file has.
 --json prints an object for each entry, on a line of its own: path, name, type
 (file, dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group
 and target; what the server does not say is missing. A name that is no UTF-8
-has its bytes in name_bytes too, in base64.`
+has its bytes in name_bytes too, in base64.
+
+Over HTTP it takes a server that lists its directories in JSON, as haul's own does,
+nginx with autoindex_format json, and Caddy. Modes and owners are not told.`
 
 const lsExamples = `  haul ls host:
   haul ls -la sftp://backup@192.0.2.1/srv/images
   haul ls 'host:logs/*.gz'
+  haul ls -l https://example.com/images/
   haul ls -R --json host:/srv | jq -r 'select(.size > 1e9).path'`
 
 // A lister is one run of haul ls.
@@ -51,23 +55,37 @@ type lister struct {
 
 func newLs() *cobra.Command {
 	var f sshFlags
+	var w webFlags
 	l := new(lister)
 	cmd := &cobra.Command{
 		Use:     "ls LOCATION...",
 		Aliases: []string{"list", "dir"},
-		Short:   "List files on an SFTP server",
+		Short:   "List files on a server",
 		Long:    lsHelp,
 		Example: lsExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+			begin := func() {
 				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 				l.name, l.now = shown(cmd.OutOrStdout()), time.Now()
-				l.run(ctx, r, list)
+			}
+			end := func() error {
 				if err := l.out.Flush(); err != nil {
 					l.errs = append(l.errs, localError{fmt.Errorf("write the list: %w", err)})
 				}
 				return errors.Join(l.errs...)
+			}
+			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+				begin()
+				l.runWeb(ctx, ws, list)
+				return end()
+			}); ok {
+				return err
+			}
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				begin()
+				l.run(ctx, r, list)
+				return end()
 			})
 		},
 	}
@@ -77,7 +95,7 @@ func newLs() *cobra.Command {
 	flags.BoolVarP(&l.all, "all", "a", false, "list names that begin with a dot too")
 	flags.BoolVar(&l.asJSON, "json", false, "print a JSON object for each entry")
 	humanFlag(cmd, &l.human, "with -l, show sizes as 1.5M")
-	f.add(cmd)
+	addServers(cmd, &f, &w)
 	return cmd
 }
 
@@ -87,6 +105,8 @@ type listed struct {
 	path   string // for the server
 	shown  string // as it is printed: the name, or the path that was asked for
 	target string // of a symbolic link
+
+	modeless bool // the protocol does not tell modes
 }
 
 // run lists the locations: the files among them first, as ls does.

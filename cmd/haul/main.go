@@ -19,12 +19,16 @@ import (
 
 const rootHelp = `haul moves files as fast as the link allows.
 
-It is server and client for SFTP and TFTP in one program:
+It is server and client for SFTP, HTTP(S) and TFTP in one program:
 
   haul serve DIR                      serve the files under DIR
   haul get HOST:FILE                  fetch a file over SFTP, with -r a directory
   haul put FILE HOST:DIR/             send a file over SFTP, with -r a directory
   haul ls, stat, rm, mv, mkdir, df    look after the files of an SFTP server
+
+  haul get https://HOST/FILE          fetch a file over HTTP or HTTPS
+  haul put FILE https://HOST/FILE     send a file over HTTP or HTTPS
+  haul ls, stat, rm https://HOST/...  look after the files of a web server
 
   haul get tftp://HOST/FILE           fetch a file over TFTP
   haul put FILE tftp://HOST/FILE      send a file over TFTP
@@ -54,6 +58,9 @@ func main() {
 }
 
 func run() int {
+	if starter, is := isStarter(); is {
+		return starter()
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	cmd := newRoot()
@@ -90,7 +97,7 @@ func printError(out io.Writer, err error) {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "haul",
-		Short:         "Move files fast, by SFTP and TFTP",
+		Short:         "Move files fast, by SFTP, HTTP and TFTP",
 		Long:          rootHelp,
 		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true,

@@ -133,7 +133,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"get", "--nosuch", url + "a"}, exitUsage, "nosuch"},
 		{[]string{"nosuch"}, exitUsage, "nosuch"},
 		{[]string{"serve"}, exitUsage, " is missing"},
-		{[]string{"serve", ".", "--http", ":80"}, exitUsage, "SFTP only"},
+		{[]string{"serve", ".", "--http", "80"}, exitUsage, "HOST:PORT"},
 		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
 		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},
 		{[]string{"serve", ".", "--tftp", "bogus"}, exitUsage, "HOST:PORT"},

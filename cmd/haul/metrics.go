@@ -50,7 +50,12 @@ type metricsServer struct {
 //
 // HTTP is not encrypted here and asks for no password, so addr should be one
 // that only those can reach who may see the numbers.
-func serveMetrics(ctx context.Context, addr string, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+//
+// A socket that is open already is taken instead, if it is not nil.
+func serveMetrics(ctx context.Context, addr string, open net.Listener, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+	if open != nil {
+		return metricsDefaults.serveOn(ctx, open, metrics, log), nil
+	}
 	return metricsDefaults.serve(ctx, addr, metrics, log)
 }
 
@@ -63,6 +68,10 @@ func (limits metricsLimits) serve(ctx context.Context, addr string, metrics http
 	if err != nil {
 		return nil, metricsListenError(err)
 	}
+	return limits.serveOn(ctx, socket, metrics, log), nil
+}
+
+func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *metricsServer {
 	s := &metricsServer{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
 	s.http = http.Server{
 		Handler:                      metricsRoutes(ctx, metrics),
@@ -79,7 +88,7 @@ func (limits metricsLimits) serve(ctx context.Context, addr string, metrics http
 	// and one that is kept is one more that a stranger can hold.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
-	return s, nil
+	return s
 }
 
 // metricsListenError says what to do about an address that cannot be had.

@@ -351,7 +351,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		{"127.0.0.1:70000", exitFailed, "70000"},
 		{s.Addr().String(), exitFailed, "another program has that port"},
 	} {
-		again, err := serveMetrics(t.Context(), c.addr, line, slog.New(slog.DiscardHandler))
+		again, err := serveMetrics(t.Context(), c.addr, nil, line, slog.New(slog.DiscardHandler))
 		if err == nil {
 			again.Close()
 			t.Errorf("%q: no error", c.addr)

@@ -11,21 +11,24 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-const putHelp = `Send files over SFTP or TFTP. TARGET is sftp://[USER@]HOST[:PORT]/PATH or
-[USER@]HOST:PATH, or tftp://HOST[:PORT]/NAME. Several files go to a directory,
-under their own names: over SFTP to one that exists or is made, over TFTP to a
-URL that ends in a slash. When haul ends without an error, the server has
+const putHelp = `Send files over SFTP, HTTP(S) or TFTP. TARGET is sftp://[USER@]HOST[:PORT]/PATH
+or [USER@]HOST:PATH, http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME.
+Several files go to a directory, under their own names: over SFTP to one that
+exists or is made, over HTTP and TFTP to a URL that ends in a slash. When haul ends without an error, the server has
 acknowledged every file whole.
 
 Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
 for its contents. A file appears under its name when it is whole; if a transfer
-fails nothing is left. - is standard input, and TARGET then names the file.
+fails nothing is left. - is standard input, and TARGET then names the file. Over HTTP
+files are sent by PUT, and go to directories that the server has; --continue takes a
+server that keeps parts, as haul's does.
 ` + copyHelp
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/
   haul put --unchanged=hash *.img sftp://host:2222/srv/images/
   pg_dump db | haul put - host:db.sql
+  haul put disk.raw https://me@example.com/images/
   haul put firmware.bin tftp://192.0.2.1/firmware.bin
   haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
 
@@ -47,8 +50,8 @@ func newPut() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if to.protocol == ofSFTP {
-				return f.putSFTP(cmd, files, to, parallel, t.quiet)
+			if to.protocol != ofTFTP {
+				return f.putCopy(cmd, files, to, parallel, t.quiet)
 			}
 			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
 				return err
@@ -63,8 +66,9 @@ func newPut() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to send at the same time")
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addFor(ofTFTP, cmd, t.addTFTP)
-	addFor(ofSFTP, cmd, f.add)
+	addFor(cmd, t.addTFTP, ofTFTP)
+	addFor(cmd, f.add, ofSFTP, ofHTTP)
+	addServers(cmd, &f.ssh, &f.web)
 	flagSections(cmd)
 	return cmd
 }
@@ -79,7 +83,7 @@ func splitTarget(words []string) (files []string, to location, err error) {
 		if err := schemeless(to.text); err != nil {
 			return nil, to, err
 		}
-		return nil, to, usagef("put to %v: that is a local name; a target is a URL sftp://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
+		return nil, to, usagef("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
 	}
 	for _, file := range files {
 		switch l, err := parseLocation(file); {

@@ -7,19 +7,23 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/tcp"
 )
 
-const serveHelp = `Serve the files under DIR until a signal ends it, by TFTP, or with --sftp by
-SFTP, or with --tftp and --sftp by both. At the first signal running transfers
-get --grace to finish; the second ends at once.
+const serveHelp = `Serve the files under DIR until a signal ends it, by TFTP, or by the protocols
+whose addresses are given: --tftp, --sftp, --http, --https. At the first signal
+running transfers get --grace to finish; the second ends at once.
 
 Nothing outside DIR can be read or written: not by "..", nor by a symbolic
 link. An upload appears under its name when it is whole and safe on disk, and
@@ -33,9 +37,13 @@ how fast, and with which directory is in that file; a change of it holds within
 seconds, and who may no longer log in is disconnected. The host key is made at
 the first start, and kept (--host-keys). There is no shell and no forwarding.
 
-TFTP knows no users: anybody may read, and write only with --upload. Of several
-DIRs the first that has a file serves it, and uploads go to the first.
-Which client of TFTP gets which file:
+HTTP is for everybody, or with --http-auth FILE for users with a password, by
+HTTPS: what they may do is in that file, too. GET takes ranges and conditions,
+--listing shows directories, and PUT can go on where it was cut off.
+
+TFTP knows no users, nor does HTTP without --http-auth: anybody may read, and
+write only with --upload. Of several DIRs the first that has a file serves it,
+and uploads go to the first. Which client of them gets which file:
   --root CLIENT=DIR gives some clients another directory. CLIENT is an address
     or network, a hardware address, or on=ADDRESS, where the client asked;
     several are separated by commas: --root 52:54:00:12:34:56,10.1.0.0/16=/srv/lab
@@ -46,6 +54,12 @@ Which client of TFTP gets which file:
   --access RULE is "allow" or "deny", then "read", "write" or "all", then
     CLIENT or *, then a pattern of names if not for all; the first that fits
     decides: --access 'deny read * *.key' --access 'allow write 10.0.0.0/8 logs/**'
+
+With --restartable, the signal SIGUSR2 has haul start anew, as after an update of
+the program, and nobody is disconnected: the new process has the same arguments
+and takes the sockets over when it is ready; the old one accepts nothing more, and
+ends with its last connection, after an hour at the latest. If the new one fails,
+the old one serves on. With --single-port, transfers under way get --grace.
 
 Each transfer, login and change leaves one line in the log on standard error.`
 
@@ -59,8 +73,10 @@ const serveExamples = `  haul serve /srv/tftp                       on port 69, 
   haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client
   haul serve /srv/files --sftp :2022         SFTP, for one user with a password for this run
   haul serve /srv/files --sftp :22 --user haul --users /etc/haul/users
-  haul serve /srv/files --sftp :22 --tftp :69
-                                             what SFTP brings, TFTP serves`
+  haul serve /srv/files --sftp :22 --tftp :69 --http :80
+                                             what SFTP brings, TFTP and HTTP serve
+  haul serve /srv/boot --http :80 --listing  for UEFI HTTP boot, iPXE and browsers
+  haul serve /srv/files --https :443 --cert fullchain.pem --key privkey.pem --http-auth /etc/haul/users`
 
 func newServe() *cobra.Command {
 	var f serveFlags
@@ -97,7 +113,10 @@ type service interface {
 	needs(c *privilege.Confinement)  // adds what it needs of the file system
 	settled(ctx context.Context)     // nothing more can be opened; begins what goes on beside the serving
 	serve(ctx context.Context) error // until ctx ends, and what is under way has
+	sockets() ([]handed, error)      // duplicates of what it listens on, for a successor
+	retire(limit time.Duration)      // a successor has the sockets: serve ends with what is under way, or when limit is over
 	alive() bool                     // for the watchdog; while it serves
+	name() string                    // as sockets are named by
 	String() string                  // "TFTP on [127.0.0.1:69]"
 	close()
 }
@@ -111,6 +130,12 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	env := os.Environ() // some of it is taken out, being for this process alone
+	before, err := findPredecessor()
+	if err != nil {
+		return err
+	}
+	defer before.Close()
 	log, counts := f.log(out), f.counts()
 	var all []service
 	defer func() {
@@ -119,7 +144,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		}
 	}()
 	if f.servesTFTP() {
-		t, err := f.openTFTP(counts, log, out)
+		t, err := f.openTFTP(before, counts, log, out)
 		if err != nil {
 			return err
 		}
@@ -132,30 +157,50 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		}
 		all = append(all, s)
 	}
+	if f.servesHTTP() {
+		h, err := f.openHTTP(ownUsers(user), counts, log, out)
+		if err != nil {
+			return err
+		}
+		all = append(all, h)
+	}
 	manager, err := findManager()
 	if err != nil {
 		return err
 	}
 	defer manager.Close()
-	passed, err := f.activated()
+	passed, err := f.activated(before.take())
 	if err != nil {
 		return err
 	}
 	defer passed.close()
+	restart := &restarter{log: log}
+	if f.restartable {
+		if restart.starter, err = startStarter(env); err != nil {
+			return err
+		}
+		defer restart.starter.Close()
+	}
+	var stop func()
+	restart.asked, stop = restartSignals()
+	defer stop()
+	defer restart.Close()
 	for _, s := range all {
 		if err := s.listen(ctx, passed); err != nil {
 			return err
 		}
 	}
+	var metrics *metricsServer
 	if counts != nil {
 		for _, s := range all {
 			s.show(counts)
 		}
-		m, err := serveMetrics(ctx, f.metrics, counts.Handler(), log)
+		m, err := serveMetrics(ctx, f.metrics, passed.takeMetrics(), counts.Handler(), log)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
+		metrics = m
 		f.say(out, "metrics at http://%v/metrics", m.Addr())
 	}
 	needs := privilege.Confinement{Read: []string{"/proc/self"}}
@@ -164,18 +209,20 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		s.needs(&needs)
 	}
 	f.boundHeap()
-	if f.servesSFTP() {
-		f.ssh.boundThreads()
-	}
+	f.boundThreads()
 	if err := giveUp(user, needs, log); err != nil {
 		return err
 	}
-	return runAll(ctx, all, manager, log)
+	if err := before.ready(ctx); err != nil {
+		return err
+	}
+	return runAll(ctx, all, metrics, manager, restart, log)
 }
 
 // runAll serves, and keeps the service manager informed. If one of several
-// services fails, all end.
-func runAll(ctx context.Context, all []service, m *manager, log *slog.Logger) error {
+// services fails, all end. When there is a successor, each goes on with what is
+// under way. metrics may be nil.
+func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manager, restart *restarter, log *slog.Logger) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
@@ -188,24 +235,97 @@ func runAll(ctx context.Context, all []service, m *manager, log *slog.Logger) er
 	for _, s := range all {
 		s.settled(running)
 	}
+	watched, unwatch := context.WithCancel(running) // by the service manager
+	defer unwatch()
+	restart.sockets = func() ([]handed, error) { return allSockets(all, metrics) }
+	restart.handOver = func(pid int) {
+		// The manager is to know whom to listen to before the successor speaks.
+		unwatch()
+		if err := m.succeededBy(pid); err != nil {
+			log.Warn("service manager", "error", err)
+		}
+	}
+	restart.retire = func() {
+		if metrics != nil {
+			metrics.Close()
+		}
+		for _, s := range all {
+			s.retire(retireTime)
+		}
+	}
 	var told, served sync.WaitGroup
+	told.Go(func() { restart.run(running) })
 	told.Go(func() {
-		if err := m.keepAlive(running, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
+		if err := m.keepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
 			log.Warn("service manager", "error", err)
 		}
 		<-running.Done()
-		_ = m.stopping("waiting for transfers to finish") // it is going to notice
+		if !restart.retired() {
+			_ = m.stopping("waiting for transfers to finish") // it is going to notice
+		}
 	})
 	errs := make([]error, len(all))
 	for i, s := range all {
 		served.Go(func() {
-			defer end() // a service ends because ctx has, or it failed
 			errs[i] = s.serve(running)
+			// It ends because ctx has, or it failed; or the successor has all that
+			// comes, and the other services have not ended yet.
+			if restart.over(s.name()); !restart.retired() {
+				end()
+			}
 		})
 	}
 	served.Wait()
+	end()
 	told.Wait() // or the process might be gone before that is said
 	return errors.Join(errs...)
+}
+
+// allSockets returns what a successor needs to take over.
+func allSockets(all []service, metrics *metricsServer) (sockets []handed, err error) {
+	for _, s := range all {
+		some, failed := s.sockets()
+		sockets, err = append(sockets, some...), errors.Join(err, failed)
+	}
+	if metrics != nil {
+		some, failed := handOver(metricsName, metrics.socket)
+		sockets, err = append(sockets, some...), errors.Join(err, failed)
+	}
+	if err != nil {
+		closeHanded(sockets)
+		return nil, err
+	}
+	return sockets, nil
+}
+
+// handOver duplicates listening sockets of package net.
+func handOver(name string, listeners ...net.Listener) (sockets []handed, err error) {
+	for _, l := range listeners {
+		f, ok := l.(interface{ File() (*os.File, error) })
+		if !ok {
+			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), errors.ErrUnsupported)
+		}
+		file, err := f.File()
+		if err != nil {
+			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), err)
+		}
+		sockets = append(sockets, handed{name, file})
+	}
+	return sockets, nil
+}
+
+// handOverSockets duplicates those of package tcp.
+func handOverSockets(name string, at []*tcp.Socket) (sockets []handed, err error) {
+	for _, socket := range at {
+		files, err := socket.Files()
+		if err != nil {
+			return sockets, err
+		}
+		for _, f := range files {
+			sockets = append(sockets, handed{name, f})
+		}
+	}
+	return sockets, nil
 }
 
 // A listenError says that a server could not open its sockets.

@@ -133,12 +133,12 @@ func TestBoundSFTP(t *testing.T) {
 	if got := debug.SetMemoryLimit(-1); got != want {
 		t.Errorf("a limit of %d bytes, want %d", got, want)
 	}
-	f.ssh.boundThreads()
+	f.boundThreads()
 	if got := debug.SetMaxThreads(usualThreads); got != 21_000 {
 		t.Errorf("a limit of %d threads, want 21000", got)
 	}
 	f.ssh.conns = 10
-	f.ssh.boundThreads()
+	f.boundThreads()
 	if got := debug.SetMaxThreads(usualThreads); got != usualThreads {
 		t.Errorf("a limit of %d threads, want %d", got, usualThreads)
 	}

@@ -150,3 +150,32 @@ func TestServeManagerMissing(t *testing.T) {
 		t.Errorf("said %s", said)
 	}
 }
+
+// systemd learns who the service is from now on, before that speaks.
+func TestServeSucceeded(t *testing.T) {
+	s := newSystemd(t)
+	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.path, "WATCHDOG_USEC=3600000000"}},
+		append([]string{"serve", bigDir(t), "--restartable"}, anyPort...)...)
+	hear := func(begins string) {
+		t.Helper()
+		got := s.hear(t)
+		for got == "WATCHDOG=1" {
+			got = s.hear(t)
+		}
+		if !strings.HasPrefix(got, begins) {
+			t.Errorf("heard %q, want %q", got, begins)
+		}
+	}
+	hear("READY=1\n")
+	c.awaitURL()
+	c.signal(syscall.SIGUSR2)
+	pid := c.succeeded(1)
+	hear(fmt.Sprintf("MAINPID=%d\nSTATUS=", pid))
+	hear("READY=1\n")
+	c.awaitEnd(c.cmd.Process.Pid)
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	hear("STOPPING=1\n")
+	c.wantExit(0)
+}

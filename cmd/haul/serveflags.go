@@ -27,7 +27,7 @@ type serveFlags struct {
 	mayFallBack bool     // --tftp was not given
 
 	tftp, sftp, allow, deny, roots, access []string
-	http, https                            string
+	http, https                            []string
 	allowed, denied                        []netip.Prefix // of allow and deny
 	singlePort                             bool
 	ports, mtu                             string
@@ -40,16 +40,17 @@ type serveFlags struct {
 	blksize, windowsize                    int
 	grace                                  time.Duration
 	user, metrics, logFormat               string
-	quiet, noOffload                       bool
+	quiet, noOffload, restartable          bool
 	trace                                  traceFlags
 	ssh                                    sftpFlags
+	web                                    httpFlags
 }
 
 func (f *serveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`address` for TFTP, or several")
-	flags.StringVar(&f.http, "http", "", "`address` for HTTP; not built yet, must be empty")
-	flags.StringVar(&f.https, "https", "", "`address` for HTTPS; not built yet, must be empty")
+	flags.StringSliceVar(&f.http, "http", nil, "`address` for HTTP, or several, such as :8080; TFTP is then served only if --tftp says so, too")
+	flags.StringSliceVar(&f.https, "https", nil, "`address` for HTTPS, or several; takes --cert")
 	flags.StringSliceVar(&f.sftp, "sftp", nil, "`address` for SFTP, or several, such as :2022; TFTP is then served only if --tftp says so, too")
 	flags.BoolVar(&f.singlePort, "single-port", false, "answer from the port that was asked, for NAT and containers")
 	flags.StringVar(&f.ports, "ports", "", "`FIRST-LAST` port that transfers take, for firewalls; empty lets the kernel choose")
@@ -79,11 +80,13 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 
 	flags.StringVar(&f.user, "user", "", "become this `user` once the ports are open: NAME, NAME:GROUP or UID:GID")
 	flags.StringVar(&f.metrics, "metrics", "", "`address` for Prometheus metrics by HTTP, best 127.0.0.1:PORT, as anybody who gets there can see them and keep others away; empty means none")
+	flags.BoolVar(&f.restartable, "restartable", false, "keep a process by that starts a successor at SIGUSR2, which takes the sockets over; nobody is disconnected")
 	flags.StringVar(&f.logFormat, "log-format", "text", "`text or json`")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	f.trace.add(cmd)
 	f.ssh.add(cmd)
+	f.web.add(cmd)
 
 	for flag, words := range map[string][]cobra.Completion{
 		"upload":     {"create", "overwrite", "unique"},
@@ -97,19 +100,29 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 }
 
 // tftpOnly are flags that mean nothing without TFTP.
-var tftpOnly = strings.Fields(`single-port ports mtu root per-client shared map fold-case access upload upload-dir max-upload
-	max-transfers max-per-client rate loops memory blksize windowsize no-offload trace pcap trace-hex`)
+var tftpOnly = strings.Fields(`single-port ports mtu max-transfers max-per-client rate loops memory blksize windowsize no-offload
+	trace pcap trace-hex`)
 
 // choose decides which protocols are served. given reports whether the command
 // line has a flag.
 func (f *serveFlags) choose(given func(flag string) bool) error {
 	f.mayFallBack = !given("tftp")
-	if f.servesSFTP() && !given("tftp") {
+	if (f.servesSFTP() || f.servesHTTP()) && !given("tftp") {
 		f.tftp = nil
 	}
 	for _, flag := range tftpOnly {
 		if given(flag) && !f.servesTFTP() {
 			return usagef("--%s is for TFTP, which is not served; add --tftp :69", flag)
+		}
+	}
+	for _, flag := range fileRules {
+		if given(flag) && !f.servesAnybody() {
+			return usagef("--%s is for TFTP, and for HTTP without --http-auth, neither of which is served; add --tftp :69 or --http :80", flag)
+		}
+	}
+	for _, flag := range httpOnly {
+		if given(flag) && !f.servesHTTP() {
+			return usagef("--%s is for HTTP, which is not served; add --http :80 or --https :443", flag)
 		}
 	}
 	for _, flag := range sftpOnly {
@@ -130,16 +143,14 @@ func anyAddr(addrs []string) bool {
 
 // check checks the flags that several protocols share.
 func (f *serveFlags) check() error {
-	for _, p := range []struct{ flag, addr string }{{"http", f.http}, {"https", f.https}} {
-		if p.addr != "" {
-			return usagef("--%s %s: this version of haul serves TFTP and SFTP only", p.flag, p.addr)
-		}
+	if !f.servesTFTP() && !f.servesSFTP() && !f.servesHTTP() {
+		return usagef("nothing to serve: --tftp is empty, and so are --sftp, --http and --https")
 	}
-	if !f.servesTFTP() && !f.servesSFTP() {
-		return usagef("nothing to serve: --tftp is empty, and so is --sftp")
+	if !f.servesAnybody() && len(f.dirs) > 1 {
+		return usagef("those who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (users can have other directories, see haul user --help)", len(f.dirs))
 	}
-	if !f.servesTFTP() && len(f.dirs) > 1 {
-		return usagef("SFTP serves one directory, and %d are named; only TFTP searches several (users can have other directories, see haul user --help)", len(f.dirs))
+	if err := f.checkHTTP(); err != nil {
+		return err
 	}
 	if err := f.checkNumbers(); err != nil {
 		return err
@@ -312,6 +323,9 @@ func (f *serveFlags) boundHeap() {
 		}
 		if f.servesSFTP() {
 			limit += f.ssh.memory()
+		}
+		if f.servesHTTP() {
+			limit += httpMemory
 		}
 		debug.SetMemoryLimit(limit)
 	}

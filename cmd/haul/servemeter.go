@@ -18,6 +18,12 @@ func (f *serveFlags) counts() *meter.Registry {
 	if f.servesSFTP() {
 		c.Protocols = append(c.Protocols, meter.SFTP)
 	}
+	if anyAddr(f.http) {
+		c.Protocols = append(c.Protocols, meter.HTTP)
+	}
+	if anyAddr(f.https) {
+		c.Protocols = append(c.Protocols, meter.HTTPS)
+	}
 	return meter.New(c)
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/users"
 )
 
@@ -37,22 +37,24 @@ var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
 
 // An sftpService serves SFTP.
 type sftpService struct {
-	f         *serveFlags
-	out       io.Writer
-	srv       *sftp.Server
-	people    *people
-	roots     *sftpRoots
-	keys      []users.HostKey
-	log       *sftpLog
-	config    ssh.ServerConfig // but for how to log in
-	listeners []net.Listener
+	f       *serveFlags
+	out     io.Writer
+	srv     *sftp.Server
+	people  *people
+	roots   *sftpRoots
+	keys    []users.HostKey
+	log     *sftpLog
+	config  ssh.ServerConfig // but for how to log in
+	accept  tcp.Server
+	at      []*tcp.Socket
+	retired chan time.Duration
 }
 
 // openSFTP opens what SFTP needs but for its sockets. owners are the users
 // that the server runs as, now and later: what decides who may log in belongs to
 // them or to root. counts may be nil.
 func (f *serveFlags) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
-	s := &sftpService{f: f, out: out}
+	s := &sftpService{f: f, out: out, retired: make(chan time.Duration, 1)}
 	if s.roots, err = openSFTPRoots(f.dirs[0]); err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func (s *sftpService) fitDescriptors(limit int) {
 }
 
 func (s *sftpService) close() {
-	closeAll(s.listeners)
+	closeAll(s.at)
 	if s.log != nil {
 		s.log.away.flush()
 		s.log.close()
@@ -198,21 +200,21 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 }
 
 // listen opens the sockets, unless systemd has done so.
-func (s *sftpService) listen(ctx context.Context, passed *inheritedSockets) error {
-	s.fitDescriptors(s.f.descriptorsForSFTP(openFiles()))
-	s.listeners = passed.takeStream()
-	if len(s.listeners) > 0 {
+func (s *sftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+	s.fitDescriptors(s.f.shareOf(openFiles()))
+	s.accept.Log = s.log.log
+	if s.at, err = passed.takeStream(sftpName, tcp.Options{}); err != nil {
+		return listenError{err}
+	}
+	if len(s.at) > 0 {
 		return nil
 	}
-	// Multipath TCP would be beyond the confinement's reach.
-	var config net.ListenConfig
-	config.SetMultipathTCP(false)
 	for _, addr := range s.f.sftp {
-		l, err := config.Listen(ctx, "tcp", addr)
+		socket, err := tcp.Listen(ctx, addr, tcp.Options{})
 		if err != nil {
 			return sftpListenError(err)
 		}
-		s.listeners = append(s.listeners, l)
+		s.at = append(s.at, socket)
 	}
 	return nil
 }
@@ -232,8 +234,8 @@ func sftpListenError(err error) error {
 }
 
 func (s *sftpService) addrs() (addrs []netip.AddrPort) {
-	for _, l := range s.listeners {
-		a, _ := netip.ParseAddrPort(l.Addr().String())
+	for _, socket := range s.at {
+		a, _ := netip.ParseAddrPort(socket.Addr().String())
 		addrs = append(addrs, a)
 	}
 	return addrs
@@ -365,22 +367,37 @@ func (s *sftpService) sweep(ctx context.Context) {
 	}
 }
 
-// serve serves until ctx ends. If one socket fails, all end.
+// serve serves until ctx ends, or a successor does and the last connection has ended.
 func (s *sftpService) serve(ctx context.Context) error {
+	l, err := s.accept.Listener(s.at...)
+	if err != nil {
+		return err
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	errs := make([]error, len(s.listeners))
-	var all sync.WaitGroup
-	for i, l := range s.listeners {
-		all.Go(func() {
-			defer end()
-			l := &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
-			errs[i] = s.srv.Serve(ctx, l)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	out := newLeaving(ctx, l)
+	l = &doorkeeper{Listener: out, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		select {
+		case <-ctx.Done():
+		case limit := <-s.retired:
+			out.leave(limit)
+			end()
+		}
+	}()
+	err = s.srv.Serve(ctx, l)
+	end()
+	<-left
+	return err
 }
+
+func (s *sftpService) sockets() ([]handed, error) { return handOverSockets(sftpName, s.at) }
+
+func (s *sftpService) retire(limit time.Duration) { s.retired <- limit }
+
+func (s *sftpService) name() string { return sftpName }
 
 // alive looks at what every new connection needs: a lock that nobody gives back
 // would keep it here, and the watchdog hungry.

@@ -67,17 +67,24 @@ func (f *sftpFlags) memory() int64 {
 	return int64(f.conns)*memoryPerConn + busySessions*memoryPerSession + int64(runtime.GOMAXPROCS(0))*memoryPerHash
 }
 
-// Threads: a call to a disk that hangs keeps one, and each session has one such
-// call at most. The Go runtime ends a process that has more than 10,000, unless
-// it is told that this is not a mistake.
+// Threads: a call to a disk that hangs keeps one, and each session of SFTP, and each
+// request of HTTP, has one such call at most. The Go runtime ends a process that has
+// more than 10,000, unless it is told that this is not a mistake.
 const (
 	usualThreads = 10_000
-	spareThreads = 1000 // for all that is no session
+	spareThreads = 1000 // for all others
 )
 
-// boundThreads allows for the threads of all sessions.
-func (f *sftpFlags) boundThreads() {
-	debug.SetMaxThreads(max(usualThreads, f.conns*sftp.DefaultMaxChannels+spareThreads))
+// boundThreads allows for the threads of all of them.
+func (f *serveFlags) boundThreads() {
+	threads := spareThreads
+	if f.servesSFTP() {
+		threads += f.ssh.conns * sftp.DefaultMaxChannels
+	}
+	if f.servesHTTP() {
+		threads += mostHTTPConns * httpStreams
+	}
+	debug.SetMaxThreads(max(usualThreads, threads))
 }
 
 // Descriptors: an SSH connection has its socket, and the files that are open by
@@ -87,18 +94,15 @@ const (
 	handlesPerUser = sftp.DefaultMaxHandles
 )
 
-// descriptorsForTFTP returns how many of the descriptors TFTP may count on.
-func (f *serveFlags) descriptorsForTFTP(limit int) int {
-	if f.servesSFTP() {
-		return limit / 2
-	}
-	return limit
-}
+// shareOf returns how many of the descriptors one of the services may count on.
+func (f *serveFlags) shareOf(limit int) int { return limit / f.services() }
 
-// descriptorsForSFTP is the same for SFTP.
-func (f *serveFlags) descriptorsForSFTP(limit int) int {
-	if f.servesTFTP() {
-		return limit / 2
+// services returns how many services share the descriptors.
+func (f *serveFlags) services() (n int) {
+	for _, served := range []bool{f.servesTFTP(), f.servesSFTP(), f.servesHTTP()} {
+		if served {
+			n++
+		}
 	}
-	return limit
+	return n
 }

@@ -40,7 +40,7 @@ type tries struct {
 
 func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
 	l := &sftpLog{lineQueue: newLineQueue(log), counts: counts, tries: map[string]*tries{}}
-	l.away.log = l
+	l.away.log, l.away.registry, l.away.protocol = l.lineQueue, counts, meter.SFTP
 	return l
 }
 
@@ -316,7 +316,9 @@ var reasonOf = map[string]meter.Reason{
 // turnedAway tells of connections that were turned away: of the first at once,
 // and then of all together now and then, so that a flood does not fill the log.
 type turnedAway struct {
-	log *sftpLog
+	log      *lineQueue
+	registry *meter.Registry // nil counts nothing
+	protocol meter.Protocol
 
 	mu     sync.Mutex
 	counts map[string]int64 // mu: not told yet, by cause, of which there are few
@@ -325,7 +327,7 @@ type turnedAway struct {
 }
 
 func (t *turnedAway) add(from net.Addr, cause string) {
-	t.log.counts.Refuse(meter.SFTP, reasonOf[cause], 1)
+	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
@@ -355,7 +357,7 @@ func (t *turnedAway) again() {
 // tell says how many there were. The caller holds mu.
 func (t *turnedAway) tell() {
 	for cause, n := range t.counts {
-		t.log.say(slog.LevelWarn, "sftp: connections turned away", slog.String("cause", cause),
+		t.log.say(slog.LevelWarn, string(t.protocol)+": connections turned away", slog.String("cause", cause),
 			slog.Int64("connections", n), slog.String("last", t.last))
 	}
 	clear(t.counts)

@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -28,11 +30,13 @@ type tftpService struct {
 	files    *served
 	tracer   *tracer        // nil without --trace and --pcap
 	listener *tftp.Listener // nil before listen
+	before   *predecessor   // nil if there is none
+	waits    atomic.Bool    // for the predecessor
 }
 
 // openTFTP opens what TFTP needs but for its sockets. counts may be nil.
-func (f *serveFlags) openTFTP(counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
-	t := &tftpService{f: f, out: out}
+func (f *serveFlags) openTFTP(before *predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
+	t := &tftpService{f: f, out: out, before: before}
 	defer func() {
 		if err != nil {
 			t.close()
@@ -70,7 +74,7 @@ func (t *tftpService) close() {
 
 // listen opens the sockets, unless systemd has done so.
 func (t *tftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
-	t.f.fitDescriptors(t.srv, t.f.descriptorsForTFTP(openFiles()))
+	t.f.fitDescriptors(t.srv, t.f.shareOf(openFiles()))
 	if conns := passed.takeDatagram(); len(conns) > 0 {
 		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
 			return listenError{err}
@@ -116,9 +120,37 @@ func (t *tftpService) needs(c *privilege.Confinement) {
 
 func (t *tftpService) settled(ctx context.Context) { go t.files.sweep(ctx, t.srv.Log) }
 
-func (t *tftpService) serve(ctx context.Context) error { return t.listener.Serve(ctx) }
+func (t *tftpService) serve(ctx context.Context) error {
+	if t.f.singlePort {
+		// The predecessor's transfers share the port: until they have ended, what
+		// comes there is for them, and who asks for something new asks again.
+		t.waits.Store(true)
+		t.before.wait(ctx, tftpName)
+		t.waits.Store(false)
+	}
+	return t.listener.Serve(ctx)
+}
 
-func (t *tftpService) alive() bool { return t.listener.Alive() }
+func (t *tftpService) sockets() (all []handed, err error) {
+	files, err := t.listener.Files()
+	for _, f := range files {
+		all = append(all, handed{tftpName, f})
+	}
+	return all, err
+}
+
+// retire gives transfers no more than the grace on a single port, as nobody can
+// begin a new one before they have ended.
+func (t *tftpService) retire(limit time.Duration) {
+	if t.f.singlePort {
+		limit = min(limit, t.f.grace)
+	}
+	t.listener.Retire(limit)
+}
+
+func (t *tftpService) name() string { return tftpName }
+
+func (t *tftpService) alive() bool { return t.waits.Load() || t.listener.Alive() }
 
 func (t *tftpService) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 

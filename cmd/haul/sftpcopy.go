@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A copyRun is one haul get or haul put over SFTP.
+// A copyRun is one haul get or haul put over SFTP or HTTP.
 type copyRun struct {
 	*copyFlags
 	parallel int
@@ -27,6 +27,7 @@ type copyRun struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	remotes  *remotes
+	webs     *webs
 	get      bool // or put
 
 	roots   map[string]*os.Root // local directories, by path
@@ -34,15 +35,15 @@ type copyRun struct {
 	refused []error // of sources that are not copied at all
 }
 
-func (f *copyFlags) newRun(cmd *cobra.Command, parallel int, quiet, get bool) (*copyRun, error) {
-	if err := onlyFlagsOf(ofSFTP, cmd); err != nil {
+func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, get bool) (*copyRun, error) {
+	if err := onlyFlagsOf(p, cmd); err != nil {
 		return nil, err
 	}
 	if err := f.ssh.check(); err != nil {
 		return nil, err
 	}
 	if parallel > treecopy.MaxParallel {
-		return nil, usagef("--parallel %d: over SFTP it is at most %d", parallel, treecopy.MaxParallel)
+		return nil, usagef("--parallel %d: over %v it is at most %d", parallel, p, treecopy.MaxParallel)
 	}
 	r := &copyRun{
 		copyFlags: f, parallel: parallel, quiet: quiet, get: get,
@@ -54,20 +55,22 @@ func (f *copyFlags) newRun(cmd *cobra.Command, parallel int, quiet, get bool) (*
 			fmt.Fprintln(r.stderr, "haul:", visibleLines(text))
 		}
 	})
+	r.webs = f.web.webs(r.stderr, r.remotes.asker)
 	return r, nil
 }
 
 // close ends the connections and closes the directories.
 func (r *copyRun) close() {
+	r.webs.close()
 	r.remotes.close()
 	for _, root := range r.roots {
 		_ = root.Close()
 	}
 }
 
-// getSFTP fetches what is at the locations.
-func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, parallel int, quiet bool) error {
-	r, err := f.newRun(cmd, parallel, quiet, true)
+// getCopy fetches what is at the locations.
+func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, parallel int, quiet bool) error {
+	r, err := f.newRun(cmd, from[0].protocol, parallel, quiet, true)
 	if err != nil {
 		return err
 	}
@@ -85,15 +88,10 @@ func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, p
 		if len(from) == 1 && !r.recursive {
 			first = l.plain()
 		}
-		c, err := r.remotes.connect(ctx, l, first)
+		source, err := r.remoteSource(ctx, l, first)
 		if err != nil {
 			return err
 		}
-		tree, name, err := c.tree(ctx, l)
-		if err != nil {
-			return err
-		}
-		source := treecopy.Source{Tree: tree, Name: name, Origin: fmt.Sprintf("%q", l.server)}
 		_, _, isURL := cutScheme(l.text)
 		r.typed(l.text, isURL, source)
 		j.Sources = append(j.Sources, source)
@@ -101,13 +99,32 @@ func (f *copyFlags) getSFTP(cmd *cobra.Command, from []location, local string, p
 	return r.copy(ctx, j)
 }
 
-// putSFTP sends local files to a location.
-func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, parallel int, quiet bool) error {
-	r, err := f.newRun(cmd, parallel, quiet, false)
+// remoteSource returns a location as a source. first is the file that is going to
+// be read there first, if that is known.
+func (r *copyRun) remoteSource(ctx context.Context, l location, first string) (treecopy.Source, error) {
+	if l.protocol == ofHTTP {
+		return r.webSource(l, first)
+	}
+	c, err := r.remotes.connect(ctx, l, first)
+	if err != nil {
+		return treecopy.Source{}, err
+	}
+	tree, name, err := c.tree(ctx, l)
+	return treecopy.Source{Tree: tree, Name: name, Origin: fmt.Sprintf("%q", l.server)}, err
+}
+
+// putCopy sends local files to a location.
+func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, parallel int, quiet bool) error {
+	r, err := f.newRun(cmd, to.protocol, parallel, quiet, false)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	if to.protocol == ofHTTP {
+		if err := r.onlyHTTP(); err != nil {
+			return err
+		}
+	}
 	ctx := cmd.Context()
 	if len(files) == 1 && files[0] == "-" {
 		return r.putStream(ctx, to)
@@ -123,6 +140,13 @@ func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, par
 	if len(j.Sources) == 0 {
 		return r.explain(ctx, nil)
 	}
+	several := len(j.Sources)+len(r.refused) > 1
+	if to.protocol == ofHTTP {
+		if j.To, j.Target, err = r.webTarget(to, several); err != nil {
+			return err
+		}
+		return r.copy(ctx, j)
+	}
 	c, err := r.remotes.connect(ctx, to, "")
 	if err != nil {
 		return err
@@ -130,7 +154,7 @@ func (f *copyFlags) putSFTP(cmd *cobra.Command, files []string, to location, par
 	if j.To, j.Target, err = c.tree(ctx, to); err != nil {
 		return err
 	}
-	if len(j.Sources)+len(r.refused) > 1 && !strings.HasSuffix(j.Target, "/") && j.Target != "" {
+	if several && !strings.HasSuffix(j.Target, "/") && j.Target != "" {
 		j.Target += "/" // it is a directory, or becomes one
 	}
 	return r.copy(ctx, j)
@@ -320,7 +344,7 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 // copy runs a job, shows how it goes, and sums it up.
 func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	j.Options = r.options(r.parallel)
-	if len(r.remotes.open) > 1 {
+	if len(r.remotes.open)+len(r.webs.open) > 1 {
 		j.Options.Fatal = nil // another server may go on
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
@@ -384,7 +408,7 @@ func plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// A copyError is why a copy over SFTP is not complete.
+// A copyError is why a copy over SFTP or HTTP is not complete.
 type copyError struct {
 	get bool
 	error

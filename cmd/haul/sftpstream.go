@@ -54,6 +54,9 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	if err := r.onlyPlain(name); err != nil {
 		return err
 	}
+	if from[0].protocol == ofHTTP {
+		return r.getWebStream(ctx, from[0], local, name)
+	}
 	c, err := r.remotes.connect(ctx, from[0], from[0].plain())
 	if err != nil {
 		return err
@@ -113,6 +116,9 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if to.path == "" || strings.HasSuffix(to.path, "/") {
 		return usagef("put - %v: standard input has no name; give the file one", to)
 	}
+	if to.protocol == ofHTTP {
+		return r.putWebStream(ctx, to)
+	}
 	c, err := r.remotes.connect(ctx, to, "")
 	if err != nil {
 		return err
@@ -124,9 +130,19 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 		return remoteError{fmt.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)}
 	}
+	return r.showStream(ctx, name, func() (store.Upload, error) {
+		if r.inPlace {
+			return openInPlace(ctx, c, name)
+		}
+		return createHidden(ctx, c, name)
+	})
+}
+
+// showStream sends standard input, and shows how it goes.
+func (r *copyRun) showStream(ctx context.Context, name string, create func() (store.Upload, error)) error {
 	show := newProgress(r.stderr, r.quiet, true)
 	line := show.begin(visible(path.Base(name)))
-	n, err := r.sendStream(ctx, c, name, line)
+	n, err := r.sendStream(ctx, create, name, line)
 	line.endCopy(n, err)
 	show.end()
 	return err
@@ -134,14 +150,8 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 
 // sendStream sends standard input to a file of that name. It is hidden until it
 // is whole, unless the flags say otherwise.
-func (r *copyRun) sendStream(ctx context.Context, c *remote, name string, line *progressLine) (int64, error) {
-	var u store.Upload
-	var err error
-	if r.inPlace {
-		u, err = openInPlace(ctx, c, name)
-	} else {
-		u, err = createHidden(ctx, c, name)
-	}
+func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *progressLine) (int64, error) {
+	u, err := create()
 	if err != nil {
 		return 0, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store/treecopy"
+	"github.com/haul-project/haul/web"
 )
 
 // A typedSource is a source of a copy, with the words of the command line for it.
@@ -97,6 +99,12 @@ func reason(err error) string {
 	}
 	if t, ok := errors.AsType[*sftp.TransferError](err); ok && t.Local {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
+	}
+	if t, ok := errors.AsType[*web.ClientTransferError](err); ok {
+		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok && web.IsRemote(err) {
+		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // whose path is the URL again
 	}
 	return err.Error()
 }

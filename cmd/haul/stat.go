@@ -18,16 +18,26 @@ import (
 
 func newStat() *cobra.Command {
 	var f sshFlags
+	var w webFlags
 	var asJSON, follow bool
 	cmd := &cobra.Command{
 		Use:   "stat LOCATION...",
-		Short: "Describe files on an SFTP server",
-		Long: `Describe what is at each location on an SFTP server: type, size, permissions,
-owner, times, and where a symbolic link leads. --json prints an object for each
+		Short: "Describe files on a server",
+		Long: `Describe what is at each location on an SFTP or a web server: type, size,
+permissions, owner, times, and where a symbolic link leads, as far as it tells. --json prints an object for each
 on a line of its own, with the members that "haul ls --json" has.`,
 		Example: "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
+			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, ws.stat(ctx, l, asJSON, cmd.OutOrStdout()))
+				}
+				return errors.Join(errs...)
+			}); ok {
+				return err
+			}
 			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
 				var errs []error
 				for _, l := range list {
@@ -39,7 +49,7 @@ on a line of its own, with the members that "haul ls --json" has.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each location")
 	cmd.Flags().BoolVarP(&follow, "dereference", "L", false, "describe what a symbolic link leads to")
-	f.add(cmd)
+	addServers(cmd, &f, &w)
 	return cmd
 }
 
@@ -90,9 +100,11 @@ func printStat(out io.Writer, e listed, o owners) error {
 	errs := []error{
 		line("File", "%s%s", name(e.path), target),
 		line("Type", "%s", typeName(e.Mode())),
-		line("Size", "%d bytes (%s)", e.Size(), formatBytes(e.Size())),
 	}
-	if e.Mode()&fs.ModeIrregular == 0 {
+	if e.Size() >= 0 {
+		errs = append(errs, line("Size", "%d bytes (%s)", e.Size(), formatBytes(e.Size())))
+	}
+	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
 		errs = append(errs, line("Mode", "%04o %s", unixBits(e.Mode()), modeString(e.Mode())))
 	}
 	if d, ok := store.DetailsOf(e); ok {

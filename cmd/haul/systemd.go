@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -21,10 +23,10 @@ import (
 const maxPassed = 64
 
 // activated adopts the sockets that systemd opened for this process by a socket
-// unit (sd_listen_fds(3)): those for datagrams, and the listening ones. There are
-// none if it was started another way. Call it once: it removes from the
-// environment what systemd said.
-func activated(c udp.Config) (conns []*udp.Conn, listeners []net.Listener, err error) {
+// unit (sd_listen_fds(3)): those for datagrams, and the listening ones, by the names
+// that their units give them (FileDescriptorName=). There are none if it was started
+// another way. Call it once: it removes from the environment what systemd said.
+func activated(c udp.Config) (conns []*udp.Conn, streams []handed, err error) {
 	files := activation.Files(true)
 	// So many cannot be meant. Some may be descriptors of our own, so none is closed.
 	if len(files) > maxPassed {
@@ -32,51 +34,85 @@ func activated(c udp.Config) (conns []*udp.Conn, listeners []net.Listener, err e
 	}
 	defer func() {
 		for _, f := range files {
-			_ = f.Close() // what was made of it has its own
+			if !slices.ContainsFunc(streams, func(h handed) bool { return h.file == f }) {
+				_ = f.Close() // what was made of it has its own
+			}
 		}
 		if err != nil {
 			closeAll(conns)
-			closeAll(listeners)
-			conns, listeners = nil, nil
+			closeHanded(streams)
+			conns, streams = nil, nil
 		}
 	}()
 	for _, f := range files {
 		// It takes what streams, and refuses all else.
 		if l, err := net.FileListener(f); err == nil {
-			listeners = append(listeners, l)
+			_ = l.Close()
 			if _, ok := l.(*net.TCPListener); !ok {
-				return conns, listeners, listenError{fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs", f.Name())}
+				return conns, streams, listenError{fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs", f.Name())}
 			}
+			streams = append(streams, handed{f.Name(), f})
 			continue
 		}
 		conn, err := udp.FromFile(f, c)
 		if err != nil {
-			return conns, listeners, listenError{fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)}
+			return conns, streams, listenError{fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)}
 		}
 		conns = append(conns, conn)
 	}
-	return conns, listeners, nil
+	return conns, streams, nil
 }
 
-// inheritedSockets are those from systemd that no service has taken yet.
+// inheritedSockets are those from systemd, or from a predecessor, that no service
+// has taken yet.
 type inheritedSockets struct {
 	datagram []*udp.Conn
-	stream   []net.Listener
+	stream   []handed     // each by the name of a service that there is
+	metrics  net.Listener // nil if there is none
 }
 
-// activated returns the sockets from systemd. One for a protocol that is not
-// served is an error.
-func (f *serveFlags) activated() (*inheritedSockets, error) {
-	conns, listeners, err := activated(udp.Config{Plain: f.noOffload})
+// adopt takes the sockets of a predecessor. Of those that it has no use for as files
+// it closes these.
+func (p *inheritedSockets) adopt(sockets []handed, c udp.Config) (err error) {
+	defer func() { closeHanded(sockets) }()
+	for i, h := range sockets {
+		switch h.name {
+		case tftpName:
+			conn, err := udp.FromFile(h.file, c)
+			if err != nil {
+				return err
+			}
+			p.datagram = append(p.datagram, conn)
+		case sftpName, httpName, httpsName:
+			p.stream = append(p.stream, h)
+			sockets[i].file = nil // not to be closed
+		case metricsName:
+			l, err := net.FileListener(h.file)
+			if err != nil {
+				return fmt.Errorf("adopt socket %s: %w", h.file.Name(), err)
+			}
+			p.metrics = l
+		default:
+			return fmt.Errorf("a predecessor handed over a socket for %q, which this version of haul does not serve", h.name)
+		}
+	}
+	return nil
+}
+
+// activated returns the sockets from systemd, and those of a predecessor. One for
+// a protocol that is not served is an error.
+func (f *serveFlags) activated(handedOver []handed) (*inheritedSockets, error) {
+	conns, streams, err := activated(udp.Config{Plain: f.noOffload})
 	if err != nil {
 		return nil, err
 	}
-	p := &inheritedSockets{conns, listeners}
-	switch {
-	case len(conns) > 0 && !f.servesTFTP():
+	p := &inheritedSockets{datagram: conns, stream: streams}
+	if len(conns) > 0 && !f.servesTFTP() {
 		err = errors.New("systemd passed a datagram socket, which is for TFTP, and that is not served: add --tftp :69, or take ListenDatagram= out of the socket unit")
-	case len(listeners) > 0 && !f.servesSFTP():
-		err = errors.New("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add --sftp :22")
+	}
+	err = errors.Join(err, f.assign(p.stream))
+	if err == nil {
+		err = p.adopt(handedOver, udp.Config{Plain: f.noOffload})
 	}
 	if err != nil {
 		p.close()
@@ -85,22 +121,66 @@ func (f *serveFlags) activated() (*inheritedSockets, error) {
 	return p, nil
 }
 
+// assign finds the service that each stream socket from systemd is for, and puts its
+// name in place of the one from the socket unit. That need not say it if there is
+// only one such service.
+func (f *serveFlags) assign(streams []handed) error {
+	var served []string
+	for _, s := range []struct {
+		name   string
+		serves bool
+	}{{sftpName, f.servesSFTP()}, {httpName, anyAddr(f.http)}, {httpsName, anyAddr(f.https)}} {
+		if s.serves {
+			served = append(served, s.name)
+		}
+	}
+	for i, h := range streams {
+		switch {
+		case slices.Contains(served, h.name):
+		case len(served) == 0:
+			return errors.New("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add --sftp :22, for HTTP --http :80")
+		case len(served) > 1 || h.name == sftpName || h.name == httpName || h.name == httpsName:
+			return fmt.Errorf("systemd passed a stream socket by the name of %s, and what is served is %s: in the socket unit, say which it is for, as FileDescriptorName=%s",
+				h.name, strings.Join(served, ", "), served[0])
+		default:
+			streams[i].name = served[0]
+		}
+	}
+	return nil
+}
+
 func (p *inheritedSockets) takeDatagram() []*udp.Conn {
 	conns := p.datagram
 	p.datagram = nil
 	return conns
 }
 
-func (p *inheritedSockets) takeStream() []net.Listener {
-	listeners := p.stream
-	p.stream = nil
-	return listeners
+// takeStream returns the listening sockets for a service.
+func (p *inheritedSockets) takeStream(name string, o tcp.Options) ([]*tcp.Socket, error) {
+	var files []*os.File
+	p.stream = slices.DeleteFunc(p.stream, func(h handed) bool {
+		if h.name == name {
+			files = append(files, h.file)
+		}
+		return h.name == name
+	})
+	defer closeAll(files)
+	return tcp.FromFiles(files, o)
+}
+
+func (p *inheritedSockets) takeMetrics() net.Listener {
+	l := p.metrics
+	p.metrics = nil
+	return l
 }
 
 // close closes what nobody has taken.
 func (p *inheritedSockets) close() {
 	closeAll(p.datagram)
-	closeAll(p.stream)
+	closeHanded(p.stream)
+	if p.metrics != nil {
+		_ = p.metrics.Close()
+	}
 }
 
 func closeAll[C io.Closer](conns []C) {
@@ -156,6 +236,12 @@ func (m *manager) Close() error {
 // "systemctl status" shows it.
 func (m *manager) ready(status string) error {
 	return m.tell(daemon.SdNotifyReady, statusLine(status))
+}
+
+// succeededBy says that another process is the service from now on. The manager
+// then listens to that alone (NotifyAccess=main), and so it is our last word.
+func (m *manager) succeededBy(pid int) error {
+	return m.tell(fmt.Sprintf("MAINPID=%d", pid), statusLine("a successor takes over"))
 }
 
 // stopping says that the end has begun, and no watchdog need bark any more.

@@ -1,0 +1,379 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHTTPGet(t *testing.T) {
+	files := treeFiles()
+	l := startWeb(t, files)
+	for _, c := range []struct {
+		args string // HERE is a new directory, AT the server
+		want map[string]string
+	}{
+		{"AT/top HERE", map[string]string{"top": "top"}},
+		{"AT/top HERE/new", map[string]string{"new": "top"}},
+		{"AT/empty HERE/new", map[string]string{"new": ""}},
+		{"AT/top HERE/made/", map[string]string{"made/top": "top"}},
+		{"AT/a%20b%2520 HERE", map[string]string{"a b%20": "spaces"}},
+		{"AT/top?token=x HERE", map[string]string{"top": "top"}},
+		{"AT/top AT/sub/x.log HERE", map[string]string{"top": "top", "x.log": "x"}},
+		{"AT/sub/*.log HERE", map[string]string{"x.log": "x", "y.log": "y"}},
+		{"-r AT/sub HERE", prefixed("sub", filesIn(files, "sub"))},
+		{"-r AT/sub/. HERE", filesIn(files, "sub")},
+		{"-r AT/sub HERE/other", prefixed("other", filesIn(files, "sub"))},
+		{"-r AT HERE", files},
+		{"-r AT/ HERE", files},
+		{"-r --parallel 64 AT/many/. HERE", filesIn(files, "many")},
+		{"-r --verify --sparse --fsync -p AT/sub HERE", prefixed("sub", filesIn(files, "sub"))},
+		{"-r --continue -p AT/sub HERE", prefixed("sub", filesIn(files, "sub"))},
+		{"--limit 100M AT/sub/big HERE", map[string]string{"big": files["sub/big"]}},
+		{"--dry-run -r AT/sub HERE", nil},
+	} {
+		here := t.TempDir()
+		args := strings.ReplaceAll(strings.ReplaceAll(c.args, "HERE", filepath.ToSlash(here)), "AT", l.URL)
+		code, out, msg := haul(t, append([]string{"get", "--batch"}, strings.Fields(args)...)...)
+		if code != 0 {
+			t.Errorf("haul get %s: exit code %d, %s", c.args, code, msg)
+		}
+		wantTree(t, here, c.want)
+		if strings.Contains(c.args, "dry-run") && !strings.Contains(out, "sub/deep/er/z.log") {
+			t.Errorf("--dry-run prints\n%s\n%s", out, msg)
+		}
+	}
+}
+
+// A file that goes to standard output, and one that comes from standard input.
+func TestHTTPStreams(t *testing.T) {
+	files := treeFiles()
+	l := startWeb(t, files)
+	if out := l.must("get", l.URL+"/sub/big", "-"); out != files["sub/big"] {
+		t.Errorf("%d other bytes have come", len(out))
+	}
+	if code, _, msg := haul(t, "get", l.URL+"/missing", "-"); code != exitNotFound {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	if code, _, msg := haul(t, "get", "-r", l.URL+"/sub", "-"); code != exitUsage {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+}
+
+func TestHTTPPut(t *testing.T) {
+	l := startWeb(t, map[string]string{"dir/there": "old"})
+	here := t.TempDir()
+	big := strings.Repeat("0123456789abcdef", 200_000)
+	for name, content := range map[string]string{"a": "aaa", "b c": "bb", "big": big, "empty": ""} {
+		writeFile(t, filepath.Join(here, name), content)
+	}
+	for _, c := range []struct {
+		args string
+		want map[string]string
+	}{
+		{"a AT/new", map[string]string{"new": "aaa"}},
+		{"a AT/dir", map[string]string{"dir/a": "aaa"}},
+		{"a AT/dir/", map[string]string{"dir/a": "aaa"}},
+		{"a empty AT/dir", map[string]string{"dir/a": "aaa", "dir/empty": ""}},
+		{"--verify big AT/dir/there", map[string]string{"dir/there": big}},
+		{"--unchanged=hash big AT/dir/there", map[string]string{"dir/there": big}},
+		{"--continue big AT/kept", map[string]string{"kept": big}},
+	} {
+		var args []string
+		for word := range strings.FieldsSeq(strings.ReplaceAll(c.args, "AT", l.URL)) {
+			if _, err := os.Stat(filepath.Join(here, word)); err == nil {
+				word = filepath.Join(here, word)
+			}
+			args = append(args, word)
+		}
+		code, _, msg := haul(t, append([]string{"put"}, args...)...)
+		if code != 0 {
+			t.Errorf("haul put %s: exit code %d, %s", c.args, code, msg)
+		}
+		for name, content := range c.want {
+			wantFile(t, filepath.Join(l.dir, name), content)
+		}
+	}
+	for args, says := range map[string]string{
+		"-p a AT/x": "cannot set permissions", "--in-place a AT/x": "a part of a file", "--sparse a AT/x": "every byte", "--fsync a AT/x": "no way to ask",
+		"--links keep a AT/x": "no symbolic links", "-i key a AT/x": "a flag of SFTP", "--blksize 512 a AT/x": "a flag of TFTP", "- AT/x/": "no name",
+	} {
+		words := strings.Fields(strings.ReplaceAll(args, "AT", l.URL))
+		words[len(words)-2] = strings.Replace(words[len(words)-2], "a", filepath.Join(here, "a"), 1)
+		if code, _, msg := haul(t, append([]string{"put"}, words...)...); code != exitUsage || !strings.Contains(msg, says) {
+			t.Errorf("haul put %s: exit code %d, %s", args, code, msg)
+		}
+	}
+	// Into a directory that is not there, and one that cannot be made.
+	if code, _, msg := haul(t, "put", filepath.Join(here, "a"), l.URL+"/none/"); code != exitRefused || !strings.Contains(msg, "no such directory") {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	if code, _, msg := haul(t, "put", "-r", here, l.URL+"/none"); code != exitRefused || !strings.Contains(msg, "HTTP cannot make a directory") {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+}
+
+// A server that does not tell what it has, as one of signed URLs, takes files.
+func TestHTTPPutBlind(t *testing.T) {
+	l := startWeb(t, nil)
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || r.URL.RawQuery != "signature=s%2Bx" {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	})
+	file := filepath.Join(t.TempDir(), "a")
+	writeFile(t, file, "aaa")
+	l.must("put", file, l.URL+"/b?signature=s%2Bx")
+	wantFile(t, filepath.Join(l.dir, "b"), "aaa")
+}
+
+// A get that is cut off keeps what has come, and the next goes on from there.
+func TestHTTPContinue(t *testing.T) {
+	big := strings.Repeat("0123456789abcdef", 4<<20/16)
+	l := startWeb(t, map[string]string{"big": big})
+	here := t.TempDir()
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Range") != "" {
+			panic(http.ErrAbortHandler)
+		}
+		if r.Method == http.MethodGet {
+			l.serve(&stoppingWriter{ResponseWriter: w, left: 3 << 20}, r, filepath.Join(l.dir, "big"), time.Unix(1, 0))
+		}
+		return r.Method == http.MethodGet
+	})
+	code, _, msg := haul(t, "get", "--continue", l.URL+"/big", here)
+	if code != exitNoAnswer || !strings.Contains(msg, "the same command goes on from there") {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {
+		t.Error("half a file has its name")
+	}
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			l.serve(w, r, filepath.Join(l.dir, "big"), time.Unix(1, 0))
+		}
+		return r.Method == http.MethodGet
+	})
+	code, _, msg = haul(t, "get", "--continue", "-p", l.URL+"/big", here)
+	if code != 0 || !strings.Contains(msg, "were there before") {
+		t.Errorf("the next run: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(here, "big"), big)
+}
+
+// A stoppingWriter cuts the connection behind so many bytes.
+type stoppingWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *stoppingWriter) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p[:min(len(p), c.left)])
+	if c.left -= n; c.left == 0 {
+		_ = http.NewResponseController(c.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+func TestHTTPSides(t *testing.T) {
+	l := startWeb(t, map[string]string{"a": "aaa", "dir/b": "b"})
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/forbidden"):
+			w.WriteHeader(http.StatusForbidden)
+		case strings.HasPrefix(r.URL.Path, "/encoded"):
+			w.Header().Set("Content-Encoding", "br")
+		case strings.HasPrefix(r.URL.Path, "/login"):
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			return false
+		}
+		return true
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	here := t.TempDir()
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"get AT/missing HERE", exitNotFound, "404"},
+		{"get AT/forbidden HERE", exitRefused, "403"},
+		{"get AT/encoded HERE", exitFailed, "br"},
+		{"get --batch AT/login HERE", exitRefused, "--batch"},
+		{"get AT/dir HERE", exitFailed, "-r copies it"},
+		{"get AT/ HERE", exitUsage, "names no file"},
+		{"get AT/a HERE/none/x", exitLocal, "none"},
+		{"get http://" + listener.Addr().String() + "/a HERE", exitNoAnswer, "refused"},
+		{"get http://me:secret@127.0.0.1/a HERE", exitUsage, "password"},
+		{"get --password-file HERE/none AT/a HERE", exitUsage, "USER@HOST"},
+		{"get --cacert HERE/none AT/a HERE", exitLocal, "none"},
+		{"get --cacert HERE/x --insecure AT/a HERE", exitUsage, "--insecure"},
+		{"get -i key AT/a HERE", exitUsage, "a flag of SFTP"},
+		{"get AT/a host:b HERE", exitUsage, "one protocol"},
+		{"mv AT/a AT/b", exitUsage, "HTTP has no way to rename"},
+		{"mkdir AT/a", exitUsage, "HTTP has no way to make a directory"},
+		{"df AT/a", exitUsage, "HTTP has no way"},
+		{"ls AT/a host:b", exitUsage, "one protocol"},
+		{"rm -r AT/dir", exitUsage, "single files only"},
+		{"rm AT/dir/", exitUsage, "files only"},
+		{"rm AT/missing", exitNotFound, "404"},
+		{"rm -f AT/missing", 0, ""},
+		{"stat AT/missing", exitNotFound, "404"},
+		{"ls AT/forbidden", exitRefused, "403"},
+	} {
+		words := strings.Fields(strings.ReplaceAll(strings.ReplaceAll(c.args, "AT", l.URL), "HERE", filepath.ToSlash(here)))
+		code, _, msg := haul(t, words...)
+		if code != c.code || !strings.Contains(msg, c.says) {
+			t.Errorf("haul %s: exit code %d, want %d with %q: %s", c.args, code, c.code, c.says, msg)
+		}
+		if strings.Contains(msg, "secret") {
+			t.Errorf("haul %s shows the password: %s", c.args, msg)
+		}
+	}
+	if left, _ := os.ReadDir(here); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestHTTPFiles(t *testing.T) {
+	l := startWeb(t, map[string]string{"a.log": "aaa", "b.log": "bb", ".dot": "", "dir/c": "c"})
+	if out := l.must("ls", l.URL+"/"); out != "a.log\nb.log\ndir\n" {
+		t.Errorf("ls: %q", out)
+	}
+	if out := l.must("ls", "-a", l.URL); !strings.Contains(out, ".dot\n") {
+		t.Errorf("ls -a: %q", out)
+	}
+	if out := l.must("ls", "-R", l.URL+"/"); !strings.Contains(out, "dir:\nc\n") {
+		t.Errorf("ls -R: %q", out)
+	}
+	if out := l.must("ls", "-l", l.URL+"/a.log"); !strings.HasPrefix(out, "-?????????") || !strings.Contains(out, " 3 ") {
+		t.Errorf("ls -l: %q", out)
+	}
+	if out := l.must("ls", l.URL+"/*.log"); out != "a.log\nb.log\n" {
+		t.Errorf("ls of a pattern: %q", out)
+	}
+	if out := l.must("ls", "--json", l.URL+"/b.log"); !strings.Contains(out, `"size":2`) || strings.Contains(out, "mode") {
+		t.Errorf("ls --json: %q", out)
+	}
+	if out := l.must("stat", l.URL+"/a.log"); !strings.Contains(out, "3 bytes") || strings.Contains(out, "Mode") {
+		t.Errorf("stat: %q", out)
+	}
+	if out := l.must("stat", "--json", l.URL+"/dir"); !strings.Contains(out, `"type":"dir"`) {
+		t.Errorf("stat --json: %q", out)
+	}
+	l.must("rm", l.URL+"/*.log")
+	if out := l.must("ls", l.URL+"/"); out != "dir\n" {
+		t.Errorf("after rm: %q", out)
+	}
+}
+
+// Who the server is has to be known, by the system or by --cacert; and HTTP/2 is
+// as good as HTTP/1.1.
+func TestHTTPSecure(t *testing.T) {
+	l := startSecureWeb(t, map[string]string{"a": "aaa"})
+	here := t.TempDir()
+	code, _, msg := haul(t, "get", l.URL+"/a", here)
+	if code != exitRefused || !strings.Contains(msg, "certificate") {
+		t.Errorf("without --cacert: exit code %d, %s", code, msg)
+	}
+	l.must("get", "--cacert", l.cacert(), l.URL+"/a", here)
+	wantFile(t, filepath.Join(here, "a"), "aaa")
+	for _, r := range l.asked() {
+		if r.ProtoMajor != 2 {
+			t.Errorf("%s %v by %s", r.Method, r.URL, r.Proto)
+		}
+	}
+	code, _, msg = haul(t, "get", "-q", "--insecure", l.URL+"/a", filepath.Join(here, "b"))
+	if code != 0 || !strings.Contains(msg, "WARNING") {
+		t.Errorf("--insecure: exit code %d, %s", code, msg)
+	}
+}
+
+// A password comes from netrc or from a file, and is told to nobody else.
+func TestHTTPPassword(t *testing.T) {
+	l := startWeb(t, map[string]string{"a": "aaa"})
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "pass word" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	here := t.TempDir()
+	at := strings.Replace(l.URL, "http://", "http://me@", 1) + "/a"
+	code, _, msg := haul(t, "get", "--batch", at, here)
+	if code != exitRefused {
+		t.Errorf("without a password: exit code %d, %s", code, msg)
+	}
+	secret := filepath.Join(l.home, "password")
+	writeFile(t, secret, "pass word\nmore\n")
+	code, _, msg = haul(t, "get", "--password-file", secret, at, here)
+	if code != 0 || !strings.Contains(msg, "warning: the password goes") || strings.Contains(msg, "pass word") {
+		t.Errorf("--password-file: exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(here, "a"), "aaa")
+	writeFile(t, filepath.Join(l.home, "netrc"), `machine 127.0.0.1 login me password "pass word"`)
+	code, _, msg = haul(t, "get", "--batch", l.URL+"/a", filepath.Join(here, "b"))
+	if code != 0 {
+		t.Errorf("netrc: exit code %d, %s", code, msg)
+	}
+	writeFile(t, filepath.Join(l.home, "netrc"), `machine 127.0.0.1 login me password`)
+	code, _, msg = haul(t, "get", "--batch", l.URL+"/a", filepath.Join(here, "c"))
+	if code != exitRefused || !strings.Contains(msg, "netrc: line 1") {
+		t.Errorf("a broken netrc: exit code %d, %s", code, msg)
+	}
+}
+
+func TestParseHTTP(t *testing.T) {
+	for s, want := range map[string]location{
+		"http://host":                 {site: webSite{root: "http://host/"}, path: ""},
+		"HTTPS://host/a/b":            {site: webSite{root: "https://host/"}, path: "a/b"},
+		"http://me@host:8080/a%20b/":  {site: webSite{root: "http://host:8080/", user: "me"}, path: "a b/"},
+		"http://a%40b@host/":          {site: webSite{root: "http://host/", user: "a@b"}, path: ""},
+		"https://host/a?x=1&y=%2F":    {site: webSite{root: "https://host/", query: "x=1&y=%2F"}, path: "a"},
+		"http://[::1]:80/a+b":         {site: webSite{root: "http://[::1]:80/"}, path: "a+b"},
+		"http://host:/a":              {site: webSite{root: "http://host/"}, path: "a"},
+		"http://host/gr%C3%BCn%25/*x": {site: webSite{root: "http://host/"}, path: "grün%/*x"},
+	} {
+		got, err := parseLocation(s)
+		want.text, want.protocol = s, ofHTTP
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", s, got, err, want)
+		}
+	}
+	for s, says := range map[string]string{
+		"http://":             "no host",
+		"http:///a":           "no host",
+		"http://@host/a":      "user is empty",
+		"http://me:x@host/a":  "password",
+		"http://host/a#b":     "%23",
+		"http://host:70000/a": "no port",
+		"http://host:x/a":     "invalid port",
+		"http://host/a%2Fb":   "slash",
+		"http://host/a%00b":   "NUL",
+		"http://host/a%FF":    "UTF-8",
+		"http://host/%zz":     "invalid URL escape",
+		"http://a%3Ab@host/":  "colon",
+		"http://[host]/a":     "invalid host",
+	} {
+		_, err := parseLocation(s)
+		if exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), says) {
+			t.Errorf("%s: %v, which does not say %q", s, err, says)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp"
+)
+
+// succeeded waits until a server has its nth successor, and returns the number of
+// that process. It is killed if the test fails to end it.
+func (c *child) succeeded(n int) (pid int) {
+	c.t.Helper()
+	const says = "a successor serves from now on"
+	var words []string
+	for range n {
+		words = append(words, says, "pid=", " ")
+	}
+	text := c.await(words...)
+	for range n {
+		_, text, _ = strings.Cut(text, says)
+	}
+	pid, err := strconv.Atoi(wordAfter(text, "pid="))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	return pid
+}
+
+// awaitEnd waits until a process has ended, be it a child of this one or not.
+func (c *child) awaitEnd(pid int) {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); runs(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // for it to say where it is
+			time.Sleep(time.Second)
+			c.t.Fatalf("process %d does not end", pid)
+		}
+	}
+}
+
+// runs reports whether a process has not ended yet. One that nobody has waited
+// for, as where process 1 is none to do that, has.
+func runs(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return runtime.GOOS != "linux" // or it has gone since
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+// startBoth starts a server of both protocols that can be restarted, and returns
+// how to log in.
+func startBoth(t *testing.T, o childOptions, dir string, args ...string) (*sftpChild, *ssh.ClientConfig) {
+	t.Helper()
+	login, line := newLogin(t)
+	users := usersFile(t, "user alice\n  key "+line+"\n")
+	args = append([]string{dir, "--restartable", "--users", users, "--tftp", "127.0.0.1:0", "--http", "127.0.0.1:0"}, args...)
+	s := startSFTP(t, o, args...)
+	s.awaitURL()
+	return s, s.as("alice", login)
+}
+
+// A crowd of clients comes and goes all the time, and wants all it asks for.
+type crowd struct {
+	stop   atomic.Bool
+	served [8]atomic.Int64 // by client
+	all    sync.WaitGroup
+}
+
+func newCrowd(s *sftpChild, config *ssh.ClientConfig, content string) *crowd {
+	c := &crowd{}
+	web := &httpChild{child: s.child}
+	web.awaitHTTP("http")
+	for i := range c.served {
+		// Half of those of HTTP keep their connection.
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: patience}
+		c.all.Go(func() {
+			defer client.CloseIdleConnections()
+			for !c.stop.Load() && !s.t.Failed() {
+				var got string
+				var err error
+				switch i % 4 {
+				case 0:
+					s.wantGet("kernel", content)
+					got = content
+				case 1:
+					got, err = readOnce(s, config, "kernel")
+				default:
+					got, err = fetchOnce(client, web.at+"/kernel")
+				}
+				if err != nil || got != content {
+					s.t.Errorf("client %d: %d bytes, %v; want %d", i, len(got), err, len(content))
+				}
+				c.served[i].Add(1)
+			}
+		})
+	}
+	return c
+}
+
+func fetchOnce(client *http.Client, url string) (string, error) {
+	resp, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// readOnce logs in, reads a file, and goes.
+func readOnce(s *sftpChild, config *ssh.ClientConfig, name string) (string, error) {
+	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	file, err := c.Open(s.t.Context(), name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	return string(b), err
+}
+
+// more waits until each of the clients was served some more times.
+func (c *crowd) more(t *testing.T) {
+	t.Helper()
+	var before [len(c.served)]int64
+	for i := range c.served {
+		before[i] = c.served[i].Load()
+	}
+	for i := range c.served {
+		for deadline := time.Now().Add(patience); c.served[i].Load() < before[i]+3; time.Sleep(time.Millisecond) {
+			if t.Failed() || time.Now().After(deadline) {
+				t.Fatalf("client %d is not served any more", i)
+			}
+		}
+	}
+}
+
+func (c *crowd) end() {
+	c.stop.Store(true)
+	c.all.Wait()
+}
+
+// Under load, with transfers and sessions of both protocols half way, a server is
+// replaced twice. Nobody loses anything, and each process ends when those have left
+// who came to it.
+func TestRestart(t *testing.T) {
+	content := strings.Repeat("x", 3*512+1)
+	s, config := startBoth(t, childOptions{}, bigDir(t), "--metrics", "127.0.0.1:0")
+	load := newCrowd(s, config, content)
+	defer load.end()
+	pids := []int{s.cmd.Process.Pid}
+	for n := range 2 {
+		load.more(t)
+		transfer := s.halfway("kernel")
+		session := s.files(config)
+		file, err := session.OpenFile(t.Context(), "log", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle := s.files(config)
+
+		if err := syscall.Kill(pids[n], syscall.SIGUSR2); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, s.succeeded(n+1))
+		load.more(t)
+
+		for block := byte(2); ; block++ {
+			transfer.send(ack(block))
+			if block == 4 {
+				break
+			}
+			transfer.wantData(block + 1)
+		}
+		_, err = file.Write([]byte("text"))
+		session.want("write", err)
+		session.want("close", file.Close())
+		session.wantRead("log", "text")
+		idle.wantRead("kernel", content)
+		if !runs(pids[n]) {
+			t.Errorf("process %d has left its clients", pids[n])
+		}
+		session.Close()
+		idle.Close()
+		s.awaitEnd(pids[n])
+		load.more(t)
+	}
+	load.end()
+	s.wantMetric(`haul_sftp_connections 0`)
+	if err := syscall.Kill(pids[2], syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	said := s.wantExit(0)
+	for _, bad := range []string{"level=ERROR", "panic"} {
+		if strings.Contains(said, bad) {
+			t.Errorf("the log has %q", bad)
+		}
+	}
+}
+
+// A successor that fails is none, and leaves everything as it was; another may
+// not fail.
+func TestRestartFails(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "files")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "kernel"), "image")
+	s, config := startBoth(t, childOptions{}, dir)
+	session := s.files(config)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR2)
+	s.await("there is no successor, and this process serves on", "exit status")
+	s.wantGet("kernel", "image")
+	session.wantRead("kernel", "image")
+	s.files(config).wantRead("kernel", "image")
+
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR2)
+	pid := s.succeeded(1)
+	s.wantGet("kernel", "image")
+	session.wantRead("kernel", "image")
+	s.files(config).wantRead("kernel", "image")
+	// The one that is left ends by a signal, too, though somebody is there.
+	s.signal(syscall.SIGTERM)
+	s.awaitEnd(s.cmd.Process.Pid)
+	s.wantGet("kernel", "image")
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.wantExit(0)
+}
+
+// On a single port the successor begins when the last transfer has ended. Who asks
+// for something meanwhile asks again, as clients do.
+func TestRestartSinglePort(t *testing.T) {
+	c := startChild(t, childOptions{}, bigDir(t), "--single-port", "--restartable", "--grace", "1h")
+	transfer := c.halfway("kernel")
+	c.signal(syscall.SIGUSR2)
+	pid := c.succeeded(1)
+	var late sync.WaitGroup
+	late.Go(func() { c.wantGet("kernel", strings.Repeat("x", 3*512+1)) })
+	for block := byte(2); ; block++ {
+		transfer.send(ack(block))
+		if block == 4 {
+			break
+		}
+		transfer.wantData(block + 1)
+	}
+	c.awaitEnd(c.cmd.Process.Pid)
+	late.Wait()
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.wantExit(0)
+}
+
+// Without the flag the signal does no harm.
+func TestRestartNotAskedFor(t *testing.T) {
+	c := startChild(t, childOptions{}, bigDir(t))
+	c.signal(syscall.SIGUSR2)
+	c.await("--restartable")
+	c.wantGet("kernel", strings.Repeat("x", 3*512+1))
+	c.stop()
+}
+
+// Who ends while its successor starts takes that with it.
+func TestRestartInterrupted(t *testing.T) {
+	c := startChild(t, childOptions{}, bigDir(t), "--restartable")
+	c.signal(syscall.SIGUSR2)
+	c.signal(syscall.SIGTERM)
+	c.awaitEnd(c.cmd.Process.Pid)
+	if strings.Contains(c.stderr.String(), "a successor serves from now on") { // the signal came too late
+		if err := syscall.Kill(c.succeeded(1), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.wantExit(0) // and so all have ended that had its standard error
+}

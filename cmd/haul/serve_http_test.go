@@ -1,0 +1,355 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/users"
+)
+
+// An httpChild is a server of HTTP in a process of its own.
+type httpChild struct {
+	*child
+	client *http.Client
+	at     string // "http://127.0.0.1:1234"
+}
+
+// startHTTP runs "haul serve" with HTTP on a free port until it says where.
+func startHTTP(t *testing.T, args ...string) *httpChild {
+	t.Helper()
+	s := &httpChild{child: runChild(t, childOptions{}, append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)}
+	s.awaitHTTP("http")
+	return s
+}
+
+func (s *httpChild) awaitHTTP(scheme string) {
+	s.t.Helper()
+	before := " on " + scheme + "://"
+	s.at = scheme + "://" + wordAfter(s.await(before, "\n"), before)
+	transport := &http.Transport{}
+	s.client = &http.Client{Transport: transport, Timeout: patience}
+	s.t.Cleanup(transport.CloseIdleConnections)
+}
+
+// ask asks for something, and returns the status and the body. fields are "Key:
+// value"; "user:" begins a name and a password.
+func (s *httpChild) ask(request, body string, fields ...string) (*http.Response, string) {
+	s.t.Helper()
+	method, target, _ := strings.Cut(request, " ")
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at+target, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range fields {
+		key, value, _ := strings.Cut(f, ": ")
+		if key == "user" {
+			name, password, _ := strings.Cut(value, ":")
+			r.SetBasicAuth(name, password)
+			continue
+		}
+		r.Header.Set(key, value)
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatalf("%s: %v", request, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s: %v", request, err)
+	}
+	return resp, string(b)
+}
+
+func (s *httpChild) want(status int, body, request, content string, fields ...string) {
+	s.t.Helper()
+	resp, got := s.ask(request, content, fields...)
+	if resp.StatusCode != status || body != "*" && got != body {
+		s.t.Errorf("%s %q: %d %q, want %d %q", request, fields, resp.StatusCode, got, status, body)
+	}
+}
+
+func TestServeHTTP(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image", "sub/f": "below"})
+	s := startHTTP(t, dir, "--listing")
+	s.want(200, "image", "GET /kernel", "")
+	s.want(206, "mag", "GET /kernel", "", "Range: bytes=1-3")
+	s.want(404, "*", "GET /missing", "")
+	s.want(405, "*", "PUT /new", "x")
+	s.want(405, "*", "DELETE /kernel", "")
+	if _, body := s.ask("GET /", ""); !strings.Contains(body, `href="kernel"`) || !strings.Contains(body, `href="sub/"`) {
+		t.Errorf("the listing is %s", body)
+	}
+	s.want(200, "below", "GET /sub/f", "")
+	said := s.stop()
+	for _, want := range []string{
+		"haul: serving " + dir + " on http://127.0.0.1:", "\nhaul: try: curl -O http://127.0.0.1:",
+		"msg=http result=done direction=read file=/kernel peer=127.0.0.1:", " status=200 bytes=5 ",
+		" status=206 bytes=3 ", "range=\"bytes=1-3\"", "client=Go-http-client/1.1",
+		"msg=http result=refused direction=read file=/missing",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if strings.Contains(said, "tftp://") {
+		t.Error("TFTP is served as well")
+	}
+}
+
+// One tree and one set of rules for all protocols.
+func TestServeHTTPAndTFTP(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image", "secret.key": "key", "sub/x.key": "key", "sub/y": "y"})
+	s := startHTTP(t, dir, "--tftp", "127.0.0.1:0", "--upload", "overwrite", "--listing", "--access", "deny all * *.key", "--metrics", "127.0.0.1:0")
+	s.awaitURL()
+	s.want(201, "*", "PUT /new", "by HTTP")
+	s.wantGet("new", "by HTTP")
+	s.wantPut("other", "by TFTP", 0)
+	s.want(200, "by TFTP", "GET /other", "")
+	s.want(204, "", "PUT /other", "again")
+	s.want(403, "*", "GET /secret.key", "")
+	s.want(403, "*", "PUT /mine.key", "x")
+	if _, body := s.ask("GET /?json", ""); strings.Contains(body, "secret") || !strings.Contains(body, `"kernel"`) {
+		t.Errorf("the listing is %s", body)
+	}
+	if _, body := s.ask("GET /sub/", ""); strings.Contains(body, "x.key") || !strings.Contains(body, `href="y"`) {
+		t.Errorf("the listing is %s", body)
+	}
+	// An upload in parts goes on, by these rules too.
+	resp, _ := s.ask("PUT /parts", "0123456789", "Content-Range: bytes 0-9/15")
+	if resp.StatusCode != 202 || resp.Header.Get("Upload-Offset") != "10" {
+		t.Errorf("a part: %d, %s", resp.StatusCode, resp.Header.Get("Upload-Offset"))
+	}
+	s.want(201, "*", "PUT /parts", "abcde", "Content-Range: bytes 10-14/15")
+	s.want(200, "0123456789abcde", "GET /parts", "")
+	s.wantMetric(`haul_http_requests 0`)
+	wantFile(t, filepath.Join(dir, "parts"), "0123456789abcde")
+}
+
+// certificate makes a certificate for this machine, and returns the flags for it
+// and who trusts it.
+func certificate(t *testing.T, dir string) ([]string, *tls.Config) {
+	t.Helper()
+	cert, err := tcp.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := tcp.Pair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	for _, file := range []string{pair.Cert, pair.Key} {
+		_ = os.Remove(file)
+	}
+	if err := pair.Create(cert); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	return []string{"--cert", pair.Cert, "--key", pair.Key}, &tls.Config{RootCAs: roots}
+}
+
+// startHTTPS runs "haul serve" with HTTPS.
+func startHTTPS(t *testing.T, trust *tls.Config, args ...string) *httpChild {
+	t.Helper()
+	s := &httpChild{child: runChild(t, childOptions{}, append([]string{"serve", "--https", "127.0.0.1:0"}, args...)...)}
+	s.awaitHTTP("https")
+	transport := s.client.Transport.(*http.Transport)
+	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = trust, true
+	return s
+}
+
+// hashed returns a line of a users file for a password.
+func hashed(t *testing.T, password string) string {
+	t.Helper()
+	h, err := users.HashPassword([]byte(password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "  password " + h.Encoded() + "\n"
+}
+
+func TestServeHTTPS(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image", "alice/own": "hers"})
+	file := filepath.Join(t.TempDir(), "users")
+	text := "user alice\n" + hashed(t, "wonderland") + "  root alice\nuser bob\n" + hashed(t, "builder") + "  access read-only\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := t.TempDir()
+	flags, trust := certificate(t, keys)
+	s := startHTTPS(t, trust, append(flags, dir, "--http-auth", file, "--listing")...)
+	const alice, bob = "user: alice:wonderland", "user: bob:builder"
+	resp, body := s.ask("GET /own", "", alice)
+	if resp.Proto != "HTTP/2.0" || body != "hers" {
+		t.Errorf("%s, %d %q", resp.Proto, resp.StatusCode, body)
+	}
+	s.want(404, "*", "GET /kernel", "", alice)
+	s.want(201, "*", "PUT /new", "text", alice)
+	wantFile(t, filepath.Join(dir, "alice", "new"), "text")
+	s.want(204, "", "DELETE /new", "", alice)
+	s.want(200, "image", "GET /kernel", "", bob)
+	s.want(405, "*", "PUT /kernel", "x", bob)
+	s.want(401, "*", "GET /kernel", "")
+	s.want(401, "*", "GET /kernel", "", "user: alice:wrong")
+	// Another certificate is taken as soon as it is there.
+	_, trust = certificate(t, keys)
+	host := strings.TrimPrefix(s.at, "https://")
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		c, err := tls.Dial("tcp", host, trust)
+		if err == nil {
+			c.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the new certificate is not taken: %v", err)
+		}
+	}
+	said := s.stop()
+	for _, want := range []string{
+		"msg=\"http login\" result=accepted user=alice peer=127.0.0.1 method=password",
+		"msg=\"http login\" result=refused user=alice peer=127.0.0.1 method=password error=\"wrong password\"",
+		"msg=http result=done direction=write file=/new user=alice peer=127.0.0.1:",
+		"msg=http result=done operation=DELETE file=/new user=alice",
+		"who may come by HTTP is in " + file + " (users: 2)",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// A download that is under way at the first signal comes to its end.
+func TestServeHTTPDrains(t *testing.T) {
+	const size = 64 << 20 // more than the sockets' buffers hold
+	dir := servedDir(t, map[string]string{"large": ""})
+	if err := os.Truncate(filepath.Join(dir, "large"), size); err != nil {
+		t.Fatal(err)
+	}
+	s := startHTTP(t, dir, "--grace", "1m")
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /large HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 1000)
+	if _, err := io.ReadFull(c, head); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTERM)
+	awaitRefused(t, c.RemoteAddr().String())
+	n, err := io.Copy(io.Discard, c)
+	header, _, _ := bytes.Cut(head, []byte("\r\n\r\n"))
+	if want := int64(size + len(header) + 4 - len(head)); err != nil || n != want {
+		t.Errorf("%d bytes more, %v; want %d", n, err, want)
+	}
+	s.wantExit(0)
+}
+
+func TestServeHTTPFlags(t *testing.T) {
+	dir, secrets := t.TempDir(), t.TempDir()
+	file := filepath.Join(secrets, "users")
+	if err := os.WriteFile(file, []byte("user alice\n"+hashed(t, "x")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags, _ := certificate(t, secrets)
+	inside, _ := certificate(t, dir)
+	with := func(scheme string, more ...string) []string {
+		args := []string{dir, "--" + scheme, "127.0.0.1:0"}
+		if scheme == "https" {
+			args = append(args, flags...)
+		}
+		return append(args, more...)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{with("http", "--http-auth", file), exitUsage, "could read the passwords"},
+		{with("http", "--cert", file), exitUsage, "--https :443"},
+		{with("http", "--rate", "5"), exitUsage, "--rate is for TFTP"},
+		{with("http", "--users", file), exitUsage, "--users is for SFTP"},
+		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
+		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "no such file"},
+		{with("https", "--http-auth", file, secrets), exitUsage, "those who log in get one directory"},
+		{[]string{dir, "--https", "127.0.0.1:0", "--cert", file}, exitLocal, "certificate"},
+		{append([]string{dir, "--https", "127.0.0.1:0"}, inside...), exitUsage, "which is served"},
+		{[]string{secrets, "--https", "127.0.0.1:0", "--cert", inside[1], "--key", inside[3], "--http-auth", file}, exitUsage, "which is served"},
+	} {
+		code, message := refuse(t, append([]string{"serve"}, test.args...)...)
+		if code != test.code || !strings.Contains(message, test.says) {
+			t.Errorf("%q: exit code %d, %q; want %d, and %q", test.args, code, message, test.code, test.says)
+		}
+	}
+	// The port of another.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	code, message := refuse(t, "serve", dir, "--http", fmt.Sprint(taken.Addr()))
+	if code != exitFailed || !strings.Contains(message, "another server has that port") {
+		t.Errorf("exit code %d, %q", code, message)
+	}
+}
+
+// Nor is any of many uploads lost that are under way.
+func TestServeHTTPDrainsUploads(t *testing.T) {
+	const n = 50
+	dir := servedDir(t, nil)
+	s := startHTTP(t, dir, "--grace", "1m", "--upload", "create", "--metrics", "127.0.0.1:0")
+	var conns []net.Conn
+	for i := range n {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(c, "PUT /f%d HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", i)
+		conns = append(conns, c)
+	}
+	s.wantMetric(fmt.Sprintf("haul_http_requests %d", n))
+	s.signal(syscall.SIGTERM)
+	awaitRefused(t, conns[0].RemoteAddr().String())
+	for i, c := range conns {
+		fmt.Fprint(c, "cde")
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 201") || !strings.Contains(string(answer), "Connection: close") {
+			t.Errorf("upload %d: %q, %v", i, answer, err)
+		}
+		wantFile(t, filepath.Join(dir, fmt.Sprintf("f%d", i)), "abcde")
+	}
+	s.wantExit(0)
+}
+
+// awaitRefused waits until a server takes no connections any more: so it has begun
+// to end.
+func awaitRefused(t *testing.T, addr string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		c.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("it still accepts")
+		}
+	}
+}

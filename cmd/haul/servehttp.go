@@ -1,0 +1,459 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// What a connection of HTTP may take.
+const (
+	httpHeaderTime  = 10 * time.Second // until the head of a request is whole
+	httpIdleTime    = 2 * time.Minute  // between requests
+	httpHeaderBytes = 16 << 10
+	httpClientFirst = 30 * time.Second // one that says nothing for so long is never seen
+	mostHTTPConns   = 1 << 14
+	httpStreams     = 64        // requests at a time on one connection of HTTP/2
+	httpMemory      = 512 << 20 // bytes: buffers, connections that are open, and listings
+	filesPerRequest = 3         // a connection, and the files of its request: one, and a variant or a directory
+)
+
+// An httpService serves HTTP and HTTPS.
+type httpService struct {
+	f       *serveFlags
+	out     io.Writer
+	log     *httpLog
+	logger  *slog.Logger
+	handler *web.Handler
+
+	files *served      // for everybody; nil with users
+	whole *web.Account // the same if everybody gets the same
+	roots *sftpRoots   // of users; nil without
+	users *people      // nil without
+
+	plain, secure httpPort
+
+	retired chan time.Duration
+	limit   time.Duration // for requests under way once there is a successor; set before they learn of the end
+}
+
+// httpOptions are those of the sockets.
+var httpOptions = tcp.Options{ClientFirst: httpClientFirst}
+
+// An httpPort is where one of the two is served.
+type httpPort struct {
+	scheme  string
+	asked   []string
+	accept  tcp.Server
+	server  http.Server
+	sockets []*tcp.Socket
+}
+
+// openHTTP opens what HTTP needs but for its sockets. owners are as for SFTP.
+// counts may be nil.
+func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *httpService, err error) {
+	s := &httpService{f: f, out: out, logger: log, log: newHTTPLog(log, counts), retired: make(chan time.Duration, 1)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	s.handler = &web.Handler{
+		Account: s.account, Listing: f.web.listing, PlainPasswords: f.web.plainAuth,
+	}
+	s.log.listen(s.handler)
+	if f.web.auth != "" {
+		err = s.openUsers(owners)
+	} else {
+		err = s.openFiles()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.plain.scheme, s.plain.asked = httpName, f.http
+	s.secure.scheme, s.secure.asked = httpsName, f.https
+	if f.web.cert != "" {
+		if s.secure.accept.TLS, err = s.openCertificate(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range s.ports() {
+		p.server = http.Server{
+			Handler:           s.handler,
+			ReadHeaderTimeout: httpHeaderTime,
+			IdleTimeout:       httpIdleTime,
+			MaxHeaderBytes:    httpHeaderBytes,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: httpStreams},
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+
+			DisableGeneralOptionsHandler: true,
+		}
+	}
+	return s, nil
+}
+
+func (s *httpService) ports() []*httpPort { return []*httpPort{&s.plain, &s.secure} }
+
+// openFiles opens what everybody gets.
+func (s *httpService) openFiles() (err error) {
+	if s.files, err = s.f.open(); err != nil {
+		return err
+	}
+	s.handler.MaxUpload = s.f.maxUpload
+	if s.f.simple() {
+		s.whole = &web.Account{Store: s.files.site.Roots[0].Files, Access: s.access()}
+	}
+	return s.checkApart(s.f.dirs)
+}
+
+// openUsers opens what users get, and who they are.
+func (s *httpService) openUsers(owners []int) (err error) {
+	if s.roots, err = openSFTPRoots(s.f.dirs[0]); err != nil {
+		return err
+	}
+	file, err := filepath.Abs(s.f.web.auth)
+	if err != nil {
+		return err
+	}
+	dir, err := users.Open(file, owners...)
+	if err != nil {
+		return localError{err}
+	}
+	if len(dir.Names()) == 0 {
+		return usagef("the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
+	}
+	s.users = &people{dir: dir, file: file}
+	s.handler.Users = dir
+	s.roots.secrets = s.secrets()
+	return s.checkApart(slices.Concat(s.f.dirs[:1], s.roots.outside(dir)))
+}
+
+// secrets returns the files that nobody may fetch, without symbolic links.
+func (s *httpService) secrets() (secrets []string) {
+	if s.f.web.cert != "" {
+		secrets = append(secrets, settledPath(s.f.web.pair().Key))
+	}
+	if s.users != nil {
+		secrets = append(secrets, settledPath(s.users.file))
+	}
+	return secrets
+}
+
+// checkApart refuses to serve what must stay secret.
+func (s *httpService) checkApart(dirs []string) error {
+	for _, dir := range dirs {
+		for _, secret := range s.secrets() {
+			if within(secret, settledPath(dir)) {
+				return usagef("%s is in %s, which is served, so that others could read it; choose a place outside", secret, dir)
+			}
+		}
+	}
+	return nil
+}
+
+// openCertificate loads the certificate, and has it loaded again when it changes.
+func (s *httpService) openCertificate() (*tls.Config, error) {
+	certs, err := tcp.NewCertificates(s.f.web.pair())
+	if err != nil {
+		return nil, localError{err}
+	}
+	certs.Report = func(err error) {
+		s.log.say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))
+	}
+	for _, err := range certs.Warnings() {
+		certs.Report(err)
+	}
+	return &tls.Config{GetCertificate: certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// account is the handler's hook for what a visitor gets.
+func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, error) {
+	if s.users == nil {
+		return s.anybody(v), nil
+	}
+	if v.Login == nil { // cannot be: see Handler.Users
+		return nil, fs.ErrPermission
+	}
+	u := v.Login.User
+	files, created, leave, err := s.roots.enter(u)
+	if created {
+		s.log.say(slog.LevelInfo, "http: made a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
+	}
+	return &web.Account{User: u.Name, Store: files, Access: web.AccessOf(v.Login.Access), Rate: u.Limit, Close: leave}, nil
+}
+
+func (s *httpService) close() {
+	for _, p := range s.ports() {
+		closeAll(p.sockets)
+	}
+	s.log.away.flush()
+	s.log.close()
+	if s.files != nil {
+		s.files.close()
+	}
+	if s.roots != nil {
+		s.roots.close()
+	}
+}
+
+// listen opens the sockets, unless systemd or a predecessor has done so.
+func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+	conns := max(1, min(mostHTTPConns, s.f.shareOf(openFiles())/filesPerRequest))
+	for _, p := range s.ports() {
+		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
+		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
+		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
+			return listenError{err}
+		}
+		if len(p.sockets) > 0 {
+			continue
+		}
+		for _, addr := range p.asked {
+			if addr == "" {
+				continue
+			}
+			socket, err := tcp.Listen(ctx, addr, httpOptions)
+			if err != nil {
+				return httpListenError(p.scheme, err)
+			}
+			p.sockets = append(p.sockets, socket)
+		}
+	}
+	return nil
+}
+
+// httpListenError says what to do about an address that cannot be had.
+func httpListenError(scheme string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --%s", err, scheme)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --%s :8080", err, scheme)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	}
+	return listenError{err}
+}
+
+// existing returns those of some paths where there is something.
+func existing(paths []string) (there []string) {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			there = append(there, path)
+		}
+	}
+	return there
+}
+
+// addrText returns an address as text, or "".
+func addrText(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+func (s *httpService) String() string {
+	var all []string
+	for _, p := range s.ports() {
+		for _, socket := range p.sockets {
+			all = append(all, strings.ToUpper(p.scheme)+" on "+socket.Addr().String())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// announce says where the server is, and who may come.
+func (s *httpService) announce() {
+	said := false
+	for _, p := range s.ports() {
+		for i, socket := range p.sockets {
+			a, _ := netip.ParseAddrPort(socket.Addr().String())
+			shown, host := shownAddr(a, p.asked, i)
+			s.f.say(s.out, "serving %s on %s://%s", s.f.dirs[0], p.scheme, shown)
+			if !said && s.users == nil {
+				s.f.say(s.out, "try: curl -O %s://%s/FILE", p.scheme, netip.AddrPortFrom(host, a.Port()))
+			}
+			said = true
+		}
+	}
+	if s.users != nil {
+		s.f.say(s.out, "who may come by HTTP is in %s (users: %d)", s.users.file, len(s.users.dir.Names()))
+	}
+}
+
+func (s *httpService) needs(c *privilege.Confinement) {
+	c.Read = append(c.Read, s.f.web.reads()...)
+	if s.files != nil {
+		c.Read = append(c.Read, s.files.reads...)
+		c.Write = append(c.Write, s.files.writes...)
+		return
+	}
+	c.Trees = append(c.Trees, s.roots.dir)
+	c.Trees = append(c.Trees, existing(s.roots.outside(s.users.dir))...)
+	c.Read = append(c.Read, s.users.reads()...)
+}
+
+// settled begins what goes on beside the serving.
+func (s *httpService) settled(ctx context.Context) {
+	if s.files != nil {
+		go s.files.sweep(ctx, s.logger)
+		return
+	}
+	go s.users.watch(ctx, func(changed bool, err error) {
+		if err != nil {
+			s.log.say(slog.LevelWarn, "http users: what was before stays in force", slog.String("error", err.Error()))
+		} else if changed {
+			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
+		}
+	})
+	go func() {
+		n, err := s.roots.sweep(ctx, s.roots.outside(s.users.dir))
+		if n > 0 || err != nil && !errors.Is(err, context.Canceled) {
+			s.log.say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n), slog.Any("error", err))
+		}
+	}()
+}
+
+func (s *httpService) sockets() (all []handed, err error) {
+	for _, p := range s.ports() {
+		some, err := handOverSockets(p.scheme, p.sockets)
+		if all = append(all, some...); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (s *httpService) retire(limit time.Duration) { s.retired <- limit }
+
+func (s *httpService) name() string { return httpName }
+
+// serve serves until ctx ends. If one port fails, all end.
+func (s *httpService) serve(server context.Context) error {
+	ctx, end := context.WithCancel(server)
+	defer end()
+	var errs [2]error
+	var all sync.WaitGroup
+	for i, p := range s.ports() {
+		if len(p.sockets) == 0 {
+			continue
+		}
+		all.Go(func() {
+			defer end()
+			errs[i] = s.servePort(server, ctx, p)
+		})
+	}
+	all.Go(func() {
+		select {
+		case s.limit = <-s.retired:
+			end()
+		case <-ctx.Done():
+		}
+	})
+	all.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// servePort serves one port. When ctx ends, requests that are under way have the
+// grace to come to their end; or the limit, if there is a successor, unless the
+// server ends in the meantime.
+func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error {
+	l, err := p.accept.Listener(p.sockets...)
+	if err != nil {
+		return err
+	}
+	l = &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
+	// Closed first, it still gives out those that were accepted.
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	err = p.server.Serve(l)
+	if stop() {
+		_ = p.server.Close()
+		return fmt.Errorf("%s: %w", p.scheme, err)
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.f.grace, s.limit))
+	defer cancel()
+	defer context.AfterFunc(server, func() { time.AfterFunc(s.f.grace, cancel) })()
+	p.settle(patient)
+	if p.server.Shutdown(patient) != nil {
+		_ = p.server.Close()
+	}
+	return nil
+}
+
+const (
+	settleEvery = 10 * time.Millisecond
+
+	// settleTLS is how long connections get that may be of HTTP/2, in which an idle
+	// one stays until Shutdown tells its client.
+	settleTLS = time.Second
+)
+
+// settle waits until each connection has had the answer to what it has asked for, and
+// was closed behind it. Shutdown would drop a request that has just been read.
+func (p *httpPort) settle(patient context.Context) {
+	if p.accept.TLS != nil {
+		var cancel context.CancelFunc
+		patient, cancel = context.WithTimeout(patient, settleTLS)
+		defer cancel()
+	}
+	p.server.SetKeepAlivesEnabled(false)
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for p.accept.Counters().Conns > 0 {
+		select {
+		case <-tick.C:
+		case <-patient.Done():
+			return
+		}
+	}
+}
+
+func (s *httpService) alive() bool {
+	_ = s.handler.Counters()
+	return true
+}
+
+// show adds what a server of HTTP counts by itself.
+func (s *httpService) show(counts *meter.Registry) {
+	for _, c := range []struct {
+		name, help string
+		value      func(web.Counters) int64
+	}{
+		{"http_requests_total", "Requests answered.", func(c web.Counters) int64 { return c.Requests }},
+		{"http_refused_total", "Requests answered by 4xx.", func(c web.Counters) int64 { return c.Refused }},
+		{"http_failed_total", "Requests answered by 5xx, or not to the end.", func(c web.Counters) int64 { return c.Failed }},
+		{"http_logins_total", "Passwords that were right, but for those known again.", func(c web.Counters) int64 { return c.Logins }},
+		{"http_login_failures_total", "Passwords that were wrong.", func(c web.Counters) int64 { return c.Failures }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(s.handler.Counters()) })
+	}
+	counts.Gauge("http_requests", "Requests under way.", func() float64 { return float64(s.handler.Counters().Active) })
+	counts.Gauge("http_connections", "Connections of HTTP and HTTPS.", func() float64 {
+		return float64(s.plain.accept.Counters().Conns + s.secure.accept.Counters().Conns)
+	})
+	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.lost.Load)
+}

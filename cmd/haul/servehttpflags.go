@@ -1,0 +1,95 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/tcp"
+)
+
+// httpFlags are those flags of "haul serve" that HTTP alone has.
+type httpFlags struct {
+	cert, key string
+	listing   bool
+	auth      string
+	plainAuth bool
+}
+
+// httpOnly are flags that mean nothing without HTTP.
+var httpOnly = strings.Fields("cert key listing http-auth http-plain-auth")
+
+// fileRules are flags about files that TFTP has in common with HTTP without users.
+var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir max-upload")
+
+func (f *httpFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cert, "cert", "", "`file` of the certificate for HTTPS, and of those between it and the root (PEM); a change of it is noticed")
+	flags.StringVar(&f.key, "key", "", "`file` of its private key (PEM); without it the key is in the file of --cert")
+	flags.BoolVar(&f.listing, "listing", false, "show the entries of directories by HTTP, as HTML or JSON")
+	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
+	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
+	for _, name := range []string{"cert", "key", "http-auth"} {
+		cobra.CheckErr(cmd.MarkFlagFilename(name))
+	}
+}
+
+func (f *serveFlags) servesHTTP() bool { return anyAddr(f.http) || anyAddr(f.https) }
+
+// servesAnybody reports whether files are served to who does not log in, by the
+// rules that go by address.
+func (f *serveFlags) servesAnybody() bool {
+	return f.servesTFTP() || f.servesHTTP() && f.web.auth == ""
+}
+
+// checkHTTP checks what can be checked without opening anything.
+func (f *serveFlags) checkHTTP() error {
+	for _, p := range []struct {
+		flag  string
+		addrs []string
+	}{{"http", f.http}, {"https", f.https}} {
+		if err := checkAddrs(p.flag, "tcp", p.addrs); err != nil && anyAddr(p.addrs) {
+			return err
+		}
+	}
+	switch {
+	case f.servesAnybody() && f.maxUpload <= 0:
+		return usagef("--max-upload %d: must be above 0", f.maxUpload)
+	case anyAddr(f.https) && f.web.cert == "":
+		return usagef("--https takes --cert FILE, and --key FILE if the key is not in it")
+	case f.web.cert != "" && !anyAddr(f.https):
+		return usagef("--cert is for HTTPS, which is not served; add --https :443")
+	case f.web.key != "" && f.web.cert == "":
+		return usagef("--key goes with --cert")
+	case f.web.auth != "" && anyAddr(f.http) && !f.web.plainAuth:
+		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
+	}
+	return nil
+}
+
+// pair returns the files of the certificate.
+func (f *httpFlags) pair() tcp.Pair {
+	p := tcp.Pair{Cert: f.cert, Key: f.key}
+	if p.Key == "" {
+		p.Key = p.Cert
+	}
+	return p
+}
+
+// reads returns the directories of the certificate, in which a new one will be.
+func (f *httpFlags) reads() []string {
+	if f.cert == "" {
+		return nil
+	}
+	var dirs []string
+	for _, file := range []string{f.pair().Cert, f.pair().Key} {
+		dirs = append(dirs, filepath.Dir(file))
+		if real, err := filepath.EvalSymlinks(file); err == nil { // as certbot has it
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// An httpLog tells the log, and the metrics, what a server of HTTP does.
+type httpLog struct {
+	*lineQueue
+	counts *meter.Registry // nil counts nothing
+	away   turnedAway
+}
+
+func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
+	l := &httpLog{lineQueue: newLineQueue(log), counts: counts}
+	l.away.log, l.away.registry, l.away.protocol = l.lineQueue, counts, meter.HTTP
+	return l
+}
+
+// listen has a handler tell its log what happens.
+func (l *httpLog) listen(h *web.Handler) {
+	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
+}
+
+func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
+	protocol := meter.HTTP
+	if x.TLS {
+		protocol = meter.HTTPS
+	}
+	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, Began: x.Began})
+}
+
+// started counts a file that is going to be sent or taken.
+func (l *httpLog) started(x *web.Exchange) {
+	m := l.begin(x)
+	m.Follow(func() int64 { return x.Sent() + x.Received() })
+	x.Value = m
+}
+
+// ended tells of a request that is over.
+func (l *httpLog) ended(x *web.Exchange) {
+	level, result := outcomeOf(x)
+	bytes := x.Sent() + x.Received()
+	m, ok := x.Value.(*meter.Transfer)
+	if !ok {
+		m = l.begin(x)
+	}
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration})
+	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))
+	switch x.Method {
+	case http.MethodGet, http.MethodHead:
+		attrs = append(attrs, slog.String("direction", "read"))
+	case http.MethodPut:
+		attrs = append(attrs, slog.String("direction", "write"))
+	default:
+		attrs = append(attrs, slog.String("operation", x.Method))
+	}
+	attrs = append(attrs, slog.String("file", x.Name))
+	if x.User != "" {
+		attrs = append(attrs, slog.String("user", x.User))
+	}
+	attrs = append(attrs,
+		slog.String("peer", x.Peer.String()),
+		slog.Int("status", x.Status),
+		slog.Int64("bytes", bytes),
+		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
+		slog.String("rate", formatRate(bytes, x.Duration)))
+	if x.Range != "" {
+		attrs = append(attrs, slog.String("range", x.Range))
+	}
+	if x.Agent != "" {
+		attrs = append(attrs, slog.String("client", x.Agent))
+	}
+	if x.Err != nil {
+		attrs = append(attrs, slog.String("error", x.Err.Error()))
+	}
+	l.say(level, "http", attrs...)
+}
+
+// outcomeOf says how a request ended, and how much that matters: clients ask for
+// what is not there every day.
+func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
+	_, ofFile := errors.AsType[*fs.PathError](x.Err)
+	switch {
+	case errors.Is(x.Err, web.ErrCutOff):
+		return slog.LevelWarn, meter.PeerEnded
+	case errors.Is(x.Err, os.ErrDeadlineExceeded):
+		return slog.LevelWarn, meter.PeerSilent
+	case x.Status >= 500, x.Status == 0:
+		return slog.LevelWarn, meter.Failed
+	case x.Status == http.StatusForbidden, x.Status == http.StatusTooManyRequests:
+		return slog.LevelWarn, meter.Refused
+	case x.Status >= 400:
+		return slog.LevelInfo, meter.Refused
+	case x.Err == nil && x.Method == http.MethodHead:
+		return slog.LevelInfo, meter.Probe
+	case x.Err == nil:
+		return slog.LevelInfo, meter.Done
+	case ofFile, errors.Is(x.Err, web.ErrShrunk):
+		return slog.LevelWarn, meter.Failed
+	}
+	return slog.LevelInfo, meter.PeerEnded
+}
+
+// attempt tells of a password that was checked.
+func (l *httpLog) attempt(e users.Event) {
+	level, result := slog.LevelInfo, "accepted"
+	if e.Outcome != users.Accepted {
+		level, result = slog.LevelWarn, "refused"
+	}
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", e.User),
+		slog.String("peer", e.Peer.String()), slog.String("method", e.Method))
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("error", e.Reason))
+	}
+	l.say(level, "http login", attrs...)
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/web"
+)
+
+// maxSecretFile is how many bytes a file of certificates or of a password may have.
+const maxSecretFile = 4 << 20
+
+// webFlags are the flags about web servers.
+type webFlags struct {
+	cacert       string
+	insecure     bool
+	passwordFile string
+	batch        *bool // never ask: that of SSH too
+}
+
+func (f *webFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cacert, "cacert", "", "trust the certificates in `FILE` (PEM), and not those of the system")
+	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
+	flags.StringVar(&f.passwordFile, "password-file", "", "log in with the password in the first line of `FILE`")
+}
+
+// A webs holds the clients of one command, one for each web server and user.
+type webs struct {
+	flags  *webFlags
+	asker  *asker
+	stderr io.Writer
+
+	mu   sync.Mutex
+	open map[webSite]*web.Client // mu
+	told map[string]bool         // mu
+}
+
+// webs returns an empty set of clients.
+func (f *webFlags) webs(stderr io.Writer, a *asker) *webs {
+	return &webs{flags: f, asker: a, stderr: stderr, open: map[webSite]*web.Client{}, told: map[string]bool{}}
+}
+
+func (w *webs) close() {
+	for _, c := range w.open {
+		_ = c.Close()
+	}
+}
+
+// tell prints a line, once.
+func (w *webs) tell(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	told := w.told[text]
+	w.told[text] = true
+	w.mu.Unlock()
+	if !told {
+		fmt.Fprintln(w.stderr, "haul:", visibleLines(text))
+	}
+}
+
+// connect returns the client of a location's server. first is the name that is
+// going to be read there first, if that is known. One goroutine at a time may call
+// it.
+func (w *webs) connect(l location, first string) (*web.Client, error) {
+	if c := w.open[l.site]; c != nil {
+		return c, nil
+	}
+	u, err := url.Parse(l.site.root)
+	if err != nil {
+		return nil, usagef("location %v: %w", l, err)
+	}
+	o := web.ClientConfig{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul"}
+	if version != "" {
+		o.UserAgent += "/" + version
+	}
+	if o.TLS, err = w.flags.tls(); err != nil {
+		return nil, err
+	}
+	switch {
+	case w.flags.insecure && u.Scheme == "https":
+		w.tell("WARNING: --insecure: it is not checked who %s is; anybody on the way can read and change all that is sent", u.Host)
+	case w.flags.passwordFile != "" && u.Scheme == "http":
+		w.tell("warning: the password goes to %s as it is, for all on the way to read; https does not do that", u.Host)
+	}
+	if w.flags.passwordFile != "" {
+		if o.Password, err = w.flags.fromFile(l); err != nil {
+			return nil, err
+		}
+		o.Eager = true
+	} else {
+		o.Password = func(ctx context.Context, user, host, realm string) (string, string, error) {
+			return w.password(ctx, u, user, realm)
+		}
+	}
+	c, err := web.NewClient(l.site.root, o)
+	if err != nil {
+		return nil, usagef("location %v: %w", l, err)
+	}
+	w.open[l.site] = c
+	return c, nil
+}
+
+// tls returns what the flags say of certificates.
+func (f *webFlags) tls() (*tls.Config, error) {
+	c := &tls.Config{InsecureSkipVerify: f.insecure}
+	if f.cacert == "" {
+		return c, nil
+	}
+	if f.insecure {
+		return nil, usagef("--cacert and --insecure: the second checks nothing")
+	}
+	text, err := readBounded(f.cacert)
+	if err != nil {
+		return nil, localError{fmt.Errorf("--cacert: %w", err)}
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(text) {
+		return nil, localError{fmt.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", visible(f.cacert))}
+	}
+	return c, nil
+}
+
+// fromFile returns what reads the password of --password-file.
+func (f *webFlags) fromFile(l location) (func(context.Context, string, string, string) (string, string, error), error) {
+	if l.site.user == "" {
+		return nil, usagef("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
+	}
+	text, err := readBounded(f.passwordFile)
+	if err != nil {
+		return nil, localError{fmt.Errorf("--password-file: %w", err)}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return nil, localError{fmt.Errorf("--password-file %s: the first line is empty", visible(f.passwordFile))}
+	}
+	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, line, nil }, nil
+}
+
+// readBounded reads a file that is not large.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err == nil && len(text) > maxSecretFile {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("more than %d bytes", maxSecretFile)}
+	}
+	return text, err
+}
+
+// password finds the user and the password for a server: in netrc, or from who
+// sits at the terminal.
+func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (string, string, error) {
+	if u.Scheme == "http" {
+		w.tell("warning: %s wants a password, which goes there as it is, for all on the way to read; https does not do that", u.Host)
+	}
+	login, password, ok, err := fromNetrc(u.Hostname(), user)
+	if err != nil {
+		w.tell("warning: %v", err)
+	}
+	if ok {
+		return login, password, nil
+	}
+	if *w.flags.batch {
+		return "", "", fmt.Errorf("%w; leave out --batch to be asked", web.ErrClientLogin)
+	}
+	if user == "" {
+		text := fmt.Sprintf("User for %s: ", u.Host)
+		if realm != "" {
+			text = fmt.Sprintf("User for %q of %s: ", realm, u.Host)
+		}
+		if user, err = w.asker.ask(ctx, text, true); err != nil {
+			return "", "", cannotAsk(err)
+		}
+	}
+	password, err = w.asker.ask(ctx, fmt.Sprintf("Password of %s@%s: ", visible(user), u.Host), false)
+	if err != nil {
+		return "", "", cannotAsk(err)
+	}
+	return user, password, nil
+}
+
+// cannotAsk says what to do where nobody can be asked.
+func cannotAsk(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w, and: %w; --password-file or ~/.netrc may have it", web.ErrClientLogin, err)
+}
+
+// fromNetrc looks a host up in the file that NETRC names, or else ~/.netrc.
+func fromNetrc(host, user string) (login, password string, ok bool, err error) {
+	name := os.Getenv("NETRC")
+	if name == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", "", false, nil
+		}
+		base := ".netrc"
+		if runtime.GOOS == "windows" {
+			base = "_netrc"
+		}
+		name = filepath.Join(home, base)
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", false, nil
+	}
+	if err != nil {
+		return "", "", false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, web.MaxClientNetrc+1))
+	if err == nil {
+		login, password, ok, err = web.ClientNetrc(text, host, user)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return login, password, ok, err
+}
