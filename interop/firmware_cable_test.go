@@ -25,12 +25,13 @@ const (
 	netmask = "255.255.255.0"
 )
 
-// serveCable lays the cable and starts haul at the host's end of it.
-func serveCable(t *testing.T, dir string) *daemon {
+// serveCable lays the cable and starts haul at the host's end of it. It serves TFTP, and
+// what args say.
+func serveCable(t *testing.T, dir string, args ...string) *daemon {
 	t.Helper()
 	p := haul(t) // built before, as nothing can be reached from the cable
 	layCable(t)
-	d := p.start(t, "serve", dir, "--tftp", net.JoinHostPort(host, "69"), "--http", "", "--https", "", "--sftp", "")
+	d := p.start(t, append([]string{"serve", dir, "--tftp", net.JoinHostPort(host, "69")}, args...)...)
 	for range 200 {
 		if strings.Contains(d.said(10), "tftp://"+host) {
 			return d

@@ -5,7 +5,9 @@ package interop
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"path/filepath"
+	"regexp"
 	"testing"
 )
 
@@ -32,6 +34,35 @@ func TestFirmwareIPXE(t *testing.T) {
 		`done show octet blksize=1432 tsize=\d+`,
 		fmt.Sprintf(`done image octet blksize=1432 tsize=%d`, size),
 	)
+}
+
+// The same machine gets its script by TFTP, and all that is large by HTTP, from one
+// haul.
+func TestFirmwareIPXEOverHTTP(t *testing.T) {
+	t.Parallel()
+	const size = 4<<20 + 777
+	url := "http://" + net.JoinHostPort(host, "80")
+	d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{
+		"boot.ipxe": []byte("#!ipxe\nimgfetch " + url + "/nowhere ||\nkernel " + url + "/show\nmodule " + url + "/image\nboot\n"),
+		"show":      moduleShower(),
+		"image":     content(size),
+	}), "--http", net.JoinHostPort(host, "80"))
+	offerAddress(t, "boot.ipxe")
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := powerOn(t, "e1000", "-debugcon", "file:"+memory)
+	m.bootIPXE(t)
+	m.awaitOff(t)
+	wantFile(t, memory, content(size))
+	wantLogged(t, logged(t, d), `done boot.ipxe octet blksize=1432 tsize=\d+`)
+	for _, want := range []string{
+		`result=done direction=read file=/?show .*status=20[06]`,
+		fmt.Sprintf(`result=done direction=read file=/?image .*status=200 bytes=%d`, size),
+		`result=refused direction=read file=/?nowhere .*status=404`,
+	} {
+		if log := d.said(1000); !regexp.MustCompile("msg=http " + want).MatchString(log) {
+			t.Errorf("haul's log lacks %s:\n%s", want, log)
+		}
+	}
 }
 
 // bootIPXE has iPXE get an address and boot the file that comes with it. Left

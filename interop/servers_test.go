@@ -87,7 +87,7 @@ var listening = regexp.MustCompile(`tftp://(127\.0\.0\.1:[0-9]+)`)
 // serve starts haul as a server and waits until it says where it listens.
 func serve(t *testing.T, dir string, args ...string) (netip.AddrPort, *daemon) {
 	t.Helper()
-	args = append([]string{"serve", dir, "--tftp", "127.0.0.1:0", "--http", "", "--https", "", "--sftp", ""}, args...)
+	args = append([]string{"serve", dir, "--tftp", "127.0.0.1:0"}, args...)
 	d := haul(t).start(t, args...)
 	for range 200 {
 		if m := listening.FindStringSubmatch(d.said(10)); m != nil {

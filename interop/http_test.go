@@ -1,0 +1,180 @@
+//go:build unix
+
+package interop
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var urlSaid = regexp.MustCompile(`serving \S+ on (https?://127\.0\.0\.1:\d+)`)
+
+// serveWeb starts haul with files for HTTP, or HTTPS, and returns its URL.
+func serveWeb(t *testing.T, dir string, args ...string) (url string, d *daemon) {
+	t.Helper()
+	d = haul(t).start(t, append([]string{"serve", dir}, args...)...)
+	for range 200 {
+		if m := urlSaid.FindStringSubmatch(d.said(20)); m != nil {
+			return m[1], d
+		}
+		select {
+		case <-d.done:
+			t.Fatalf("haul serve ended at once: %v", d.err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("haul serve did not say where it listens within 10 s")
+	panic("unreachable")
+}
+
+// do runs a program that must succeed, and returns what it says.
+func do(t *testing.T, p program, args ...string) string {
+	t.Helper()
+	out, err := p.run(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(p.path), strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// The sizes that matter to HTTP: nothing, a little, what is one read, and much.
+var webSizes = []int{0, 1, 16 << 10, 16<<10 + 1, 5<<20 + 3}
+
+// Curl gets and puts files, whole, in part and where it was cut off.
+func TestHTTPCurl(t *testing.T) {
+	curl := find(t, "curl", "curl")
+	run := func(args ...string) string {
+		t.Helper()
+		return do(t, curl, append([]string{"--silent", "--show-error", "--fail", "--max-time", "60"}, args...)...)
+	}
+	dir, here := t.TempDir(), t.TempDir()
+	url, _ := serveWeb(t, dir, "--http", "127.0.0.1:0", "--upload", "create", "--listing")
+	local := filepath.Join(here, "local")
+	for _, size := range webSizes {
+		if err := os.WriteFile(filepath.Join(dir, "file"), content(size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run("--output", local, url+"/file")
+		if size > 0 {
+			wantFile(t, local, content(size))
+		}
+		head := run("--head", url+"/file")
+		for _, want := range []string{"200 OK", "Accept-Ranges: bytes", "Content-Length: "} {
+			if !strings.Contains(head, want) {
+				t.Errorf("HEAD lacks %q:\n%s", want, head)
+			}
+		}
+	}
+	all := content(webSizes[len(webSizes)-1])
+	run("--output", local, "--range", "1000-70000", url+"/file")
+	wantFile(t, local, all[1000:70001])
+	if err := os.WriteFile(local, all[:12345], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("--output", local, "--continue-at", "-", url+"/file")
+	wantFile(t, local, all)
+	if list := run("-H", "Accept: application/json", url+"/"); !strings.Contains(list, `"name":"file"`) {
+		t.Errorf("listing: %s", list)
+	}
+
+	whole := filepath.Join(here, "whole")
+	for i, size := range webSizes {
+		if err := os.WriteFile(whole, content(size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		name := "new" + string(rune('0'+i))
+		run("--upload-file", whole, url+"/"+name)
+		wantFile(t, filepath.Join(dir, name), content(size))
+	}
+	if out, err := curl.run(t.Context(), "--silent", "--show-error", "--fail", "--upload-file", whole, url+"/new1"); err == nil {
+		t.Errorf("--upload create replaced a file: %s", out)
+	}
+	wantFile(t, filepath.Join(dir, "new1"), content(1))
+	for _, bad := range []string{"/../secret", "/%2e%2e/secret", "/nowhere", "/..%2fsecret"} {
+		if out, err := curl.run(t.Context(), "--silent", "--fail", "--path-as-is", url+bad); err == nil {
+			t.Errorf("%s is answered: %q", bad, out)
+		}
+	}
+}
+
+// Wget in its smallest form speaks HTTP/1.0's way, as loaders do.
+func TestHTTPBusybox(t *testing.T) {
+	wget := find(t, "busybox", "busybox")
+	dir := t.TempDir()
+	url, _ := serveWeb(t, dir, "--http", "127.0.0.1:0")
+	for _, size := range webSizes {
+		if err := os.WriteFile(filepath.Join(dir, "file"), content(size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		local := filepath.Join(t.TempDir(), "local")
+		do(t, wget, "wget", "-q", "-O", local, url+"/file")
+		wantFile(t, local, content(size))
+		if size < 2 {
+			continue
+		}
+		if err := os.WriteFile(local, content(size)[:size/2], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		do(t, wget, "wget", "-q", "-c", "-O", local, url+"/file")
+		wantFile(t, local, content(size))
+	}
+	if out, err := wget.run(t.Context(), "wget", "-q", "-O", "-", url+"/nowhere"); err == nil {
+		t.Errorf("what is not there was got: %s", out)
+	}
+}
+
+// The same by HTTPS, with HTTP/2 where both sides have it, and a certificate of our own.
+func TestHTTPSCurl(t *testing.T) {
+	curl := find(t, "curl", "curl")
+	dir, keys := t.TempDir(), t.TempDir()
+	cert := filepath.Join(keys, "cert.pem")
+	selfSign(t, cert, time.Hour)
+	url, _ := serveWeb(t, dir, "--https", "127.0.0.1:0", "--cert", cert)
+	all := content(webSizes[len(webSizes)-1])
+	if err := os.WriteFile(filepath.Join(dir, "file"), all, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"--http1.1", "--http2"} {
+		local := filepath.Join(t.TempDir(), "local")
+		do(t, curl, "--silent", "--show-error", "--fail", "--max-time", "60", version, "--cacert", cert, "--output", local, url+"/file")
+		wantFile(t, local, all)
+	}
+}
+
+// selfSign writes a certificate for 127.0.0.1 and its key into one file.
+func selfSign(t *testing.T, name string, life time.Duration) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "127.0.0.1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	b = append(b, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
