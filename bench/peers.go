@@ -45,6 +45,10 @@ func printPeers(out io.Writer, set peer.Set) error {
 		c, s := &p.Client, &p.Server
 		fmt.Fprintln(w, strings.Join([]string{p.Name, cmp.Or(c.Version, "-"), s.Name, cmp.Or(s.Version, "-"), "", c.Path, c.Note}, "\t"))
 	}
+	fmt.Fprintln(w, "\nTCP SERVER\tVERSION\tTLS\tFILES\t\tPROGRAM\tNOTE")
+	for _, s := range set.Streams {
+		fmt.Fprintln(w, strings.Join([]string{s.Name, cmp.Or(s.Version, "-"), yes(s.Trade.TLS), yes(s.Trade.Files), "", s.Path, s.Note}, "\t"))
+	}
 	fmt.Fprintln(w, "\nTOOL\tVERSION\t\t\t\tPROGRAM\t")
 	for _, t := range set.Tools {
 		fmt.Fprintln(w, strings.Join([]string{t.Name, cmp.Or(t.Version, "-"), "", "", "", t.Path, ""}, "\t"))

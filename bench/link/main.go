@@ -16,6 +16,7 @@ import (
 const (
 	asEmulator = "haul-link: emulator"
 	asGuest    = "haul-link: enter namespace"
+	asPinned   = "haul-link: enter namespace on one core"
 	asProbe    = "haul-link: probe"
 )
 
@@ -32,6 +33,8 @@ func Main() {
 		part = emulate
 	case asGuest:
 		part = guest
+	case asPinned:
+		part = pinned
 	case asProbe:
 		part = probe
 	default:

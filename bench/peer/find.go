@@ -57,6 +57,7 @@ func Find(binDir string) Set {
 	f.goServer()
 	f.clients()
 	f.pairs(filepath.Join(binDir, "haul"))
+	f.streams(filepath.Join(binDir, "haul"))
 	f.tool("iperf3", "iperf3", "--version")
 	return f.set
 }

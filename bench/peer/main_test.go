@@ -41,7 +41,7 @@ func build() error {
 		return err
 	}
 	peers := filepath.Join(bin, "peers")
-	for _, own := range []string{"floor", "goserver", "pkgsftp"} {
+	for _, own := range []string{"floor", "goserver", "pkgsftp", "tcp"} {
 		if err := os.MkdirAll(filepath.Join(peers, own), 0o755); err != nil {
 			return err
 		}
@@ -55,17 +55,28 @@ func build() error {
 		{"go", "build", "-o", filepath.Join(peers, "goserver", "goserver"), "../goserver"},
 		{"go", "build", "-o", filepath.Join(peers, "pkgsftp", "pkgsftp"), "../pkgsftp"},
 		{"go", "build", "-o", filepath.Join(bin, "haulsftp"), "../haulsftp"},
+		{"go", "build", "-o", filepath.Join(bin, "haultcp"), "../haultcp"},
+		{"go", "build", "-tags", "haul_portable", "-o", filepath.Join(bin, "haultcp-portable"), "../haultcp"},
+		{"go", "build", "-o", filepath.Join(bin, "tcpload"), "../tcpload"},
+		{"go", "build", "-o", filepath.Join(peers, "tcp") + "/", "../tcppeers/..."},
 	}
 	if _, err := exec.LookPath("gcc"); err == nil || os.Getenv("CI") == "true" {
 		for _, name := range []string{"batch", "epoll"} {
 			commands = append(commands, []string{"gcc", "-Wall", "-Wextra", "-Werror", "-O2",
 				"-o", filepath.Join(peers, "floor", "floor-"+name), "../floor/" + name + ".c", "../floor/tftp.c"})
 		}
+		commands = append(commands, []string{"gcc", "-Wall", "-Wextra", "-Werror", "-O2",
+			"-o", filepath.Join(peers, "floor", "floor-http"), "../floor/http.c", "-ldl"})
 	}
 	for _, c := range commands {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", c, err, out)
 		}
+	}
+	// Libraries that some places cannot fetch, where they were built.
+	others, _ := os.ReadDir(filepath.Join(installed, "tcp"))
+	for _, e := range others {
+		_ = os.Symlink(filepath.Join(installed, "tcp", e.Name()), filepath.Join(peers, "tcp", e.Name())) // our own are there already
 	}
 	return nil
 }

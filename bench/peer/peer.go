@@ -61,10 +61,12 @@ type Server struct {
 	// measurement, only a mess.
 	MaxConcurrent int
 
+	Trade Trade // of a server of TCP: what it can do
+
 	Note string // what a reader of a report must know, "" if nothing
 
 	env    []string // beside that of this process
-	tcp    bool     // listens on TCP: an SFTP server
+	tcp    bool     // listens on TCP: an SFTP server, or one of Set.Streams
 	rooted bool     // of SFTP: names begin at the directory that is served
 	makes  string   // a directory that must be there, and is made; "" if none
 	port69 bool     // knows no other port
@@ -72,6 +74,10 @@ type Server struct {
 	keeps  bool     // can keep uploads in memory instead of discarding them
 	needs  string   // what must be so, checked by Start: "root" or ""
 	args   func(Options, netip.AddrPort) []string
+
+	// config is what stands in the file that Options.config names; nil if the
+	// server wants none.
+	config func(Options, netip.AddrPort) string
 }
 
 // Writes reports whether the server takes uploads.
@@ -96,7 +102,13 @@ type Options struct {
 
 	Keys *Keys // SFTP servers have to know who is who
 
+	Answer Answer // of a server of TCP
+
 	Command Command // nil means exec.CommandContext
+
+	// config is a file, in a directory of its own, that Start makes for a server
+	// that wants one.
+	config string
 }
 
 // An Absentee is a program that was looked for and not found.
@@ -111,7 +123,8 @@ type Set struct {
 	Clients []Client
 	Tools   []Tool
 	Absent  []Absentee
-	Pairs   []Pair // of SFTP
+	Pairs   []Pair   // of SFTP
+	Streams []Server // of TCP and HTTP
 }
 
 // A Tool is a program that measures something else than files, as iperf3 does.
@@ -141,6 +154,16 @@ func (s *Set) Pair(name string) (*Pair, bool) {
 	for i := range s.Pairs {
 		if s.Pairs[i].Name == name {
 			return &s.Pairs[i], true
+		}
+	}
+	return nil, false
+}
+
+// Stream returns the recipe of that name.
+func (s *Set) Stream(name string) (*Server, bool) {
+	for i := range s.Streams {
+		if s.Streams[i].Name == name {
+			return &s.Streams[i], true
 		}
 	}
 	return nil, false

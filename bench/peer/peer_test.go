@@ -261,7 +261,8 @@ func TestAbsent(t *testing.T) {
 	}
 	for _, name := range []string{"haul", "haul single-port", "floor-64", "floor-1", "floor-64 single-port", "floor-epoll",
 		"pin/tftp", "pin/tftp single-port", "rs-tftpd", "rs-tftpd single-port", "r-tftpd", "goserver",
-		"haul (SFTP)", "haul to haul (SFTP)", "pkg/sftp (SFTP)", "pkg/sftp to pkg/sftp (SFTP)"} {
+		"haul (SFTP)", "haul to haul (SFTP)", "pkg/sftp (SFTP)", "pkg/sftp to pkg/sftp (SFTP)",
+		"haul (TCP)", "haul portable (TCP)", "haul serve (TCP)", "gnet (TCP)", "net/http (TCP)", "floor-tcp (TCP)", "floor-tcp DEFER_ACCEPT (TCP)", "tcpload (TCP)"} {
 		if !named[name] {
 			t.Errorf("%s is not named", name)
 		}

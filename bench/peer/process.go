@@ -37,6 +37,7 @@ type Process struct {
 	group  group
 	log    tail
 	peak   atomic.Int64 // bytes
+	config string       // directory of the server's configuration, removed by Stop; "" if it has none
 
 	ended    chan struct{} // closed when the first process has ended, after err is set
 	err      error
@@ -85,11 +86,17 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	scratch, err := s.configure(&o, addr)
+	if err != nil {
+		g.remove()
+		return nil, err
+	}
 	cmd := command(ctx, o.Command, s.env, s.Path, s.args(o, addr)...)
-	p := &Process{server: s, cmd: cmd, addr: addr, group: g, ended: make(chan struct{}), stopping: make(chan struct{})}
+	p := &Process{server: s, cmd: cmd, addr: addr, group: g, config: scratch, ended: make(chan struct{}), stopping: make(chan struct{})}
 	p.prepare(o)
 	if err := cmd.Start(); err != nil {
 		g.remove()
+		p.removeConfig()
 		return nil, err
 	}
 	err = g.join(cmd.Process.Pid)
@@ -103,6 +110,28 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	}
 	p.sampler.Go(p.sample)
 	return p, nil
+}
+
+// configure writes the server's configuration, where it wants one, and returns
+// the directory made for it.
+func (s *Server) configure(o *Options, addr netip.AddrPort) (dir string, err error) {
+	if s.config == nil {
+		return "", nil
+	}
+	if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", groupPrefix, os.Getpid())); err != nil {
+		return "", fmt.Errorf("make a directory for its configuration: %w", err)
+	}
+	o.config = filepath.Join(dir, "config")
+	if err := os.WriteFile(o.config, []byte(s.config(*o, addr)), 0o644); err != nil {
+		return "", errors.Join(fmt.Errorf("write its configuration: %w", err), os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+func (p *Process) removeConfig() {
+	if p.config != "" {
+		_ = os.RemoveAll(p.config) // temporary
+	}
 }
 
 // prepare sets what any server's command needs.
@@ -180,6 +209,23 @@ func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
 
 func (p *Process) resident() int64 { return residentOf(p.group) }
 
+// Proportional returns how much memory, in bytes, the server's processes take
+// now, of what they share with others their part only (PSS).
+func (p *Process) Proportional() (int64, error) {
+	sum := int64(0)
+	for _, pid := range p.group.pids() {
+		n, err := proportional(pid)
+		if err != nil {
+			return 0, fmt.Errorf("read the memory of %s: %w", p.server.Name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// Signal sends a signal to the process that was started.
+func (p *Process) Signal(s syscall.Signal) error { return syscall.Kill(p.PID(), s) }
+
 // PID returns the number of the process that was started.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -230,6 +276,7 @@ func (p *Process) Stop() {
 		}
 		<-p.ended
 		p.group.remove()
+		p.removeConfig()
 	})
 }
 

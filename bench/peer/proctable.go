@@ -113,3 +113,19 @@ func resident(pid int) int64 {
 	pages, _ := strconv.ParseInt(f[1], 10, 64) // 0 for what is no number
 	return pages * int64(os.Getpagesize())
 }
+
+// proportional returns the line Pss of /proc/PID/smaps_rollup, in bytes.
+func proportional(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line) // "Pss:  1234 kB"
+		if len(f) == 3 && f[0] == "Pss:" {
+			kB, err := strconv.ParseInt(f[1], 10, 64)
+			return kB << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/smaps_rollup has no line Pss", pid)
+}

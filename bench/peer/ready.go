@@ -34,7 +34,7 @@ func (s *Server) address(o Options) (netip.AddrPort, error) {
 		ip := netip.AddrFrom4([4]byte{127, tftpPort, byte(rand.IntN(256)), byte(1 + rand.IntN(254))})
 		return netip.AddrPortFrom(ip, tftpPort), nil
 	case here:
-		return s.freePort(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+		return s.freePort(Loopback)
 	case s.port69 && a.Port() != 0 && a.Port() != tftpPort:
 		return a, fmt.Errorf("listen on %v: it knows port %d only", a, tftpPort)
 	case a.Port() != 0:

@@ -142,6 +142,9 @@ func (s Spread) String() string {
 // appendix is what only few want to read.
 func (r *Report) appendix() Section {
 	s := Section{Name: "appendix", Title: "Every figure, and every warning", Tables: []Table{r.everything()}}
+	if t := r.everythingTCP(); len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
 	if t := r.warnings(); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}

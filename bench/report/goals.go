@@ -86,7 +86,8 @@ func Goals() []Goal {
 	for _, l := range links {
 		all = append(all, linkGoals(l)...)
 	}
-	return append(all, sftpGoals()...)
+	all = append(all, sftpGoals()...)
+	return append(all, tcpGoals()...)
 }
 
 func sftpGoals() []Goal {

@@ -130,7 +130,7 @@ func TestGoalsAreOfScenariosThatExist(t *testing.T) {
 			check(g.Title, name)
 		}
 	}
-	for _, h := range slices.Concat(headlines, sftpHeadlines) {
+	for _, h := range slices.Concat(headlines, sftpHeadlines, tcpHeadlines) {
 		check(h.title, h.scenario)
 	}
 }

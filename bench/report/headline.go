@@ -44,14 +44,25 @@ var sftpHeadlines = []headline{
 	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate},
 }
 
+// tcpHeadlines are rows that README has once TCP was measured.
+var tcpHeadlines = []headline{
+	{"1 kB over TCP, 1,000 clients, a connection for each request", "tcp-each-1kB", record.CPUPerRequest},
+	{"the same, connections kept open", "tcp-keep-1kB", record.CPUPerRequest},
+	{"1 kB over TLS, 1,000 clients, a connection for each request", "tcp-tls-each-1kB", record.CPUPerRequest},
+	{"the same, connections kept open", "tcp-tls-keep-1kB", record.CPUPerRequest},
+	{"10,000 idle connections", "tcp-idle-10000", record.IdleMemory},
+	{"256 MiB down by HTTP", "http-file", record.Rate},
+	{"the same by HTTPS", "https-file", record.Rate},
+}
+
 // Headline returns the short table, with a line that says from what.
 func (r *Report) Headline() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
 	var n notes
-	missing, all := 0, headlines
-	for _, h := range sftpHeadlines {
-		if r.of[h.scenario] != nil {
-			all = slices.Concat(headlines, sftpHeadlines)
+	missing, all := 0, slices.Clone(headlines)
+	for _, more := range [][]headline{sftpHeadlines, tcpHeadlines} {
+		if slices.ContainsFunc(more, func(h headline) bool { return r.of[h.scenario] != nil }) {
+			all = append(all, more...)
 		}
 	}
 	for _, h := range all {
@@ -83,8 +94,9 @@ func (r *Report) headline(h headline, n *notes) []string {
 }
 
 func headUnit(m record.Metric) string {
-	if m == record.CPUPerPacket {
-		return "server us/packet"
+	switch m {
+	case record.CPUPerPacket, record.CPUPerRequest:
+		return "server " + unitOf(m).short
 	}
 	return unitOf(m).short
 }
@@ -108,8 +120,10 @@ func (r *Report) limitOf(h headline, u unit) string {
 		}
 		return figure(s.of["haul"].median(record.Bound))
 	}
-	if f := r.get(h.scenario, "floor-64").median(h.metric); finite(f) {
-		return u.show(f)
+	for _, floor := range []string{"floor-64", tcpFloorDeferred, tcpFloor} {
+		if f := r.get(h.scenario, floor).median(h.metric); finite(f) {
+			return u.show(f)
+		}
 	}
 	return none
 }

@@ -105,7 +105,7 @@ var (
 )
 
 // floorDashes tells the floors apart; their variants are whole lines.
-var floorDashes = map[string][]vg.Length{"floor-64": dashed, "floor-1": dotted, "floor-epoll": broken}
+var floorDashes = map[string][]vg.Length{"floor-64": dashed, "floor-1": dotted, "floor-epoll": broken, "floor-tcp": dashed, "floor-tcp DEFER_ACCEPT": dotted}
 
 // pen returns how a contender is drawn, the same in all plots of a report: a
 // family of servers has a color, and its variants have dashes.

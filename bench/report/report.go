@@ -112,6 +112,9 @@ func (r *Report) runOf(began string) *run {
 	return &r.runs[i]
 }
 
+// protocols are the names of those that are not TFTP.
+var protocols = map[string]string{record.SFTP: "SFTP", record.TCP: "TCP"}
+
 func (r *Report) addRun(l record.Line) {
 	u := r.runOf(l.Run)
 	if u == nil {
@@ -124,8 +127,8 @@ func (r *Report) addRun(l record.Line) {
 			c.Client = ""
 		}
 		name := nameOf(c)
-		if l.Scenario.Protocol == record.SFTP && name == "haul" { // the server of TFTP has that name
-			name = "haul (SFTP)"
+		if of := protocols[l.Scenario.Protocol]; of != "" && name == "haul" { // the server of TFTP has that name
+			name += " (" + of + ")"
 		}
 		if known, ok := u.versions[name]; !ok || known.Note == "" {
 			u.versions[name] = c

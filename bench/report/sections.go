@@ -23,7 +23,7 @@ func (r *Report) Sections() []Section {
 		all = append(all, r.linkSection(l))
 	}
 	all = append(all, r.clients(), r.besides())
-	all = append(all, r.sftp()...)
+	all = append(append(all, r.sftp()...), r.tcp()...)
 	return append(all, r.others(all)...)
 }
 

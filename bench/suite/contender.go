@@ -18,7 +18,9 @@ type contender struct {
 	record.Contender
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil means haul's load generator, or what the act uses
-	pair   *peer.Pair   // of SFTP; nil means TFTP
+	pair   *peer.Pair   // of SFTP; nil means another protocol
+
+	trade peer.Trade // of TCP: what the server can do
 
 	// tune changes what a client of SFTP is told; nil changes nothing.
 	tune func(*peer.SFTPJob)
@@ -45,6 +47,10 @@ func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 			}
 			o.Addr = netip.AddrPortFrom(st.link.Addr(link.A), first+uint16(st.started))
 			o.Command = st.serverCommand
+		}
+		if st.space != nil {
+			o.Addr = netip.AddrPortFrom(peer.Loopback, httpPort+uint16(st.started))
+			o.Command, o.Answer = st.serverCommand, st.answer()
 		}
 		if st.disk == nil {
 			return p.Start(ctx, o)
@@ -90,10 +96,11 @@ func (s *Suite) find() (peer.Set, error) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
-		return isHaul(a.Name) || strings.HasSuffix(a.Name, peer.OfSFTP)
+		return isHaul(a.Name) || protocolOf(a) != ""
 	})
 	pairs, absent := peer.Pairs(s.Peers, s.Haul) // of the haul to test, likewise
-	set.Pairs, set.Absent = pairs, append(set.Absent, absent...)
+	streams := peer.Streams(s.Peers, s.Haul)
+	set.Pairs, set.Streams, set.Absent = pairs, streams.Streams, slices.Concat(set.Absent, absent, streams.Absent)
 	return set, s.known(set)
 }
 
@@ -101,7 +108,24 @@ func (s *Suite) find() (peer.Set, error) {
 func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
 	set.Pairs = slices.DeleteFunc(set.Pairs, func(p peer.Pair) bool { return !s.wanted(p.Name) })
-	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(strings.TrimSuffix(a.Name, peer.OfSFTP)) })
+	set.Streams = slices.DeleteFunc(set.Streams, func(p peer.Server) bool { return !s.wanted(p.Name) })
+	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(plainName(a)) })
+}
+
+// protocolOf returns the Protocol of the scenarios that miss somebody absent.
+func protocolOf(a peer.Absentee) string {
+	switch {
+	case strings.HasSuffix(a.Name, peer.OfSFTP):
+		return record.SFTP
+	case strings.HasSuffix(a.Name, peer.OfTCP):
+		return record.TCP
+	}
+	return ""
+}
+
+// plainName is the name of somebody absent as a contender.
+func plainName(a peer.Absentee) string {
+	return strings.TrimSuffix(strings.TrimSuffix(a.Name, peer.OfSFTP), peer.OfTCP)
 }
 
 // family is the first word of a name: "dnsmasq single-port" is a dnsmasq.
@@ -119,8 +143,11 @@ func (s *Suite) known(set peer.Set) error {
 	for _, p := range set.Pairs {
 		names = append(names, p.Name)
 	}
+	for _, p := range set.Streams {
+		names = append(names, p.Name)
+	}
 	for _, a := range set.Absent {
-		names = append(names, strings.TrimSuffix(a.Name, peer.OfSFTP))
+		names = append(names, plainName(a))
 	}
 	for _, name := range s.Only {
 		if !slices.Contains(names, name) {
@@ -138,8 +165,11 @@ func (s *Suite) wanted(name string) bool {
 // takePart returns whose turn it is in a scenario, and who would fail it as is
 // known beforehand.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
-	if sc.Protocol == record.SFTP {
+	switch sc.Protocol {
+	case record.SFTP:
 		return pairsFor(sc, set)
+	case record.TCP:
+		return streamsFor(sc, set), nil
 	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/bench/peer"
-	"github.com/haul-project/haul/bench/suite/record"
 )
 
 // A Plan is what a run is going to measure.
@@ -58,8 +57,8 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.env = environment(placeFor(s.Dir))
-	s.env.Generator = set.Servers[0].Build // haul makes the loads, even where it is not measured
+	s.env, s.tools = environment(placeFor(s.Dir)), set.Tools
+	s.env.Generator = set.Servers[0].Build // haul makes the loads of TFTP, even where it is not measured
 	s.choose(&set)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
 		return !slices.ContainsFunc(scenarios, func(sc Scenario) bool { return concerns(a, sc) })
@@ -88,7 +87,7 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 
 // concerns reports whether somebody absent speaks the protocol of a scenario.
 func concerns(a peer.Absentee, sc Scenario) bool {
-	return strings.HasSuffix(a.Name, peer.OfSFTP) == (sc.Protocol == record.SFTP)
+	return protocolOf(a) == sc.Protocol
 }
 
 // resume goes on with the latest run of Done, or begins one and says why.

@@ -75,6 +75,12 @@ func (s *Suite) tell(l record.Line) {
 	if cpu, ok := l.Figures[record.CPUPerPacket]; ok {
 		what += fmt.Sprintf("  %6.2f us", cpu)
 	}
+	if cpu, ok := l.Figures[record.CPUPerRequest]; ok {
+		what = fmt.Sprintf("%8.0f requests/s  %6.2f us", l.Figures[record.RequestRate], cpu)
+	}
+	if memory, ok := l.Figures[record.IdleMemory]; ok {
+		what = fmt.Sprintf("%8.2f MB", memory)
+	}
 	if l.Absent != "" {
 		what = "not tried: " + l.Absent
 	}

@@ -18,7 +18,7 @@ type Scenario struct {
 	Guess time.Duration // one measurement, until one has been made
 	Limit time.Duration // of one measurement; 0 means limitDefault
 
-	act  act       // nil: the load generator makes Load, and nothing else happens
+	act  act       // nil: haul's load generator makes Load, and nothing else happens
 	task peer.Task // of SFTP: what act has a client do
 	ways []sftpWay // of SFTP: ways to use a client that are compared; nil means the plain one
 }
@@ -91,7 +91,8 @@ func Full() []Scenario {
 	}
 	all = append(all, stockOverLink("lan1g"))
 	all = append(all, besides(5*time.Second)...)
-	return append(all, sftpScenarios()...)
+	all = append(all, sftpScenarios()...)
+	return append(all, tcpScenarios()...)
 }
 
 // quickPeers are those of a quick run: one of each kind.
@@ -126,7 +127,8 @@ func Smoke() []Scenario {
 			all[i].Concurrency, all[i].Transfers, all[i].Size = 4, 4, 64*kB
 		}
 	}
-	return append(all, sftpSmoke()...)
+	all = append(all, sftpSmoke()...)
+	return append(all, tcpSmoke()...)
 }
 
 // document1 is three files at once in lock-step, as document 1 measured.

@@ -21,7 +21,7 @@ func TestScenarios(t *testing.T) {
 			if s.Group == emulatorGroup && s.Link != "" && s.act != nil {
 				continue // there are no files
 			}
-			if s.Group == "" || s.Title == "" || s.Guess == 0 || s.Size <= 0 || s.Transfers < s.Concurrency && s.Rate == 0 {
+			if s.Group == "" || s.Title == "" || s.Guess == 0 || s.Size <= 0 || s.Transfers < s.Concurrency && s.Rate == 0 && s.Length == 0 {
 				t.Errorf("%s: %s is not complete: %+v", name, s.Name, s)
 			}
 			if s.Concurrency > 10_000 {

@@ -30,7 +30,12 @@ type stage struct {
 	disk  *throttle          // of what servers read; nil means none
 	kept  map[string]process // by contender; those that stay between rounds
 	keys  *peer.Keys         // of SFTP
-	local string             // directory of SFTP's clients, "" if there are none
+	local string             // directory of the clients of SFTP and TCP, "" if there are none
+
+	// Of TCP:
+	space     *link.Space // that all of it runs in; nil otherwise
+	cores     [2]int      // by side
+	cert, key string      // files, for TLS
 
 	started int // servers so far
 
@@ -39,6 +44,7 @@ type stage struct {
 	stores bool         // keeps uploads as files
 	client *peer.Client // nil where haul is the client
 	pair   *peer.Pair   // of SFTP
+	trade  peer.Trade   // of TCP
 	tune   func(*peer.SFTPJob)
 	seed   uint64 // of the losses: another in each round, the same for all
 }
@@ -48,6 +54,7 @@ type tally struct {
 	seconds  float64
 	bytes    float64 // of files that came whole
 	packets  float64 // DATA packets, without repeats
+	requests float64 // of TCP, that were answered
 	figures  map[record.Metric]float64
 	series   []float64
 	warnings []string
@@ -71,8 +78,11 @@ func (st *stage) prepare(ctx context.Context) error {
 	if err := os.Chmod(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
-	if st.sc.Protocol == record.SFTP {
+	switch st.sc.Protocol {
+	case record.SFTP:
 		return st.prepareSFTP(ctx)
+	case record.TCP:
+		return st.prepareTCP(ctx)
 	}
 	if err := st.makeFiles(ctx, st.sc.Load); err != nil {
 		return err
@@ -115,6 +125,11 @@ func (st *stage) close() {
 			st.suite.say("the link of %s is not quite removed: %v", st.sc.Name, err)
 		}
 	}
+	if st.space != nil {
+		if err := st.space.Close(); err != nil {
+			st.suite.say("the network namespace of %s is not quite removed: %v", st.sc.Name, err)
+		}
+	}
 	if st.disk != nil {
 		if err := st.disk.close(); err != nil {
 			st.suite.say("the control group of %s stays: %v", st.sc.Name, err)
@@ -141,10 +156,13 @@ func (st *stage) serverCommand(ctx context.Context, name string, args ...string)
 }
 
 func (st *stage) commandOn(ctx context.Context, side link.Side, name string, args ...string) *exec.Cmd {
-	if st.link == nil {
-		return apart(exec.CommandContext(ctx, name, args...))
+	switch {
+	case st.space != nil:
+		return apart(st.space.Command(ctx, st.cores[side], name, args...))
+	case st.link != nil:
+		return apart(st.link.Command(ctx, side, name, args...))
 	}
-	return apart(st.link.Command(ctx, side, name, args...))
+	return apart(exec.CommandContext(ctx, name, args...))
 }
 
 // apart keeps the terminal's signals from a command: an interrupt is for the
@@ -216,7 +234,7 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 
 // begin makes the contender's server run.
 func (st *stage) begin(ctx context.Context, c contender) error {
-	st.client, st.stores, st.pair, st.tune = c.client, c.stores, c.pair, c.tune
+	st.client, st.stores, st.pair, st.trade, st.tune = c.client, c.stores, c.pair, c.trade, c.tune
 	if p, ok := st.kept[c.Name]; ok {
 		st.server = p
 		return nil
@@ -339,6 +357,10 @@ func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
 	if t.packets > 0 {
 		f[record.DataPackets] = t.packets
 		f[record.PacketRate] = t.packets / t.seconds
+	}
+	if t.requests > 0 {
+		f[record.RequestRate] = t.requests / t.seconds
+		f[record.CPUPerRequest] = e.server.Seconds() * 1e6 / t.requests
 	}
 	if st.sc.Beside != "" || t.bytes == 0 || e.server == 0 {
 		return

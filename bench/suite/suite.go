@@ -23,6 +23,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/haul-project/haul/bench/peer"
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
@@ -43,6 +44,7 @@ type Suite struct {
 	Done []record.Line
 
 	env     record.Environment
+	tools   []peer.Tool
 	began   string
 	past    past
 	insane  []error
@@ -219,6 +221,10 @@ func Sane(l record.Line) error {
 	case l.Scenario.Group == emulatorGroup:
 		if l.Figures[record.CycleP50] <= 0 {
 			wrong = "no round trip was measured"
+		}
+	case l.Scenario.Idle:
+		if l.Figures[record.IdleMemory] <= 0 {
+			wrong = "no memory was measured"
 		}
 	case l.Figures[record.Rate] <= 0:
 		wrong = "no throughput was measured"

@@ -31,12 +31,14 @@ func haulBinary(t *testing.T) string {
 	return path
 }
 
-// programs builds what SFTP is measured with, and returns the directory.
+// programs builds what SFTP and TCP are measured with, and returns the directory.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "haulsftp"), "../haulsftp").CombinedOutput(); err != nil {
-		t.Fatalf("build haulsftp: %v: %s", err, out)
+	for _, name := range []string{"haulsftp", "haultcp", "tcpload"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../"+name).CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v: %s", name, err, out)
+		}
 	}
 	return dir
 }
@@ -45,7 +47,7 @@ func programs(t *testing.T) string {
 // fails, and what moves nothing, is an error.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes some twenty seconds")
+		t.Skip("takes half a minute")
 	}
 	var out, progress bytes.Buffer
 	s := Suite{Haul: haulBinary(t), Peers: programs(t), Rounds: 1, Strict: true, Out: &out, Progress: &progress}

@@ -11,6 +11,7 @@ const (
 	Rate           Metric = "mb_per_second"    // all transfers together
 	Transfers      Metric = "transfers"        // tried
 	FileRate       Metric = "files_per_second"
+	RequestRate    Metric = "requests_per_second"
 	RoundTrips     Metric = "round_trips"  // that would take as long: from the program's start to its end
 	Failed         Metric = "failed"       // of those, not finished or wrong
 	DataPackets    Metric = "data_packets" // without repeats
@@ -31,8 +32,17 @@ const (
 	ServerCPU       Metric = "server_cpu_seconds"
 	CPUPerPacket    Metric = "server_cpu_us_per_packet" // of a DATA packet, with its ACK
 	CPUPerGB        Metric = "server_cpu_seconds_per_gb"
+	CPUPerRequest   Metric = "server_cpu_us_per_request"
 	GigabitsPerCore Metric = "gbit_per_server_core_second" // 10^9 bits of files for each second of server CPU
 	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
+)
+
+// What connections cost the server that are open and idle. A kB has 1,000 bytes;
+// memory is PSS, and the kernel's is not in it.
+const (
+	IdleMemory       Metric = "idle_memory_mb"         // with all of them open
+	IdlePerConn      Metric = "idle_kb_per_connection" // more than without any
+	IdleBeyondStacks Metric = "idle_kb_beyond_stacks"  // the same, without the stacks of goroutines
 )
 
 // What it cost a client that is measured, as the server's.

@@ -59,6 +59,7 @@ type Scenario struct {
 	Group string `json:"group"` // scenarios that are told together: "many"
 	Title string `json:"title"` // for people
 	Load
+	Requests
 	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
 	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are told by it
 
@@ -83,6 +84,19 @@ type Load struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Rate        float64 `json:"rate,omitempty"`   // transfers begun each second
 	Buffer      int     `json:"buffer,omitempty"` // bytes that a program reads or writes at once
+}
+
+// Requests are what the clients of a Scenario of TCP do; Load's Concurrency is the
+// number of their connections, and Size the bytes of an answer.
+type Requests struct {
+	Close     bool    `json:"close,omitempty"`          // a new connection for each request
+	TLS       bool    `json:"tls,omitempty"`            // 1.3, ECDSA with P-256, X25519, and no session is resumed
+	Encrypted bool    `json:"encrypted,omitempty"`      // each answer is, by AES-128-CBC
+	Delay     float64 `json:"delay_ms,omitempty"`       // before each answer
+	Length    float64 `json:"length_seconds,omitempty"` // of the load
+	Idle      bool    `json:"idle,omitempty"`           // after one request each, connections only stay open
+	Pinned    bool    `json:"pinned,omitempty"`         // the server has one core, and its clients another
+	Control   string  `json:"tcp_congestion,omitempty"` // congestion control of both sides, set for their network namespace
 }
 
 // A Contender is who was measured.
@@ -113,8 +127,11 @@ const (
 	SeriesTime = 3 * time.Second
 )
 
-// SFTP is the Protocol of a Scenario of SFTP.
-const SFTP = "sftp"
+// Protocols of a Scenario that is not of TFTP.
+const (
+	SFTP = "sftp"
+	TCP  = "tcp" // servers of TCP, which speak HTTP
+)
 
 // Saturated begins a warning that the load generator, and not the server, was
 // the bottleneck.

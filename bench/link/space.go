@@ -1,0 +1,184 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Space is a network namespace alone, with nothing in it but a loopback device
+// and settings of its own: what is measured over loopback there has the same
+// conditions for all, and this machine keeps its own. Its methods may be called
+// from several goroutines.
+type Space struct {
+	name    string
+	stop    func() bool // of the watch over the context
+	closing sync.Once
+	closed  error
+}
+
+// NewSpace makes a namespace, with settings named as sysctl(8) has them. It is
+// closed when ctx ends, if not earlier; where this process is killed, the next
+// [Clean] removes it.
+func NewSpace(ctx context.Context, settings map[string]string) (*Space, error) {
+	if !mainCalled {
+		return nil, errors.New("make a network namespace: link.Main must be the first call in main")
+	}
+	if os.Getuid() != 0 {
+		return nil, errors.New("make a network namespace: that needs root")
+	}
+	if err := Clean(); err != nil {
+		return nil, err
+	}
+	names, err := newNames()
+	if err != nil {
+		return nil, err
+	}
+	s := &Space{name: names[A]}
+	if err := ip("netns", "add", s.name); err != nil {
+		return nil, err
+	}
+	if err := s.configure(ctx, settings); err != nil {
+		s.remove()
+		return nil, errors.Join(fmt.Errorf("make a network namespace: %w", err), s.closed)
+	}
+	s.stop = context.AfterFunc(ctx, s.remove)
+	return s, nil
+}
+
+// configure starts the loopback device, and makes the settings.
+func (s *Space) configure(ctx context.Context, settings map[string]string) error {
+	if err := ip("-n", s.name, "link", "set", "dev", "lo", "up"); err != nil {
+		return err
+	}
+	if control, ok := settings[controlSetting]; ok {
+		putBack, err := allow(control)
+		if err != nil {
+			return err
+		}
+		defer putBack()
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		// The files are those of the namespace of whoever opens them.
+		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
+		cmd := s.Command(ctx, AnyCore, "sh", "-c", `printf '%s\n' "$1" >"$2"`, "sh", settings[name], path)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("set %s to %s: %w: %s", name, settings[name], err, strings.TrimSpace(string(out)))
+		}
+	}
+	return nil
+}
+
+// controlSetting is TCP's congestion control, of which a namespace may only have one
+// that everybody on the machine may choose.
+const (
+	controlSetting = "net.ipv4.tcp_congestion_control"
+	allowedPath    = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+	// allowedLock is locked by who changes what everybody may choose: of two at the
+	// same time, one would put back what the other still needs.
+	allowedLock = "/run/" + namePrefix + "congestion.lock"
+)
+
+// allow lets everybody choose a congestion control, until what it returns is
+// called: a namespace that has it by then keeps it.
+func allow(control string) (putBack func(), err error) {
+	lock, err := os.OpenFile(allowedLock, os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // for milliseconds, and no longer than its owner lives
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock what congestion control is allowed: %w", err)
+	}
+	putBack = func() { _ = lock.Close() } // nothing was written to it
+	was, err := os.ReadFile(allowedPath)
+	if err != nil {
+		putBack()
+		return nil, fmt.Errorf("look whether the congestion control %s is allowed: %w", control, err)
+	}
+	if slices.Contains(strings.Fields(string(was)), control) {
+		return putBack, nil
+	}
+	if err := os.WriteFile(allowedPath, []byte(strings.TrimSpace(string(was))+" "+control), 0); err != nil {
+		putBack()
+		return nil, fmt.Errorf("allow the congestion control %s (does this kernel have it?): %w", control, err)
+	}
+	return func() {
+		_ = os.WriteFile(allowedPath, was, 0) // it may be again what it was
+		_ = lock.Close()
+	}, nil
+}
+
+// loopback is the address that there is in a Space.
+const loopback = "127.0.0.1"
+
+// AnyCore has a program run on whatever cores this process may use.
+const AnyCore = -1
+
+// Command returns a command that runs in the namespace, on one core from its
+// first instruction on, or on any. It is otherwise as [Link.Command].
+func (s *Space) Command(ctx context.Context, core int, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, self)
+	path, err := exec.LookPath(name)
+	if err != nil {
+		cmd.Err = fmt.Errorf("run %s in a network namespace: %w", name, err)
+	}
+	cmd.Args = append([]string{asPinned, strconv.Itoa(core), s.name, absolute(path), loopback, loopback, name}, args...)
+	cmd.SysProcAttr = died()
+	return cmd
+}
+
+// pinned is guest on one core: the first of its arguments.
+func pinned(args []string) error {
+	core, err := strconv.Atoi(args[0])
+	if err != nil {
+		return fmt.Errorf("run on core %q: %w", args[0], err)
+	}
+	runtime.LockOSThread() // the thread that calls execve is the process from then on
+	if core != AnyCore {
+		var set unix.CPUSet
+		set.Set(core)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			return fmt.Errorf("run on core %d: %w", core, err)
+		}
+	}
+	return guest(args[1:])
+}
+
+// Cores returns the numbers of those that this process may use.
+func Cores() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("find out which cores this process may use: %w", err)
+	}
+	var cores []int
+	for core := range len(set) * 64 {
+		if set.IsSet(core) {
+			cores = append(cores, core)
+		}
+	}
+	return cores, nil
+}
+
+// Close ends the programs in the namespace and removes it. Later calls return
+// what the first did.
+func (s *Space) Close() error {
+	s.stop()
+	s.remove()
+	return s.closed
+}
+
+func (s *Space) remove() {
+	s.closing.Do(func() { s.closed = removeAll([]string{s.name}, nil) })
+}

@@ -1,0 +1,31 @@
+package peer
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Tools that make loads over TCP.
+const (
+	Wrk     = "wrk"     // the load generator, where it is there
+	Curl    = "curl"    // fetches files
+	TCPLoad = "tcpload" // checks answers, holds connections, and is the load generator without wrk
+)
+
+// streamTools finds them.
+func (f *finder) streamTools() {
+	for _, t := range []struct{ pkg, name, versionFlag string }{{Wrk, Wrk, "-v"}, {Curl, Curl, "--version"}} {
+		p, err := f.unpacked(t.pkg, t.name)
+		if err != nil {
+			f.absent(err.Error(), t.name+OfTCP)
+			continue
+		}
+		f.set.Tools = append(f.set.Tools, Tool{Name: t.name, Version: p.version(t.versionFlag), Path: p.path, env: p.env})
+	}
+	p, err := runnable(filepath.Join(f.bin, TCPLoad))
+	if err != nil {
+		f.absent(fmt.Sprintf("there is no %s in %s: %v; \"make bin/%s\" builds it", TCPLoad, f.bin, unwrap(err), TCPLoad), TCPLoad+OfTCP)
+		return
+	}
+	f.set.Tools = append(f.set.Tools, Tool{Name: TCPLoad, Version: p.compiler(), Path: p.path})
+}

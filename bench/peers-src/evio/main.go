@@ -1,0 +1,63 @@
+//go:build ignore
+
+// Evio is github.com/tidwall/evio: see package tcpprog. It is not part of the
+// bench module, since some places cannot fetch the library;
+// scripts/install-bench-peers builds it where that is possible.
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidwall/evio"
+
+	"github.com/haul-project/haul/bench/tcpprog"
+)
+
+func main() { tcpprog.Main("evio", serve) }
+
+// state is that of a connection.
+type state struct {
+	in      evio.InputStream
+	scratch []byte
+}
+
+// serve ends with the program: evio has no other way to be told.
+func serve(_ context.Context, o tcpprog.Options) error {
+	if err := o.Only(false, false, false); err != nil {
+		return err
+	}
+	r, err := tcpprog.NewResponder(o)
+	if err != nil {
+		return err
+	}
+	events := evio.Events{NumLoops: -1} // one for each CPU
+	events.Opened = func(c evio.Conn) (out []byte, opts evio.Options, action evio.Action) {
+		c.SetContext(&state{})
+		return
+	}
+	// Data is called without data where a delay is over: nothing else wakes a loop.
+	events.Data = func(c evio.Conn, in []byte) (out []byte, action evio.Action) {
+		s := c.Context().(*state)
+		if in != nil {
+			data := s.in.Begin(in)
+			end := tcpprog.RequestEnd(data)
+			if end == 0 && len(data) > tcpprog.MaxRequest {
+				return nil, evio.Close
+			}
+			s.in.End(data[end:])
+			if end == 0 {
+				return nil, evio.None
+			}
+			if r.Delay > 0 {
+				time.AfterFunc(r.Delay, c.Wake)
+				return nil, evio.None
+			}
+		}
+		if r.Close {
+			action = evio.Close
+		}
+		return r.Answer(&s.scratch), action
+	}
+	return evio.Serve(events, "tcp4://"+o.Listen)
+}

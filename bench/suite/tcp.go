@@ -1,0 +1,178 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// Who takes part in scenarios of TCP, where it can: see peer.Trade.
+var (
+	// Where each request has a connection of its own it matters when a server
+	// hears of it.
+	eachServers = []string{
+		"haul", "haul without DEFER_ACCEPT", "haul portable", "haul under net/http",
+		"tcpserver", "tcpserver DEFER_ACCEPT", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines",
+		"floor-tcp", "floor-tcp DEFER_ACCEPT",
+	}
+	keepServers = []string{
+		"haul", "haul portable", "haul under net/http",
+		"tcpserver", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines", "floor-tcp",
+	}
+	fileServers = []string{"haul serve", "haul under net/http", "nginx", "net/http", "floor-tcp"}
+)
+
+// fileGroup is the group of scenarios in which files are fetched.
+const fileGroup = "http-file"
+
+// The load of document 4's tests.
+const (
+	tcpClients = 1000
+	tcpLength  = 4 * time.Second
+	tcpWarmup  = time.Second
+
+	// control is the congestion control of all scenarios of TCP, and Linux's own
+	// default. What a machine has in its place would be measured with them: bbr
+	// takes a multiple of the CPU over loopback.
+	control = "cubic"
+
+	// fileTransfers is how often a large file is fetched, one after the other on
+	// one connection: one takes a tenth of a second.
+	fileTransfers = 8
+)
+
+// tcpScenarios returns all of them.
+func tcpScenarios() []Scenario {
+	all := document4(tcpClients, tcpLength)
+	all = append(all, tcpIdle(1000), tcpIdle(10_000))
+	return append(all, httpFile(256*miB, fileTransfers, false), httpFile(256*miB, fileTransfers, true))
+}
+
+// tcpSmoke returns a small one of each kind, for haul alone.
+func tcpSmoke() []Scenario {
+	all := []Scenario{tcpIdle(50)}
+	for _, s := range document4(20, time.Second) {
+		if slices.Contains([]string{"tcp-each-1kB", "tcp-tls-keep-1kB", "tcp-aes-each-1kB", "tcp-sleep-keep-128B"}, s.Name) {
+			all = append(all, s)
+		}
+	}
+	for i := range all {
+		all[i].Who.names = []string{"haul"}
+	}
+	for _, encrypted := range []bool{false, true} {
+		s := httpFile(1*miB, 2, encrypted)
+		s.Who.names = fileServers[:2]
+		all = append(all, s)
+	}
+	return all
+}
+
+// document4 is document 4's tests, with so many clients at the same time.
+func document4(clients int, length time.Duration) []Scenario {
+	const kB, large, small = 1024, 16 * 1024, 128
+	each, tls, encrypted := record.Requests{Close: true}, record.Requests{TLS: true}, record.Requests{Encrypted: true}
+	eachTLS, eachEncrypted := tls, encrypted
+	eachTLS.Close, eachEncrypted.Close = true, true
+	all := []Scenario{
+		tcpLoad("each-1kB", "1 kB", kB, each),
+		tcpLoad("keep-1kB", "1 kB", kB, record.Requests{}),
+		tcpLoad("tls-each-1kB", "1 kB over TLS", kB, eachTLS),
+		tcpLoad("tls-keep-1kB", "1 kB over TLS", kB, tls),
+		tcpLoad("aes-each-1kB", "1 kB, encrypted by AES-128-CBC", kB, eachEncrypted),
+		tcpLoad("aes-keep-1kB", "1 kB, encrypted by AES-128-CBC", kB, encrypted),
+		tcpLoad("sleep-keep-128B", "128 bytes after a millisecond", small, record.Requests{Delay: 1}),
+		tcpLoad("each-16kB", "16 kB", large, each),
+	}
+	for i := range all {
+		s := &all[i]
+		s.Concurrency, s.Length, s.Guess = clients, length.Seconds(), length+tcpWarmup+2*time.Second
+		how := "kept open"
+		if s.Close {
+			how = "a new one for each request"
+		}
+		s.Title = fmt.Sprintf("%s, %d connections at the same time, %s", s.Title, clients, how)
+	}
+	return all
+}
+
+// tcpScenario is what all of them share.
+func tcpScenario(group, name, title string, size int64, r record.Requests) Scenario {
+	r.Pinned, r.Control = true, control
+	return Scenario{Scenario: record.Scenario{
+		Name: name, Group: group, Title: title, Protocol: record.TCP, Fresh: true, Warmups: 1,
+		Load: record.Load{Size: size}, Requests: r,
+	}}
+}
+
+func tcpLoad(name, title string, size int64, r record.Requests) Scenario {
+	s := tcpScenario("tcp", "tcp-"+name, title, size, r)
+	s.act = requests
+	if s.Who.names = keepServers; r.Close {
+		s.Who.names = eachServers
+	}
+	return s
+}
+
+// tcpIdle is connections that are open and say nothing.
+func tcpIdle(n int) Scenario {
+	s := tcpScenario("tcp-idle", fmt.Sprintf("tcp-idle-%d", n), fmt.Sprintf("%d connections that are idle, each after one request", n), 1024, record.Requests{Idle: true})
+	s.Concurrency, s.Transfers, s.Guess = n, n, 6*time.Second
+	s.Who.names, s.act = keepServers, idle
+	return s
+}
+
+// httpFile is one large file, several times on one connection.
+func httpFile(size int64, transfers int, tls bool) Scenario {
+	name, what := "http-file", "HTTP"
+	if tls {
+		name, what = "https-file", "HTTPS"
+	}
+	s := tcpScenario(fileGroup, name, fmt.Sprintf("%d times %s by %s, one after the other", transfers, binarySize(size), what), size, record.Requests{TLS: tls})
+	s.Concurrency, s.Transfers, s.Guess = 1, transfers, 6*time.Second
+	s.Who.names, s.act = fileServers, files
+	return s
+}
+
+// streamsFor returns whose turn it is in a scenario of TCP.
+func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
+	generator := peer.TCPLoad
+	if t, ok := set.Tool(peer.Wrk); ok {
+		generator = peer.Wrk + " " + t.Version
+	}
+	var wanted peer.Answer
+	if sc.TLS {
+		wanted.Cert = "some"
+	}
+	if sc.Group == fileGroup {
+		generator, wanted.File = peer.Curl, "some"
+	}
+	for i := range set.Streams {
+		p := &set.Streams[i]
+		if !slices.Contains(sc.Who.names, p.Name) || !p.Trade.Does(wanted) {
+			continue
+		}
+		turns = append(turns, contender{start: starter(p), trade: p.Trade, Contender: record.Contender{
+			Name: p.Name, Version: p.Version, Build: p.Build, Note: p.Note, Floor: p.Floor, Client: generator,
+		}})
+	}
+	if sc.Group == fileGroup {
+		callHaul(turns)
+	}
+	return turns
+}
+
+// callHaul gives the name haul to the best of what it can do with files: its
+// command, or the program of the suite that does it by the same package.
+func callHaul(turns []contender) {
+	for _, name := range fileServers[:2] {
+		for i := range turns {
+			if turns[i].Name == name {
+				turns[i].Name = "haul"
+				return
+			}
+		}
+	}
+}

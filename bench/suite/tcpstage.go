@@ -1,0 +1,127 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/haul-project/haul/bench/link"
+	"github.com/haul-project/haul/bench/peer"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// httpPort is where the first server of a scenario of TCP listens. Those that are
+// started after it take the ports behind, which no connection in TIME_WAIT is of.
+const httpPort = 18080
+
+// settings are those of the network namespace of a scenario of TCP. Each
+// connection that ends leaves one in TIME_WAIT for a minute, on the side that
+// closed first. Where that is the client, its port is taken: hence all ports that
+// there are, and tcp_tw_reuse, by which they are free again after a second. No
+// server here gets through 64,000 connections in that.
+func settings() map[string]string {
+	return map[string]string{
+		"net.ipv4.tcp_congestion_control":  control,
+		"net.ipv4.ip_local_port_range":     "1024 65535",
+		"net.ipv4.ip_local_reserved_ports": fmt.Sprintf("%d-%d", httpPort, httpPort+maxStarts),
+		"net.ipv4.tcp_tw_reuse":            "2", // over loopback
+		"net.core.somaxconn":               "4096",
+		"net.ipv4.tcp_max_syn_backlog":     "4096",
+	}
+}
+
+// maxStarts is more than the servers that a scenario starts, each on a port of
+// its own that clients must not take.
+const maxStarts = 1000
+
+// prepareTCP makes files, a certificate, and the network namespace.
+func (st *stage) prepareTCP(ctx context.Context) error {
+	var err error
+	if st.local, err = os.MkdirTemp(filepath.Dir(st.root), "client-"); err != nil {
+		return fmt.Errorf("make a directory for the clients: %w", err)
+	}
+	if st.isFile() {
+		l := st.sc.Load
+		l.Transfers = 1
+		if err := st.makeFiles(ctx, l); err != nil {
+			return err
+		}
+	}
+	if st.sc.TLS {
+		if st.cert, st.key, err = peer.NewCert(st.local, peer.Loopback); err != nil {
+			return err
+		}
+	}
+	cores, err := link.Cores()
+	if err != nil {
+		return err
+	}
+	// The first core has the most interrupts, which clients can bear.
+	st.cores = [2]int{link.A: cores[len(cores)-1], link.B: cores[0]}
+	st.space, err = link.NewSpace(ctx, settings())
+	return err
+}
+
+func (st *stage) isFile() bool { return st.sc.Group == fileGroup }
+
+// answer is what the servers of the scenario give.
+func (st *stage) answer() peer.Answer {
+	a := peer.Answer{
+		Size: int(st.sc.Size), Close: st.sc.Close, Encrypted: st.sc.Encrypted,
+		Delay: time.Duration(st.sc.Delay * float64(time.Millisecond)), Cert: st.cert, Key: st.key,
+	}
+	if st.isFile() {
+		a.File = fileName(st.sc.Size, "0")
+	}
+	return a
+}
+
+// tool returns a command on the clients' side of a tool that must be there.
+func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	set := peer.Set{Tools: st.suite.tools}
+	t, ok := set.Tool(name)
+	if !ok {
+		return nil, fmt.Errorf("%s is not there; \"bench peers\" tells why", name)
+	}
+	return t.Command(ctx, st.command, args...), nil
+}
+
+// tcpload returns a command of tcpload, for the answers of the scenario.
+func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time.Duration) (*exec.Cmd, error) {
+	args := []string{verb, "-addr", st.server.Addr().String(), "-size", strconv.FormatInt(st.sc.Size, 10),
+		"-n", strconv.Itoa(conns), "-for", limit.String()}
+	for _, f := range []struct {
+		flag string
+		set  bool
+	}{{"-tls", st.sc.TLS}, {"-close", st.sc.Close}, {"-encrypted", st.sc.Encrypted}} {
+		if f.set {
+			args = append(args, f.flag)
+		}
+	}
+	return st.tool(ctx, peer.TCPLoad, args...)
+}
+
+// check looks whether the server's answers are right, some of them to the byte:
+// a load generator only counts.
+func (st *stage) check(ctx context.Context) error {
+	cmd, err := st.tcpload(ctx, "check", 1, time.Second)
+	if err != nil {
+		return err
+	}
+	if _, err := run(cmd); err != nil {
+		return fmt.Errorf("look whether its answers are right: %w", err)
+	}
+	return nil
+}
+
+// pinning warns where server and clients must share a core after all.
+func (st *stage) pinning() []string {
+	if st.sc.Protocol == record.TCP && st.cores[link.A] == st.cores[link.B] {
+		return []string{"there is one core only, which the server shares with its clients"}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/bench/tcpprog"
+)
+
+// load makes requests with connections that bear no relation to each other, and
+// says what came of it. What is under way when the time is over does not count.
+func (r *request) load(ctx context.Context, out io.Writer) error {
+	// Not a deadline, which a dial would fail for before the context says that it
+	// is over.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	time.AfterFunc(r.length, cancel)
+	var l loader
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range r.conns {
+		wg.Go(func() { l.run(ctx, r) })
+	}
+	wg.Wait()
+	seen := l.sum()
+	seen.Seconds = time.Since(began).Seconds()
+	b, err := json.Marshal(seen)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s%s\n", tcpprog.LoadPrefix, b)
+	return err
+}
+
+// A loader counts what clients see.
+type loader struct {
+	connect, read, write, wrong atomic.Int64
+	longest                     atomic.Int64 // ns
+	times                       [buckets]atomic.Int64
+}
+
+// Latencies are counted in buckets, each this much wider than the one before: the
+// first is of a microsecond, the last of half an hour.
+const (
+	buckets = 1 << 11
+	growth  = 1.0105
+)
+
+func bucketOf(d time.Duration) int {
+	return min(max(int(math.Log(float64(max(d, 1))/1e3)/math.Log(growth)), 0), buckets-1)
+}
+
+// middle returns the time in the middle of a bucket, in microseconds.
+func middle(bucket int) float64 { return math.Pow(growth, float64(bucket)+0.5) }
+
+// run makes requests until the time is over.
+func (l *loader) run(ctx context.Context, r *request) {
+	for ctx.Err() == nil {
+		c, err := r.dial(ctx)
+		if err != nil {
+			l.fault(ctx, &l.connect)
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		l.use(ctx, r, c)
+		stop()
+		c.Close()
+	}
+}
+
+// use makes requests with a connection, as long as it is open.
+func (l *loader) use(ctx context.Context, r *request, c client) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		_ = c.SetDeadline(began.Add(answerTime))
+		if _, err := c.Write(r.Request()); err != nil {
+			l.fault(ctx, &l.write)
+			return
+		}
+		err := r.Read(c.r)
+		if err != nil && !errors.Is(err, tcpprog.ErrWrong) {
+			l.fault(ctx, &l.read)
+			return
+		}
+		if err != nil {
+			l.wrong.Add(1)
+		}
+		took := time.Since(began)
+		l.times[bucketOf(took)].Add(1)
+		for {
+			longest := l.longest.Load()
+			if int64(took) <= longest || l.longest.CompareAndSwap(longest, int64(took)) {
+				break
+			}
+		}
+		if r.Close {
+			return
+		}
+	}
+}
+
+// faultPause keeps a client whose requests fail at once from doing nothing else.
+const faultPause = 10 * time.Millisecond
+
+// fault counts a failure, unless it is for the end of the time.
+func (l *loader) fault(ctx context.Context, n *atomic.Int64) {
+	if ctx.Err() == nil {
+		n.Add(1)
+		time.Sleep(faultPause)
+	}
+}
+
+func (l *loader) sum() tcpprog.Load {
+	total := int64(0)
+	for i := range l.times {
+		total += l.times[i].Load()
+	}
+	return tcpprog.Load{
+		Requests: float64(total), Connect: float64(l.connect.Load()), Read: float64(l.read.Load()),
+		Write: float64(l.write.Load()), Status: float64(l.wrong.Load()),
+		P50: l.quantile(total, 0.5), P90: l.quantile(total, 0.9), P99: l.quantile(total, 0.99), Max: float64(l.longest.Load()) / 1e3,
+	}
+}
+
+// quantile returns the time that a share of the requests kept within, in
+// microseconds; 0 if there were none.
+func (l *loader) quantile(total int64, share float64) float64 {
+	below, want := int64(0), int64(math.Ceil(share*float64(total)))
+	for i := range l.times {
+		if below += l.times[i].Load(); below >= want && below > 0 {
+			return middle(i)
+		}
+	}
+	return 0
+}
