@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable race race-timed race-pure fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
+.PHONY: build run test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -52,19 +52,26 @@ bin/golangci-lint-$(LINT):
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
 	$(GO) test $(UNIT)
 
-portable: ## the UDP path of other systems, here
-	$(GO) test -tags haul_portable $(UNIT)
+portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
+
+portable-timed:
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test -tags haul_portable $$packages
+
+portable-rest:
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test -tags haul_portable $$packages
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
-TOGETHER = /(sftp|store/treecopy|store|users|internal/(openssh|penalty|rate))$$
+TOGETHER = /(sftp|tcp|web|store/treecopy|store|users|internal/(openssh|penalty|rate))$$
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/pipeline)$$
 
-race: race-timed race-pure ## all tests under the race detector
+race: race-timed race-together race-pure ## all tests under the race detector
 
-race-timed: ## the others one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
+race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
 	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
+
+race-together:
+	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
 
 race-pure:
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
@@ -75,19 +82,23 @@ fuzz: ## every fuzz target, FUZZTIME runs of each
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 -timeout 15m ./interop
-	$(GO) test -count=1 -timeout 15m -short -tags haul_portable -skip '^TestSFTP' ./interop
+	$(GO) test -count=1 -timeout 15m -short -tags haul_portable -skip '^Test(SFTP|HTTP)' ./interop
 
-cross: ## build and vet for every system we ship to
+# No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
+cross: ## build for every system that we ship to, and vet for those that lint has not seen
 	@set -e; for t in $(TARGETS); do \
 		export GOOS=$${t%/*} GOARCH=$${t#*/}; echo "$$t"; \
 		$(BUILD) -o "bin/$$GOOS-$$GOARCH/" ./cmd/haul; \
-		$(GO) vet ./...; \
+		[ $$GOOS = linux ] || $(GO) vet ./...; \
 	done
 
 bench-peers: peers ## fetch and build the peers that haul is measured against
 	scripts/install-bench-peers
 
-bench: build bin/bench bin/haulsftp ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
+# Programs of the suite around haul's packages, and the client side of TCP.
+BENCH_OWN = bin/haulsftp bin/haultcp bin/haultcp-portable bin/tcpload
+
+bench: build bin/bench $(BENCH_OWN) ## measure haul and its peers for some hours; ARGS=--quick for five minutes. Wants root
 	-@scripts/install-peers; scripts/install-bench-peers
 	bin/bench run --bin bin $(ARGS)
 
@@ -100,8 +111,11 @@ bench-test: ## the benchmark suite works: its tests, and one small round of each
 bin/bench: FORCE
 	cd bench && $(GO) build -o ../$@ .
 
-bin/haulsftp: FORCE
-	cd bench && $(GO) build -trimpath -buildvcs=false -o ../$@ ./haulsftp
+bin/haulsftp bin/haultcp bin/tcpload: FORCE
+	cd bench && $(GO) build -trimpath -buildvcs=false -o ../$@ ./$(@F)
+
+bin/haultcp-portable: FORCE
+	cd bench && $(GO) build -trimpath -buildvcs=false -tags haul_portable -o ../$@ ./haultcp
 
 FORCE:
 
