@@ -109,6 +109,7 @@ func (l *listener) Close() error {
 	err := l.fail("close", net.ErrClosed)
 	l.once.Do(func() {
 		err = nil
+		l.r.cancel(net.ErrClosed) // or who waits for a place would keep it from closing
 		l.r.drain()
 		<-l.r.left0 // or it would listen a moment longer
 		go l.end()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 )
 
 // Who was accepted before a Listener was closed is given out behind that: his
@@ -55,4 +56,35 @@ func TestListenerLeft(t *testing.T) {
 	eventually(t, "accepted", func() bool { return s.Counters().Accepted == 1 })
 	_ = l.Close()
 	eventually(t, "let go", func() bool { return s.Counters().Conns == 0 })
+}
+
+// A Listener closes although somebody waits for a place, and all are taken.
+func TestListenerClosesWhenFull(t *testing.T) {
+	s := &Server{MaxConns: 1}
+	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listener(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, socket.Addr().String())
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	dial(t, socket.Addr().String())
+	eventually(t, "the second waits", func() bool { return s.places.waiting.Load() == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not close")
+	}
 }
