@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"golang.org/x/crypto/ssh"
@@ -94,8 +95,8 @@ type Server struct {
 
 	once     sync.Once
 	guard    penalty.Guard
-	rate     throttle
-	accounts accounts
+	rate     rate.Pair
+	accounts rate.Accounts
 	pending  pendingUploads
 	hashing  chan struct{} // a place for each who may hash at a time
 	counts   counts
@@ -185,7 +186,7 @@ func (s *Server) init() {
 		MaxHandshakesPerSource: s.MaxHandshakesPerSource,
 		Exempt:                 s.Exempt,
 	}
-	s.rate.set(s.Rate)
+	s.rate.Set(s.Rate)
 	s.hashing = make(chan struct{}, hashers())
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"golang.org/x/crypto/ssh"
@@ -47,7 +48,7 @@ type serverConn struct {
 	account  *Account
 	tree     store.Tree // what the access leaves of the account's
 	home     string     // where relative names begin, as the store has it
-	throttle *accountThrottle
+	throttle *rate.Pair
 	draft    bool // the client sends SYMLINK in the draft's order
 
 	entered chan struct{} // closed when that is set
@@ -340,7 +341,7 @@ func (c *serverConn) enter(a *Account) {
 	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
 		c.home = "."
 	}
-	c.throttle = c.server.accounts.enter(c.info.User, a.Rate)
+	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
 	c.touch()
 }
 
@@ -354,7 +355,7 @@ func (c *serverConn) leave() {
 	if c.account == nil {
 		return
 	}
-	c.server.accounts.leave(c.info.User)
+	c.server.accounts.Leave(c.info.User)
 	if c.account.Close != nil {
 		c.account.Close()
 	}

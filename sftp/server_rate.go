@@ -1,7 +1,6 @@
 package sftp
 
 import (
-	"sync"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
@@ -11,59 +10,12 @@ import (
 // goes at once, in bytes.
 const minThrottledRead = 4 << 10
 
-// A throttle is a bucket for each way.
-type throttle struct{ sent, received rate.Bucket }
-
-func (t *throttle) set(bytes int64) {
-	t.sent.Set(bytes)
-	t.received.Set(bytes)
-}
-
-// An accountThrottle is what the connections of one account share.
-type accountThrottle struct {
-	throttle
-	conns int // mu of accounts
-}
-
-// accounts are those that have connections.
-type accounts struct {
-	mu     sync.Mutex
-	byUser map[string]*accountThrottle // mu
-}
-
-// enter counts a connection. The rate that was given last holds for all of them.
-func (a *accounts) enter(user string, bytes int64) *accountThrottle {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t := a.byUser[user]
-	if t == nil {
-		if a.byUser == nil {
-			a.byUser = map[string]*accountThrottle{}
-		}
-		t = &accountThrottle{}
-		a.byUser[user] = t
-	}
-	t.conns++
-	t.set(bytes)
-	return t
-}
-
-func (a *accounts) leave(user string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.byUser[user]; t != nil {
-		if t.conns--; t.conns == 0 {
-			delete(a.byUser, user)
-		}
-	}
-}
-
 // maxRead is what a READ may return at most, in bytes: less where the rate is
 // low, so that the client sees it flow.
 func (c *serverConn) maxRead() int64 {
 	least := int64(0)
-	for _, t := range [...]*throttle{&c.server.rate, &c.throttle.throttle} {
-		if r := t.sent.Rate(); r > 0 && (least == 0 || r < least) {
+	for _, t := range [...]*rate.Pair{&c.server.rate, c.throttle} {
+		if r := t.Sent.Rate(); r > 0 && (least == 0 || r < least) {
 			least = r
 		}
 	}
@@ -77,11 +29,11 @@ func (c *serverConn) maxRead() int64 {
 // they have to wait.
 func (c *serverConn) sentWait(n int) time.Duration {
 	now := time.Now()
-	return max(c.server.rate.sent.Take(now, n), c.throttle.sent.Take(now, n))
+	return max(c.server.rate.Sent.Take(now, n), c.throttle.Sent.Take(now, n))
 }
 
 // receivedWait is the same for those that have come.
 func (c *serverConn) receivedWait(n int) time.Duration {
 	now := time.Now()
-	return max(c.server.rate.received.Take(now, n), c.throttle.received.Take(now, n))
+	return max(c.server.rate.Received.Take(now, n), c.throttle.Received.Take(now, n))
 }

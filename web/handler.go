@@ -98,8 +98,8 @@ type Handler struct {
 
 	once      sync.Once
 	everybody Account
-	rate      throttle
-	users     throttles
+	rate      rate.Pair
+	users     rate.Accounts
 	logins    logins
 	listed    listedEntries
 	counts    counts
@@ -127,7 +127,7 @@ var errNoAccount = errors.New("web: the handler lacks Store or Account; with Use
 
 func (h *Handler) init() {
 	h.everybody = Account{Store: h.Store, Access: h.Access}
-	h.rate.set(h.Rate)
+	h.rate.Set(h.Rate)
 	h.logins.init(h)
 }
 
@@ -191,7 +191,7 @@ func (x *exchange) account(v Visitor) error {
 		x.acct = &x.h.everybody
 	}
 	if x.acct.Rate > 0 {
-		x.throttle = x.h.users.enter(x.acct.User, x.acct.Rate)
+		x.throttle = x.h.users.Enter(x.acct.User, x.acct.Rate)
 	}
 	return nil
 }
@@ -244,50 +244,4 @@ func (x *exchange) allow() {
 func (x *exchange) notAllowed() {
 	x.allow()
 	x.fail(errMethod)
-}
-
-// A throttle is a bucket for each way.
-type throttle struct{ sent, received rate.Bucket }
-
-func (t *throttle) set(bytes int64) {
-	t.sent.Set(bytes)
-	t.received.Set(bytes)
-}
-
-// An accountThrottle is what the requests of one account share.
-type accountThrottle struct {
-	throttle
-	user     string
-	requests int // mu of throttles
-}
-
-// throttles are those of the accounts that have requests and a rate.
-type throttles struct {
-	mu     sync.Mutex
-	byUser map[string]*accountThrottle // mu
-}
-
-// enter counts a request. The rate that was given last holds for all.
-func (t *throttles) enter(user string, bytes int64) *accountThrottle {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.byUser[user]
-	if a == nil {
-		if t.byUser == nil {
-			t.byUser = map[string]*accountThrottle{}
-		}
-		a = &accountThrottle{user: user}
-		t.byUser[user] = a
-	}
-	a.requests++
-	a.set(bytes)
-	return a
-}
-
-func (t *throttles) leave(a *accountThrottle) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a.requests--; a.requests == 0 {
-		delete(t.byUser, a.user)
-	}
 }

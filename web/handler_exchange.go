@@ -88,9 +88,9 @@ type exchange struct {
 	r *http.Request
 
 	acct     *Account
-	throttle *accountThrottle // nil if the account has no rate
-	name     string           // in the store; "" if the target is none
-	dir      bool             // the target ends in a slash
+	throttle *rate.Pair // nil if the account has no rate
+	name     string     // in the store; "" if the target is none
+	dir      bool       // the target ends in a slash
 
 	values [maxFields]string // of header fields: a slice for each would be an allocation for each
 	used   int
@@ -127,7 +127,7 @@ func (x *exchange) end() {
 		x.acct.Close()
 	}
 	if x.throttle != nil {
-		x.h.users.leave(x.throttle)
+		x.h.users.Leave(x.acct.User)
 	}
 	x.Duration = time.Since(x.Began)
 	if x.Status == 0 && x.Err == nil {
@@ -181,9 +181,9 @@ func (x *exchange) addSent(n int64) time.Duration {
 	x.sent.Add(n)
 	x.h.counts.sent.Add(n)
 	now := time.Now()
-	wait := x.h.rate.sent.Take(now, int(n))
+	wait := x.h.rate.Sent.Take(now, int(n))
 	if x.throttle != nil {
-		wait = max(wait, x.throttle.sent.Take(now, int(n)))
+		wait = max(wait, x.throttle.Sent.Take(now, int(n)))
 	}
 	return wait
 }
@@ -192,9 +192,9 @@ func (x *exchange) addReceived(n int64) time.Duration {
 	x.received.Add(n)
 	x.h.counts.received.Add(n)
 	now := time.Now()
-	wait := x.h.rate.received.Take(now, int(n))
+	wait := x.h.rate.Received.Take(now, int(n))
 	if x.throttle != nil {
-		wait = max(wait, x.throttle.received.Take(now, int(n)))
+		wait = max(wait, x.throttle.Received.Take(now, int(n)))
 	}
 	return wait
 }
