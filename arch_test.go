@@ -51,7 +51,7 @@ var rules = map[string]rule{
 	"web":                {imports: "internal/penalty internal/pipeline internal/rate store users", tests: "internal/leak store/treecopy"},
 	"sftp/internal/wire": {pure: true},
 	"internal/pipeline":  {pure: true},
-	"meter":              {},
+	"meter":              {imports: "tcp"},
 	"internal/penalty":   {},
 	"internal/rate":      {},
 	"tcp":                {tests: "internal/leak"},

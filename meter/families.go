@@ -154,6 +154,7 @@ func (r *Registry) registerAll(version string) {
 	r.registry.MustRegister(r.families.all()...)
 	r.registry.MustRegister(
 		settled{r.families.bytes, &r.live},
+		&r.conns,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -12,7 +12,8 @@
 //
 // What was turned away before it became a transfer is counted by
 // [Registry.Refuse], and numbers that are kept elsewhere are shown by
-// [Registry.Counter] and [Registry.Gauge].
+// [Registry.Counter] and [Registry.Gauge]; those of package tcp's servers, with
+// their connections, by [Registry.Connections].
 //
 // # Bounds
 //
@@ -38,6 +39,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/haul-project/haul/tcp"
 )
 
 // A Protocol is what a transfer speaks: one of the constants, or it counts as
@@ -129,6 +132,7 @@ type Registry struct {
 	families families
 	counts   []protocolCounts // one for each of protocols, and one for others
 	live     table
+	conns    conns
 }
 
 // New returns a Registry that has counted nothing yet. Several may live in one
@@ -138,6 +142,7 @@ func New(c Config) *Registry {
 		registry: prometheus.NewRegistry(),
 		families: newFamilies(),
 		counts:   make([]protocolCounts, len(protocols)+1),
+		conns:    conns{servers: make([][]*tcp.Server, len(protocols)+1)},
 	}
 	r.registerAll(c.Version)
 	for _, p := range c.Protocols {

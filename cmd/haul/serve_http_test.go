@@ -338,6 +338,47 @@ func TestServeHTTPDrainsUploads(t *testing.T) {
 	s.wantExit(0)
 }
 
+// Requests on connections that are there when the end begins are answered, however
+// slowly they come: each is half there at the signal, and the rest comes when a
+// client of HTTP/2 has long been told to go.
+func TestServeHTTPSDrains(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	flags, trust := certificate(t, t.TempDir())
+	s := startHTTPS(t, trust, append(flags, dir, "--grace", "1m", "--metrics", "127.0.0.1:0")...)
+	host := strings.TrimPrefix(s.at, "https://")
+	if resp, body := s.ask("GET /kernel", ""); resp.Proto != "HTTP/2.0" || body != "image" {
+		t.Errorf("%s: %q", resp.Proto, body)
+	}
+	slow, err := tls.Dial("tcp", host, &tls.Config{RootCAs: trust.RootCAs, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	second, err := tls.Dial("tcp", host, &tls.Config{RootCAs: trust.RootCAs, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	for _, c := range []*tls.Conn{slow, second} {
+		c.SetDeadline(time.Now().Add(patience))
+	}
+	fmt.Fprint(slow, "GET /kernel HTTP/1.1\r\n")
+	// The preface of HTTP/2, and empty SETTINGS: RFC 9113 §3.4.
+	fmt.Fprint(second, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	s.wantMetric(`haul_connections{protocol="https"} 3`)
+	s.signal(syscall.SIGTERM)
+	// It is told to go, and its connection ends.
+	if _, err := io.Copy(io.Discard, second); err != nil {
+		t.Errorf("the end of HTTP/2: %v", err)
+	}
+	fmt.Fprint(slow, "Host: x\r\n\r\n")
+	answer, err := io.ReadAll(slow)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.HasSuffix(string(answer), "image") {
+		t.Errorf("%q, %v", answer, err)
+	}
+	s.wantExit(0)
+}
+
 // awaitRefused waits until a server takes no connections any more: so it has begun
 // to end.
 func awaitRefused(t *testing.T, addr string) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -60,15 +59,6 @@ type httpService struct {
 // httpOptions are those of the sockets.
 var httpOptions = tcp.Options{ClientFirst: httpClientFirst}
 
-// An httpPort is where one of the two is served.
-type httpPort struct {
-	scheme  string
-	asked   []string
-	accept  tcp.Server
-	server  http.Server
-	sockets []*tcp.Socket
-}
-
 // openHTTP opens what HTTP needs but for its sockets. owners are as for SFTP.
 // counts may be nil.
 func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *httpService, err error) {
@@ -98,16 +88,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 		}
 	}
 	for _, p := range s.ports() {
-		p.server = http.Server{
-			Handler:           s.handler,
-			ReadHeaderTimeout: httpHeaderTime,
-			IdleTimeout:       httpIdleTime,
-			MaxHeaderBytes:    httpHeaderBytes,
-			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: httpStreams},
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-
-			DisableGeneralOptionsHandler: true,
-		}
+		p.open(s.handler, log)
 	}
 	return s, nil
 }
@@ -378,60 +359,6 @@ func (s *httpService) serve(server context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-// servePort serves one port. When ctx ends, requests that are under way have the
-// grace to come to their end; or the limit, if there is a successor, unless the
-// server ends in the meantime.
-func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error {
-	l, err := p.accept.Listener(p.sockets...)
-	if err != nil {
-		return err
-	}
-	l = &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
-	// Closed first, it still gives out those that were accepted.
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	err = p.server.Serve(l)
-	if stop() {
-		_ = p.server.Close()
-		return fmt.Errorf("%s: %w", p.scheme, err)
-	}
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.f.grace, s.limit))
-	defer cancel()
-	defer context.AfterFunc(server, func() { time.AfterFunc(s.f.grace, cancel) })()
-	p.settle(patient)
-	if p.server.Shutdown(patient) != nil {
-		_ = p.server.Close()
-	}
-	return nil
-}
-
-const (
-	settleEvery = 10 * time.Millisecond
-
-	// settleTLS is how long connections get that may be of HTTP/2, in which an idle
-	// one stays until Shutdown tells its client.
-	settleTLS = time.Second
-)
-
-// settle waits until each connection has had the answer to what it has asked for, and
-// was closed behind it. Shutdown would drop a request that has just been read.
-func (p *httpPort) settle(patient context.Context) {
-	if p.accept.TLS != nil {
-		var cancel context.CancelFunc
-		patient, cancel = context.WithTimeout(patient, settleTLS)
-		defer cancel()
-	}
-	p.server.SetKeepAlivesEnabled(false)
-	tick := time.NewTicker(settleEvery)
-	defer tick.Stop()
-	for p.accept.Counters().Conns > 0 {
-		select {
-		case <-tick.C:
-		case <-patient.Done():
-			return
-		}
-	}
-}
-
 func (s *httpService) alive() bool {
 	_ = s.handler.Counters()
 	return true
@@ -452,8 +379,10 @@ func (s *httpService) show(counts *meter.Registry) {
 		counts.Counter(c.name, c.help, func() int64 { return c.value(s.handler.Counters()) })
 	}
 	counts.Gauge("http_requests", "Requests under way.", func() float64 { return float64(s.handler.Counters().Active) })
-	counts.Gauge("http_connections", "Connections of HTTP and HTTPS.", func() float64 {
-		return float64(s.plain.accept.Counters().Conns + s.secure.accept.Counters().Conns)
-	})
+	for _, p := range s.ports() {
+		if len(p.sockets) > 0 {
+			counts.Connections(meter.Protocol(p.scheme), &p.accept)
+		}
+	}
 	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.lost.Load)
 }

@@ -96,5 +96,6 @@ func (s *sftpService) show(counts *meter.Registry) {
 	} {
 		counts.Gauge(g.name, g.help, func() float64 { return float64(g.value(s.srv.Counters())) })
 	}
+	counts.Connections(meter.SFTP, &s.accept)
 	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
 }

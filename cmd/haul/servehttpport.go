@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/tcp"
+)
+
+// An httpPort is where one of the two is served.
+type httpPort struct {
+	scheme  string
+	asked   []string
+	accept  tcp.Server
+	sockets []*tcp.Socket
+
+	// Connections of HTTP/1 have another end than those of HTTP/2, so each has a
+	// server: see finish.
+	first, second http.Server
+}
+
+// open makes the servers ready.
+func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
+	for _, s := range []*http.Server{&p.first, &p.second} {
+		s.Handler = handler
+		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
+		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams}
+		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+		s.DisableGeneralOptionsHandler = true
+	}
+}
+
+// servePort serves one port. When ctx ends, requests that are under way have the
+// grace to come to their end; or the limit, if there is a successor, unless the
+// server ends in the meantime.
+func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error {
+	l, err := p.accept.Listener(p.sockets...)
+	if err != nil {
+		return err
+	}
+	l = &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
+	// Closed first, it still gives out those that were accepted.
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	err = p.serve(l)
+	if stop() {
+		p.close()
+		return fmt.Errorf("%s: %w", p.scheme, err)
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.f.grace, s.limit))
+	defer cancel()
+	defer context.AfterFunc(server, func() { time.AfterFunc(s.f.grace, cancel) })()
+	p.finish(patient)
+	return nil
+}
+
+// serve serves until l fails, which closing it has it do.
+func (p *httpPort) serve(l net.Listener) error {
+	if p.accept.TLS == nil {
+		return p.first.Serve(l)
+	}
+	f := &fork{Listener: l, second: make(chan net.Conn)}
+	var second sync.WaitGroup
+	second.Go(func() { _ = p.second.Serve((*secondary)(f)) })
+	err := p.first.Serve(f)
+	close(f.second)
+	second.Wait()
+	return err
+}
+
+// close ends all connections.
+func (p *httpPort) close() {
+	_ = p.first.Close()
+	_ = p.second.Close()
+}
+
+const (
+	settleEvery = 10 * time.Millisecond
+
+	// goAwayEvery is how soon clients of HTTP/2 are told again that this is the
+	// end: one whose connection was just about to begin would not have heard.
+	goAwayEvery = time.Second
+)
+
+// finish waits until each connection has had the answer to what it has asked for, and
+// was closed behind it. When patient ends first, those that are left are cut.
+//
+// Clients of HTTP/2 learn of the end by Shutdown, and lose nothing by it. Of
+// HTTP/1 it would drop a request that has just been read; such a connection ends
+// with its next answer, or as it is if it is idle.
+func (p *httpPort) finish(patient context.Context) {
+	defer p.close()
+	p.first.SetKeepAlivesEnabled(false)
+	var second sync.WaitGroup
+	defer second.Wait()
+	second.Go(func() {
+		for patient.Err() == nil && !p.goAway(patient) {
+		}
+	})
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for p.accept.Counters().Conns > 0 {
+		select {
+		case <-tick.C:
+		case <-patient.Done():
+			return
+		}
+	}
+}
+
+// goAway tells clients of HTTP/2 to go, and reports whether they have gone.
+func (p *httpPort) goAway(patient context.Context) bool {
+	ctx, cancel := context.WithTimeout(patient, goAwayEvery)
+	defer cancel()
+	return p.second.Shutdown(ctx) == nil
+}
+
+// A fork is a listener for TLS that gives out connections of HTTP/1, and sends those
+// of HTTP/2 into a channel.
+type fork struct {
+	net.Listener
+	second chan net.Conn // closed when Accept has failed for good
+}
+
+// Accept implements [net.Listener]. Handshakes have been made by package tcp.
+func (f *fork) Accept() (net.Conn, error) {
+	for {
+		c, err := f.Listener.Accept()
+		if t, ok := c.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
+			return c, err
+		}
+		f.second <- c
+	}
+}
+
+// A secondary is the side of a fork where connections of HTTP/2 come out.
+type secondary fork
+
+// Accept implements [net.Listener].
+func (s *secondary) Accept() (net.Conn, error) {
+	if c, ok := <-s.second; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements [net.Listener]. It ends with the other side.
+func (s *secondary) Close() error { return nil }

@@ -1,0 +1,121 @@
+package meter
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/haul-project/haul/tcp"
+)
+
+// A Conn is a connection that there is, and what it speaks.
+type Conn struct {
+	Protocol Protocol
+	tcp.Peer
+}
+
+// Connections shows what a server of connections counts, under the label of its
+// protocol, and lists those it has in LiveConns. A server stays for as long as the
+// Registry does. Several may have one protocol: they are shown as one.
+func (r *Registry) Connections(p Protocol, s *tcp.Server) {
+	if r == nil {
+		return
+	}
+	r.conns.mu.Lock()
+	defer r.conns.mu.Unlock()
+	at := place(protocols, p)
+	r.conns.servers[at] = append(r.conns.servers[at], s)
+}
+
+// LiveConns lists the connections that there are, in no order, and holds no lock
+// while the caller looks at one.
+func (r *Registry) LiveConns() iter.Seq[Conn] {
+	return func(yield func(Conn) bool) {
+		if r == nil {
+			return
+		}
+		for at := range r.conns.servers {
+			for _, s := range r.conns.of(at) {
+				for peer := range s.Peers() {
+					if !yield(Conn{Protocol: Protocol(word(protocols, at)), Peer: peer}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// conns are the servers of connections, which are asked at each scrape.
+type conns struct {
+	mu      sync.Mutex
+	servers [][]*tcp.Server // mu, but for its length: for each of protocols, and for others
+}
+
+// of returns the servers of a protocol, which is given by its place.
+func (c *conns) of(at int) []*tcp.Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.servers[at][:len(c.servers[at]):len(c.servers[at])]
+}
+
+// A connFamily is a number that servers of connections keep.
+type connFamily struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(tcp.Counters) uint64
+}
+
+var connFamilies = []connFamily{
+	connGauge("connections", "Connections that there are.", func(c tcp.Counters) uint64 { return uint64(c.Conns) }),
+	connGauge("tls_handshakes", "TLS handshakes under way.", func(c tcp.Counters) uint64 { return uint64(c.Handshakes) }),
+	connCounter("accepted_total", "Connections accepted, and let in.", func(c tcp.Counters) uint64 { return c.Accepted }),
+	connCounter("refused_total", "Connections reset by a limit.", func(c tcp.Counters) uint64 { return c.Refused }),
+	connCounter("timed_out_total", "Connections that a time limit ended.", func(c tcp.Counters) uint64 { return c.TimedOut }),
+	connCounter("bad_handshakes_total", "Connections ended by a TLS handshake or PROXY header that failed.", func(c tcp.Counters) uint64 { return c.BadHandshakes }),
+	connCounter("accept_errors_total", "Times that accepting failed, such as for want of descriptors.", func(c tcp.Counters) uint64 { return c.AcceptErrors }),
+	connCounter("panics_total", "Connections that a fault of the program ended.", func(c tcp.Counters) uint64 { return c.Panics }),
+	connCounter("cut_total", "Connections ended because the server did.", func(c tcp.Counters) uint64 { return c.Cut }),
+}
+
+func connGauge(name, help string, value func(tcp.Counters) uint64) connFamily {
+	return newConnFamily("", name, help, prometheus.GaugeValue, value)
+}
+
+func connCounter(name, help string, value func(tcp.Counters) uint64) connFamily {
+	return newConnFamily("connections", name, help, prometheus.CounterValue, value)
+}
+
+func newConnFamily(subsystem, name, help string, kind prometheus.ValueType, value func(tcp.Counters) uint64) connFamily {
+	desc := prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, []string{"protocol"}, nil)
+	return connFamily{desc, kind, value}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *conns) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range connFamilies {
+		out <- f.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *conns) Collect(out chan<- prometheus.Metric) {
+	for at := range c.servers {
+		servers := c.of(at)
+		if len(servers) == 0 {
+			continue
+		}
+		all := make([]tcp.Counters, len(servers))
+		for i, s := range servers {
+			all[i] = s.Counters()
+		}
+		for _, f := range connFamilies {
+			sum := uint64(0)
+			for _, counters := range all {
+				sum += f.value(counters)
+			}
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, float64(sum), word(protocols, at))
+		}
+	}
+}
