@@ -2,7 +2,9 @@ package tcp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -129,6 +131,84 @@ func TestMaxConnsPerSource(t *testing.T) {
 	}
 	_ = a.Close()
 	eventually(t, "the place is another's", func() bool { return works(from("127.0.0.1")) })
+}
+
+// Those of one source above its limit wait for their turn, as many as may, and for as
+// long as a handshake may take; others are not kept by them.
+func TestQueuePerSource(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprint("TLS ", secure), func(t *testing.T) { testQueuePerSource(t, secure) })
+	}
+}
+
+func testQueuePerSource(t *testing.T, secure bool) {
+	s := &Server{MaxConnsPerSource: 1, QueuePerSource: 2, HandshakeTimeout: patience, Options: Options{Sockets: 1}, Handle: echo}
+	connect := func(at string) net.Conn { return dial(t, at) }
+	if secure {
+		cert, err := SelfSigned("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+		connect = func(at string) net.Conn { return tls.Client(dial(t, at), &tls.Config{InsecureSkipVerify: true}) }
+	}
+	at, stop := serve(t, s)
+	first := connect(at)
+	if !works(first) {
+		t.Fatal("the first is not served")
+	}
+	served := make(chan net.Conn)
+	for range 2 {
+		c := connect(at)
+		go func() {
+			if !works(c) {
+				t.Error("it waited, and is not served")
+			}
+			served <- c
+		}()
+	}
+	eventually(t, "two wait", func() bool { return s.Counters().Conns == 3 })
+	eventually(t, "both are in the queue", func() bool {
+		part, _ := s.sources.shard(keyOf(netip.MustParseAddr("127.0.0.1")))
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		return len(part.waiting[keyOf(netip.MustParseAddr("127.0.0.1"))]) == 2
+	})
+	if c := connect(at); works(c) {
+		t.Error("more wait than may")
+	}
+	select {
+	case <-served:
+		t.Error("two of one source at once")
+	default:
+	}
+	_ = first.Close()
+	_ = (<-served).Close()
+	_ = (<-served).Close()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if c := s.Counters(); c.Refused != 1 || c.BadHandshakes != 0 || c.TimedOut != 0 || s.sources.conns(netip.MustParseAddr("127.0.0.1")) != 0 {
+		t.Errorf("%+v, %d left", c, s.sources.conns(netip.MustParseAddr("127.0.0.1")))
+	}
+}
+
+// Who waits for too long is reset, and takes nobody's place.
+func TestQueuePerSourceTimes(t *testing.T) {
+	s := &Server{MaxConnsPerSource: 1, QueuePerSource: 1, HandshakeTimeout: 20 * time.Millisecond, Handle: echo}
+	at, _ := serve(t, s)
+	first := dial(t, at)
+	if !works(first) {
+		t.Fatal("the first is not served")
+	}
+	if err := gone(dial(t, at)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("who waits ends by %v", err)
+	}
+	if !works(first) {
+		t.Error("the first has ended too")
+	}
+	_ = first.Close()
+	eventually(t, "the place is another's", func() bool { return works(dial(t, at)) })
 }
 
 // timed serves one connection whose handler reads, and returns what that said.

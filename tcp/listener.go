@@ -52,8 +52,7 @@ type listener struct {
 // hand gives a connection to who accepts.
 func (l *listener) hand(h *Conn) {
 	defer func() { <-l.r.pending }()
-	nc, err := l.r.open(h.c, h)
-	if err == nil {
+	if nc := l.r.open(h.c, h); nc != nil {
 		select {
 		case l.accepted <- nc:
 			return
@@ -66,10 +65,8 @@ func (l *listener) hand(h *Conn) {
 		case <-time.After(lastCall):
 		case <-l.r.halted:
 		}
-	} else {
-		l.r.s.counts.badHandshakes.Add(1)
 	}
-	_ = h.Close()
+	h.close()
 }
 
 // lastCall is how long a connection that was accepted waits for who calls Accept

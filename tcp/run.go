@@ -261,7 +261,7 @@ func (r *run) admit(c *conn) bool {
 			return r.refuse(c)
 		}
 	}
-	if r.s.sources != nil {
+	if r.s.sources != nil && r.s.QueuePerSource == 0 {
 		from := c.sysSource()
 		if r.isProxy(from) {
 			return true // its clients are counted
@@ -273,6 +273,46 @@ func (r *run) admit(c *conn) bool {
 		c.source = from
 	}
 	return true
+}
+
+// awaitTurn counts a connection for its source. If that has as many as it may, it
+// waits for its turn, as long as a handshake may take.
+func (r *run) awaitTurn(c *conn, from netip.Addr) error {
+	s := r.s.sources
+	if s == nil {
+		return nil
+	}
+	come, ok := s.await(from)
+	if !ok {
+		return errTooMany
+	}
+	if come != nil {
+		if c.onWait != nil {
+			c.onWait()
+		}
+		c.enter(open) // no other time is up meanwhile
+		if err := r.await(come); err != nil {
+			s.forgo(from, come)
+			return err
+		}
+		c.enter(r.firstPhase)
+	}
+	c.source = from
+	return nil
+}
+
+// await waits for a turn.
+func (r *run) await(come <-chan struct{}) error {
+	t := time.NewTimer(orDefault(r.s.HandshakeTimeout, DefaultHandshakeTimeout))
+	defer t.Stop()
+	select {
+	case <-come:
+		return nil
+	case <-t.C:
+		return errTooMany
+	case <-r.ctx.Done():
+		return ErrCut
+	}
 }
 
 // refuse has the connection reset when it is closed.
@@ -317,18 +357,35 @@ func (r *run) serve(c *conn, h *Conn) {
 		return
 	}
 	defer r.finish(h)
-	nc, err := r.open(c, h)
-	if err != nil {
-		r.s.counts.badHandshakes.Add(1)
-		return
+	if nc := r.open(c, h); nc != nil {
+		r.s.Handle(r.ctx, nc)
 	}
-	r.s.Handle(r.ctx, nc)
 }
 
-// open does what comes before a handler: the PROXY header, and TLS.
-func (r *run) open(c *conn, h *Conn) (net.Conn, error) {
+// open does what comes before a handler, and counts if that fails, for which it
+// returns nil.
+func (r *run) open(c *conn, h *Conn) net.Conn {
+	nc, err := r.opened(c, h)
+	switch {
+	case err == nil:
+		return nc
+	case errors.Is(err, errTooMany):
+		r.s.counts.refused.Add(1)
+		_ = h.SetLinger(0)
+	default:
+		r.s.counts.badHandshakes.Add(1)
+	}
+	return nil
+}
+
+// opened waits for the PROXY header, for the source's turn, and for TLS.
+func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 	if len(r.s.Proxies) > 0 && r.isProxy(c.sysSource()) {
 		if err := r.readHeader(c, h); err != nil {
+			return nil, err
+		}
+	} else if r.s.QueuePerSource > 0 {
+		if err := r.awaitTurn(c, c.sysSource()); err != nil {
 			return nil, err
 		}
 	}
@@ -348,7 +405,7 @@ func (r *run) finish(h *Conn) {
 	if t := h.tls.Load(); t != nil {
 		_ = t.Close() // tells the peer that this is the end
 	}
-	_ = h.Close()
+	h.close()
 }
 
 // sleep waits. It reports false if the end comes first.

@@ -39,11 +39,13 @@ type Server struct {
 
 	// Limits. At MaxConns no more are accepted until one ends: the others wait in
 	// the kernel's queue. With Refuse they are accepted and reset, so that clients
-	// know at once. Those of one source above MaxConnsPerSource are always reset,
-	// or they would take the places of others. A source is an address or, of
-	// IPv6, a network of 64 bits.
+	// know at once. Those of one source above MaxConnsPerSource are reset; but
+	// QueuePerSource of them wait for their turn, each in one of the places of
+	// MaxConns, for as long as a handshake may take. A source is an address or,
+	// of IPv6, a network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
+	QueuePerSource    int
 	MaxHandshakes     int // TLS handshakes at a time; others wait. 0 means DefaultMaxHandshakes
 	Refuse            bool
 
@@ -88,7 +90,7 @@ type Counters struct {
 	Handshakes int // of TLS, now
 
 	Accepted      uint64
-	Refused       uint64 // by MaxConns with Refuse, or MaxConnsPerSource
+	Refused       uint64 // by MaxConns with Refuse, or MaxConnsPerSource, also after waiting
 	TimedOut      uint64 // ended by one of the times
 	AcceptErrors  uint64 // such as no descriptors being left
 	BadHandshakes uint64 // TLS or PROXY headers that failed
@@ -199,7 +201,8 @@ func (s *Server) check() error {
 		name  string
 		value int64
 	}{
-		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"MaxHandshakes", int64(s.MaxHandshakes)},
+		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"QueuePerSource", int64(s.QueuePerSource)},
+		{"MaxHandshakes", int64(s.MaxHandshakes)},
 		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)},
 		{"IdleTimeout", int64(s.IdleTimeout)}, {"MaxLifetime", int64(s.MaxLifetime)},
 	} {
@@ -217,7 +220,7 @@ func (s *Server) check() error {
 func (s *Server) init() {
 	s.places.max, s.places.freed = int64(s.MaxConns), make(chan struct{}, maxWaiters)
 	if s.MaxConnsPerSource > 0 {
-		s.sources = newSources(s.MaxConnsPerSource)
+		s.sources = newSources(s.MaxConnsPerSource, s.QueuePerSource)
 	}
 	s.handshakes = make(chan struct{}, orDefault(s.MaxHandshakes, DefaultMaxHandshakes))
 }

@@ -90,15 +90,7 @@ func (r *run) readHeader(c *conn, h *Conn) error {
 	}
 	c.remote.Store(&netAddr{net.TCPAddrFromAddrPort(header.Source)})
 	c.local.Store(&netAddr{net.TCPAddrFromAddrPort(header.Destination)})
-	if s := r.s.sources; s != nil {
-		if !s.enter(header.Source.Addr()) {
-			r.s.counts.refused.Add(1)
-			_ = h.SetLinger(0)
-			return errTooMany
-		}
-		c.source = header.Source.Addr()
-	}
-	return nil
+	return r.awaitTurn(c, header.Source.Addr())
 }
 
 // errTooMany says that a source has as many connections as it may.
