@@ -115,11 +115,19 @@ func (c *conn) release() {
 // Close ends the connection, and all calls that wait for it. What was written is
 // still sent.
 func (h *Conn) Close() error {
+	if !h.close() {
+		return fail("close", nil, net.ErrClosed)
+	}
+	return nil
+}
+
+// close reports false if the connection was closed before.
+func (h *Conn) close() bool {
 	c := h.c
 	for {
 		s := c.state.Load()
 		if uint32(s>>genShift) != h.gen || s&closedBit != 0 {
-			return fail("close", nil, net.ErrClosed)
+			return false
 		}
 		if c.state.CompareAndSwap(s, s|closedBit) {
 			break
@@ -129,7 +137,7 @@ func (h *Conn) Close() error {
 		c.interrupt()
 	}
 	c.drop()
-	return nil
+	return true
 }
 
 // end ends a connection of which a time is up, or the server's, so that its
@@ -247,7 +255,7 @@ func (h *Conn) Finish(b []byte) (int, error) {
 	if err != nil {
 		err = fail("write", c, h.cause(c, err))
 	}
-	_ = h.Close()
+	h.close()
 	return n, err
 }
 

@@ -83,10 +83,7 @@ func (c *conn) sysRead(b []byte) (int, error) {
 		}
 	}
 	if !polled {
-		// Where there is much to do, the data is there when others have had a turn.
-		c.waits(&c.readWait)
-		runtime.Gosched()
-		c.readWait.Store(0)
+		c.letOthers()
 		if n, errno := recv(c.fd, b, 0); errno != unix.EAGAIN {
 			return received(n, errno)
 		}
@@ -113,6 +110,14 @@ func (c *conn) sysRead(b []byte) (int, error) {
 		return 0, err
 	}
 	return received(c.in.n, c.in.errno)
+}
+
+// letOthers lets others have a turn, before a connection is registered with the
+// poller. Where there is much to do, the data is there when they have had it.
+func (c *conn) letOthers() {
+	c.waits(&c.readWait)
+	runtime.Gosched()
+	c.readWait.Store(0)
 }
 
 func received(n int, errno syscall.Errno) (int, error) {
@@ -319,9 +324,16 @@ func (c *conn) sysRaw() (syscall.RawConn, error) { return c.poll() }
 
 // sysWaitReadable waits without a buffer. reading is held.
 func (c *conn) sysWaitReadable() error {
-	if (!c.polled.Load() || c.likely) && readable(c.fd) {
+	polled := c.polled.Load()
+	if (!polled || c.likely) && readable(c.fd) {
 		c.likely = true
 		return nil
+	}
+	if !polled {
+		if c.letOthers(); readable(c.fd) {
+			c.likely = true
+			return nil
+		}
 	}
 	for {
 		raw, err := c.poll()

@@ -56,9 +56,9 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 type waiter interface{ WaitReadable() error }
 
 func answer(r *tcpprog.Responder, c net.Conn) {
-	if w, ok := c.(waiter); ok {
+	if w, ok := c.(waiter); ok && !r.Close {
 		r.ServeWaiting(c, w.WaitReadable)
 		return
 	}
-	r.Serve(c) // TLS, which keeps buffers of its own
+	r.Serve(c) // TLS keeps buffers of its own, and of one request nobody waits for the next
 }

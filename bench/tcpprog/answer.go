@@ -148,6 +148,14 @@ func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	if r.Delay > 0 {
 		time.Sleep(r.Delay)
 	}
-	_, err := c.Write(r.Answer(&s.Out))
+	answer := r.Answer(&s.Out)
+	if f, ok := c.(finisher); ok && r.Close {
+		_, err := f.Finish(answer)
+		return err == nil
+	}
+	_, err := c.Write(answer)
 	return err == nil
 }
+
+// A finisher is a connection that can be told what is the last to be sent.
+type finisher interface{ Finish(b []byte) (int, error) }
