@@ -34,7 +34,7 @@ var (
 		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
 		"pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "lftp pget -n 4", "rclone",
 	}
-	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp"}
+	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "rclone"}
 	tinyClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "rclone"}
 	bufferClients = []string{"haul", "pkg/sftp", "pkg/sftp, concurrent writes"}
 	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
