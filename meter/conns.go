@@ -2,6 +2,7 @@ package meter
 
 import (
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,7 +58,7 @@ type conns struct {
 func (c *conns) of(at int) []*tcp.Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.servers[at][:len(c.servers[at]):len(c.servers[at])]
+	return slices.Clip(c.servers[at])
 }
 
 // A connFamily is a number that servers of connections keep.

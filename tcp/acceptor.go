@@ -157,7 +157,7 @@ func (a *acceptor) next() (*conn, error) {
 
 // release gives the role to another worker, if this one has it and serves.
 func (w *worker) release() {
-	if w.state.CompareAndSwap(serving, without) {
+	if w.state.Load() == serving && w.state.CompareAndSwap(serving, without) {
 		w.a.handOver()
 	}
 }

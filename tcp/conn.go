@@ -169,22 +169,27 @@ func (h *Conn) Read(b []byte) (int, error) {
 	if !ok {
 		return 0, fail("read", nil, net.ErrClosed)
 	}
-	defer c.drop()
 	c.reading.Lock()
-	defer c.reading.Unlock()
-	if len(b) == 0 {
-		return 0, nil
+	n, err := c.read(b)
+	c.reading.Unlock()
+	if err != nil && (err != io.EOF || c.ended.Load() != nil) {
+		err = fail("read", c, h.cause(c, err))
 	}
-	if len(c.prefix) > 0 {
+	c.drop()
+	return n, err
+}
+
+// read is Read. reading is held.
+func (c *conn) read(b []byte) (n int, err error) {
+	switch {
+	case len(b) == 0:
+		return 0, nil
+	case len(c.prefix) > 0:
 		return c.readPrefix(b), nil
 	}
-	n, err := c.sysRead(b)
-	if n > 0 {
+	if n, err = c.sysRead(b); n > 0 {
 		c.heard()
 		return n, nil
-	}
-	if err != io.EOF || c.ended.Load() != nil {
-		err = fail("read", c, h.cause(c, err))
 	}
 	return 0, err
 }
@@ -230,13 +235,13 @@ func (h *Conn) Write(b []byte) (int, error) {
 	if !ok {
 		return 0, fail("write", nil, net.ErrClosed)
 	}
-	defer c.drop()
 	c.writing.Lock()
-	defer c.writing.Unlock()
 	n, err := c.sysWrite(b, false)
+	c.writing.Unlock()
 	if err != nil {
 		err = fail("write", c, h.cause(c, err))
 	}
+	c.drop()
 	return n, err
 }
 
@@ -360,16 +365,23 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // connection costs no more than its goroutine. When the server ends, and nothing is
 // there to be read, it returns [ErrDraining].
 func (h *Conn) WaitReadable() error {
-	return h.call("wait", func(c *conn) error {
-		c.reading.Lock()
-		defer c.reading.Unlock()
-		if len(c.prefix) > 0 {
-			return nil
-		}
+	c, ok := h.take()
+	if !ok {
+		return fail("wait", nil, net.ErrClosed)
+	}
+	c.reading.Lock()
+	var err error
+	if len(c.prefix) == 0 {
 		c.idle.Store(true)
-		defer c.idle.Store(false)
-		return c.sysWaitReadable()
-	})
+		err = c.sysWaitReadable()
+		c.idle.Store(false)
+	}
+	c.reading.Unlock()
+	if err != nil {
+		err = fail("wait", c, h.cause(c, err))
+	}
+	c.drop()
+	return err
 }
 
 // call does something with the connection that is not closed meanwhile.
