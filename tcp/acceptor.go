@@ -32,9 +32,10 @@ type acceptor struct {
 }
 
 const (
-	// maxIdle is how many workers with nothing to do are kept, since their stacks
-	// have grown to what the handler needs: at 8 KiB each, 2 MiB.
-	maxIdle = 256
+	// maxIdle is how many workers with nothing to do are kept by all acceptors of a
+	// run, since their stacks have grown to what the handler needs: at 8 KiB each,
+	// 8 MiB. Half of them go every few seconds: see trimTime.
+	maxIdle = 1024
 
 	// handleSlab is how many handles are allocated at a time.
 	handleSlab = 32
@@ -183,7 +184,7 @@ func (a *acceptor) handOver() {
 func (w *worker) park() bool {
 	a := w.a
 	a.mu.Lock()
-	if a.done || len(a.idle) == maxIdle {
+	if a.done || len(a.idle) >= max(1, maxIdle/len(a.r.acceptors)) {
 		a.mu.Unlock()
 		return false
 	}

@@ -253,13 +253,13 @@ func (h *Conn) Finish(b []byte) (int, error) {
 	if !ok {
 		return 0, fail("write", nil, net.ErrClosed)
 	}
-	defer c.drop()
 	c.writing.Lock()
 	n, err := c.sysWrite(b, true)
 	c.writing.Unlock()
 	if err != nil {
 		err = fail("write", c, h.cause(c, err))
 	}
+	c.drop() // or close would take this call for one that has to be woken
 	h.close()
 	return n, err
 }

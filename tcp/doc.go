@@ -40,5 +40,5 @@
 // [Server.MaxConns] and [Server.MaxConnsPerSource] bound the connections,
 // [Server.MaxHandshakes] those in a TLS handshake, and the times of a Server what
 // each may take. A goroutine serves each connection; those that are idle are kept
-// for the next, up to 256 for each listening socket.
+// for the next, up to 1024 in all.
 package tcp
