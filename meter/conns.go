@@ -70,7 +70,7 @@ type connFamily struct {
 
 var connFamilies = []connFamily{
 	connGauge("connections", "Connections that there are.", func(c tcp.Counters) uint64 { return uint64(c.Conns) }),
-	connGauge("tls_handshakes", "TLS handshakes under way.", func(c tcp.Counters) uint64 { return uint64(c.Handshakes) }),
+	connGauge("tls_handshakes", "TLS handshakes under way, but for those that wait for their client.", func(c tcp.Counters) uint64 { return uint64(c.Handshakes) }),
 	connCounter("accepted_total", "Connections accepted, and let in.", func(c tcp.Counters) uint64 { return c.Accepted }),
 	connCounter("refused_total", "Connections reset by a limit.", func(c tcp.Counters) uint64 { return c.Refused }),
 	connCounter("timed_out_total", "Connections that a time limit ended.", func(c tcp.Counters) uint64 { return c.TimedOut }),

@@ -93,7 +93,7 @@ func (w *worker) run() {
 			return
 		}
 		h := a.handle(c)
-		a.r.takePending()
+		a.r.awaitAccept()
 		w.seq.Add(1)
 		w.state.Store(serving)
 		if a.r.watch.asleep.Load() { // after serving is stored: it looks the other way round

@@ -59,6 +59,8 @@ type conn struct {
 	remote, local       atomic.Pointer[netAddr]
 
 	reading, writing sync.Mutex // one call reads at a time, and one writes
+
+	shaking shake // reading: in a TLS handshake
 }
 
 // An ender is why a connection was ended.
@@ -187,7 +189,11 @@ func (c *conn) read(b []byte) (n int, err error) {
 	case len(c.prefix) > 0:
 		return c.readPrefix(b), nil
 	}
-	if n, err = c.sysRead(b); n > 0 {
+	n, err = c.sysRead(b)
+	if c.shaking == shakeWaits && !c.shakesAgain() {
+		return 0, ErrHandshake
+	}
+	if n > 0 {
 		c.heard()
 		return n, nil
 	}
@@ -225,6 +231,10 @@ func (c *conn) enter(phase int32) {
 func (c *conn) waits(since *atomic.Int64) {
 	if c.onWait != nil {
 		c.onWait()
+	}
+	if c.shaking == shakeHolds && since == &c.readWait {
+		c.shaking = shakeWaits
+		<-c.run.s.handshakes
 	}
 	since.Store(c.run.clock.Load())
 }
@@ -373,8 +383,9 @@ func (h *Conn) WaitReadable() error {
 	var err error
 	if len(c.prefix) == 0 {
 		c.idle.Store(true)
-		err = c.sysWaitReadable()
+		err = c.sysWaitReadable(true)
 		c.idle.Store(false)
+		c.sysUnnudge() // who nudges may have come too late for the wait
 	}
 	c.reading.Unlock()
 	if err != nil {

@@ -29,6 +29,7 @@ type sock struct {
 	in, out  transfer                     // reading, writing
 	waitStep func(fd uintptr) (done bool) // reading: readyToRead
 	looked   bool                         // reading: it has, and found nothing
+	yields   bool                         // reading: it ends when the server does
 	wait     error                        // reading: why it ends without anything
 	likely   bool                         // reading: there is something to be read, most likely
 
@@ -322,8 +323,9 @@ func number(on bool) int {
 
 func (c *conn) sysRaw() (syscall.RawConn, error) { return c.poll() }
 
-// sysWaitReadable waits without a buffer. reading is held.
-func (c *conn) sysWaitReadable() error {
+// sysWaitReadable waits without a buffer. At the server's end it waits no longer, if it
+// yields to that. reading is held.
+func (c *conn) sysWaitReadable(yields bool) error {
 	polled := c.polled.Load()
 	if (!polled || c.likely) && readable(c.fd) {
 		c.likely = true
@@ -343,7 +345,7 @@ func (c *conn) sysWaitReadable() error {
 		if c.waitStep == nil {
 			c.waitStep = c.readyToRead
 		}
-		c.looked, c.wait = false, nil
+		c.looked, c.yields, c.wait = false, yields, nil
 		err = raw.Read(c.waitStep)
 		c.readWait.Store(0)
 		switch {
@@ -362,7 +364,7 @@ func (c *conn) readyToRead(fd uintptr) bool {
 	if c.looked || readable(int(fd)) {
 		return true
 	}
-	if c.run.isDraining() { // or who nudges might have come too early
+	if c.yields && c.run.isDraining() { // or who nudges might have come too early
 		c.wait = ErrDraining
 		return true
 	}
@@ -375,9 +377,21 @@ func (c *conn) readyToRead(fd uintptr) bool {
 func (c *conn) sysNudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file != nil && uint32(c.state.Load())&closedBit == 0 {
-		c.nudged.Store(true)
-		_ = c.file.SetReadDeadline(time.Unix(1, 0))
+	if c.file == nil || uint32(c.state.Load())&closedBit != 0 {
+		return
+	}
+	c.nudged.Store(true) // before it is looked: see sysUnnudge
+	if !c.idle.Load() {
+		c.nudged.Store(false)
+		return
+	}
+	_ = c.file.SetReadDeadline(time.Unix(1, 0))
+}
+
+// sysUnnudge undoes a nudge that has woken nobody. idle is false by now.
+func (c *conn) sysUnnudge() {
+	if c.nudged.Load() {
+		c.wasNudged()
 	}
 }
 

@@ -370,3 +370,92 @@ func TestWorkersAreLetGo(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A socket of which another process has a copy too, such as systemd, is as good as before
+// when the server has ended: also if that was killed on the way.
+func TestFromFileAgain(t *testing.T) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // as systemd's; the kernel has no filters for the other kind
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Skip("no files of sockets here")
+	}
+	defer f.Close()
+	for i := range 3 {
+		socket, err := FromFile(f, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- (&Server{Handle: echo}).Serve(ctx, socket) }()
+		if got := ask(t, l.Addr().String(), "hello"); got != "hello" {
+			t.Errorf("%d: got %q", i, got)
+		}
+		end()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if i == 1 && drainsQueue { // as if killed
+			k, err := FromFile(f, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.kernels[0].stop(false)
+		}
+	}
+}
+
+// Requests that come at the moment of the end are read to their end: who waits for
+// them is woken, and nobody else.
+func TestNudgesOnlyWhoWaits(t *testing.T) {
+	const clients = 100
+	for round := range 10 {
+		s := &Server{Grace: patience, Handle: func(_ context.Context, c net.Conn) {
+			h := c.(*Conn)
+			if err := h.WaitReadable(); err != nil {
+				return // it has said nothing by then
+			}
+			var b [2]byte
+			if _, err := io.ReadFull(c, b[:]); err != nil {
+				t.Errorf("round %d: after WaitReadable: %v", round, err)
+			}
+		}}
+		at, stop := serve(t, s)
+		var all sync.WaitGroup
+		var conns []net.Conn
+		for range clients {
+			conns = append(conns, dial(t, at))
+		}
+		eventually(t, "all are served", func() bool { return s.Counters().Conns == clients })
+		for _, c := range conns {
+			all.Go(func() {
+				_, _ = io.WriteString(c, "a")
+				for !isDrained(s) {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(5 * time.Millisecond) // for the nudge to be there, or the fault would not show
+				_, _ = io.WriteString(c, "b")
+			})
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	}
+}
+
+// isDrained reports whether no run of a server is there that has not begun to end.
+func isDrained(s *Server) bool {
+	for _, r := range s.running() {
+		if !r.isDraining() {
+			return false
+		}
+	}
+	return true
+}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,9 +24,10 @@ type kernel struct {
 	fd   int
 	unix bool
 
+	shared  bool        // another process may have it too, as it was handed over
 	settled time.Time   // when accept may end; written before stopped
 	stopped atomic.Bool // accept is to end
-	handed  atomic.Bool // another process has it too
+	handed  atomic.Bool // another process has it, and accepts
 
 	got   int // what step has accepted
 	errno syscall.Errno
@@ -240,24 +242,57 @@ func (k *kernel) stop(busy bool) {
 	_ = k.file.SetReadDeadline(until)
 }
 
-// dropSYN has the kernel drop packets that begin a connection (RFC 9293, section
-// 3.5): those with SYN and without ACK. If it cannot, a few clients may be reset.
+// Where flags are in the TCP header, which a filter is given, and two of them.
+const flags, syn, ack = 13, 0x02, 0x10
+
+// noSYN drops packets that begin a connection (RFC 9293, section 3.5): those with SYN
+// and without ACK.
+var noSYN = [...]unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+}
+
+// dropSYN has the kernel drop what begins a connection. If it cannot, a few clients
+// may be reset.
 func (k *kernel) dropSYN() {
-	const flags, syn, ack = 13, 0x02, 0x10 // where they are in the TCP header, which the filter is given
-	program := [...]unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
-	}
-	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	filter := noSYN
+	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_ = k.raw.Control(func(fd uintptr) {
 		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &p)
 	})
 }
 
-func (k *kernel) close() error { return k.file.Close() }
+// takeSYN undoes that, also for a process that was killed before it could. A filter
+// of another kind stays.
+func (k *kernel) takeSYN() {
+	_ = k.raw.Control(func(fd uintptr) {
+		var filter [len(noSYN) + 1]unix.SockFilter
+		n := uint32(len(filter)) // filters, not bytes
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_GET_FILTER,
+			uintptr(unsafe.Pointer(&filter[0])), uintptr(unsafe.Pointer(&n)), 0)
+		if errno == 0 && n == uint32(len(noSYN)) && [len(noSYN)]unix.SockFilter(filter[:n]) == noSYN {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+		}
+	})
+}
+
+// share says that others may have the socket too. Whoever had it before may have been
+// killed at its end.
+func (k *kernel) share() {
+	k.shared = true
+	k.takeSYN()
+}
+
+// close closes the socket. One that others may have too is left to them as it was.
+func (k *kernel) close() error {
+	if k.shared {
+		k.takeSYN()
+	}
+	return k.file.Close()
+}
 
 // duplicate returns the socket for another process.
 func (k *kernel) duplicate() (*os.File, error) {

@@ -72,7 +72,11 @@ func FromFile(f *os.File, o Options) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is no listening stream socket: %w", f.Name(), err)
 	}
-	return fromListener(l, o)
+	s, err := fromListener(l, o)
+	if err == nil {
+		s.kernels[0].share()
+	}
+	return s, err
 }
 
 // FromFiles is FromFile for several, of which those with one address become one Socket,

@@ -35,8 +35,9 @@ func (s *Server) Listener(sockets ...*Socket) (net.Listener, error) {
 	return l, nil
 }
 
-// maxPending is how many connections of a Listener are in a handshake, or wait for
-// Accept. At so many no more are taken from the kernel's queue.
+// maxPending is how many connections of a Listener wait for Accept. At so many no more
+// are taken from the kernel's queue. Those that are in a handshake do not count, or
+// clients that are slow with it would keep out the others.
 const maxPending = 1024
 
 // A listener hands connections to who calls Accept.
@@ -51,39 +52,43 @@ type listener struct {
 
 // hand gives a connection to who accepts.
 func (l *listener) hand(h *Conn) {
-	defer func() { <-l.r.pending }()
+	given := false
+	defer l.r.finish(h, &given)
 	if nc := l.r.open(h.c, h); nc != nil {
-		select {
-		case l.accepted <- nc:
-			return
-		case <-l.r.draining:
-		}
-		// Its client does not know of the end, and may have asked for something.
-		select {
-		case l.accepted <- nc:
-			return
-		case <-time.After(lastCall):
-		case <-l.r.halted:
-		}
+		given = l.offer(nc)
 	}
-	h.close()
 }
 
-// lastCall is how long a connection that was accepted waits for who calls Accept
-// once the Listener is closed.
-const lastCall = time.Second
+// offer reports whether somebody has accepted a connection.
+func (l *listener) offer(nc net.Conn) bool {
+	l.r.pending <- struct{}{}
+	defer func() { <-l.r.pending }()
+	select {
+	case l.accepted <- nc:
+		return true
+	case <-l.r.draining:
+	}
+	// Its client does not know of the end, and may have asked for something.
+	select {
+	case l.accepted <- nc:
+		return true
+	case <-time.After(l.r.lastCall):
+	case <-l.r.halted:
+	}
+	return false
+}
+
+// defaultLastCall is how long a connection that was accepted waits for who calls
+// Accept once the Listener is closed, and for its client to begin a TLS handshake once
+// the server ends.
+const defaultLastCall = time.Second
 
 // giveAll waits until all connections have been given out that were accepted before
-// the end: when nobody has a place among those that are pending.
+// the end: when nobody is at handing one over.
 func (l *listener) giveAll() {
 	<-l.r.left0
-	for range maxPending {
-		l.r.pending <- struct{}{}
-	}
+	l.r.wait()
 	close(l.given)
-	for range maxPending {
-		<-l.r.pending
-	}
 }
 
 // Accept waits for a connection.

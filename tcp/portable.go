@@ -144,13 +144,14 @@ func (c *conn) sysRaw() (syscall.RawConn, error) {
 	return s.SyscallConn()
 }
 
-// sysWaitReadable reads one byte, as there is nothing that only looks.
-func (c *conn) sysWaitReadable() error {
+// sysWaitReadable reads one byte, as there is nothing that only looks. At the server's
+// end it waits no longer, if it yields to that.
+func (c *conn) sysWaitReadable(yields bool) error {
 	if len(c.readable) > 0 {
 		return nil
 	}
 	for {
-		looks := c.run.isDraining()
+		looks := yields && c.run.isDraining()
 		if looks { // what is there comes before the end
 			c.mu.Lock()
 			c.nudged = true
@@ -187,11 +188,14 @@ const drainLook = time.Millisecond
 func (c *conn) sysNudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if uint32(c.state.Load())&closedBit == 0 {
+	if uint32(c.state.Load())&closedBit == 0 && c.idle.Load() {
 		c.nudged = true
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
+
+// sysUnnudge undoes a nudge that has woken nobody. idle is false by now.
+func (c *conn) sysUnnudge() { c.wasNudged() }
 
 // wasNudged reports whether a wait was ended to look, and puts the deadline back.
 func (c *conn) wasNudged() bool {
@@ -263,6 +267,9 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 func (k KeepAlive) config() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: !k.Off, Idle: k.idle(), Interval: k.interval(), Count: k.count()}
 }
+
+// share says that others may have the socket too.
+func (k *kernel) share() {}
 
 // accept waits for a connection and makes it c's. It returns net.ErrClosed when the
 // socket is stopped.

@@ -21,7 +21,7 @@ type run struct {
 	watch     watch
 
 	// Of a Listener: what takes a connection instead of Handle, what closes it, and
-	// a place for each connection that hand is at.
+	// a place for each connection that waits for Accept.
 	hand     func(*Conn)
 	unlisten func()
 	pending  chan struct{}
@@ -37,6 +37,7 @@ type run struct {
 	tick       time.Duration
 	ticks      limits
 	firstPhase int32
+	lastCall   time.Duration
 	clock      atomic.Int64 // ticks since began, and one
 
 	left0  chan struct{} // closed when no acceptor accepts any more
@@ -58,7 +59,8 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
 	r := &run{
 		s: s, sockets: sockets,
 		draining: make(chan struct{}), halted: make(chan struct{}), left0: make(chan struct{}),
-		watch: watch{wake: make(chan struct{}, 1)},
+		lastCall: orDefault(s.lastCall, defaultLastCall),
+		watch:    watch{wake: make(chan struct{}, 1)},
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), runKey{}, r))
 	r.keepTimes()
@@ -342,11 +344,12 @@ func (r *run) isProxy(a netip.Addr) bool {
 	return false
 }
 
-// takePending waits until hand may be called once more. Without a Listener it always
-// may.
-func (r *run) takePending() {
+// awaitAccept waits while too many connections of a Listener wait for who calls
+// Accept.
+func (r *run) awaitAccept() {
 	if r.pending != nil {
 		r.pending <- struct{}{}
+		<-r.pending
 	}
 }
 
@@ -356,7 +359,7 @@ func (r *run) serve(c *conn, h *Conn) {
 		r.hand(h)
 		return
 	}
-	defer r.finish(h)
+	defer r.finish(h, nil)
 	if nc := r.open(c, h); nc != nil {
 		r.s.Handle(r.ctx, nc)
 	}
@@ -396,11 +399,15 @@ func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
-// finish ends a connection when its handler has returned, or panicked.
-func (r *run) finish(h *Conn) {
+// finish ends a connection when its handler has returned, or panicked; unless it is
+// somebody else's by then.
+func (r *run) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		r.s.counts.panics.Add(1)
 		r.s.log().Error("tcp: a handler has panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
+	}
+	if given != nil && *given {
+		return
 	}
 	if t := h.tls.Load(); t != nil {
 		_ = t.Close() // tells the peer that this is the end

@@ -46,7 +46,7 @@ type Server struct {
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
 	QueuePerSource    int
-	MaxHandshakes     int // TLS handshakes at a time; others wait. 0 means DefaultMaxHandshakes
+	MaxHandshakes     int // TLS handshakes at a time, but for those that wait for their client; others wait. 0 means DefaultMaxHandshakes
 	Refuse            bool
 
 	// Times. They are kept to a sixteenth of the shortest, or a millisecond.
@@ -68,6 +68,7 @@ type Server struct {
 	// fails for a time. Nil means slog.Default.
 	Log *slog.Logger
 
+	lastCall   time.Duration // 0 means defaultLastCall
 	once       sync.Once
 	places     places
 	sources    *sources
@@ -87,7 +88,7 @@ type counts struct {
 // Counters is what a server has done and is doing.
 type Counters struct {
 	Conns      int // now
-	Handshakes int // of TLS, now
+	Handshakes int // of TLS, now, but for those that wait for their client
 
 	Accepted      uint64
 	Refused       uint64 // by MaxConns with Refuse, or MaxConnsPerSource, also after waiting
