@@ -247,16 +247,21 @@ type places struct {
 }
 
 // maxWaiters is how many acceptors may be woken at a time by places that become
-// free; others are by the next.
+// free; others are by those.
 const maxWaiters = 64
 
-// take takes a place if there is one.
+// take takes a place if there is one. It never counts more than there are, not even
+// for a moment: somebody who is woken just then would find none, and sleep on.
 func (p *places) take() bool {
-	if p.taken.Add(1) <= p.max {
-		return true
+	for {
+		n := p.taken.Load()
+		if n >= p.max {
+			return false
+		}
+		if p.taken.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	p.taken.Add(-1)
-	return false
 }
 
 // wait waits for a place. It reports false if over comes first.
@@ -270,12 +275,20 @@ func (p *places) wait(over <-chan struct{}) bool {
 			return false
 		}
 	}
+	if p.taken.Load() < p.max { // more were freed than could be told of
+		p.wake()
+	}
 	return true
 }
 
 // give gives a place back.
 func (p *places) give() {
 	p.taken.Add(-1)
+	p.wake()
+}
+
+// wake wakes one that waits for a place, if any does.
+func (p *places) wake() {
 	if p.waiting.Load() > 0 {
 		select {
 		case p.freed <- struct{}{}:
