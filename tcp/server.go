@@ -173,6 +173,9 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 // those that have not, and returns when the last handler has. Whoever was connected
 // when ctx ended is still served. The error is one of accepting, or ErrCut if
 // connections had to be ended.
+//
+// A socket can be served once. If one of sockets is served already, Serve fails at
+// once and closes the others.
 func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	if s.Handle == nil {
 		closeAll(sockets)
@@ -230,12 +233,6 @@ func (s *Server) log() *slog.Logger {
 		return s.Log
 	}
 	return slog.Default()
-}
-
-func closeAll(sockets []*Socket) {
-	for _, so := range sockets {
-		_ = so.Close()
-	}
 }
 
 // places are those that MaxConns leaves for connections.
