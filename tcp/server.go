@@ -74,9 +74,10 @@ type Server struct {
 	handshakes chan struct{} // a place for each
 	counts     counts
 
-	mu   sync.Mutex
-	runs map[*run]bool // mu: those that serve
-	past uint64        // mu: connections accepted by others
+	mu     sync.Mutex
+	runs   map[*run]bool // mu: those that serve
+	halted bool          // mu: none is to serve any more
+	past   uint64        // mu: connections accepted by others
 }
 
 // counts is the part of Counters that is kept here.
@@ -131,7 +132,7 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// enlist adds a run to those that serve.
+// enlist adds a run to those that serve. If Halt has come in between, it ends soon.
 func (s *Server) enlist(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,6 +140,9 @@ func (s *Server) enlist(r *run) {
 		s.runs = map[*run]bool{}
 	}
 	s.runs[r] = true
+	if s.halted {
+		go r.halt()
+	}
 }
 
 func (s *Server) running() (all []*run) {
@@ -191,15 +195,27 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 }
 
 // Halt ends all connections, and what serves them, at once: also those that are
-// given their Grace already.
+// given their Grace already. It is for good, so that it holds for a Serve too that
+// another goroutine is about to begin: that closes its sockets and fails with
+// [net.ErrClosed], and so does Listener. A Server that is to serve again is ended by
+// the context of Serve.
 func (s *Server) Halt() {
+	s.mu.Lock()
+	s.halted = true
+	s.mu.Unlock()
 	for _, r := range s.running() {
 		r.halt()
 	}
 }
 
-// check reports settings that make no sense.
+// check reports settings that make no sense, and that the server is halted.
 func (s *Server) check() error {
+	s.mu.Lock()
+	halted := s.halted
+	s.mu.Unlock()
+	if halted {
+		return fmt.Errorf("tcp: the server is halted: %w", net.ErrClosed)
+	}
 	for _, n := range []struct {
 		name  string
 		value int64
