@@ -117,7 +117,9 @@ func (s *Server) Counters() Counters {
 	return c
 }
 
-// Peers yields the connections that there are.
+// Peers yields the connections that there are. The body of a loop over them may take
+// its time: none is kept open by it, so one may be listed that has just ended. Those
+// that come while the loop is under way need not be in it.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.running() {
