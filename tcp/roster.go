@@ -247,7 +247,7 @@ func (o *roster) peers() iter.Seq[Peer] {
 			o.mu.Unlock()
 			for i, c := range held[:n] {
 				peers[i] = Peer{
-					Remote: cachedAddr(&c.remote, c.sysRemoteAddr), Local: cachedAddr(&c.local, c.sysLocalAddr),
+					Remote: cachedAddr(&c.remote, c.sysRemoteAddr).Addr, Local: cachedAddr(&c.local, c.sysLocalAddr).Addr,
 					Since: c.run.ago(c.began.Load()), Waits: c.idle.Load(),
 				}
 				c.drop()
