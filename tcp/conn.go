@@ -415,6 +415,9 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // with nothing to do waits here before it takes a buffer, so that an idle
 // connection costs no more than its goroutine. When the server ends, and nothing is
 // there to be read, it returns [ErrDraining].
+//
+// Below a [tls.Conn] it knows nothing of what TLS has read already and not given out.
+// There it is only to be called when that was asked for more than there was.
 func (h *Conn) WaitReadable() error {
 	c, ok := h.take()
 	if !ok {

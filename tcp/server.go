@@ -57,7 +57,10 @@ type Server struct {
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY
 	// header (versions 1 and 2), which says for whom they are. Others' connections
-	// are their own.
+	// are their own. A peer on a unix socket has no address, so it is in no network,
+	// and a header of its is not read: a proxy on the same machine connects by
+	// 127.0.0.1 or ::1, and their networks are given here. Whatever else runs there
+	// is trusted, too.
 	Proxies []netip.Prefix
 
 	// Grace is how long handlers may go on when the server ends; 0 means
