@@ -16,12 +16,18 @@ import (
 //
 // It is a handle. What is behind it serves one connection after the other, so a
 // Conn that is used after its connection has ended, by whoever kept it, finds that
-// out: all of its methods then return [net.ErrClosed]. It must not be copied.
+// out: all of its methods then return [net.ErrClosed]. Only the addresses may be had
+// after the end: see [Conn.RemoteAddr]. It must not be copied.
 type Conn struct {
-	c   *conn
-	gen uint32
-	tls atomic.Pointer[tls.Conn] // that is over it, once there is one
+	c    *conn
+	gen  uint32
+	tls  atomic.Pointer[tls.Conn] // that is over it, once there is one
+	kept atomic.Pointer[addrs]    // those that were asked for, once any was
 }
+
+// addrs are what a handle has of addresses for the time after its connection: those
+// that were asked for.
+type addrs struct{ remote, local atomic.Pointer[netAddr] }
 
 var _ interface {
 	net.Conn
@@ -139,6 +145,9 @@ func (h *Conn) close() bool {
 		c.interrupt()
 	}
 	c.drop()
+	if h.tls.Load() != nil {
+		h.tls.Store(nil) // as others of the slab may keep the handle for long
+	}
 	return true
 }
 
@@ -154,8 +163,11 @@ func (c *conn) end(err error, count *atomic.Uint64) bool {
 	return true
 }
 
-// cause returns the error of a call: why the connection was ended, if it was.
+// cause returns the error of a call: why the connection was ended, if it was. The
+// addresses are kept, since who is told of an error may log them behind the end.
 func (h *Conn) cause(c *conn, err error) error {
+	h.remoteOf(c)
+	h.localOf(c)
 	if e := c.ended.Load(); e != nil {
 		return e.err
 	}
@@ -277,35 +289,77 @@ func (h *Conn) Finish(b []byte) (int, error) {
 // RemoteAddr returns where the connection comes from: a *net.TCPAddr or
 // *net.UnixAddr. If a trusted proxy says so ([Server.Proxies]), that is the client
 // of the proxy.
+//
+// After the connection's end it returns the same, if it was called before, or if a
+// call that had begun before failed, by anything but io.EOF. Otherwise nobody knows
+// any more, and it returns an address of another type, whose String is "closed". So a
+// program that needs the address behind Close asks for it once before.
 func (h *Conn) RemoteAddr() net.Addr {
+	if k := h.kept.Load(); k != nil {
+		if a := k.remote.Load(); a != nil {
+			return a.Addr
+		}
+	}
 	c, ok := h.take()
 	if !ok {
 		return unknownAddr{}
 	}
-	defer c.drop()
-	return cachedAddr(&c.remote, c.sysRemoteAddr)
-}
-
-// LocalAddr returns the address that the connection was made to.
-func (h *Conn) LocalAddr() net.Addr {
-	c, ok := h.take()
-	if !ok {
-		return unknownAddr{}
-	}
-	defer c.drop()
-	return cachedAddr(&c.local, c.sysLocalAddr)
-}
-
-func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) net.Addr {
-	if a := at.Load(); a != nil {
-		return a.Addr
-	}
-	a := ask()
-	at.Store(&netAddr{a})
+	a := h.remoteOf(c)
+	c.drop()
 	return a
 }
 
-// unknownAddr is the address of a connection that has ended.
+// LocalAddr returns the address that the connection was made to. After the end, what
+// is said at [Conn.RemoteAddr] holds for this.
+func (h *Conn) LocalAddr() net.Addr {
+	if k := h.kept.Load(); k != nil {
+		if a := k.local.Load(); a != nil {
+			return a.Addr
+		}
+	}
+	c, ok := h.take()
+	if !ok {
+		return unknownAddr{}
+	}
+	a := h.localOf(c)
+	c.drop()
+	return a
+}
+
+// remoteOf and localOf return an address of c, which is the handle's, and keep it.
+func (h *Conn) remoteOf(c *conn) net.Addr {
+	a := cachedAddr(&c.remote, c.sysRemoteAddr)
+	h.keep().remote.Store(a)
+	return a.Addr
+}
+
+func (h *Conn) localOf(c *conn) net.Addr {
+	a := cachedAddr(&c.local, c.sysLocalAddr)
+	h.keep().local.Store(a)
+	return a.Addr
+}
+
+// keep returns where the handle keeps addresses.
+func (h *Conn) keep() *addrs {
+	if k := h.kept.Load(); k != nil {
+		return k
+	}
+	h.kept.CompareAndSwap(nil, &addrs{})
+	return h.kept.Load()
+}
+
+// cachedAddr returns an address that is known, or asks for it. What a PROXY header
+// has said meanwhile stays.
+func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
+	if a := at.Load(); a != nil {
+		return a
+	}
+	at.CompareAndSwap(nil, &netAddr{ask()})
+	return at.Load()
+}
+
+// unknownAddr is the address of a connection that has ended, and that nobody has
+// asked for before.
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
@@ -374,6 +428,9 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // with nothing to do waits here before it takes a buffer, so that an idle
 // connection costs no more than its goroutine. When the server ends, and nothing is
 // there to be read, it returns [ErrDraining].
+//
+// Below a [tls.Conn] it knows nothing of what TLS has read already and not given out.
+// There it is only to be called when that was asked for more than there was.
 func (h *Conn) WaitReadable() error {
 	c, ok := h.take()
 	if !ok {
@@ -412,8 +469,8 @@ func (h *Conn) call(op string, do func(*conn) error) error {
 func fail(op string, c *conn, err error) error {
 	e := &net.OpError{Op: op, Net: "tcp", Err: err}
 	if c != nil {
-		e.Source = cachedAddr(&c.local, c.sysLocalAddr)
-		e.Addr = cachedAddr(&c.remote, c.sysRemoteAddr)
+		e.Source = cachedAddr(&c.local, c.sysLocalAddr).Addr
+		e.Addr = cachedAddr(&c.remote, c.sysRemoteAddr).Addr
 		e.Net = e.Addr.Network()
 	}
 	return e

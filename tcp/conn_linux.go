@@ -259,8 +259,10 @@ func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
 	switch {
 	case t.IsZero():
 		by = 0
+	case t.Before(time.Unix(0, 1)): // or long before what nanoseconds can say
+		by = 1
 	case t.Before(time.Unix(0, farAway)):
-		by = max(1, t.UnixNano())
+		by = t.UnixNano()
 	default:
 		t = time.Time{}
 	}

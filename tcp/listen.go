@@ -141,6 +141,22 @@ func (s *Socket) Files() ([]*os.File, error) {
 func (s *Socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.close()
+}
+
+// closeAll closes those of sockets that are not served.
+func closeAll(sockets []*Socket) {
+	for _, s := range sockets {
+		s.mu.Lock()
+		if s.served == nil {
+			_ = s.close()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// close is Close. mu is held.
+func (s *Socket) close() error {
 	if s.closed {
 		return fmt.Errorf("close %v: %w", s.addr, net.ErrClosed)
 	}

@@ -29,9 +29,9 @@ func (s *Server) Listener(sockets ...*Socket) (net.Listener, error) {
 	r.pending = make(chan struct{}, maxPending)
 	r.hand = l.hand
 	r.unlisten = func() { _ = l.Close() }
-	s.enlist(r)
 	r.start(&l.helpers, l.over)
 	go l.giveAll()
+	s.enlist(r) // from now on Halt finds it
 	return l, nil
 }
 

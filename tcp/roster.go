@@ -56,8 +56,7 @@ func (o *roster) enter(c *conn) {
 	c.enter(o.r.firstPhase)
 	c.begin()
 	o.mu.Lock()
-	c.prev, c.next = o.live.prev, &o.live
-	c.prev.next, o.live.prev = c, c
+	c.putBefore(&o.live)
 	o.conns++
 	o.accepted++
 	o.mu.Unlock()
@@ -67,8 +66,7 @@ func (o *roster) enter(c *conn) {
 // then, so that no old handle can use it.
 func (o *roster) leave(c *conn) {
 	o.mu.Lock()
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.next, c.prev = nil, nil
+	c.takeOff()
 	o.conns--
 	source := c.source
 	if o.frees < maxFree {
@@ -77,6 +75,18 @@ func (o *roster) leave(c *conn) {
 	}
 	o.mu.Unlock()
 	o.r.left(source)
+}
+
+// putBefore puts c into the ring that another is in, and takeOff takes it off. mu is
+// held.
+func (c *conn) putBefore(other *conn) {
+	c.prev, c.next = other.prev, other
+	c.prev.next, c.next.prev = c, c
+}
+
+func (c *conn) takeOff() {
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.next, c.prev = nil, nil
 }
 
 // counts returns how many connections there are, and have been.
@@ -197,26 +207,59 @@ type Peer struct {
 	Waits         bool          // in WaitReadable, for another request
 }
 
-// peers yields the live connections.
+// peerBatch is how many connections are looked at together to be listed. One that has
+// ended since may be listed still.
+const peerBatch = 64
+
+// peers yields the live connections. None is held while the caller looks at one: it
+// would stay open for as long as that takes.
 func (o *roster) peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
-		var held []*conn
+		// Two marks in the ring: how far the list has come, and where it ends, since
+		// new connections may come faster than the caller takes them.
+		var at, end conn
+		at.state.Store(closedBit) // so that nobody holds them
+		end.state.Store(closedBit)
 		o.mu.Lock()
-		for c := o.live.next; c != &o.live; c = c.next {
-			if c.hold() {
-				held = append(held, c)
-			}
-		}
+		at.putBefore(o.live.next)
+		end.putBefore(&o.live)
 		o.mu.Unlock()
-		more := true
-		for _, c := range held {
-			if more {
-				more = yield(Peer{
-					Remote: cachedAddr(&c.remote, c.sysRemoteAddr), Local: cachedAddr(&c.local, c.sysLocalAddr),
-					Since: c.run.ago(c.began.Load()), Waits: c.idle.Load(),
-				})
+		defer func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			at.takeOff()
+			end.takeOff()
+		}()
+		var held [peerBatch]*conn
+		var peers [peerBatch]Peer
+		for {
+			n := 0
+			o.mu.Lock()
+			c := at.next
+			for ; c != &end && n < len(held); c = c.next {
+				if c.hold() {
+					held[n] = c
+					n++
+				}
 			}
-			c.drop()
+			at.takeOff()
+			at.putBefore(c)
+			o.mu.Unlock()
+			for i, c := range held[:n] {
+				peers[i] = Peer{
+					Remote: cachedAddr(&c.remote, c.sysRemoteAddr).Addr, Local: cachedAddr(&c.local, c.sysLocalAddr).Addr,
+					Since: c.run.ago(c.began.Load()), Waits: c.idle.Load(),
+				}
+				c.drop()
+			}
+			for _, p := range peers[:n] {
+				if !yield(p) {
+					return
+				}
+			}
+			if n < len(held) {
+				return
+			}
 		}
 	}
 }

@@ -57,7 +57,10 @@ type Server struct {
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY
 	// header (versions 1 and 2), which says for whom they are. Others' connections
-	// are their own.
+	// are their own. A peer on a unix socket has no address, so it is in no network,
+	// and a header of its is not read: a proxy on the same machine connects by
+	// 127.0.0.1 or ::1, and their networks are given here. Whatever else runs there
+	// is trusted, too.
 	Proxies []netip.Prefix
 
 	// Grace is how long handlers may go on when the server ends; 0 means
@@ -75,9 +78,10 @@ type Server struct {
 	handshakes chan struct{} // a place for each
 	counts     counts
 
-	mu   sync.Mutex
-	runs map[*run]bool // mu: those that serve
-	past uint64        // mu: connections accepted by others
+	mu     sync.Mutex
+	runs   map[*run]bool // mu: those that serve
+	halted bool          // mu: none is to serve any more
+	past   uint64        // mu: connections accepted by others
 }
 
 // counts is the part of Counters that is kept here.
@@ -117,7 +121,9 @@ func (s *Server) Counters() Counters {
 	return c
 }
 
-// Peers yields the connections that there are.
+// Peers yields the connections that there are. The body of a loop over them may take
+// its time: none is kept open by it, so one may be listed that has just ended. Those
+// that come while the loop is under way need not be in it.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.running() {
@@ -132,7 +138,7 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// enlist adds a run to those that serve.
+// enlist adds a run to those that serve. If Halt has come in between, it ends soon.
 func (s *Server) enlist(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,6 +146,9 @@ func (s *Server) enlist(r *run) {
 		s.runs = map[*run]bool{}
 	}
 	s.runs[r] = true
+	if s.halted {
+		go r.halt()
+	}
 }
 
 func (s *Server) running() (all []*run) {
@@ -174,6 +183,9 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 // those that have not, and returns when the last handler has. Whoever was connected
 // when ctx ended is still served. The error is one of accepting, or ErrCut if
 // connections had to be ended.
+//
+// A socket can be served once. If one of sockets is served already, Serve fails at
+// once and closes the others.
 func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	if s.Handle == nil {
 		closeAll(sockets)
@@ -189,15 +201,27 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 }
 
 // Halt ends all connections, and what serves them, at once: also those that are
-// given their Grace already.
+// given their Grace already. It is for good, so that it holds for a Serve too that
+// another goroutine is about to begin: that closes its sockets and fails with
+// [net.ErrClosed], and so does Listener. A Server that is to serve again is ended by
+// the context of Serve.
 func (s *Server) Halt() {
+	s.mu.Lock()
+	s.halted = true
+	s.mu.Unlock()
 	for _, r := range s.running() {
 		r.halt()
 	}
 }
 
-// check reports settings that make no sense.
+// check reports settings that make no sense, and that the server is halted.
 func (s *Server) check() error {
+	s.mu.Lock()
+	halted := s.halted
+	s.mu.Unlock()
+	if halted {
+		return fmt.Errorf("tcp: the server is halted: %w", net.ErrClosed)
+	}
 	for _, n := range []struct {
 		name  string
 		value int64
@@ -233,12 +257,6 @@ func (s *Server) log() *slog.Logger {
 	return slog.Default()
 }
 
-func closeAll(sockets []*Socket) {
-	for _, so := range sockets {
-		_ = so.Close()
-	}
-}
-
 // places are those that MaxConns leaves for connections.
 type places struct {
 	max     int64 // 0 for no limit
@@ -248,16 +266,21 @@ type places struct {
 }
 
 // maxWaiters is how many acceptors may be woken at a time by places that become
-// free; others are by the next.
+// free; others are by those.
 const maxWaiters = 64
 
-// take takes a place if there is one.
+// take takes a place if there is one. It never counts more than there are, not even
+// for a moment: somebody who is woken just then would find none, and sleep on.
 func (p *places) take() bool {
-	if p.taken.Add(1) <= p.max {
-		return true
+	for {
+		n := p.taken.Load()
+		if n >= p.max {
+			return false
+		}
+		if p.taken.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	p.taken.Add(-1)
-	return false
 }
 
 // wait waits for a place. It reports false if over comes first.
@@ -271,12 +294,20 @@ func (p *places) wait(over <-chan struct{}) bool {
 			return false
 		}
 	}
+	if p.taken.Load() < p.max { // more were freed than could be told of
+		p.wake()
+	}
 	return true
 }
 
 // give gives a place back.
 func (p *places) give() {
 	p.taken.Add(-1)
+	p.wake()
+}
+
+// wake wakes one that waits for a place, if any does.
+func (p *places) wake() {
 	if p.waiting.Load() > 0 {
 		select {
 		case p.freed <- struct{}{}:

@@ -1,0 +1,81 @@
+package tcp
+
+import (
+	"errors"
+	"net"
+	"testing"
+)
+
+// A socket that is served goes on being served when somebody else tries to: only what
+// else was given is closed.
+func TestServeTwice(t *testing.T) {
+	for name, try := range map[string]func(s *Server, sockets ...*Socket) error{
+		"Serve": func(s *Server, sockets ...*Socket) error { return s.Serve(t.Context(), sockets...) },
+		"Listener": func(s *Server, sockets ...*Socket) error {
+			l, err := s.Listener(sockets...)
+			if err == nil {
+				_ = l.Close()
+			}
+			return err
+		},
+		"no Handle": func(_ *Server, sockets ...*Socket) error { return new(Server).Serve(t.Context(), sockets...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Server{Handle: echo}
+			at, stop := serve(t, s)
+			if got := ask(t, at, "before"); got != "before" {
+				t.Fatalf("got %q", got)
+			}
+			served := s.running()[0].sockets[0]
+			other, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range []*Server{s, {Handle: echo}} {
+				if err := try(x, other, served); err == nil || errors.Is(err, net.ErrClosed) && x == s {
+					t.Errorf("serving it once more: %v", err)
+				}
+				if got := ask(t, at, "behind"); got != "behind" {
+					t.Errorf("got %q", got)
+				}
+			}
+			if err := other.Close(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the other socket is not closed: %v", err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// One socket that is given twice is served by nobody, and closed.
+func TestServeOneTwice(t *testing.T) {
+	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Server{Handle: echo}).Serve(t.Context(), so, so); err == nil {
+		t.Error("no error")
+	}
+	if err := so.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it is not closed: %v", err)
+	}
+}
+
+// A server that was ended by its context serves again.
+func TestServeAgain(t *testing.T) {
+	s := &Server{Handle: echo}
+	for range 3 {
+		at, stop := serve(t, s)
+		if got := ask(t, at, "x"); got != "x" {
+			t.Errorf("got %q", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := s.Counters().Accepted; n != 3 {
+		t.Errorf("%d accepted", n)
+	}
+}

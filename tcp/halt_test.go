@@ -1,0 +1,74 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+// Halt holds for what is about to serve, whoever comes first, and for what comes later.
+func TestHaltBeforeServe(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		s := &Server{Handle: echo}
+		so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		serve := func() { result <- s.Serve(context.Background(), so) }
+		if !late {
+			go serve()
+		}
+		s.Halt()
+		if late {
+			go serve()
+		}
+		select {
+		case err := <-result:
+			if err != nil && !errors.Is(err, net.ErrClosed) || late && err == nil {
+				t.Errorf("late %t: %v", late, err)
+			}
+		case <-time.After(patience):
+			t.Fatal("Serve goes on behind Halt")
+		}
+		if err := so.Close(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the socket is not closed: %v", err)
+		}
+		if err := s.ListenAndServe(t.Context(), "127.0.0.1:0"); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("ListenAndServe: %v", err)
+		}
+		if so, err = Listen(t.Context(), "127.0.0.1:0", Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Listener(so); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Listener: %v", err)
+		}
+	}
+}
+
+// Halt between the moments when a run is made and when it is known ends it, too.
+func TestHaltInBetween(t *testing.T) {
+	s := &Server{Handle: echo}
+	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.newRun(t.Context(), []*Socket{so})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Halt()
+	s.enlist(r)
+	result := make(chan error, 1)
+	go func() { result <- r.serveUntil(context.Background()) }()
+	select {
+	case err := <-result:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it serves behind Halt")
+	}
+}

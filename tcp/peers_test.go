@@ -1,0 +1,123 @@
+package tcp
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+)
+
+// peerCrowd connects so many clients to a server whose connections end when their client
+// says something, and returns them by their address.
+func peerCrowd(t *testing.T, n int) (s *Server, at string, clients map[string]*net.TCPConn) {
+	t.Helper()
+	s = &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) { _, _ = c.Read(make([]byte, 1)) }}
+	at, _ = serve(t, s)
+	clients = map[string]*net.TCPConn{}
+	for range n {
+		c := dial(t, at)
+		clients[c.LocalAddr().String()] = c
+	}
+	eventually(t, "all are accepted", func() bool { return s.Counters().Conns == n })
+	return s, at, clients
+}
+
+// seesEnd has a client's connection end, and reports whether the client sees that.
+func seesEnd(c *net.TCPConn) bool {
+	_, _ = io.WriteString(c, "x")
+	_, err := c.Read(make([]byte, 1))
+	return err == io.EOF
+}
+
+// ringMarks counts what is in the rings and is no connection.
+func ringMarks(s *Server) (n int) {
+	for _, r := range s.running() {
+		for _, a := range r.acceptors {
+			a.roster.mu.Lock()
+			for c := a.roster.live.next; c != &a.roster.live; c = c.next {
+				n++
+			}
+			n -= a.roster.conns
+			a.roster.mu.Unlock()
+		}
+	}
+	return n
+}
+
+// All are listed, each once, however many batches that takes, and though new ones come
+// all the time.
+func TestPeersListsAll(t *testing.T) {
+	for _, n := range []int{0, 1, peerBatch - 1, peerBatch, peerBatch + 1, 3*peerBatch + 7} {
+		s, at, clients := peerCrowd(t, n)
+		seen := map[string]int{}
+		for p := range s.Peers() {
+			seen[p.Remote.String()]++
+			if p.Local.String() != at {
+				t.Errorf("one is connected to %v", p.Local)
+			}
+			if len(seen) > n {
+				break
+			}
+			before := s.Counters().Accepted
+			dial(t, at)
+			eventually(t, "one more is accepted", func() bool { return s.Counters().Accepted > before })
+		}
+		if len(seen) != n {
+			t.Errorf("%d of %d are listed", len(seen), n)
+		}
+		for a, times := range seen {
+			if times != 1 || clients[a] == nil {
+				t.Errorf("%s is listed %d times", a, times)
+			}
+		}
+		if left := ringMarks(s); left != 0 {
+			t.Errorf("%d marks are left in the ring", left)
+		}
+	}
+}
+
+// The body of a loop keeps no connection open, neither the one it looks at nor those
+// to come, and those that end meanwhile disturb nobody.
+func TestPeersKeepsNothingOpen(t *testing.T) {
+	s, _, clients := peerCrowd(t, 2*peerBatch+3)
+	listed := 0
+	for range s.Peers() {
+		for a, c := range clients { // all of them, while the body runs for the first time
+			if !seesEnd(c) {
+				t.Fatalf("%s does not see its end", a)
+			}
+			delete(clients, a)
+		}
+		eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
+		listed++
+	}
+	if listed > peerBatch {
+		t.Errorf("%d are listed that had ended", listed)
+	}
+	if left := ringMarks(s); left != 0 {
+		t.Errorf("%d marks are left in the ring", left)
+	}
+}
+
+// A body that panics, or leaves the loop, leaves nothing behind.
+func TestPeersAfterPanic(t *testing.T) {
+	s, _, clients := peerCrowd(t, 5)
+	func() {
+		defer func() { _ = recover() }()
+		for range s.Peers() {
+			panic("as told")
+		}
+	}()
+	for range s.Peers() {
+		break
+	}
+	if left := ringMarks(s); left != 0 {
+		t.Errorf("%d marks are left in the ring", left)
+	}
+	for a, c := range clients {
+		if !seesEnd(c) {
+			t.Errorf("%s does not see its end", a)
+		}
+	}
+	eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
+}
