@@ -2,6 +2,9 @@ package tcp
 
 import (
 	"io"
+	"io/fs"
+	"os"
+	"reflect"
 	"sync"
 )
 
@@ -19,7 +22,16 @@ type moved struct {
 	left    []byte // taken from the source, and still to be written
 	handled bool   // there is no more, or err; otherwise the rest is for others to copy
 	err     error
+
+	// join goes on from here, if it is not nil and the rest not handled. It is called
+	// while the connection is not held, since it may wait for who is at the other end
+	// of the copy, and Close and other calls do not wait for that.
+	join func(*Conn) moved
 }
+
+// joins says that sysReadFrom leaves a source that may have to be waited for to join.
+// Where it would wait itself, only regular files are for it.
+var joins bool
 
 // end returns m as the end, with the error that there was.
 func (m moved) end(err error) moved {
@@ -29,7 +41,8 @@ func (m moved) end(err error) moved {
 
 // ReadFrom sends all that r has. On Linux the kernel does that alone if r is a file
 // (sendfile(2)) or another connection (splice(2)), or an io.LimitedReader of one;
-// io.Copy and io.CopyN come here.
+// io.Copy and io.CopyN come here. A program's own type around one of them is read
+// from. While r is waited for, others may write, and close the connection.
 func (h *Conn) ReadFrom(r io.Reader) (int64, error) {
 	source, most := r, int64(noLimit)
 	limited, _ := r.(*io.LimitedReader)
@@ -54,45 +67,58 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	err := h.call("write", func(c *conn) error {
 		c.writing.Lock()
 		defer c.writing.Unlock()
-		m = c.sysReadFrom(r, most)
+		if joins || isRegular(r) {
+			m = c.sysReadFrom(r, most)
+		}
 		return m.err
 	})
-	if err != nil || m.handled {
+	if err != nil {
 		return m.n, err
 	}
-	return m.copyRest(onlyWriter{h}, r, most)
+	return h.rest(m, onlyWriter{h}, r, most)
 }
 
 // WriteTo hands all that is received to w, until the peer's end. On Linux the kernel
 // does that alone if w is a file or another connection (splice(2)); io.Copy comes
-// here.
+// here. While w is waited for, others may read, and close the connection.
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
-	var first int64
+	var ahead []byte // of the prefix
 	var m moved
 	err := h.call("read", func(c *conn) error {
 		c.reading.Lock()
 		defer c.reading.Unlock()
-		for len(c.prefix) > 0 && first < most {
-			n, err := w.Write(c.prefix[:min(int64(len(c.prefix)), most-first)])
-			c.prefix = c.prefix[n:]
-			first += int64(n)
-			if err != nil {
-				m = m.end(err)
-				return err
-			}
+		if ahead = c.prefix[:min(int64(len(c.prefix)), most)]; len(ahead) > 0 {
+			c.prefix = c.prefix[len(ahead):]
+			c.heard()
 		}
-		if first < most {
-			m = c.sysWriteTo(w, most-first)
-		}
+		m = c.sysWriteTo(w, most-int64(len(ahead)))
 		return m.err
 	})
-	if err != nil || m.handled || first == most {
-		return first + m.n, err
+	if err != nil {
+		return 0, err
 	}
-	n, err := m.copyRest(w, onlyReader{h}, most-first)
+	var first int64
+	if len(ahead) > 0 {
+		n, err := w.Write(ahead)
+		if first = int64(n); err != nil {
+			return first, err
+		}
+	}
+	n, err := h.rest(m, w, onlyReader{h}, most-first)
 	return first + n, err
+}
+
+// rest has the kernel go on with m, and copies what it does not move.
+func (h *Conn) rest(m moved, w io.Writer, r io.Reader, most int64) (int64, error) {
+	if !m.handled && m.join != nil && m.n < most {
+		m = m.join(h)
+	}
+	if m.handled || m.n == most {
+		return m.n, m.err
+	}
+	return m.copyRest(w, r, most)
 }
 
 // copyRest writes what the kernel has left, then copies the rest, all in all at most
@@ -118,3 +144,30 @@ type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }
 )
+
+// isFile reports whether r is a file of package os and nothing more: a program's own
+// type around one may give out other bytes than the file has.
+//
+// A file has a WriteTo, which gives what it cannot do itself to io.Copy, as a value of a
+// hidden type without that method.
+func isFile(r io.Reader) bool {
+	_, ok := r.(*os.File)
+	return ok || isOf(r, "os", "fileWithoutWriteTo")
+}
+
+// isRegular reports whether r is a file that never has to be waited for.
+func isRegular(r io.Reader) bool {
+	f, ok := r.(fs.File)
+	if !ok || !isFile(r) {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// isOf reports whether the type of v is the one that a package of the standard library
+// has by that name. No program's own package has such a path.
+func isOf(v any, path, name string) bool {
+	t := reflect.TypeOf(v)
+	return t != nil && t.PkgPath() == path && t.Name() == name
+}

@@ -5,7 +5,6 @@ package tcp
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"syscall"
@@ -24,121 +23,71 @@ const (
 	maxPipes = 64
 )
 
+func init() { joins = true }
+
 // sysReadFrom sends at most so many bytes of r, without a copy in this process, if
-// the kernel can do that.
+// the kernel can do that. It does not wait for r. writing is held.
 func (c *conn) sysReadFrom(r io.Reader, most int64) moved {
-	src, isFile := sourceOf(r)
+	src := sourceOf(r)
 	if src == nil {
 		return moved{}
 	}
-	if isFile { // what is a pipe, or a terminal, is spliced
+	if isFile(r) { // what is a pipe, or a terminal, is spliced
 		if m := c.sendFile(src, most); m.handled {
 			return m
 		}
 	}
-	dst, err := c.poll()
-	if err != nil {
-		return moved{handled: true, err: err}
-	}
-	defer c.writeWait.Store(0)
-	return splice(notifying{dst, c}, src, most)
+	return moved{join: func(h *Conn) moved { return splice(end{ours: h}, end{raw: src}, most) }}
 }
 
 // sourceOf returns the descriptor that r reads from, if it is known to be a file or a
 // connection and nothing more; nil otherwise.
-//
-// Files and connections of the standard library have a WriteTo, which gives what it
-// cannot do itself to io.Copy, as a value of a hidden type without that method. A
-// program's own type around one of them would have the method too.
-func sourceOf(r io.Reader) (src syscall.RawConn, isFile bool) {
-	_, isFile = r.(*os.File)
-	switch r.(type) {
-	case *os.File, *net.TCPConn, *net.UnixConn:
-	default:
-		if _, ok := r.(io.WriterTo); ok {
-			return nil, false
-		}
-		_, isConn := r.(net.Conn)
-		if _, isFile = r.(fs.File); !isFile && !isConn {
-			return nil, false
-		}
+func sourceOf(r io.Reader) syscall.RawConn {
+	if !isFile(r) && !isStream(r) && !isOf(r, "net", "tcpConnWithoutWriteTo") { // as with isFile
+		return nil
 	}
-	s, ok := r.(syscall.Conn)
+	return rawOf(r)
+}
+
+// isStream reports whether v is a connection of package net and nothing more, of which
+// the bytes are all that counts.
+func isStream(v any) bool {
+	switch c := v.(type) {
+	case *net.TCPConn:
+		return true
+	case *net.UnixConn:
+		a, ok := c.LocalAddr().(*net.UnixAddr)
+		return ok && a.Net == "unix"
+	}
+	return false
+}
+
+func rawOf(v any) syscall.RawConn {
+	s, ok := v.(syscall.Conn)
 	if !ok {
-		return nil, false
+		return nil
 	}
-	src, err := s.SyscallConn()
+	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil, false
+		return nil // as the others find out who copy
 	}
-	return src, isFile
+	return raw
 }
 
 // sysWriteTo hands at most so many received bytes to w, without a copy in this
-// process, if the kernel can do that.
+// process, if the kernel can do that. It does not wait for w.
 func (c *conn) sysWriteTo(w io.Writer, most int64) moved {
-	var dst syscall.RawConn
-	var err error
-	switch w := w.(type) {
-	case *Conn:
-		d, ok := w.take()
-		if !ok {
-			return moved{handled: true, err: net.ErrClosed}
+	dst := end{}
+	if to, ok := w.(*Conn); ok {
+		dst.ours = to
+	} else if _, isFile := w.(*os.File); isFile || isStream(w) {
+		if dst.raw = rawOf(w); dst.raw == nil {
+			return moved{}
 		}
-		defer d.drop()
-		d.writing.Lock()
-		defer d.writing.Unlock()
-		if dst, err = d.poll(); err == nil {
-			defer d.writeWait.Store(0)
-			dst = notifying{dst, d}
-		}
-	case *net.TCPConn:
-		dst, err = w.SyscallConn()
-	case *net.UnixConn:
-		dst, err = w.SyscallConn()
-	case *os.File:
-		dst, err = w.SyscallConn()
-	default:
+	} else {
 		return moved{}
 	}
-	if err != nil {
-		return moved{handled: true, err: err}
-	}
-	src, err := c.poll()
-	if err != nil {
-		return moved{handled: true, err: err}
-	}
-	defer c.readWait.Store(0)
-	return splice(dst, notifying{src, c}, most)
-}
-
-// A notifying is the descriptor of a connection, of which it is noted what is moved
-// and when it waits.
-type notifying struct {
-	syscall.RawConn
-	c *conn
-}
-
-func (n notifying) Read(try func(uintptr) bool) error {
-	return n.RawConn.Read(func(fd uintptr) bool {
-		done := try(fd)
-		if !done {
-			n.c.waits(&n.c.readWait)
-		} else {
-			n.c.heard()
-		}
-		return done
-	})
-}
-
-func (n notifying) Write(try func(uintptr) bool) error {
-	return n.RawConn.Write(func(fd uintptr) bool {
-		done := try(fd)
-		if n.c.sent(); !done {
-			n.c.waits(&n.c.writeWait)
-		}
-		return done
-	})
+	return moved{join: func(h *Conn) moved { return splice(dst, end{ours: h}, most) }}
 }
 
 // sendFile sends at most so many bytes of a file, from where it stands.
@@ -191,60 +140,163 @@ func isUnable(err error) bool {
 		errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ESPIPE) || errors.Is(err, unix.EBADF)
 }
 
+// An end is one of two descriptors that are joined: a connection of ours, or what is
+// not ours.
+type end struct {
+	ours *Conn
+	raw  syscall.RawConn
+}
+
+// A joint moves bytes from one end to the other. Each end is held only for as long as
+// it is its turn, so that nobody has to wait for one because of the other.
+type joint struct {
+	dst, src    end
+	p           pipe
+	n, most     int64
+	held        int   // in the pipe
+	errno       error // of the last attempt
+	fill, empty func(fd uintptr) (done bool)
+}
+
 // splice moves at most so many bytes from one descriptor to another through a pipe,
 // in which the kernel hands on pages instead of copying them.
-func splice(dst, src syscall.RawConn, most int64) (m moved) {
+func splice(dst, src end, most int64) moved {
 	p, err := takePipe()
 	if err != nil {
 		return moved{}
 	}
-	held := 0 // in the pipe
-	defer func() { p.giveBack(held == 0) }()
-	var failed error
-	fill := func(in uintptr) bool {
-		held, failed = spliceSome(int(in), p.w, int(min(most-m.n, pipeSize)))
-		return failed != unix.EAGAIN
-	}
-	empty := func(out uintptr) bool {
-		for held > 0 {
-			var n int
-			if n, failed = spliceSome(p.r, int(out), held); failed != nil {
-				return failed != unix.EAGAIN
-			}
-			held -= n
-			m.n += int64(n)
-		}
-		return true
-	}
-	for m.n < most {
-		err := src.Read(fill)
-		switch {
+	j := &joint{dst: dst, src: src, p: p, most: most}
+	j.fill, j.empty = j.fillOnce, j.emptyAll // made once, and not for each turn
+	defer func() { p.giveBack(j.held == 0) }()
+	return j.move()
+}
+
+func (j *joint) move() (m moved) {
+	for j.n < j.most {
+		err := j.read()
+		switch m.n = j.n; {
+		case j.n == 0 && isUnable(err):
+			return moved{}
+		case err == errUnwaitable:
+			return m
 		case err != nil:
 			return m.end(err)
-		case failed != nil && m.n == 0 && isUnable(failed):
-			return moved{}
-		case failed != nil:
-			return m.end(os.NewSyscallError("splice", failed))
-		case held == 0: // the end
+		case j.held == 0: // the end
 			return m.end(nil)
 		}
-		err = dst.Write(empty)
-		switch {
-		case err != nil:
-			return m.end(err)
-		case failed != nil && m.n == 0 && isUnable(failed):
+		err = j.write()
+		switch m.n = j.n; {
+		case j.n == 0 && isUnable(err), err == errUnwaitable:
 			// As for a file that is only appended to.
-			m.left = make([]byte, held)
-			if _, err := io.ReadFull(p, m.left); err != nil {
+			m.left = make([]byte, j.held)
+			if _, err := io.ReadFull(j.p, m.left); err != nil {
 				return m.end(err)
 			}
-			held = 0
+			j.held = 0
 			return m
-		case failed != nil:
-			return m.end(os.NewSyscallError("splice", failed))
+		case err != nil:
+			return m.end(err)
 		}
 	}
 	return m.end(nil)
+}
+
+// errUnwaitable says that what is not ours could not be waited for: a pipe that blocks,
+// or one that is closed. Its own methods know how, or say why not.
+var errUnwaitable = errors.New("tcp: the poller does not wait for that")
+
+// read waits until the source has something, and takes it into the pipe.
+func (j *joint) read() error {
+	if j.src.ours == nil {
+		return j.done(j.src.raw.Read(j.fill))
+	}
+	return j.src.ours.call("read", func(c *conn) error {
+		c.reading.Lock()
+		defer c.reading.Unlock()
+		raw, err := c.poll()
+		if err != nil {
+			return err
+		}
+		err = raw.Read(j.fill)
+		c.readWait.Store(0)
+		switch {
+		case err != nil:
+			return err
+		case j.errno != nil:
+			return os.NewSyscallError("splice", j.errno)
+		case j.held == 0 && c.ended.Load() != nil:
+			return io.EOF // which it is not
+		}
+		return nil
+	})
+}
+
+// write empties the pipe into the destination, and waits while there is no room.
+func (j *joint) write() error {
+	if j.dst.ours == nil {
+		return j.done(j.dst.raw.Write(j.empty))
+	}
+	return j.dst.ours.call("write", func(c *conn) error {
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		raw, err := c.poll()
+		if err != nil {
+			return err
+		}
+		err = raw.Write(j.empty)
+		c.writeWait.Store(0)
+		if err == nil && j.errno != nil {
+			err = os.NewSyscallError("splice", j.errno)
+		}
+		return err
+	})
+}
+
+// done returns how an attempt with a descriptor that is not ours has ended.
+func (j *joint) done(err error) error {
+	switch {
+	case err != nil:
+		return errUnwaitable
+	case j.errno != nil:
+		return os.NewSyscallError("splice", j.errno)
+	}
+	return nil
+}
+
+// fillOnce is what the poller calls for read, and emptyAll for write.
+func (j *joint) fillOnce(in uintptr) bool {
+	j.held, j.errno = spliceSome(int(in), j.p.w, int(min(j.most-j.n, pipeSize)))
+	if j.src.ours != nil {
+		switch c := j.src.ours.c; {
+		case j.errno == unix.EAGAIN:
+			c.waits(&c.readWait)
+		case j.held > 0:
+			c.heard()
+		}
+	}
+	return j.errno != unix.EAGAIN
+}
+
+func (j *joint) emptyAll(out uintptr) bool {
+	for j.held > 0 {
+		var n int
+		n, j.errno = spliceSome(j.p.r, int(out), j.held)
+		j.held -= n
+		j.n += int64(n)
+		if j.dst.ours != nil {
+			c := j.dst.ours.c
+			if n > 0 {
+				c.sent()
+			}
+			if j.errno == unix.EAGAIN {
+				c.waits(&c.writeWait)
+			}
+		}
+		if j.errno != nil {
+			break
+		}
+	}
+	return j.errno != unix.EAGAIN
 }
 
 func spliceSome(from, to, n int) (int, error) {
