@@ -29,10 +29,6 @@ type moved struct {
 	join func(*Conn) moved
 }
 
-// joins says that sysReadFrom leaves a source that may have to be waited for to join.
-// Where it would wait itself, only regular files are for it.
-var joins bool
-
 // end returns m as the end, with the error that there was.
 func (m moved) end(err error) moved {
 	m.handled, m.err = true, err

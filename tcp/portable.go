@@ -224,6 +224,10 @@ func (c *conn) sysSource() netip.Addr {
 	return netip.Addr{}
 }
 
+// joins says that sysReadFrom would wait for its source itself, so that only regular
+// files are for it.
+const joins = false
+
 // Package net copies by the kernel what it can where these say no.
 
 func (c *conn) sysReadFrom(r io.Reader, most int64) moved {

@@ -23,7 +23,8 @@ const (
 	maxPipes = 64
 )
 
-func init() { joins = true }
+// joins says that sysReadFrom leaves a source that may have to be waited for to join.
+const joins = true
 
 // sysReadFrom sends at most so many bytes of r, without a copy in this process, if
 // the kernel can do that. It does not wait for r. writing is held.
