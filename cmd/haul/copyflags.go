@@ -25,7 +25,9 @@ with what such a run has kept: a file that is there already is copied again, unl
 it has the size and the time of the source, which it has if -p was given from the
 first run on, or a server that can hash says that the content is the same.
 --unchanged skips files of that size and time without --continue, and with =hash
-those of the same content, whatever their time.
+those of the same content, whatever their time. With put over HTTP no time counts, as
+the server's is that of the upload: --continue then sends a file again unless the
+server's hash says that it is the same, and --unchanged has to be --unchanged=hash.
 
 With -r --continue a directory that is copied to a new name has a hidden file in it
 until all is there, and up to then the same command goes on in it, where without

@@ -38,6 +38,7 @@ func (r *copyRun) onlyHTTP() error {
 	}{
 		{r.preserve, "--preserve", "HTTP cannot set permissions or times"},
 		{r.sparse, "--sparse", "HTTP sends every byte of a file"},
+		{treecopy.Unchanged(r.unchanged) == treecopy.SizeAndTime, "--unchanged", "over HTTP a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
 		{r.inPlace, "--in-place", "HTTP has no way to change a part of a file"},
 		{r.fsync, "--fsync", "HTTP has no way to ask for that"},
 		{r.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},

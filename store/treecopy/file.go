@@ -116,7 +116,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	from, to := f.info.ModTime(), f.old.ModTime()
-	sameTime := !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
+	sameTime := c.keepsTimes() && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
 	how := c.equal
 	switch {
 	case c.opts.Unchanged == Hash:
@@ -144,6 +144,12 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	return same, same, err
+}
+
+// keepsTimes reports whether a time of the target says anything of its source.
+func (c *copier) keepsTimes() bool {
+	t, ok := c.to.(Timekeeper)
+	return !ok || t.KeepsTimes()
 }
 
 // updateAttrs gives a file that is not copied, as it is the same, what it shall
