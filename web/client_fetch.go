@@ -102,7 +102,7 @@ func (f *clientFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int
 	}
 	f.mu.Lock()
 	guarded := f.info.version.guard() != "" && size >= 0
-	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0
+	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0 && !f.single
 	f.mu.Unlock()
 	if x.streamEnd = size; size < 0 {
 		x.streamEnd = math.MaxInt64

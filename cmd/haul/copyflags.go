@@ -48,9 +48,10 @@ program that SSH_ASKPASS names, as by ssh.
 
 Over HTTP and HTTPS a large file comes over several connections at once, if the
 server has ranges and says by an ETag or a Last-Modified which version of the file a
-part is of; that also decides whether --continue can go on, and a file that has
-changed meanwhile is begun anew. --verify compares with the hash that the server
-tells (Repr-Digest), or else reads the file again. -r takes a server that lists its
+part is of; that also decides whether --continue can go on. A file that is replaced
+meanwhile is begun anew, twice at most, and the last time over one connection, which
+has all of one version. --verify compares with the hash that the server tells
+(Repr-Digest), or else reads the file again. -r takes a server that lists its
 directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
 put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
 is asked for if the server wants one, unless ~/.netrc or --password-file has it, and

@@ -347,6 +347,9 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	if len(r.remotes.open)+len(r.webs.open) > 1 {
 		j.Options.Fatal = nil // another server may go on
 	}
+	if r.get && len(r.webs.open) > 0 {
+		j.Options.Replaced = replacedOnWeb
+	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
 	j.Hooks = p.hooks()
 	var plan sync.Mutex

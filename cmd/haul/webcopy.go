@@ -30,6 +30,12 @@ func (r *copyRun) webSource(l location, first string) (treecopy.Source, error) {
 	return treecopy.Source{Tree: c, Name: l.path, Origin: fmt.Sprintf("%q", l.site)}, nil
 }
 
+// replacedOnWeb reports whether an error says that a web server has another
+// version of a file by now, of which what it says may be shorter.
+func replacedOnWeb(err error) bool {
+	return errors.Is(err, web.ErrClientChanged) || errors.Is(err, treecopy.ErrChanged)
+}
+
 // onlyHTTP refuses flags that mean nothing for files that are sent over HTTP.
 func (r *copyRun) onlyHTTP() error {
 	for _, f := range []struct {

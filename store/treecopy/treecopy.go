@@ -185,6 +185,11 @@ type Options struct {
 	// Fatal, if set, says of an error that there is no point in going on, such
 	// as a connection that is lost.
 	Fatal func(error) bool
+
+	// Replaced, if set, says of an error that the source has been replaced by
+	// another version while it was copied. The file is begun anew then, twice at
+	// most, the last time as one stream if it is a [Streamer].
+	Replaced func(error) bool
 }
 
 // Unchanged says which files are taken to be unchanged, and are not copied.
