@@ -28,3 +28,23 @@ func TestServeHTTPUploadDirContinue(t *testing.T) {
 	wantFile(t, filepath.Join(uploads, "st"), "2")
 	wantFile(t, filepath.Join(dir, "st"), "1")
 }
+
+// Where uploads go elsewhere, it is there that a name may be taken, over HTTP as
+// over TFTP.
+func TestServeHTTPUploadDirCreate(t *testing.T) {
+	dir, uploads := servedDir(t, map[string]string{"served": "old", "sub/f": "x"}), servedDir(t, nil)
+	s := startHTTP(t, dir, "--tftp", "127.0.0.1:0", "--upload", "create", "--upload-dir", uploads)
+	s.awaitURL()
+	s.want(201, "created\n", "PUT /served", "by HTTP")
+	s.want(201, "created\n", "PUT /sub", "a file")
+	s.want(409, "*", "PUT /served", "again")
+	s.want(409, "*", "PUT /served", "aga", "Content-Range: bytes 0-2/10")
+	s.wantPut("served", "again", exitRefused)
+	s.wantPut("other", "by TFTP", 0)
+	s.want(409, "*", "PUT /other", "again")
+	s.want(412, "*", "PUT /served", "again", "If-None-Match: *")
+	s.want(200, "old", "GET /served", "")
+	for name, want := range map[string]string{"served": "by HTTP", "sub": "a file", "other": "by TFTP"} {
+		wantFile(t, filepath.Join(uploads, name), want)
+	}
+}
