@@ -386,7 +386,10 @@ func (x *clientFetch) lost(err error) {
 		x.failLocked(err, false)
 		return
 	}
-	x.notBefore = time.Now().Add(max(after, x.f.c.backOff(x.failures)))
+	pause := max(after, x.f.c.backOff(x.failures))
+	if x.notBefore = time.Now().Add(pause); isRefusal {
+		x.f.c.waits(refused.Code, pause)
+	}
 }
 
 // takeWhole goes on where a server has no ranges after all, with the whole file

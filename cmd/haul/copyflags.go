@@ -55,7 +55,8 @@ has all of one version. --verify compares with the hash that the server tells
 directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
 put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
 is asked for if the server wants one, unless ~/.netrc or --password-file has it, and
-goes to no other server. A server that is silent for 60 s is asked again.`
+goes to no other server. A server that is silent for 60 s is asked again, and one that
+has no time (429, 503) after the time that it says, of up to 2 minutes.`
 
 // copyFlags are the flags of get and put that SFTP and HTTP have.
 type copyFlags struct {

@@ -56,6 +56,7 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		}
 	})
 	r.webs = f.web.webs(r.stderr, r.remotes.asker)
+	r.webs.quiet = quiet
 	return r, nil
 }
 
