@@ -38,7 +38,8 @@ seem when that was killed, takes 3 s at least, so that the other has noticed.
 Symbolic links in directories are left out, unless --links says otherwise. keep
 makes them anew with their text as it is, and so they may lead anywhere, also out
 of the directory; nothing is written through them. follow copies what they lead
-to. Names that are not UTF-8 cannot be copied, and are errors.
+to. get over HTTP follows them, whatever --links says, as servers list them as what
+they lead to. Names that are not UTF-8 cannot be copied, and are errors.
 
 A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=N
 and ssh_config change, and a login after 2 minutes. One that owes an answer and
