@@ -48,3 +48,18 @@ func TestServeHTTPUploadDirCreate(t *testing.T) {
 		wantFile(t, filepath.Join(uploads, name), want)
 	}
 }
+
+// Who may only upload can send a file in parts as well.
+func TestServeHTTPUploadOnlyParts(t *testing.T) {
+	dir, file := servedDir(t, nil), filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("user bob\n"+hashed(t, "builder")+"  access upload-only\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startHTTP(t, dir, "--http-plain-auth", "--http-auth", file)
+	const bob = "user: bob:builder"
+	s.want(202, "*", "PUT /letter", "dear", bob, "Content-Range: bytes 0-3/8")
+	s.want(403, "*", "GET /letter", "", bob)
+	s.want(201, "*", "PUT /letter", " you", bob, "Content-Range: bytes 4-7/8")
+	s.want(409, "*", "PUT /letter", "more", bob)
+	wantFile(t, filepath.Join(dir, "letter"), "dear you")
+}
