@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net/http"
 	"net/url"
 	"os"
@@ -52,8 +53,11 @@ type webs struct {
 	told map[string]bool         // mu
 }
 
-// webs returns an empty set of clients.
+// webs returns an empty set of clients. What package http has to say of servers
+// it says by package log, in lines of its own with bytes of the server's; what
+// matters of it comes as an error too.
 func (f *webFlags) webs(stderr io.Writer, a *asker) *webs {
+	log.SetOutput(io.Discard)
 	return &webs{flags: f, asker: a, stderr: stderr, open: map[webSite]*web.Client{}, told: map[string]bool{}}
 }
 
