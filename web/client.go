@@ -104,6 +104,11 @@ type ClientConfig struct {
 	StallTimeout time.Duration
 
 	UserAgent string // "" means "haul"
+
+	// Waiting, if set, is told each time that the server has no time for a
+	// request, such as by 429 or 503, and is going to be asked again after a
+	// pause. Several goroutines may call it at a time, and it holds them up.
+	Waiting func(status int, pause time.Duration)
 }
 
 // A Client is a [store.Tree] on a web server, over HTTP/1.1 and HTTP/2:

@@ -180,6 +180,7 @@ func (c *Client) ask(ctx context.Context, k clientRequest) (*clientAnswer, error
 			return a, lost(err, tries)
 		}
 		if a != nil {
+			c.waits(a.StatusCode, pause)
 			a.close()
 		}
 		if err := rate.Sleep(ctx, pause); err != nil {
@@ -244,6 +245,13 @@ func (c *Client) tryAgain(a *clientAnswer, err error, tries int) (pause time.Dur
 		return c.backOff(tries), true
 	}
 	return after, after <= maxRetryAfter
+}
+
+// waits tells of a pause.
+func (c *Client) waits(status int, pause time.Duration) {
+	if c.config.Waiting != nil {
+		c.config.Waiting(status, pause)
+	}
 }
 
 // backOff returns how long to wait after so many tries. It is random, so that

@@ -102,7 +102,7 @@ func (f *clientFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int
 	}
 	f.mu.Lock()
 	guarded := f.info.version.guard() != "" && size >= 0
-	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0
+	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0 && !f.single
 	f.mu.Unlock()
 	if x.streamEnd = size; size < 0 {
 		x.streamEnd = math.MaxInt64
@@ -386,7 +386,10 @@ func (x *clientFetch) lost(err error) {
 		x.failLocked(err, false)
 		return
 	}
-	x.notBefore = time.Now().Add(max(after, x.f.c.backOff(x.failures)))
+	pause := max(after, x.f.c.backOff(x.failures))
+	if x.notBefore = time.Now().Add(pause); isRefusal {
+		x.f.c.waits(refused.Code, pause)
+	}
 }
 
 // takeWhole goes on where a server has no ranges after all, with the whole file

@@ -57,6 +57,7 @@ type clientFile struct {
 	at     int64         // mu: where that is
 	end    int64         // mu: where it ends; -1 if that is not known
 	run    int64         // mu: how much was asked for last
+	single bool          // mu: FetchTo has one request at a time
 }
 
 // newClientFile returns a file of which an answer has begun to come.
@@ -94,6 +95,14 @@ func (f *clientFile) Stat() (fs.FileInfo, error) {
 // Version is the same for two files only if they are of one version of one
 // content. It is "" if the server does not say enough to tell.
 func (f *clientFile) Version() string { return f.info.version.key() }
+
+// OneStream has FetchTo take all from the answer that Open has got, and ask for
+// nothing besides: so a file that is replaced meanwhile comes whole nevertheless.
+func (f *clientFile) OneStream() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.single = true
+}
 
 // Close ends what is under way.
 func (f *clientFile) Close() error {

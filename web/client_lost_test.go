@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,6 +192,40 @@ func TestClientRetryAfter(t *testing.T) {
 	_, err = c.Open(t.Context(), "f")
 	if n := len(l.asked()) - 3; !asStatus(err, &refused) || n != maxClientTries {
 		t.Errorf("after %d requests: %v", n, err)
+	}
+}
+
+// Who waits is told, wherever it is that the server has no time.
+func TestClientWaiting(t *testing.T) {
+	content := clientContent(1 << 20)
+	l := startClientLab(t, map[string][]byte{"f": content})
+	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+		switch n {
+		case 0:
+			w.WriteHeader(http.StatusTooManyRequests)
+		case 1:
+			cutAfter(w, r, l.file("f"), 1000)
+		case 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			return false
+		}
+		return true
+	})
+	var mu sync.Mutex
+	var told []int
+	c := l.client(ClientConfig{Waiting: func(status int, pause time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if told = append(told, status); pause <= 0 {
+			t.Errorf("%d: a pause of %v", status, pause)
+		}
+	}})
+	wantFetch(t, openClientFile(t, c, "f"), content, 0)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
 	}
 }
 

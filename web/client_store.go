@@ -314,6 +314,9 @@ func (c *Client) Readlink(_ context.Context, name string) (string, error) {
 	return "", c.fail("readlink", name, fs.ErrInvalid)
 }
 
+// KeepsTimes reports false: what is uploaded has the time of its upload.
+func (*Client) KeepsTimes() bool { return false }
+
 // SetAttr is not supported.
 func (c *Client) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) error {
 	return c.fail("setattr", name, errNotHTTP("set times or permissions"))

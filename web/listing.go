@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +25,10 @@ const (
 	// maxListed is how many entries all lists together may have that are held
 	// at a time.
 	maxListed = 4 * MaxListing
+
+	// maxAbove is how many directories may be above one in which links to
+	// directories are listed: each of them is looked at for that.
+	maxAbove = 128
 
 	listingBatch  = 256      // entries read at a time
 	listingBuffer = 32 << 10 // bytes written at a time
@@ -125,14 +130,22 @@ func (x *exchange) isDirectory() error {
 	return err
 }
 
+// A gathering is the entries of a directory as they are read.
+type gathering struct {
+	list  []entry
+	above []fs.FileInfo // the directory, and those that it is in; nil before somebody asks
+}
+
 // entries returns the entries of the directory, sorted by name, without those
 // that nobody could get: what is neither file nor directory, links that lead
-// nowhere or out, and names that no path can spell. As many as it returns, with
-// or without an error, count as listed.
+// nowhere or out, and names that no path can spell. Nor is there a link that leads
+// to a directory which it is in: who follows all that is listed would come by
+// there for ever. As many as it returns, with or without an error, count as listed.
 func (x *exchange) entries() (list []entry, err error) {
+	g := &gathering{}
 	switch s := x.acct.Store.(type) {
 	case dirOpener:
-		err = x.readEntries(s, &list)
+		err = x.readEntries(s, g)
 	case store.Lister:
 		var all []fs.DirEntry
 		if all, err = s.ReadDir(x.ctx(), x.name); err != nil {
@@ -143,18 +156,18 @@ func (x *exchange) entries() (list []entry, err error) {
 			if err != nil {
 				continue // it has gone
 			}
-			if err := x.addEntry(&list, fi); err != nil {
-				return list, err
+			if err := x.addEntry(g, fi); err != nil {
+				return g.list, err
 			}
 		}
 	default:
 		return nil, fs.ErrNotExist // as without Listing
 	}
-	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	return list, err
+	slices.SortFunc(g.list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return g.list, err
 }
 
-func (x *exchange) readEntries(s dirOpener, list *[]entry) error {
+func (x *exchange) readEntries(s dirOpener, g *gathering) error {
 	dir, err := s.OpenDir(x.ctx(), x.name)
 	if err != nil {
 		return err
@@ -164,7 +177,7 @@ func (x *exchange) readEntries(s dirOpener, list *[]entry) error {
 	for {
 		n, err := dir.Next(batch)
 		for _, fi := range batch[:n] {
-			if err := x.addEntry(list, fi); err != nil {
+			if err := x.addEntry(g, fi); err != nil {
 				return err
 			}
 		}
@@ -177,7 +190,7 @@ func (x *exchange) readEntries(s dirOpener, list *[]entry) error {
 	}
 }
 
-func (x *exchange) addEntry(list *[]entry, fi fs.FileInfo) error {
+func (x *exchange) addEntry(g *gathering, fi fs.FileInfo) error {
 	name := fi.Name()
 	if !utf8.ValidString(name) || strings.IndexByte(name, '\\') >= 0 {
 		return nil
@@ -187,18 +200,41 @@ func (x *exchange) addEntry(list *[]entry, fi fs.FileInfo) error {
 		if fi, err = x.acct.Store.Stat(x.ctx(), path.Join(x.name, name)); err != nil {
 			return x.ctx().Err()
 		}
+		if fi.IsDir() && x.isAbove(g, fi) {
+			return nil
+		}
 	}
 	if !fi.Mode().IsRegular() && !fi.IsDir() {
 		return nil
 	}
-	if len(*list) == MaxListing {
+	if len(g.list) == MaxListing {
 		return errManyListed
 	}
 	if err := x.h.listed.take(1); err != nil {
 		return err
 	}
-	*list = append(*list, entry{name, fi.Size(), fi.ModTime().Unix(), fi.IsDir()})
+	g.list = append(g.list, entry{name, fi.Size(), fi.ModTime().Unix(), fi.IsDir()})
 	return nil
+}
+
+// isAbove reports whether a directory is the one that is listed, or one that it is
+// in, or may be.
+func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
+	if strings.Count(x.name, "/") >= maxAbove {
+		return true
+	}
+	if g.above == nil {
+		g.above = []fs.FileInfo{} // once, whatever comes of it
+		for name := x.name; ; name = path.Dir(name) {
+			if fi, err := x.acct.Store.Stat(x.ctx(), name); err == nil {
+				g.above = append(g.above, fi)
+			}
+			if name == "." {
+				break
+			}
+		}
+	}
+	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return os.SameFile(fi, dir) })
 }
 
 // A listingWriter sends a listing as it is written, and gives the peer time for

@@ -143,6 +143,73 @@ func TestListingOfOddFiles(t *testing.T) {
 	}
 }
 
+// listedNames returns what a directory's listing has, and all that is below it.
+func listedNames(t *testing.T, h http.Handler, dir string, most int) (names []string) {
+	t.Helper()
+	var got []listed
+	if a := ask(t, h, "GET /"+dir+"?json", ""); json.Unmarshal([]byte(a.body), &got) != nil {
+		t.Fatalf("%s: %d %s", dir, a.status, a.body)
+	}
+	for _, l := range got {
+		names = append(names, dir+l.Name)
+		if l.Type == "directory" && len(names) < most {
+			names = append(names, listedNames(t, h, dir+l.Name+"/", most-len(names))...)
+		}
+	}
+	return names
+}
+
+// Who follows all that is listed comes to an end: a link to a directory that it is
+// in is not listed.
+func TestListingOfLoops(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	st, path := dir(t, map[string]string{"m/file": "x", "m/sub/inner": "x", "n/other": "x"})
+	for link, to := range map[string]string{
+		"m/loop": ".", "m/loop2": "../m", "m/sub/up": "..", "m/sub/top": "../..", "m/side": "../n", "n/back": "../m",
+	} {
+		if err := os.Symlink(to, filepath.Join(path, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &web.Handler{Store: st, Listing: true}
+	for at, want := range map[string]string{
+		"m/": "m/file m/side m/side/other m/sub m/sub/inner",
+		"n/": "n/back n/back/file n/back/sub n/back/sub/inner n/other",
+	} {
+		if got := strings.Join(listedNames(t, h, at, 100), " "); got != want {
+			t.Errorf("%s has %s, want %s", at, got, want)
+		}
+	}
+}
+
+// Below many directories, which are not all looked at, no link to a directory is
+// listed.
+func TestListingOfDeepLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	for depth, want := range map[int]string{128: "file link", 129: "file"} {
+		deep := strings.Repeat("d/", depth)
+		st, path := dir(t, map[string]string{deep + "file": "x", "other/x": "x"})
+		if err := os.Symlink(strings.Repeat("../", depth)+"other", filepath.Join(path, deep, "link")); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		var got []listed
+		if err := json.Unmarshal([]byte(ask(t, &web.Handler{Store: st, Listing: true}, "GET /"+deep+"?json", "").body), &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range got {
+			names = append(names, l.Name)
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("%d deep: %q, want %s", depth, names, want)
+		}
+	}
+}
+
 // A crowd is a store with one large directory.
 type crowd struct {
 	store.Store

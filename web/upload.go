@@ -77,27 +77,20 @@ func (x *exchange) receive() error {
 	return x.publish(u, exists)
 }
 
-// mayPut holds policy and conditions against what has the name, and reports
-// whether there is anything.
+// mayPut holds conditions against what has the name, and reports whether a file
+// has it that will be replaced. Whether the name may be taken is the store's to
+// say: what is uploaded may go elsewhere than where files are served from.
 func (x *exchange) mayPut() (exists bool, err error) {
 	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
 	switch {
-	case err == nil && fi.IsDir():
-		return true, errPutDir
 	case err == nil:
-		exists = true
+		exists = !fi.IsDir() && x.acct.Access.replaces()
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, fs.ErrPermission): // who may not look may still write
 	default:
 		return false, err
 	}
-	if err := x.holds(); err != nil {
-		return exists, err
-	}
-	if exists && !x.acct.Access.replaces() {
-		return true, errTaken
-	}
-	return exists, nil
+	return exists, x.holds()
 }
 
 // holds returns an error unless the conditions of a request that changes

@@ -25,7 +25,9 @@ with what such a run has kept: a file that is there already is copied again, unl
 it has the size and the time of the source, which it has if -p was given from the
 first run on, or a server that can hash says that the content is the same.
 --unchanged skips files of that size and time without --continue, and with =hash
-those of the same content, whatever their time.
+those of the same content, whatever their time. With put over HTTP no time counts, as
+the server's is that of the upload: --continue then sends a file again unless the
+server's hash says that it is the same, and --unchanged has to be --unchanged=hash.
 
 With -r --continue a directory that is copied to a new name has a hidden file in it
 until all is there, and up to then the same command goes on in it, where without
@@ -36,7 +38,8 @@ seem when that was killed, takes 3 s at least, so that the other has noticed.
 Symbolic links in directories are left out, unless --links says otherwise. keep
 makes them anew with their text as it is, and so they may lead anywhere, also out
 of the directory; nothing is written through them. follow copies what they lead
-to. Names that are not UTF-8 cannot be copied, and are errors.
+to. get over HTTP follows them, whatever --links says, as servers list them as what
+they lead to. Names that are not UTF-8 cannot be copied, and are errors.
 
 A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=N
 and ssh_config change, and a login after 2 minutes. One that owes an answer and
@@ -46,13 +49,15 @@ program that SSH_ASKPASS names, as by ssh.
 
 Over HTTP and HTTPS a large file comes over several connections at once, if the
 server has ranges and says by an ETag or a Last-Modified which version of the file a
-part is of; that also decides whether --continue can go on, and a file that has
-changed meanwhile is begun anew. --verify compares with the hash that the server
-tells (Repr-Digest), or else reads the file again. -r takes a server that lists its
+part is of; that also decides whether --continue can go on. A file that is replaced
+meanwhile is begun anew, twice at most, and the last time over one connection, which
+has all of one version. --verify compares with the hash that the server tells
+(Repr-Digest), or else reads the file again. -r takes a server that lists its
 directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
 put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
 is asked for if the server wants one, unless ~/.netrc or --password-file has it, and
-goes to no other server. A server that is silent for 60 s is asked again.`
+goes to no other server. A server that is silent for 60 s is asked again, and one that
+has no time (429, 503) after the time that it says, of up to 2 minutes.`
 
 // copyFlags are the flags of get and put that SFTP and HTTP have.
 type copyFlags struct {

@@ -101,7 +101,7 @@ func TestHTTPPut(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"-p a AT/x": "cannot set permissions", "--in-place a AT/x": "a part of a file", "--sparse a AT/x": "every byte", "--fsync a AT/x": "no way to ask",
-		"--links keep a AT/x": "no symbolic links", "-i key a AT/x": "a flag of SFTP", "--blksize 512 a AT/x": "a flag of TFTP", "- AT/x/": "no name",
+		"--unchanged a AT/x": "--unchanged=hash compares", "--links keep a AT/x": "no symbolic links", "-i key a AT/x": "a flag of SFTP", "--blksize 512 a AT/x": "a flag of TFTP", "- AT/x/": "no name",
 	} {
 		words := strings.Fields(strings.ReplaceAll(args, "AT", l.URL))
 		words[len(words)-2] = strings.Replace(words[len(words)-2], "a", filepath.Join(here, "a"), 1)
@@ -116,6 +116,33 @@ func TestHTTPPut(t *testing.T) {
 	if code, _, msg := haul(t, "put", "-r", here, l.URL+"/none"); code != exitRefused || !strings.Contains(msg, "HTTP cannot make a directory") {
 		t.Errorf("exit code %d, %s", code, msg)
 	}
+}
+
+// A file that was uploaded has the time of its upload. New content of the same
+// size is sent, though the server's file seems to be as old.
+func TestHTTPPutSameTime(t *testing.T) {
+	l := startWeb(t, nil)
+	file := filepath.Join(t.TempDir(), "st")
+	at := time.Unix(1_700_000_000, 0)
+	for _, content := range []string{"1", "2", "3"} {
+		writeFile(t, file, content)
+		for _, name := range []string{file, filepath.Join(l.dir, "st")} {
+			if err := os.Chtimes(name, at, at); err != nil && name == file {
+				t.Fatal(err)
+			}
+		}
+		l.must("put", "--continue", file, l.URL+"/st")
+		wantFile(t, filepath.Join(l.dir, "st"), content)
+	}
+	// What the server can hash, it can tell to be the same.
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			t.Error("what is there is sent again")
+		}
+		return false
+	})
+	l.must("put", "--continue", file, l.URL+"/st")
+	l.must("put", "--continue", "--unchanged=hash", file, l.URL+"/st")
 }
 
 // A server that does not tell what it has, as one of signed URLs, takes files.

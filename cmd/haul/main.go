@@ -35,7 +35,7 @@ It is server and client for SFTP, HTTP(S) and TFTP in one program:
   haul probe tftp://HOST/FILE         print the size of a file
   haul doctor tftp://HOST/FILE        try a server as many clients would
   haul map test FILE NAME             try rules that rewrite names
-  haul user add NAME                  say who may log in by SFTP
+  haul user add NAME                  say who may log in by SFTP or HTTP
 
 Files on an SFTP server are written as sftp://[USER@]HOST[:PORT]/PATH, where PATH
 is absolute and /~/PATH is below the home directory, or as scp has it:

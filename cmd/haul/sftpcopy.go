@@ -56,6 +56,7 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		}
 	})
 	r.webs = f.web.webs(r.stderr, r.remotes.asker)
+	r.webs.quiet = quiet
 	return r, nil
 }
 
@@ -346,6 +347,9 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	j.Options = r.options(r.parallel)
 	if len(r.remotes.open)+len(r.webs.open) > 1 {
 		j.Options.Fatal = nil // another server may go on
+	}
+	if r.get && len(r.webs.open) > 0 {
+		j.Options.Replaced = replacedOnWeb
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
 	j.Hooks = p.hooks()

@@ -15,12 +15,14 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userHelp = `Say who may log in to "haul serve --sftp".
+const userHelp = `Say who may log in to "haul serve": by SFTP, and over HTTP if the file is that of
+--http-auth. Over HTTP a password is what counts: who has none, or needs a key
+besides, does not get in.
 
 Users are in a file of text, which may be edited by hand as well. A server that
 runs takes a change over within seconds; if anything in it is wrong, it says so
 and all stays as it was. Without --users it is the same file that "haul serve"
-takes without --users:
+takes without --users, for SFTP:
 ` + usersPlaces + `.
 
 The file must be closed to everybody but its owner and group, and readable for
@@ -50,7 +52,7 @@ beside the users file.`
 func newUser() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "user",
-		Short: "Say who may log in by SFTP",
+		Short: "Say who may log in by SFTP or HTTP",
 		Long:  userHelp,
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

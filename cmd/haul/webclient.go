@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,14 +46,18 @@ type webs struct {
 	flags  *webFlags
 	asker  *asker
 	stderr io.Writer
+	quiet  bool // tells of nothing that goes well in the end
 
 	mu   sync.Mutex
 	open map[webSite]*web.Client // mu
 	told map[string]bool         // mu
 }
 
-// webs returns an empty set of clients.
+// webs returns an empty set of clients. What package http has to say of servers
+// it says by package log, in lines of its own with bytes of the server's; what
+// matters of it comes as an error too.
 func (f *webFlags) webs(stderr io.Writer, a *asker) *webs {
+	log.SetOutput(io.Discard)
 	return &webs{flags: f, asker: a, stderr: stderr, open: map[webSite]*web.Client{}, told: map[string]bool{}}
 }
 
@@ -63,13 +70,31 @@ func (w *webs) close() {
 // tell prints a line, once.
 func (w *webs) tell(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
+	w.tellOf(text, text)
+}
+
+// tellOf prints a line, if it is the first about something.
+func (w *webs) tellOf(what, text string) {
 	w.mu.Lock()
-	told := w.told[text]
-	w.told[text] = true
+	told := w.told[what]
+	w.told[what] = true
 	w.mu.Unlock()
 	if !told {
 		fmt.Fprintln(w.stderr, "haul:", visibleLines(text))
 	}
+}
+
+// tellWaitFrom is how long a pause is at the least that is told of: shorter ones
+// nobody wonders about.
+const tellWaitFrom = time.Second
+
+// waiting tells that a server wants to be asked again later, once for each reason.
+func (w *webs) waiting(host string, status int, pause time.Duration) {
+	if w.quiet || pause < tellWaitFrom {
+		return
+	}
+	w.tellOf(fmt.Sprintf("wait %s %d", host, status), fmt.Sprintf("note: %s answers %d %s; haul waits before it asks again, %v this time",
+		host, status, http.StatusText(status), pause.Round(time.Second)))
 }
 
 // connect returns the client of a location's server. first is the name that is
@@ -87,6 +112,7 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 	if version != "" {
 		o.UserAgent += "/" + version
 	}
+	o.Waiting = func(status int, pause time.Duration) { w.waiting(u.Host, status, pause) }
 	if o.TLS, err = w.flags.tls(); err != nil {
 		return nil, err
 	}

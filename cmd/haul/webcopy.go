@@ -30,6 +30,12 @@ func (r *copyRun) webSource(l location, first string) (treecopy.Source, error) {
 	return treecopy.Source{Tree: c, Name: l.path, Origin: fmt.Sprintf("%q", l.site)}, nil
 }
 
+// replacedOnWeb reports whether an error says that a web server has another
+// version of a file by now, of which what it says may be shorter.
+func replacedOnWeb(err error) bool {
+	return errors.Is(err, web.ErrClientChanged) || errors.Is(err, treecopy.ErrChanged)
+}
+
 // onlyHTTP refuses flags that mean nothing for files that are sent over HTTP.
 func (r *copyRun) onlyHTTP() error {
 	for _, f := range []struct {
@@ -38,6 +44,7 @@ func (r *copyRun) onlyHTTP() error {
 	}{
 		{r.preserve, "--preserve", "HTTP cannot set permissions or times"},
 		{r.sparse, "--sparse", "HTTP sends every byte of a file"},
+		{treecopy.Unchanged(r.unchanged) == treecopy.SizeAndTime, "--unchanged", "over HTTP a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
 		{r.inPlace, "--in-place", "HTTP has no way to change a part of a file"},
 		{r.fsync, "--fsync", "HTTP has no way to ask for that"},
 		{r.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},

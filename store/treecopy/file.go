@@ -34,6 +34,8 @@ type file struct {
 	listed bool        // that is how its directory lists it
 	old    fs.FileInfo // what has the target's name; nil if nothing does
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
+
+	started bool // the hooks were told so
 }
 
 // copyFile copies a file, and says what became of it.
@@ -53,17 +55,34 @@ func (c *copier) tryFile(f *file) (Outcome, error) {
 	if err := c.lookAtTarget(f); err != nil {
 		return Outcome{}, err
 	}
-	same, compared, err := c.unchanged(f)
-	switch {
-	case err != nil:
-		return Outcome{}, err
-	case same:
-		return Outcome{What: Same, Verified: compared}, c.updateAttrs(f)
-	case c.opts.DryRun:
+	for anew := 0; ; anew++ {
+		out, err := c.tryVersion(f, anew)
+		if anew == maxAnew || !c.replaced(err) {
+			return out, err
+		}
+	}
+}
+
+// tryVersion copies the version of a file that there is now, unless the target has
+// it. anew is how many others were tried.
+func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
+	if anew == 0 {
+		same, compared, err := c.unchanged(f)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if same {
+			return Outcome{What: Same, Verified: compared}, c.updateAttrs(f)
+		}
+	}
+	if c.opts.DryRun {
 		return Outcome{What: Copied}, nil
 	}
-	c.report.started(f.item)
-	src, err := f.open(c.ctx)
+	if !f.started {
+		f.started = true
+		c.report.started(f.item)
+	}
+	src, err := f.openVersion(c.ctx, anew)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -116,7 +135,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	from, to := f.info.ModTime(), f.old.ModTime()
-	sameTime := !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
+	sameTime := c.keepsTimes() && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
 	how := c.equal
 	switch {
 	case c.opts.Unchanged == Hash:
@@ -144,6 +163,12 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	return same, same, err
+}
+
+// keepsTimes reports whether a time of the target says anything of its source.
+func (c *copier) keepsTimes() bool {
+	t, ok := c.to.(Timekeeper)
+	return !ok || t.KeepsTimes()
 }
 
 // updateAttrs gives a file that is not copied, as it is the same, what it shall
@@ -191,7 +216,7 @@ func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
 	}
 	if err != nil {
 		m.takeBack()
-		if r, ok := u.(store.Resumer); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers)) {
+		if r, ok := u.(store.Resumer); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers) || c.replaced(err)) {
 			_ = r.Discard()
 		}
 	}

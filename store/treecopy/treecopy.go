@@ -119,9 +119,9 @@ type Options struct {
 	// or all of them where the source's server can hash. A source that has
 	// another size or time by now is copied anew. A file that is there as a whole
 	// is left alone if it has the size and, to the second, the time of its source,
-	// as a copy with PreserveTimes leaves it, or if it has the size and both sides
-	// can tell without moving it that the content is the same. All others are
-	// copied again.
+	// as a copy with PreserveTimes leaves it (see [Timekeeper]), or if it has the
+	// size and both sides can tell without moving it that the content is the same.
+	// All others are copied again.
 	//
 	// A directory that becomes the target has a hidden file in it, of the name
 	// .haul-, 26 letters and digits, and .record, that says so until all is copied.
@@ -185,6 +185,11 @@ type Options struct {
 	// Fatal, if set, says of an error that there is no point in going on, such
 	// as a connection that is lost.
 	Fatal func(error) bool
+
+	// Replaced, if set, says of an error that the source has been replaced by
+	// another version while it was copied. The file is begun anew then, twice at
+	// most, the last time as one stream if it is a [Streamer].
+	Replaced func(error) bool
 }
 
 // Unchanged says which files are taken to be unchanged, and are not copied.
@@ -193,7 +198,7 @@ type Unchanged int
 // What is unchanged.
 const (
 	Never       Unchanged = iota // nothing: all is copied
-	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes
+	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes, and a target that keeps times
 	Hash                         // what has the same size and SHA-256, or what else both sides can compute
 )
 
@@ -400,6 +405,14 @@ type Hasher interface {
 // then nothing tells one version from another.
 type Versioned interface {
 	Version() string
+}
+
+// A Timekeeper is a [store.Tree] that tells whether its files can have the times
+// of their sources. Where they cannot, they have those of their copies, and that
+// one is a source's is chance: then no file is taken to be unchanged by its time.
+// A tree that is no Timekeeper can keep times.
+type Timekeeper interface {
+	KeepsTimes() bool
 }
 
 // A SourceHolder is a [store.Resumer] on a server that has itself held what it

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A server that wants to be left alone for a while gets its way, and who waits is
+// told why: once, and not with -q.
+func TestHTTPWaits(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		l := startWeb(t, map[string]string{"a": "aaa"})
+		var asked atomic.Int32
+		l.setHook(func(w http.ResponseWriter, _ *http.Request) bool {
+			if asked.Add(1) > 2 {
+				return false
+			}
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return true
+		})
+		here, args := t.TempDir(), []string{"get", l.URL + "/a"}
+		if quiet {
+			args = append(args, "-q")
+		}
+		code, _, msg := haul(t, append(args, here)...)
+		want := 1
+		if quiet {
+			want = 0
+		}
+		if code != 0 || strings.Count(msg, "answers 429 Too Many Requests; haul waits") != want {
+			t.Errorf("quiet %v: exit code %d, %s", quiet, code, msg)
+		}
+		wantFile(t, filepath.Join(here, "a"), "aaa")
+	}
+}
+
+// A server that sends more than it said is no reason for lines of package http's
+// own, which would come by package log.
+func TestHTTPMoreThanSaid(t *testing.T) {
+	var said bytes.Buffer // package log has a lock
+	before := log.Writer()
+	log.SetOutput(&said)
+	t.Cleanup(func() { log.SetOutput(before) })
+	l := startWeb(t, map[string]string{"a": "aaa", "b": "bbb"})
+	closed := make(chan struct{})
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.Method == http.MethodGet && r.URL.Path == "/b":
+			<-closed // the client has seen it, and has had its say
+			return false
+		case r.Method != http.MethodGet || r.URL.Path != "/a":
+			return false
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			close(closed)
+			return true
+		}
+		go func() {
+			defer close(closed)
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // only lest it hang
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\naaa and more")
+			_, _ = io.Copy(io.Discard, conn)
+		}()
+		return true
+	})
+	here := t.TempDir()
+	code, _, msg := haul(t, "get", l.URL+"/a", l.URL+"/b", here)
+	wantTree(t, here, map[string]string{"a": "aaa", "b": "bbb"})
+	if code != 0 || said.Len() > 0 || strings.Contains(msg, "Unsolicited") {
+		t.Errorf("exit code %d, %s, and by package log %q", code, msg, said.String())
+	}
+}
