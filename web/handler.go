@@ -82,8 +82,9 @@ type Handler struct {
 	Listing bool
 
 	// Precompressed has name.br, name.zst or name.gz sent for name, to who likes
-	// that coding. Whoever may write beside a file, be it new files only, can then
-	// change what it yields.
+	// that coding, if the store is a [store.Tree]: in others, what is beside a name
+	// need not be beside its file. Whoever may write there, be it new files only,
+	// can then change what name yields.
 	Precompressed bool
 
 	Index string            // the file that is served for a directory, such as "index.html"; "" means none

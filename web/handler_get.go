@@ -166,7 +166,7 @@ func (x *exchange) serveFile(f store.File, name string) {
 		x.fail(err)
 		return
 	}
-	if x.h.Precompressed {
+	if x.h.Precompressed && x.isTree() {
 		x.set("Vary", "Accept-Encoding")
 		if v, ok := x.variant(name, p); ok {
 			defer v.file.Close()

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A coding is a content coding of which there may be a variant beside a file.
@@ -11,6 +13,15 @@ type coding struct{ name, ext string }
 
 // codings are those that are looked for, the densest first. zstd is RFC 8878's.
 var codings = [...]coding{{"br", ".br"}, {"zstd", ".zst"}, {"gzip", ".gz"}}
+
+// isTree reports whether the names of the store are those of one tree. Others
+// look a name up here and there: in one directory after the other, or by rules for
+// it. Of two names that differ in the extension they may find one file here and
+// one there, or the same for both.
+func (x *exchange) isTree() bool {
+	_, ok := x.acct.Store.(store.Tree)
+	return ok
+}
 
 // variant opens the precompressed variant of a file that a request likes best. It
 // returns false if the file itself is the answer.

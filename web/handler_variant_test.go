@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
 
@@ -72,6 +73,22 @@ func TestNoVariantsUnlessAsked(t *testing.T) {
 	a.want(t, 200, digits20)
 	a.wantField(t, "Content-Encoding", "")
 	a.wantField(t, "Vary", "")
+}
+
+// What is beside a name in another directory is no variant of the file.
+func TestNoVariantsOfOthers(t *testing.T) {
+	first, second := mem(t, map[string]string{"f": digits20}), mem(t, map[string]string{"f": "other", "f.gz": "OTHER"})
+	for name, st := range map[string]store.Store{
+		"another directory's": store.Layers(first, second),
+		"itself":              oneFile{store.NewFile("f", strings.NewReader(digits20), int64(len(digits20)), old)},
+	} {
+		a := ask(t, &web.Handler{Store: st, Precompressed: true}, "GET /f", "", "Accept-Encoding: gzip")
+		a.want(t, 200, digits20)
+		a.wantField(t, "Content-Encoding", "")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
 }
 
 // Ranges are of the file, unless they name the variant.
