@@ -50,7 +50,7 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 			continue // there is the file itself
 		}
 		p, err := describe(f, c.name, x.Began)
-		if err != nil || p.modified.Before(of.modified) || ranged && !p.named(x.r.Header) {
+		if err != nil || p.olderThan(of) || ranged && !p.named(x.r.Header) {
 			_ = f.Close()
 			continue
 		}
@@ -60,6 +60,14 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 		best, found = q, p
 	}
 	return found, best > 0
+}
+
+// olderThan reports whether p is older than another, by the time that whoever wrote
+// them has given them, or by that of the system. A new version often has the time
+// of its source (cp -p, rsync -a), and that may be before the variant's.
+func (p representation) olderThan(other representation) bool {
+	return p.modified.Before(other.modified) ||
+		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
 }
 
 // named reports whether a request names this version of the file.
