@@ -170,7 +170,32 @@ func (x *exchange) set(key, value string) {
 // writeHeader sends the status and the header fields.
 func (x *exchange) writeHeader(status int) {
 	x.Status = status
+	ours := time.Duration(0)
+	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
+		ours = x.h.stall() // net/http first reads what is left of the content, by the deadline for that
+	}
+	x.patient(ours)
 	x.w.WriteHeader(status)
+}
+
+// patient gives the peer time to take what is written next, and ours besides.
+//
+// The deadline is never taken back: net/http sends the last of an answer after the
+// handler has returned. Then it takes it back itself, or the stream has ended. Nor
+// is it set before there is something to write, as over HTTP/2 it ends the request
+// even if nothing is.
+func (x *exchange) patient(ours time.Duration) {
+	// One of a wrapper that knows no deadlines has its own way to end what hangs.
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(ours + x.h.stall()))
+}
+
+// pause waits while an answer is sent, unless the request ends before. It is not
+// the peer who is slow then.
+func (x *exchange) pause(d time.Duration) error {
+	if d > 0 {
+		x.patient(d)
+	}
+	return x.sleep(d)
 }
 
 // bodiless reports whether the answer has no content whatever it is.

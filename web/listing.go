@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
@@ -84,16 +83,12 @@ func (x *exchange) list() {
 	// Nothing in a list runs, whatever the names in it are.
 	x.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	x.writeHeader(http.StatusOK)
-	w := &listingWriter{x: x, control: http.NewResponseController(x.w)}
+	w := listingWriter{x}
 	if asJSON {
 		err = writeJSON(w, entries)
 	} else {
 		err = writeHTML(w, x.Name, entries)
 	}
-	if err == nil {
-		_ = w.control.Flush()
-	}
-	_ = w.control.SetWriteDeadline(time.Time{})
 	if err != nil {
 		x.abort(err)
 	}
@@ -203,17 +198,14 @@ func (x *exchange) addEntry(list *[]entry, fi fs.FileInfo) error {
 
 // A listingWriter sends a listing as it is written, and gives the peer time for
 // each piece.
-type listingWriter struct {
-	x       *exchange
-	control *http.ResponseController
-}
+type listingWriter struct{ x *exchange }
 
-func (l *listingWriter) Write(p []byte) (int, error) {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.x.h.stall()))
+func (l listingWriter) Write(p []byte) (int, error) {
+	l.x.patient(0)
 	n, err := l.x.w.Write(p)
 	wait := l.x.addSent(int64(n))
 	if err == nil {
-		err = l.x.sleep(wait)
+		err = l.x.pause(wait)
 	}
 	return n, err
 }

@@ -166,6 +166,9 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	defer receiveBuffers.Put(buf)
 	body := &patientReader{x: x, control: http.NewResponseController(x.w)}
 	defer body.done()
+	if x.r.ProtoMajor == 1 {
+		x.patient(0) // for "100 Continue", which net/http sends at the first read
+	}
 	for left := most; ; {
 		// One byte more than there may be tells whether there are more.
 		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
