@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
 
@@ -133,7 +136,7 @@ func TestSilentStream(t *testing.T) {
 					break
 				}
 			}
-			if took := time.Since(began); took < stall || took > 2*stall {
+			if took := time.Since(began); took < stall || took >= 2*stall {
 				t.Errorf("%s: the stream was ended after %v", target, took)
 			}
 		})
@@ -150,6 +153,51 @@ func TestAnswerToUnsentContent(t *testing.T) {
 			t.Errorf("the answer is %q, %v", answer, err)
 		}
 	})
+}
+
+// failingDisk takes uploads that cannot be written.
+type failingDisk struct{ store.Store }
+
+type failingUpload struct{ store.Upload }
+
+func (d failingDisk) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := d.Store.Create(ctx, name, c)
+	return failingUpload{u}, err
+}
+
+func (failingUpload) WriteAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+// An upload that stops is answered, and its connection closed, whatever is still
+// to come.
+func TestUploadStops(t *testing.T) {
+	const size = 400_000
+	for name, test := range map[string]struct {
+		broken bool
+		sent   int
+		answer string
+	}{
+		"from the start":          {false, 0, "HTTP/1.1 408 "},
+		"near its end":            {false, size - 1, "HTTP/1.1 408 "},
+		"after a disk that fails": {true, 300_000, "HTTP/1.1 500 "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := silentHandler(t)
+			if test.broken {
+				h.Store = failingDisk{h.Store}
+			}
+			c, began := startWire(t, h).dial(), time.Now()
+			go func() {
+				_, _ = fmt.Fprintf(c, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, pattern(test.sent))
+			}()
+			answer, err := io.ReadAll(c)
+			if took := time.Since(began); err != nil || !strings.HasPrefix(string(answer), test.answer) || took >= 2*stall {
+				t.Errorf("%s: %q, %v after %v", name, answer, err, took)
+			}
+			if !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
+				t.Errorf("%s: %q does not say that it is the last", name, answer)
+			}
+		})
+	}
 }
 
 // streamRequest is what a client of HTTP/2 sends that asks for something and has
