@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -55,7 +56,7 @@ type Counters struct {
 	Active   int64 // requests now
 	Requests int64 // that have ended
 	Refused  int64 // those that were answered by 4xx
-	Failed   int64 // by 5xx, or not to the end
+	Failed   int64 // by 5xx, or not to the end, but for those that were given up before there was an answer
 	Logins   int64 // passwords that were right; those known again do not count
 	Failures int64 // passwords that were wrong
 	Sent     int64 // bytes of files and listings
@@ -137,6 +138,7 @@ func (x *exchange) end() {
 	c.active.Add(-1)
 	c.requests.Add(1)
 	switch {
+	case errors.Is(x.Err, ErrGivenUp):
 	case x.Status >= 500, x.Status == 0, x.Status < 400 && x.Err != nil:
 		c.failed.Add(1)
 	case x.Status >= 400:

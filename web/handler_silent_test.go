@@ -155,6 +155,45 @@ func TestAnswerToUnsentContent(t *testing.T) {
 	})
 }
 
+// Who leaves before there is an answer is no failure of ours.
+func TestGivenUp(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := make(chan struct{})
+			h := &web.Handler{Account: func(ctx context.Context, _ web.Visitor) (*web.Account, error) {
+				close(asked)
+				<-ctx.Done()
+				return nil, fmt.Errorf("root: %w", ctx.Err())
+			}}
+			told := ended(h)
+			ctx, leave := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, "GET", "http://x/f", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-asked
+				leave()
+			}()
+			if _, err := startWire(t, h).client(http2).Do(r); !errors.Is(err, context.Canceled) {
+				t.Errorf("the client has %v", err)
+			}
+			if x := <-told; !errors.Is(x.Err, web.ErrGivenUp) || !errors.Is(x.Err, context.Canceled) {
+				t.Errorf("by %s: ended with %d, %v", x.Proto, x.Status, x.Err)
+			}
+			if c := h.Counters(); c.Failed != 0 || c.Requests != 1 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+	// What a store gives up by itself is.
+	h := &web.Handler{Account: func(context.Context, web.Visitor) (*web.Account, error) { return nil, context.Canceled }}
+	ask(t, h, "GET /f", "").want(t, 503, "*")
+	if c := h.Counters(); c.Failed != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // failingDisk takes uploads that cannot be written.
 type failingDisk struct{ store.Store }
 
