@@ -35,8 +35,11 @@ func startWire(t *testing.T, h http.Handler) *wire {
 	w := &wire{t: t, conns: make(chan net.Conn), server: &http.Server{Handler: h, Protocols: new(http.Protocols)}}
 	w.server.Protocols.SetHTTP1(true)
 	w.server.Protocols.SetUnencryptedHTTP2(true)
-	served := make(chan error)
-	go func() { served <- w.server.Serve(w) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = w.server.Serve(w) // until it is closed
+	}()
 	t.Cleanup(func() {
 		_ = w.server.Close()
 		<-served
