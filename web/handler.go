@@ -81,9 +81,14 @@ type Handler struct {
 	// HTML, or as JSON to who prefers that by Accept or asks with "?json".
 	Listing bool
 
-	Index      string            // the file that is served for a directory, such as "index.html"; "" means none
-	NoVariants bool              // serve no name.br, name.zst and name.gz for name
-	Types      map[string]string // media types by extension, such as ".efi", in lower case; before those that the package knows
+	// Precompressed has name.br, name.zst or name.gz sent for name, to who likes
+	// that coding, if the store is a [store.Tree]: in others, what is beside a name
+	// need not be beside its file. Whoever may write there, be it new files only,
+	// can then change what name yields.
+	Precompressed bool
+
+	Index string            // the file that is served for a directory, such as "index.html"; "" means none
+	Types map[string]string // media types by extension, such as ".efi", in lower case; before those that the package knows
 
 	MaxUpload int64         // bytes of one upload; 0 means any that says its size, and DefaultMaxUnsized of others
 	Rate      int64         // bytes a second each way, of all requests together; 0 means no limit

@@ -12,6 +12,7 @@ type validators struct {
 	etag     string    // "" if there is none
 	strong   bool      // both hold to the byte
 	modified time.Time // in whole seconds; zero if nobody knows
+	changed  time.Time // when the system says it was changed last; zero if it cannot tell
 }
 
 // precondition holds the conditions of a request against what there is, in the

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -67,6 +68,9 @@ var (
 	// often since the connection was lost.
 	ErrCutOff error = &failure{http.StatusBadRequest, "the upload ended before its size was reached"}
 
+	// ErrGivenUp says that the peer gave the request up before there was an answer.
+	ErrGivenUp error = &failure{http.StatusServiceUnavailable, "the request was given up"}
+
 	errPanic = errors.New("the store panicked")
 )
 
@@ -114,6 +118,9 @@ const retryAfter = 1
 
 // fail answers an error, before anything else was sent.
 func (x *exchange) fail(err error) {
+	if errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled) {
+		err = fmt.Errorf("%w: %w", ErrGivenUp, err)
+	}
 	status, text := statusOf(x.r.Method, err)
 	x.Err = err
 	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {

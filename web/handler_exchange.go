@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -55,7 +56,7 @@ type Counters struct {
 	Active   int64 // requests now
 	Requests int64 // that have ended
 	Refused  int64 // those that were answered by 4xx
-	Failed   int64 // by 5xx, or not to the end
+	Failed   int64 // by 5xx, or not to the end, but for those that were given up before there was an answer
 	Logins   int64 // passwords that were right; those known again do not count
 	Failures int64 // passwords that were wrong
 	Sent     int64 // bytes of files and listings
@@ -137,6 +138,7 @@ func (x *exchange) end() {
 	c.active.Add(-1)
 	c.requests.Add(1)
 	switch {
+	case errors.Is(x.Err, ErrGivenUp):
 	case x.Status >= 500, x.Status == 0, x.Status < 400 && x.Err != nil:
 		c.failed.Add(1)
 	case x.Status >= 400:
@@ -170,7 +172,32 @@ func (x *exchange) set(key, value string) {
 // writeHeader sends the status and the header fields.
 func (x *exchange) writeHeader(status int) {
 	x.Status = status
+	ours := time.Duration(0)
+	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
+		ours = x.h.stall() // net/http first reads what is left of the content, by the deadline for that
+	}
+	x.patient(ours)
 	x.w.WriteHeader(status)
+}
+
+// patient gives the peer time to take what is written next, and ours besides.
+//
+// The deadline is never taken back: net/http sends the last of an answer after the
+// handler has returned. Then it takes it back itself, or the stream has ended. Nor
+// is it set before there is something to write, as over HTTP/2 it ends the request
+// even if nothing is.
+func (x *exchange) patient(ours time.Duration) {
+	// One of a wrapper that knows no deadlines has its own way to end what hangs.
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(ours + x.h.stall()))
+}
+
+// pause waits while an answer is sent, unless the request ends before. It is not
+// the peer who is slow then.
+func (x *exchange) pause(d time.Duration) error {
+	if d > 0 {
+		x.patient(d)
+	}
+	return x.sleep(d)
 }
 
 // bodiless reports whether the answer has no content whatever it is.

@@ -51,7 +51,7 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 // that has only just changed.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
-	changed := modified
+	changed, told := modified, time.Time{}
 	strong := modified.Nanosecond() != 0
 	var sum [sha256.Size]byte
 	id, ok := store.Identity{}, false
@@ -60,7 +60,8 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	}
 	switch {
 	case ok:
-		sum, changed, strong = id.Digest(), id.Changed(), true
+		told = id.Changed()
+		sum, changed, strong = id.Digest(), told, true
 		if changed.Before(modified) {
 			changed = modified
 		}
@@ -70,7 +71,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 		var b [40]byte
 		sum = sha256.Sum256(strconv.AppendInt(append(strconv.AppendInt(b[:0], fi.Size(), 16), '-'), modified.UnixNano(), 16))
 	}
-	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling}
+	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: told}
 	v.etag = tagOf(sum, coding, v.strong)
 	if !modified.IsZero() && modified.Unix() != 0 { // a store that does not know says so in these ways
 		v.modified = modified
@@ -166,7 +167,7 @@ func (x *exchange) serveFile(f store.File, name string) {
 		x.fail(err)
 		return
 	}
-	if !x.h.NoVariants {
+	if x.h.Precompressed && x.isTree() {
 		x.set("Vary", "Accept-Encoding")
 		if v, ok := x.variant(name, p); ok {
 			defer v.file.Close()

@@ -129,6 +129,7 @@ func (x *exchange) multipart(p representation, mediaType string, ranges []byteRa
 	x.started()
 	x.writeHeader(http.StatusPartialContent)
 	for i, r := range ranges {
+		x.patient(0)
 		_, err := io.WriteString(x.w, heads[i])
 		if err == nil {
 			err = x.send(p.file, r.first, r.n)
@@ -137,6 +138,7 @@ func (x *exchange) multipart(p representation, mediaType string, ranges []byteRa
 			x.abort(err)
 		}
 	}
+	x.patient(0)
 	if _, err := io.WriteString(x.w, end); err != nil {
 		x.abort(err)
 	}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -58,8 +57,7 @@ func (x *exchange) send(f store.File, off, n int64) error {
 	})
 }
 
-// sendSmall sends what fits into one read. The connection's buffer takes it, so
-// that it needs no deadline.
+// sendSmall sends what fits into one read, by the deadline of what is before it.
 func (x *exchange) sendSmall(f store.File, off int64, n int) error {
 	if n == 0 {
 		return nil
@@ -74,7 +72,7 @@ func (x *exchange) sendSmall(f store.File, off int64, n int) error {
 	case sent < int64(n):
 		return ErrShrunk
 	}
-	_ = x.sleep(wait) // all is on its way
+	_ = x.pause(wait) // all is on its way
 	return nil
 }
 
@@ -105,9 +103,6 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 // inSteps moves n bytes by calls of move, and sees to it that the peer takes them
 // in good time.
 func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
-	control := http.NewResponseController(x.w)
-	// One of a wrapper that knows no deadlines has its own way to end what hangs.
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	step, most := int64(firstStep), int64(maxStep)
 	if r := x.slowest(); r > 0 {
 		most = min(max(r/8, minStep), maxStep) // or the deadline of a step would be the rate's
@@ -115,7 +110,7 @@ func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
 	}
 	for n > 0 {
 		began := time.Now()
-		_ = control.SetWriteDeadline(began.Add(x.h.stall()))
+		x.patient(0)
 		part := min(n, step)
 		moved, err := move(part)
 		wait := x.addSent(moved)
@@ -132,11 +127,9 @@ func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
 		case took > slowStep:
 			step = max(step/2, minStep)
 		}
-		if err := x.sleep(wait); err != nil && n > 0 {
+		if err := x.pause(wait); err != nil && n > 0 {
 			return err
 		}
 	}
-	// What is left in a buffer would be sent after the deadline is gone.
-	_ = control.Flush()
 	return nil
 }

@@ -29,7 +29,7 @@ func TestBrokenBody(t *testing.T) {
 		"shrunk":     strings.NewReader("short"),
 		"unreadable": failingAt(50_000),
 	} {
-		h := &web.Handler{Store: oneFile{store.NewFile("f", r, size, old)}, NoVariants: true}
+		h := &web.Handler{Store: oneFile{store.NewFile("f", r, size, old)}}
 		told := ended(h)
 		s := serve(t, h)
 		// If nothing had been sent yet, the answer is none at all.

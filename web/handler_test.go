@@ -26,7 +26,7 @@ func TestGet(t *testing.T) {
 	disk, _ := dir(t, files)
 	for name, st := range map[string]store.Store{"Dir": disk, "Mem": mem(t, files)} {
 		t.Run(name, func(t *testing.T) {
-			h := &web.Handler{Store: st}
+			h := &web.Handler{Store: st, Precompressed: true}
 			for file, content := range files {
 				target := (&url.URL{Path: "/" + file}).String()
 				a := ask(t, h, "GET "+target, "")

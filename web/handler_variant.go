@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A coding is a content coding of which there may be a variant beside a file.
@@ -11,6 +13,15 @@ type coding struct{ name, ext string }
 
 // codings are those that are looked for, the densest first. zstd is RFC 8878's.
 var codings = [...]coding{{"br", ".br"}, {"zstd", ".zst"}, {"gzip", ".gz"}}
+
+// isTree reports whether the names of the store are those of one tree. Others
+// look a name up here and there: in one directory after the other, or by rules for
+// it. Of two names that differ in the extension they may find one file here and
+// one there, or the same for both.
+func (x *exchange) isTree() bool {
+	_, ok := x.acct.Store.(store.Tree)
+	return ok
+}
 
 // variant opens the precompressed variant of a file that a request likes best. It
 // returns false if the file itself is the answer.
@@ -39,7 +50,7 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 			continue // there is the file itself
 		}
 		p, err := describe(f, c.name, x.Began)
-		if err != nil || p.modified.Before(of.modified) || ranged && !p.named(x.r.Header) {
+		if err != nil || p.olderThan(of) || ranged && !p.named(x.r.Header) {
 			_ = f.Close()
 			continue
 		}
@@ -49,6 +60,14 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 		best, found = q, p
 	}
 	return found, best > 0
+}
+
+// olderThan reports whether p is older than another, by the time that whoever wrote
+// them has given them, or by that of the system. A new version often has the time
+// of its source (cp -p, rsync -a), and that may be before the variant's.
+func (p representation) olderThan(other representation) bool {
+	return p.modified.Before(other.modified) ||
+		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
 }
 
 // named reports whether a request names this version of the file.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
 
@@ -17,7 +18,7 @@ func TestVariants(t *testing.T) {
 		"a.gz": "archive", "a.gz.gz": "twice",
 	})
 	touch(t, st, "old.txt.gz", old.Add(-time.Second))
-	h := &web.Handler{Store: st}
+	h := &web.Handler{Store: st, Precompressed: true}
 	tests := []struct{ file, accept, coding, body string }{
 		{"f.txt", "gzip, deflate, br, zstd", "br", "BROTLI"},
 		{"f.txt", "gzip", "gzip", "GZIP"},
@@ -61,15 +62,38 @@ func TestVariants(t *testing.T) {
 		// Its own tag is good for it.
 		ask(t, h, "GET /"+test.file, "", "Accept-Encoding: "+test.accept, "If-None-Match: "+tag).want(t, 304, "")
 	}
-	h.NoVariants = true
+}
+
+// Who may add files does not change what others yield, unless the program asks
+// for variants.
+func TestNoVariantsUnlessAsked(t *testing.T) {
+	h := &web.Handler{Store: mem(t, map[string]string{"f.txt": digits20}), Access: web.AccessCreate}
+	ask(t, h, "PUT /f.txt.gz", "MINE").want(t, 201, "*")
 	a := ask(t, h, "GET /f.txt", "", "Accept-Encoding: gzip")
 	a.want(t, 200, digits20)
+	a.wantField(t, "Content-Encoding", "")
 	a.wantField(t, "Vary", "")
+}
+
+// What is beside a name in another directory is no variant of the file.
+func TestNoVariantsOfOthers(t *testing.T) {
+	first, second := mem(t, map[string]string{"f": digits20}), mem(t, map[string]string{"f": "other", "f.gz": "OTHER"})
+	for name, st := range map[string]store.Store{
+		"another directory's": store.Layers(first, second),
+		"itself":              oneFile{store.NewFile("f", strings.NewReader(digits20), int64(len(digits20)), old)},
+	} {
+		a := ask(t, &web.Handler{Store: st, Precompressed: true}, "GET /f", "", "Accept-Encoding: gzip")
+		a.want(t, 200, digits20)
+		a.wantField(t, "Content-Encoding", "")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
 }
 
 // Ranges are of the file, unless they name the variant.
 func TestVariantRanges(t *testing.T) {
-	h := &web.Handler{Store: mem(t, map[string]string{"f": digits20, "f.gz": "COMPRESSED"})}
+	h := &web.Handler{Precompressed: true, Store: mem(t, map[string]string{"f": digits20, "f.gz": "COMPRESSED"})}
 	const accept = "Accept-Encoding: gzip"
 	variant := ask(t, h, "HEAD /f", "", accept).header.Get("Etag")
 	plain := ask(t, h, "HEAD /f", "").header.Get("Etag")

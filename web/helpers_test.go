@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "haul/web.") }
 
+// patience is for what only a failing test waits for.
+const patience = 20 * time.Second
+
 // old is a time that has settled long since, with more than whole seconds.
 var old = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
@@ -89,16 +88,12 @@ func (x *exchange) list() {
 	// Nothing in a list runs, whatever the names in it are.
 	x.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	x.writeHeader(http.StatusOK)
-	w := &listingWriter{x: x, control: http.NewResponseController(x.w)}
+	w := listingWriter{x}
 	if asJSON {
 		err = writeJSON(w, entries)
 	} else {
 		err = writeHTML(w, x.Name, entries)
 	}
-	if err == nil {
-		_ = w.control.Flush()
-	}
-	_ = w.control.SetWriteDeadline(time.Time{})
 	if err != nil {
 		x.abort(err)
 	}
@@ -239,17 +234,14 @@ func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
 
 // A listingWriter sends a listing as it is written, and gives the peer time for
 // each piece.
-type listingWriter struct {
-	x       *exchange
-	control *http.ResponseController
-}
+type listingWriter struct{ x *exchange }
 
-func (l *listingWriter) Write(p []byte) (int, error) {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.x.h.stall()))
+func (l listingWriter) Write(p []byte) (int, error) {
+	l.x.patient(0)
 	n, err := l.x.w.Write(p)
 	wait := l.x.addSent(int64(n))
 	if err == nil {
-		err = l.x.sleep(wait)
+		err = l.x.pause(wait)
 	}
 	return n, err
 }

@@ -159,6 +159,9 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	defer receiveBuffers.Put(buf)
 	body := &patientReader{x: x, control: http.NewResponseController(x.w)}
 	defer body.done()
+	if x.r.ProtoMajor == 1 {
+		x.patient(0) // for "100 Continue", which net/http sends at the first read
+	}
 	for left := most; ; {
 		// One byte more than there may be tells whether there are more.
 		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
@@ -196,16 +199,26 @@ type patientReader struct {
 	x       *exchange
 	control *http.ResponseController
 	ended   bool // by the client, when all was there
+	silent  bool // the client, for as long as it may be
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {
 	_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
 	n, err := p.x.r.Body.Read(b)
-	p.ended = err == io.EOF
+	p.ended, p.silent = err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded)
 	return n, err
 }
 
-func (p *patientReader) done() { _ = p.control.SetReadDeadline(time.Time{}) }
+// done leaves a deadline for what has not come yet: net/http reads that, before it
+// answers or before it closes. One that has passed has it close at once.
+func (p *patientReader) done() {
+	switch {
+	case p.ended:
+		_ = p.control.SetReadDeadline(time.Time{})
+	case !p.silent:
+		_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+	}
+}
 
 // reason says what it means that the content cannot be read.
 func (p *patientReader) reason(err error) error {

@@ -85,6 +85,7 @@ var badValues = []struct {
 	{"root", "*,10.0.0.0/8=.", "stands alone"},
 	{"per-client", "name", "ip, mac"},
 	{"shared", "x", "true or false"},
+	{"precompressed", "x", "true or false"},
 	{"fold-case", "x", "true or false"},
 	{"access", "", "allow"},
 	{"access", "deny read", "2 words"},

@@ -111,6 +111,20 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
+// Variants are sent only if they were asked for: who may add files changes no
+// others.
+func TestServeHTTPVariants(t *testing.T) {
+	dir := servedDir(t, map[string]string{"f": "plain"})
+	const gzip = "Accept-Encoding: gzip"
+	s := startHTTP(t, dir, "--upload", "create")
+	s.want(201, "*", "PUT /f.gz", "other")
+	s.want(200, "plain", "GET /f", "", gzip)
+	s.stop()
+	s = startHTTP(t, dir, "--precompressed")
+	s.want(200, "other", "GET /f", "", gzip)
+	s.stop()
+}
+
 // One tree and one set of rules for all protocols.
 func TestServeHTTPAndTFTP(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", "secret.key": "key", "sub/x.key": "key", "sub/y": "y"})
@@ -284,6 +298,16 @@ func TestServeHTTPFlags(t *testing.T) {
 		{with("http", "--cert", file), exitUsage, "--https :443"},
 		{with("http", "--rate", "5"), exitUsage, "--rate is for TFTP"},
 		{with("http", "--users", file), exitUsage, "--users is for SFTP"},
+		{[]string{dir, "--tftp", "127.0.0.1:0", "--precompressed"}, exitUsage, "--precompressed is for HTTP"},
+		{with("http", "--precompressed", "--upload", "create"), exitUsage, "who uploads NAME.gz"},
+		{with("http", "--precompressed", "--upload", "overwrite", "--tftp", "127.0.0.1:0"), exitUsage, "who uploads NAME.gz"},
+		{with("http", "--precompressed", secrets), exitUsage, "one DIR"},
+		{with("http", "--precompressed", "--per-client", "ip", "--shared"), exitUsage, "one DIR"},
+		{with("http", "--precompressed", "--root", "10.0.0.0/8="+secrets), exitUsage, "one DIR"},
+		{with("http", "--precompressed", "--map", file), exitUsage, "one DIR"},
+		{with("http", "--precompressed", "--fold-case"), exitUsage, "one DIR"},
+		{with("http", "--precompressed", "--access", "deny read * *.gz"), exitUsage, "one DIR"},
+		{with("https", "--precompressed", "--http-auth", file), exitUsage, "one DIR"},
 		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
 		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "no such file"},
 		{with("https", "--http-auth", file, secrets), exitUsage, "those who log in get one directory"},

@@ -69,7 +69,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 		}
 	}()
 	s.handler = &web.Handler{
-		Account: s.account, Listing: f.web.listing, PlainPasswords: f.web.plainAuth,
+		Account: s.account, Listing: f.web.listing, Precompressed: f.web.precompressed, PlainPasswords: f.web.plainAuth,
 	}
 	s.log.listen(s.handler)
 	if f.web.auth != "" {

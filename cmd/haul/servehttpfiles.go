@@ -67,3 +67,16 @@ func (f *serveFlags) simple() bool {
 	return len(f.dirs) == 1 && len(f.roots) == 0 && f.perClient == "" && f.mapFile == "" && len(f.access) == 0 &&
 		!f.foldCase && f.uploadDir == "" && f.upload != site.UploadUnique.String()
 }
+
+// checkPrecompressed refuses variants where somebody could bring one for another's
+// file, or where what is beside a name need not be beside its file.
+func (f *serveFlags) checkPrecompressed() error {
+	switch {
+	case !f.web.precompressed:
+	case f.upload != "":
+		return usagef("--precompressed with --upload: who uploads NAME.gz would change what all others get for NAME; leave out one of the two")
+	case f.web.auth != "", !f.simple():
+		return usagef("--precompressed is for one DIR that everybody gets as it is; leave out --http-auth, --root, --per-client, --map, --access, --fold-case and all but one DIR")
+	}
+	return nil
+}

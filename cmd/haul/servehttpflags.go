@@ -12,14 +12,15 @@ import (
 
 // httpFlags are those flags of "haul serve" that HTTP alone has.
 type httpFlags struct {
-	cert, key string
-	listing   bool
-	auth      string
-	plainAuth bool
+	cert, key     string
+	listing       bool
+	precompressed bool
+	auth          string
+	plainAuth     bool
 }
 
 // httpOnly are flags that mean nothing without HTTP.
-var httpOnly = strings.Fields("cert key listing http-auth http-plain-auth")
+var httpOnly = strings.Fields("cert key listing precompressed http-auth http-plain-auth")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
 var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir max-upload")
@@ -29,6 +30,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.cert, "cert", "", "`file` of the certificate for HTTPS, and of those between it and the root (PEM); a change of it is noticed")
 	flags.StringVar(&f.key, "key", "", "`file` of its private key (PEM); without it the key is in the file of --cert")
 	flags.BoolVar(&f.listing, "listing", false, "show the entries of directories by HTTP, as HTML or JSON")
+	flags.BoolVar(&f.precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME by HTTP, to clients that like it; who may write in DIR, as by SFTP, can then change what NAME yields")
 	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
 	for _, name := range []string{"cert", "key", "http-auth"} {
@@ -66,7 +68,7 @@ func (f *serveFlags) checkHTTP() error {
 	case f.web.auth != "" && anyAddr(f.http) && !f.web.plainAuth:
 		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
 	}
-	return nil
+	return f.checkPrecompressed()
 }
 
 // pair returns the files of the certificate.

@@ -91,6 +91,8 @@ func (l *httpLog) ended(x *web.Exchange) {
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {
+	case errors.Is(x.Err, web.ErrGivenUp):
+		return slog.LevelInfo, meter.PeerEnded
 	case errors.Is(x.Err, web.ErrCutOff):
 		return slog.LevelWarn, meter.PeerEnded
 	case errors.Is(x.Err, os.ErrDeadlineExceeded):

@@ -1,0 +1,312 @@
+package web_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// stall is Handler.Stall where time is not the machine's.
+const stall = time.Minute
+
+// A wire connects clients to a server by pipes, which hold nothing: what is not
+// read cannot be written.
+type wire struct {
+	t      *testing.T
+	conns  chan net.Conn
+	server *http.Server
+}
+
+// startWire serves inside a synctest bubble.
+func startWire(t *testing.T, h http.Handler) *wire {
+	t.Helper()
+	w := &wire{t: t, conns: make(chan net.Conn), server: &http.Server{Handler: h, Protocols: new(http.Protocols)}}
+	w.server.Protocols.SetHTTP1(true)
+	w.server.Protocols.SetUnencryptedHTTP2(true)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = w.server.Serve(w) // until it is closed
+	}()
+	t.Cleanup(func() {
+		_ = w.server.Close()
+		<-served
+	})
+	return w
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	c, ok := <-w.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (w *wire) Close() error   { close(w.conns); return nil }
+func (w *wire) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (w *wire) dial() net.Conn {
+	here, there := net.Pipe()
+	w.conns <- there
+	w.t.Cleanup(func() { _ = here.Close() })
+	// Whatever a server does that never ends, it ends the test.
+	if err := here.SetDeadline(time.Now().Add(time.Hour)); err != nil {
+		w.t.Fatal(err)
+	}
+	return here
+}
+
+// client returns a client that speaks one of the two protocols.
+func (w *wire) client(http2 bool) *http.Client {
+	transport := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
+		Protocols:   new(http.Protocols),
+	}
+	transport.Protocols.SetHTTP1(!http2)
+	transport.Protocols.SetUnencryptedHTTP2(http2)
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// silentRequests are answered in every way there is, as "METHOD path", with their
+// fields.
+var silentRequests = []string{
+	"GET /f", "GET /none", "GET /", "GET /?json", "GET /sub", "HEAD /f", "OPTIONS /f", "POST /f", "DELETE /none", "GET /%2F",
+	"GET /f\r\nRange: bytes=0-1,5-6", "GET /f\r\nRange: bytes=90000-", "GET /f\r\nIf-None-Match: *",
+	"GET /f\r\nIf-Match: \"x\"", "GET /large", "GET /large\r\nRange: bytes=0-40000,50000-90000",
+}
+
+func silentHandler(t *testing.T) *web.Handler {
+	st := mem(t, map[string]string{"f": string(pattern(16 << 10)), "large": string(pattern(1 << 20)), "sub/g": "x"})
+	return &web.Handler{Store: st, Access: web.AccessFull, Listing: true, Stall: stall}
+}
+
+// A client that asks and asks, and takes no answer, is let go, however short the
+// answers are.
+func TestSilentClient(t *testing.T) {
+	const continues = "PUT /new\r\nExpect: 100-continue\r\nContent-Length: 5"
+	const unread = "PUT /sub/\r\nContent-Length: 5" // net/http waits for the content before it answers
+	for _, request := range append(silentRequests, continues, unread) {
+		synctest.Test(t, func(t *testing.T) {
+			method, rest, _ := strings.Cut(request, " ")
+			target, fields, more := strings.Cut(rest, "\r\n")
+			text := method + " " + target + " HTTP/1.1\r\nHost: x\r\n"
+			if more {
+				text += fields + "\r\n"
+			}
+			c, began := startWire(t, silentHandler(t)).dial(), time.Now()
+			var err error
+			for err == nil {
+				_, err = io.WriteString(c, text+"\r\n")
+			}
+			if took := time.Since(began); !errors.Is(err, io.ErrClosedPipe) || took < stall || took > 3*stall {
+				t.Errorf("%q: %v after %v", request, err, took)
+			}
+		})
+	}
+}
+
+// Nor does one of HTTP/2 hold a request that grants it no room.
+func TestSilentStream(t *testing.T) {
+	for _, target := range []string{"/f", "/none", "/", "/%2F", "/large"} {
+		synctest.Test(t, func(t *testing.T) {
+			c, began := startWire(t, silentHandler(t)).dial(), time.Now()
+			go func() { _, _ = c.Write(streamRequest(target)) }()
+			for {
+				var head [9]byte // RFC 9113 §4.1
+				_, err := io.ReadFull(c, head[:])
+				if err == nil {
+					_, err = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(head[:4])>>8))
+				}
+				if err != nil {
+					t.Fatalf("%s: %v after %v", target, err, time.Since(began))
+				}
+				const rstStream = 3
+				if head[3] == rstStream {
+					break
+				}
+			}
+			if took := time.Since(began); took < stall || took >= 2*stall {
+				t.Errorf("%s: the stream was ended after %v", target, took)
+			}
+		})
+	}
+}
+
+// Who has not sent a content that nobody wants still gets the answer.
+func TestAnswerToUnsentContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startWire(t, silentHandler(t)).dial()
+		go func() { _, _ = io.WriteString(c, "PUT /sub/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n") }()
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 409 ") || !strings.HasSuffix(string(answer), "\n") {
+			t.Errorf("the answer is %q, %v", answer, err)
+		}
+	})
+}
+
+// Who leaves before there is an answer is no failure of ours.
+func TestGivenUp(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := make(chan struct{})
+			h := &web.Handler{Account: func(ctx context.Context, _ web.Visitor) (*web.Account, error) {
+				close(asked)
+				<-ctx.Done()
+				return nil, fmt.Errorf("root: %w", ctx.Err())
+			}}
+			told := ended(h)
+			ctx, leave := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, "GET", "http://x/f", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-asked
+				leave()
+			}()
+			if _, err := startWire(t, h).client(http2).Do(r); !errors.Is(err, context.Canceled) {
+				t.Errorf("the client has %v", err)
+			}
+			if x := <-told; !errors.Is(x.Err, web.ErrGivenUp) || !errors.Is(x.Err, context.Canceled) {
+				t.Errorf("by %s: ended with %d, %v", x.Proto, x.Status, x.Err)
+			}
+			if c := h.Counters(); c.Failed != 0 || c.Requests != 1 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+	// What a store gives up by itself is.
+	h := &web.Handler{Account: func(context.Context, web.Visitor) (*web.Account, error) { return nil, context.Canceled }}
+	ask(t, h, "GET /f", "").want(t, 503, "*")
+	if c := h.Counters(); c.Failed != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// failingDisk takes uploads that cannot be written.
+type failingDisk struct{ store.Store }
+
+type failingUpload struct{ store.Upload }
+
+func (d failingDisk) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := d.Store.Create(ctx, name, c)
+	return failingUpload{u}, err
+}
+
+func (failingUpload) WriteAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+// An upload that stops is answered, and its connection closed, whatever is still
+// to come.
+func TestUploadStops(t *testing.T) {
+	const size = 400_000
+	for name, test := range map[string]struct {
+		broken bool
+		sent   int
+		answer string
+	}{
+		"from the start":          {false, 0, "HTTP/1.1 408 "},
+		"near its end":            {false, size - 1, "HTTP/1.1 408 "},
+		"after a disk that fails": {true, 300_000, "HTTP/1.1 500 "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := silentHandler(t)
+			if test.broken {
+				h.Store = failingDisk{h.Store}
+			}
+			c, began := startWire(t, h).dial(), time.Now()
+			go func() {
+				_, _ = fmt.Fprintf(c, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, pattern(test.sent))
+			}()
+			answer, err := io.ReadAll(c)
+			if took := time.Since(began); err != nil || !strings.HasPrefix(string(answer), test.answer) || took >= 2*stall {
+				t.Errorf("%s: %q, %v after %v", name, answer, err, took)
+			}
+			if !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
+				t.Errorf("%s: %q does not say that it is the last", name, answer)
+			}
+		})
+	}
+}
+
+// streamRequest is what a client of HTTP/2 sends that asks for something and has
+// no room for content (RFC 9113 §3.4, §6.5.2; RFC 7541 appendix A).
+func streamRequest(target string) []byte {
+	frame := func(kind, flags, stream byte, content []byte) []byte {
+		return append([]byte{0, 0, byte(len(content)), kind, flags, 0, 0, 0, stream}, content...)
+	}
+	const settings, headers, endOfBoth = 4, 1, 0x5
+	fields := append([]byte{0x82, 0x86, 0x41, 1, 'x', 0x44, byte(len(target))}, target...) // GET, http, authority, path
+	b := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(settings, 0, 0, []byte{0, 4, 0, 0, 0, 0})...)
+	return append(b, frame(headers, endOfBoth, 1, fields)...)
+}
+
+// Who is slow since the server has a rate is not silent.
+func TestRateIsNotSilence(t *testing.T) {
+	for _, target := range []string{"/f", "/large", "/"} {
+		for _, http2 := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				want := ask(t, silentHandler(t), "GET "+target, "").body
+				h := silentHandler(t)
+				h.Rate = int64(len(want))/int64(4*stall/time.Second) + 1
+				resp, err := startWire(t, h).client(http2).Get("http://x" + target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if err != nil || string(got) != want {
+					t.Errorf("%s by %s: %d of %d bytes, %v", target, resp.Proto, len(got), len(want), err)
+				}
+			})
+		}
+	}
+}
+
+// A slowReader gives a byte now and then.
+type slowReader struct{ left int }
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(stall / 2)
+	s.left--
+	p[0] = 'x'
+	return 1, nil
+}
+
+// Nor is who sends for longer than a silence may be.
+func TestSlowUpload(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := silentHandler(t)
+			r, err := http.NewRequestWithContext(t.Context(), "PUT", "http://x/new", &slowReader{10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := startWire(t, h).client(http2).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != 201 || content(t, h.Store, "new") != "xxxxxxxxxx" {
+				t.Errorf("by %s: %d %s, %v", resp.Proto, resp.StatusCode, text, err)
+			}
+		})
+	}
+}
