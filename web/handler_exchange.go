@@ -89,8 +89,10 @@ type exchange struct {
 
 	acct     *Account
 	throttle *rate.Pair // nil if the account has no rate
-	name     string     // in the store; "" if the target is none
-	dir      bool       // the target ends in a slash
+	opened   bool       // counted as one that has files open, of source
+	source   netip.Addr
+	name     string // in the store; "" if the target is none
+	dir      bool   // the target ends in a slash
 
 	values [maxFields]string // of header fields: a slice for each would be an allocation for each
 	used   int
@@ -123,6 +125,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 
 // end is deferred, so that a panic of a store is told too, and counted.
 func (x *exchange) end() {
+	if x.opened {
+		x.h.open.give(x.source)
+	}
 	if x.acct != nil && x.acct.Close != nil {
 		x.acct.Close()
 	}

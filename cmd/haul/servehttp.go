@@ -34,7 +34,10 @@ const (
 	mostHTTPConns   = 1 << 14
 	httpStreams     = 64        // requests at a time on one connection of HTTP/2
 	httpMemory      = 512 << 20 // bytes: buffers, connections that are open, and listings
-	filesPerRequest = 3         // a connection, and the files of its request: one, and a variant or a directory
+
+	// filesPerRequest are the descriptors of a request: a file and its variants; or
+	// of an upload, its file, directory and mark, and what its conditions are about.
+	filesPerRequest = 4
 )
 
 // An httpService serves HTTP and HTTPS.
@@ -202,7 +205,8 @@ func (s *httpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
-	conns := max(1, min(mostHTTPConns, s.f.shareOf(openFiles())/filesPerRequest))
+	var conns int
+	conns, s.handler.MaxOpen = s.f.httpBounds(openFiles())
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
@@ -224,6 +228,23 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 		}
 	}
 	return nil
+}
+
+// httpBounds returns how many connections each port may have, and how many
+// requests all of them that have files open, for the share of the descriptors that
+// HTTP has. A connection of HTTP/2 has many requests, so that the one does not
+// follow from the other.
+func (f *serveFlags) httpBounds(limit int) (conns, open int) {
+	share := f.shareOf(limit)
+	share -= min(spareFiles, share/2)
+	ports := 0
+	for _, addrs := range [][]string{f.http, f.https} {
+		if anyAddr(addrs) {
+			ports++
+		}
+	}
+	conns = max(1, min(mostHTTPConns, share/3/ports))
+	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/filesPerRequest))
 }
 
 // httpListenError says what to do about an address that cannot be had.
