@@ -200,11 +200,13 @@ func (x *exchange) account(v Visitor) error {
 }
 
 func (x *exchange) serve() {
-	if x.r.Method != http.MethodOptions {
-		if err := x.open(); err != nil {
-			x.fail(err)
-			return
-		}
+	err := x.settle()
+	if err == nil && x.r.Method != http.MethodOptions {
+		err = x.open()
+	}
+	if err != nil {
+		x.fail(err)
+		return
 	}
 	switch a := x.acct.Access; x.r.Method {
 	case http.MethodGet, http.MethodHead:

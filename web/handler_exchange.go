@@ -204,6 +204,30 @@ func (x *exchange) addReceived(n int64) time.Duration {
 	return wait
 }
 
+// settle waits until what was let through before has had its time. A small file is
+// sent before it is waited for, and who takes one after the other and leaves each
+// time would not wait at all.
+func (x *exchange) settle() error {
+	way := func(p *rate.Pair) *rate.Bucket { return &p.Sent }
+	switch x.r.Method {
+	case http.MethodGet:
+	case http.MethodPut:
+		way = func(p *rate.Pair) *rate.Bucket { return &p.Received }
+	default:
+		return nil
+	}
+	now := time.Now()
+	wait := way(&x.h.rate).Take(now, 0)
+	if x.throttle != nil {
+		wait = max(wait, way(x.throttle).Take(now, 0))
+	}
+	if wait > 0 && x.r.ContentLength != 0 {
+		// What comes has its time from then on.
+		_ = http.NewResponseController(x.w).SetReadDeadline(now.Add(wait).Add(x.h.stall()))
+	}
+	return x.sleep(wait)
+}
+
 // slowest returns the lower of the rates that hold for the request, in bytes a
 // second, and 0 if none does.
 func (x *exchange) slowest() int64 {
