@@ -287,6 +287,7 @@ func TestServeHTTPFlags(t *testing.T) {
 		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
 		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "no such file"},
 		{with("https", "--http-auth", file, secrets), exitUsage, "those who log in get one directory"},
+		{[]string{dir, "--sftp", "127.0.0.1:0", "--max-upload", "5"}, exitUsage, "--max-upload is for TFTP and HTTP"},
 		{[]string{dir, "--https", "127.0.0.1:0", "--cert", file}, exitLocal, "certificate"},
 		{append([]string{dir, "--https", "127.0.0.1:0"}, inside...), exitUsage, "which is served"},
 		{[]string{secrets, "--https", "127.0.0.1:0", "--cert", inside[1], "--key", inside[3], "--http-auth", file}, exitUsage, "which is served"},

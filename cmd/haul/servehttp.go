@@ -73,6 +73,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	}()
 	s.handler = &web.Handler{
 		Account: s.account, Listing: f.web.listing, PlainPasswords: f.web.plainAuth,
+		MaxUpload: f.maxUpload,
 	}
 	s.log.listen(s.handler)
 	if f.web.auth != "" {
@@ -103,7 +104,6 @@ func (s *httpService) openFiles() (err error) {
 	if s.files, err = s.f.open(); err != nil {
 		return err
 	}
-	s.handler.MaxUpload = s.f.maxUpload
 	if s.f.simple() {
 		s.whole = &web.Account{Store: s.files.site.Roots[0].Files, Access: s.access()}
 	}

@@ -22,7 +22,7 @@ type httpFlags struct {
 var httpOnly = strings.Fields("cert key listing http-auth http-plain-auth")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
-var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir max-upload")
+var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir")
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -55,8 +55,6 @@ func (f *serveFlags) checkHTTP() error {
 		}
 	}
 	switch {
-	case f.servesAnybody() && f.maxUpload <= 0:
-		return usagef("--max-upload %d: must be above 0", f.maxUpload)
 	case anyAddr(f.https) && f.web.cert == "":
 		return usagef("--https takes --cert FILE, and --key FILE if the key is not in it")
 	case f.web.cert != "" && !anyAddr(f.https):
