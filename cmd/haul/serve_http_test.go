@@ -287,6 +287,8 @@ func TestServeHTTPFlags(t *testing.T) {
 		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
 		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "no such file"},
 		{with("https", "--http-auth", file, secrets), exitUsage, "those who log in get one directory"},
+		{with("http", "--http-plain-auth"), exitUsage, "--http-plain-auth goes with --http-auth"},
+		{with("http", "--upload", "unique"), exitUsage, "--upload unique is for TFTP"},
 		{[]string{dir, "--sftp", "127.0.0.1:0", "--max-upload", "5"}, exitUsage, "--max-upload is for TFTP and HTTP"},
 		{[]string{dir, "--https", "127.0.0.1:0", "--cert", file}, exitLocal, "certificate"},
 		{append([]string{dir, "--https", "127.0.0.1:0"}, inside...), exitUsage, "which is served"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tcp"
 )
 
@@ -63,6 +64,10 @@ func (f *serveFlags) checkHTTP() error {
 		return usagef("--key goes with --cert")
 	case f.web.auth != "" && anyAddr(f.http) && !f.web.plainAuth:
 		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
+	case f.web.plainAuth && f.web.auth == "":
+		return usagef("--http-plain-auth goes with --http-auth: without it nobody is asked for a password")
+	case f.upload == site.UploadUnique.String() && !f.servesTFTP():
+		return usagef("--upload unique is for TFTP, which is not served: by HTTP, clients choose the names of files; choose create or overwrite, or add --tftp :69")
 	}
 	return nil
 }
