@@ -73,7 +73,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	}()
 	s.handler = &web.Handler{
 		Account: s.account, Listing: f.web.listing, PlainPasswords: f.web.plainAuth,
-		MaxUpload: f.maxUpload,
+		Exempt: f.web.exempted, MaxUpload: f.maxUpload,
 	}
 	s.log.listen(s.handler)
 	if f.web.auth != "" {
@@ -209,6 +209,7 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 	conns, s.handler.MaxOpen = s.f.httpBounds(openFiles())
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
+		p.accept.Proxies = s.f.web.proxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
 			return listenError{err}

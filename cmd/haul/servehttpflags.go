@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +18,14 @@ type httpFlags struct {
 	listing   bool
 	auth      string
 	plainAuth bool
+	exempt    []string
+	proxy     []string
+
+	exempted, proxies []netip.Prefix // of exempt and proxy
 }
 
 // httpOnly are flags that mean nothing without HTTP.
-var httpOnly = strings.Fields("cert key listing http-auth http-plain-auth")
+var httpOnly = strings.Fields("cert key listing http-auth http-plain-auth http-exempt http-proxy")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
 var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir")
@@ -32,6 +37,8 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.listing, "listing", false, "show the entries of directories by HTTP, as HTML or JSON")
 	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
+	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`networks` that are not kept out for passwords that were wrong")
+	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`networks` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that")
 	for _, name := range []string{"cert", "key", "http-auth"} {
 		cobra.CheckErr(cmd.MarkFlagFilename(name))
 	}
@@ -66,10 +73,17 @@ func (f *serveFlags) checkHTTP() error {
 		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
 	case f.web.plainAuth && f.web.auth == "":
 		return usagef("--http-plain-auth goes with --http-auth: without it nobody is asked for a password")
+	case len(f.web.exempt) > 0 && f.web.auth == "":
+		return usagef("--http-exempt goes with --http-auth: without it nobody is asked for a password")
 	case f.upload == site.UploadUnique.String() && !f.servesTFTP():
 		return usagef("--upload unique is for TFTP, which is not served: by HTTP, clients choose the names of files; choose create or overwrite, or add --tftp :69")
 	}
-	return nil
+	var err error
+	if f.web.exempted, err = parseNetworks("http-exempt", f.web.exempt); err != nil {
+		return err
+	}
+	f.web.proxies, err = parseNetworks("http-proxy", f.web.proxy)
+	return err
 }
 
 // pair returns the files of the certificate.
