@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
@@ -456,18 +457,20 @@ func (k *keptUpload) Close() error {
 		}
 		return err
 	}
-	k.keep()
-	if closeErr := k.dirUpload.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	err = cmp.Or(err, k.keep())
+	return cmp.Or(err, k.dirUpload.Close())
 }
 
-// keep lets both files stay when the upload ends.
-func (k *keptUpload) keep() {
+// keep lets both files stay when the upload ends, but not the space that was set
+// aside for the rest: nobody may ever come for it.
+func (k *keptUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
 	k.temp, k.after = "", k.closeMarks
+	if err := k.release(k.last.safe); err != nil {
+		return k.fail("close", err)
+	}
+	return nil
 }
 
 // Discard ends the upload and keeps nothing.

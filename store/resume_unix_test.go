@@ -64,6 +64,49 @@ func TestResumeDistrusts(t *testing.T) {
 	}
 }
 
+// TestResumeReleases keeps an upload of which little has come: nor does it take more
+// of the disk meanwhile. When it goes on, the space for all is set aside again.
+func TestResumeReleases(t *testing.T) {
+	const size, come = 64 << 20, 10_000
+	data := source(size)
+	dir, d := tempDir(t)
+	taken := func() int64 {
+		kept := ""
+		for _, name := range temps(t, dir) {
+			if filepath.Ext(name) == ".keep" {
+				kept = name
+			}
+		}
+		fi, err := os.Stat(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(fi.Sys().(*syscall.Stat_t).Blocks) * 512
+	}
+	u := resumable(t, d, "f", size)
+	writePiece(t, u, data, 0, come)
+	if taken() < size {
+		t.Skip("nothing is set aside here")
+	}
+	closeUpload(t, u)
+	if got := taken(); got >= size/2 {
+		t.Errorf("%d bytes that are kept take %d of the disk", come, got)
+	}
+	// Who asks only what is there keeps nothing more either.
+	u = resumable(t, d, "f", size)
+	wantResumed(t, u, come)
+	if got := taken(); got < size {
+		t.Errorf("%d bytes are set aside for what goes on, of %d", got, size)
+	}
+	closeUpload(t, u)
+	if got := taken(); got >= size/2 {
+		t.Errorf("%d bytes that are kept take %d of the disk after they were asked for", come, got)
+	}
+	u = resumable(t, d, "f", size)
+	wantResumed(t, u, come)
+	finish(t, dir, u, "f", data)
+}
+
 // TestResumeReadOnly goes on after a Commit that was cut short when the file
 // had become read-only.
 func TestResumeReadOnly(t *testing.T) {

@@ -51,8 +51,9 @@ const writebackEvery = 8 << 20
 // its holes, leave Size 0, or it fails with [ErrNoSpace].
 //
 // With c.Resume the disk is waited for after each 16 MiB, and at Close, so that
-// no more than those have to be sent again, even if the machine dies. Where the
-// file system has no locks the upload is none that can be resumed.
+// no more than those have to be sent again, even if the machine dies. What is
+// kept until then takes no space for the rest. Where the file system has no
+// locks the upload is none that can be resumed.
 func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
@@ -81,7 +82,7 @@ func (u *dirUpload) begin() (up Upload, err error) {
 		k, err := u.resume()
 		if err == nil {
 			if err = u.reserve(); err != nil && k.resumed > 0 {
-				k.keep() // for when there is more room
+				_ = k.keep() // for when there is more room
 			}
 			return k, err
 		}
@@ -103,6 +104,18 @@ func (u *dirUpload) reserve() error {
 		return nil
 	}
 	return u.call("reserve", func() error { return reserve(u.file, u.c.Size) })
+}
+
+// release gives back what was set aside behind the first n bytes.
+func (u *dirUpload) release(n int64) error {
+	fi, err := u.file.Stat()
+	if err != nil {
+		return err
+	}
+	if max(fi.Size(), u.c.Size) <= n {
+		return nil
+	}
+	return u.call("truncate", func() error { return u.file.Truncate(min(n, fi.Size())) })
 }
 
 // perm returns the permission bits the file will have, or an error if it may

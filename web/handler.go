@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -93,6 +94,7 @@ type Handler struct {
 	MaxUpload int64         // bytes of one upload; 0 means any that says its size, and DefaultMaxUnsized of others
 	Rate      int64         // bytes a second each way, of all requests together; 0 means no limit
 	Stall     time.Duration // ends a request whose peer takes or sends nothing for so long; 0 means DefaultStall
+	MaxOpen   int           // requests that have files open at a time, half of them of one source; others get 503. 0 means DefaultMaxOpen
 
 	// What happens is told to these, if they are set, by the goroutine that it
 	// happens on: what takes longer than a moment belongs on another. All calls
@@ -107,6 +109,7 @@ type Handler struct {
 	users     rate.Accounts
 	logins    logins
 	listed    listedEntries
+	open      openings
 	counts    counts
 }
 
@@ -202,6 +205,14 @@ func (x *exchange) account(v Visitor) error {
 }
 
 func (x *exchange) serve() {
+	err := x.settle()
+	if err == nil && x.r.Method != http.MethodOptions {
+		err = x.open()
+	}
+	if err != nil {
+		x.fail(err)
+		return
+	}
 	switch a := x.acct.Access; x.r.Method {
 	case http.MethodGet, http.MethodHead:
 		if !a.reads() {
@@ -227,6 +238,17 @@ func (x *exchange) serve() {
 	default:
 		x.notAllowed()
 	}
+}
+
+// open makes sure that there are descriptors left for the request. What it opens
+// is closed before end.
+func (x *exchange) open() error {
+	from := sourceOf(x.Peer.Addr())
+	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
+		return errManyOpen
+	}
+	x.opened, x.source = true, from
+	return nil
 }
 
 // allow says which methods there are.

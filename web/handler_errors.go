@@ -33,6 +33,7 @@ var (
 	errCondition  = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
 	errRange      = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
 	errManyListed = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
+	errManyOpen   = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 	errListing    = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 

@@ -90,8 +90,10 @@ type exchange struct {
 
 	acct     *Account
 	throttle *rate.Pair // nil if the account has no rate
-	name     string     // in the store; "" if the target is none
-	dir      bool       // the target ends in a slash
+	opened   bool       // counted as one that has files open, of source
+	source   netip.Addr
+	name     string // in the store; "" if the target is none
+	dir      bool   // the target ends in a slash
 
 	values [maxFields]string // of header fields: a slice for each would be an allocation for each
 	used   int
@@ -124,6 +126,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 
 // end is deferred, so that a panic of a store is told too, and counted.
 func (x *exchange) end() {
+	if x.opened {
+		x.h.open.give(x.source)
+	}
 	if x.acct != nil && x.acct.Close != nil {
 		x.acct.Close()
 	}
@@ -224,6 +229,30 @@ func (x *exchange) addReceived(n int64) time.Duration {
 		wait = max(wait, x.throttle.Received.Take(now, int(n)))
 	}
 	return wait
+}
+
+// settle waits until what was let through before has had its time. A small file is
+// sent before it is waited for, and who takes one after the other and leaves each
+// time would not wait at all.
+func (x *exchange) settle() error {
+	way := func(p *rate.Pair) *rate.Bucket { return &p.Sent }
+	switch x.r.Method {
+	case http.MethodGet:
+	case http.MethodPut:
+		way = func(p *rate.Pair) *rate.Bucket { return &p.Received }
+	default:
+		return nil
+	}
+	now := time.Now()
+	wait := way(&x.h.rate).Take(now, 0)
+	if x.throttle != nil {
+		wait = max(wait, way(x.throttle).Take(now, 0))
+	}
+	if wait > 0 && x.r.ContentLength != 0 {
+		// What comes has its time from then on.
+		_ = http.NewResponseController(x.w).SetReadDeadline(now.Add(wait).Add(x.h.stall()))
+	}
+	return x.sleep(wait)
 }
 
 // slowest returns the lower of the rates that hold for the request, in bytes a

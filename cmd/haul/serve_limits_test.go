@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/web"
 )
 
 func TestFitDescriptors(t *testing.T) {
@@ -32,6 +33,28 @@ func TestFitDescriptors(t *testing.T) {
 		f.fitDescriptors(srv, test.limit)
 		if srv.MaxTransfers != test.want || (test.want < test.asked) != strings.Contains(out.String(), "ulimit") {
 			t.Errorf("%+v: %d, %s", test, srv.MaxTransfers, out.String())
+		}
+	}
+}
+
+// The connections of HTTP, and the files of their requests, have room in the share of
+// the descriptors that it has, with something to spare.
+func TestHTTPBounds(t *testing.T) {
+	some := []string{":0"}
+	for _, test := range []struct {
+		f           serveFlags
+		limit       int
+		conns, open int
+	}{
+		{serveFlags{http: some}, 1 << 30, mostHTTPConns, web.DefaultMaxOpen},
+		{serveFlags{http: some}, 1024, 298, 149},
+		{serveFlags{http: some, https: some}, 1024, 149, 149},
+		{serveFlags{http: some, tftp: some}, 1024, 128, 64},
+		{serveFlags{http: some}, 8, 1, 1},
+	} {
+		conns, open := test.f.httpBounds(test.limit)
+		if conns != test.conns || open != test.open {
+			t.Errorf("%d descriptors: %d connections a port and %d requests, want %d and %d", test.limit, conns, open, test.conns, test.open)
 		}
 	}
 }

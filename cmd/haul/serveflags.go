@@ -67,7 +67,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 
 	flags.StringVar(&f.upload, "upload", "", "let clients write files: `create` new ones, overwrite too, or unique: each with a time stamp, which the log tells")
 	flags.StringVar(&f.uploadDir, "upload-dir", "", "`directory` for uploads, from which nothing is served")
-	flags.Int64Var(&f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload in `bytes`")
+	flags.Int64Var(&f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload in `bytes` by TFTP and HTTP, of users too")
 
 	flags.IntVar(&f.maxTransfers, "max-transfers", tftp.DefaultMaxTransfers, "most transfers at the same time")
 	flags.IntVar(&f.maxPerClient, "max-per-client", 0, "most transfers at the same time from one address; 0 means no limit of its own")
@@ -119,6 +119,9 @@ func (f *serveFlags) choose(given func(flag string) bool) error {
 		if given(flag) && !f.servesAnybody() {
 			return usagef("--%s is for TFTP, and for HTTP without --http-auth, neither of which is served; add --tftp :69 or --http :80", flag)
 		}
+	}
+	if given("max-upload") && !f.servesTFTP() && !f.servesHTTP() {
+		return usagef("--max-upload is for TFTP and HTTP, neither of which is served; add --tftp :69 or --http :80")
 	}
 	for _, flag := range httpOnly {
 		if given(flag) && !f.servesHTTP() {

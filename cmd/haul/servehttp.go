@@ -34,7 +34,10 @@ const (
 	mostHTTPConns   = 1 << 14
 	httpStreams     = 64        // requests at a time on one connection of HTTP/2
 	httpMemory      = 512 << 20 // bytes: buffers, connections that are open, and listings
-	filesPerRequest = 3         // a connection, and the files of its request: one, and a variant or a directory
+
+	// filesPerRequest are the descriptors of a request: a file and its variants; or
+	// of an upload, its file, directory and mark, and what its conditions are about.
+	filesPerRequest = 4
 )
 
 // An httpService serves HTTP and HTTPS.
@@ -70,6 +73,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	}()
 	s.handler = &web.Handler{
 		Account: s.account, Listing: f.web.listing, Precompressed: f.web.precompressed, PlainPasswords: f.web.plainAuth,
+		Exempt: f.web.exempted, MaxUpload: f.maxUpload,
 	}
 	s.log.listen(s.handler)
 	if f.web.auth != "" {
@@ -100,7 +104,6 @@ func (s *httpService) openFiles() (err error) {
 	if s.files, err = s.f.open(); err != nil {
 		return err
 	}
-	s.handler.MaxUpload = s.f.maxUpload
 	if s.f.simple() {
 		s.whole = &web.Account{Store: s.files.site.Roots[0].Files, Access: s.access()}
 	}
@@ -202,9 +205,11 @@ func (s *httpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
-	conns := max(1, min(mostHTTPConns, s.f.shareOf(openFiles())/filesPerRequest))
+	var conns int
+	conns, s.handler.MaxOpen = s.f.httpBounds(openFiles())
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
+		p.accept.Proxies = s.f.web.proxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
 			return listenError{err}
@@ -224,6 +229,23 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 		}
 	}
 	return nil
+}
+
+// httpBounds returns how many connections each port may have, and how many
+// requests all of them that have files open, for the share of the descriptors that
+// HTTP has. A connection of HTTP/2 has many requests, so that the one does not
+// follow from the other.
+func (f *serveFlags) httpBounds(limit int) (conns, open int) {
+	share := f.shareOf(limit)
+	share -= min(spareFiles, share/2)
+	ports := 0
+	for _, addrs := range [][]string{f.http, f.https} {
+		if anyAddr(addrs) {
+			ports++
+		}
+	}
+	conns = max(1, min(mostHTTPConns, share/3/ports))
+	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/filesPerRequest))
 }
 
 // httpListenError says what to do about an address that cannot be had.

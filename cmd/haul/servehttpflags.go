@@ -1,12 +1,14 @@
 package main
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tcp"
 )
 
@@ -17,13 +19,17 @@ type httpFlags struct {
 	precompressed bool
 	auth          string
 	plainAuth     bool
+	exempt        []string
+	proxy         []string
+
+	exempted, proxies []netip.Prefix // of exempt and proxy
 }
 
 // httpOnly are flags that mean nothing without HTTP.
-var httpOnly = strings.Fields("cert key listing precompressed http-auth http-plain-auth")
+var httpOnly = strings.Fields("cert key listing precompressed http-auth http-plain-auth http-exempt http-proxy")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
-var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir max-upload")
+var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir")
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -33,6 +39,8 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME by HTTP, to clients that like it; who may write in DIR, as by SFTP, can then change what NAME yields")
 	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
+	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`networks` that are not kept out for passwords that were wrong")
+	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`networks` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that")
 	for _, name := range []string{"cert", "key", "http-auth"} {
 		cobra.CheckErr(cmd.MarkFlagFilename(name))
 	}
@@ -57,8 +65,6 @@ func (f *serveFlags) checkHTTP() error {
 		}
 	}
 	switch {
-	case f.servesAnybody() && f.maxUpload <= 0:
-		return usagef("--max-upload %d: must be above 0", f.maxUpload)
 	case anyAddr(f.https) && f.web.cert == "":
 		return usagef("--https takes --cert FILE, and --key FILE if the key is not in it")
 	case f.web.cert != "" && !anyAddr(f.https):
@@ -67,6 +73,19 @@ func (f *serveFlags) checkHTTP() error {
 		return usagef("--key goes with --cert")
 	case f.web.auth != "" && anyAddr(f.http) && !f.web.plainAuth:
 		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
+	case f.web.plainAuth && f.web.auth == "":
+		return usagef("--http-plain-auth goes with --http-auth: without it nobody is asked for a password")
+	case len(f.web.exempt) > 0 && f.web.auth == "":
+		return usagef("--http-exempt goes with --http-auth: without it nobody is asked for a password")
+	case f.upload == site.UploadUnique.String() && !f.servesTFTP():
+		return usagef("--upload unique is for TFTP, which is not served: by HTTP, clients choose the names of files; choose create or overwrite, or add --tftp :69")
+	}
+	var err error
+	if f.web.exempted, err = parseNetworks("http-exempt", f.web.exempt); err != nil {
+		return err
+	}
+	if f.web.proxies, err = parseNetworks("http-proxy", f.web.proxy); err != nil {
+		return err
 	}
 	return f.checkPrecompressed()
 }

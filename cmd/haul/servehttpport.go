@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/web"
 )
 
 // An httpPort is where one of the two is served.
@@ -30,10 +31,12 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	for _, s := range []*http.Server{&p.first, &p.second} {
 		s.Handler = handler
 		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
-		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams}
+		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams, WriteByteTimeout: web.DefaultStall}
 		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		s.DisableGeneralOptionsHandler = true
 	}
+	// For net/http's own answers: the handler's move it. Of HTTP/2 it would bound uploads.
+	p.first.WriteTimeout = web.DefaultStall
 }
 
 // servePort serves one port. When ctx ends, requests that are under way have the

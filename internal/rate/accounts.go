@@ -1,6 +1,18 @@
 package rate
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxOwing is how many accounts are kept that nobody uses, for what they owe.
+	maxOwing = 4096
+
+	// lookEvery is how often, at most, it is looked which of them owe nothing any
+	// more.
+	lookEvery = time.Second
+)
 
 // A Pair is a Bucket for each way.
 type Pair struct{ Sent, Received Bucket }
@@ -11,11 +23,16 @@ func (p *Pair) Set(rate int64) {
 	p.Received.Set(rate)
 }
 
-// Accounts keeps a [Pair] for each account that somebody uses at the time. The
-// zero Accounts is ready for use, and any goroutine may call its methods.
+func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.idle(now) }
+
+// Accounts keeps a [Pair] for each account that somebody uses at the time, or that
+// owes for what was let through: who comes again does not begin anew. The zero
+// Accounts is ready for use, and any goroutine may call its methods.
 type Accounts struct {
 	mu     sync.Mutex
 	byName map[string]*account // mu
+	owing  int                 // mu: of them, those without users
+	looked time.Time           // mu: when all that owe were looked at
 }
 
 type account struct {
@@ -29,25 +46,58 @@ func (a *Accounts) Enter(name string, rate int64) *Pair {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.byName[name]
-	if one == nil {
+	switch {
+	case one == nil:
 		if a.byName == nil {
 			a.byName = map[string]*account{}
 		}
 		one = &account{}
 		a.byName[name] = one
+	case one.users == 0:
+		a.owing--
 	}
 	one.users++
 	one.Set(rate)
 	return &one.Pair
 }
 
-// Leave undoes one Enter. With the last, what the account owed is forgotten.
+// Leave undoes one Enter. After the last, the account is forgotten as soon as it
+// owes nothing; or before, if too many do.
 func (a *Accounts) Leave(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if one := a.byName[name]; one != nil {
-		if one.users--; one.users == 0 {
-			delete(a.byName, name)
+	one := a.byName[name]
+	if one == nil || one.users == 0 {
+		return
+	}
+	if one.users--; one.users > 0 {
+		return
+	}
+	now := time.Now()
+	a.owing++
+	if one.idle(now) {
+		a.forget(name)
+	}
+	if a.owing > 0 && now.Sub(a.looked) >= lookEvery {
+		a.looked = now
+		for name, one := range a.byName {
+			if one.users == 0 && one.idle(now) {
+				a.forget(name)
+			}
 		}
 	}
+	if a.owing > maxOwing {
+		for other, one := range a.byName {
+			if one.users == 0 && other != name {
+				a.forget(other)
+				break
+			}
+		}
+	}
+}
+
+// forget forgets an account without users. The caller holds mu.
+func (a *Accounts) forget(name string) {
+	delete(a.byName, name)
+	a.owing--
 }

@@ -1,7 +1,9 @@
 package rate_test
 
 import (
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
@@ -27,9 +29,66 @@ func TestAccounts(t *testing.T) {
 	if wait := second.Sent.Take(now, 200); wait != time.Second {
 		t.Errorf("after the first has left, the second waits %v, want 1s", wait)
 	}
-	a.Leave("a")
-	a.Leave("nobody")
-	if again := a.Enter("a", 1000); again == first {
-		t.Error("an account that nobody used was kept")
+}
+
+// An account is kept until it owes nothing, either way, and no longer: who leaves
+// and comes again does not begin anew.
+func TestAccountsOwe(t *testing.T) {
+	for name, take := range map[string]func(*rate.Pair) time.Duration{
+		"sent":     func(p *rate.Pair) time.Duration { return p.Sent.Take(time.Now(), 1000) },
+		"received": func(p *rate.Pair) time.Duration { return p.Received.Take(time.Now(), 1000) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var a rate.Accounts
+			for i := range 10 { // each goes before it has waited
+				p := a.Enter("a", 1000)
+				if wait, want := take(p), time.Duration(i+1)*time.Second-rate.Burst; wait != want {
+					t.Errorf("%s: the %dth waits %v, want %v", name, i+1, wait, want)
+				}
+				a.Leave("a")
+			}
+			a.Leave("a")
+			a.Leave("nobody")
+			if n := a.Len(); n != 1 {
+				t.Errorf("%s: %d accounts are kept, want the one that owes", name, n)
+			}
+			time.Sleep(10*time.Second - time.Millisecond)
+			a.Enter("b", 1000)
+			a.Leave("b")
+			if n := a.Len(); n != 1 {
+				t.Errorf("%s: %d accounts are kept, want the one that still owes", name, n)
+			}
+			time.Sleep(time.Second)
+			a.Enter("b", 1000)
+			a.Leave("b")
+			if n := a.Len(); n != 0 {
+				t.Errorf("%s: %d accounts are kept that owe nothing", name, n)
+			}
+			if wait := take(a.Enter("a", 1000)); wait != time.Second-rate.Burst {
+				t.Errorf("%s: who has paid waits %v", name, wait)
+			}
+		})
 	}
+}
+
+// No more accounts are kept for what they owe than may be; those in use do not count.
+func TestAccountsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const more = 100
+		var a rate.Accounts
+		a.Enter("busy", 1)
+		for i := range rate.MaxOwing + more {
+			name := strconv.Itoa(i)
+			a.Enter(name, 1).Sent.Take(time.Now(), 1000)
+			a.Leave(name)
+		}
+		if n := a.Len(); n != rate.MaxOwing+1 {
+			t.Errorf("%d accounts are kept, want %d and the busy one", n, rate.MaxOwing)
+		}
+		time.Sleep(2 * 1000 * time.Second)
+		a.Leave("busy")
+		if n := a.Len(); n != 0 {
+			t.Errorf("%d accounts are kept that owe nothing", n)
+		}
+	})
 }

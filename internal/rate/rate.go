@@ -46,6 +46,14 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	return max(0, b.even.Sub(now))
 }
 
+// idle reports whether the Bucket is as good as new: all that was let through has
+// had its time, and a burst's besides.
+func (b *Bucket) idle(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.even.After(now.Add(-Burst))
+}
+
 // Sleep waits, unless ctx ends before: then it returns why.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startPlainAuth runs "haul serve" with HTTP for alice, as behind a proxy.
+func startPlainAuth(t *testing.T, args ...string) *httpChild {
+	t.Helper()
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("user alice\n"+hashed(t, "wonderland")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startHTTP(t, append([]string{dir, "--http-auth", file, "--http-plain-auth"}, args...)...)
+}
+
+// enoughToOwe wrong passwords keep who has sent them out for a while.
+const enoughToOwe = 4
+
+// askBehind sends a request with what a proxy says of whom it is for, and returns the
+// status of the answer.
+func (s *httpChild) askBehind(header, password string) int {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	login := base64.StdEncoding.EncodeToString([]byte("alice:" + password))
+	fmt.Fprintf(c, "%sGET /kernel HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic %s\r\n\r\n", header, login)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// Behind a proxy that says whom each connection is for, wrong passwords are those of
+// who has sent them, and keep nobody else out.
+func TestServeHTTPProxy(t *testing.T) {
+	s := startPlainAuth(t, "--http-proxy", "127.0.0.1/32", "--deny", "192.0.2.13")
+	const guesser, other = "PROXY TCP4 192.0.2.9 127.0.0.1 4321 80\r\n", "PROXY TCP6 2001:db8::9 ::1 4321 80\r\n"
+	// Version 2: a signature, "PROXY", TCP over IPv4, 12 bytes of addresses and ports.
+	const second = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x0b\x7f\x00\x00\x01\x10\xe1\x00\x50"
+	for range enoughToOwe {
+		s.askBehind(guesser, "wrong")
+	}
+	for _, test := range []struct {
+		header string
+		want   int
+	}{
+		{guesser, http.StatusTooManyRequests},
+		{other, http.StatusOK},
+		{second, http.StatusOK},
+		{"", 0},
+		{"PROXY TCP4 192.0.2.13 127.0.0.1 4321 80\r\n", 0},
+	} {
+		if got := s.askBehind(test.header, "wonderland"); got != test.want {
+			t.Errorf("%q: %d, want %d", test.header, got, test.want)
+		}
+	}
+	said := s.stop()
+	for _, want := range []string{
+		"result=refused user=alice peer=192.0.2.9 method=password", "peer=[2001:db8::9]:4321 status=200", "peer=192.0.2.11:4321 status=200",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// Networks that are exempt may guess, as a proxy has to be that says nothing of whom
+// it is for; others may not.
+func TestServeHTTPExempt(t *testing.T) {
+	for want, flags := range map[int][]string{
+		http.StatusOK:              {"--http-exempt", "10.0.0.0/8,127.0.0.1"},
+		http.StatusTooManyRequests: {"--http-exempt", "10.0.0.0/8"},
+	} {
+		s := startPlainAuth(t, flags...)
+		for range enoughToOwe {
+			s.askBehind("", "wrong")
+		}
+		if got := s.askBehind("", "wonderland"); got != want {
+			t.Errorf("%q: %d, want %d", flags, got, want)
+		}
+	}
+}
+
+// Uploads of users have the same bound as others.
+func TestServeHTTPMaxUploadOfUsers(t *testing.T) {
+	s := startPlainAuth(t, "--max-upload", "4")
+	const alice = "user: alice:wonderland"
+	s.want(201, "*", "PUT /f", "1234", alice)
+	s.want(413, "*", "PUT /g", "12345", alice)
+	s.want(413, "*", "PUT /h", "1", alice, "Content-Range: bytes 0-0/5")
+}

@@ -1,0 +1,10 @@
+package rate
+
+const MaxOwing = maxOwing
+
+// Len returns how many accounts there are.
+func (a *Accounts) Len() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.byName)
+}

@@ -1,0 +1,91 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// doorStore counts what is opened and created, and holds it up.
+type doorStore struct {
+	store.Store
+	asked atomic.Int64
+	came  chan struct{}
+	open  chan struct{} // closed: nothing is held up any more
+}
+
+func (d *doorStore) pass() {
+	d.asked.Add(1)
+	d.came <- struct{}{}
+	<-d.open
+}
+
+func (d *doorStore) Open(ctx context.Context, name string) (store.File, error) {
+	d.pass()
+	return d.Store.Open(ctx, name)
+}
+
+func (d *doorStore) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	d.pass()
+	return d.Store.Create(ctx, name, c)
+}
+
+// No more requests have files open than may, and of one source half of them. The
+// others are told to come again before anything is opened.
+func TestMaxOpen(t *testing.T) {
+	d := &doorStore{Store: mem(t, map[string]string{"f": "text"}), came: make(chan struct{}, 100), open: make(chan struct{})}
+	h := &web.Handler{Store: d, Access: web.AccessOverwrite, MaxOpen: 4}
+	from := func(peer, request string) answer {
+		method, target, _ := strings.Cut(request, " ")
+		r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader("new"))
+		r.RemoteAddr = peer
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return answer{w.Code, w.Header(), w.Body.String()}
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	begin := func(peer, request string) {
+		all.Go(func() {
+			if a := from(peer, request); a.status/100 != 2 {
+				t.Errorf("%s of %s: %d %q", request, peer, a.status, a.body)
+			}
+		})
+		<-d.came
+	}
+	refused := func(peer, request string) {
+		t.Helper()
+		asked := d.asked.Load()
+		a := from(peer, request)
+		a.want(t, http.StatusServiceUnavailable, "too many files are being sent or taken\n")
+		a.wantField(t, "Retry-After", "1")
+		if d.asked.Load() != asked {
+			t.Error("something was opened first")
+		}
+	}
+	const one, sameNet, other, third = "[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"
+	begin(one, "GET /f")
+	begin(sameNet, "PUT /g")
+	refused(one, "GET /f")
+	refused(sameNet, "PUT /h")
+	begin(other, "GET /f")
+	begin(other, "GET /f")
+	refused(third, "GET /f")
+	if a := from(third, "OPTIONS /f"); a.status != http.StatusNoContent {
+		t.Errorf("OPTIONS: %d", a.status)
+	}
+	close(d.open)
+	all.Wait()
+	for _, peer := range []string{one, third} {
+		for range 5 {
+			from(peer, "GET /f").want(t, http.StatusOK, "text")
+		}
+	}
+}
