@@ -81,7 +81,7 @@ func TestResumeReleases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return int64(fi.Sys().(*syscall.Stat_t).Blocks) * 512
+		return fi.Sys().(*syscall.Stat_t).Blocks * 512
 	}
 	u := resumable(t, d, "f", size)
 	writePiece(t, u, data, 0, come)

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,23 +18,32 @@ import (
 type doorStore struct {
 	store.Store
 	asked atomic.Int64
+	shut  atomic.Bool // nobody is held up, but sent away
 	came  chan struct{}
 	open  chan struct{} // closed: nothing is held up any more
 }
 
-func (d *doorStore) pass() {
+func (d *doorStore) pass() error {
 	d.asked.Add(1)
+	if d.shut.Load() {
+		return errors.ErrUnsupported
+	}
 	d.came <- struct{}{}
 	<-d.open
+	return nil
 }
 
 func (d *doorStore) Open(ctx context.Context, name string) (store.File, error) {
-	d.pass()
+	if err := d.pass(); err != nil {
+		return nil, err
+	}
 	return d.Store.Open(ctx, name)
 }
 
 func (d *doorStore) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
-	d.pass()
+	if err := d.pass(); err != nil {
+		return nil, err
+	}
 	return d.Store.Create(ctx, name, c)
 }
 
@@ -63,6 +73,8 @@ func TestMaxOpen(t *testing.T) {
 	refused := func(peer, request string) {
 		t.Helper()
 		asked := d.asked.Load()
+		d.shut.Store(true)
+		defer d.shut.Store(false)
 		a := from(peer, request)
 		a.want(t, http.StatusServiceUnavailable, "too many files are being sent or taken\n")
 		a.wantField(t, "Retry-After", "1")

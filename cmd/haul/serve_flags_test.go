@@ -50,6 +50,8 @@ var badValues = []struct {
 	{"listing", "x", "true or false"},
 	{"http-auth", "x", "add --http"},
 	{"http-plain-auth", "x", "true or false"},
+	{"http-exempt", "x", "add --http"},
+	{"http-proxy", "x", "add --http"},
 	{"restartable", "x", "true or false"},
 	{"sftp", "22", "HOST:PORT"},
 	{"sftp", "127.0.0.1:65536", "HOST:PORT"},
