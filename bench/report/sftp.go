@@ -102,7 +102,7 @@ var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
 func (r *Report) sftpRamps() Section {
 	s := Section{
 		Name: "sftp-ramp", Title: "SFTP: the first three seconds",
-		Intro: "MB that crossed the wire in a tenth of a second, one round trip, so long after the first data.",
+		Intro: "MB that crossed the wire in a tenth of a second, one round trip, so long after the first data. A transfer is stopped after 15 seconds, and then counts by what it has moved.",
 	}
 	for _, group := range []string{"sftp-get-ramp", "sftp-put-ramp"} {
 		for _, sc := range r.group(group) {

@@ -34,7 +34,7 @@ var (
 		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
 		"pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "lftp pget -n 4", "rclone",
 	}
-	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "rclone"}
+	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "lftp", "lftp pget -n 4", "rclone"}
 	tinyClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "rclone"}
 	bufferClients = []string{"haul", "pkg/sftp", "pkg/sftp, concurrent writes"}
 	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
@@ -110,13 +110,13 @@ func sftpFile(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpRamp is a file that takes longer than the start of its connections.
+// sftpRamp is a file that takes longer than the start of its connections. Who is slow
+// is stopped, and counts by what he has moved until then.
 func sftpRamp(size int64, write bool) Scenario {
 	s := sftpFile("rtt100", "rtt100", size, write)
 	s.Group += "-ramp"
 	s.Name = s.Group + "-rtt100"
-	s.Who.names = rampClients
-	s.Guess *= 2
+	s.Who.names, s.act = rampClients, sftpStart
 	return s
 }
 

@@ -113,13 +113,28 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, same(j.Local, there)
 }
 
-// briefTime is when a transfer is stopped whose first seconds tell enough.
-const briefTime = 4 * time.Second
+const (
+	// briefTime is when a transfer is stopped whose first seconds tell enough.
+	briefTime = 4 * time.Second
 
-// sftpBrief is an act: a file is moved, but no longer than for briefTime. What is
-// slow is then told by what has crossed the wire, some hundredths too much.
+	// rampTime is the same where it takes some seconds to come to its full speed.
+	rampTime = 15 * time.Second
+)
+
+// sftpBrief is an act: sftpWithin of briefTime.
 func sftpBrief(ctx context.Context, st *stage, warmup bool) (tally, error) {
-	brief, cancel := context.WithTimeout(ctx, briefTime)
+	return sftpWithin(ctx, briefTime, st, warmup)
+}
+
+// sftpStart is an act: sftpWithin of rampTime.
+func sftpStart(ctx context.Context, st *stage, warmup bool) (tally, error) {
+	return sftpWithin(ctx, rampTime, st, warmup)
+}
+
+// sftpWithin moves a file, but no longer than for some time. What is slow is then told
+// by what has crossed the wire, some hundredths too much.
+func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup bool) (tally, error) {
+	brief, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	t, err := sftpTransfer(brief, st, warmup)
 	if err == nil || brief.Err() == nil || ctx.Err() != nil {
@@ -137,6 +152,9 @@ func sftpBrief(ctx context.Context, st *stage, warmup bool) (tally, error) {
 		t = s.tally(1, float64(last.bytes))
 		t.figures[record.Login] = first.at.Seconds()
 		t.figures[record.DataRate] = float64(last.bytes-first.bytes) / 1e6 / (last.at - first.at).Seconds()
+		if st.link != nil {
+			t.series = series(s.samples)
+		}
 		return t, nil
 	}
 	return t, err
