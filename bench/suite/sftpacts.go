@@ -89,9 +89,14 @@ func (s *seen) tally(files, size float64) tally {
 // sftpTransfer is an act: a program moves a file, and the files are compared.
 func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
+	there, made := filepath.Join(st.root, fileName(st.sc.Size, "0")), j.Local
+	if st.sc.Write {
+		there = filepath.Join(st.root, uploadPrefix+fileName(st.sc.Size, "0"))
+		made = there
+	}
 	s, err := st.sftpRun(ctx, j)
 	if err != nil {
-		return tally{}, stoppedError{err, s}
+		return tally{}, errors.Join(stoppedError{err, s}, removeAll(made))
 	}
 	t := s.tally(1, float64(st.sc.Size))
 	if from, to, ok := span(s.samples); ok && st.sc.Size > beforeData {
@@ -104,13 +109,20 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	if st.sc.RoundTrip > 0 && st.sc.Size < beforeData {
 		t.figures[record.RoundTrips] = s.Wall.Seconds() * 1e3 / st.sc.RoundTrip
 	}
-	there := filepath.Join(st.root, fileName(st.sc.Size, "0"))
-	if st.sc.Write {
-		there = filepath.Join(st.root, uploadPrefix+fileName(st.sc.Size, "0"))
-	} else {
+	if !st.sc.Write {
 		defer func() { _ = os.Remove(j.Local) }() // it goes with the stage at the latest
 	}
 	return t, same(j.Local, there)
+}
+
+// removeAll removes what a client that was stopped leaves of a file, under names that
+// begin as its own.
+func removeAll(file string) error {
+	all, err := filepath.Glob(file + "*")
+	for _, name := range all {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }
 
 const (
