@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,7 +152,7 @@ func (f *finder) unpacked(pkg, name string) (program, error) {
 			return p, nil
 		}
 	}
-	return program{}, fmt.Errorf("%s is neither in package %s below %s nor on this machine; %s fetches it", name, pkg, f.peers, installer)
+	return program{}, fmt.Errorf("%s is neither in package %s among the peers nor on this machine; %s fetches it", name, pkg, installer)
 }
 
 // libraries returns the environment by which a program finds the libraries
@@ -219,9 +221,14 @@ func (p program) build() string {
 	return hex.EncodeToString(sum.Sum(nil))[:buildDigits]
 }
 
+// unwrap returns why a program cannot be run, without its path: that is one of this
+// machine, and results are for others too.
 func unwrap(err error) error {
-	if e, ok := err.(*exec.Error); ok {
-		return e.Err
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
 	}
 	return err
 }

@@ -127,7 +127,8 @@ func fetch(t *testing.T, ctx context.Context, set *peer.Set, p *peer.Process, a 
 
 // Whoever is not there is named as one who is, and nobody twice.
 func TestStreamNames(t *testing.T) {
-	set := peer.Streams(t.TempDir(), "none")
+	dir := t.TempDir()
+	set := peer.Streams(dir, "none")
 	var got []string
 	for _, s := range set.Streams {
 		got = append(got, s.Name)
@@ -136,6 +137,9 @@ func TestStreamNames(t *testing.T) {
 		name, ok := strings.CutSuffix(a.Name, peer.OfTCP)
 		if !ok || a.Why == "" {
 			t.Errorf("%q is absent because of %q", a.Name, a.Why)
+		}
+		if strings.Contains(a.Why, filepath.Join(dir, "peers")) {
+			t.Errorf("why %s is absent names a path of this machine: %s", name, a.Why)
 		}
 		got = append(got, name)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,22 @@ func TestDocumentStaysIfItsMarkersAreWrong(t *testing.T) {
 		}
 		if got := contents(t, path); got != c.content {
 			t.Errorf("%q became %q", c.content, got)
+		}
+	}
+}
+
+// Results are for others too, and name no path of the machine that they are from.
+func TestResultsNameNoPaths(t *testing.T) {
+	latest, err := filepath.Glob("../results/latest/*.jsonl")
+	if err != nil || len(latest) == 0 {
+		t.Fatalf("no results are committed in results/latest: %v", err)
+	}
+	absolute := regexp.MustCompile(`[\s"'(:=]/(dev|etc|home|mnt|opt|root|srv|tmp|usr|var|work)/\S*`)
+	for _, file := range latest {
+		for i, line := range strings.Split(contents(t, file), "\n") {
+			if path := absolute.FindString(line); path != "" {
+				t.Errorf("%s:%d: %s", filepath.Base(file), i+1, path)
+			}
 		}
 	}
 }
