@@ -98,9 +98,10 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m moved) {
 		return moved{handled: true, err: err}
 	}
 	var failed, waited error
+	var s fileSender
 	send := func(out, in uintptr) (done bool) {
 		for m.n < most {
-			n, err := unix.Sendfile(int(out), int(in), nil, int(min(most-m.n, maxSend)))
+			n, err := s.send(int(out), int(in), int(min(most-m.n, maxSend)))
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:

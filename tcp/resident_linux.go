@@ -1,0 +1,83 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// minLook is how many bytes of a file are worth a look whether they are in
+	// memory. It is more than the kernel reads ahead, so that a stretch of which
+	// all pages are there is none that is just being read.
+	minLook = 1 << 20
+
+	// maxRawSend is how much the kernel is handed by a call that the scheduler is
+	// not told of: a tenth of a millisecond of work.
+	maxRawSend = 1 << 20
+)
+
+// A fileSender hands a file to a socket by sendfile(2). For the scheduler that is a call
+// which may wait for a disk, so the runtime's monitor wakes every 20 us to see whether
+// it does: a ninth of all processor time that a file costs. What is known to be in
+// memory goes by raw calls, as all else that does not wait.
+type fileSender struct {
+	at, upTo int64 // the bytes of the file between are looked at; at is where it stands
+	resident bool  // all of them are in memory
+}
+
+// send sends at most n bytes from where the file stands, as much as there is room for.
+func (s *fileSender) send(out, in, n int) (int, error) {
+	if s.at >= s.upTo && n >= minLook {
+		s.look(in, n)
+	}
+	var moved int
+	var err error
+	if left := s.upTo - s.at; s.resident && left > 0 {
+		moved, err = sendFileRaw(out, in, int(min(int64(n), left, maxRawSend)))
+	} else {
+		moved, err = unix.Sendfile(out, in, nil, n)
+	}
+	moved = max(moved, 0)
+	s.at += int64(moved)
+	return moved, err
+}
+
+// look asks whether the next n bytes are in memory.
+func (s *fileSender) look(in, n int) {
+	at, err := unix.Seek(in, 0, unix.SEEK_CUR)
+	if err != nil {
+		s.resident = false
+		return // it is no file, and another look would say the same
+	}
+	s.at, s.upTo = at, at+int64(n)
+	s.resident = inMemory(in, s.at, s.upTo)
+}
+
+// inMemory reports whether the bytes of a file from one offset to another are known to
+// be in memory. A kernel before 6.5 cannot tell; and none tells those who may not write
+// the file, since it would tell them what others read. A tmpfs is memory (what it has
+// swapped out is waited for, as for any page of this process), and there the question
+// would cost as much as it saves.
+func inMemory(fd int, from, to int64) bool {
+	var at unix.Statfs_t
+	if unix.Fstatfs(fd, &at) == nil && at.Type == unix.TMPFS_MAGIC {
+		return true
+	}
+	page := int64(os.Getpagesize())
+	pages := (to-1)/page - from/page + 1
+	var found unix.Cachestat_t
+	err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(from), Len: uint64(to - from)}, &found, 0)
+	return err == nil && found.Cache >= uint64(pages)
+}
+
+// sendFileRaw sends at most n bytes from where the file stands, all of them in memory.
+func sendFileRaw(out, in, n int) (int, error) {
+	sent, _, errno := unix.RawSyscall6(unix.SYS_SENDFILE, uintptr(out), uintptr(in), 0, uintptr(n), 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(sent), nil
+}
