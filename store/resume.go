@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -106,7 +105,7 @@ func (u *dirUpload) resume() (*keptUpload, error) {
 func (k *keptUpload) openKept() (found bool, err error) {
 	open := func(flags int) error {
 		return k.call("open", func() (err error) {
-			k.file, err = k.openRegular(k.dataName(), flags)
+			k.file, err = openRegular(k.dir, k.dataName(), flags)
 			return err
 		})
 	}
@@ -140,35 +139,9 @@ func (k *keptUpload) openKept() (found bool, err error) {
 	return k.lockKept()
 }
 
-// openRegular opens a hidden file, and nothing else that has its name.
-func (k *keptUpload) openRegular(name string, flags int) (*os.File, error) {
-	fi, err := k.dir.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	f, err := k.dir.OpenFile(name, flags|syscall.O_NONBLOCK|largeFile, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRegular(f); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // lockKept locks the hidden file. It reports false if that has lost its name.
 func (k *keptUpload) lockKept() (bool, error) {
-	err := k.store.hook("lock")
-	locked := false
-	if err == nil {
-		if locked, err = tryLock(k.file); err != nil {
-			err = errors.ErrUnsupported
-		}
-	}
+	locked, err := k.lockSoon()
 	if err == nil && !locked {
 		err = ErrBusy
 	}
@@ -191,7 +164,7 @@ func (k *keptUpload) restore() bool {
 	if err != nil || !k.owned(fi) {
 		return false
 	}
-	f, err := k.openRegular(k.markName(), os.O_RDWR)
+	f, err := openRegular(k.dir, k.markName(), os.O_RDWR)
 	if err != nil {
 		return false
 	}

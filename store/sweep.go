@@ -23,7 +23,8 @@ const (
 // tree, and returns how many files it removed. Uploads under way are left
 // alone, in other processes too: their files are locked. Where there are no
 // locks, Sweep removes nothing. What can be resumed ([Create.Resume]) it removes
-// a week after the last write.
+// a week after the last write; until then it gives back the space that was set
+// aside for the rest.
 //
 // Symbolic links are not followed. What cannot be read or removed is passed
 // over; the error joins the first 16 reasons. It ends early when ctx does.
@@ -45,10 +46,8 @@ func (d *DirStore) SweepDir(ctx context.Context, name string) error {
 		}
 		full := path.Join(name, base)
 		fi, err := d.root.Lstat(full)
-		if err == nil && fi.Mode().IsRegular() && !s.resumable(full) {
-			if _, err := s.remove(full); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.fail(full, err)
-			}
+		if err == nil && fi.Mode().IsRegular() {
+			s.leftover(full)
 		}
 		return true
 	})
@@ -99,14 +98,23 @@ func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
 	switch {
 	case kind.IsDir():
 		s.dir(name, depth+1)
-	case kind.IsRegular() && isTemp(name) && !s.resumable(name):
-		removed, err := s.remove(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // just committed
-			s.fail(name, err)
-		}
-		if removed {
-			s.removed++
-		}
+	case kind.IsRegular() && isTemp(name):
+		s.leftover(name)
+	}
+}
+
+// leftover removes a temporary file, or what is too much of one that is kept.
+func (s *sweep) leftover(name string) {
+	act := s.remove
+	if s.resumable(name) {
+		act = s.reclaim
+	}
+	removed, err := act(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // just committed
+		s.fail(name, err)
+	}
+	if removed {
+		s.removed++
 	}
 }
 

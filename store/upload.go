@@ -375,3 +375,23 @@ func (u *dirUpload) removeTemp() error {
 func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }
 
 func (u *dirUpload) fail(op string, err error) error { return u.store.fail(op, u.name, err) }
+
+// openRegular opens a hidden file, and nothing else that has its name.
+func openRegular(dir *os.Root, name string, flags int) (*os.File, error) {
+	fi, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	f, err := dir.OpenFile(name, flags|syscall.O_NONBLOCK|largeFile, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -3,8 +3,14 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -62,4 +68,49 @@ func TestServeHTTPUploadOnlyParts(t *testing.T) {
 	s.want(201, "*", "PUT /letter", " you", bob, "Content-Range: bytes 4-7/8")
 	s.want(409, "*", "PUT /letter", "more", bob)
 	wantFile(t, filepath.Join(dir, "letter"), "dear you")
+}
+
+// A server that is killed in the middle of an upload leaves what has come, and all
+// the space that was set aside. The next one gives that back; and the upload goes on.
+func TestServeHTTPKilledUpload(t *testing.T) {
+	const size, come = 256 << 20, 24 << 20
+	dir := servedDir(t, nil)
+	s := startHTTP(t, dir, "--upload", "create")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "PUT /image HTTP/1.1\r\nHost: x\r\nContent-Range: bytes 0-%d/%d\r\nContent-Length: %d\r\n\r\n", size-1, size, size)
+	if _, err := conn.Write(bytes.Repeat([]byte("x"), come)); err != nil {
+		t.Fatal(err)
+	}
+	awaitHidden(t, dir, ".mark", func(b []byte) bool { return len(b) > 0 })
+	s.signal(syscall.SIGKILL)
+	s.wantExit(-1)
+	kept, _ := filepath.Glob(filepath.Join(dir, ".haul*.keep"))
+	if len(kept) != 1 {
+		t.Fatalf("%q is kept", kept)
+	}
+	taken := func() int64 {
+		fi, err := os.Stat(kept[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	if taken() < size {
+		t.Skip("nothing is set aside here")
+	}
+	s = startHTTP(t, dir, "--upload", "create")
+	for late := time.Now().Add(patience); taken() > size/2; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("what is kept takes %d bytes of the disk", taken())
+		}
+	}
+	resp, _ := s.ask("PUT /image", "", fmt.Sprintf("Content-Range: bytes */%d", size))
+	n, err := strconv.Atoi(resp.Header.Get("Upload-Offset"))
+	if resp.StatusCode != 202 || err != nil || n < 16<<20 || n > come {
+		t.Errorf("%d, and of %d bytes that had come %d are there, %v", resp.StatusCode, come, n, err)
+	}
 }

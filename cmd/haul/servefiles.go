@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
@@ -274,15 +275,36 @@ func (s *served) close() {
 	}
 }
 
-// sweep removes what uploads of a killed server left behind.
+// sweep removes what broken uploads have left.
 func (s *served) sweep(ctx context.Context, log *slog.Logger) {
-	for _, files := range s.uploads {
-		n, err := files.Sweep(ctx)
+	say := func(level slog.Level, text string, attrs ...slog.Attr) { log.LogAttrs(ctx, level, text, attrs...) }
+	sweepOften(ctx, say, func() (removed int, err error) {
+		for _, files := range s.uploads {
+			n, sweepErr := files.Sweep(ctx)
+			removed, err = removed+n, errors.Join(err, sweepErr)
+		}
+		return removed, err
+	})
+}
+
+// sweepEvery is how often what broken uploads have left is looked for.
+const sweepEvery = 24 * time.Hour
+
+// sweepOften sweeps at the start and then now and then, until ctx ends: what can be
+// resumed is kept for a while.
+func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr), sweep func() (removed int, err error)) {
+	for {
+		n, err := sweep()
 		if n > 0 {
-			log.Info("removed unfinished uploads of an earlier run", "files", n)
+			say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n))
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			log.Warn("looking for unfinished uploads of an earlier run", "error", err)
+			say(slog.LevelWarn, "looking for unfinished uploads of an earlier run", slog.String("error", err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepEvery):
 		}
 	}
 }

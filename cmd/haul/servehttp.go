@@ -333,12 +333,7 @@ func (s *httpService) settled(ctx context.Context) {
 			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
 		}
 	})
-	go func() {
-		n, err := s.roots.sweep(ctx, s.roots.outside(s.users.dir))
-		if n > 0 || err != nil && !errors.Is(err, context.Canceled) {
-			s.log.say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n), slog.Any("error", err))
-		}
-	}()
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.users.dir)) })
 }
 
 func (s *httpService) sockets() (all []handed, err error) {

@@ -24,13 +24,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const (
-	// sweepEvery is how often what broken uploads have left is looked for.
-	sweepEvery = 24 * time.Hour
-
-	// maxRootsTold is how many roots that cannot be opened are told one by one.
-	maxRootsTold = 20
-)
+// maxRootsTold is how many roots that cannot be opened are told one by one.
+const maxRootsTold = 20
 
 // sharedDirs are directories that hold much else.
 var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
@@ -307,7 +302,7 @@ func (s *sftpService) settled(ctx context.Context) {
 		s.checkRoots()
 		s.people.watch(ctx, s.reloaded)
 	}()
-	go s.sweep(ctx)
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.people.dir)) })
 }
 
 // checkRoots tells of roots that cannot be opened. Those below DIR are made when
@@ -346,25 +341,6 @@ func (s *sftpService) reloaded(changed bool, err error) {
 		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", c.User()),
 			slog.String("peer", c.RemoteAddr().String()), slog.String("reason", why))
 	})
-}
-
-// sweep removes what broken uploads have left, at the start and then now and
-// then: one that can be resumed is kept for a while.
-func (s *sftpService) sweep(ctx context.Context) {
-	for {
-		n, err := s.roots.sweep(ctx, s.roots.outside(s.people.dir))
-		if n > 0 {
-			s.log.say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n))
-		}
-		if err != nil && !errors.Is(err, context.Canceled) {
-			s.log.say(slog.LevelWarn, "looking for unfinished uploads of an earlier run", slog.String("error", err.Error()))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(sweepEvery):
-		}
-	}
 }
 
 // serve serves until ctx ends, or a successor does and the last connection has ended.
