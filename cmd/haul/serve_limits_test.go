@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
 )
 
@@ -43,18 +46,65 @@ func TestHTTPBounds(t *testing.T) {
 	some := []string{":0"}
 	for _, test := range []struct {
 		f           serveFlags
-		limit       int
+		limit, each int
 		conns, open int
 	}{
-		{serveFlags{http: some}, 1 << 30, mostHTTPConns, web.DefaultMaxOpen},
-		{serveFlags{http: some}, 1024, 298, 149},
-		{serveFlags{http: some, https: some}, 1024, 149, 149},
-		{serveFlags{http: some, tftp: some}, 1024, 128, 64},
-		{serveFlags{http: some}, 8, 1, 1},
+		{serveFlags{http: some}, 1 << 30, 4, mostHTTPConns, web.DefaultMaxOpen},
+		{serveFlags{http: some}, 1024, 4, 298, 149},
+		{serveFlags{http: some}, 1024, 5, 298, 119},
+		{serveFlags{http: some, https: some}, 1024, 4, 149, 149},
+		{serveFlags{http: some, tftp: some}, 1024, 4, 128, 64},
+		{serveFlags{http: some}, 8, 4, 1, 1},
 	} {
-		conns, open := test.f.httpBounds(test.limit)
+		conns, open := test.f.httpBounds(test.limit, test.each)
 		if conns != test.conns || open != test.open {
 			t.Errorf("%d descriptors: %d connections a port and %d requests, want %d and %d", test.limit, conns, open, test.conns, test.open)
+		}
+	}
+}
+
+// Where users have directories of their own, each connection of SFTP, and each request
+// of HTTP, may hold another one, and there are descriptors for these as well.
+func TestRootsTakeDescriptors(t *testing.T) {
+	const limit = 1024
+	served := t.TempDir()
+	for _, test := range []struct {
+		what, text  string
+		conns, open int
+	}{
+		{"all have DIR", "user a\n  root .\nuser b\nuser c\n  root " + served + "\n", 224, 149},
+		{"one below DIR", "user a\nuser b\n  root b\n", 179, 119},
+		{"one elsewhere", "user a\n  root " + t.TempDir() + "\n", 179, 119},
+		{"each his own", "root %u\nuser a\nuser b\n", 179, 119},
+		{"of one who may not come", "user a\nuser b\n  disabled\n  root b\n", 224, 149},
+	} {
+		file := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := users.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots, err := openSFTPRoots(served)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer roots.close()
+		s := &sftpService{
+			srv: &sftp.Server{MaxConns: 1000}, roots: roots, people: &people{dir: dir},
+			log: newSFTPLog(slog.New(slog.DiscardHandler), nil),
+		}
+		s.fitDescriptors(limit)
+		s.log.close()
+		if s.srv.MaxConns != test.conns {
+			t.Errorf("%s: %d connections of SFTP, want %d", test.what, s.srv.MaxConns, test.conns)
+		}
+		h := &httpService{
+			f: &serveFlags{http: []string{":0"}}, handler: &web.Handler{}, roots: roots, users: &people{dir: dir},
+		}
+		if h.fitDescriptors(limit); h.handler.MaxOpen != test.open {
+			t.Errorf("%s: %d requests of HTTP, want %d", test.what, h.handler.MaxOpen, test.open)
 		}
 	}
 }

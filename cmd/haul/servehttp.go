@@ -37,6 +37,7 @@ const (
 
 	// filesPerRequest are the descriptors of a request: a file and its variants; or
 	// of an upload, its file, directory and mark, and what its conditions are about.
+	// That of its user's directory comes on top.
 	filesPerRequest = 4
 )
 
@@ -205,10 +206,8 @@ func (s *httpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
-	var conns int
-	conns, s.handler.MaxOpen = s.f.httpBounds(openFiles())
+	s.fitDescriptors(openFiles())
 	for _, p := range s.ports() {
-		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
 		p.accept.Proxies = s.f.web.proxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
@@ -231,11 +230,25 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 	return nil
 }
 
+// fitDescriptors takes no more connections and requests than there are descriptors
+// for.
+func (s *httpService) fitDescriptors(limit int) {
+	each := filesPerRequest
+	if s.users != nil {
+		each += s.roots.filesPerVisit(s.users.dir)
+	}
+	var conns int
+	conns, s.handler.MaxOpen = s.f.httpBounds(limit, each)
+	for _, p := range s.ports() {
+		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
+	}
+}
+
 // httpBounds returns how many connections each port may have, and how many
 // requests all of them that have files open, for the share of the descriptors that
-// HTTP has. A connection of HTTP/2 has many requests, so that the one does not
-// follow from the other.
-func (f *serveFlags) httpBounds(limit int) (conns, open int) {
+// HTTP has, and each is what a request takes of them. A connection of HTTP/2 has
+// many requests, so that the one does not follow from the other.
+func (f *serveFlags) httpBounds(limit, each int) (conns, open int) {
 	share := f.shareOf(limit)
 	share -= min(spareFiles, share/2)
 	ports := 0
@@ -245,7 +258,7 @@ func (f *serveFlags) httpBounds(limit int) (conns, open int) {
 		}
 	}
 	conns = max(1, min(mostHTTPConns, share/3/ports))
-	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/filesPerRequest))
+	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
 }
 
 // httpListenError says what to do about an address that cannot be had.

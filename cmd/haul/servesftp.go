@@ -130,7 +130,7 @@ func (s *sftpService) checkApart() error {
 
 // fitDescriptors takes fewer connections where there would not be descriptors.
 func (s *sftpService) fitDescriptors(limit int) {
-	most := max(1, (limit-min(spareFiles, limit/2))/filesPerConn)
+	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.people.dir)))
 	if s.srv.MaxConns > most {
 		s.srv.MaxConns = most
 		s.log.log.Info("taking fewer SSH connections at the same time, as the limit on open files (ulimit -n, LimitNOFILE=) wants",

@@ -88,7 +88,8 @@ func (f *serveFlags) boundThreads() {
 }
 
 // Descriptors: an SSH connection has its socket, and the files that are open by
-// it. How many these are is for the users to know; so many are allowed for.
+// it. How many these are is for the users to know; so many are allowed for. That of
+// its user's directory comes on top.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles

@@ -223,6 +223,22 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 	return root, created, nil
 }
 
+// filesPerVisit returns how many descriptors a connection or a request takes beyond
+// its own: that of its user's directory, unless all have DIR. They may all be of
+// different users, or come to be when the users file changes.
+func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
+	for _, name := range dir.Names() {
+		u, ok := dir.User(name)
+		if !ok || u.Disabled {
+			continue
+		}
+		if p, err := r.place(u.Root); err == nil && p != (place{".", true}) {
+			return 1
+		}
+	}
+	return 0
+}
+
 // outside returns the roots of users that are not below DIR, each once.
 func (r *sftpRoots) outside(dir *users.Directory) []string {
 	var paths []string
