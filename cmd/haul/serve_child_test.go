@@ -33,12 +33,13 @@ type child struct {
 
 // childOptions say how a child is started, beyond its arguments.
 type childOptions struct {
-	env     []string
-	attr    *syscall.SysProcAttr
-	dir     string     // working directory
-	systemd bool       // tell it its own number, as systemd does
-	stdin   *os.File   // nil is none
-	files   []*os.File // from descriptor 3 on
+	env       []string
+	attr      *syscall.SysProcAttr
+	dir       string     // working directory
+	systemd   bool       // tell it its own number, as systemd does
+	openFiles int        // how many descriptors it may have; 0 leaves that
+	stdin     *os.File   // nil is none
+	files     []*os.File // from descriptor 3 on
 }
 
 // anyPort has a server take a free port that only this machine reaches.
@@ -69,12 +70,19 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS == "linux" && !o.systemd {
-		exe = "/proc/self/exe" // for a user who may not enter its directory
+	before := ""
+	if o.openFiles > 0 {
+		before = fmt.Sprintf("ulimit -n %d && ", o.openFiles)
 	}
 	if o.systemd {
-		args = append([]string{"-c", `LISTEN_PID=$$ WATCHDOG_PID=$$ exec "$0" "$@"`, exe}, args...)
+		before += "LISTEN_PID=$$ WATCHDOG_PID=$$ "
+	}
+	switch {
+	case before != "":
+		args = append([]string{"-c", before + `exec "$0" "$@"`, exe}, args...)
 		exe = "/bin/sh"
+	case runtime.GOOS == "linux":
+		exe = "/proc/self/exe" // for a user who may not enter its directory
 	}
 	c := &child{t: t, cmd: exec.Command(exe, args...), stderr: newTranscript()}
 	c.cmd.Env = append(os.Environ(), asHaul+"=1")

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A throng are clients who ask a server of HTTP for a large file, and take nothing of
+// it.
+type throng struct {
+	t     *testing.T
+	conns map[string][]net.Conn // by the client's address, of HTTP/1
+	ends  []func()              // of HTTP/2
+	sent  int                   // requests that are answered by the file
+	away  int                   // requests that are told to come again
+}
+
+// count notes an answer.
+func (c *throng) count(resp *http.Response) {
+	c.t.Helper()
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		c.sent++
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+		c.away++
+	default:
+		c.t.Errorf("%s, %v", resp.Status, resp.Header)
+	}
+}
+
+func (c *throng) dialer(from string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
+}
+
+// first asks on a new connection of HTTP/1.
+func (c *throng) first(from, host string) net.Conn {
+	c.t.Helper()
+	conn, err := c.dialer(from).Dial("tcp", host)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.conns[from] = append(c.conns[from], conn)
+	_, _ = conn.Write([]byte("GET /large HTTP/1.1\r\nHost: x\r\n\r\n")) // it may be closed already
+	return conn
+}
+
+// answer reads the head of an answer, for which it waits no longer than patient.
+func (c *throng) answer(conn net.Conn, patient time.Duration) (*http.Response, error) {
+	c.t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(patient)); err != nil {
+		c.t.Fatal(err)
+	}
+	return http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+}
+
+// wantFirst asks n times on as many connections of HTTP/1, all of which are answered.
+func (c *throng) wantFirst(n int, from, host string) {
+	c.t.Helper()
+	for range n {
+		resp, err := c.answer(c.first(from, host), patience)
+		if err != nil {
+			c.t.Fatalf("a connection of %s: %v", from, err)
+		}
+		c.count(resp)
+	}
+}
+
+// wantSecond asks n times by HTTP/2, on as few connections as that takes.
+func (c *throng) wantSecond(n int, from, host string, trust *tls.Config) {
+	c.t.Helper()
+	tr := &http.Transport{
+		DialContext: c.dialer(from).DialContext, TLSClientConfig: trust, ForceAttemptHTTP2: true,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, // so that little of it waits here
+	}
+	for range n {
+		r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "https://"+host+"/large", nil)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if resp.ProtoMajor != 2 {
+			c.t.Fatalf("%s over TLS", resp.Proto)
+		}
+		c.ends = append(c.ends, func() { _ = resp.Body.Close() })
+		c.count(resp)
+	}
+	c.ends = append(c.ends, tr.CloseIdleConnections)
+}
+
+// leave ends all of them.
+func (c *throng) leave() {
+	for _, conns := range c.conns {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+	for _, end := range c.ends {
+		end()
+	}
+}
+
+// openFiles returns how many descriptors a process has.
+func (c *child) openFiles() int {
+	c.t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Clients who ask HTTP for more than there are descriptors for are told to come again,
+// or wait until they are accepted. Whoever comes by TFTP is served all the same, and
+// when they have gone, so have their descriptors.
+func TestServeDescriptors(t *testing.T) {
+	const limit = 400
+	dir := servedDir(t, map[string]string{"kernel": "image", "large": ""})
+	if err := os.Truncate(filepath.Join(dir, "large"), 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	flags, trust := certificate(t, t.TempDir())
+	s := &httpChild{child: runChild(t, childOptions{openFiles: limit}, append([]string{
+		"serve", dir, "--tftp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
+	}, flags...)...)}
+	s.awaitHTTP("http")
+	said := s.await(" on tftp://", " on https://", "\n")
+	plain, secure := strings.TrimPrefix(s.at, "http://"), wordAfter(said, " on https://")
+	s.awaitURL()
+	some := []string{":0"}
+	conns, open := (&serveFlags{tftp: some, http: some, https: some}).httpBounds(limit, filesPerRequest)
+
+	few := &throng{t: t, conns: map[string][]net.Conn{}}
+	few.wantFirst(1, "127.0.0.9", plain)
+	few.wantSecond(1, "127.0.0.9", secure, trust)
+	s.wantGet("kernel", "image")
+	few.leave()
+	gone := func() {
+		t.Helper()
+		s.wantMetric(`haul_connections{protocol="http"} 0`)
+		s.wantMetric(`haul_connections{protocol="https"} 0`)
+		s.wantMetric("haul_http_requests 0")
+	}
+	gone()
+	before := s.openFiles()
+
+	all := &throng{t: t, conns: map[string][]net.Conn{}}
+	defer all.leave()
+	const half = limit/2 + 1 // of more than there could be descriptors for
+	all.wantSecond(half, "127.0.0.2", secure, trust)
+	all.wantSecond(half, "127.0.0.3", secure, trust)
+	if one := open / 2; all.sent != 2*one { // so many may one source have
+		t.Errorf("two sources were sent %d files, want %d each", all.sent, one)
+	}
+	all.wantFirst(conns/2, "127.0.0.4", plain)
+	if away := 2*half + conns/2 - open; all.sent != open || all.away != away {
+		t.Errorf("%d were sent the file, and %d sent away, want %d and %d", all.sent, all.away, open, away)
+	}
+	// So many connections are as many as one source may have, too.
+	if resp, err := all.answer(all.first("127.0.0.4", plain), patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one more of a source that has its share: %v, %v; want its end", resp, err)
+	}
+	all.wantFirst(conns-conns/2, "127.0.0.5", plain)
+	late := all.first("127.0.0.6", plain)
+	if resp, err := all.answer(late, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one more than there may be: %v, %v; want that it waits", resp, err)
+	}
+	if n, most := s.openFiles()-before, 2*conns+filesPerRequest*open; n < open || n > most {
+		t.Errorf("they take %d descriptors, want %d to %d", n, open, most)
+	}
+	s.wantGet("kernel", "image")
+	_ = all.conns["127.0.0.5"][0].Close()
+	if resp, err := all.answer(late, patience); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the one that waited, when another has gone: %v, %v", resp, err)
+	}
+
+	all.leave()
+	gone()
+	for deadline := time.Now().Add(patience); s.openFiles() > before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there were %d descriptors, and when all have gone there are %d", before, s.openFiles())
+		}
+	}
+	s.want(200, "image", "GET /kernel", "")
+	s.wantGet("kernel", "image")
+	s.client.CloseIdleConnections()
+	text := s.stop()
+	for _, bad := range []string{"panic", "too many open files", "goroutine "} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the server said %q", bad)
+		}
+	}
+}
