@@ -1,0 +1,98 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+const killedSize = 64 << 20
+
+// killedContent is what a file has of which a get is killed.
+func killedContent(t *testing.T) []byte {
+	t.Helper()
+	content := make([]byte, killedSize)
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := 0; i < killedSize; i += 8 {
+		n := random.Uint64()
+		for j := range 8 {
+			content[i+j] = byte(n >> (8 * j))
+		}
+	}
+	return content
+}
+
+// testKilled checks that a process which is killed in the middle of a get --continue
+// leaves nothing under the file's name, and that the next run goes on where it was, as
+// far as the disk has it for certain. args completes a command line, and sent returns
+// how many bytes of files the server has sent so far.
+func testKilled(t *testing.T, content []byte, from string, args func(args ...string) []string, sent func() int64) {
+	t.Helper()
+	here := t.TempDir()
+	c := runChild(t, childOptions{}, args("get", "--continue", "--limit", "30M", from, here)...)
+	// The record of what is on the disk for certain is written every so often.
+	var first []byte
+	awaitHidden(t, here, ".mark", func(b []byte) bool {
+		if first == nil && len(b) > 0 {
+			first = b
+		}
+		return !bytes.Equal(b, first)
+	})
+	c.signal(syscall.SIGKILL)
+	c.wantExit(-1)
+	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {
+		t.Error("it has its name, and is not whole")
+	}
+	before := sent()
+	code, _, msg := haul(t, args("get", "--continue", from, here)...)
+	if code != 0 || !strings.Contains(msg, "were there before") {
+		t.Errorf("the next run: exit code %d, %s", code, msg)
+	}
+	if again := sent() - before; again >= killedSize {
+		t.Errorf("the next run was sent %d bytes, and the file has %d", again, killedSize)
+	}
+	wantFile(t, filepath.Join(here, "big"), string(content))
+	if left, _ := filepath.Glob(filepath.Join(here, ".haul*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestHTTPKilled(t *testing.T) {
+	content := killedContent(t)
+	l := startWeb(t, nil)
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(&countingWriter{w, l}, r, "", time.Unix(1, 0), bytes.NewReader(content))
+		return true
+	})
+	testKilled(t, content, l.URL+"/big", func(args ...string) []string { return args }, l.sentBytes)
+}
+
+func TestSFTPKilled(t *testing.T) {
+	content := killedContent(t)
+	mem := store.Mem(1 << 30)
+	u, err := mem.Create(t.Context(), "big", store.Create{Size: killedSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.WriteAt(content, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	l := startLabWith(t, labOptions{tree: func(store.Tree) store.Tree { return mem }}, nil)
+	testKilled(t, content, "lab:big", l.args, func() int64 { return l.server.Counters().Sent })
+}
