@@ -379,6 +379,23 @@ func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
 }
 
+// farAway is the last time that Unix nanoseconds can say.
+const farAway = 1<<63 - 1
+
+// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. What those
+// cannot say is past, or farAway.
+func inNanoseconds(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1 // all that is past is the same
+	case t.Before(time.Unix(0, farAway)):
+		return t.UnixNano()
+	}
+	return farAway
+}
+
 // CloseWrite ends what is sent, behind what was written. The peer reads to the end.
 func (h *Conn) CloseWrite() error {
 	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(false) })
