@@ -287,7 +287,7 @@ func (h *Conn) Finish(b []byte) (int, error) {
 }
 
 // RemoteAddr returns where the connection comes from: a *net.TCPAddr or
-// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies]), that is the client
+// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies], UnixProxies), that is the client
 // of the proxy.
 //
 // After the connection's end it returns the same, if it was called before, or if a
