@@ -63,8 +63,9 @@ type Server struct {
 
 	// UnixProxies says the same of whoever connects by a unix socket, who has no
 	// address, so that no network would do. The permissions of the socket's file, or
-	// of its directory, are what keeps out others than the proxy. Without it, what a
-	// peer on a unix socket says is data from the first byte on.
+	// of its directory, are what keeps out others than the proxy; an abstract name
+	// ("@") has none. Without it, what a peer on a unix socket says is data from the
+	// first byte on.
 	UnixProxies bool
 
 	// Grace is how long handlers may go on when the server ends; 0 means
