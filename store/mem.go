@@ -33,6 +33,7 @@ type MemStore struct {
 
 // A memNode is what a name means: a file, a directory or a symbolic link.
 type memNode struct {
+	number   uint64       // no other node of any store has it; never 0
 	mode     fs.FileMode  // with the type
 	modified atomic.Int64 // Unix nanoseconds; who writes to a file has no mu
 	accessed time.Time    // zero unless somebody set it
@@ -44,8 +45,11 @@ type memNode struct {
 	parent  *memNode            // of a directory, but the root
 }
 
+// memNodes is how many there have been.
+var memNodes atomic.Uint64
+
 func newMemNode(mode fs.FileMode) *memNode {
-	n := &memNode{mode: mode}
+	n := &memNode{number: memNodes.Add(1), mode: mode}
 	if mode.IsDir() {
 		n.entries = map[string]*memNode{}
 	}
@@ -125,7 +129,7 @@ func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.F
 
 // info describes n under a name. The caller holds mu.
 func (n *memNode) info(name string) memInfo {
-	i := memInfo{name: path.Base(name), mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
+	i := memInfo{name: path.Base(name), number: n.number, mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
 	switch {
 	case n.file != nil:
 		i.size = n.file.size()

@@ -200,6 +200,7 @@ type memInfo struct {
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
+	number  uint64   // of the node; 0 if there is none
 	details *Details // nil if it has none
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"strings"
 	"time"
 )
@@ -243,6 +244,17 @@ func DetailsOf(fi fs.FileInfo) (Details, bool) {
 		return d, true
 	}
 	return systemDetails(fi)
+}
+
+// SameFile reports whether two descriptions are of one file, directory or link, under
+// one name or several. It is [os.SameFile] that knows a [MemStore], too; of descriptions
+// by other stores it reports false.
+func SameFile(a, b fs.FileInfo) bool {
+	if m, ok := a.(memInfo); ok {
+		n, ok := b.(memInfo)
+		return ok && m.number == n.number && m.number != 0
+	}
+	return os.SameFile(a, b)
 }
 
 var (

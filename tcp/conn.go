@@ -287,7 +287,7 @@ func (h *Conn) Finish(b []byte) (int, error) {
 }
 
 // RemoteAddr returns where the connection comes from: a *net.TCPAddr or
-// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies]), that is the client
+// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies], UnixProxies), that is the client
 // of the proxy.
 //
 // After the connection's end it returns the same, if it was called before, or if a
@@ -377,6 +377,23 @@ func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, fa
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
+}
+
+// farAway is the last time that Unix nanoseconds can say.
+const farAway = 1<<63 - 1
+
+// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. What those
+// cannot say is past, or farAway.
+func inNanoseconds(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1 // all that is past is the same
+	case t.Before(time.Unix(0, farAway)):
+		return t.UnixNano()
+	}
+	return farAway
 }
 
 // CloseWrite ends what is sent, behind what was written. The peer reads to the end.

@@ -58,9 +58,6 @@ const (
 	// maxDirect is how many bytes the kernel is handed in one call that the
 	// scheduler does not know of: copying so many takes some microseconds.
 	maxDirect = 64 << 10
-
-	// farAway is the last time that Unix nanoseconds can say.
-	farAway = 1<<63 - 1
 )
 
 // reset makes s ready for the descriptor that was accepted.
@@ -255,15 +252,8 @@ func (c *conn) sysClose() {
 }
 
 func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
-	by := int64(farAway)
-	switch {
-	case t.IsZero():
-		by = 0
-	case t.Before(time.Unix(0, 1)): // or long before what nanoseconds can say
-		by = 1
-	case t.Before(time.Unix(0, farAway)):
-		by = t.UnixNano()
-	default:
+	by := inNanoseconds(t)
+	if by == farAway {
 		t = time.Time{}
 	}
 	c.mu.Lock()

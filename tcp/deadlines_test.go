@@ -35,3 +35,41 @@ func TestDeadlinesLongAgo(t *testing.T) {
 		}
 	}
 }
+
+// A deadline is the same again when a nudge has been undone, however far from now it
+// is: nanoseconds would wrap around.
+func TestDeadlinesAfterNudge(t *testing.T) {
+	for _, year := range []int{-5000, 2, 1000, 1385, 1500, 1677, 1678, 1970, 2262, 2263, 2554, 3000, 9999} {
+		ours, theirs := pair(t, Options{})
+		if _, err := ours.SyscallConn(); err != nil { // there is no nudge before the poller knows of it
+			t.Fatal(err)
+		}
+		_, _ = theirs.Write([]byte("x"))
+		if err := ours.WaitReadable(); err != nil {
+			t.Fatal(err)
+		}
+		past := year < time.Now().Year()
+		if err := ours.SetReadDeadline(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+		c := ours.c
+		c.idle.Store(true)
+		c.sysNudge()
+		c.idle.Store(false)
+		c.sysUnnudge()
+		// What WaitReadable may have taken is given out whatever the deadline.
+		if n, err := ours.Read(make([]byte, 1)); n == 0 && !past {
+			t.Errorf("year %d: Read: %v", year, err)
+		}
+		_, _ = theirs.Write([]byte("y"))
+		if past {
+			if n, err := ours.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("year %d: Read: %d, %v", year, n, err)
+			}
+		} else if n, err := ours.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Errorf("year %d: Read: %d, %v", year, n, err)
+		}
+		_ = ours.Close()
+		_ = theirs.Close()
+	}
+}

@@ -26,9 +26,6 @@ type sock struct {
 	one      [1]byte
 }
 
-// farAway is the last time that Unix nanoseconds can say.
-const farAway = 1<<63 - 1
-
 func (c *conn) sysReset() {
 	c.readBy.Store(0)
 	c.nudged, c.readable = false, nil
@@ -76,14 +73,7 @@ func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
 		return net.ErrClosed // what Close has interrupted remains so
 	}
 	if read {
-		by := int64(farAway)
-		switch {
-		case t.IsZero():
-			by = 0
-		case t.Before(time.Unix(0, farAway)):
-			by = max(1, t.UnixNano())
-		}
-		c.readBy.Store(by)
+		c.readBy.Store(inNanoseconds(t))
 	}
 	switch {
 	case read && write:

@@ -98,7 +98,7 @@ func (r *run) isDraining() bool { return r.drains.Load() }
 func (r *run) keepTimes() {
 	s := r.s
 	r.firstPhase = listening
-	if s.TLS != nil || len(s.Proxies) > 0 {
+	if s.TLS != nil || s.hasProxies() {
 		r.firstPhase = opening
 	}
 	handshake := orDefault(s.HandshakeTimeout, DefaultHandshakeTimeout)
@@ -334,7 +334,12 @@ func (r *run) left(source netip.Addr) {
 	}
 }
 
+// isProxy reports whether connections of a source begin with a PROXY header. A source
+// that is not valid is a peer on a unix socket.
 func (r *run) isProxy(a netip.Addr) bool {
+	if !a.IsValid() {
+		return r.s.UnixProxies
+	}
 	a = a.WithZone("")
 	for _, p := range r.s.Proxies {
 		if p.Contains(a) {
@@ -383,7 +388,7 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 
 // opened waits for the PROXY header, for the source's turn, and for TLS.
 func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
-	if len(r.s.Proxies) > 0 && r.isProxy(c.sysSource()) {
+	if r.s.hasProxies() && r.isProxy(c.sysSource()) {
 		if err := r.readHeader(c, h); err != nil {
 			return nil, err
 		}

@@ -57,11 +57,16 @@ type Server struct {
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY
 	// header (versions 1 and 2), which says for whom they are. Others' connections
-	// are their own. A peer on a unix socket has no address, so it is in no network,
-	// and a header of its is not read: a proxy on the same machine connects by
-	// 127.0.0.1 or ::1, and their networks are given here. Whatever else runs there
-	// is trusted, too.
+	// are their own. For a proxy on the same machine that connects by 127.0.0.1 or
+	// ::1, their networks are given here; whatever else runs there is trusted, too.
 	Proxies []netip.Prefix
+
+	// UnixProxies says the same of whoever connects by a unix socket, who has no
+	// address, so that no network would do. The permissions of the socket's file, or
+	// of its directory, are what keeps out others than the proxy; an abstract name
+	// ("@") has none. Without it, what a peer on a unix socket says is data from the
+	// first byte on.
+	UnixProxies bool
 
 	// Grace is how long handlers may go on when the server ends; 0 means
 	// DefaultGrace, and below 0 as long as they like.
@@ -240,6 +245,8 @@ func (s *Server) check() error {
 	}
 	return nil
 }
+
+func (s *Server) hasProxies() bool { return len(s.Proxies) > 0 || s.UnixProxies }
 
 // init makes what the connections of all addresses share.
 func (s *Server) init() {

@@ -209,7 +209,7 @@ func (f *clientFile) checkPart(a *clientAnswer, first, last int64) (*clientPart,
 	size := f.knownSize()
 	switch a.StatusCode {
 	case http.StatusOK:
-		if !f.info.version.same(versionOf(a.Header, a.ContentLength)) {
+		if !f.info.version.goesOn(versionOf(a.Header, a.ContentLength)) {
 			return nil, ErrClientChanged
 		}
 		if err := checkEncoding(a, f.name); err != nil {

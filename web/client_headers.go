@@ -140,6 +140,21 @@ func (v clientVersion) same(o clientVersion) bool {
 		(v.size < 0 || o.size < 0 || v.size == o.size)
 }
 
+// goesOn reports whether an answer with all of the file is surely of the same version,
+// so that it can go on where another has ended: unlike a range, it need not be of the
+// version that was asked for.
+func (v clientVersion) goesOn(o clientVersion) bool {
+	switch guard := v.guard(); {
+	case !v.same(o):
+		return false
+	case guard == "":
+		return true // there is nothing that would tell
+	case guard == v.etag:
+		return o.etag == guard
+	}
+	return o.modified == v.modified
+}
+
 // time returns when the file was modified, or zero.
 func (v clientVersion) time() time.Time {
 	t, _ := http.ParseTime(v.modified)

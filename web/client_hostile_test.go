@@ -58,6 +58,8 @@ func TestClientHostileRanges(t *testing.T) {
 		"another version":           {answer(206, map[string]string{"Content-Range": rest(cut, end, end+1), "ETag": `"2"`}, content[cut:]), ErrClientChanged},
 		"another size":              {answer(206, map[string]string{"Content-Range": rest(cut, end, end+2)}, content[cut:]), ErrClientChanged},
 		"another whole":             {answer(200, map[string]string{"ETag": `"2"`}, content), ErrClientChanged},
+		"a whole without a tag":     {answer(200, map[string]string{"ETag": ""}, content), ErrClientChanged},
+		"a whole with a weak tag":   {answer(200, map[string]string{"ETag": `W/"1"`}, content), ErrClientChanged},
 		"a shorter whole":           {answer(200, map[string]string{"Content-Length": fmt.Sprint(end)}, content[:end]), ErrClientChanged},
 		"a shorter whole in chunks": {answer(200, nil, content[:end]), ErrClientLost},
 		"a precondition that fails": {answer(412, nil, nil), ErrClientChanged},

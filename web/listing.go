@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -229,7 +228,7 @@ func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return os.SameFile(fi, dir) })
+	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return store.SameFile(fi, dir) })
 }
 
 // A listingWriter sends a listing as it is written, and gives the peer time for

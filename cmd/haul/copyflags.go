@@ -51,7 +51,8 @@ Over HTTP and HTTPS a large file comes over several connections at once, if the
 server has ranges and says by an ETag or a Last-Modified which version of the file a
 part is of; that also decides whether --continue can go on. A file that is replaced
 meanwhile is begun anew, twice at most, and the last time over one connection, which
-has all of one version. --verify compares with the hash that the server tells
+has all of one version; but to standard output it ends there, as what has gone there
+cannot be taken back. --verify compares with the hash that the server tells
 (Repr-Digest), or else reads the file again. -r takes a server that lists its
 directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
 put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password

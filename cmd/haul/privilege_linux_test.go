@@ -51,7 +51,7 @@ func settledServer(dir, name string) error {
 		return err
 	}
 	defer m.Close()
-	conns, _, err := activated(udp.Config{})
+	conns, _, err := activated(udp.Config{}, false)
 	if err != nil {
 		return err
 	}

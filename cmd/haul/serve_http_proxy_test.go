@@ -33,7 +33,11 @@ const enoughToOwe = 4
 // status of the answer.
 func (s *httpChild) askBehind(header, password string) int {
 	s.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+	network, at := "tcp", strings.TrimPrefix(s.at, "http://")
+	if strings.HasPrefix(at, "/") {
+		network = "unix"
+	}
+	c, err := net.Dial(network, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}

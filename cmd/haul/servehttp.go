@@ -208,7 +208,7 @@ func (s *httpService) close() {
 func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
 	s.fitDescriptors(openFiles())
 	for _, p := range s.ports() {
-		p.accept.Proxies = s.f.web.proxies
+		p.accept.Proxies, p.accept.UnixProxies = s.f.web.proxies, s.f.web.unixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
 			return listenError{err}
@@ -227,6 +227,10 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 			p.sockets = append(p.sockets, socket)
 		}
 	}
+	if s.f.web.unixProxies && !s.listensUnix() {
+		return listenError{errors.New("--http-proxy unix: there is no unix socket, and haul opens none itself; systemd passes one: in a socket unit, " +
+			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and SocketGroup= that of the proxy, as whoever may connect can claim any address")}
+	}
 	return nil
 }
 
@@ -242,6 +246,13 @@ func (s *httpService) fitDescriptors(limit int) {
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
 	}
+}
+
+// listensUnix reports whether one of the sockets is a unix socket.
+func (s *httpService) listensUnix() bool {
+	return slices.ContainsFunc(s.ports(), func(p *httpPort) bool {
+		return slices.ContainsFunc(p.sockets, func(socket *tcp.Socket) bool { return socket.Addr().Network() == "unix" })
+	})
 }
 
 // httpBounds returns how many connections each port may have, and how many
@@ -307,7 +318,11 @@ func (s *httpService) announce() {
 	said := false
 	for _, p := range s.ports() {
 		for i, socket := range p.sockets {
-			a, _ := netip.ParseAddrPort(socket.Addr().String())
+			a, err := netip.ParseAddrPort(socket.Addr().String())
+			if err != nil {
+				s.f.say(s.out, "serving %s on the unix socket %s, by %s", s.f.dirs[0], socket.Addr(), p.scheme)
+				continue
+			}
 			shown, host := shownAddr(a, p.asked, i)
 			s.f.say(s.out, "serving %s on %s://%s", s.f.dirs[0], p.scheme, shown)
 			if !said && s.users == nil {

@@ -23,7 +23,11 @@ type httpFlags struct {
 	proxy         []string
 
 	exempted, proxies []netip.Prefix // of exempt and proxy
+	unixProxies       bool           // of proxy
 }
+
+// unixProxy is, in --http-proxy, who connects by a unix socket.
+const unixProxy = "unix"
 
 // httpOnly are flags that mean nothing without HTTP.
 var httpOnly = strings.Fields("cert key listing precompressed http-auth http-plain-auth http-exempt http-proxy")
@@ -40,7 +44,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
 	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`networks` that are not kept out for passwords that were wrong")
-	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`networks` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that")
+	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`networks` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that; unix is all who connect by a unix socket from systemd")
 	for _, name := range []string{"cert", "key", "http-auth"} {
 		cobra.CheckErr(cmd.MarkFlagFilename(name))
 	}
@@ -84,7 +88,9 @@ func (f *serveFlags) checkHTTP() error {
 	if f.web.exempted, err = parseNetworks("http-exempt", f.web.exempt); err != nil {
 		return err
 	}
-	if f.web.proxies, err = parseNetworks("http-proxy", f.web.proxy); err != nil {
+	networks := slices.DeleteFunc(slices.Clone(f.web.proxy), func(w string) bool { return w == unixProxy })
+	f.web.unixProxies = len(networks) < len(f.web.proxy)
+	if f.web.proxies, err = parseNetworks("http-proxy", networks); err != nil {
 		return err
 	}
 	return f.checkPrecompressed()

@@ -69,7 +69,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("user", x.User))
 	}
 	attrs = append(attrs,
-		slog.String("peer", x.Peer.String()),
+		slog.String("peer", peerText(x.Peer)),
 		slog.Int("status", x.Status),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
@@ -84,6 +84,18 @@ func (l *httpLog) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("error", x.Err.Error()))
 	}
 	l.say(level, "http", attrs...)
+}
+
+// peerText is an address of a peer. It is not valid for a proxy on a unix socket that
+// has said of no client.
+func peerText[A interface {
+	IsValid() bool
+	String() string
+}](a A) string {
+	if !a.IsValid() {
+		return unixProxy
+	}
+	return a.String()
 }
 
 // outcomeOf says how a request ended, and how much that matters: clients ask for
@@ -120,7 +132,7 @@ func (l *httpLog) attempt(e users.Event) {
 		level, result = slog.LevelWarn, "refused"
 	}
 	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", e.User),
-		slog.String("peer", e.Peer.String()), slog.String("method", e.Method))
+		slog.String("peer", peerText(e.Peer)), slog.String("method", e.Method))
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("error", e.Reason))
 	}

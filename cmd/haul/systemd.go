@@ -25,8 +25,9 @@ const maxPassed = 64
 // activated adopts the sockets that systemd opened for this process by a socket
 // unit (sd_listen_fds(3)): those for datagrams, and the listening ones, by the names
 // that their units give them (FileDescriptorName=). There are none if it was started
-// another way. Call it once: it removes from the environment what systemd said.
-func activated(c udp.Config) (conns []*udp.Conn, streams []handed, err error) {
+// another way. Call it once: it removes from the environment what systemd said. local
+// says that unix sockets are wanted, too.
+func activated(c udp.Config, local bool) (conns []*udp.Conn, streams []handed, err error) {
 	files := activation.Files(true)
 	// So many cannot be meant. Some may be descriptors of our own, so none is closed.
 	if len(files) > maxPassed {
@@ -48,8 +49,9 @@ func activated(c udp.Config) (conns []*udp.Conn, streams []handed, err error) {
 		// It takes what streams, and refuses all else.
 		if l, err := net.FileListener(f); err == nil {
 			_ = l.Close()
-			if _, ok := l.(*net.TCPListener); !ok {
-				return conns, streams, listenError{fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs", f.Name())}
+			if network := l.Addr().Network(); network != "tcp" && (network != "unix" || !local) {
+				return conns, streams, listenError{fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
+					"a path is for HTTP with --http-proxy unix", f.Name())}
 			}
 			streams = append(streams, handed{f.Name(), f})
 			continue
@@ -102,7 +104,7 @@ func (p *inheritedSockets) adopt(sockets []handed, c udp.Config) (err error) {
 // activated returns the sockets from systemd, and those of a predecessor. One for
 // a protocol that is not served is an error.
 func (f *serveFlags) activated(handedOver []handed) (*inheritedSockets, error) {
-	conns, streams, err := activated(udp.Config{Plain: f.noOffload})
+	conns, streams, err := activated(udp.Config{Plain: f.noOffload}, f.web.unixProxies)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +147,21 @@ func (f *serveFlags) assign(streams []handed) error {
 		default:
 			streams[i].name = served[0]
 		}
+		if streams[i].name == sftpName && isUnix(h.file) {
+			return fmt.Errorf("systemd passed the socket %s for SFTP, and it is a unix socket: for SFTP, the socket unit has ListenStream=22; a path is for HTTP", h.file.Name())
+		}
 	}
 	return nil
+}
+
+// isUnix reports whether a stream socket listens at a path.
+func isUnix(f *os.File) bool {
+	l, err := net.FileListener(f)
+	if err != nil {
+		return false
+	}
+	defer l.Close() // a duplicate, which leaves the path alone
+	return l.Addr().Network() == "unix"
 }
 
 func (p *inheritedSockets) takeDatagram() []*udp.Conn {

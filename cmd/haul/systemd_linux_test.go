@@ -43,7 +43,7 @@ func init() {
 func echoService() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	conns, _, err := activated(udp.Config{})
+	conns, _, err := activated(udp.Config{}, false)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func echo(ctx context.Context, c *udp.Conn) error {
 
 // unexpectedService was started with something that is not for it.
 func unexpectedService() error {
-	conns, _, err := activated(udp.Config{})
+	conns, _, err := activated(udp.Config{}, false)
 	defer closeAll(conns)
 	if err != nil {
 		return err

@@ -142,9 +142,22 @@ func (r *copyRun) getWebStream(ctx context.Context, from location, local, name s
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, max(info.Size(), 0)) }}
 	w.pace.Set(int64(r.limit))
 	n, err := readAll(f, w, name)
+	if replacedOnWeb(err) {
+		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
+	}
 	line.endCopy(n, err)
 	show.end()
 	return err
+}
+
+// afterReplaced says what to do about a file that has another version before all of it
+// has gone to a stream, which messages call name. The rest is of no use to what is there.
+func afterReplaced(sent int64, name string) string {
+	if sent == 0 {
+		return "nothing has gone to " + name + ": run it again"
+	}
+	return fmt.Sprintf("%d bytes of what it was before have gone to %s, which cannot take them back: "+
+		"discard them and run it again, or fetch to a file, for which haul begins anew by itself", sent, name)
 }
 
 // readAll writes a remote file to w, which messages call name.

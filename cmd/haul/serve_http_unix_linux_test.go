@@ -1,0 +1,103 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/haul-project/haul/tcp"
+)
+
+// passedUnix opens a unix socket as systemd does, and returns its path.
+func passedUnix(t *testing.T) (*os.File, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	f, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // the one in f stays open
+	t.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// A proxy on a unix socket says for whom its connections are, as one by TCP does.
+func TestServeHTTPUnixProxy(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("user alice\n"+hashed(t, "wonderland")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, path := passedUnix(t)
+	s := &httpChild{child: runChild(t, childOptions{systemd: true, files: []*os.File{f}, env: []string{"LISTEN_FDS=1"}},
+		"serve", dir, "--http", ":80", "--http-auth", users, "--http-plain-auth", "--http-proxy", "10.0.0.0/8,unix", "--deny", "192.0.2.13"), at: path}
+	s.await("serving " + dir + " on the unix socket " + path + ", by http\n")
+	const guesser, other = "PROXY TCP4 192.0.2.9 127.0.0.1 4321 80\r\n", "PROXY TCP6 2001:db8::9 ::1 4321 80\r\n"
+	to := netip.MustParseAddrPort("127.0.0.1:80")
+	second := string(tcp.AppendProxyV2(nil, netip.MustParseAddrPort("192.0.2.11:4321"), to))
+	itself := string(tcp.AppendProxyV2(nil, netip.AddrPort{}, to))
+	for range enoughToOwe {
+		s.askBehind(guesser, "wrong")
+	}
+	for _, test := range []struct {
+		header string
+		want   int
+	}{
+		{guesser, http.StatusTooManyRequests},
+		{other, http.StatusOK},
+		{second, http.StatusOK},
+		{itself, http.StatusOK},
+		{"", 0},
+		{"PROXY TCP4 192.0.2.13 127.0.0.1 4321 80\r\n", 0},
+	} {
+		if got := s.askBehind(test.header, "wonderland"); got != test.want {
+			t.Errorf("%q: %d, want %d", test.header, got, test.want)
+		}
+	}
+	s.signal(syscall.SIGTERM)
+	said := s.wantExit(0)
+	for _, want := range []string{
+		"result=refused user=alice peer=192.0.2.9 method=password", "peer=[2001:db8::9]:4321 status=200", "peer=192.0.2.11:4321 status=200", "peer=unix status=200",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("systemd's socket: %v", err)
+	}
+}
+
+// A unix socket is for nothing else.
+func TestServeUnixRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--http", ":80"}, "a path is for HTTP with --http-proxy unix"},
+		{[]string{"--sftp", ":22"}, "ListenStream=22"},
+		{[]string{"--sftp", ":22", "--http", ":80", "--http-proxy", "unix"}, "it is a unix socket: for SFTP"},
+	} {
+		f, _ := passedUnix(t)
+		said := runChild(t, childOptions{systemd: true, files: []*os.File{f}, env: []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=sftp"}},
+			append([]string{"serve", dir}, test.args...)...).wantExit(exitFailed)
+		if !strings.Contains(said, test.says) {
+			t.Errorf("%q: %s; want %q", test.args, said, test.says)
+		}
+	}
+	code, said := refuse(t, "serve", dir, "--http", "127.0.0.1:0", "--http-proxy", "unix")
+	if code != exitFailed || !strings.Contains(said, "SocketMode=0660") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}

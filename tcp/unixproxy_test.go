@@ -1,0 +1,123 @@
+package tcp
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// dialUnix connects to a unix socket.
+func dialUnix(t *testing.T, path string) *net.UnixConn {
+	t.Helper()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c.(*net.UnixConn)
+}
+
+// whois serves at a unix socket and by TCP. The answer to all that a client says is who
+// it is, to whom, and what was said.
+func whois(t *testing.T, s *Server) (path, at string) {
+	t.Helper()
+	s.Handle = func(_ context.Context, c net.Conn) {
+		said, _ := io.ReadAll(c)
+		_, _ = io.WriteString(c, c.RemoteAddr().String()+" to "+c.LocalAddr().String()+": "+string(said))
+	}
+	path = filepath.Join(t.TempDir(), "s")
+	at, _ = serve(t, s, "127.0.0.1:0", "unix:"+path)
+	return path, at
+}
+
+// askUnix says text in two pieces, and returns the answer to its end.
+func askUnix(t *testing.T, path, text string, cut int) string {
+	t.Helper()
+	c := dialUnix(t, path)
+	_, _ = io.WriteString(c, text[:cut])
+	_, _ = io.WriteString(c, text[cut:])
+	_ = c.CloseWrite()
+	answer, _ := io.ReadAll(c)
+	return string(answer)
+}
+
+// A proxy on a unix socket says who its clients are, if that is trusted. Others, by
+// TCP, are who they are.
+func TestUnixProxies(t *testing.T) {
+	s := &Server{UnixProxies: true}
+	path, at := whois(t, s)
+	for _, tt := range goodProxies {
+		want := "@ to " + path + ": hello"
+		if tt.want.Source.IsValid() {
+			want = tt.want.Source.String() + " to " + tt.want.Destination.String() + ": hello"
+		}
+		for _, cut := range []int{0, 1, len(tt.text) / 2, len(tt.text), len(tt.text) + 2} {
+			got := askUnix(t, path, tt.text+"hello", cut)
+			// A peer without a name is "@" or "", as package net has it.
+			if got != want && !(tt.want.Source == netip.AddrPort{} && "@"+got == want) {
+				t.Errorf("%s, cut at %d: %q, want %q", tt.name, cut, got, want)
+			}
+		}
+	}
+	for _, tt := range hostileProxies {
+		if got := askUnix(t, path, tt.text, 0); got != "" {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+	header := goodProxies[0].text
+	if got := ask(t, at, header); !strings.HasPrefix(got, "127.0.0.1:") || !strings.HasSuffix(got, ": "+header) {
+		t.Errorf("by TCP: %q", got)
+	}
+}
+
+// Without that, what a peer on a unix socket says is data, whatever the networks are.
+func TestUnixPeersAreNoProxies(t *testing.T) {
+	everywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	for _, s := range []*Server{{}, {Proxies: everywhere}, {Proxies: everywhere, MaxConnsPerSource: 1, QueuePerSource: 1}} {
+		path, _ := whois(t, s)
+		header := goodProxies[0].text
+		if got := askUnix(t, path, header, 0); !strings.HasSuffix(got, " to "+path+": "+header) {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// The limits on sources and the time for a header hold there, too.
+func TestUnixProxyLimits(t *testing.T) {
+	var handled atomic.Int64
+	s := &Server{UnixProxies: true, MaxConnsPerSource: 1, HandshakeTimeout: 300 * time.Millisecond}
+	s.Handle = func(ctx context.Context, c net.Conn) {
+		handled.Add(1)
+		echo(ctx, c)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	serve(t, s, "unix:"+path)
+	for _, begin := range []string{"", goodProxies[0].text[:10], proxyV2} {
+		c := dialUnix(t, path)
+		_, _ = io.WriteString(c, begin)
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%q, and then silence: %q, %v", begin, b, err)
+		}
+	}
+	if n := handled.Load(); n != 0 {
+		t.Errorf("%d handlers for those that are silent", n)
+	}
+	refused := 0
+	for _, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+		c := dialUnix(t, path)
+		_, _ = io.WriteString(c, "PROXY TCP4 "+client+" 198.51.100.1 1 80\r\nx")
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			refused++
+		}
+	}
+	if refused != 1 || s.Counters().Refused != 1 {
+		t.Errorf("of two clients with three connections %d were refused: %+v", refused, s.Counters())
+	}
+}
