@@ -69,19 +69,32 @@ func TestWhereIs(t *testing.T) {
 		{"a pipe", pipeEnd(t), unknown},
 		{"nothing at all", -1, unknown},
 	} {
-		if got := whereIs(c.fd); got != c.want {
+		if got, _ := whereIs(c.fd); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 	if direct != nil {
 		defer direct.Close()
-		if got := whereIs(int(direct.Fd())); got != unknown {
+		if got, _ := whereIs(int(direct.Fd())); got != unknown {
 			t.Errorf("a file that passes memory by: %d, want %d", got, unknown)
 		}
+	}
+	const size = minLook + 5
+	if err := unix.Ftruncate(ram, size); err != nil {
+		t.Fatal(err)
 	}
 	var s fileSender
 	if s.look(ram, minLook); !s.resident || s.upTo != minLook {
 		t.Errorf("memory is looked at as %+v", s)
+	}
+	if s.look(ram, maxSend); !s.resident || s.upTo != size {
+		t.Errorf("memory is looked at to its end as %+v", s)
+	}
+	if _, err := unix.Seek(ram, size, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	if s.look(ram, maxSend); s.resident || s.upTo <= size {
+		t.Errorf("behind its end memory is looked at as %+v", s)
 	}
 	s = fileSender{}
 	if s.look(opened(t, "/dev/zero"), minLook); s.resident || s.where != unknown {
