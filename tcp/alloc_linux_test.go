@@ -97,3 +97,34 @@ func TestOptionsAreInherited(t *testing.T) {
 		t.Error("options that are off are on")
 	}
 }
+
+// What only listening sockets have is set on each that shares the address.
+func TestOptionsOfListening(t *testing.T) {
+	const sockets, backlog, fastOpen = 3, 77, 16
+	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: sockets, Backlog: backlog, FastOpen: fastOpen, ClientFirst: 5e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if len(s.kernels) != sockets {
+		t.Fatalf("%d sockets, not %d", len(s.kernels), sockets)
+	}
+	for _, k := range s.kernels {
+		for _, o := range []struct {
+			name                      string
+			level, opt, least, atMost int
+		}{
+			{"SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, 1, 1},
+			{"TCP_FASTOPEN", unix.IPPROTO_TCP, unix.TCP_FASTOPEN, fastOpen, fastOpen},
+			{"TCP_DEFER_ACCEPT", unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 5, 10}, // the kernel counts in SYN-ACKs
+		} {
+			if got, err := unix.GetsockoptInt(k.fd, o.level, o.opt); err != nil || got < o.least || got > o.atMost {
+				t.Errorf("%s is %d, %v; want %d to %d", o.name, got, err, o.least, o.atMost)
+			}
+		}
+		// Of a listening socket this is how many may wait: tcp_get_info in the kernel.
+		if info, err := unix.GetsockoptTCPInfo(k.fd, unix.IPPROTO_TCP, unix.TCP_INFO); err != nil || info.Sacked != backlog {
+			t.Errorf("%v: the backlog is not %d but %+v", err, backlog, info)
+		}
+	}
+}

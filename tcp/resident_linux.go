@@ -26,7 +26,19 @@ const (
 type fileSender struct {
 	at, upTo int64 // the bytes of the file between are looked at; at is where it stands
 	resident bool  // all of them are in memory
+	where    where // the file is; found out at the first look
+	size     int64 // the file had then
 }
+
+// where is what can be known of the place of a file's bytes.
+type where uint8
+
+const (
+	unlooked where = iota
+	unknown        // a raw call might wait, for whatever is in memory
+	onDisk         // what is in memory is sent without a wait
+	inRAM          // all of it is in memory
+)
 
 // send sends at most n bytes from where the file stands, as much as there is room for.
 func (s *fileSender) send(out, in, n int) (int, error) {
@@ -47,25 +59,56 @@ func (s *fileSender) send(out, in, n int) (int, error) {
 
 // look asks whether the next n bytes are in memory.
 func (s *fileSender) look(in, n int) {
+	if s.where == unlooked {
+		s.where, s.size = whereIs(in)
+	}
+	s.resident = false
+	if s.where == unknown {
+		return // and another look would say the same
+	}
 	at, err := unix.Seek(in, 0, unix.SEEK_CUR)
 	if err != nil {
-		s.resident = false
-		return // it is no file, and another look would say the same
+		return
 	}
 	s.at, s.upTo = at, at+int64(n)
-	s.resident = inMemory(in, s.at, s.upTo)
+	// Behind the end there is nothing to be in memory.
+	if to := min(s.upTo, s.size); to-at >= minLook {
+		s.upTo = to
+		s.resident = s.where == inRAM || inMemory(in, at, to)
+	}
+}
+
+// whereIs returns what can be known of a file, and its size. A file system of the
+// network, or of a program (FUSE), may ask there before it gives out what it has in
+// memory, and if nobody answers, a raw call would hold up the whole process: so only
+// those are looked at that are known not to. A tmpfs is memory (what it has swapped out
+// is waited for, as for any page of this process); but a disk's file in /dev is on a
+// tmpfs, too, and none of it.
+func whereIs(fd int) (where, int64) {
+	var info unix.Stat_t
+	var at unix.Statfs_t
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	switch {
+	case err != nil, flags&unix.O_DIRECT != 0: // what is in memory counts for nothing there
+		return unknown, 0
+	case unix.Fstat(fd, &info) != nil, info.Mode&unix.S_IFMT != unix.S_IFREG:
+		return unknown, 0
+	case unix.Fstatfs(fd, &at) != nil:
+		return unknown, 0
+	}
+	switch uint32(at.Type) { // which has another type on each architecture
+	case unix.TMPFS_MAGIC:
+		return inRAM, info.Size
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+		return onDisk, info.Size
+	}
+	return unknown, 0
 }
 
 // inMemory reports whether the bytes of a file from one offset to another are known to
 // be in memory. A kernel before 6.5 cannot tell; and none tells those who may not write
-// the file, since it would tell them what others read. A tmpfs is memory (what it has
-// swapped out is waited for, as for any page of this process), and there the question
-// would cost as much as it saves.
+// the file, since it would tell them what others read.
 func inMemory(fd int, from, to int64) bool {
-	var at unix.Statfs_t
-	if unix.Fstatfs(fd, &at) == nil && at.Type == unix.TMPFS_MAGIC {
-		return true
-	}
 	page := int64(os.Getpagesize())
 	pages := (to-1)/page - from/page + 1
 	var found unix.Cachestat_t

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/tcp"
@@ -24,6 +27,9 @@ type httpPort struct {
 	// Connections of HTTP/1 have another end than those of HTTP/2, so each has a
 	// server: see finish.
 	first, second http.Server
+
+	ending   atomic.Bool   // answers of HTTP/1 are the last on their connections
+	lastCall time.Duration // 0 means httpLastCall
 }
 
 // open makes the servers ready.
@@ -35,6 +41,9 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		s.DisableGeneralOptionsHandler = true
 	}
+	p.first.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(&lastWriter{w, &p.ending}, r)
+	})
 	// For net/http's own answers: the handler's move it. Of HTTP/2 it would bound uploads.
 	p.first.WriteTimeout = web.DefaultStall
 }
@@ -49,7 +58,10 @@ func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error 
 	}
 	l = &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
 	// Closed first, it still gives out those that were accepted.
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		p.ending.Store(true)
+		_ = l.Close()
+	})
 	err = p.serve(l)
 	if stop() {
 		p.close()
@@ -88,6 +100,11 @@ const (
 	// goAwayEvery is how soon clients of HTTP/2 are told again that this is the
 	// end: one whose connection was just about to begin would not have heard.
 	goAwayEvery = time.Second
+
+	// httpLastCall is for how long an idle connection of HTTP/1 is kept at the end:
+	// whoever asks again and again by it has asked by then, and was told to go with
+	// the answer. One that is closed before that may have a request on its way.
+	httpLastCall = time.Second
 )
 
 // finish waits until each connection has had the answer to what it has asked for, and
@@ -95,10 +112,9 @@ const (
 //
 // Clients of HTTP/2 learn of the end by Shutdown, and lose nothing by it. Of
 // HTTP/1 it would drop a request that has just been read; such a connection ends
-// with its next answer, or as it is if it is idle.
+// with its next answer, or as it is if it is idle for the time of the last call.
 func (p *httpPort) finish(patient context.Context) {
 	defer p.close()
-	p.first.SetKeepAlivesEnabled(false)
 	var second sync.WaitGroup
 	defer second.Wait()
 	second.Go(func() {
@@ -107,8 +123,12 @@ func (p *httpPort) finish(patient context.Context) {
 	})
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
+	last := time.NewTimer(cmp.Or(p.lastCall, httpLastCall))
+	defer last.Stop()
 	for p.accept.Counters().Conns > 0 {
 		select {
+		case <-last.C:
+			p.first.SetKeepAlivesEnabled(false) // which closes those that are idle
 		case <-tick.C:
 		case <-patient.Done():
 			return
@@ -154,3 +174,24 @@ func (s *secondary) Accept() (net.Conn, error) {
 
 // Close implements [net.Listener]. It ends with the other side.
 func (s *secondary) Close() error { return nil }
+
+// A lastWriter says with an answer that it is the last of its connection, if the server
+// ends by then.
+type lastWriter struct {
+	http.ResponseWriter
+	ending *atomic.Bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *lastWriter) WriteHeader(code int) {
+	if w.ending.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// ReadFrom implements [io.ReaderFrom]: what the kernel can send must get there.
+func (w *lastWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, r) }
+
+// Unwrap is for [http.ResponseController].
+func (w *lastWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,76 @@
+//go:build linux
+
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHalfOpen has clients vanish without a word, as by a power cut: a connection that
+// waits for one ends, by the kernel's question whether it is there, or by a time.
+func TestHalfOpen(t *testing.T) {
+	t.Run("keep-alive", func(t *testing.T) {
+		ours, theirs := pair(t, Options{KeepAlive: KeepAlive{Idle: time.Second, Interval: time.Second, Count: 1}})
+		vanish(t, theirs)
+		_ = ours.SetDeadline(time.Now().Add(patience))
+		// The kernel that the client was on knows nothing of it, and says so.
+		if _, err := ours.Read(make([]byte, 1)); err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the end is %v", err)
+		}
+	})
+	t.Run("idle", func(t *testing.T) {
+		ended := make(chan error, 1)
+		s := &Server{IdleTimeout: 50 * time.Millisecond, Options: Options{KeepAlive: KeepAlive{Off: true}}}
+		so, err := Listen(t.Context(), "127.0.0.1:0", s.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Listener(so)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		theirs := dial(t, l.Addr().String())
+		ours, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		go func() {
+			_, err := ours.Read(make([]byte, 1))
+			ended <- err
+		}()
+		vanish(t, theirs)
+		if err := <-ended; !errors.Is(err, ErrIdle) {
+			t.Errorf("the end is %v", err)
+		}
+	})
+}
+
+// vanish has a client be gone, without a packet that would tell.
+func vanish(t *testing.T, c *net.TCPConn) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_REPAIR, 1) }); e != nil {
+		t.Fatal(e)
+	}
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("only CAP_NET_ADMIN can have a connection vanish")
+	}
+	if err != nil {
+		t.Fatal("TCP_REPAIR:", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
