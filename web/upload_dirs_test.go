@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -78,6 +79,9 @@ func TestPutMakesNothing(t *testing.T) {
 			t.Fatalf("%s with %s", c.target, c.field)
 		}
 	}
+	// To ask makes none for a moment either.
+	h2 := &web.Handler{Store: noParents{st, t}, Access: web.AccessOverwrite}
+	ask(t, h2, "PUT /new/f", "", "Content-Range: bytes */6").want(t, 202, "*")
 	// A client that goes away in the middle.
 	conn, _ := talk(t, h, "PUT /new/a/f HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nonly so much")
 	conn.Close()
@@ -92,6 +96,19 @@ func TestPutMakesNothing(t *testing.T) {
 	if got := content(t, st, "new/f"); got != "between" {
 		t.Errorf("the file is %q", got)
 	}
+}
+
+// noParents is a store that is not to make directories.
+type noParents struct {
+	store.Store
+	t *testing.T
+}
+
+func (n noParents) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	if c.Parents {
+		n.t.Errorf("directories are to be made for %s", name)
+	}
+	return n.Store.Create(ctx, name, c)
 }
 
 // An upload in parts goes on in the directory that its first part has made.

@@ -51,7 +51,13 @@ func newProbe() *cobra.Command {
 					return notSFTP("probe", l)
 				}
 			}
-			if list[0].protocol == ofSFTP {
+			switch list[0].protocol {
+			case ofLocal:
+				if err := schemeless(list[0].text); err != nil {
+					return err
+				}
+				return usagef("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
+			case ofSFTP:
 				return onServers(cmd, &s, words, func(ctx context.Context, r *remotes, list []location) error {
 					return probe(ctx, out, list, r.size)
 				})

@@ -64,7 +64,7 @@ func TestHTTPProbe(t *testing.T) {
 		{"--cacert none AT/a", exitLocal, "", "none"},
 		{"--cacert none tftp://127.0.0.1/a", exitUsage, "", "a flag of HTTP"},
 		{"ftp://127.0.0.1/a", exitUsage, "", "does not speak ftp"},
-		{"a", exitUsage, "", "tftp://"},
+		{"a", exitUsage, "", "local file"},
 	} {
 		code, out, msg := haul(t, append([]string{"probe"}, strings.Fields(strings.ReplaceAll(c.args, "AT", l.URL))...)...)
 		if code != c.code || out != strings.ReplaceAll(c.out, "AT", l.URL) || !strings.Contains(msg, c.says) {
