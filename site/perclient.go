@@ -61,7 +61,8 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	}
 	// Who asks for another's directory learns nothing, not even that it is
 	// refused.
-	if first, _, _ := strings.Cut(p.name, "/"); first != own && root.PerClient.names(first) {
+	first, _, _ := strings.Cut(p.name, "/")
+	if first != own && root.PerClient.names(first) {
 		op := "open"
 		if q.write {
 			op = "create"
@@ -71,6 +72,7 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	if own == "" {
 		return p, nil
 	}
+	p.claims = first == own
 	fi, err := p.store.Stat(q.ctx, own)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name has a colon
@@ -84,7 +86,7 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	if root.Shared && !q.write {
 		p.fallback = p.name
 	}
-	p.name = own + "/" + p.name
+	p.name, p.claims = own+"/"+p.name, false
 	return p, nil
 }
 

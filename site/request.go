@@ -35,6 +35,7 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 type place struct {
 	store          store.Store
 	name, fallback string
+	claims         bool // it is below what would be the client's own directory, if there were one
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {

@@ -150,7 +150,9 @@ func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, er
 }
 
 // Create begins the upload of what name means for a client, as [Site.Upload]
-// has it. The result is an [*Upload], which tells the name it gets.
+// has it. Who may write a file there may have the directories above it made
+// ([store.Create].Parents), but not that of a client ([Root].PerClient). The
+// result is an [*Upload], which tells the name it gets.
 func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
 	if s.Upload == UploadNone {
 		return nil, &Refusal{Message: "uploads are not allowed"}
@@ -162,6 +164,8 @@ func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create
 	if s.Upload == UploadUnique {
 		return s.createUnique(ctx, p, o)
 	}
+	// Who has a directory of his own is for others to say.
+	o.Parents = o.Parents && !p.claims
 	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
 	u, err := p.store.Create(ctx, p.name, o)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -118,5 +119,48 @@ func TestUploadsCannotBeRead(t *testing.T) {
 	}
 	if got := read(t, s, client("10.0.0.1"), "h"); got != "h" {
 		t.Errorf("h was uploaded into what is read: %q", got)
+	}
+}
+
+// Directories are made for files that may be written, but for those of clients.
+func TestUploadParents(t *testing.T) {
+	path := t.TempDir()
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.Mkdir("10.0.0.3", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &site.Site{
+		Roots:  []site.Root{{Files: store.Dir(root), PerClient: site.ByIP}},
+		Access: rules(t, "deny write * /secret/**"), Upload: site.UploadCreate,
+	}
+	for _, c := range []struct {
+		peer, name, stored string
+		want               error
+	}{
+		{"10.0.0.1", "new/f", "new/f", nil},
+		{"10.0.0.1", "secret/f", "secret", fs.ErrPermission},
+		{"10.0.0.1", "10.0.0.1/f", "10.0.0.1", fs.ErrNotExist}, // he has none, and makes himself none
+		{"10.0.0.1", "10.0.0.2/f", "10.0.0.2", fs.ErrNotExist},
+		{"10.0.0.1", "10.0.0.3/f", "10.0.0.3/f", fs.ErrNotExist},
+		{"10.0.0.3", "new/f", "10.0.0.3/new/f", nil},
+		{"10.0.0.3", "10.0.0.3/f", "10.0.0.3/10.0.0.3/f", nil},
+	} {
+		u, err := s.Create(t.Context(), client(c.peer), c.name, store.Create{Parents: true})
+		if err == nil {
+			err = u.Commit()
+			u.Close()
+		}
+		_, there := root.Stat(c.stored)
+		if !errors.Is(err, c.want) || (there == nil) != (c.want == nil) {
+			t.Errorf("%s from %s: %v, want %v; %s: %v", c.name, c.peer, err, c.want, c.stored, there)
+		}
+	}
+	// Who does not ask for it gets none made, as over TFTP.
+	if _, err := s.Create(t.Context(), client("10.0.0.1"), "none/f", store.Create{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }

@@ -18,8 +18,8 @@ var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
 // one below. Otherwise a client would get another file than the one put there
 // for it, and a different one on a bad day.
 //
-// Create goes to the first store, whose directory must exist if it has
-// directories. With [Create.Exclusive] the name must be free in all of them;
+// Create goes to the first store, whose directory must exist, or be made
+// ([Create.Parents]), if it has directories. With [Create.Exclusive] the name must be free in all of them;
 // but between two stores nothing is atomic, so only the first holds that to the
 // last moment.
 //

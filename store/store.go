@@ -70,7 +70,7 @@ type Store interface {
 	Open(ctx context.Context, name string) (File, error)
 
 	// Create begins a file. Its directory must exist if the store has
-	// directories. What is named must be a regular file, or nothing yet.
+	// directories, unless it is to be made: see [Create]. What is named must be a regular file, or nothing yet.
 	Create(ctx context.Context, name string, c Create) (Upload, error)
 
 	// Stat describes whatever has the name, a directory included.
@@ -101,6 +101,12 @@ type Create struct {
 
 	// Exclusive refuses a name that exists, now or at Commit.
 	Exclusive bool
+
+	// Parents makes the directories above the file that are missing, if the store
+	// can do that; else that they are is fs.ErrNotExist, as without it. Of an
+	// upload that comes to nothing none is left, unless there is something in it
+	// by then, or the process has died.
+	Parents bool
 
 	// Resume, if not empty, says who uploads, such as a user's name, and
 	// makes the upload one that can go on another time, if the store can do

@@ -27,7 +27,8 @@ type dirUpload struct {
 	temp  string   // the hidden file's name there; "" once it is renamed
 	file  *os.File // the hidden file, locked against sweeps
 	c     Create
-	after func() // called when the hidden file is gone, or named
+	after func()   // called when the hidden file is gone, or named
+	made  []string // directories that were made for it, from the root of the store
 
 	mu    sync.Mutex
 	end   int64 // mu: the size to commit; reserved space may reach further
@@ -50,6 +51,10 @@ const writebackEvery = 8 << 20
 // c.Size sets aside stays so: for an image that only fits the disk because of
 // its holes, leave Size 0, or it fails with [ErrNoSpace].
 //
+// With c.Parents the directories above that are missing are made at once, as the
+// hidden file is in the last of them, and removed again if nothing comes of the
+// upload: those that are empty then. The file may have 64 of them above it.
+//
 // With c.Resume the disk is waited for after each 16 MiB, and at Close, so that
 // no more than those have to be sent again, even if the machine dies. What is
 // kept until then takes no space for the rest. Where the file system has no
@@ -58,18 +63,29 @@ func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	if err := check(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
 	}
-	u := &dirUpload{store: d, name: name, c: c}
-	up, err := u.begin()
-	if err != nil {
+	for tries := 1; ; tries++ {
+		u := &dirUpload{store: d, name: name, c: c}
+		up, err := u.begin()
+		if err == nil {
+			return up, nil
+		}
 		_ = u.discard() // what is left of it, a sweep removes
-		return nil, u.fail("create", err)
+		// The directory may have been another's, who has given it up just now.
+		if !c.Parents || !errors.Is(err, fs.ErrNotExist) || tries == maxParentTries {
+			return nil, u.fail("create", err)
+		}
 	}
-	return up, nil
 }
 
 // begin returns u, or the resumable upload that it is part of.
 func (u *dirUpload) begin() (up Upload, err error) {
-	if u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive); err != nil {
+	u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive)
+	if u.c.Parents && errors.Is(err, fs.ErrNotExist) {
+		if err = u.makeParents(); err == nil {
+			u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	if isTemp(u.base) {
@@ -256,6 +272,9 @@ func (u *dirUpload) Commit() error {
 	}
 	u.done = true
 	err := u.publish()
+	if err == nil {
+		u.made = nil
+	}
 	_ = u.discard() // what is left of it, a sweep removes
 	if err != nil {
 		return u.fail("commit", err)
@@ -343,8 +362,10 @@ func (u *dirUpload) Close() error {
 	return nil
 }
 
-// discard closes what is open and removes the hidden file if there is one.
+// discard closes what is open, and removes the hidden file if there is one, and
+// the directories that were made for nothing.
 func (u *dirUpload) discard() error {
+	defer u.unmakeParents()
 	if u.dir == nil {
 		return nil
 	}

@@ -3,7 +3,9 @@ package web
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -108,6 +110,56 @@ func TestClientOfTheHandler(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "f")); !bytes.Equal(b, content) {
 		t.Errorf("%d bytes came of %d, %v", len(b), len(content), err)
+	}
+}
+
+// A tree goes to a directory that is missing, and all that is in it but directories
+// without files, with and without parts.
+func TestClientTreeToTheHandler(t *testing.T) {
+	for _, o := range []treecopy.Options{{}, {Continue: true, Verify: true}} {
+		dir := t.TempDir()
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		s := httptest.NewServer(&Handler{Store: store.Dir(root), Access: AccessCreate})
+		defer s.Close()
+		c, err := NewClient(s.URL, ClientConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		from := store.Mem(0)
+		files := map[string][]byte{"d/a": clientContent(10), "d/b/c/big": clientContent(3 << 20), "d/b/c/empty": nil, "d/b/e/x": clientContent(1)}
+		for name, content := range files {
+			u, err := from.Create(t.Context(), name, store.Create{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.WriteAt(content, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := u.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := from.Mkdir(t.Context(), "d/none", 0); err != nil {
+			t.Fatal(err)
+		}
+		o.Recursive = true
+		res, err := treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: c, Target: "new/er", Options: o})
+		if err != nil || res.Copied != int64(len(files)) || res.Skipped != 1 {
+			t.Errorf("%+v: %+v, %v", o, res, err)
+		}
+		for name, content := range files {
+			if b, err := os.ReadFile(filepath.Join(dir, "new/er", name[2:])); !bytes.Equal(b, content) {
+				t.Errorf("%+v: %s has %d bytes of %d, %v", o, name, len(b), len(content), err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, "new/er/none")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a directory without files: %v", err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"path"
 	"sync"
 
 	"github.com/haul-project/haul/store"
@@ -150,8 +151,24 @@ func (u *clientUpload) result(a *clientAnswer) error {
 		return fs.ErrExist
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return fmt.Errorf("no files can be sent there: %w", statusError(a))
+	case http.StatusNotFound, http.StatusConflict:
+		return u.c.refusedBelow(u.ctx, u.name, statusError(a))
 	}
 	return clientRefusal(a)
+}
+
+// refusedBelow adds to the refusal of an upload that the directory which it would
+// go to is missing, if it is, and what to do. WebDAV has 409 for that (RFC 4918
+// §9.7.1), others 404; but 409 is also for much else.
+func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
+	dir := path.Dir(name)
+	if dir == "." {
+		return refusal
+	}
+	if _, err := c.stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
+		return refusal
+	}
+	return fmt.Errorf("%w; the directory %s is missing, and the server makes none for a file: make it there first", refusal, c.URL(dir))
 }
 
 // check returns an error unless the upload can take what belongs at off.

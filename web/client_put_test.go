@@ -220,6 +220,41 @@ func TestClientPutRefused(t *testing.T) {
 	}
 }
 
+// Of a server that makes no directories it is said that one is missing, and what
+// to do; but not of one that has another reason.
+func TestClientPutNoDirectory(t *testing.T) {
+	for _, code := range []int{http.StatusConflict, http.StatusNotFound} {
+		for name, missing := range map[string]bool{"none/f": true, "there/f": false, "f": false} {
+			l := startClientLab(t, map[string][]byte{"there": nil})
+			l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+				switch {
+				case r.Method == http.MethodOptions:
+					w.Header().Set(acceptUploadRange, "bytes")
+				case r.Method == http.MethodPut:
+					_, _ = io.Copy(io.Discard, r.Body)
+					w.WriteHeader(code)
+				default:
+					return false
+				}
+				return true
+			})
+			for _, o := range []store.Create{{}, {Size: 5, Resume: "me"}} {
+				u, err := l.client(ClientConfig{}).Create(t.Context(), name, o)
+				if err == nil {
+					if _, err = u.WriteAt([]byte("hello"), 0); err == nil {
+						err = u.Commit()
+					}
+					u.Close()
+				}
+				said := err != nil && strings.Contains(err.Error(), "the directory "+l.URL+"/none is missing") && strings.Contains(err.Error(), "make it there first")
+				if err == nil || !IsRemote(err) || said != missing || !strings.Contains(err.Error(), fmt.Sprint(code)) {
+					t.Errorf("%d for %s: %v", code, name, err)
+				}
+			}
+		}
+	}
+}
+
 // A server that says it is done before it has all does not have the file.
 func TestClientPutEarly(t *testing.T) {
 	l := startClientLab(t, nil)

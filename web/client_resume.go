@@ -102,6 +102,8 @@ func (c *Client) askKept(ctx context.Context, name string, o store.Create) (ther
 	case http.StatusBadRequest, http.StatusNotImplemented:
 		a.close()
 		return 0, false, nil // here it does not, as for want of a place to keep it
+	case http.StatusNotFound, http.StatusConflict:
+		return 0, false, c.refusedBelow(ctx, name, statusError(a))
 	default:
 		return 0, false, clientRefusal(a)
 	}

@@ -284,10 +284,14 @@ func (c *Client) OpenFile(_ context.Context, name string, _ store.Access) (store
 	return nil, c.fail("open", name, errNotHTTP("write to a file in place"))
 }
 
-// Mkdir is not supported.
+// Mkdir is not supported: see [Client.ImpliesDirs].
 func (c *Client) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
-	return c.fail("mkdir", name, errNotHTTP("make a directory"))
+	return c.fail("mkdir", name, errNotHTTP("make a directory without a file in it"))
 }
+
+// ImpliesDirs reports true: a directory comes with the first file that is sent
+// there, if the server makes it.
+func (*Client) ImpliesDirs() bool { return true }
 
 // RemoveDir is not supported.
 func (c *Client) RemoveDir(_ context.Context, name string) error {

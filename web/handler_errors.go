@@ -97,7 +97,7 @@ func statusOf(method string, err error) (status int, text string) {
 	case errors.Is(err, fs.ErrExist):
 		return errTaken.status, errTaken.text
 	case errors.Is(err, fs.ErrNotExist) && method == http.MethodPut:
-		return http.StatusConflict, "there is no such directory" // as RFC 4918 §9.7.1 has it
+		return http.StatusConflict, "there is no such directory, and none can be made" // as RFC 4918 §9.7.1 has it
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 		return http.StatusNotFound, "there is no such file"
 	case errors.Is(err, fs.ErrPermission):

@@ -60,7 +60,7 @@ func (x *exchange) receive() error {
 	if err != nil {
 		return err
 	}
-	c := store.Create{Size: max(size, 0), Exclusive: !x.acct.Access.replaces() || x.onlyNew()}
+	c := store.Create{Size: max(size, 0), Exclusive: !x.acct.Access.replaces() || x.onlyNew(), Parents: true}
 	if part != nil {
 		return x.receivePart(part, c, exists)
 	}

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"net/http"
 	"strings"
@@ -71,7 +73,12 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 // published.
 func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
+	c.Parents = !p.asks() // to ask makes nothing
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
+	if p.asks() && errors.Is(err, fs.ErrNotExist) {
+		x.kept(0) // of a directory that is missing, too
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -107,9 +114,14 @@ func (x *exchange) keep(u store.Upload, there int64) error {
 	if err := u.Close(); err != nil {
 		return err
 	}
+	x.kept(there)
+	return nil
+}
+
+// kept answers how much of an upload is there.
+func (x *exchange) kept(there int64) {
 	x.offset(there)
 	x.reply(http.StatusAccepted, "that much is there: see Upload-Offset")
-	return nil
 }
 
 // offset says how many bytes of an upload are there.

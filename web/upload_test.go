@@ -46,8 +46,8 @@ func TestPut(t *testing.T) {
 			}
 		})
 	}
-	// A directory that is missing is not made: RFC 4918 §9.7.1.
-	ask(t, &web.Handler{Store: disk, Access: web.AccessOverwrite}, "PUT /none/f", "x").want(t, 409, "there is no such directory\n")
+	// Below a file there is no directory, and none can be made: RFC 4918 §9.7.1.
+	ask(t, &web.Handler{Store: disk, Access: web.AccessOverwrite}, "PUT /taken/f", "x").want(t, 409, "there is no such directory, and none can be made\n")
 }
 
 func TestPutConditions(t *testing.T) {

@@ -32,7 +32,7 @@ server's hash says that it is the same, and --unchanged has to be --unchanged=ha
 With -r --continue a directory that is copied to a new name has a hidden file in it
 until all is there, and up to then the same command goes on in it, where without
 --continue the source would go below it; that takes a server whose directories may be
-renamed. A put that goes on with what another run may still be sending, as it may
+renamed, and so none of HTTP: name the source LOCAL/. to go on there. A put that goes on with what another run may still be sending, as it may
 seem when that was killed, takes 3 s at least, so that the other has noticed.
 
 Symbolic links in directories are left out, unless --links says otherwise. keep

@@ -37,6 +37,9 @@ func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context
 
 // notSFTP refuses a location that a command has no use for.
 func notSFTP(command string, l location) error {
+	if command == "probe" && l.remote() {
+		return usagef("probe %v: one haul probe speaks one protocol", l)
+	}
 	if l.protocol == ofTFTP {
 		advice := ""
 		if command == "stat" {
@@ -55,7 +58,7 @@ func notSFTP(command string, l location) error {
 
 // httpLacks are the commands that HTTP has no method for.
 var httpLacks = map[string]string{
-	"mv": "rename a file; get it and put it", "mkdir": "make a directory", "df": "tell how much room there is",
+	"mv": "rename a file; get it and put it", "mkdir": "make a directory alone; put makes it with a file", "df": "tell how much room there is",
 }
 
 const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in

@@ -109,12 +109,12 @@ func TestHTTPPut(t *testing.T) {
 			t.Errorf("haul put %s: exit code %d, %s", args, code, msg)
 		}
 	}
-	// Into a directory that is not there, and one that cannot be made.
-	if code, _, msg := haul(t, "put", filepath.Join(here, "a"), l.URL+"/none/"); code != exitRefused || !strings.Contains(msg, "no such directory") {
-		t.Errorf("exit code %d, %s", code, msg)
-	}
-	if code, _, msg := haul(t, "put", "-r", here, l.URL+"/none"); code != exitRefused || !strings.Contains(msg, "HTTP cannot make a directory") {
-		t.Errorf("exit code %d, %s", code, msg)
+	// Into a directory that is missing, on a server that makes none.
+	for _, args := range [][]string{{filepath.Join(here, "a"), l.URL + "/none/"}, {"-r", here, l.URL + "/none"}, {"-r", "--continue", here, l.URL + "/none/"}} {
+		code, _, msg := haul(t, append([]string{"put"}, args...)...)
+		if code != exitRefused || !strings.Contains(msg, "no such directory") || !strings.Contains(msg, "is missing, and the server makes none for a file: make it there first") {
+			t.Errorf("haul put %q: exit code %d, %s", args, code, msg)
+		}
 	}
 }
 

@@ -27,12 +27,12 @@ It is server and client for SFTP, HTTP(S) and TFTP in one program:
   haul ls, stat, rm, mv, mkdir, df    look after the files of an SFTP server
 
   haul get https://HOST/FILE          fetch a file over HTTP or HTTPS
-  haul put FILE https://HOST/FILE     send a file over HTTP or HTTPS
+  haul put FILE https://HOST/FILE     send a file over HTTP or HTTPS, with -r a directory
   haul ls, stat, rm https://HOST/...  look after the files of a web server
+  haul probe LOCATION...              print the size of a file, over SFTP, HTTP or TFTP
 
   haul get tftp://HOST/FILE           fetch a file over TFTP
   haul put FILE tftp://HOST/FILE      send a file over TFTP
-  haul probe tftp://HOST/FILE         print the size of a file
   haul doctor tftp://HOST/FILE        try a server as many clients would
   haul map test FILE NAME             try rules that rewrite names
   haul user add NAME                  say who may log in by SFTP or HTTP

@@ -19,9 +19,12 @@ acknowledged every file whole.
 
 Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
 for its contents. A file appears under its name when it is whole; if a transfer
-fails nothing is left. - is standard input, and TARGET then names the file. Over HTTP
-files are sent by PUT, and go to directories that the server has; --continue takes a
-server that keeps parts, as haul's does.
+fails nothing is left. - is standard input, and TARGET then names the file.
+
+Over HTTP files are sent by PUT. A directory that is missing comes with its first file,
+if the server makes it, as haul's does, and nginx's with create_full_put_path; HTTP has
+no directories without files, and they are left out. --continue takes a server that
+keeps parts, as haul's does.
 ` + copyHelp
 
 const putExamples = `  haul put report.pdf host:
@@ -29,6 +32,7 @@ const putExamples = `  haul put report.pdf host:
   haul put --unchanged=hash *.img sftp://host:2222/srv/images/
   pg_dump db | haul put - host:db.sql
   haul put disk.raw https://me@example.com/images/
+  haul put -r photos https://me@example.com/backup/
   haul put firmware.bin tftp://192.0.2.1/firmware.bin
   haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
 

@@ -39,9 +39,10 @@ the first start, and kept (--host-keys). There is no shell and no forwarding.
 
 HTTP is for everybody, or with --http-auth FILE for users with a password, by
 HTTPS: what they may do is in that file, too. GET takes ranges and conditions,
---listing shows directories, and PUT can go on where it was cut off. Behind a
-proxy that does TLS, --http-plain-auth takes passwords, and --http-proxy has the
-proxy say who each client is.
+--listing shows directories, and PUT can go on where it was cut off; it makes
+the directories of a file that are missing. Behind a proxy that does TLS,
+--http-plain-auth takes passwords, and --http-proxy has the proxy say who each
+client is.
 
 TFTP knows no users, nor does HTTP without --http-auth: anybody may read, and
 write only with --upload. Of several DIRs the first that has a file serves it,

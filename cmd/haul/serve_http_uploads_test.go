@@ -55,6 +55,63 @@ func TestServeHTTPUploadDirCreate(t *testing.T) {
 	}
 }
 
+// A tree goes to directories that are missing: they come with their files, for
+// all who may bring some, and nothing is left of what is refused.
+func TestServeHTTPPutTree(t *testing.T) {
+	here := filepath.Join(t.TempDir(), "tree")
+	files := map[string]string{"a": "aaa", "sub/b": "bb", "sub/er/big": strings.Repeat("0123456789abcdef", 200_000), "sub/empty": ""}
+	for name, content := range files {
+		writeFile(t, filepath.Join(here, name), content)
+	}
+	if err := os.MkdirAll(filepath.Join(here, "none/at/all"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, file := servedDir(t, nil), filepath.Join(t.TempDir(), "users")
+	text := ""
+	for _, access := range []string{"full", "read-only", "upload-only"} {
+		text += "user " + access + "\n" + hashed(t, "builder") + "  access " + access + "\n"
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	password := filepath.Join(t.TempDir(), "password")
+	writeFile(t, password, "builder\n")
+	s := startHTTP(t, dir, "--http-plain-auth", "--http-auth", file)
+	for access, want := range map[string]int{"full": 0, "upload-only": 0, "read-only": exitRefused} {
+		for flags, to := range map[string]string{"-r": access + "/new", "-r --continue": access + "/again/deeper"} {
+			at := strings.Replace(s.at, "http://", "http://"+access+"@", 1) + "/" + to
+			code, _, msg := haul(t, append(append([]string{"put", "--password-file", password}, strings.Fields(flags)...), here, at)...)
+			if code != want || want == 0 && !strings.Contains(msg, "3 left out, which are directories without files") {
+				t.Errorf("put %s as %s: exit code %d, %s", flags, access, code, msg)
+			}
+			if want == 0 {
+				wantTree(t, filepath.Join(dir, to), files)
+			}
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%v are served, %v", entries, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "full/new/none")); err == nil {
+		t.Error("a directory without files is made")
+	}
+	s.stop()
+	// What is confined to an upload directory makes them there.
+	uploads := servedDir(t, nil)
+	s = startHTTP(t, dir, "--upload", "create", "--upload-dir", uploads, "--access", "deny write * /boot/**")
+	if code, _, msg := haul(t, "put", "-r", here, s.at+"/new"); code != 0 {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	wantTree(t, filepath.Join(uploads, "new"), files)
+	if code, _, msg := haul(t, "put", "-r", here, s.at+"/boot"); code != exitRefused {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	if _, err := os.Stat(filepath.Join(uploads, "boot")); err == nil {
+		t.Error("a directory is made for what is refused")
+	}
+}
+
 // Who may only upload can send a file in parts as well.
 func TestServeHTTPUploadOnlyParts(t *testing.T) {
 	dir, file := servedDir(t, nil), filepath.Join(t.TempDir(), "users")

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,8 @@ type copyRun struct {
 
 	roots   map[string]*os.Root // local directories, by path
 	sources []typedSource
-	refused []error // of sources that are not copied at all
+	refused []error      // of sources that are not copied at all
+	empty   atomic.Int64 // directories that a web server does not get
 }
 
 func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, get bool) (*copyRun, error) {
@@ -369,6 +371,13 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 			fmt.Fprintf(r.stdout, "%v\t%d\t%s\t%s\n", o.What.Would(), i.Size, name(i.From), name(i.To))
 		}
 	}
+	told := j.Hooks.Ended
+	j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
+		if errors.Is(o.Err, treecopy.ErrEmpty) {
+			r.empty.Add(1)
+		}
+		told(i, o)
+	}
 	began := time.Now()
 	result, err := treecopy.Copy(ctx, j)
 	p.end()
@@ -397,7 +406,8 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Skipped, "skipped, which are links or no files"}, {s.Failed, "failed"}, {s.Left, "not tried, or not to the end"}} {
+	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped, which are links or no files"},
+		{r.empty.Load(), "left out, which are directories without files: over HTTP there are none"}, {s.Failed, "failed"}, {s.Left, "not tried, or not to the end"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}
@@ -441,6 +451,8 @@ func (r *copyRun) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case r.dryRun:
+	case r.resume && !r.get && r.recursive && len(r.webs.open) > 0 && (ctx.Err() != nil || isNoAnswer(err)):
+		errs = append(errs, noteError("what has come is kept, and the same command goes on from there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.resume && (ctx.Err() != nil || isNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept; the same command goes on from there"))
 	case ctx.Err() != nil && r.inPlace:

@@ -21,11 +21,6 @@ type transferFlags struct {
 	trace               traceFlags
 }
 
-func (f *transferFlags) add(cmd *cobra.Command) {
-	f.addTFTP(cmd)
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-}
-
 // addTFTP adds those that TFTP alone has.
 func (f *transferFlags) addTFTP(cmd *cobra.Command) {
 	flags := cmd.Flags()

@@ -43,6 +43,8 @@ type copier struct {
 	whole  store.Tree  // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
+	implied bool // directories are not made: see [Implier]
+
 	slots        chan struct{} // one for each directory that is listed besides others
 	walks        sync.WaitGroup
 	sweeps       sync.WaitGroup
@@ -61,6 +63,8 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	c := &copier{opts: j.Options, ctx: ctx, to: j.To, prefix: ".", whole: j.To}
+	implier, ok := j.To.(Implier)
+	c.implied = ok && implier.ImpliesDirs()
 	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	c.setDefaults()
 	err := c.run(j)
@@ -104,7 +108,7 @@ func (c *copier) run(j Job) error {
 	if err := p.settle(len(j.Sources), starts); err != nil {
 		return err
 	}
-	if c.opts.DryRun && p.info == nil {
+	if c.opts.DryRun && p.info == nil && !c.implied {
 		if err := c.lookAbove(p.name); err != nil {
 			return err
 		}
@@ -175,7 +179,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	}
 	if c.target = p.info; p.info == nil {
 		top.fresh = true
-		if c.opts.DryRun {
+		if c.opts.DryRun || c.implied {
 			return top, nil, nil
 		}
 		if top.mark, err = c.makeTop(p, starts, perm|ownerAll); err != nil {
@@ -223,7 +227,7 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		top.source, top.tree, top.from = &s, s.tree, s.name
 		top.pending.Add(1)
 		if top.fresh {
-			c.report.ended(top.item, Outcome{What: Made})
+			c.tellMade(top)
 		} else {
 			c.report.ended(top.item, Outcome{What: Present})
 		}

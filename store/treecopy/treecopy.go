@@ -277,7 +277,7 @@ const (
 	Made                // a directory that was missing
 	Present             // a directory that was there
 	Same                // a file that is unchanged
-	Skipped             // a symbolic link, a device or the like: see [Options]
+	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [Implier]
 	Failed
 )
 
@@ -374,6 +374,10 @@ var (
 	// ErrDiffers says that a copy, once it was there, was not what its source is.
 	ErrDiffers = errors.New("the copy is not the same as its source")
 
+	// ErrEmpty says that a directory was not made, as there are no files in it, and
+	// the target has none without: see [Implier].
+	ErrEmpty = errors.New("a directory without files, which cannot be made there")
+
 	// ErrUnsafeName says that a listing has a name that no entry may have.
 	ErrUnsafeName = errors.New("a name that is not safe")
 )
@@ -413,6 +417,15 @@ type Versioned interface {
 // A tree that is no Timekeeper can keep times.
 type Timekeeper interface {
 	KeepsTimes() bool
+}
+
+// An Implier is a [store.Tree] that tells whether its directories come to be with
+// the first file in them, and in no other way, as on a web server. Then none is
+// made, and one without files is Skipped, by [ErrEmpty]; what else is told of a
+// directory comes when all in it is done. None has the attributes of its source,
+// and Continue knows none again.
+type Implier interface {
+	ImpliesDirs() bool
 }
 
 // A SourceHolder is a [store.Resumer] on a server that has itself held what it

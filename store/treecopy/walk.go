@@ -51,6 +51,14 @@ type dir struct {
 
 	pending atomic.Int64 // what is in it and not done, and its listing
 	links   []*file      // symbolic links to be made; until it is listed
+	holds   atomic.Bool  // there are files in it, or further below
+}
+
+// hold notes that there are files in d.
+func (d *dir) hold() {
+	for d != nil && !d.holds.Swap(true) {
+		d = d.parent
+	}
 }
 
 func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
@@ -125,7 +133,11 @@ func (c *copier) walk(d *dir) {
 		if !d.fresh {
 			c.sweep(d.to)
 		}
-		c.report.ended(d.item, Outcome{What: what})
+		if what == Made {
+			c.tellMade(d)
+		} else {
+			c.report.ended(d.item, Outcome{What: what})
+		}
 	}
 	below, err := c.list(d)
 	if err != nil {
@@ -134,6 +146,9 @@ func (c *copier) walk(d *dir) {
 			item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
 		}
 		c.report.failed(item, err)
+		if c.implied {
+			d.item = nil // more is not known of it
+		}
 	}
 	for _, b := range below {
 		c.spawn(b)
@@ -160,7 +175,7 @@ func (c *copier) makeDir(d *dir) (What, error) {
 		}
 	}
 	d.fresh = true
-	if c.opts.DryRun {
+	if c.opts.DryRun || c.implied {
 		return Made, nil
 	}
 	err := c.to.Mkdir(c.ctx, d.to, c.dirMode(d.info)|ownerAll)
@@ -176,6 +191,24 @@ func (c *copier) makeDir(d *dir) (What, error) {
 		}
 	}
 	return Made, err
+}
+
+// tellMade tells that a directory was made, unless that is yet to be seen.
+func (c *copier) tellMade(d *dir) {
+	if !c.implied {
+		c.report.ended(d.item, Outcome{What: Made})
+	}
+}
+
+// endImplied tells what became of a directory that comes to be with its files.
+func (c *copier) endImplied(d *dir) {
+	switch {
+	case d.item == nil || !d.made || !d.fresh:
+	case d.holds.Load():
+		c.report.ended(d.item, Outcome{What: Made})
+	default:
+		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
+	}
 }
 
 // inTheWay is the error for something of another kind that has the name.
@@ -262,6 +295,9 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 			c.report.ended(f.item, Outcome{What: Skipped, Err: notCopied(t)})
 		}
 	}
+	if len(files) > 0 {
+		d.hold()
+	}
 	c.report.found(int64(len(files)), bytes)
 	d.pending.Add(int64(len(files)))
 	for _, f := range files {
@@ -323,6 +359,10 @@ func (c *copier) closeDir(d *dir) {
 	}
 	inParallel(lookupsAtOnce, len(d.links), func(i int) { c.copyLink(d.links[i]) })
 	d.links = nil
+	if c.implied {
+		c.endImplied(d)
+		return
+	}
 	if !d.made || d.info == nil || c.opts.DryRun {
 		return
 	}
