@@ -124,7 +124,7 @@ func TestParentsRefused(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "in"), 0o555); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Chmod(filepath.Join(dir, "in"), 0o755) // or it could not be removed
+	defer func() { _ = os.Chmod(filepath.Join(dir, "in"), 0o755) }() // or it could not be removed
 	wantError(t, "read-only", upload(t, d, "in/more/g", "x", store.Create{Parents: true}), fs.ErrPermission)
 }
 

@@ -227,10 +227,10 @@ func TestClientPutNoDirectory(t *testing.T) {
 		for name, missing := range map[string]bool{"none/f": true, "there/f": false, "f": false} {
 			l := startClientLab(t, map[string][]byte{"there": nil})
 			l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
-				switch {
-				case r.Method == http.MethodOptions:
+				switch r.Method {
+				case http.MethodOptions:
 					w.Header().Set(acceptUploadRange, "bytes")
-				case r.Method == http.MethodPut:
+				case http.MethodPut:
 					_, _ = io.Copy(io.Discard, r.Body)
 					w.WriteHeader(code)
 				default:
