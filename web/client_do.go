@@ -263,3 +263,9 @@ func lost(err error, tries int) error {
 	}
 	return fmt.Errorf("%w: %w", ErrClientLost, err)
 }
+
+// lostUnguarded says that a connection is lost under a file of which nothing tells
+// whether what would come now is of the same version.
+func lostUnguarded(err error) error {
+	return fmt.Errorf("%w; the rest is not asked for, as it could be of another version: the server names none, or the file was just written", lost(err, 1))
+}

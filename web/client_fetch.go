@@ -415,9 +415,10 @@ func (x *clientFetch) start(a *clientPart) {
 		case err == nil:
 		case local:
 			x.failLocked(err, true)
-		case !isLoss(err), x.f.info.version.guard() == "", x.streamEnd == math.MaxInt64:
-			// Nothing tells whether what would come now is the same file.
-			x.failLocked(lost(err, 1), false)
+		case !isLoss(err):
+			x.failLocked(err, false)
+		case x.f.info.version.guard() == "", x.streamEnd == math.MaxInt64:
+			x.failLocked(lostUnguarded(err), false)
 		default:
 			x.addPart(x.streamAt, x.streamEnd)
 			x.streamEnd = x.streamAt

@@ -292,8 +292,11 @@ func (f *clientFile) ReadAt(p []byte, off int64) (n int, err error) {
 		case io.EOF:
 			return n, io.EOF
 		}
-		if errors.Is(err, ErrClientLost) && !errors.Is(err, ErrClientStalled) || f.info.version.guard() == "" {
-			return n, f.c.fail("read", f.name, lost(err, 1)) // it was tried again, or must not be
+		switch {
+		case errors.Is(err, ErrClientLost) && !errors.Is(err, ErrClientStalled):
+			return n, f.c.fail("read", f.name, err) // it was tried again
+		case f.info.version.guard() == "" && isLoss(err):
+			return n, f.c.fail("read", f.name, lostUnguarded(err))
 		}
 		pause, again := f.c.againAfterLoss(&e, err)
 		if !again {
