@@ -15,6 +15,14 @@ var (
 	// was up, or by Halt.
 	ErrCut = errors.New("tcp: the server has ended, and cut the connection")
 
+	// ErrProxyHeader says that a connection from one of [Server.Proxies] has not begun
+	// with a PROXY header as it should be.
+	ErrProxyHeader = errors.New("PROXY header")
+
+	// ErrNoProxyHeader says that it has begun with something else: the proxy is not set
+	// up to send one. It is an ErrProxyHeader, too.
+	ErrNoProxyHeader error = errProxyNone
+
 	// ErrLifetime says that a connection has lasted for [Server.MaxLifetime].
 	ErrLifetime error = timeUp("tcp: the connection has lasted as long as it may")
 

@@ -55,7 +55,10 @@ var errShort = errors.New("PROXY header: more bytes are wanted")
 // used, so that hostile headers cost no memory.
 type proxyError string
 
-func (e proxyError) Error() string { return "PROXY header: " + string(e) }
+func (e proxyError) Error() string { return ErrProxyHeader.Error() + ": " + string(e) }
+
+// Is reports that it is an ErrProxyHeader.
+func (e proxyError) Is(target error) bool { return target == ErrProxyHeader }
 
 const (
 	errProxyNone     = proxyError("the connection begins with something else; is the peer a proxy that sends one?")

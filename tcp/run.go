@@ -382,6 +382,9 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 		_ = h.SetLinger(0)
 	default:
 		r.s.counts.badHandshakes.Add(1)
+		if tell := r.s.BadHandshake; tell != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
+			tell(h, err)
+		}
 	}
 	return nil
 }

@@ -72,6 +72,14 @@ type Server struct {
 	// DefaultGrace, and below 0 as long as they like.
 	Grace time.Duration
 
+	// BadHandshake, if set, is told of each connection that has come to nothing before
+	// it was served, since its PROXY header, or its TLS handshake, has failed: see
+	// ErrProxyHeader and [tls.RecordHeaderError], and io.EOF, by which those end that
+	// only look whether somebody listens. It is called on the connection's goroutine,
+	// for many at a time if strangers will; c is closed when it returns. It is not told
+	// of StartTLS, nor of what the server's own end has ended.
+	BadHandshake func(c *Conn, err error)
+
 	// Log gets what has nobody to be returned to: panics, and that accepting
 	// fails for a time. Nil means slog.Default.
 	Log *slog.Logger

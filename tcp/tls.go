@@ -143,8 +143,11 @@ func (r *run) takeHandshake() bool {
 func (r *run) readHeader(c *conn, h *Conn) error {
 	var buf [maxProxyV2]byte
 	header, rest, err := readProxy(h, buf[:])
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrProxyHeader):
 		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrProxyHeader, err)
 	}
 	if len(rest) > 0 {
 		c.reading.Lock()

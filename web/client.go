@@ -24,6 +24,7 @@ const (
 	DefaultClientConnectTimeout = 30 * time.Second
 	DefaultClientAnswerTimeout  = time.Minute
 	DefaultClientStallTimeout   = time.Minute
+	DefaultClientAbsenceTimeout = 20 * time.Second
 )
 
 // Bounds.
@@ -33,19 +34,6 @@ const (
 
 	// maxClientHeader is how many bytes the headers of an answer may have.
 	maxClientHeader = 64 << 10
-
-	// maxClientTries is how often in a row something is asked for before it is
-	// given up, if nothing comes of it.
-	maxClientTries = 5
-
-	// firstClientPause is how long the second try waits, on average; each one
-	// after that waits twice as long as the one before, up to maxClientPause.
-	firstClientPause = 200 * time.Millisecond
-	maxClientPause   = 10 * time.Second
-
-	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
-	// for. A server that asks for more is taken at its word, and left alone.
-	maxRetryAfter = 2 * time.Minute
 
 	// maxClientCommit is how long a server may take to answer a PUT all of which
 	// it has: it may have a slow disk to wait for.
@@ -103,12 +91,24 @@ type ClientConfig struct {
 	// progress for want of the server; 0 means DefaultClientStallTimeout.
 	StallTimeout time.Duration
 
+	// AbsenceTimeout is how long a server that has answered before is tried again
+	// if connections to it are lost, or refused, and nothing comes any more; then
+	// what is under way is given up, but not before some tries. Whatever comes
+	// begins it anew. 0 means DefaultClientAbsenceTimeout. A server that cannot be
+	// reached from the first is not waited for.
+	AbsenceTimeout time.Duration
+
 	UserAgent string // "" means "haul"
 
 	// Waiting, if set, is told each time that the server has no time for a
 	// request, such as by 429 or 503, and is going to be asked again after a
 	// pause. Several goroutines may call it at a time, and it holds them up.
 	Waiting func(status int, pause time.Duration)
+
+	// Reconnecting, if set, is told each time that a connection was lost, or not
+	// made, for which reason, and that it is going to be tried again after a pause.
+	// It is called as Waiting is.
+	Reconnecting func(err error, pause time.Duration)
 }
 
 // A Client is a [store.Tree] on a web server, over HTTP/1.1 and HTTP/2:
@@ -149,7 +149,7 @@ type Client struct {
 	mu      sync.Mutex
 	first   *clientAnswer // mu: what Stat has begun to read of config.First
 	stated  bool          // mu: that was tried
-	reached bool          // mu: the server has answered before
+	reached bool          // mu: the server has answered before, or taken something
 	parts   int           // mu: 1 if it takes uploads in parts, -1 if not, 0 if that is not known
 
 	// mu: names whose next upload begins anew, those between Discard and Create.
@@ -183,6 +183,7 @@ func NewClient(root string, c ClientConfig) (*Client, error) {
 		usual time.Duration
 	}{
 		{&c.ConnectTimeout, DefaultClientConnectTimeout}, {&c.AnswerTimeout, DefaultClientAnswerTimeout}, {&c.StallTimeout, DefaultClientStallTimeout},
+		{&c.AbsenceTimeout, DefaultClientAbsenceTimeout},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.usual

@@ -272,13 +272,25 @@ func (b *clientBody) rewind() bool {
 // rewindTo goes back to an offset from which all is there still, and reports
 // whether it is. The caller holds mu.
 func (b *clientBody) rewindTo(off int64) bool {
-	if b.at != off && (b.src == nil || off < b.srcStart || b.err != nil) {
+	if !b.reaches(off) {
 		return false
 	}
 	b.turn++ // who reads now reads no more
 	b.at = off
 	b.moved.Broadcast()
 	return true
+}
+
+// reaches reports whether all from an offset on is there still. The caller holds mu.
+func (b *clientBody) reaches(off int64) bool {
+	return b.at == off || b.src != nil && off >= b.srcStart && b.err == nil
+}
+
+// restarts reports whether restart can be done.
+func (b *clientBody) restarts(off int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reaches(off)
 }
 
 // restart has the next request begin at an offset, and reports whether that can

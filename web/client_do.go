@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,10 +15,6 @@ import (
 
 	"github.com/haul-project/haul/internal/rate"
 )
-
-// maxClientSilence is how often in a row a request may go without an answer: each
-// time takes AnswerTimeout or StallTimeout.
-const maxClientSilence = 2
 
 // A clientRequest is what is asked of the server.
 type clientRequest struct {
@@ -141,10 +136,15 @@ func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, erro
 	}
 	a.timer.Stop()
 	a.Response = resp
-	c.mu.Lock()
-	c.reached = true
-	c.mu.Unlock()
+	c.wasReached()
 	return a, nil
+}
+
+// wasReached notes that there is a server.
+func (c *Client) wasReached() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reached = true
 }
 
 // wrongAnswers are words that package http has for answers that are none, rather
@@ -173,14 +173,18 @@ func plainError(err error) error {
 // means something. What is lost is sent again, and so is what the server says it
 // has no time for, after the time that it says.
 func (c *Client) ask(ctx context.Context, k clientRequest) (*clientAnswer, error) {
-	for tries := 1; ; tries++ {
+	return c.askFor(ctx, new(clientEffort), k)
+}
+
+// askFor is ask for an effort that may have more to it.
+func (c *Client) askFor(ctx context.Context, e *clientEffort, k clientRequest) (*clientAnswer, error) {
+	for {
 		a, err := c.sendAs(ctx, k)
-		pause, again := c.tryAgain(a, err, tries)
+		pause, again := c.again(e, a, err)
 		if !again {
-			return a, lost(err, tries)
+			return a, lost(err, e.tries)
 		}
 		if a != nil {
-			c.waits(a.StatusCode, pause)
 			a.close()
 		}
 		if err := rate.Sleep(ctx, pause); err != nil {
@@ -213,52 +217,6 @@ func (c *Client) sendAs(ctx context.Context, k clientRequest) (*clientAnswer, er
 		return a, nil
 	}
 	return c.send(ctx, k)
-}
-
-// tryAgain reports whether there is a point in sending a request again that had
-// this answer or error, and after which pause.
-func (c *Client) tryAgain(a *clientAnswer, err error, tries int) (pause time.Duration, again bool) {
-	if tries >= maxClientTries {
-		return 0, false
-	}
-	if err != nil {
-		c.mu.Lock()
-		reached := c.reached
-		c.mu.Unlock()
-		dial, ok := errors.AsType[*net.OpError](err)
-		switch {
-		case !isLoss(err), errors.Is(err, ErrClientStalled) && tries >= maxClientSilence:
-			return 0, false
-		case ok && dial.Op == "dial" && !reached:
-			return 0, false // nobody listens there
-		}
-		return c.backOff(tries), true
-	}
-	switch a.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-	case http.StatusLocked: // by an upload whose end the server has yet to see
-	default:
-		return 0, false
-	}
-	after, ok := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
-	if !ok {
-		return c.backOff(tries), true
-	}
-	return after, after <= maxRetryAfter
-}
-
-// waits tells of a pause.
-func (c *Client) waits(status int, pause time.Duration) {
-	if c.config.Waiting != nil {
-		c.config.Waiting(status, pause)
-	}
-}
-
-// backOff returns how long to wait after so many tries. It is random, so that
-// many who were cut off together do not come back together.
-func (c *Client) backOff(tries int) time.Duration {
-	d := min(c.pause<<min(tries-1, 10), maxClientPause)
-	return d/2 + rand.N(d)
 }
 
 // isLoss reports whether an error may be gone if the same is tried again.
@@ -304,4 +262,10 @@ func lost(err error, tries int) error {
 		return fmt.Errorf("%w, %d times in a row: %w", ErrClientLost, tries, err)
 	}
 	return fmt.Errorf("%w: %w", ErrClientLost, err)
+}
+
+// lostUnguarded says that a connection is lost under a file of which nothing tells
+// whether what would come now is of the same version.
+func lostUnguarded(err error) error {
+	return fmt.Errorf("%w; the rest is not asked for, as it could be of another version: the server names none, or the file was just written", lost(err, 1))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
@@ -65,7 +64,9 @@ type clientFetch struct {
 	busy      int            // mu: requests of plans
 	shared    bool           // mu: they share a connection of HTTP/2, as those of their own come to nothing
 	brought   bool           // mu: one of them has brought something
-	failures  int            // mu: in a row, without anything that came
+	effort    clientEffort   // mu: to get more
+	losses    int            // mu: those that came together are one
+	probing   bool           // mu: a request is under way since the last, of which nothing has come
 	notBefore time.Time      // mu: of the next request
 	err       error          // mu: why it has failed
 	local     bool           // mu: it is the writer that has
@@ -82,7 +83,7 @@ type fetchPart struct {
 // goroutines at once, and returns how many bytes from off on have come without a
 // gap.
 func (f *clientFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
-	x := &clientFetch{f: f, w: w, off: off, began: time.Now(), bell: make(chan struct{}, 1), streamAt: off}
+	x := &clientFetch{f: f, w: w, off: off, began: time.Now(), bell: make(chan struct{}, 1), streamAt: off, effort: clientEffort{begun: true}}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
@@ -137,7 +138,7 @@ func (f *clientFile) stream(ctx context.Context, off int64) (*clientPart, error)
 	f.mu.Unlock()
 	if !good {
 		var err error
-		if p, err = f.begin(off, -1, ranges); err != nil {
+		if p, err = f.begin(new(clientEffort), off, -1, ranges); err != nil {
 			return nil, err
 		}
 	}
@@ -274,6 +275,10 @@ func (x *clientFetch) request(now time.Time, p *fetchPart) {
 		if x.link.Outstanding(lane) > 0 {
 			continue // HTTP/1.1 answers one request after the other
 		}
+		probe := x.effort.tries > 0
+		if probe && x.probing {
+			return // one is enough to see whether the server is back
+		}
 		slot := x.streaming || x.busy > 0
 		if slot {
 			select {
@@ -290,15 +295,16 @@ func (x *clientFetch) request(now time.Time, p *fetchPart) {
 			continue
 		}
 		x.busy++
-		x.work.Go(func() { x.part(p, lane, q, slot) })
+		x.probing = x.probing || probe
+		x.work.Go(func() { x.part(p, lane, q, slot, probe) })
 	}
 }
 
 // part moves one part.
-func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot bool) {
+func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot, probe bool) {
 	send := func(ctx context.Context, k clientRequest) (*clientAnswer, error) { return x.f.c.sendAs(ctx, k) }
 	x.mu.Lock()
-	own := !x.shared
+	own, before := !x.shared, x.losses
 	x.mu.Unlock()
 	a, err := x.f.askPart(x.ctx, send, q.Offset, q.Offset+int64(q.Len)-1, own)
 	var n int64
@@ -314,8 +320,12 @@ func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot bool
 	defer x.mu.Unlock()
 	defer x.ring()
 	x.busy--
+	if probe {
+		x.probing = false
+	}
 	if n > 0 {
-		x.failures, x.brought = 0, true
+		x.effort.moved()
+		x.brought = true
 		p.plan.Reply(time.Now(), q.ID, int(n)) // and the rest, if any, is asked for again
 	} else {
 		x.link.LaneLost(lane)
@@ -329,7 +339,7 @@ func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot bool
 	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
 		x.shared = true // a server may have HTTP/2 alone
 	case err != nil:
-		x.lost(err)
+		x.lost(err, before)
 	}
 }
 
@@ -357,39 +367,6 @@ func (x *clientFetch) copyPart(a *clientPart) (n int64, local bool, err error) {
 		}
 	}
 	return n, false, checkEnd(a.clientAnswer)
-}
-
-// lost takes note of a request that came to nothing, and decides whether there
-// will be another. The caller holds mu.
-func (x *clientFetch) lost(err error) {
-	x.failures++
-	after := time.Duration(0)
-	refused, isRefusal := errors.AsType[*ClientStatusError](err)
-	if isRefusal {
-		switch refused.Code {
-		case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-			after = refused.After
-			x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
-		default:
-			x.failLocked(err, false)
-			return
-		}
-	}
-	switch {
-	case !isRefusal && !isLoss(err),
-		x.failures >= maxClientTries,
-		errors.Is(err, ErrClientStalled) && x.failures >= maxClientSilence,
-		after > maxRetryAfter:
-		if !isRefusal {
-			err = lost(err, x.failures)
-		}
-		x.failLocked(err, false)
-		return
-	}
-	pause := max(after, x.f.c.backOff(x.failures))
-	if x.notBefore = time.Now().Add(pause); isRefusal {
-		x.f.c.waits(refused.Code, pause)
-	}
 }
 
 // takeWhole goes on where a server has no ranges after all, with the whole file
@@ -426,6 +403,7 @@ func (x *clientFetch) forgetParts() {
 // nobody else yet.
 func (x *clientFetch) start(a *clientPart) {
 	x.streaming = true
+	before := x.losses
 	x.work.Go(func() {
 		local, err := x.copyStream(a)
 		a.close()
@@ -437,13 +415,14 @@ func (x *clientFetch) start(a *clientPart) {
 		case err == nil:
 		case local:
 			x.failLocked(err, true)
-		case !isLoss(err), x.f.info.version.guard() == "", x.streamEnd == math.MaxInt64:
-			// Nothing tells whether what would come now is the same file.
-			x.failLocked(lost(err, 1), false)
+		case !isLoss(err):
+			x.failLocked(err, false)
+		case x.f.info.version.guard() == "", x.streamEnd == math.MaxInt64:
+			x.failLocked(lostUnguarded(err), false)
 		default:
 			x.addPart(x.streamAt, x.streamEnd)
 			x.streamEnd = x.streamAt
-			x.lost(err)
+			x.lost(err, before)
 		}
 	})
 }
@@ -477,7 +456,8 @@ func (x *clientFetch) copyStream(a *clientPart) (local bool, err error) {
 		at += int64(n)
 		x.mu.Lock()
 		if at > x.streamAt {
-			x.streamAt, x.failures = at, 0
+			x.streamAt = at
+			x.effort.moved()
 		}
 		if err == io.EOF && x.streamEnd == math.MaxInt64 {
 			x.streamEnd = at

@@ -274,17 +274,17 @@ func (f *clientFile) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 	f.reading.Lock()
 	defer f.reading.Unlock()
-	for tries := 0; n < len(p); {
+	for e := (clientEffort{begun: true}); n < len(p); {
 		if f.ctx.Err() != nil {
 			return n, f.c.fail("read", f.name, context.Cause(f.ctx))
 		}
 		if size := f.knownSize(); size >= 0 && off+int64(n) >= size {
 			return n, io.EOF
 		}
-		got, err := f.readSome(p[n:], off+int64(n))
+		got, err := f.readSome(&e, p[n:], off+int64(n))
 		n += got
 		if got > 0 {
-			tries = 0
+			e.moved()
 		}
 		switch err {
 		case nil:
@@ -292,10 +292,17 @@ func (f *clientFile) ReadAt(p []byte, off int64) (n int, err error) {
 		case io.EOF:
 			return n, io.EOF
 		}
-		if tries++; !isLoss(err) || tries >= maxClientTries || f.info.version.guard() == "" {
-			return n, f.c.fail("read", f.name, lost(err, tries))
+		switch {
+		case errors.Is(err, ErrClientLost) && !errors.Is(err, ErrClientStalled):
+			return n, f.c.fail("read", f.name, err) // it was tried again
+		case f.info.version.guard() == "" && isLoss(err):
+			return n, f.c.fail("read", f.name, lostUnguarded(err))
 		}
-		if err := rate.Sleep(f.ctx, f.c.backOff(tries)); err != nil {
+		pause, again := f.c.againAfterLoss(&e, err)
+		if !again {
+			return n, f.c.fail("read", f.name, lost(err, e.tries))
+		}
+		if err := rate.Sleep(f.ctx, pause); err != nil {
 			return n, f.c.fail("read", f.name, err)
 		}
 	}
@@ -303,8 +310,8 @@ func (f *clientFile) ReadAt(p []byte, off int64) (n int, err error) {
 }
 
 // readSome reads a piece at off, from the answer that is there, or from a new one.
-func (f *clientFile) readSome(p []byte, off int64) (int, error) {
-	if err := f.seek(off, int64(len(p))); err != nil {
+func (f *clientFile) readSome(e *clientEffort, p []byte, off int64) (int, error) {
+	if err := f.seek(e, off, int64(len(p))); err != nil {
 		return 0, err
 	}
 	f.mu.Lock()
@@ -344,7 +351,7 @@ func (f *clientFile) readSome(p []byte, off int64) (int, error) {
 
 // seek sees to it that there is an answer at off, from which at least need bytes
 // can be read if the file has them.
-func (f *clientFile) seek(off, need int64) error {
+func (f *clientFile) seek(e *clientEffort, off, need int64) error {
 	f.mu.Lock()
 	ahead := off - f.at
 	far := f.body == nil || ahead < 0 || ahead > maxClientSkip && f.ranges != rangesNo || f.end >= 0 && off >= f.end
@@ -367,7 +374,7 @@ func (f *clientFile) seek(off, need int64) error {
 		if size >= 0 {
 			last = min(last, size-1)
 		}
-		part, err := f.begin(off, last, ranges)
+		part, err := f.begin(e, off, last, ranges)
 		if err != nil {
 			return err
 		}
@@ -379,11 +386,12 @@ func (f *clientFile) seek(off, need int64) error {
 }
 
 // begin asks for a range, or for the whole file where there are no ranges.
-func (f *clientFile) begin(first, last int64, ranges int) (*clientPart, error) {
+func (f *clientFile) begin(e *clientEffort, first, last int64, ranges int) (*clientPart, error) {
+	ask := func(ctx context.Context, k clientRequest) (*clientAnswer, error) { return f.c.askFor(ctx, e, k) }
 	if ranges != rangesNo {
-		return f.askPart(f.ctx, f.c.ask, first, last, false)
+		return f.askPart(f.ctx, ask, first, last, false)
 	}
-	a, err := f.c.ask(f.ctx, clientRequest{method: http.MethodGet, url: f.c.urlOf(f.name, false)})
+	a, err := ask(f.ctx, clientRequest{method: http.MethodGet, url: f.c.urlOf(f.name, false)})
 	if err != nil {
 		return nil, err
 	}

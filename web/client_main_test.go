@@ -76,7 +76,7 @@ func (l *clientLab) client(o ClientConfig) *Client {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	c.pause = time.Millisecond
+	c.pause, c.config.AbsenceTimeout = time.Millisecond, 0 // who waits for a server has a test of virtual time
 	l.t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,9 @@ import (
 	"net/http"
 	"path"
 	"sync"
+	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 )
 
@@ -28,6 +31,10 @@ var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps"
 // without gaps, and of the size that was said, if one was. What the server has to
 // say against it comes with the first writes, or by Commit.
 //
+// If its connection is lost, or the server is gone for a while, it goes on where the
+// server has it, or begins anew, a few times, where what was sent can be read again, as
+// by FillFrom.
+//
 // With Resume it is a [store.Resumer] if the server takes uploads in parts, as
 // haul's own does: see docs/http.md. It has itself held what it kept against
 // Create.Source.
@@ -43,19 +50,23 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 	if o.Size > 0 {
 		u.total = o.Size
 	}
-	if o.Resume != "" && o.Size > 0 && !c.takeAnew(name) {
-		there, kept, err := c.askKept(ctx, name, o)
-		if err != nil {
+	switch {
+	case o.Resume != "" && o.Size > 0 && !c.takeAnew(name):
+		u.source = uploadSource(o)
+		if u.in, u.kept, err = c.askKept(ctx, new(clientEffort), name, u.source, o); err != nil {
 			return nil, c.fail("create", name, err)
 		}
-		if kept {
-			u.kept, u.in = true, there
-		}
+		u.resumes = u.kept
+	case o.Size >= keptFrom:
+		// What cannot be asked now, the PUT will tell.
+		u.kept, _ = c.takesParts(ctx, new(clientEffort), name)
+		u.source = rand.Text() // no other upload goes on with it
 	}
+	u.reached = u.in
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.body = newClientBody(u.total, u.in)
 	u.unlink = context.AfterFunc(u.ctx, func() { u.body.abort(context.Cause(u.ctx), false) })
-	if u.kept {
+	if u.resumes {
 		return &clientResumer{u, u.in}, nil
 	}
 	return u, nil
@@ -67,13 +78,21 @@ type clientUpload struct {
 	c      *Client
 	name   string
 	create store.Create
-	total  int64 // bytes; -1 if nobody knows
-	kept   bool  // what has come is kept if it is cut off
+	total  int64  // bytes; -1 if nobody knows
+	source string // by which the server knows it again
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unlink func() bool
 	body   *clientBody
 	done   chan struct{} // closed when there is a result
+
+	// Of Create, and then of the goroutine that sends it.
+	kept    bool  // what has come is kept if it is cut off
+	resumes bool  // also for another upload
+	reached int64 // what the server has for certain
+	high    int64 // up to where something was sent, in any try
+	vain    int   // tries in a row of which the server has no more than before, though something was sent
+	whole   bool  // all was sent when a connection was lost
 
 	mu      sync.Mutex
 	in      int64 // mu: where the next write belongs
@@ -100,28 +119,78 @@ func (u *clientUpload) start() {
 	}()
 }
 
-// send sends the request, and returns what the server says of it in the end.
+// send sends the request, as often as need be, and returns what the server says of it
+// in the end.
 func (u *clientUpload) send() error {
-	reached := u.body.begin() // what the server has for certain
-	for tries := 1; ; tries++ {
+	e := clientEffort{begun: true}
+	for {
 		a, err := u.c.sendAs(u.ctx, u.request())
-		if err == nil {
-			return u.result(a)
+		u.high = max(u.high, u.body.sent())
+		if err == nil && u.refusesPart(a) {
+			a.close()
+			u.kept = false
+			continue
 		}
-		if e := u.body.localError(); e != nil {
-			return u.localFailure(e)
+		repeatable := u.kept || u.body.restarts(0)
+		if err == nil && (!repeatable || !isAway(a.StatusCode)) {
+			return u.afterLoss(u.result(a))
 		}
-		if !u.kept || !isLoss(err) || tries >= maxClientTries {
-			return lost(err, tries)
+		pause, again := time.Duration(0), false
+		local := u.body.localError()
+		if repeatable && local == nil {
+			if u.body.sent() > u.body.begin() {
+				u.c.wasReached()
+				e.moved() // if that was in vain, goOn counts it
+			}
+			pause, again = u.c.again(&e, a, err)
 		}
-		there, err := u.goOn(tries)
-		if err != nil {
+		if a != nil {
+			err = statusError(a)
+		}
+		switch {
+		case local != nil:
+			return u.localFailure(local)
+		case !again:
+			return lost(err, e.tries)
+		}
+		u.whole = u.whole || u.body.complete()
+		if err := rate.Sleep(u.ctx, pause); err != nil {
 			return err
 		}
-		if there > reached {
-			reached, tries = there, 0
+		if stuck := u.goOn(&e); stuck != nil {
+			return fmt.Errorf("%w; before that: %w", stuck, err)
 		}
 	}
+}
+
+// isAway reports whether a status is that of a proxy, or a server, for want of another
+// that may be back soon.
+func isAway(code int) bool {
+	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
+}
+
+// refusesPart reports whether the server does not take as a part what it would take as
+// a whole: nothing is kept there, or there is another upload to the same name. The
+// upload is then to be sent as a whole.
+func (u *clientUpload) refusesPart(a *clientAnswer) bool {
+	switch a.StatusCode {
+	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusLocked:
+		return u.kept && !u.resumes && u.reached == 0 && u.body.rewind()
+	}
+	return false
+}
+
+// afterLoss explains an error by which the server may mean this very upload: one that
+// it had all of when its answer was lost.
+func (u *clientUpload) afterLoss(err error) error {
+	taken := errors.Is(err, fs.ErrExist)
+	if refused, ok := errors.AsType[*ClientStatusError](err); ok {
+		taken = refused.Code == http.StatusConflict
+	}
+	if !u.whole || !taken {
+		return err
+	}
+	return fmt.Errorf("%w; all of it was sent when the connection was lost, so what has the name may be this upload", err)
 }
 
 // request returns the PUT of what the body has yet to send.
@@ -132,7 +201,7 @@ func (u *clientUpload) request() clientRequest {
 	}
 	if u.kept {
 		k.header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", u.body.begin(), u.total-1, u.total))
-		k.header.Set("Upload-Source", uploadSource(u.create))
+		k.header.Set("Upload-Source", u.source)
 	}
 	return k
 }
@@ -228,8 +297,8 @@ func (u *clientUpload) advance(n int64) {
 	u.mu.Unlock()
 }
 
-// FillFrom sends size bytes of r. Until Commit or Close it may read them again, if
-// the server wants that.
+// FillFrom sends size bytes of r. Until Commit or Close has returned it may read them
+// again, if the server wants that, or has lost them.
 func (u *clientUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := u.check(off, size); err != nil {
 		return 0, u.fail(err)
@@ -306,4 +375,7 @@ func (u *clientUpload) finish(err error) {
 		<-u.done
 	}
 	u.body.release()
+	if started && u.err != nil && u.kept && !u.resumes && u.high > 0 && !errors.Is(u.err, ErrClientLost) {
+		u.forget()
+	}
 }

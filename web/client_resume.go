@@ -2,12 +2,13 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"time"
 
-	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 )
 
@@ -19,6 +20,22 @@ import (
 const (
 	acceptUploadRange = "Accept-Upload-Range"
 	uploadOffset      = "Upload-Offset"
+)
+
+const (
+	// keptFrom is from how many bytes on an upload is sent as one part, if the server
+	// takes those, so that it need not begin anew when the connection is lost: haul's
+	// server has something of it to go on from after 16 MiB. What is less is sent
+	// again as a whole.
+	keptFrom = 32 << 20
+
+	// maxClientAnew is how often an upload is begun anew of which the server keeps
+	// nothing: what cuts it off may be a bound that it has, and not an accident.
+	maxClientAnew = 2
+
+	// maxClientForget is how long an upload that has failed waits for the server to
+	// give up what it keeps.
+	maxClientForget = 2 * time.Second
 )
 
 // A clientResumer is an upload that can go on another time.
@@ -61,14 +78,14 @@ func uploadSource(o store.Create) string {
 }
 
 // takesParts reports whether the server takes uploads in parts.
-func (c *Client) takesParts(ctx context.Context, name string) (bool, error) {
+func (c *Client) takesParts(ctx context.Context, e *clientEffort, name string) (bool, error) {
 	c.mu.Lock()
 	parts := c.parts
 	c.mu.Unlock()
 	if parts != 0 {
 		return parts > 0, nil
 	}
-	a, err := c.ask(ctx, clientRequest{method: http.MethodOptions, url: c.urlOf(name, false)})
+	a, err := c.askFor(ctx, e, clientRequest{method: http.MethodOptions, url: c.urlOf(name, false)})
 	if err != nil {
 		return false, err
 	}
@@ -83,17 +100,17 @@ func (c *Client) takesParts(ctx context.Context, name string) (bool, error) {
 	return parts > 0, nil
 }
 
-// askKept asks how much the server has kept of an upload, and whether it would
-// keep anything.
-func (c *Client) askKept(ctx context.Context, name string, o store.Create) (there int64, kept bool, err error) {
-	if ok, err := c.takesParts(ctx, name); err != nil || !ok {
+// askKept asks how much the server has kept of an upload from a source, and whether
+// it would keep anything.
+func (c *Client) askKept(ctx context.Context, e *clientEffort, name, source string, o store.Create) (there int64, kept bool, err error) {
+	if ok, err := c.takesParts(ctx, e, name); err != nil || !ok {
 		return 0, false, err
 	}
-	h := http.Header{"Content-Range": {fmt.Sprintf("bytes */%d", o.Size)}, "Upload-Source": {uploadSource(o)}}
+	h := http.Header{"Content-Range": {fmt.Sprintf("bytes */%d", o.Size)}, "Upload-Source": {source}}
 	if o.Exclusive {
 		h.Set("If-None-Match", "*")
 	}
-	a, err := c.ask(ctx, clientRequest{method: http.MethodPut, url: c.urlOf(name, false), header: h})
+	a, err := c.askFor(ctx, e, clientRequest{method: http.MethodPut, url: c.urlOf(name, false), header: h})
 	if err != nil {
 		return 0, false, err
 	}
@@ -115,18 +132,53 @@ func (c *Client) askKept(ctx context.Context, name string, o store.Create) (ther
 	return min(there, o.Size-1), true, nil // the last byte is what Commit sends
 }
 
-// goOn has an upload that was cut off go on where the server has it, and returns
-// where that is.
-func (u *clientUpload) goOn(tries int) (there int64, err error) {
-	if err := rate.Sleep(u.ctx, u.c.backOff(tries)); err != nil {
-		return 0, err
+// goOn has an upload that was cut off go on: where the server has it, or from its
+// start where that keeps nothing.
+func (u *clientUpload) goOn(e *clientEffort) error {
+	if u.body.sent() > u.body.begin() {
+		u.vain++
 	}
-	there, kept, err := u.c.askKept(u.ctx, u.name, u.create)
-	if err != nil {
-		return 0, err
+	if u.kept {
+		there, kept, err := u.c.askKept(u.ctx, e, u.name, u.source, u.create)
+		switch {
+		case err != nil:
+			return err
+		case kept:
+			return u.goOnFrom(e, there)
+		}
+		u.kept = false
 	}
-	if !kept || !u.body.restart(there) {
-		return 0, fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot go on", ErrClientLost, there)
+	switch {
+	case u.vain > maxClientAnew:
+		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and it was begun %d times", ErrClientLost, u.vain)
+	case !u.body.restart(0):
+		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and what was sent cannot be read again", ErrClientLost)
 	}
-	return there, nil
+	return nil
+}
+
+// goOnFrom has an upload go on from where the server says that it has it.
+func (u *clientUpload) goOnFrom(e *clientEffort, there int64) error {
+	if there > u.reached {
+		u.reached, u.vain = there, 0
+		e.moved()
+	}
+	switch {
+	case there > u.high:
+		return fmt.Errorf("%w: it has %d bytes of an upload of which %d were sent", ErrClientProtocol, there, u.high)
+	case u.vain >= maxClientTries:
+		return fmt.Errorf("%w: the server has no more of the upload than %d bytes, though more was sent %d times", ErrClientLost, there, u.vain)
+	case !u.body.restart(there):
+		return fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot go on", ErrClientLost, there)
+	}
+	return nil
+}
+
+// forget has the server give up what it keeps of an upload that nobody will go on
+// with: it does when it is asked for another source. Where that fails, it does in the
+// end.
+func (u *clientUpload) forget() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxClientForget)
+	defer cancel()
+	_, _, _ = u.c.askKept(ctx, new(clientEffort), u.name, rand.Text(), u.create)
 }

@@ -58,7 +58,11 @@ directories in JSON. What HTTP cannot say is not kept by -p: permissions, and ov
 put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
 is asked for if the server wants one, unless ~/.netrc or --password-file has it, and
 goes to no other server. A server that is silent for 60 s is asked again, and one that
-has no time (429, 503) after the time that it says, of up to 2 minutes.`
+has no time (429, 503) after the time that it says, of up to 2 minutes. One that is
+gone after it has answered, as while it starts anew, is tried again for some 20 s, with
+or without --continue: get goes on with what is missing, if it is the same version
+still, and put where the server has it, if that keeps what is cut off, as haul's own
+does of files from 32 MiB on; else put begins the file anew, twice at most.`
 
 // copyFlags are the flags of get and put that SFTP and HTTP have.
 type copyFlags struct {

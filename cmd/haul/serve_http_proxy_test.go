@@ -80,6 +80,7 @@ func TestServeHTTPProxy(t *testing.T) {
 	said := s.stop()
 	for _, want := range []string{
 		"result=refused user=alice peer=192.0.2.9 method=password", "peer=[2001:db8::9]:4321 status=200", "peer=192.0.2.11:4321 status=200",
+		`level=WARN msg="http: handshakes failed" cause="no PROXY header" connections=1 last=127.0.0.1:`, `advice="the peer is in --http-proxy`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)

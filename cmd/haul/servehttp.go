@@ -94,6 +94,8 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	}
 	for _, p := range s.ports() {
 		p.open(s.handler, log)
+		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
+		p.accept.BadHandshake = p.badHandshake
 	}
 	return s, nil
 }
@@ -193,6 +195,7 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 func (s *httpService) close() {
 	for _, p := range s.ports() {
 		closeAll(p.sockets)
+		p.failed.flush()
 	}
 	s.log.away.flush()
 	s.log.close()

@@ -21,9 +21,8 @@ type httpLog struct {
 }
 
 func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
-	l := &httpLog{lineQueue: newLineQueue(log), counts: counts}
-	l.away.log, l.away.registry, l.away.protocol = l.lineQueue, counts, meter.HTTP
-	return l
+	q := newLineQueue(log)
+	return &httpLog{lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.HTTP)}
 }
 
 // listen has a handler tell its log what happens.

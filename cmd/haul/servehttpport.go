@@ -22,6 +22,7 @@ type httpPort struct {
 	scheme  string
 	asked   []string
 	accept  tcp.Server
+	failed  tally // handshakes
 	sockets []*tcp.Socket
 
 	// Connections of HTTP/1 have another end than those of HTTP/2, so each has a

@@ -39,9 +39,8 @@ type tries struct {
 }
 
 func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
-	l := &sftpLog{lineQueue: newLineQueue(log), counts: counts, tries: map[string]*tries{}}
-	l.away.log, l.away.registry, l.away.protocol = l.lineQueue, counts, meter.SFTP
-	return l
+	q := newLineQueue(log)
+	return &sftpLog{lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.SFTP), tries: map[string]*tries{}}
 }
 
 // listen has a server tell its log what happens.
@@ -297,9 +296,6 @@ func formatRate(bytes int64, d time.Duration) string {
 	return strconv.FormatFloat(float64(bytes)/1e6/d.Seconds(), 'f', 2, 64) + " MB/s"
 }
 
-// awayEvery is how often it is told that connections are turned away.
-const awayEvery = 10 * time.Second
-
 // notAllowed is the cause for what --allow and --deny keep out.
 const notAllowed = "--allow and --deny"
 
@@ -313,62 +309,18 @@ var reasonOf = map[string]meter.Reason{
 	string(penalty.TooManyHandshakesOf): meter.Address,
 }
 
-// turnedAway tells of connections that were turned away: of the first at once,
-// and then of all together now and then, so that a flood does not fill the log.
+// turnedAway tells of connections that were turned away, and counts them.
 type turnedAway struct {
-	log      *lineQueue
+	tally
 	registry *meter.Registry // nil counts nothing
 	protocol meter.Protocol
+}
 
-	mu     sync.Mutex
-	counts map[string]int64 // mu: not told yet, by cause, of which there are few
-	last   string           // mu: who came last
-	timer  *time.Timer      // mu: set while there was one not long ago
+func newTurnedAway(log *lineQueue, counts *meter.Registry, protocol meter.Protocol) turnedAway {
+	return turnedAway{tally: tally{log: log, msg: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
 }
 
 func (t *turnedAway) add(from net.Addr, cause string) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.counts == nil {
-		t.counts = map[string]int64{}
-	}
-	t.counts[cause]++
-	t.last = from.String()
-	if t.timer == nil {
-		t.timer = time.AfterFunc(awayEvery, t.again)
-		t.tell()
-	}
-}
-
-// again tells of what has come since the last time, and waits for more, if there
-// was any.
-func (t *turnedAway) again() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.counts) == 0 {
-		t.timer = nil
-		return
-	}
-	t.tell()
-	t.timer.Reset(awayEvery)
-}
-
-// tell says how many there were. The caller holds mu.
-func (t *turnedAway) tell() {
-	for cause, n := range t.counts {
-		t.log.say(slog.LevelWarn, string(t.protocol)+": connections turned away", slog.String("cause", cause),
-			slog.Int64("connections", n), slog.String("last", t.last))
-	}
-	clear(t.counts)
-}
-
-// flush tells of the rest.
-func (t *turnedAway) flush() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-	t.tell()
+	t.tally.add(slog.LevelWarn, cause, from.String())
 }

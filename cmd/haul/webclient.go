@@ -97,6 +97,16 @@ func (w *webs) waiting(host string, status int, pause time.Duration) {
 		host, status, http.StatusText(status), pause.Round(time.Second)))
 }
 
+// reconnecting tells that a server is gone, and is waited for, once. A connection that
+// is made again soon is not worth a word.
+func (w *webs) reconnecting(host string, err error, pause time.Duration) {
+	if w.quiet || pause < tellWaitFrom {
+		return
+	}
+	w.tellOf("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and goes on then",
+		host, err, web.DefaultClientAbsenceTimeout))
+}
+
 // connect returns the client of a location's server. first is the name that is
 // going to be read there first, if that is known. One goroutine at a time may call
 // it.
@@ -113,6 +123,7 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 		o.UserAgent += "/" + version
 	}
 	o.Waiting = func(status int, pause time.Duration) { w.waiting(u.Host, status, pause) }
+	o.Reconnecting = func(err error, pause time.Duration) { w.reconnecting(u.Host, err, pause) }
 	if o.TLS, err = w.flags.tls(); err != nil {
 		return nil, err
 	}

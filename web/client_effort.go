@@ -1,0 +1,159 @@
+package web
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxClientTries is how often in a row something is asked for before it is
+	// given up, if nothing comes of it. Where a server that was there before is
+	// gone, it is asked for longer: see ClientConfig.AbsenceTimeout.
+	maxClientTries = 5
+
+	// maxClientSilence is how often in a row a request may go without an answer:
+	// each time takes AnswerTimeout or StallTimeout.
+	maxClientSilence = 2
+
+	// firstClientPause is how long the second try waits, on average; each one
+	// after that waits twice as long as the one before, up to maxClientPause, or
+	// to maxLossPause if it is a connection that was lost: a server that is back
+	// is soon found.
+	firstClientPause = 200 * time.Millisecond
+	maxClientPause   = 10 * time.Second
+	maxLossPause     = 3 * time.Second
+
+	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
+	// for. A server that asks for more is taken at its word, and left alone.
+	maxRetryAfter = 2 * time.Minute
+)
+
+// A clientEffort is what is tried again until something comes of it. The zero value
+// is one that was not tried yet.
+type clientEffort struct {
+	begun    bool      // a part of a transfer has moved that can go on from there
+	tries    int       // in a row, of which nothing has come
+	silences int       // of them, those that ended without an answer
+	since    time.Time // when the first of them failed
+}
+
+// moved says that something has come of it.
+func (e *clientEffort) moved() { *e = clientEffort{begun: e.begun} }
+
+// count counts a try that has failed.
+func (e *clientEffort) count() {
+	if e.tries++; e.tries == 1 {
+		e.since = time.Now()
+	}
+}
+
+// late reports whether it was tried often enough, and, if it is patient, for as long
+// as a server may be gone.
+func (c *Client) late(e *clientEffort, patient bool) bool {
+	return e.tries >= maxClientTries && (!patient || time.Since(e.since) >= c.config.AbsenceTimeout)
+}
+
+// again reports whether there is a point in sending a request again that had this
+// answer or error, and after which pause. Who waits is told.
+func (c *Client) again(e *clientEffort, a *clientAnswer, err error) (pause time.Duration, again bool) {
+	if err != nil {
+		return c.againAfterLoss(e, err)
+	}
+	switch a.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+	case http.StatusLocked: // by an upload whose end the server has yet to see
+	default:
+		return 0, false
+	}
+	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
+	return c.againAfterRefusal(e, a.StatusCode, after, said)
+}
+
+// againAfterLoss is again for a request that was not answered. A server that is gone
+// after it was there may be about to start anew, so that it is waited for; at one that
+// never was, nobody listens.
+func (c *Client) againAfterLoss(e *clientEffort, err error) (pause time.Duration, again bool) {
+	c.mu.Lock()
+	reached := c.reached
+	c.mu.Unlock()
+	e.count()
+	if errors.Is(err, ErrClientStalled) {
+		e.silences++
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case !isLoss(err), e.silences >= maxClientSilence, c.late(e, reached):
+		return 0, false
+	case ok && dial.Op == "dial" && !reached:
+		return 0, false
+	}
+	pause = c.backOff(e.tries, maxLossPause)
+	if c.config.Reconnecting != nil {
+		c.config.Reconnecting(err, pause)
+	}
+	return pause, true
+}
+
+// againAfterRefusal is again for a request that the server has no time for. If it has
+// said when to come again, that counts; if not, and a transfer is under way, it may be
+// a proxy whose server is gone.
+func (c *Client) againAfterRefusal(e *clientEffort, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
+	e.count()
+	if c.late(e, e.begun && !said) || after > maxRetryAfter {
+		return 0, false
+	}
+	if pause = after; !said || e.begun {
+		pause = max(after, c.backOff(e.tries, maxClientPause))
+	}
+	if c.config.Waiting != nil {
+		c.config.Waiting(status, pause)
+	}
+	return pause, true
+}
+
+// lost takes note of a request that came to nothing, and decides whether there
+// will be another. before is how many losses there were when it was sent: those that
+// end together are one, or a server that is gone for a moment would count for as
+// many as there were connections. The caller holds mu.
+func (x *clientFetch) lost(err error, before int) {
+	refused, isRefusal := errors.AsType[*ClientStatusError](err)
+	if isRefusal {
+		switch refused.Code {
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+			x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
+		default:
+			x.failLocked(err, false)
+			return
+		}
+	} else if !isLoss(err) {
+		x.failLocked(err, false)
+		return
+	}
+	if before != x.losses {
+		return
+	}
+	x.losses++
+	var pause time.Duration
+	var again bool
+	if isRefusal {
+		pause, again = x.f.c.againAfterRefusal(&x.effort, refused.Code, refused.After, refused.After > 0)
+	} else {
+		pause, again = x.f.c.againAfterLoss(&x.effort, err)
+	}
+	if !again {
+		x.failLocked(lost(err, x.effort.tries), false)
+		return
+	}
+	x.notBefore = time.Now().Add(pause)
+}
+
+// backOff returns how long to wait after so many tries: by half more or less than what
+// doubles with each, up to most. It is random, so that many who were cut off together
+// do not come back together.
+func (c *Client) backOff(tries int, most time.Duration) time.Duration {
+	d := min(c.pause<<min(tries-1, 10), most)
+	return d/2 + rand.N(d)
+}
