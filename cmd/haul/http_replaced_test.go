@@ -41,13 +41,16 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 		p.left--
 		p.version++
 	}
-	if part {
+	// What was asked for before that may only come to be served now. It names the
+	// version that it wants more of.
+	late := r.Header.Get("If-Range") != fmt.Sprintf(`"%d"`, p.sent)
+	if part && !late {
 		select {
 		case <-p.asked:
 		default:
 			close(p.asked)
 		}
-	} else if r.Method == http.MethodGet {
+	} else if !part && r.Method == http.MethodGet {
 		p.whole++
 		p.sent = p.version
 		p.asked = make(chan struct{})
