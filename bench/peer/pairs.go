@@ -88,7 +88,10 @@ func (f *finder) pairs(haul string) {
 
 	p, err := f.unpacked("openssh-server", "sshd")
 	if err == nil {
-		servers["sshd"], err = sshd(p)
+		var s Server
+		if s, err = sshd(p); err == nil {
+			servers["sshd"] = s
+		}
 	}
 	why["sshd"] = err
 
