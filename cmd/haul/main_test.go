@@ -35,6 +35,12 @@ func haul(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// wordAfter returns the word behind a text, in plain lines and in those of JSON.
+func wordAfter(text, before string) string {
+	_, text, _ = strings.Cut(text, before)
+	return text[:strings.IndexAny(text+"\n", " \n\"")]
+}
+
 // A lockedBuffer may be written to and read from at once.
 type lockedBuffer struct {
 	mu sync.Mutex

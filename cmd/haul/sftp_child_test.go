@@ -62,12 +62,6 @@ func (s *sftpChild) awaitSFTP() {
 	}
 }
 
-// wordAfter returns the word behind a text, in plain lines and in those of JSON.
-func wordAfter(text, before string) string {
-	_, text, _ = strings.Cut(text, before)
-	return text[:strings.IndexAny(text+"\n", " \n\"")]
-}
-
 // once returns how to log in as the user for one run.
 func (s *sftpChild) once() *ssh.ClientConfig { return s.as("haul", ssh.Password(s.password)) }
 
