@@ -116,36 +116,67 @@ func remove(name string) error {
 func endPrograms(path string) error {
 	const wait = 10 * time.Millisecond
 	const rounds = int(endTimeout / wait) // a program may start another while we look
-	ns, err := os.Stat(path)
+	ns, err := hold(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	defer ns.Close()
 	for range rounds {
-		entries, err := os.ReadDir("/proc")
+		pids, err := programsIn(ns)
 		if err != nil {
 			return err
 		}
-		found := false
-		for _, entry := range entries {
-			pid, err := strconv.Atoi(entry.Name())
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			theirs, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
-			if err == nil && os.SameFile(ns, theirs) {
-				found = true
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
-			}
-		}
-		if !found {
+		if len(pids) == 0 {
 			return nil
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 		}
 		time.Sleep(wait) // one that is killed needs a processor to end on
 	}
 	return errors.New("programs in it do not end; ip netns pids NAME lists them")
+}
+
+// A heldNamespace exists until it is closed, whoever else removes its name. Its
+// number would be that of the next one otherwise, and whoever looks for the
+// programs of the first would find those of the second.
+type heldNamespace struct {
+	*os.File
+	is os.FileInfo
+}
+
+func hold(path string) (heldNamespace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return heldNamespace{}, err
+	}
+	is, err := f.Stat()
+	if err != nil {
+		return heldNamespace{}, errors.Join(err, f.Close())
+	}
+	return heldNamespace{f, is}, nil
+}
+
+// programsIn returns the processes in a namespace without this one.
+func programsIn(ns heldNamespace) (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		theirs, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err == nil && os.SameFile(ns.is, theirs) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 // ipTimeout bounds a call of ip(8), which takes milliseconds.

@@ -140,3 +140,33 @@ func TestSpacesAtOnce(t *testing.T) {
 		t.Errorf("this machine allowed %q and allows %q, %v", before, after, err)
 	}
 }
+
+// Who looks for the programs in a namespace that another removes meanwhile does
+// not find those in a new one: the kernel gives a number again at once.
+func TestNumberIsHeld(t *testing.T) {
+	gone := space(t, nil)
+	held, err := hold(namespacePath(gone.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		s := space(t, nil)
+		cmd := s.Command(t.Context(), AnyCore, "sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready(t, cmd.Process.Pid, s)
+		pids, err := programsIn(held)
+		if err != nil || len(pids) != 0 {
+			t.Fatalf("in a namespace without a name there are %v, %v", pids, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+	}
+}
