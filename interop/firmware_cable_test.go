@@ -92,14 +92,16 @@ func configure(fd int, property uint, set func(*unix.Ifreq) error) error {
 }
 
 // offerAddress starts a DHCP server, which gives the machine its address and
-// has it boot a file of haul's.
-func offerAddress(t *testing.T, file string) {
+// has it boot a file of haul's. options are dnsmasq's, and say what else it offers.
+func offerAddress(t *testing.T, file string, options ...string) {
 	t.Helper()
-	find(t, "dnsmasq-base", "dnsmasq").start(t, "--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-",
-		"--pid-file=", "--port=0", "--interface="+cable, "--bind-interfaces", "--dhcp-leasefile="+filepath.Join(t.TempDir(), "leases"),
-		"--dhcp-authoritative", "--no-ping", "--dhcp-range="+guest+","+guest, "--dhcp-boot="+file+",,"+host,
+	find(t, "dnsmasq-base", "dnsmasq").start(t, append([]string{
+		"--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-",
+		"--pid-file=", "--port=0", "--interface=" + cable, "--bind-interfaces", "--dhcp-leasefile=" + filepath.Join(t.TempDir(), "leases"),
+		"--dhcp-authoritative", "--no-ping", "--dhcp-range=" + guest + "," + guest, "--dhcp-boot=" + file + ",," + host,
 		// Without this, iPXE waits 11 s for another server's advice.
-		"--dhcp-option=encap:175,176,1b")
+		"--dhcp-option=encap:175,176,1b",
+	}, options...)...)
 }
 
 // fill makes files in dir, and returns dir.
@@ -141,6 +143,17 @@ func wantLogged(t *testing.T, transfers []string, want ...string) {
 			t.Errorf("haul's log lacks %q", want[i])
 		case !regexp.MustCompile("^(" + want[i] + ")$").MatchString(transfers[i]):
 			t.Errorf("haul's log has %q, want %q", transfers[i], want[i])
+		}
+	}
+}
+
+// wantHTTPLogged wants requests in haul's log, in any order.
+func wantHTTPLogged(t *testing.T, d *daemon, want ...string) {
+	t.Helper()
+	log := d.said(1000)
+	for _, w := range want {
+		if !regexp.MustCompile("msg=http " + w).MatchString(log) {
+			t.Errorf("haul's log lacks %s:\n%s", w, log)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"regexp"
 	"testing"
 )
 
@@ -54,15 +53,11 @@ func TestFirmwareIPXEOverHTTP(t *testing.T) {
 	m.awaitOff(t)
 	wantFile(t, memory, content(size))
 	wantLogged(t, logged(t, d), `done boot.ipxe octet blksize=1432 tsize=\d+`)
-	for _, want := range []string{
+	wantHTTPLogged(t, d,
 		`result=done direction=read file=/?show .*status=20[06]`,
 		fmt.Sprintf(`result=done direction=read file=/?image .*status=200 bytes=%d`, size),
 		`result=refused direction=read file=/?nowhere .*status=404`,
-	} {
-		if log := d.said(1000); !regexp.MustCompile("msg=http " + want).MatchString(log) {
-			t.Errorf("haul's log lacks %s:\n%s", want, log)
-		}
-	}
+	)
 }
 
 // bootIPXE has iPXE get an address and boot the file that comes with it. Left

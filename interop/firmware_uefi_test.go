@@ -7,6 +7,7 @@ import (
 	"debug/pe"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"path/filepath"
 	"testing"
 )
@@ -28,6 +29,29 @@ func TestFirmwareUEFI(t *testing.T) {
 	wantLogged(t, logged(t, d),
 		fmt.Sprintf(`probe boot.efi octet blksize=1468 windowsize=4 tsize=%d`, len(program)),
 		`done boot.efi octet blksize=1468 windowsize=4`,
+	)
+}
+
+// UEFI's HTTP boot, in EDK II, asks for a file's size by HEAD, fetches it whole and runs
+// it: there is no TFTP in it at all.
+func TestFirmwareUEFIOverHTTP(t *testing.T) {
+	t.Parallel()
+	data := content(4<<20 + 777)
+	program := selfShower(data)
+	url := "http://" + net.JoinHostPort(host, "80")
+	d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{"boot.efi": program}), "--http", net.JoinHostPort(host, "80"))
+	// As docs/http.md has it: no offer is taken that does not say to be meant for it.
+	offerAddress(t, "for-tftp", "--dhcp-vendorclass=set:http,HTTPClient", "--dhcp-option-force=tag:http,60,HTTPClient",
+		"--dhcp-boot=tag:http,"+url+"/boot.efi")
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory,
+		"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no", "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no")
+	m.awaitOff(t)
+	wantFile(t, memory, data)
+	wantLogged(t, logged(t, d))
+	wantHTTPLogged(t, d,
+		`result=probe direction=read file=/?boot.efi .*status=200`,
+		fmt.Sprintf(`result=done direction=read file=/?boot.efi .*status=200 bytes=%d`, len(program)),
 	)
 }
 
