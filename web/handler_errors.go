@@ -34,6 +34,7 @@ var (
 	errRange      = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
 	errManyListed = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
 	errManyOpen   = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
+	errManyFiles  = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
 	errListing    = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 
@@ -106,6 +107,8 @@ func statusOf(method string, err error) (status int, text string) {
 		return http.StatusBadRequest, "that is no name for a file here"
 	case errors.Is(err, errors.ErrUnsupported):
 		return http.StatusNotImplemented, "this store cannot do that"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return errManyFiles.status, errManyFiles.text
 	case errors.Is(err, users.ErrBusy):
 		return errManyTries.status, errManyTries.text
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -266,6 +266,8 @@ func TestErrors(t *testing.T) {
 		{errors.ErrUnsupported, 501, 501},
 		{syscall.ELOOP, 404, 404},
 		{syscall.EFBIG, 413, 413},
+		{syscall.EMFILE, 503, 503},
+		{syscall.ENFILE, 503, 503},
 		{syscall.EIO, 500, 500},
 		{context.Canceled, 503, 503},
 		{errors.New("open /srv/secret/f: strange"), 500, 500},
