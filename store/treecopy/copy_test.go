@@ -174,7 +174,12 @@ func TestConflicts(t *testing.T) {
 
 // A tree copied into itself comes to an end, and a file onto itself is refused.
 func TestOntoItself(t *testing.T) {
-	tree, _ := dirTree(t)
+	dir, _ := dirTree(t)
+	t.Run("directory", func(t *testing.T) { testOntoItself(t, dir) })
+	t.Run("memory", func(t *testing.T) { testOntoItself(t, store.Mem(0)) })
+}
+
+func testOntoItself(t *testing.T, tree store.Tree) {
 	put(t, tree, "d/f", []byte("f"))
 	put(t, tree, "d/e/g", []byte("g"))
 	if _, _, err := copyAll(t.Context(), tree, tree, "d/copy", recursive, "d"); !errors.Is(err, fs.ErrInvalid) {

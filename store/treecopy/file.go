@@ -112,7 +112,7 @@ func (c *copier) lookAtTarget(f *file) error {
 	switch {
 	case f.old == nil:
 		return nil
-	case os.SameFile(f.old, f.info):
+	case store.SameFile(f.old, f.info):
 		return fmt.Errorf("%w: the source and the target are one file", fs.ErrInvalid)
 	case !f.old.Mode().IsRegular():
 		return inTheWay(f.old)

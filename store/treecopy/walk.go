@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"sync/atomic"
 	"time"
@@ -160,7 +159,7 @@ func (c *copier) makeDir(d *dir) (What, error) {
 	switch {
 	case d.depth > maxDepth:
 		return 0, fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
-	case c.target != nil && os.SameFile(d.info, c.target):
+	case c.target != nil && store.SameFile(d.info, c.target):
 		return 0, fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
 	}
 	if !d.parent.fresh {
