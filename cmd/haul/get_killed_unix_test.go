@@ -70,6 +70,7 @@ func testKilled(t *testing.T, content []byte, from string, args func(args ...str
 }
 
 func TestHTTPKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := killedContent(t)
 	l := startWeb(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -81,6 +82,7 @@ func TestHTTPKilled(t *testing.T) {
 }
 
 func TestSFTPKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := killedContent(t)
 	mem := store.Mem(1 << 30)
 	u, err := mem.Create(t.Context(), "big", store.Create{Size: killedSize})

@@ -163,6 +163,7 @@ func TestHTTPPutBlind(t *testing.T) {
 
 // A get that is cut off keeps what has come, and the next goes on from there.
 func TestHTTPContinue(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	big := strings.Repeat("0123456789abcdef", 4<<20/16)
 	l := startWeb(t, map[string]string{"big": big})
 	here := t.TempDir()
@@ -354,6 +355,7 @@ func TestHTTPPassword(t *testing.T) {
 		t.Errorf("--password-file: exit code %d, %s", code, msg)
 	}
 	wantFile(t, filepath.Join(here, "a"), "aaa")
+	t.Setenv("NETRC", filepath.Join(l.home, "netrc"))
 	writeFile(t, filepath.Join(l.home, "netrc"), `machine 127.0.0.1 login me password "pass word"`)
 	code, _, msg = haul(t, "get", "--batch", l.URL+"/a", filepath.Join(here, "b"))
 	if code != 0 {

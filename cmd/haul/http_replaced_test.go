@@ -91,6 +91,7 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 // A file that is replaced while it comes is begun anew; if that goes on, it comes
 // over one connection, and is of one version.
 func TestHTTPGetReplaced(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, flags := range []string{"", "--continue", "-p --in-place", "--recursive"} {
 		for _, changes := range []int{1, 2, 1000} {
 			l := startWeb(t, map[string]string{"dir/big": ""})

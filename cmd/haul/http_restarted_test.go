@@ -48,6 +48,7 @@ func (s *httpChild) awaitStrong(name string) {
 // A server that is killed in the middle of a get, and comes back, is found again, and
 // the get goes on.
 func TestHTTPServerRestartedGet(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := killedContent(t)[:restartedSize]
 	dir, here := servedDir(t, map[string]string{"big": string(content)}), t.TempDir()
 	s := startHTTP(t, dir)
@@ -68,6 +69,7 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 // And so does a put, without --continue, from what the server has kept. Nothing is left
 // behind.
 func TestHTTPServerRestartedPut(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := killedContent(t)[:restartedSize]
 	dir, file := servedDir(t, nil), filepath.Join(t.TempDir(), "big")
 	writeFile(t, file, string(content))

@@ -24,7 +24,7 @@ type webLab struct {
 	*httptest.Server
 	t    *testing.T
 	dir  string // what it serves
-	home string // of the user: without a netrc
+	home string // of the user
 
 	mu       sync.Mutex
 	hook     func(w http.ResponseWriter, r *http.Request) bool // mu: answers in its place
@@ -47,7 +47,6 @@ func newWeb(t *testing.T, files map[string]string) *webLab {
 	for name, content := range files {
 		writeFile(t, filepath.Join(l.dir, name), content)
 	}
-	t.Setenv("NETRC", filepath.Join(l.home, "netrc"))
 	return l
 }
 

@@ -11,6 +11,7 @@ import (
 // A file that is replaced while it goes to a stream ends that, as nothing of it can be
 // taken back. What has come is of one version.
 func TestHTTPGetReplacedToStream(t *testing.T) {
+	t.Parallel()        // it waits most of the time
 	const cut = 3 << 20 // more than is read at once
 	before, after := strings.Repeat("before\n", cut), strings.Repeat("after!\n", cut)
 	whole := func(tag, content string) func(http.ResponseWriter, *http.Request) {

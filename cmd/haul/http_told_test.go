@@ -16,6 +16,7 @@ import (
 // A server that wants to be left alone for a while gets its way, and who waits is
 // told why: once, and not with -q.
 func TestHTTPWaits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, quiet := range []bool{false, true} {
 		l := startWeb(t, map[string]string{"a": "aaa"})
 		var asked atomic.Int32

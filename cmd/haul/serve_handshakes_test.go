@@ -26,6 +26,7 @@ func lineWith(text, words string) string {
 // Who does not come as far as a request is told of, with what to do about it; and who
 // forgot TLS is told himself.
 func TestServeHTTPSBadHandshakes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	pair, trust := certificate(t, t.TempDir())
 	s := startHTTPS(t, trust, append([]string{servedDir(t, map[string]string{"kernel": "image"}), "--metrics", "127.0.0.1:0"}, pair...)...)
 	s.want(200, "image", "GET /kernel", "")

@@ -19,6 +19,7 @@ import (
 // told to go with that: its request may have been on its way when the end began. Go's
 // own client would send it again, and not tell.
 func TestServeHTTPLastCall(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	p := &httpPort{lastCall: patience}
 	p.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)

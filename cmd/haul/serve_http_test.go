@@ -84,6 +84,7 @@ func (s *httpChild) want(status int, body, request, content string, fields ...st
 }
 
 func TestServeHTTP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image", "sub/f": "below"})
 	s := startHTTP(t, dir, "--listing")
 	s.want(200, "image", "GET /kernel", "")
@@ -114,6 +115,7 @@ func TestServeHTTP(t *testing.T) {
 // Variants are sent only if they were asked for: who may add files changes no
 // others.
 func TestServeHTTPVariants(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"f": "plain"})
 	const gzip = "Accept-Encoding: gzip"
 	s := startHTTP(t, dir, "--upload", "create")
@@ -195,6 +197,7 @@ func hashed(t *testing.T, password string) string {
 }
 
 func TestServeHTTPS(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image", "alice/own": "hers"})
 	file := filepath.Join(t.TempDir(), "users")
 	text := "user alice\n" + hashed(t, "wonderland") + "  root alice\nuser bob\n" + hashed(t, "builder") + "  access read-only\n"
@@ -246,6 +249,7 @@ func TestServeHTTPS(t *testing.T) {
 
 // A download that is under way at the first signal comes to its end.
 func TestServeHTTPDrains(t *testing.T) {
+	t.Parallel()          // it waits most of the time
 	const size = 64 << 20 // more than the sockets' buffers hold
 	dir := servedDir(t, map[string]string{"large": ""})
 	if err := os.Truncate(filepath.Join(dir, "large"), size); err != nil {
@@ -340,6 +344,7 @@ func TestServeHTTPFlags(t *testing.T) {
 
 // Nor is any of many uploads lost that are under way.
 func TestServeHTTPDrainsUploads(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const n = 50
 	dir := servedDir(t, nil)
 	s := startHTTP(t, dir, "--grace", "1m", "--upload", "create", "--metrics", "127.0.0.1:0")
@@ -372,6 +377,7 @@ func TestServeHTTPDrainsUploads(t *testing.T) {
 // slowly they come: each is half there at the signal, and the rest comes when a
 // client of HTTP/2 has long been told to go.
 func TestServeHTTPSDrains(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	flags, trust := certificate(t, t.TempDir())
 	s := startHTTPS(t, trust, append(flags, dir, "--grace", "1m", "--metrics", "127.0.0.1:0")...)

@@ -174,6 +174,7 @@ func TestServeSFTPEndsHandshakes(t *testing.T) {
 // What is not closed in the grace is discarded, and told so. The second signal
 // leaves no grace.
 func TestServeSFTPGraceRunsOut(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, second := range []bool{false, true} {
 		dir := servedDir(t, nil)
 		grace := "1s"

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
 		_ = os.Unsetenv(v) // of whoever runs the tests
 	}
+	_ = os.Setenv("NETRC", filepath.Join(os.TempDir(), "haul-test-without", "netrc")) // nor the passwords of theirs
 	// A program with the race detector in it sleeps for a second when it ends, lest
 	// a race of its last moment be missed. Children end when all is done.
 	if _, ok := os.LookupEnv("GORACE"); !ok {
