@@ -15,7 +15,8 @@ import (
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
-// runDoctor runs "haul doctor" in this process.
+// runDoctor runs "haul doctor" in this process. It tells a server that stalls by the
+// clock, so that its tests have no others beside them.
 func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, stdout string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -41,7 +42,6 @@ func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url strin
 }
 
 func TestDoctorFindsHaulWell(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	url := startPatient(t, tftp.CreateUploads, strings.Repeat("line\r\n", 5000))
 	code, out, err := runDoctor(t, t.Context(), "--strict", "--upload", "new", url+"f")
 	if code != 0 || err != nil {
@@ -57,7 +57,6 @@ func TestDoctorFindsHaulWell(t *testing.T) {
 // Haul confirms blocks that need fragments on a path like this, as long as
 // nobody bounds them by --blksize: a warning, and so a failure only if strict.
 func TestDoctorExitCodeOfWarnings(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	url := startPatient(t, tftp.NoUploads, strings.Repeat("x", 3000))
 	code, out, err := runDoctor(t, t.Context(), "--mtu", "576", "--json", url+"f")
 	if code != 0 {
@@ -82,7 +81,6 @@ func TestDoctorExitCodeOfWarnings(t *testing.T) {
 }
 
 func TestDoctorExitCodes(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	url := startPatient(t, tftp.NoUploads, "x")
 	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -115,7 +113,6 @@ func TestDoctorExitCodes(t *testing.T) {
 
 // An upload that the server refuses is a failure of one client.
 func TestDoctorReportsFailure(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	url := startPatient(t, tftp.NoUploads, "x")
 	code, out, err := runDoctor(t, t.Context(), "--upload", "new", url+"f")
 	if code != exitFailed || !errors.Is(err, errIll) {
@@ -127,7 +124,6 @@ func TestDoctorReportsFailure(t *testing.T) {
 }
 
 func TestDoctorInterrupted(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	url := startPatient(t, tftp.NoUploads, "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel) // at whatever point: the end is the same
