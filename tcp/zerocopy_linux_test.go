@@ -191,14 +191,20 @@ func TestZeroCopy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !regexp.MustCompile(z.by + `(64)?\(.* = [1-9]`).Match(text) {
+			if !traced(z.by+"(64)?", `[1-9]`).Match(text) {
 				t.Errorf("%s has moved nothing", z.by)
 			}
-			if line := regexp.MustCompile(z.not + `\(.*\) = [1-9]\d{3,}`).Find(text); line != nil {
+			if line := traced(z.not, `[1-9]\d{3,}`).Find(text); line != nil {
 				t.Errorf("bytes were copied: %.200s", line)
 			}
 		})
 	}
+}
+
+// traced finds a system call that returned what matches, in one line of strace's or in two: what
+// another thread did meanwhile stands between those.
+func traced(call, returned string) *regexp.Regexp {
+	return regexp.MustCompile(`(` + call + `\(|<\.\.\. ` + call + ` resumed>).*\) += ` + returned)
 }
 
 func isDone(c chan error) bool { return len(c) > 0 }
