@@ -65,7 +65,7 @@ func newProbe() *cobra.Command {
 			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
 				return err
 			}
-			return f.probe(cmd, words)
+			return f.probe(cmd, list)
 		},
 	}
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but sizes and errors")
@@ -143,7 +143,7 @@ func fileSize(l location, fi fs.FileInfo) (int64, error) {
 }
 
 // probe prints the sizes of files on servers of TFTP.
-func (f *transferFlags) probe(cmd *cobra.Command, urls []string) error {
+func (f *transferFlags) probe(cmd *cobra.Command, list []location) error {
 	tracer, err := f.trace.open(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -153,21 +153,11 @@ func (f *transferFlags) probe(cmd *cobra.Command, urls []string) error {
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, u := range urls {
-		t, err := f.file(u)
+	return probe(cmd.Context(), cmd.OutOrStdout(), list, func(ctx context.Context, l location) (int64, error) {
+		t, err := f.file(l.text)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		size, err := c.Size(cmd.Context(), t)
-		switch {
-		case err != nil:
-			failed = append(failed, err)
-		case len(urls) == 1:
-			fmt.Fprintln(cmd.OutOrStdout(), size)
-		default:
-			fmt.Fprintln(cmd.OutOrStdout(), size, t)
-		}
-	}
-	return errors.Join(failed...)
+		return c.Size(ctx, t)
+	})
 }

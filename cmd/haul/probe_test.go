@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/haul-project/haul/tftp"
 )
 
 // The size of a file is told over each protocol, and what else there is to say.
@@ -114,6 +119,25 @@ func TestSFTPProbe(t *testing.T) {
 		code, out, msg := l.haul(append([]string{"probe"}, c.args...)...)
 		if code != c.code || out != c.out || !strings.Contains(msg, c.says) {
 			t.Errorf("haul probe %q: exit code %d, want %d with %q: %q, %s", c.args, code, c.code, c.says, out, msg)
+		}
+	}
+}
+
+// fullWriter is a disk without room.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A size that cannot be printed is told, over whichever protocol it came.
+func TestProbeOntoFullDisk(t *testing.T) {
+	_, served := startServer(t, tftp.NoUploads, map[string]string{"a": "aaa"})
+	for _, url := range []string{served + "a", startWeb(t, map[string]string{"a": "aaa"}).URL + "/a"} {
+		cmd := newRoot()
+		cmd.SetArgs([]string{"probe", url})
+		cmd.SetOut(fullWriter{})
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); exitCode(err) != exitLocal || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: exit code %d, %v", url, exitCode(err), err)
 		}
 	}
 }
