@@ -62,10 +62,7 @@ func (c *Client) again(e *clientEffort, a *clientAnswer, err error) (pause time.
 	if err != nil {
 		return c.againAfterLoss(e, err)
 	}
-	switch a.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-	case http.StatusLocked: // by an upload whose end the server has yet to see
-	default:
+	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // by an upload whose end the server has yet to see
 		return 0, false
 	}
 	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
@@ -121,13 +118,11 @@ func (c *Client) againAfterRefusal(e *clientEffort, status int, after time.Durat
 func (x *clientFetch) lost(err error, before int) {
 	refused, isRefusal := errors.AsType[*ClientStatusError](err)
 	if isRefusal {
-		switch refused.Code {
-		case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-			x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
-		default:
+		if !hasNoTime(refused.Code) {
 			x.failLocked(err, false)
 			return
 		}
+		x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
 	} else if !isLoss(err) {
 		x.failLocked(err, false)
 		return

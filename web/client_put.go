@@ -169,6 +169,10 @@ func isAway(code int) bool {
 	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
 }
 
+// hasNoTime reports whether a status asks to come again later: that of a server that is
+// away, or that is asked too often.
+func hasNoTime(code int) bool { return isAway(code) || code == http.StatusTooManyRequests }
+
 // refusesPart reports whether the server does not take as a part what it would take as
 // a whole: nothing is kept there, or there is another upload to the same name. The
 // upload is then to be sent as a whole.
