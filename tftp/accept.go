@@ -20,10 +20,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 		s.conclude(now)
 	}
 	if s := sh.sessions[q.Peer]; s != nil {
-		// The same request within a second is a repeat, whether the network or
-		// an impatient ROM made it. Later, or another, it is a peer that began
-		// anew: some use the same port after each reset.
-		if s.same(q) && s.state != dallying && (!s.heard() || now.Sub(s.began) < time.Second) {
+		if s.repeated(now, q) {
 			s.repeat(now)
 			sh.touch(s)
 			return

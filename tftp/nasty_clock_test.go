@@ -134,7 +134,7 @@ func TestClockJumpsHarmNobody(t *testing.T) {
 				if n := j.moved(p); n != p.block {
 					t.Errorf("%s: %d bytes moved, want %d", p.name, n, p.block)
 				}
-				if s := j.sh.sessions[p.at]; s != nil && (!s.heard() || s.state != running) {
+				if s := j.sh.sessions[p.at]; s != nil && (s.met.IsZero() || s.state != running) {
 					t.Errorf("%s: does not go on", p.name)
 				}
 			}

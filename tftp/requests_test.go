@@ -121,6 +121,54 @@ func TestNewRequestReplaces(t *testing.T) {
 	}
 }
 
+// While a slow store has the request, the peer repeats it. The last repeat
+// crosses the answer, and must not end what the answer began.
+func TestRepeatCrossesAnswer(t *testing.T) {
+	for _, op := range []string{sim.Open, sim.Create} {
+		inWorld(t, func(w *world, _ *Server) {
+			w.disk.Before = func(c sim.Call) error {
+				if c.Op == op {
+					time.Sleep(2500 * time.Millisecond)
+				}
+				return nil
+			}
+		}, func(w *world) {
+			b := w.put("image", 700)
+			p := w.raw(otherIP)
+			defer p.close()
+			door := p.to
+			request, answer := rrq("image"), data(1, b[:512])
+			said, second := ack(1), data(2, b[512:])
+			if op == sim.Create {
+				request, answer = wrq("new"), ack(0)
+				said, second = data(1, b[:512]), ack(1)
+			}
+			for range 3 {
+				p.send(request)
+				time.Sleep(800 * time.Millisecond)
+			}
+			p.want("answer", answer)
+			p.send(said)
+			p.want("second answer", second)
+			mine := p.to
+			p.to = door
+			p.send(request) // it has been on its way for long
+			p.to = mine
+			p.wantNothing("the repeat", 10*time.Millisecond)
+			if op == sim.Create {
+				p.send(data(2, b[512:]))
+				p.want("last ACK", ack(2))
+			} else {
+				p.send(ack(2))
+			}
+			w.wantResults(map[Outcome]int{Done: 1})
+			if n := w.disk.Calls(op); n != 1 {
+				t.Errorf("%d files opened for one request", n)
+			}
+		})
+	}
+}
+
 // A new request comes while the store is busy with the first.
 func TestReplacedWhileOpening(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create, sim.Commit} {

@@ -19,6 +19,7 @@ type session struct {
 	local   netip.Addr // the address the peer asked, which we answer from
 	request Request
 	began   time.Time
+	met     time.Time // when the peer answered our answer; zero before
 	state   state
 	stored  string             // an upload's name in the store, if it is another than the client's
 	info    *Transfer          // what Started was told; nil if nobody was
@@ -87,6 +88,8 @@ const (
 	maxAhead   = 8 << 10
 	aheadShare = 8 << 20
 
+	repeatsFor = time.Second // a request's repeats may still come, once the peer was heard
+
 	minReads = 4 // how many blocks reading ahead must give at the least
 )
 
@@ -114,7 +117,7 @@ func (w *waits) end(now time.Time) {
 // begin makes a session of a request.
 func (s *session) begin(now time.Time, q Request) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
-	s.state, s.counted, s.unproven = opening, true, true
+	s.state, s.counted, s.unproven, s.met = opening, true, true, time.Time{}
 	s.waits = waits{since: now, heard: now}
 	switch {
 	case q.Write && s.receiver == nil:
@@ -133,15 +136,14 @@ func (s *session) same(q Request) bool {
 	return s.request.Request == q.Request
 }
 
-// heard reports whether the peer has answered our answer.
-func (s *session) heard() bool {
-	switch {
-	case s.state == opening: // the machine is still that of another transfer
-		return false
-	case s.request.Write:
-		return s.receiver.Heard()
-	}
-	return s.sender.Heard()
+// repeated reports whether q, which came now, is the request that began s once
+// more. The network makes such repeats, and so does a peer that waits for our
+// answer, however long the store takes to give one: the last of them may
+// come after what the peer said to the answer, as requests have a port of their
+// own. Later than a second after that, or another request, it is of a peer that
+// began anew: some use the same port after each reset.
+func (s *session) repeated(now time.Time, q Request) bool {
+	return s.same(q) && s.state != dallying && (s.met.IsZero() || now.Sub(s.met) < repeatsFor)
 }
 
 // repeat answers a request sent once more.
@@ -253,11 +255,13 @@ func (s *session) handle(now time.Time, b []byte) {
 	case s.state == opening || s.state == ended:
 	case !s.request.Write:
 		s.sender.Handle(now, b)
+		s.meet(now, s.sender.Heard())
 		if s.unproven && s.sender.Acked() > 0 {
 			s.shard.prove(s)
 		}
 	default:
 		c := s.receiver.Handle(now, b)
+		s.meet(now, s.receiver.Heard())
 		if len(c.Data) == 0 && !c.Last {
 			return
 		}
@@ -269,6 +273,13 @@ func (s *session) handle(now time.Time, b []byte) {
 			s.state = storing
 		}
 		s.admit(now)
+	}
+}
+
+// meet notes when the machine has heard of the peer for the first time.
+func (s *session) meet(now time.Time, heard bool) {
+	if heard && s.met.IsZero() {
+		s.met = now
 	}
 }
 
