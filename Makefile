@@ -49,16 +49,19 @@ bin/golangci-lint-$(LINT):
 		{ cat bin/lint.log; false; }
 	@mv bin/golangci-lint $@
 
+# For a test that hangs. The slowest packages, which are nice to all others, take more than ten minutes on a busy machine.
+PATIENCE = -timeout 30m
+
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
-	$(GO) test $(UNIT)
+	$(GO) test $(PATIENCE) $(UNIT)
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
 portable-timed:
-	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test -tags haul_portable $$packages
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test $(PATIENCE) -tags haul_portable $$packages
 
 portable-rest:
-	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test -tags haul_portable $$packages
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) -tags haul_portable $$packages
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
@@ -68,21 +71,21 @@ PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/pipeline)$$
 race: race-timed race-together race-pure ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
 
 race-together:
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
 
 race-pure:
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
 
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
 
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
-	$(GO) test -count=1 -timeout 15m ./interop
-	$(GO) test -count=1 -timeout 15m -short -tags haul_portable -skip '^Test(SFTP|HTTP)' ./interop
+	$(GO) test -count=1 $(PATIENCE) ./interop
+	$(GO) test -count=1 $(PATIENCE) -short -tags haul_portable -skip '^Test(SFTP|HTTP)' ./interop
 
 # No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
 cross: ## build for every system that we ship to, and vet for those that lint has not seen
@@ -106,7 +109,7 @@ bench-quick: ## a part of it, in five minutes
 	$(MAKE) bench ARGS='--quick $(ARGS)'
 
 bench-test: ## the benchmark suite works: its tests, and one small round of each kind with haul alone
-	cd bench && $(GO) vet ./... && $(GO) test ./...
+	cd bench && $(GO) vet ./... && $(GO) test $(PATIENCE) ./...
 
 bin/bench: FORCE
 	cd bench && $(GO) build -o ../$@ .

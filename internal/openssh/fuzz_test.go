@@ -77,7 +77,7 @@ func FuzzConfig(f *testing.F) {
 
 // What is accepted is what is printed.
 func FuzzParseTarget(f *testing.F) {
-	for _, s := range []string{"h", "u@h:1", "[::1]:2", "ssh://u%40@h:3/", "fe80::1%x", "a@b@c"} {
+	for _, s := range []string{"h", "u@h:1", "[::1]:2", "ssh://u%40@h:3/", "fe80::1%x", "a@b@c", "[0:1]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,7 +61,8 @@ func parseTarget(s string) (t Target, err error) {
 	switch {
 	case strings.HasPrefix(host, "["):
 		inside, rest, ok := strings.Cut(host[1:], "]")
-		if !ok || rest != "" && rest[0] != ':' {
+		_, notAddr := netip.ParseAddr(inside)
+		if !ok || rest != "" && rest[0] != ':' || strings.Contains(inside, ":") && notAddr != nil {
 			return t, errors.New("brackets go around an address")
 		}
 		if t.Host = inside; rest != "" {

@@ -83,7 +83,7 @@ func TestParseTarget(t *testing.T) {
 		{"::1", "::1"}, {"[::1]", "::1"}, {"[::1]:7", "[::1]:7"}, {"fe80::1%eth0", "fe80::1%eth0"}, {"u@[fe80::1%eth0]:7", "u@[fe80::1%eth0]:7"},
 		{"ssh://u@h:7", "u@[h]:7"}, {"SFTP://h/", "h"}, {"ssh://u%40v@h", "u@v@h"}, {"dom\\u@h", "dom\\u@h"}, {"$u@h", "$u@h"}, {"bücher.example", "bücher.example"},
 		{"", "error"}, {"@h", "error"}, {"u@", "error"}, {"h:", "error"}, {"h:0", "error"}, {"h:65536", "error"}, {"h:+1", "error"},
-		{"[::1", "error"}, {"[::1]x", "error"}, {"ssh://h/path", "error"}, {"ssh://%zz@h", "error"},
+		{"[::1", "error"}, {"[::1]x", "error"}, {"[0:1]", "error"}, {"[h:1]:7", "error"}, {"[h]:7", "[h]:7"}, {"ssh://h/path", "error"}, {"ssh://%zz@h", "error"},
 		{"-h", "error"}, {"-oX@h", "error"}, {"a b", "error"}, {"a`b", "error"}, {"a$b", "error"}, {"a\nb", "error"}, {"a|b", "error"}, {"a/b", "error"}, {"a%b", "error"}, {"fe80::1%a b", "error"}, {"a\u202eb", "error"},
 		{"u\n@h", "error"}, {"u;x@h", "error"}, {"a -b@h", "error"}, {"u\\@h", "error"}, {"ssh://u%0a@h", "error"}, {"u\x00@h", "error"},
 	}
