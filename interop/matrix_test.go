@@ -163,11 +163,10 @@ func (x *exchange) put(t *testing.T, o options, size int) {
 	x.mu.Unlock()
 	x.do(t, x.c.put(o, x.addr, remote, local))
 	name := filepath.Join(x.dir, remote)
-	for i := 0; x.s.early && i < 100; i++ {
+	for end := time.Now().Add(startPatience); x.s.early && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if got, _ := os.ReadFile(name); len(got) == size {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	wantFile(t, name, content(size))
 }
@@ -183,7 +182,7 @@ func (x *exchange) do(t *testing.T, args []string) {
 // try runs the client and returns what it said, and whether it failed.
 func (x *exchange) try(args []string) (string, error) {
 	// Longer than 65536 blocks take on a busy machine, and than any retransmission.
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	out, err := x.run.run(ctx, args...)
 	if err == nil && x.c.bad != "" && strings.Contains(out, x.c.bad) {
