@@ -153,10 +153,22 @@ func TestDatagrams(t *testing.T) {
 // TestProbes: what the suite measures links with comes to an end, and the
 // kernel's own segments cross.
 func TestProbes(t *testing.T) {
-	l := up(t, gigabit(50*time.Microsecond))
-	p, err := l.Ping(t.Context(), 512, 50)
-	if err != nil || p.Count != 50 || p.Median < 50*time.Microsecond {
-		t.Errorf("%+v, %v", p, err)
+	const delay = 50 * time.Microsecond
+	var l *Link
+	var p Ping
+	// A link that was calibrated when the machine was busier than it is now is too fast.
+	for tries := 0; tries < 10 && p.Median < delay; tries++ {
+		l = up(t, gigabit(delay))
+		var err error
+		if p, err = l.Ping(t.Context(), 512, 50); err != nil || p.Count != 50 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if p.Min < 2*delay-2*l.Lead() { // each way has its delay, but for the lead
+			t.Errorf("%+v, with a lead of %v", p, l.Lead())
+		}
+	}
+	if p.Median < delay {
+		t.Errorf("%+v, with a lead of %v", p, l.Lead())
 	}
 	s, err := l.Stream(t.Context(), 1472, 32, 200*time.Millisecond)
 	if err != nil || s.Datagrams == 0 {
