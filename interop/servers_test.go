@@ -20,10 +20,12 @@ type server struct {
 	start    func(t *testing.T, dir string) netip.AddrPort
 	readOnly bool
 	early    bool // acknowledges the last block of an upload before the file is whole
+	anew     bool // takes the repeat of a request for another one, which empties the file
 }
 
 var tftpdHPA = server{
 	name: "tftpd-hpa",
+	anew: true,
 	start: func(t *testing.T, dir string) netip.AddrPort {
 		p := find(t, "tftpd-hpa", "in.tftpd")
 		needRoot(t, "in.tftpd changes its root directory")
@@ -38,6 +40,7 @@ var tftpdHPA = server{
 var atftpd = server{
 	name:  "atftpd",
 	early: true,
+	anew:  true,
 	start: func(t *testing.T, dir string) netip.AddrPort {
 		p := find(t, "atftpd", "atftpd")
 		a := freePort(t)
