@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Options are what a client asks for. Zero: it does not ask.
@@ -37,6 +38,9 @@ type client struct {
 
 	// The command line that moves remote to local, or local to remote.
 	get, put func(o options, server netip.AddrPort, remote, local string) []string
+
+	// After what time it repeats a request for the first time, if that is not a second.
+	repeats time.Duration
 
 	asks []options // what it is tried with
 	long options   // how it moves 65536 blocks with the fewest bytes; zero: it need not
@@ -127,8 +131,9 @@ var busybox = client{
 	put: func(o options, s netip.AddrPort, remote, local string) []string {
 		return append(busyboxOptions(o), "-p", "-r", remote, "-l", local, s.Addr().String(), port(s))
 	},
-	asks: []options{{}, {block: 64}, {block: 1428}, {block: 65464}},
-	long: options{block: 64},
+	repeats: 50 * time.Millisecond,
+	asks:    []options{{}, {block: 64}, {block: 1428}, {block: 65464}},
+	long:    options{block: 64},
 }
 
 func busyboxOptions(o options) []string {

@@ -46,7 +46,7 @@ func powerOn(t *testing.T, card string, args ...string) *machine {
 		// Writing to this port switches the machine off: see switchOff.
 		"-device", "isa-debug-exit,iobase=0x501,iosize=1",
 	}, args...)...)}
-	for range 200 {
+	for end := time.Now().Add(startPatience); time.Now().Before(end); {
 		var err error
 		if m.console, err = net.Dial("unix", socket); err == nil {
 			break
@@ -58,7 +58,7 @@ func powerOn(t *testing.T, card string, args ...string) *machine {
 		}
 	}
 	if m.console == nil {
-		t.Fatal("the machine opened no serial line within 10 s")
+		t.Fatalf("the machine opened no serial line within %v", startPatience)
 	}
 	t.Cleanup(func() {
 		m.console.Close()
@@ -128,7 +128,7 @@ func (m *machine) awaitOff(t *testing.T) {
 	}
 	select {
 	case <-m.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(endPatience):
 		t.Fatalf("the machine did not switch itself off; its console: %v", err)
 	}
 }

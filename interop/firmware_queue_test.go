@@ -22,9 +22,7 @@ func TestFirmwareUBootShortQueue(t *testing.T) {
 			d := serveCable(t, fill(t, t.TempDir(), map[string][]byte{"image": content(size)}))
 			shorten(t, uint32(test.queue))
 			m := powerOn(t, "e1000", "-bios", needFile(t, "u-boot-qemu", "/usr/lib/u-boot/qemu-x86/u-boot.rom"))
-			m.await(t, `Hit any key to stop autoboot`)
-			m.press(t, ' ')
-			m.await(t, `=> `)
+			m.stopAutoboot(t)
 			for name, value := range map[string]string{
 				"ipaddr": guest, "serverip": host, "netmask": netmask,
 				"tftpblocksize": "1468", "tftpwindowsize": fmt.Sprint(test.window),

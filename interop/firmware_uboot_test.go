@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // U-Boot fetches files as it is told to on its console, with windows too, and
@@ -34,9 +36,7 @@ func TestFirmwareUBoot(t *testing.T) {
 	}
 	d := serveCable(t, fill(t, t.TempDir(), files))
 	m := powerOn(t, "e1000", "-bios", needFile(t, "u-boot-qemu", "/usr/lib/u-boot/qemu-x86/u-boot.rom"))
-	m.await(t, `Hit any key to stop autoboot`)
-	m.press(t, ' ')
-	m.await(t, `=> `)
+	m.stopAutoboot(t)
 	m.uboot(t, "setenv ipaddr "+guest)
 	m.uboot(t, "setenv serverip "+host)
 	m.uboot(t, "setenv netmask "+netmask)
@@ -69,4 +69,28 @@ func (m *machine) uboot(t *testing.T, command string) string {
 	t.Helper()
 	m.enter(t, command)
 	return m.await(t, `(?s)(.*)\n=> `)[1]
+}
+
+// stopAutoboot has U-Boot wait for commands. It asks for a key for two seconds, in which
+// this machine may have something else to do: so keys are there from the beginning.
+func (m *machine) stopAutoboot(t *testing.T) {
+	t.Helper()
+	prompt := make(chan struct{})
+	var pressing sync.WaitGroup
+	defer pressing.Wait()
+	defer close(prompt)
+	pressing.Go(func() {
+		for {
+			if _, err := m.console.Write([]byte{' '}); err != nil {
+				return // await tells
+			}
+			select {
+			case <-prompt:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	m.await(t, `Hit any key to stop autoboot`)
+	m.await(t, `=> `)
 }

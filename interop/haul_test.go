@@ -109,7 +109,7 @@ func TestTogether(t *testing.T) {
 // A server told to end lets running transfers finish, and takes no new ones.
 func TestEndWaitsForTransfers(t *testing.T) {
 	dir := t.TempDir()
-	addr, d := serve(t, dir)
+	addr, d := serve(t, dir, "--grace", "5m")
 	x := &exchange{c: atftp, run: atftp.find(t), s: haulServer, addr: addr, dir: dir, sizes: map[int]bool{}}
 	size := 65535*8 - 1
 	name := x.file(t, size)

@@ -25,18 +25,7 @@ var urlSaid = regexp.MustCompile(`serving \S+ on (https?://127\.0\.0\.1:\d+)`)
 func serveWeb(t *testing.T, dir string, args ...string) (url string, d *daemon) {
 	t.Helper()
 	d = haul(t).start(t, append([]string{"serve", dir}, args...)...)
-	for range 200 {
-		if m := urlSaid.FindStringSubmatch(d.said(20)); m != nil {
-			return m[1], d
-		}
-		select {
-		case <-d.done:
-			t.Fatalf("haul serve ended at once: %v", d.err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	t.Fatal("haul serve did not say where it listens within 10 s")
-	panic("unreachable")
+	return d.ready(t, urlSaid)[1], d
 }
 
 // do runs a program that must succeed, and returns what it says.

@@ -71,8 +71,7 @@ func TestNetascii(t *testing.T) {
 						x.do(t, c.get(options{}, x.addr, file, local))
 						wantFile(t, local, []byte(text))
 						if !s.readOnly {
-							x.do(t, c.put(options{}, x.addr, file+".up", local))
-							wantFile(t, filepath.Join(x.dir, file+".up"), []byte(text))
+							x.sends(t, options{}, local, []byte(text))
 						}
 					})
 				}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -209,6 +210,7 @@ func TestNetworkBroadcastStorm(t *testing.T) {
 			fill(t, l.dir, map[string][]byte{"small": content(size)})
 			d := l.server.serve(t, l.dir, test.flags...)
 			var wg sync.WaitGroup
+			var repeats atomic.Int64
 			for range clients {
 				var askers []*asker
 				for range rounds {
@@ -217,6 +219,7 @@ func TestNetworkBroadcastStorm(t *testing.T) {
 				wg.Go(func() {
 					for _, a := range askers {
 						a.wantFile(t, "small", content(size))
+						repeats.Add(int64(a.repeats))
 					}
 				})
 			}
@@ -225,8 +228,11 @@ func TestNetworkBroadcastStorm(t *testing.T) {
 				t.Error(err)
 			}
 			log := d.said(10_000)
-			if all, done := strings.Count(log, "msg=tftp"), strings.Count(log, "result=done"); done != clients*rounds || all != done {
-				t.Errorf("%d requests became %d transfers, of which %d were done", clients*rounds, all, done)
+			// A repeat that a busy machine takes in when the transfer is over begins another, to
+			// which nobody listens.
+			most := clients*rounds + int(repeats.Load())
+			if all, done := strings.Count(log, "msg=tftp"), strings.Count(log, "result=done"); done != clients*rounds || all < done || all > most {
+				t.Errorf("%d requests, and %d repeats, became %d transfers, of which %d were done", clients*rounds, repeats.Load(), all, done)
 			}
 		})
 	}

@@ -23,6 +23,8 @@ type asker struct {
 	to   netip.AddrPort // where the next packet goes to
 	only bool           // c is connected: the kernel lets nothing else pass
 	last []byte         // sent, in case it must be sent again
+
+	repeats int // of requests, as no answer came in time
 }
 
 // ask opens an asker at an address of the node's, for a server.
@@ -148,6 +150,9 @@ func (a *asker) next() (reply, error) {
 		n, from, err := a.c.ReadFromUDPAddrPort(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			if op := a.last[1]; op == readOp || op == writeOp {
+				a.repeats++
+			}
 			if err := a.send(a.last); err != nil {
 				return reply{}, err
 			}

@@ -4,11 +4,11 @@ package interop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -98,6 +98,13 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
+// What programs may take, on a busy machine and from a disk that stalls for seconds. Only
+// a test that fails waits for this.
+const (
+	startPatience = time.Minute // until it is ready
+	endPatience   = time.Minute // to end, when it is told to
+)
+
 // A daemon is a server that runs until its test ends.
 type daemon struct {
 	cmd  *exec.Cmd
@@ -137,6 +144,24 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
+// ready waits until the daemon has said what matches a pattern, and returns the match
+// and its groups.
+func (d *daemon) ready(t *testing.T, pattern *regexp.Regexp) []string {
+	t.Helper()
+	for end := time.Now().Add(startPatience); time.Now().Before(end); {
+		if m := pattern.FindStringSubmatch(d.said(100)); m != nil {
+			return m
+		}
+		select {
+		case <-d.done:
+			t.Fatalf("%s ended at once: %v", filepath.Base(d.cmd.Path), d.err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatalf("%s has not said %v within %v", filepath.Base(d.cmd.Path), pattern, startPatience)
+	panic("unreachable")
+}
+
 // end tells the daemon to end, as an administrator would. Once: a second
 // signal means haste.
 func (d *daemon) end() {
@@ -152,10 +177,10 @@ func (d *daemon) stop() error {
 	select {
 	case <-d.done:
 		return d.err
-	case <-time.After(20 * time.Second):
+	case <-time.After(endPatience):
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 		<-d.done
-		return errors.New("ignored SIGTERM for 20 s")
+		return fmt.Errorf("ignored SIGTERM for %v", endPatience)
 	}
 }
 

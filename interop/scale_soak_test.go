@@ -211,6 +211,12 @@ func (k *soak) report(t *testing.T) {
 // client was told to be stored, and no others.
 func (k *soak) wantDisk(t *testing.T) {
 	t.Helper()
+	// What was given up is removed when the disk comes to it.
+	for end := time.Now().Add(scalePatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if hidden, _ := filepath.Glob(filepath.Join(k.dir, ".*")); len(hidden) == 0 {
+			break
+		}
+	}
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
 		t.Fatal(err)

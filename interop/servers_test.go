@@ -20,10 +20,12 @@ type server struct {
 	start    func(t *testing.T, dir string) netip.AddrPort
 	readOnly bool
 	early    bool // acknowledges the last block of an upload before the file is whole
+	anew     bool // takes the repeat of a request for another one, which empties the file
 }
 
 var tftpdHPA = server{
 	name: "tftpd-hpa",
+	anew: true,
 	start: func(t *testing.T, dir string) netip.AddrPort {
 		p := find(t, "tftpd-hpa", "in.tftpd")
 		needRoot(t, "in.tftpd changes its root directory")
@@ -38,6 +40,7 @@ var tftpdHPA = server{
 var atftpd = server{
 	name:  "atftpd",
 	early: true,
+	anew:  true,
 	start: func(t *testing.T, dir string) netip.AddrPort {
 		p := find(t, "atftpd", "atftpd")
 		a := freePort(t)
@@ -89,18 +92,7 @@ func serve(t *testing.T, dir string, args ...string) (netip.AddrPort, *daemon) {
 	t.Helper()
 	args = append([]string{"serve", dir, "--tftp", "127.0.0.1:0"}, args...)
 	d := haul(t).start(t, args...)
-	for range 200 {
-		if m := listening.FindStringSubmatch(d.said(10)); m != nil {
-			return netip.MustParseAddrPort(m[1]), d
-		}
-		select {
-		case <-d.done:
-			t.Fatalf("haul serve ended at once: %v", d.err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	t.Fatal("haul serve did not say where it listens within 10 s")
-	panic("unreachable")
+	return netip.MustParseAddrPort(d.ready(t, listening)[1]), d
 }
 
 // freePort returns a loopback port that nobody had a moment ago.
@@ -123,7 +115,7 @@ func (d *daemon) awaitAnswer(t *testing.T, a netip.AddrPort) {
 	}
 	defer c.Close()
 	buf := make([]byte, 600)
-	for range 100 {
+	for end := time.Now().Add(startPatience); time.Now().Before(end); {
 		_, _ = c.WriteToUDPAddrPort([]byte("\x00\x01is-it-up\x00octet\x00"), a)
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		if _, _, err := c.ReadFromUDPAddrPort(buf); err == nil {
@@ -135,7 +127,7 @@ func (d *daemon) awaitAnswer(t *testing.T, a netip.AddrPort) {
 		default:
 		}
 	}
-	t.Fatalf("no answer from %v within 10 s", a)
+	t.Fatalf("no answer from %v within %v", a, startPatience)
 }
 
 // self names this process's user and group.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -77,7 +76,7 @@ func beginSFTP(t *testing.T, dir string, args ...string) (login, *daemon) {
 func hostKeyOf(t *testing.T, addr string) (key ssh.PublicKey) {
 	t.Helper()
 	_, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{
-		Timeout: 10 * time.Second,
+		Timeout: startPatience,
 		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
 			key = k
 			return nil

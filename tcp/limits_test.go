@@ -132,7 +132,7 @@ func TestMaxConnsPerSource(t *testing.T) {
 	if !works(a) || !works(b) {
 		t.Fatal("two of one source are not served")
 	}
-	if works(from("127.0.0.1")) {
+	if serves(at) { // from there, too
 		t.Error("a third is")
 	}
 	if !works(from("127.0.0.2")) {
@@ -295,36 +295,54 @@ func TestTimes(t *testing.T) {
 		}
 	}}, nil), ErrIdle)
 	// A client that speaks is not silent, and a handler that computes is not idle.
-	if err := timed(t, &Server{FirstByteTimeout: brief, Handle: func(_ context.Context, c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, 1))
-	}}, func(c net.Conn) {
-		_, _ = io.WriteString(c, "x")
-		time.Sleep(2 * brief)
-		_ = c.(*net.TCPConn).CloseWrite()
-	}); err != nil {
-		t.Error(err)
+	inTime(t, func(limit time.Duration) error {
+		return timed(t, &Server{FirstByteTimeout: limit, Handle: func(_ context.Context, c net.Conn) {
+			_, _ = io.ReadFull(c, make([]byte, 1))
+		}}, func(c net.Conn) {
+			_, _ = io.WriteString(c, "x")
+			time.Sleep(2 * limit)
+			_ = c.(*net.TCPConn).CloseWrite()
+		})
+	}, brief, 10*brief, 100*brief)
+	inTime(t, func(limit time.Duration) error {
+		return timed(t, &Server{IdleTimeout: limit, Handle: func(context.Context, net.Conn) { time.Sleep(3 * limit) }}, func(c net.Conn) {
+			_ = c.(*net.TCPConn).CloseWrite()
+		})
+	}, brief, 10*brief, 100*brief)
+}
+
+// inTime does what must not be ended by a limit. On a machine that is busy with
+// others a client may be late through no fault of the server's, and so it is tried
+// again with more time.
+func inTime(t *testing.T, f func(limit time.Duration) error, limits ...time.Duration) {
+	t.Helper()
+	var err error
+	for _, limit := range limits {
+		if err = f(limit); err == nil {
+			return
+		}
+		t.Logf("in %v: %v", limit, err)
 	}
-	if err := timed(t, &Server{IdleTimeout: brief, Handle: func(context.Context, net.Conn) { time.Sleep(3 * brief) }}, func(c net.Conn) {
-		_ = c.(*net.TCPConn).CloseWrite()
-	}); err != nil {
-		t.Error(err)
-	}
+	t.Error(err)
 }
 
 // Thousands of silent clients cost what is allowed, and others are served meanwhile.
 func TestSilentClients(t *testing.T) {
-	s := &Server{FirstByteTimeout: 300 * time.Millisecond, Handle: echo}
-	at, _ := serve(t, s)
-	const silent = 400
-	for range silent {
-		dial(t, at)
-	}
-	for range 10 {
-		if got := ask(t, at, "x"); got != "x" {
-			t.Fatalf("got %q", got)
+	inTime(t, func(limit time.Duration) error {
+		s := &Server{FirstByteTimeout: limit, Handle: echo}
+		at, _ := serve(t, s)
+		const silent = 400
+		for range silent {
+			dial(t, at)
 		}
-	}
-	eventually(t, "the silent ones are ended", func() bool { c := s.Counters(); return c.TimedOut == silent && c.Conns == 0 })
+		for range 10 {
+			if !serves(at) {
+				return errors.New("who speaks is not served")
+			}
+		}
+		eventually(t, "the silent ones are ended", func() bool { c := s.Counters(); return c.TimedOut == silent && c.Conns == 0 })
+		return nil
+	}, 300*time.Millisecond, 3*time.Second)
 }
 
 // Behind a trusted proxy the client is who the header names; others' headers are data.
@@ -332,7 +350,7 @@ func TestProxyHeader(t *testing.T) {
 	var remote, local atomic.Value
 	s := &Server{
 		Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, MaxConnsPerSource: 1,
-		HandshakeTimeout: 300 * time.Millisecond,
+		HandshakeTimeout: patience,
 		Handle: func(_ context.Context, c net.Conn) {
 			remote.Store(c.RemoteAddr().String())
 			local.Store(c.LocalAddr().String())
@@ -362,7 +380,9 @@ func TestProxyHeader(t *testing.T) {
 			t.Errorf("%q is answered with %q", bad, b)
 		}
 	}
-	if err := gone(dial(t, at)); err != io.EOF { // silent
+	hasty := &Server{Proxies: s.Proxies, HandshakeTimeout: brief, Handle: s.Handle}
+	its, _ := serve(t, hasty)
+	if err := gone(dial(t, its)); err != io.EOF {
 		t.Errorf("a silent proxy: %v", err)
 	}
 	if remote.Load() != "" {

@@ -56,21 +56,24 @@ func TestTLS(t *testing.T) {
 // others.
 func TestTLSHandshakeTimes(t *testing.T) {
 	server, client := testTLS()
-	s := &Server{TLS: server, MaxHandshakes: 2, HandshakeTimeout: 200 * time.Millisecond, Handle: echo}
-	at, _ := serve(t, s)
-	for range 20 {
-		dial(t, at) // says nothing
-	}
-	half := dial(t, at)
-	_, _ = half.Write([]byte{22, 3, 1, 1, 0}) // the beginning of a record
-	c := tls.Client(dial(t, at), client)
-	if _, err := io.WriteString(c, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the others are ended", func() bool { n := s.Counters(); return n.BadHandshakes == 21 && n.Conns == 1 })
+	inTime(t, func(limit time.Duration) error {
+		s := &Server{TLS: server, MaxHandshakes: 2, HandshakeTimeout: limit, Handle: echo}
+		at, _ := serve(t, s)
+		for range 20 {
+			dial(t, at) // says nothing
+		}
+		half := dial(t, at)
+		_, _ = half.Write([]byte{22, 3, 1, 1, 0}) // the beginning of a record
+		c := tls.Client(dial(t, at), client)
+		if _, err := io.WriteString(c, "x"); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			return err
+		}
+		eventually(t, "the others are ended", func() bool { n := s.Counters(); return n.BadHandshakes == 21 && n.Conns == 1 })
+		return nil
+	}, 200*time.Millisecond, 2*time.Second)
 }
 
 // TLS begins inside a connection, when its client says so.

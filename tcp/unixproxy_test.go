@@ -94,13 +94,12 @@ func TestUnixPeersAreNoProxies(t *testing.T) {
 // The limits on sources and the time for a header hold there, too.
 func TestUnixProxyLimits(t *testing.T) {
 	var handled atomic.Int64
-	s := &Server{UnixProxies: true, MaxConnsPerSource: 1, HandshakeTimeout: 300 * time.Millisecond}
-	s.Handle = func(ctx context.Context, c net.Conn) {
+	handle := func(ctx context.Context, c net.Conn) {
 		handled.Add(1)
 		echo(ctx, c)
 	}
-	path := filepath.Join(t.TempDir(), "s")
-	serve(t, s, "unix:"+path)
+	path := filepath.Join(t.TempDir(), "hasty")
+	serve(t, &Server{UnixProxies: true, HandshakeTimeout: brief, Handle: handle}, "unix:"+path)
 	for _, begin := range []string{"", goodProxies[0].text[:10], proxyV2} {
 		c := dialUnix(t, path)
 		_, _ = io.WriteString(c, begin)
@@ -111,6 +110,9 @@ func TestUnixProxyLimits(t *testing.T) {
 	if n := handled.Load(); n != 0 {
 		t.Errorf("%d handlers for those that are silent", n)
 	}
+	s := &Server{UnixProxies: true, MaxConnsPerSource: 1, HandshakeTimeout: patience, Handle: handle}
+	path = filepath.Join(t.TempDir(), "s")
+	serve(t, s, "unix:"+path)
 	refused := 0
 	for _, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
 		c := dialUnix(t, path)

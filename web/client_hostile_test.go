@@ -219,14 +219,21 @@ func TestClientStalls(t *testing.T) {
 				<-over
 				return true
 			})
-			c := l.client(ClientConfig{AnswerTimeout: 200 * time.Millisecond, StallTimeout: 200 * time.Millisecond})
-			f, err := c.Open(t.Context(), "f")
-			if answers && err == nil {
-				var n int64
-				if n, err = f.(*clientFile).FetchTo(t.Context(), &memWriter{}, 0); n != 5 {
+			var err error
+			// On a machine that is busy with others even what is sent may come too late.
+			for _, limit := range []time.Duration{200 * time.Millisecond, 5 * time.Second} {
+				c, n := l.client(ClientConfig{AnswerTimeout: limit, StallTimeout: limit}), int64(0)
+				var f store.File
+				if f, err = c.Open(t.Context(), "f"); answers && err == nil {
+					n, err = f.(*clientFile).FetchTo(t.Context(), &memWriter{}, 0)
+					f.Close()
+				}
+				if !answers || n == 5 {
+					break
+				}
+				if limit > time.Second {
 					t.Errorf("%d bytes came, want 5", n)
 				}
-				f.Close()
 			}
 			wantIs(t, fmt.Sprintf("guarded %v, answers %v", guarded, answers), err, ErrClientStalled)
 			wantIs(t, "so it is lost", err, ErrClientLost)

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is the most that any single step may take here.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func content(size int) []byte {
 	b := make([]byte, size)

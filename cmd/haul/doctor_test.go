@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/doctor"
 )
@@ -33,12 +34,23 @@ func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, std
 	return code, out.String(), err
 }
 
-// startPatient serves a file like startServer, and does not wait in the end for
-// what the doctor's clients leave behind on purpose.
+// startPatient serves a file from memory, as a disk may stall for longer than the
+// doctor waits, and does not wait in the end for what its clients leave behind on
+// purpose.
 func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url string) {
 	t.Helper()
-	_, url = startServerWith(t, tftp.Server{Upload: uploads, Grace: time.Millisecond}, map[string]string{"f": content})
-	return url
+	mem := store.Mem(1 << 20)
+	u, err := mem.Create(t.Context(), "f", store.Create{})
+	if err == nil {
+		_, err = u.WriteAt([]byte(content), 0)
+	}
+	if err == nil {
+		err = u.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveTFTP(t, tftp.Server{Store: mem, Upload: uploads, Grace: time.Millisecond})
 }
 
 func TestDoctorFindsHaulWell(t *testing.T) {

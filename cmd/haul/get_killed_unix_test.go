@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -41,17 +40,7 @@ func killedContent(t *testing.T) []byte {
 func testKilled(t *testing.T, content []byte, from string, args func(args ...string) []string, sent func() int64) {
 	t.Helper()
 	here := t.TempDir()
-	c := runChild(t, childOptions{}, args("get", "--continue", "--limit", "30M", from, here)...)
-	// The record of what is on the disk for certain is written every so often.
-	var first []byte
-	awaitHidden(t, here, ".mark", func(b []byte) bool {
-		if first == nil && len(b) > 0 {
-			first = b
-		}
-		return !bytes.Equal(b, first)
-	})
-	c.signal(syscall.SIGKILL)
-	c.wantExit(-1)
+	killGet(t, here, func(limit string) []string { return args("get", "--continue", "--limit", limit, from, here) })
 	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {
 		t.Error("it has its name, and is not whole")
 	}
@@ -67,6 +56,35 @@ func testKilled(t *testing.T, content []byte, from string, args func(args ...str
 	if left, _ := filepath.Glob(filepath.Join(here, ".haul*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
+}
+
+// killGet begins to get a file, and kills that when it is noted for the second time how
+// much of it is on the disk for certain. Should it be through before, as the disk takes
+// longer for that, it is begun anew, more slowly.
+func killGet(t *testing.T, here string, args func(limit string) []string) {
+	t.Helper()
+	for _, limit := range []string{"30M", "8M", "3M"} {
+		c := runChild(t, childOptions{}, args(limit)...)
+		var first []byte
+		awaitHidden(t, here, ".mark", func(b []byte) bool {
+			if first == nil && len(b) > 0 {
+				first = b
+			}
+			return !bytes.Equal(b, first)
+		}, c.ended)
+		_ = c.cmd.Process.Kill()
+		if _, ok := c.stderr.await(func(_ string, ended bool) bool { return ended }); !ok {
+			t.Fatal("haul does not end")
+		}
+		if c.cmd.ProcessState.ExitCode() != 0 {
+			c.wantExit(-1)
+			return
+		}
+		if err := os.Remove(filepath.Join(here, "big")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the get is through before it is noted how much has come")
 }
 
 func TestHTTPKilled(t *testing.T) {

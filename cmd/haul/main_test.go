@@ -63,12 +63,6 @@ func (l *lockedBuffer) String() string {
 // directory and the URL of its root.
 func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (dir, url string) {
 	t.Helper()
-	return startServerWith(t, tftp.Server{Upload: uploads}, files)
-}
-
-// startServerWith does so with further settings.
-func startServerWith(t *testing.T, s tftp.Server, files map[string]string) (dir, url string) {
-	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
 		writeFile(t, filepath.Join(dir, name), content)
@@ -77,7 +71,13 @@ func startServerWith(t *testing.T, s tftp.Server, files map[string]string) (dir,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Store = store.Dir(root)
+	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
+	return dir, serveTFTP(t, tftp.Server{Store: store.Dir(root), Upload: uploads})
+}
+
+// serveTFTP runs a server until the test ends, and returns the URL of its root.
+func serveTFTP(t *testing.T, s tftp.Server) (url string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
@@ -90,9 +90,8 @@ func startServerWith(t *testing.T, s tftp.Server, files map[string]string) (dir,
 		if err := <-ended; err != nil {
 			t.Error("server:", err)
 		}
-		_ = root.Close()
 	})
-	return dir, "tftp://" + l.Addr().String() + "/"
+	return "tftp://" + l.Addr().String() + "/"
 }
 
 func writeFile(t *testing.T, path, content string) {

@@ -19,7 +19,7 @@ import (
 
 // patience is how long a test waits for what must come. Only one that fails
 // waits that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A child is haul in a process of its own, with all that it does there:
 // signals, exit codes, and giving up its rights.
@@ -145,6 +145,13 @@ func (c *child) signal(s syscall.Signal) {
 	if err := c.cmd.Process.Signal(s); err != nil {
 		c.t.Fatalf("%v: %v", s, err)
 	}
+}
+
+// ended reports whether the child has ended.
+func (c *child) ended() bool {
+	c.stderr.mu.Lock()
+	defer c.stderr.mu.Unlock()
+	return c.stderr.over
 }
 
 // stop ends a server by SIGTERM, and returns all that it has said.

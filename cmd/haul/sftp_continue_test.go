@@ -19,10 +19,10 @@ func TestSFTPInterruptedDirectory(t *testing.T) {
 		here := t.TempDir()
 		l := startLab(t, nil)
 		from, to := filepath.Join(l.dir, "d"), filepath.Join(here, "new")
-		words := []string{"get", "-rp", "--continue", "--limit", "2M", "lab:d", to}
+		words := []string{"get", "-rp", "--continue", "--limit", "512k", "lab:d", to}
 		if put {
 			from, to = filepath.Join(here, "d"), filepath.Join(l.dir, "new")
-			words = []string{"put", "-rp", "--continue", "--limit", "2M", from, "lab:new"}
+			words = []string{"put", "-rp", "--continue", "--limit", "512k", from, "lab:new"}
 		}
 		for name, text := range files {
 			writeFile(t, filepath.Join(from, name), text)
@@ -38,7 +38,7 @@ func TestSFTPInterruptedDirectory(t *testing.T) {
 		if err := <-ended; exitCode(err) != exitInterrupted {
 			t.Errorf("%s: exit code %d, %v", words[0], exitCode(err), err)
 		}
-		words = slices.DeleteFunc(words, func(w string) bool { return w == "--limit" || w == "2M" })
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "--limit" || w == "512k" })
 		code, _, msg := l.haul(words...)
 		if code != 0 || !strings.Contains(msg, "were there before") {
 			t.Errorf("%s: the next run: exit code %d, %s", words[0], code, msg)

@@ -411,7 +411,7 @@ func TestSFTPInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs lockedBuffer
 		cmd := newRoot()
-		cmd.SetArgs(l.args("get", flag, "--limit", "4M", "lab:big", here))
+		cmd.SetArgs(l.args("get", flag, "--limit", "512k", "lab:big", here))
 		cmd.SetErr(&errs)
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -443,14 +443,19 @@ func TestSFTPInterrupted(t *testing.T) {
 	}
 }
 
-// awaitHidden waits until what a hidden file in a directory holds is enough. The
-// file's name ends as given.
-func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool) {
+// awaitHidden waits until what a hidden file in a directory holds is enough, or one of
+// over says that no more will come. The file's name ends as given.
+func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool, over ...func() bool) {
 	t.Helper()
 	for late := time.Now().Add(labPatience); time.Now().Before(late); time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob(filepath.Join(dir, ".haul*"+end))
 		for _, n := range names {
 			if b, err := os.ReadFile(n); err == nil && enough(b) {
+				return
+			}
+		}
+		for _, is := range over {
+			if is() {
 				return
 			}
 		}

@@ -174,7 +174,7 @@ func (l *lab) must(args ...string) string {
 }
 
 // labPatience is how long a test waits for what must come.
-const labPatience = 30 * time.Second
+const labPatience = time.Minute
 
 // url returns the URL of a path.
 func (l *lab) url(path string) string { return "sftp://" + l.addr + path }

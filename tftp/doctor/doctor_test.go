@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -19,18 +18,22 @@ import (
 // patience is how long a test waits for what should happen at once.
 const patience = 20 * time.Second
 
-// serve starts haul's server on loopback with one file, and returns its address.
+// serve starts haul's server on loopback with one file, and returns its address. It
+// serves from memory: a disk may stall for longer than the doctor waits.
 func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) netip.AddrPort {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := os.OpenRoot(dir)
+	mem := store.Mem(1 << 30)
+	u, err := mem.Create(t.Context(), name, store.Create{})
+	if err == nil {
+		_, err = u.WriteAt(content, 0)
+	}
+	if err == nil {
+		err = u.Commit()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir+"/"+name, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s := tftp.Server{Store: store.Dir(root), Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
+	s := tftp.Server{Store: mem, Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +46,6 @@ func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) neti
 		if err := <-ended; err != nil {
 			t.Error("server:", err)
 		}
-		_ = root.Close()
 	})
 	return l.Addr()
 }
