@@ -27,6 +27,7 @@ type DirStore struct {
 	root       *os.Root
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests
+	makers     makers
 
 	// before is called ahead of each system call that changes something or
 	// opens what is read, with its name; an error takes the place of the call.

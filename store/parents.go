@@ -1,12 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const (
@@ -52,7 +54,7 @@ func (u *dirUpload) makeParent(name string) error {
 			return errReserved
 		}
 		if err = u.store.mkdir(name, parentPerm); err == nil {
-			u.made = append(u.made, name)
+			u.store.makers.inherit(u, []string{name})
 			return u.syncParent(name)
 		}
 		if errors.Is(err, fs.ErrExist) { // made by another just now
@@ -78,11 +80,78 @@ func (u *dirUpload) syncParent(name string) error {
 	return u.call("syncdir", func() error { return syncDir(above) })
 }
 
-// unmakeParents removes the directories that were made, if nothing is in them: no
-// hidden file either, which another upload may have by now.
+// makers are the uploads under way that may make directories. One that comes to
+// nothing while another has its name in a directory which it has made leaves the other
+// to remove that, if this too comes to nothing. So none has its directory taken away,
+// but by other processes.
+type makers struct {
+	mu  sync.Mutex
+	all map[*dirUpload]bool // mu, and made of each
+}
+
+// enter takes note of an upload. It is to be done before the upload finds its
+// directory.
+func (m *makers) enter(u *dirUpload) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[*dirUpload]bool{}
+	}
+	m.all[u] = true
+}
+
+// inherit has an upload remove directories, if it comes to nothing.
+func (m *makers) inherit(u *dirUpload, dirs []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.inheritLocked(dirs)
+}
+
+// inheritLocked is inherit. The caller holds mu of the makers.
+func (u *dirUpload) inheritLocked(dirs []string) {
+	u.made = append(u.made, dirs...)
+	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // all are above the upload
+}
+
+// settle has the directories of an upload stay, since its file is there.
+func (m *makers) settle(u *dirUpload) {
+	if !u.c.Parents {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, u)
+	u.made = nil
+}
+
+// heir returns an upload in a directory, or nil. The caller holds mu.
+func (m *makers) heir(dir string) *dirUpload {
+	for u := range m.all {
+		if strings.HasPrefix(u.name, dir+"/") {
+			return u
+		}
+	}
+	return nil
+}
+
+// unmakeParents removes the directories that were made, if nothing is in them, nor
+// will be by another upload: that has them then. The upload's own file has its name by
+// now, or is gone.
 func (u *dirUpload) unmakeParents() {
-	for _, name := range slices.Backward(u.made) {
-		if err := u.call("rmdir", func() error { return u.store.rmdir(name) }); err != nil {
+	if !u.c.Parents {
+		return
+	}
+	m := &u.store.makers
+	m.mu.Lock() // also while they are removed, as another might be about to begin
+	defer m.mu.Unlock()
+	delete(m.all, u)
+	for i, name := range slices.Backward(u.made) {
+		if h := m.heir(name); h != nil {
+			h.inheritLocked(u.made[:i+1])
+			break
+		}
+		err := u.call("rmdir", func() error { return u.store.rmdir(name) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}

@@ -2,11 +2,14 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/haul-project/haul/store"
@@ -160,6 +163,28 @@ func TestParentsFaults(t *testing.T) {
 	}
 }
 
+// Uploads that begin and come to nothing all at once leave nothing either.
+func TestParentsAtOnce(t *testing.T) {
+	dir, d := tempDir(t)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range 20 {
+				u, err := d.Create(t.Context(), fmt.Sprintf("a/%d/%d", j%3, i), store.Create{Parents: true, NoSync: true})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := u.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	wantEntries(t, dir)
+}
+
 // Two uploads into one new directory do not take it from each other.
 func TestParentsShared(t *testing.T) {
 	dir, d := tempDir(t)
@@ -174,8 +199,13 @@ func TestParentsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFile(t, dir, "a/c/g", "")
-	// The first gives its directory up just when the second has found it.
-	first = begin(t, d, "new/f", store.Create{Parents: true})
+	// One of another process gives its directory up just when the second has found it.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	first = begin(t, store.Dir(root), "new/f", store.Create{Parents: true})
 	d.Before(func(call string) error {
 		if call == "create" {
 			return first.Close()
@@ -195,6 +225,50 @@ func TestParentsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEntries(t, filepath.Join(dir, "other"), "mine")
+}
+
+// Of several uploads into new directories that all come to nothing, the last removes
+// these, whichever it is; where one comes to something, its directories stay.
+func TestParentsOfMany(t *testing.T) {
+	names := []string{"a/b/c/f", "a/b/g", "a/b/c/h", "a/d/i"}
+	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 3, 1}, {1, 3, 0, 2}, {2, 0, 1, 3}}
+	for _, order := range orders {
+		for committed := -1; committed < len(names); committed++ {
+			dir, d := tempDir(t)
+			var all []store.Upload
+			for _, name := range names {
+				all = append(all, begin(t, d, name, store.Create{Parents: true}))
+			}
+			for _, i := range order {
+				end := all[i].Close
+				if i == committed {
+					end = all[i].Commit
+				}
+				if err := end(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var left []string
+			if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, _ fs.DirEntry, err error) error {
+				left = append(left, name)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"."}
+			if committed >= 0 {
+				for at := range names[committed] {
+					if names[committed][at] == '/' {
+						want = append(want, names[committed][:at])
+					}
+				}
+				want = append(want, names[committed])
+			}
+			if !slices.Equal(left, want) {
+				t.Errorf("in the order %v, with %d committed: %q are left, want %q", order, committed, left, want)
+			}
+		}
+	}
 }
 
 // What an upload has kept is in the directory that was made for it, and goes on

@@ -28,7 +28,7 @@ type dirUpload struct {
 	file  *os.File // the hidden file, locked against sweeps
 	c     Create
 	after func()   // called when the hidden file is gone, or named
-	made  []string // directories that were made for it, from the root of the store
+	made  []string // directories to be removed if nothing comes of it, from the root of the store; see makers
 
 	mu    sync.Mutex
 	end   int64 // mu: the size to commit; reserved space may reach further
@@ -65,6 +65,9 @@ func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	}
 	for tries := 1; ; tries++ {
 		u := &dirUpload{store: d, name: name, c: c}
+		if c.Parents {
+			d.makers.enter(u)
+		}
 		up, err := u.begin()
 		if err == nil {
 			return up, nil
@@ -273,7 +276,7 @@ func (u *dirUpload) Commit() error {
 	u.done = true
 	err := u.publish()
 	if err == nil {
-		u.made = nil
+		u.store.makers.settle(u)
 	}
 	_ = u.discard() // what is left of it, a sweep removes
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -246,11 +247,26 @@ func IsCertificateError(err error) bool {
 	return ok
 }
 
-// isTLS reports whether two sides could not agree on how to speak TLS.
+// isTLS reports whether two sides could not agree on how to speak TLS, or on whether
+// to. The same would come of it another time.
 func isTLS(err error) bool {
 	_, record := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
-	return record || alert
+	alert, ok := errors.AsType[*net.OpError](err)
+	return record || errors.Is(err, http.ErrSchemeMismatch) || ok && alert.Op == "remote error" && isDecision(alert.Err) ||
+		err != nil && strings.HasPrefix(err.Error(), "tls: server ") // has chosen what it was not offered
+}
+
+// decisions are what the alerts of RFC 8446 §6.2 are called by package tls, which has
+// no type for them: those by which a server says that it will not have this client. The
+// others may be of one connection alone, as that its bytes were changed on the way.
+var decisions = []string{
+	"handshake failure", "certificate", "access denied", "protocol version not supported", "insufficient security level",
+	"unrecognized name", "no application protocol", "unknown PSK identity", "encrypted client hello required",
+}
+
+// isDecision reports whether an alert of TLS is one of the decisions.
+func isDecision(alert error) bool {
+	return slices.ContainsFunc(decisions, func(words string) bool { return strings.Contains(alert.Error(), words) })
 }
 
 // lost says that a connection is lost for good, if that is what err is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -81,5 +82,47 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 	wantTree(t, here, map[string]string{"a": "aaa", "b": "bbb"})
 	if code != 0 || said.Len() > 0 || strings.Contains(msg, "Unsolicited") {
 		t.Errorf("exit code %d, %s, and by package log %q", code, msg, said.String())
+	}
+}
+
+// printed returns what is printed where a command fails.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newRoot()
+	cmd.SetArgs(args)
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil {
+		t.Fatalf("%v: no error", args)
+	}
+	printFailure(&out, err)
+	return out.String()
+}
+
+// Who cannot trust a server, or takes one of HTTP for one of HTTPS, is told what to do,
+// once, whatever command it was.
+func TestHTTPAdvice(t *testing.T) {
+	secure, plain := startSecureWeb(t, map[string]string{"a": "aaa", "b": "bbb"}), startWeb(t, nil)
+	const trust, scheme = "haul: note: --cacert FILE", "haul: note: that port speaks HTTP without TLS: its URL begins with http://\n"
+	for _, c := range []struct{ args, want string }{
+		{"get " + secure.URL + "/a -", trust},
+		{"get -q " + secure.URL + "/a " + secure.URL + "/b " + t.TempDir(), trust},
+		{"probe " + secure.URL + "/a", trust},
+		{"get https" + strings.TrimPrefix(plain.URL, "http") + "/a -", scheme},
+	} {
+		if got := printed(t, strings.Fields(c.args)...); strings.Count(got, "haul: note: ") != 1 || !strings.Contains(got, c.want) {
+			t.Errorf("%s: it says %q; want %q, once", c.args, got, c.want)
+		}
+	}
+	if got := printed(t, "get", plain.URL+"/none", "-"); strings.Contains(got, "note") {
+		t.Errorf("a file that is missing: it says %q", got)
+	}
+	if got := webAdvice(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
+		t.Errorf("another name: it says %q", got)
+	}
+	if got := printed(t, "get", "https://me:secret@h.example/a", "-"); !strings.Contains(got, "--password-file") || strings.Contains(got, "secret@") {
+		t.Errorf("a password in the URL: it says %q", got)
 	}
 }

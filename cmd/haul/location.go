@@ -94,7 +94,7 @@ func parseLocation(s string) (location, error) {
 			l.path = below
 		}
 	}
-	if err == errPassword {
+	if err == errPassword || err == errWebPassword {
 		return l, usageError{err}
 	}
 	if err != nil {
@@ -103,8 +103,12 @@ func parseLocation(s string) (location, error) {
 	return l, nil
 }
 
-// errPassword says that there is a password in a URL. The URL is not shown.
-var errPassword = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or use a key")
+// errPassword says that there is a password in a URL, of SFTP, and errWebPassword that
+// there is one in a URL of HTTP. The URL is not shown.
+var (
+	errPassword    = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or use a key")
+	errWebPassword = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or ~/.netrc or --password-file has it")
+)
 
 // cutScheme splits a URL behind its "://". The scheme comes in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {

@@ -68,11 +68,19 @@ func run() int {
 	if err == nil {
 		return 0
 	}
-	printError(os.Stderr, err)
-	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(os.Stderr, `"haul --help" and "haul COMMAND --help" tell more`)
-	}
+	printFailure(os.Stderr, err)
 	return exitCode(err)
+}
+
+// printFailure prints why a command has failed, and where more is said, or what helps.
+func printFailure(out io.Writer, err error) {
+	printError(out, err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintln(out, `"haul --help" and "haul COMMAND --help" tell more`)
+	}
+	if text := webAdvice(err); text != "" {
+		fmt.Fprintln(out, "haul: note:", text)
+	}
 }
 
 // joined is the type of several errors that have nothing else in common. Others

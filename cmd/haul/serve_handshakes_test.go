@@ -80,3 +80,48 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 		t.Error("it tells of who has said nothing")
 	}
 }
+
+// Who speaks something else than HTTP to a port of that is told of, too.
+func TestServeHTTPBadBeginnings(t *testing.T) {
+	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}))
+	ask := func(text string) string {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text, "HTTP") { // or the server would wait for the rest of it
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, _ := io.ReadAll(c)
+		return string(b)
+	}
+	const request = "GET /kernel HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	for text, status := range map[string]string{
+		"PROXY TCP4 192.0.2.1 198.51.100.2 12345 80\r\n" + request:                                         " 400 ",
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x01\x02\x03\x04\x05\x06\x07\x08\x00\x01\x00\x02" + request: " 400 ",
+		"\x16\x03\x01\x00\x01\x01": "",
+		request:                    " 200 ",
+		"P":                        "",
+	} {
+		if got := ask(text); !strings.Contains(got, status) {
+			t.Errorf("%q: %q; want %q", text, got, status)
+		}
+	}
+	said := s.stop()
+	for cause, advice := range map[string]string{`"a PROXY header"`: "not in --http-proxy", `"TLS without HTTPS"`: "begin with http://"} {
+		line := lineWith(said, `msg="http: handshakes failed" cause=`+cause+" ")
+		if !strings.Contains(line, " last=127.0.0.1:") || !strings.Contains(line, advice) {
+			t.Errorf("of %s it says %q", cause, line)
+		}
+	}
+	if n := strings.Count(said, "handshakes failed"); n > 3 { // of the PROXY headers the second may have a line of its own
+		t.Errorf("there are %d lines:\n%s", n, said)
+	}
+}

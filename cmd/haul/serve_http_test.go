@@ -322,6 +322,9 @@ func TestServeHTTPFlags(t *testing.T) {
 		{[]string{dir, "--sftp", "127.0.0.1:0", "--max-upload", "5"}, exitUsage, "--max-upload is for TFTP and HTTP"},
 		{[]string{dir, "--sftp", "127.0.0.1:0", "--http-proxy", "10.0.0.1"}, exitUsage, "--http-proxy is for HTTP"},
 		{[]string{dir, "--https", "127.0.0.1:0", "--cert", file}, exitLocal, "certificate"},
+		{[]string{dir, "--https", "127.0.0.1:0", "--cert", flags[1]}, exitLocal, "--key FILE"},
+		{[]string{dir, "--http", ""}, exitUsage, "nothing to serve"},
+		{[]string{dir, "--https", "", "--sftp", ""}, exitUsage, "nothing to serve"},
 		{append([]string{dir, "--https", "127.0.0.1:0"}, inside...), exitUsage, "which is served"},
 		{[]string{secrets, "--https", "127.0.0.1:0", "--cert", inside[1], "--key", inside[3], "--http-auth", file}, exitUsage, "which is served"},
 	} {

@@ -107,8 +107,8 @@ var tftpOnly = strings.Fields(`single-port ports mtu max-transfers max-per-clien
 // line has a flag.
 func (f *serveFlags) choose(given func(flag string) bool) error {
 	f.mayFallBack = !given("tftp")
-	if (f.servesSFTP() || f.servesHTTP()) && !given("tftp") {
-		f.tftp = nil
+	if !given("tftp") && (given("sftp") || given("http") || given("https")) {
+		f.tftp = nil // an address that is empty, as of a variable that is not set, is none of TFTP either
 	}
 	for _, flag := range tftpOnly {
 		if given(flag) && !f.servesTFTP() {

@@ -23,6 +23,7 @@ const (
 	tooSlow     = "it took too long"
 	badTLS      = "TLS"
 	headerAhead = "a PROXY header"
+	tlsAhead    = "TLS without HTTPS"
 )
 
 // adviceOn says what an operator can do about a cause that is likely his.
@@ -33,6 +34,7 @@ var adviceOn = map[string]string{
 	plainHTTP: "the URL has to begin with https://; haul serve --http :80 serves HTTP without TLS besides",
 	distrusted: "the client needs the certificate of who has signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
 		"the name in the URL must be in the certificate, and all that is between the two in the file of --cert",
+	tlsAhead:    "the URL has to begin with http://, or to have the port of HTTPS (haul serve --https :443 --cert FILE)",
 	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust",
 }
 
@@ -49,6 +51,11 @@ func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
 	if cause == plainHTTP {
 		answerPlain(c)
 	}
+	p.tell(level, cause, c, err)
+}
+
+// tell adds one to those of a cause that are told of.
+func (p *httpPort) tell(level slog.Level, cause string, c *tcp.Conn, err error) {
 	text := err.Error()
 	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
 	if advice := adviceOn[cause]; advice != "" {
@@ -94,6 +101,9 @@ func looksLikeProxy(head [5]byte) bool {
 	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
 }
 
+// looksLikeTLS reports the same of a handshake of TLS (RFC 8446 §5.1).
+func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
+
 // connPeer is the address of a peer, as peerText has it.
 func connPeer(a net.Addr) string {
 	if a.Network() == "unix" {
@@ -101,6 +111,58 @@ func connPeer(a net.Addr) string {
 	}
 	return a.String()
 }
+
+// An overhearer is the listener of HTTP without TLS. To who speaks something else
+// net/http answers 400, and tells nobody; so what a connection begins with is looked at
+// on its way there.
+type overhearer struct {
+	net.Listener
+	port *httpPort
+}
+
+// Accept implements [net.Listener].
+func (o *overhearer) Accept() (net.Conn, error) {
+	c, err := o.Listener.Accept()
+	if t, ok := c.(*tcp.Conn); ok {
+		return &overheard{Conn: t, port: o.port}, nil
+	}
+	return c, err
+}
+
+// An overheard connection can do all that its own can: what the kernel sends must get
+// there.
+type overheard struct {
+	*tcp.Conn
+	port *httpPort
+	done bool // of the first Read, besides which there is no other
+}
+
+// Read implements [net.Conn].
+func (o *overheard) Read(b []byte) (int, error) {
+	n, err := o.Conn.Read(b)
+	if !o.done {
+		o.done = true
+		o.port.overhear(o.Conn, b[:n])
+	}
+	return n, err
+}
+
+// overhear tells of a connection that begins with what is no HTTP, if it is known what
+// that is.
+func (p *httpPort) overhear(c *tcp.Conn, begin []byte) {
+	var head [5]byte
+	if copy(head[:], begin) < len(head) {
+		return
+	}
+	switch {
+	case looksLikeProxy(head):
+		p.tell(slog.LevelWarn, headerAhead, c, errNotHTTP)
+	case looksLikeTLS(head):
+		p.tell(slog.LevelInfo, tlsAhead, c, errNotHTTP)
+	}
+}
+
+var errNotHTTP = errors.New("what comes first is no request")
 
 const (
 	// plainTime is how long a client has to take the answer that TLS is wanted, and to

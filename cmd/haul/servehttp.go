@@ -162,6 +162,9 @@ func (s *httpService) checkApart(dirs []string) error {
 func (s *httpService) openCertificate() (*tls.Config, error) {
 	certs, err := tcp.NewCertificates(s.f.web.pair())
 	if err != nil {
+		if s.f.web.key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
+			err = fmt.Errorf("%w; --key FILE says where its key is", err)
+		}
 		return nil, localError{err}
 	}
 	certs.Report = func(err error) {

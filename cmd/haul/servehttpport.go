@@ -78,7 +78,7 @@ func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error 
 // serve serves until l fails, which closing it has it do.
 func (p *httpPort) serve(l net.Listener) error {
 	if p.accept.TLS == nil {
-		return p.first.Serve(l)
+		return p.first.Serve(&overhearer{l, p})
 	}
 	f := &fork{Listener: l, second: make(chan net.Conn)}
 	var second sync.WaitGroup

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -79,12 +81,14 @@ type restarter struct {
 // retired reports whether there is a successor.
 func (r *restarter) retired() bool { return r != nil && r.next.Load() != nil }
 
-// over tells the successor, if there is one, that a service has come to its end.
+// over tells the successor, if there is one, that a service has come to its end. One
+// that has gone, as after it was succeeded itself, waits for nothing.
 func (r *restarter) over(service string) {
 	if !r.retired() {
 		return
 	}
-	if err := r.next.Load().over(service); err != nil {
+	err := r.next.Load().over(service)
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		r.log.Warn("restart: the successor is not to be told that a service has ended", "service", service, "error", err)
 	}
 }

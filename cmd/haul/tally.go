@@ -10,21 +10,22 @@ import (
 const tallyEvery = 10 * time.Second
 
 // A tally tells of what any stranger may have happen, as often as he likes: of the
-// first at once, and then of all together now and then, so that a flood does not fill
-// the log.
+// first for each cause at once, and then of all together now and then, so that a flood
+// does not fill the log.
 type tally struct {
 	log *lineQueue
 	msg string
 
 	mu     sync.Mutex
-	counts map[string]*tallied // mu: not told yet, by cause, of which there are few
+	counts map[string]*tallied // mu: by cause, of which there are few
 	timer  *time.Timer         // mu: set while there was one not long ago
 }
 
 // tallied is what there was for one cause.
 type tallied struct {
 	level slog.Level
-	n     int64
+	n     int64       // not told yet
+	told  time.Time   // when there was a line; zero if that is long ago
 	last  string      // who came last
 	more  []slog.Attr // about the last
 }
@@ -43,32 +44,44 @@ func (t *tally) add(level slog.Level, cause, from string, more ...slog.Attr) {
 	}
 	c.level, c.last, c.more = level, from, more
 	c.n++
+	if c.told.IsZero() {
+		t.tell(cause, c)
+	}
 	if t.timer == nil {
 		t.timer = time.AfterFunc(tallyEvery, t.again)
-		t.tell()
 	}
 }
 
-// again tells of what has come since the last time, and waits for more, if there
-// was any.
+// again tells of what has come since the last time for each cause for which a line is
+// due, and waits for more, if there was any.
 func (t *tally) again() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.counts) == 0 {
-		t.timer = nil
-		return
+	next := time.Duration(0)
+	for cause, c := range t.counts {
+		wait := time.Until(c.told.Add(tallyEvery))
+		switch {
+		case wait <= 0 && c.n == 0:
+			c.told = time.Time{}
+			continue
+		case wait <= 0:
+			t.tell(cause, c)
+			wait = tallyEvery
+		}
+		if next == 0 || wait < next {
+			next = wait
+		}
 	}
-	t.tell()
-	t.timer.Reset(tallyEvery)
+	if t.timer = nil; next > 0 {
+		t.timer = time.AfterFunc(next, t.again)
+	}
 }
 
-// tell says how many there were. The caller holds mu.
-func (t *tally) tell() {
-	for cause, c := range t.counts {
-		attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64("connections", c.n), slog.String("last", c.last))
-		t.log.say(c.level, t.msg, append(attrs, c.more...)...)
-	}
-	clear(t.counts)
+// tell says how many there were for a cause. The caller holds mu.
+func (t *tally) tell(cause string, c *tallied) {
+	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64("connections", c.n), slog.String("last", c.last))
+	t.log.say(c.level, t.msg, append(attrs, c.more...)...)
+	c.n, c.told, c.more = 0, time.Now(), nil
 }
 
 // flush tells of the rest.
@@ -78,5 +91,9 @@ func (t *tally) flush() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	t.tell()
+	for cause, c := range t.counts {
+		if c.n > 0 {
+			t.tell(cause, c)
+		}
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// However many come, there is a line for each cause at most every so often, and none is
-// left out of the sums.
+// However many come, there is a line for each cause at once, and then one at most every
+// so often, and none is left out of the sums.
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -22,6 +22,9 @@ func TestTally(t *testing.T) {
 			l.add(slog.LevelWarn, "one", "192.0.2.1:1")
 			l.add(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "told"))
 			n += 2
+			if synctest.Wait(); n == 2 && strings.Count(out.String(), " connections=1 ") != 2 {
+				t.Errorf("the first of each is not told at once: %q", out.String())
+			}
 			time.Sleep(each)
 		}
 		time.Sleep(2 * tallyEvery)
@@ -49,7 +52,7 @@ func TestTally(t *testing.T) {
 		if most := 2*int(span/tallyEvery) + 5; len(lines) > most {
 			t.Errorf("%d lines, want %d at most", len(lines), most)
 		}
-		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=told\n") {
+		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(lines[1], "cause=other connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=told\n") {
 			t.Errorf("it says\n%s", out.String())
 		}
 	})

@@ -171,6 +171,22 @@ func (f *webFlags) tls() (*tls.Config, error) {
 	return c, nil
 }
 
+// webAdvice says what to do about a server of HTTPS that is not to be trusted, or is none;
+// "" where there is nothing to be said.
+func webAdvice(err error) string {
+	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
+	name, misnamed := errors.AsType[x509.HostnameError](err)
+	switch {
+	case signer:
+		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
+	case misnamed && name.Host != "":
+		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", visible(name.Host))
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "that port speaks HTTP without TLS: its URL begins with http://"
+	}
+	return ""
+}
+
 // fromFile returns what reads the password of --password-file.
 func (f *webFlags) fromFile(l location) (func(context.Context, string, string, string) (string, string, error), error) {
 	if l.site.user == "" {

@@ -32,7 +32,7 @@ func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 		host = authority[at+1:]
 		switch {
 		case strings.Contains(user, ":"):
-			return site, "", errPassword
+			return site, "", errWebPassword
 		case user == "":
 			return site, "", errors.New("the user is empty")
 		}
