@@ -35,7 +35,7 @@ var adviceOn = map[string]string{
 	distrusted: "the client needs the certificate of who has signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
 		"the name in the URL must be in the certificate, and all that is between the two in the file of --cert",
 	tlsAhead:    "the URL has to begin with http://, or to have the port of HTTPS (haul serve --https :443 --cert FILE)",
-	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust",
+	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust; if it is in there, it sends two headers",
 }
 
 // maxHandshakeError is how much of an error is told, in bytes: strangers have a say in it.
