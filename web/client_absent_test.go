@@ -412,6 +412,52 @@ func TestClientPutBehindProxy(t *testing.T) {
 	})
 }
 
+// Where a server sees the end of a connection only long after the client, what comes on
+// the next one is locked out by what came before; and not for ever.
+func TestClientPutLockedOutByItself(t *testing.T) {
+	content := clientContent(keptFrom)
+	for _, locked := range []time.Duration{DefaultStall, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &partsLab{cuts: []int{20 << 20}}
+			m := startMortal(t, nil)
+			hook := p.hook(m.clientLab)
+			var cut time.Time
+			m.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+				if !cut.IsZero() && time.Since(cut) < locked && r.Header.Get("Content-Range") != "" {
+					w.Header().Set("Retry-After", "1")
+					w.WriteHeader(http.StatusLocked)
+					return true
+				}
+				defer func() {
+					if v := recover(); v != nil {
+						cut = time.Now()
+						panic(v)
+					}
+				}()
+				return hook(w, r, n)
+			})
+			err := m.put(content, store.Create{})
+			took := time.Since(cut)
+			if locked > lockedPatience {
+				wantIs(t, "put", err, store.ErrBusy)
+				if took < lockedPatience || took > 2*lockedPatience {
+					t.Errorf("it is given up after %v", took)
+				}
+				return
+			}
+			if got, _ := m.stored("f"); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d other bytes have come, %v", len(got), err)
+			}
+			if took < locked || took > 2*locked {
+				t.Errorf("it goes on after %v", took)
+			}
+			if all := m.uploads(); len(all) < 2 || all[0].ContentLength != keptFrom || all[len(all)-1].ContentLength != keptFrom-20<<20 {
+				t.Errorf("%d PUTs, and not the rest in the last", len(all))
+			}
+		})
+	}
+}
+
 // An answer that was lost does not make the file another's.
 func TestClientPutAnswerLost(t *testing.T) {
 	content := clientContent(2 << 20)

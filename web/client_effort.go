@@ -29,6 +29,10 @@ const (
 	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
 	// for. A server that asks for more is taken at its word, and left alone.
 	maxRetryAfter = 2 * time.Minute
+
+	// lockedPatience is for how long a server may take to notice that a connection is
+	// gone, of an upload that is to go on: DefaultStall, and some more.
+	lockedPatience = 90 * time.Second
 )
 
 // A clientEffort is what is tried again until something comes of it. The zero value
@@ -50,10 +54,9 @@ func (e *clientEffort) count() {
 	}
 }
 
-// late reports whether it was tried often enough, and, if it is patient, for as long
-// as a server may be gone.
-func (c *Client) late(e *clientEffort, patient bool) bool {
-	return e.tries >= maxClientTries && (!patient || time.Since(e.since) >= c.config.AbsenceTimeout)
+// late reports whether it was tried often enough, and for as long as there is patience.
+func (e *clientEffort) late(patience time.Duration) bool {
+	return e.tries >= maxClientTries && time.Since(e.since) >= patience
 }
 
 // again reports whether there is a point in sending a request again that had this
@@ -76,13 +79,17 @@ func (c *Client) againAfterLoss(e *clientEffort, err error) (pause time.Duration
 	c.mu.Lock()
 	reached := c.reached
 	c.mu.Unlock()
+	patience := time.Duration(0)
+	if reached {
+		patience = c.config.AbsenceTimeout
+	}
 	e.count()
 	if errors.Is(err, ErrClientStalled) {
 		e.silences++
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case !isLoss(err), e.silences >= maxClientSilence, c.late(e, reached):
+	case !isLoss(err), e.silences >= maxClientSilence, e.late(patience):
 		return 0, false
 	case ok && dial.Op == "dial" && !reached:
 		return 0, false
@@ -96,10 +103,18 @@ func (c *Client) againAfterLoss(e *clientEffort, err error) (pause time.Duration
 
 // againAfterRefusal is again for a request that the server has no time for. If it has
 // said when to come again, that counts; if not, and a transfer is under way, it may be
-// a proxy whose server is gone.
+// a proxy whose server is gone. And an upload under way may be locked out by itself, as
+// the server has not noticed yet that the connection is gone on which that came before.
 func (c *Client) againAfterRefusal(e *clientEffort, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
 	e.count()
-	if c.late(e, e.begun && !said) || after > maxRetryAfter {
+	patience := time.Duration(0)
+	switch {
+	case e.begun && status == http.StatusLocked:
+		patience = lockedPatience
+	case e.begun && !said:
+		patience = c.config.AbsenceTimeout
+	}
+	if e.late(patience) || after > maxRetryAfter {
 		return 0, false
 	}
 	if pause = after; !said || e.begun {
