@@ -128,7 +128,7 @@ func newSystemd(t *testing.T) *systemd {
 // told its own number.
 func (s *systemd) command(t *testing.T, service string, files []*os.File, env ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	exe, err := os.Executable()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *systemd) command(t *testing.T, service string, files []*os.File, env ..
 // hear returns the next message of a service.
 func (s *systemd) hear(t *testing.T) string {
 	t.Helper()
-	s.notify.SetReadDeadline(time.Now().Add(20 * time.Second))
+	s.notify.SetReadDeadline(time.Now().Add(patience))
 	b := make([]byte, 4096)
 	n, err := s.notify.Read(b)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestActivated(t *testing.T) {
 	}
 	for i, want := range []string{"first", "second"} {
 		b := make([]byte, 100)
-		peers[i].SetReadDeadline(time.Now().Add(20 * time.Second))
+		peers[i].SetReadDeadline(time.Now().Add(patience))
 		if n, err := peers[i].Read(b); err != nil || string(b[:n]) != want {
 			t.Errorf("answer %q, %v; want %q", b[:n], err, want)
 		}

@@ -59,7 +59,7 @@ func run(t *testing.T, o order, attr *syscall.SysProcAttr) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// By this name it can be run by a user who may not enter its directory.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
