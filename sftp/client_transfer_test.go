@@ -133,6 +133,67 @@ func TestClientDoesNotMixFiles(t *testing.T) {
 	})
 }
 
+// slowEnds is a local file that takes its time, and ends a context in its fourth call.
+type slowEnds struct {
+	clientBuffer
+	calls int
+	end   context.CancelFunc
+}
+
+func (s *slowEnds) slow() {
+	time.Sleep(clientTrip)
+	if s.calls++; s.calls == 4 {
+		s.end()
+	}
+}
+
+func (s *slowEnds) WriteAt(p []byte, off int64) (int, error) {
+	s.slow()
+	return s.clientBuffer.WriteAt(p, off)
+}
+
+func (s *slowEnds) ReadAt(p []byte, off int64) (int, error) {
+	s.slow()
+	return copy(p, s.b[off:]), nil
+}
+
+// The end of a context is seen at once, also where the server is faster than what is
+// here, so that there is always something to do.
+func TestClientContextEndsInBusyTransfer(t *testing.T) {
+	const size = 8 << 20
+	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(size, 6)
+		p.put(t, "f", data)
+		from, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		to, err := c.Create(t.Context(), "new")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer to.Close()
+		for what, move := range map[string]func(context.Context, *slowEnds) (int64, error){
+			"get": func(ctx context.Context, s *slowEnds) (int64, error) { return from.FetchTo(ctx, s, 0) },
+			"put": func(ctx context.Context, s *slowEnds) (int64, error) { return to.FillFrom(ctx, s, 0, size) },
+		} {
+			s := &slowEnds{}
+			s.b = bytes.Clone(data)
+			ctx, cancel := clientCancel(t)
+			s.end = cancel
+			n, err := move(ctx, s)
+			if te := (*TransferError)(nil); !errors.As(err, &te) || !te.Local || !errors.Is(err, context.Canceled) || n >= size {
+				t.Errorf("%s: %d, %v", what, n, err)
+			}
+			if s.calls != 4 {
+				t.Errorf("%s: %d calls, of which the fourth ends the context", what, s.calls)
+			}
+			cancel()
+		}
+	})
+}
+
 // What fails on this side is told apart from what fails on the other.
 func TestClientTransferErrors(t *testing.T) {
 	const size = 3 << 20

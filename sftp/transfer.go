@@ -303,6 +303,19 @@ func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
+// unwanted returns the error of the first context that has ended, or nil. Where there is
+// always something to do, as on a disk slower than the network, nobody ever waits, and
+// wait does not tell.
+func unwanted(ctx, life context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case life.Err() != nil:
+		return context.Cause(life)
+	}
+	return nil
+}
+
 // laneGone is told that a lane has ended, whose ranges the plan has back. The
 // caller holds mu.
 func (t *transfer) laneGone(l *lane) {

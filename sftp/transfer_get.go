@@ -79,6 +79,10 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	c.serve(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
 	for !t.over() {
+		if err := unwanted(ctx, f.life); err != nil {
+			t.halt(err)
+			break
+		}
 		if len(x.arrived) > 0 {
 			x.store(w)
 			continue

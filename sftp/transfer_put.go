@@ -89,6 +89,10 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	c.serve(time.Now())
 	told := off
 	for !t.over() {
+		if err := unwanted(ctx, f.life); err != nil {
+			t.halt(err)
+			break
+		}
 		if whole := t.plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
 			told = whole
 			c.mu.Unlock()
