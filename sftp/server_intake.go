@@ -66,7 +66,9 @@ type countedConn struct {
 
 func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.conn.Read(p)
-	c.in.count(n)
+	if over := c.in.count(n); over != nil {
+		return 0, over // until the connection is closed more would come
+	}
 	return n, err
 }
 
@@ -76,18 +78,20 @@ func (c countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts n bytes that have come.
-func (i *intake) count(n int) {
+// count counts n bytes that have come. It returns why the connection ends, if it does.
+func (i *intake) count(n int) error {
 	came := i.came.Add(int64(n))
 	switch {
 	case !i.known.Load():
 		if came > maxBeforeLogin {
 			i.stop(errTalkative)
+			return errTalkative
 		}
 	case came-i.looked >= intakeStep:
 		i.looked = came
-		i.look()
+		return i.look()
 	}
+	return nil
 }
 
 // excess is how many bytes of the wire have come that were not taken, or were
@@ -101,8 +105,9 @@ func (i *intake) take(n int) {
 	i.taken += int64(n)
 }
 
-// look looks for channels for which too much has come.
-func (i *intake) look() {
+// look looks for channels for which too much has come. It returns why the connection
+// ends, if it does.
+func (i *intake) look() error {
 	wrote := i.wrote.Load()
 	moves := wrote != i.lookedWrote
 	i.lookedWrote = wrote
@@ -121,7 +126,7 @@ func (i *intake) look() {
 		case over <= 0:
 		case len(q.kept) == channelWindow, over >= intakeSlack:
 			i.stop(errFlood)
-			return
+			return errFlood
 		case q.waits && !i.pokes: // or it is only that there was nothing to be written
 			i.pokes = true
 			i.run(i.tryWrite)
@@ -130,6 +135,7 @@ func (i *intake) look() {
 			i.run(q.move)
 		}
 	}
+	return nil
 }
 
 // tryWrite writes something. If that goes through, the next look sees it.

@@ -38,7 +38,7 @@ func (p *serverPackets) send(n, wire int) {
 	p.change.Broadcast()
 	p.mu.Unlock()
 	for wire > 0 {
-		p.in.count(min(wire, 4096))
+		_ = p.in.count(min(wire, 4096))
 		wire -= 4096
 	}
 }
@@ -199,7 +199,7 @@ func (p *serverPackets) sendText(s string) {
 	p.b = append(p.b, s...)
 	p.change.Broadcast()
 	p.mu.Unlock()
-	p.in.count(len(s))
+	_ = p.in.count(len(s))
 }
 
 // isToMove reports whether something is to be moved, and nobody waits for more.
@@ -271,7 +271,7 @@ func TestServerIntakeStuck(t *testing.T) {
 	p.waitForReader()
 	sent := 0
 	for ; *why == nil && sent < 1<<30; sent += 4096 {
-		in.count(4096)
+		_ = in.count(4096)
 	}
 	if most := 2*intakeSlack + channelWindow + 2*intakeStep; !errors.Is(*why, errFlood) || sent > most {
 		t.Errorf("after %d bytes: %v", sent, *why)
@@ -296,7 +296,7 @@ func TestServerIntakeIgnored(t *testing.T) {
 	p.waitForReader()
 	for range 100 {
 		for range intakeStep / 4096 {
-			in.count(4096)
+			_ = in.count(4096)
 		}
 		settle()
 	}
