@@ -134,7 +134,7 @@ func (n *node) serve(t *testing.T, dir string, args ...string) *daemon {
 }
 
 func serveArgs(dir string, args ...string) []string {
-	return append([]string{"serve", dir, "--http", "", "--https", "", "--sftp", ""}, args...)
+	return append([]string{"serve", dir}, args...)
 }
 
 // await returns once the daemon has said something.
