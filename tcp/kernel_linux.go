@@ -56,35 +56,51 @@ func listen(ctx context.Context, network, addr string, o Options) (*Socket, erro
 	if n == 1 || network != "tcp" {
 		return fromListener(l, o)
 	}
-	at := l.Addr()
-	_ = l.Close()
-	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
-			return e
-		}
-		return os.NewSyscallError("setsockopt", err)
-	}}
+	// It is the first of those that share it, and never closed for that: who connects
+	// meanwhile would be reset, and another could take the port.
+	s := &Socket{addr: l.Addr()}
+	if err := share(l.(*net.TCPListener)); err != nil {
+		_ = l.Close()
+		return nil, unnamed(err)
+	}
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setReusePort(c) }}
 	shared.SetMultipathTCP(false)
-	s := &Socket{addr: at}
-	for range n {
-		// By the address that was given: the one that was got may not tell
-		// whether IPv4 belongs to it. Only the port may have to be filled in.
-		where, err := withPort(addr, at)
+	for {
+		k, err := newKernel(l, o)
 		if err == nil {
-			l, err = shared.Listen(ctx, network, where)
-		}
-		var k *kernel
-		if err == nil {
-			k, err = newKernel(l, o)
+			s.kernels = append(s.kernels, k)
+			if len(s.kernels) == n {
+				return s, nil
+			}
+			// By the address that was given: the one that was got may not tell
+			// whether IPv4 belongs to it. Only the port may have to be filled in.
+			var where string
+			if where, err = withPort(addr, s.addr); err == nil {
+				l, err = shared.Listen(ctx, network, where)
+			}
 		}
 		if err != nil {
 			_ = s.Close()
 			return nil, unnamed(err)
 		}
-		s.kernels = append(s.kernels, k)
 	}
-	return s, nil
+}
+
+// share lets others of this user listen at the address of a socket, too.
+func share(l *net.TCPListener) error {
+	c, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return setReusePort(c)
+}
+
+func setReusePort(c syscall.RawConn) error {
+	var err error
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
+		return e
+	}
+	return os.NewSyscallError("setsockopt", err)
 }
 
 // withPort returns an address with the port that was got for it.

@@ -130,7 +130,9 @@ func TestZeroCopyChild(t *testing.T) {
 	}
 }
 
-func TestZeroCopy(t *testing.T) {
+// needStrace returns where strace is.
+func needStrace(t *testing.T) string {
+	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -138,6 +140,11 @@ func TestZeroCopy(t *testing.T) {
 		}
 		t.Skip("strace is not installed")
 	}
+	return strace
+}
+
+func TestZeroCopy(t *testing.T) {
+	strace := needStrace(t)
 	data := make([]byte, 3<<20+777)
 	_, _ = rand.Read(data)
 	for _, z := range zeroCopies {
@@ -162,6 +169,7 @@ func TestZeroCopy(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			var addr []byte
+			var err error
 			eventually(t, "the child serves", func() bool {
 				addr, err = os.ReadFile(filepath.Join(dir, "addr"))
 				return err == nil || isDone(ended)
