@@ -98,9 +98,11 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 	defer func() {
 		x.result.Options, x.result.Stats = m.Agreed(), m.Stats()
 	}()
-	for {
+	for heard := false; ; {
 		now := time.Now()
-		m.Expire(now)
+		if !heard {
+			m.Expire(now)
+		}
 		if err := ctx.Err(); err != nil {
 			m.Abort(transfer.NotDefined, "transfer was cancelled", err)
 		}
@@ -121,7 +123,9 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 				continue // there is an ERROR to send
 			}
 		}
-		n, err := x.conn.Read(x.in, m.Deadline())
+		deadline := m.Deadline()
+		late := !deadline.IsZero() && now.After(deadline)
+		n, err := x.conn.Read(x.in, deadline)
 		if err != nil {
 			if err = x.refused(err, m.Heard()); err != nil {
 				return err
@@ -132,6 +136,10 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		for i := range x.in[:n] {
 			x.receive(now, &x.in[i], m, handle)
 		}
+		// What has come before a deadline must be taken before the deadline counts, or
+		// a process that was kept waiting would repeat what is answered already. Once
+		// late it looks once more, and then expires whatever keeps coming.
+		heard = n > 0 && !late
 	}
 }
 

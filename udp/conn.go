@@ -86,8 +86,8 @@ func target(addr netip.AddrPort) (network, address string) {
 //
 // The error wraps net.ErrClosed once the Conn is closed. With
 // [Config.Refusals] it may be a *net.OpError that wraps syscall.ECONNREFUSED,
-// its Addr naming the peer whose host answered that nobody listens there; the
-// Conn goes on working. No other report of an undelivered datagram surfaces.
+// its Addr naming the peer whose host answered that nobody listens there, after
+// all that has come; the Conn goes on working. No other report of an undelivered datagram surfaces.
 func (c *Conn) Read(ms []Message, deadline time.Time) (int, error) {
 	if len(ms) == 0 {
 		return 0, nil

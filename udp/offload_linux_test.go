@@ -301,6 +301,37 @@ func testRefusals(t *testing.T, config Config) {
 	}
 }
 
+// What a peer said before it went away is read before the news that it has.
+func TestRefusalIsLast(t *testing.T) { bothWays(t, testRefusalIsLast) }
+
+func testRefusalIsLast(t *testing.T, config Config) {
+	for sends := 1; sends <= 2; sends++ { // the second finds the first's refusal
+		client, peer := listen(t, loopback4, refusing(config)), listen(t, loopback4, config)
+		write(t, client, Message{Peer: peer.LocalAddr(), Data: []byte("x")})
+		read(t, peer, 1)
+		write(t, peer, Message{Peer: client.LocalAddr(), Data: []byte("last")})
+		peer.Close()
+		for range sends {
+			write(t, client, Message{Peer: peer.LocalAddr(), Data: []byte("x")})
+		}
+		ms := buffers(1)
+		var n int
+		var err error
+		for n == 0 && err == nil { // woken by Write, perhaps
+			n, err = client.Read(ms, time.Now().Add(patience))
+		}
+		if n != 1 || err != nil || string(ms[0].Data) != "last" {
+			t.Fatalf("%d sends: the first Read = %d, %v", sends, n, err)
+		}
+		for n, err = 0, nil; n == 0 && err == nil; {
+			n, err = client.Read(ms, time.Now().Add(patience))
+		}
+		if n != 0 || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%d sends: the second Read = %d, %v", sends, n, err)
+		}
+	}
+}
+
 // A refusal wakes a Read that waits already.
 func TestRefusalWakes(t *testing.T) { bothWays(t, testRefusalWakes) }
 

@@ -24,8 +24,7 @@ type receiver struct {
 	in       batch
 	wanted   int       // of the present call: most messages to receive
 	deadline time.Time // of the present call
-	tried    bool      // of the present wait: the kernel was asked
-	count    int       // its answer: messages received
+	count    int       // the kernel's answer: messages received
 	errno    syscall.Errno
 }
 
@@ -33,21 +32,15 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	r.prepare(ms[:min(len(ms), maxBatch)])
 	r.deadline = deadline
 	for {
-		if err := r.refusals.take(); err != nil {
-			return 0, err
-		}
-		r.tried, r.count, r.errno = false, 0, 0
+		r.count, r.errno = 0, 0
 		err := r.raw.Read(r.ready)
 		woken := r.pause.leave()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			over := r.pause.expired(deadline)
-			if r.tried && (over || woken) {
-				return 0, nil
-			}
-			if over || woken {
-				// The deadline was an old one, and kept the kernel from being
-				// asked: look once, without waiting.
+			if r.pause.expired(deadline) || woken {
+				// Perhaps something came together with the deadline, or the
+				// deadline was an old one and kept the kernel from being asked:
+				// look once more, without waiting.
 				r.deadline = longAgo
 			}
 		case err != nil:
@@ -73,20 +66,26 @@ func (r *receiver) prepare(ms []Message) {
 	}
 }
 
+// maxDrained bounds how often one call of the kernel's is tried again because
+// ICMP errors were in the way: more may come at any moment.
+const maxDrained = 16
+
 // try asks the kernel for messages. It reports false if there are none and
 // waiting for some makes sense.
+//
+// What has come goes before refusals, whichever was first: the last packet of a
+// peer that then went away is not to be lost to what its host says of a repeat
+// that crossed it.
 func (r *receiver) try(fd uintptr) bool {
-	r.tried = true
-	for {
+	for drained := 0; ; {
 		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])
 		switch {
 		case r.errno == unix.EINTR:
 		case r.errno == unix.EAGAIN:
 			passed := !r.deadline.IsZero() && time.Until(r.deadline) <= 0
-			return passed || !r.pause.enter(r.deadline)
-		case r.errno != 0 && r.refusals.drain(fd):
-			r.errno = unix.EAGAIN
-			return true
+			return passed || r.refusals.known() || !r.pause.enter(r.deadline)
+		case r.errno != 0 && drained < maxDrained && r.refusals.drain(fd):
+			drained++
 		default:
 			return true
 		}

@@ -21,6 +21,9 @@ type refusals struct {
 	last atomic.Pointer[net.OpError]
 }
 
+// known reports whether there is a refusal to take.
+func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
+
 // take returns the latest refusal not yet taken, nil if there is none.
 func (r *refusals) take() error {
 	if r == nil || r.last.Load() == nil {

@@ -270,29 +270,42 @@ func (s *Set) peerName() netip.AddrPort {
 
 // Read returns what has come, without waiting: nothing if nothing has. The
 // messages are good until the next Read of any member. Its error is a
-// syscall.Errno, ECONNREFUSED where the peer's host says that nobody listens.
+// syscall.Errno, ECONNREFUSED where the peer's host says that nobody listens,
+// which goes after what has come.
 func (m *Member) Read() ([]Message, error) {
+	n, errno := m.receive()
+	if failed(errno) {
+		m.failed = true // and what has come is behind the error
+		n, errno = m.receive()
+	}
+	if errno == 0 {
+		return m.set.ms[:n], nil
+	}
 	if m.failed {
 		m.failed = false
 		if m.refused() {
 			return nil, unix.ECONNREFUSED
 		}
 	}
-	n, errno := 0, syscall.Errno(0)
-	if m.set.config.Bulk {
-		n, errno = m.readMany()
-	} else {
-		n, errno = m.readOne()
-	}
-	switch {
-	case errno == 0:
-		return m.set.ms[:n], nil
-	case errno == unix.EAGAIN, errno == unix.EINTR:
+	if !failed(errno) {
 		return nil, nil
-	case m.refused():
-		return nil, unix.ECONNREFUSED
 	}
 	return nil, transient(errno)
+}
+
+// failed reports whether a call went wrong, perhaps because of an ICMP error,
+// which the kernel tells whoever calls next, once. The error itself stays in its
+// queue, and Wait reports the member, until refused takes it.
+func failed(errno syscall.Errno) bool {
+	return errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR
+}
+
+// receive reads a message, or with Bulk as many as one call takes.
+func (m *Member) receive() (int, syscall.Errno) {
+	if m.set.config.Bulk {
+		return m.readMany()
+	}
+	return m.readOne()
 }
 
 // transient returns the errors that are more than a datagram lost.
@@ -356,7 +369,8 @@ func (m *Member) readMany() (int, syscall.Errno) {
 // bytes, of which the last may be shorter. What the kernel has no room for is
 // lost, as on any network, except that the first Write of a member says
 // EAGAIN where the system has no port left for it. Its error is a
-// syscall.Errno.
+// syscall.Errno, and never what ICMP says of an earlier datagram: that is
+// Read's to tell.
 func (m *Member) Write(b []byte, segment int) error {
 	for segment > 0 && len(b) > segment {
 		n, errno := m.writeCut(b, segment)
@@ -381,13 +395,19 @@ func (m *Member) explain(errno syscall.Errno) error {
 			return nil
 		}
 		return errno
-	case m.refused():
-		return unix.ECONNREFUSED
 	}
 	return transient(errno)
 }
 
 func (m *Member) writeOne(b []byte) syscall.Errno {
+	errno := m.send(b)
+	if failed(errno) {
+		errno = m.send(b)
+	}
+	return errno
+}
+
+func (m *Member) send(b []byte) syscall.Errno {
 	var name, size uintptr
 	if !m.connected {
 		size = m.set.setName(m.peer)
@@ -416,6 +436,9 @@ func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	}
 	s.out.setControl(0, netip.Addr{}, segment, false)
 	_, errno := sendBatch(uintptr(m.fd), s.out.headers[:1])
+	if failed(errno) {
+		_, errno = sendBatch(uintptr(m.fd), s.out.headers[:1])
+	}
 	switch errno {
 	case unix.EIO, unix.EINVAL, unix.EMSGSIZE, unix.EOPNOTSUPP:
 		// The device computes no checksums, a segment does not fit the path,

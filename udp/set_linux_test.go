@@ -86,6 +86,40 @@ func TestSetRefused(t *testing.T) {
 	}
 }
 
+// What a peer said before it went away is read before the news that it has, which
+// no Write takes away.
+func TestSetRefusalIsLast(t *testing.T) {
+	for _, bulk := range []bool{false, true} {
+		for _, connected := range []bool{false, true} {
+			peer := listen(t, loopback4, Config{})
+			s := newSet(t, SetConfig{Bulk: bulk})
+			m := open(t, s, peer.LocalAddr(), 1)
+			writeTo(t, m, []byte("x"), 0)
+			if connected {
+				if err := m.Connect(peer.LocalAddr()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			from := read(t, peer, 1)[0].peer
+			write(t, peer, Message{Peer: from, Data: []byte("last")})
+			peer.Close()
+			writeTo(t, m, []byte("x"), 0)
+			writeTo(t, m, []byte("x"), 0)
+			writeTo(t, m, pattern(2500), 1000)
+			ms, err := m.Read()
+			if err != nil || len(ms) != 1 || string(ms[0].Data) != "last" {
+				t.Fatalf("bulk %v, connected %v: the first Read = %v, %v", bulk, connected, ms, err)
+			}
+			if members, err := s.Wait(time.Now().Add(patience)); err != nil || len(members) != 1 {
+				t.Fatalf("bulk %v, connected %v: waited for %v: %v", bulk, connected, members, err)
+			}
+			if ms, err := m.Read(); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("bulk %v, connected %v: the second Read = %v, %v", bulk, connected, ms, err)
+			}
+		}
+	}
+}
+
 // A path that takes no cut messages gets the datagrams one by one.
 func TestSetWithoutCutting(t *testing.T) {
 	peer := listen(t, loopback4, Config{})

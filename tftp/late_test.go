@@ -1,0 +1,40 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+)
+
+// A client that its own program, or the machine, keeps waiting past a deadline
+// takes what has come meanwhile before it counts anything as lost.
+func TestLateClientRepeatsNothing(t *testing.T) {
+	for _, window := range []int{1, 8} {
+		inWorld(t, func(w *world, _ *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *world) {
+			want, here := w.put("down", 100_000), store.Mem(0)
+			late := func() *Client {
+				c, slept := w.client(), false
+				c.Window = window
+				c.Progress = func(n, _ int64) {
+					if n > 0 && n < int64(len(want)) && !slept {
+						slept = true
+						time.Sleep(900 * time.Millisecond) // less than the server's patience
+					}
+				}
+				return c
+			}
+			res, err := late().Put(context.Background(), target("up"), bytes.NewReader(want), int64(len(want)))
+			if err != nil || res.Stats.Timeouts > 0 {
+				t.Errorf("put, window %d: %d timeouts, %v", window, res.Stats.Timeouts, err)
+			}
+			res, err = late().Get(context.Background(), target("down"), into(here, "down"))
+			if err != nil || res.Stats.Timeouts > 0 {
+				t.Errorf("get, window %d: %d timeouts, %v", window, res.Stats.Timeouts, err)
+			}
+		})
+	}
+}
