@@ -6,17 +6,22 @@ import "time"
 // docs/protocol.md: the floor is milliseconds instead of 1 s, since a window
 // that waits a second for each lost packet is what makes TFTP slow; and the
 // ceiling is the negotiated timeout, or 3 s if that is longer and nobody answers.
-// A request is repeated sooner than the rest.
+// A read request is repeated sooner than the rest.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // where no timeout was negotiated
 	clockGrain = time.Millisecond
 
-	// requestRTO is the first wait for the answer to a request, doubled each
+	// readRTO is the first wait for the answer to a read request, doubled each
 	// time. A server takes the repeat for what it is, or answers twice, of which
 	// the client keeps one answer: that is cheaper than a second for each request
 	// that is lost. It is longer than repeatGap.
-	requestRTO = 250 * time.Millisecond
+	readRTO = 250 * time.Millisecond
+
+	// writeRTO is that for a write request. Many a server has a process empty the
+	// file for each that comes, and so loses what the first has written already:
+	// one that was only slow to begin should not be asked twice.
+	writeRTO = initialRTO
 
 	minTrip = time.Microsecond
 
@@ -94,8 +99,9 @@ func (t *timer) rto(margin time.Duration) time.Duration {
 	return t.backedOff(d)
 }
 
-// request returns how long to wait for the answer to a request.
-func (t *timer) request() time.Duration { return t.backedOff(requestRTO) }
+// request returns how long to wait for the answer to a request, which is first
+// for the first.
+func (t *timer) request(first time.Duration) time.Duration { return t.backedOff(first) }
 
 // backedOff returns a wait within the ceiling, doubled as often as it has been in
 // vain. That may go beyond a short timeout: a peer that asked for 10 ms and is
