@@ -387,10 +387,10 @@ func (m *Member) Write(b []byte, segment int) error {
 
 // explain returns an error of a send that its caller should know of.
 func (m *Member) explain(errno syscall.Errno) error {
-	switch {
-	case errno == 0:
+	switch errno {
+	case 0:
 		return nil
-	case errno == unix.EAGAIN:
+	case unix.EAGAIN:
 		if m.connected {
 			return nil
 		}
