@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure fuzz interop cross bench bench-quick bench-peers bench-test microbench peers clean FORCE
+.PHONY: build run test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -79,8 +79,17 @@ race-together:
 race-pure:
 	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
 
+cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
+	@mkdir -p bin
+	$(GO) test $(PATIENCE) -coverprofile=bin/cover.out $(UNIT)
+	@$(GO) tool cover -html=bin/cover.out -o bin/cover.html
+	@$(GO) tool cover -func=bin/cover.out | awk '/^total:/ { print "total: " $$NF " of statements; lines: bin/cover.html" }'
+
 fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
+
+mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and see the tests notice them; FILES=REGEXP for a part
+	nice $(GO) run scripts/mutants.go '$(FILES)'
 
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
@@ -121,6 +130,9 @@ bin/haultcp-portable: FORCE
 	cd bench && $(GO) build -trimpath -buildvcs=false -tags haul_portable -o ../$@ ./haultcp
 
 FORCE:
+
+sizes: ## how large the binaries and packages are; writes the tables of docs/benchmarks.md
+	GO='$(GO)' TARGETS='$(TARGETS)' scripts/sizes
 
 microbench: ## benchmarks beside the code
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)

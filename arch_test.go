@@ -33,12 +33,12 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/treecopy internal/privilege internal/penalty internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/glob store/treecopy internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak",
 	},
 	"examples/collect":   {imports: "store tftp"},
 	"interop":            {}, // knows haul by its binary alone
-	"tftp/load":          {imports: "tftp tftp/transfer udp", tests: "store internal/leak"},
+	"tftp/load":          {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp/doctor":        {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":               {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":               {imports: "tftp/remap store"},
@@ -60,8 +60,10 @@ var rules = map[string]rule{
 	"internal/privilege": {},
 	"udp":                {tests: "internal/leak"},
 	"store":              {tests: "store/storetest"},
-	"store/treecopy":     {imports: "store internal/rate", tests: "sftp internal/leak"},
+	"store/treecopy":     {imports: "store store/glob internal/rate", tests: "sftp internal/leak"},
+	"store/glob":         {imports: "store"},
 	"store/storetest":    {imports: "store"},
+	"scripts":            {},
 }
 
 // What a pure package may import. Whatever can touch the world is missing, and

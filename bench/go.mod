@@ -1,6 +1,6 @@
 module github.com/haul-project/haul/bench
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/cloudwego/netpoll v0.7.2

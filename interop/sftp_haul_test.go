@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -60,6 +62,9 @@ var (
 func beginSFTP(t *testing.T, dir string, args ...string) (login, *daemon) {
 	t.Helper()
 	args = append([]string{"serve", dir, "--sftp", "127.0.0.1:0", "--host-keys", t.TempDir()}, args...)
+	if !slices.Contains(args, "--users") {
+		args = append(args, "--upload", "overwrite")
+	}
 	d := haul(t).start(t, args...)
 	if !d.awaitLine(t, "host key ssh-ed25519") || !servingSFTP.MatchString(d.said(50)) {
 		t.Fatalf("haul serve ended, or did not say where it serves: %v", d.err)
@@ -70,6 +75,50 @@ func beginSFTP(t *testing.T, dir string, args ...string) (login, *daemon) {
 		t.Fatalf("the host key is %s, and haul said %q", got, said)
 	}
 	return l, d
+}
+
+// TestSFTPHashes has rclone compare files by the hashes that haul computes.
+func TestSFTPHashes(t *testing.T) {
+	dir, local := realDir(t), t.TempDir()
+	names := slices.DeleteFunc(slices.Clone(oddNames), func(name string) bool {
+		return strings.ContainsFunc(name, unicode.IsControl) // rclone has other names for these here
+	})
+	for _, name := range names {
+		for _, in := range []string{dir, local} {
+			if err := os.WriteFile(filepath.Join(in, name), []byte("the content of "+name), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := rcloneAt(t, serveSFTP(t, dir))
+	// With one file first, as rclone hashes all files at once, and takes those for which
+	// it does not know yet which commands a server has for failed. It keeps what it finds.
+	mustRun(t, p, "", "hashsum", "md5", "server:.hidden")
+	for _, hash := range []string{"md5", "sha1"} {
+		served := mustRun(t, p, "", "hashsum", hash, "server:")
+		if here := mustRun(t, p, "", "hashsum", hash, local); sortedLines(served) != sortedLines(here) || strings.Count(served, "\n") != len(names) {
+			t.Errorf("%s of the server's files:\n%s\nand of the same here:\n%s", hash, served, here)
+		}
+	}
+	mustRun(t, p, "", "check", "--checksum", local, "server:")
+	// A file of the same size and time that differs shows by its hash alone.
+	name := "tilde"
+	for in, text := range map[string]string{dir: "one", local: "two"} {
+		file := filepath.Join(in, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := runTool(t, p, "", "check", local, "server:"); err == nil || !strings.Contains(err.Error(), "md5 differ") && !strings.Contains(err.Error(), "sha1 differ") {
+		t.Errorf("rclone compares a file that differs: %v", err)
+	}
+}
+
+func sortedLines(text string) string {
+	return strings.Join(slices.Sorted(strings.Lines(text)), "")
 }
 
 // hostKeyOf asks a server for its host key.

@@ -162,7 +162,9 @@ func newLFTPTool(t *testing.T, l login) *tool {
 	}
 }
 
-func newRcloneTool(t *testing.T, l login) *tool {
+// rcloneAt returns rclone with a configuration in which a server is called so.
+func rcloneAt(t *testing.T, l login) program {
+	t.Helper()
 	p := find(t, "rclone", "rclone")
 	config := filepath.Join(t.TempDir(), "rclone.conf")
 	text := fmt.Sprintf("[server]\ntype = sftp\nhost = 127.0.0.1\nport = %s\nuser = %s\nkey_file = %s\nknown_hosts_file = %s\n",
@@ -171,6 +173,11 @@ func newRcloneTool(t *testing.T, l login) *tool {
 		t.Fatal(err)
 	}
 	p.args = []string{"--config", config, "--retries", "1", "--low-level-retries", "1"}
+	return p
+}
+
+func newRcloneTool(t *testing.T, l login) *tool {
+	p := rcloneAt(t, l)
 	return &tool{
 		name: "rclone", noLinks: true, times: true,
 		noNames: []string{"new\nline", "tab\there", "bell\a"}, // it puts pictures of them in their place

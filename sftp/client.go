@@ -18,6 +18,12 @@ import (
 // is known how many make sense.
 const minCalls = 128
 
+// Upper bounds of fields of a [ClientConfig]. More has the same effect.
+const (
+	MaxRequests     = pipeline.MaxOutstanding
+	MaxRequestBytes = wire.CommonData // what OpenSSH's server takes
+)
+
 // What zero stands for in a [ClientConfig].
 const (
 	DefaultConns   = 8
@@ -71,14 +77,16 @@ type ClientConfig struct {
 	// NoWriteBehind makes File.Write wait until the server has the bytes.
 	NoReadAhead, NoWriteBehind bool
 
-	// For experiments: Delay leaves Nagle's algorithm on (no TCP_NODELAY) in
-	// connections that Dial makes. Requests, if above zero, is the most
-	// requests that move bytes to be on their way; with 1 there is no overlap
-	// at all, and with less than it takes there is one channel. RequestBytes,
-	// if above zero, is the most bytes of each.
-	Delay        bool
+	// Requests, if above zero, is the most requests to read or write data that
+	// may be outstanding, at most MaxRequests; with 1 nothing overlaps. The
+	// client then uses one channel. RequestBytes, if above zero, is the most
+	// bytes of each, at most MaxRequestBytes. With either, First has no effect.
 	Requests     int
 	RequestBytes int
+
+	// Delay leaves Nagle's algorithm on (no TCP_NODELAY) in connections that
+	// Dial makes.
+	Delay bool
 }
 
 func (c *ClientConfig) setDefaults() {
@@ -91,6 +99,9 @@ func (c *ClientConfig) setDefaults() {
 	}
 	if c.Requests > 0 {
 		c.Conns, c.Lanes = 1, 1
+	}
+	if c.Requests > 0 || c.RequestBytes > 0 {
+		c.First = ""
 	}
 	c.Lanes = min(c.Lanes, pipeline.MaxLanes)
 	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Lanes)
@@ -159,6 +170,7 @@ type Client struct {
 	drained   chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
 	last      error                  // mu: why a lane ended last
 	losses    losses                 // mu
+	foundFull time.Time              // mu: when the server's disk was found full; see isFull
 	err       error                  // mu: why no more can be done
 }
 
@@ -207,8 +219,9 @@ func newClient(ctx context.Context, first carrier, owned bool, config ClientConf
 	c.chunk[0] = c.chunkFor(g.limits.Read)
 	c.chunk[1] = c.chunkFor(g.limits.Write)
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
-	if config.Requests > 0 {
-		limits.MaxBytes = min(config.Memory, config.Requests*max(c.chunk[0], c.chunk[1]))
+	if n := min(config.Requests, MaxRequests); n > 0 {
+		limits.Requests = n
+		limits.MaxBytes = min(config.Memory, n*max(c.chunk[0], c.chunk[1]))
 	}
 	c.link = pipeline.NewLink(limits)
 	c.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})

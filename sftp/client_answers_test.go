@@ -166,6 +166,7 @@ func (s *clientSession) extended(q wire.Request, name, to string, file store.Han
 		}
 		return wire.AppendStatVFSReply(nil, q.ID, wire.StatVFS{
 			FragmentSize: 1, Blocks: uint64(space.Total), FreeBlocks: uint64(space.Free), AvailableBlocks: uint64(space.Available), MaxName: 255,
+			Files: uint64(space.Files), FreeFiles: uint64(space.FreeFiles), AvailableFiles: uint64(space.AvailableFiles),
 		})
 	case wire.ExtFsync:
 		if file == nil {

@@ -65,6 +65,248 @@ func TestClientWriteBehindErrors(t *testing.T) {
 	})
 }
 
+// Of two parts that the server refuses, Close returns the error of the one that
+// was written first, and the file is cut at the lower of the two.
+func TestClientTwoFailedWrites(t *testing.T) {
+	const low, high, part = 0, 2 << 20, 200_000
+	data := clientPattern(high+part, 1)
+	for _, order := range [][2]int64{{low, high}, {high, low}} {
+		inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+			p.link.latency = 10 * time.Millisecond
+			p.lim.Write = 32 << 10
+			p.hook = func(_ *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeWrite || q.Offset%high < 100_000 {
+					return nil, false
+				}
+				status := wire.QuotaExceeded
+				if (q.Offset < high) == (order[0] == low) {
+					status = wire.NoSpace
+				}
+				return wire.AppendStatus(nil, q.ID, status, ""), true
+			}
+		}, func(t *testing.T, p *clientPeer, c *Client) {
+			f, err := c.Create(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, off := range order {
+				if n, err := f.WriteAt(data[off:off+part], off); n != part || err != nil {
+					t.Fatalf("WriteAt %d = %d, %v", off, n, err)
+				}
+			}
+			time.Sleep(time.Second)
+			if got := len(p.get(t, "f")); got < high {
+				t.Fatalf("the server has %d bytes before Close, so there is nothing to cut", got)
+			}
+			for _, of := range []string{"Sync", "Close"} {
+				err := map[string]func() error{"Sync": f.Sync, "Close": f.Close}[of]()
+				refused := (*StatusError)(nil)
+				if !errors.As(err, &refused) || refused.Code != uint32(wire.NoSpace) {
+					t.Errorf("written in the order %d: %s: %v, want the error of the first", order, of, err)
+				}
+			}
+			if got := p.get(t, "f"); len(got) == 0 || len(got) >= part || !bytes.Equal(got, data[:len(got)]) {
+				t.Errorf("written in the order %d: the file is left with %d bytes", order, len(got))
+			}
+		})
+	}
+}
+
+// A file keeps the bytes that it had before, though writing fails before its old end.
+func TestClientFailedWriteKeepsOldBytes(t *testing.T) {
+	const old = 150_000
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.link.latency = 10 * time.Millisecond
+		p.lim.Write = 32 << 10
+		p.hook = func(_ *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeWrite || q.Offset+int64(len(q.Data)) < 50_000 || q.Offset >= 100_000 {
+				return nil, false
+			}
+			return wire.AppendStatus(nil, q.ID, wire.NoSpace, ""), true
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(400_000, 1)
+		p.put(t, "f", data[:old])
+		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Two runs, so that the second goes on where the first has failed.
+		for _, at := range [][2]int{{0, old}, {old + 50_000, len(data)}} {
+			if _, err := f.WriteAt(data[at[0]:at[1]], int64(at[0])); err != nil {
+				t.Errorf("WriteAt %d: %v", at[0], err)
+			}
+		}
+		if err := f.Close(); !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("Close: %v", err)
+		}
+		if got := p.get(t, "f"); !bytes.Equal(got, data[:old]) {
+			t.Errorf("the file is left with %d bytes, want the %d that it had", len(got), old)
+		}
+	})
+}
+
+// What was cut off a file does not come back as zeros when writing fails later.
+func TestClientFailedWriteAfterTruncate(t *testing.T) {
+	const old = 300_000
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.link.latency = 10 * time.Millisecond
+		p.lim.Write = 32 << 10
+		p.hook = func(_ *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeWrite || q.Offset+int64(len(q.Data)) < 50_000 || q.Offset >= 100_000 {
+				return nil, false
+			}
+			return wire.AppendStatus(nil, q.ID, wire.NoSpace, ""), true
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(400_000, 1)
+		p.put(t, "f", data[:old])
+		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(0); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.WriteAt(data, 0); err != nil {
+			t.Errorf("WriteAt: %v", err)
+		}
+		if err := f.Close(); !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("Close: %v", err)
+		}
+		if got := p.get(t, "f"); len(got) > 50_000 || !bytes.Equal(got, data[:len(got)]) {
+			t.Errorf("the file is left with %d bytes", len(got))
+		}
+	})
+}
+
+// A write that goes on where one under way ends, and overlaps another one, waits.
+func TestClientOverlappingWritesBehindOthers(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *clientPeer, c *Client) {
+		f, err := c.Create(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]byte, 2000)
+		for i, at := range [][3]int{{1000, 2000, 1}, {500, 1000, 2}, {1000, 1500, 1}} {
+			b := clientPattern(at[1]-at[0], byte(i))
+			copy(want[at[0]:], b)
+			if _, err := f.WriteAt(b, int64(at[0])); err != nil {
+				t.Errorf("WriteAt %d: %v", at[0], err)
+			}
+			if n := len(f.behind.runs); n != at[2] {
+				t.Errorf("with write %d there are %d under way, want %d", i, n, at[2])
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "f"), want) {
+			t.Error("the file has other bytes")
+		}
+	})
+}
+
+// Nothing is written to the memory of a ReadAt that has returned, whether the answer
+// comes later, or was coming when the file was closed.
+func TestClientLateAnswerAfterClose(t *testing.T) {
+	for rate, end := range map[int64]time.Duration{0: clientTrip / 2, 10_000: 5 * time.Second} {
+		inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+			p.link = clientLink{latency: clientTrip / 2, rate: rate}
+		}, func(t *testing.T, p *clientPeer, c *Client) {
+			p.put(t, "f", clientPattern(200_000, 1))
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(end, func() { _ = f.Close() })
+			b := make([]byte, 100_000)
+			if _, err := f.ReadAt(b, 50_000); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("ReadAt of a file that is closed: %v", err)
+			}
+			clear(b)
+			time.Sleep(time.Minute)
+			if !bytes.Equal(b, make([]byte, len(b))) {
+				t.Errorf("at %d bytes a second, the answer was written to memory that is the caller's again", rate)
+			}
+		})
+	}
+}
+
+// A write that overlaps the start of one under way waits for it.
+func TestClientOverlappingWritesInOrder(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *clientPeer, c *Client) {
+		f, err := c.Create(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range [][2]int64{{1000, 2000}, {500, 1500}, {1400, 1600}, {0, 3000}} {
+			if _, err := f.WriteAt(clientPattern(int(at[1]-at[0]), byte(at[0])), at[0]); err != nil {
+				t.Errorf("WriteAt %d: %v", at[0], err)
+			}
+			if n := len(f.behind.runs); n != 1 {
+				t.Errorf("with the write at %d there are %d under way", at[0], n)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "f"), clientPattern(3000, 0)) {
+			t.Error("the file has bytes of a write before the last")
+		}
+	})
+}
+
+// A server may find out only at CLOSE that it has no room, as those with a
+// network's file system do.
+func TestClientCloseRefused(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeClose {
+				return nil, false
+			}
+			s.answer(q)
+			return wire.AppendStatus(nil, q.ID, wire.NoSpace, "full"), true
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		write := map[string]func(f *File) error{
+			"Write":    func(f *File) error { _, err := f.Write([]byte("text")); return err },
+			"Sync":     func(f *File) error { _, err := f.Write([]byte("text")); return errors.Join(err, f.Sync()) },
+			"ReadFrom": func(f *File) error { _, err := f.ReadFrom(bytes.NewReader([]byte("text"))); return err },
+			"FillFrom": func(f *File) error {
+				_, err := f.FillFrom(t.Context(), bytes.NewReader([]byte("text")), 0, 4)
+				return err
+			},
+		}
+		for name, write := range write {
+			f, err := c.Create(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := write(f); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := f.Close(); !errors.Is(err, store.ErrNoSpace) {
+				t.Errorf("Close after %s: %v, want no space", name, err)
+			}
+		}
+		u, err := c.Store("").Create(t.Context(), "g", store.Create{Size: 4, NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.WriteAt([]byte("text"), 0); err != nil {
+			t.Error(err)
+		}
+		if err := u.Commit(); !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("Commit: %v, want no space", err)
+		}
+		_ = u.Close()
+		if _, err := c.Stat(t.Context(), "g"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the upload that the server refused is there: %v", err)
+		}
+	})
+}
+
 // What was written, and not confirmed when the context ended, is an error of
 // Close, and the file is cut.
 func TestClientCloseAfterContext(t *testing.T) {

@@ -76,12 +76,20 @@ func TestClientSmallBuffers(t *testing.T) {
 // Who reads the beginning of a file only does not pay for the rest.
 func TestClientReadsAheadOfReadersOnly(t *testing.T) {
 	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
-		p.put(t, "f", clientPattern(20<<20, 2))
+		data := clientPattern(20<<20, 2)
+		p.put(t, "f", data)
 		f, err := c.Open(t.Context(), "f")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
+		readAt := func(n int, off int64) {
+			t.Helper()
+			b := make([]byte, n)
+			if _, err := f.ReadAt(b, off); err != nil || !bytes.Equal(b, data[off:off+int64(n)]) {
+				t.Errorf("ReadAt of %d bytes at %d: other bytes, or %v", n, off, err)
+			}
+		}
 		if _, err := io.ReadFull(f, make([]byte, 1000)); err != nil {
 			t.Error(err)
 		}
@@ -89,9 +97,7 @@ func TestClientReadsAheadOfReadersOnly(t *testing.T) {
 			t.Errorf("%d READs for 1000 bytes", n)
 		}
 		for _, off := range []int64{5 << 20, 1 << 20, 9 << 20} {
-			if _, err := f.ReadAt(make([]byte, 100), off); err != nil {
-				t.Error(err)
-			}
+			readAt(100, off)
 		}
 		if n := p.count("READ"); n > 4 {
 			t.Errorf("%d READs for 1000 bytes and three times 100", n)
@@ -99,9 +105,7 @@ func TestClientReadsAheadOfReadersOnly(t *testing.T) {
 		// In order, ReadAt reads ahead too.
 		before := p.count("READ")
 		for off := range int64(1000) {
-			if _, err := f.ReadAt(make([]byte, 4000), 10<<20+4000*off); err != nil {
-				t.Error(err)
-			}
+			readAt(4000, 10<<20+4000*off)
 		}
 		if n := p.count("READ") - before; n > 60 {
 			t.Errorf("%d READs for 4 MB in order", n)

@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +188,148 @@ func TestClientRecoversFromOneLie(t *testing.T) {
 		p.put(t, "f", data)
 		if err := clientFetch(t.Context(), c, "f", data); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A second answer to a request of long ago is not taken for one to a request of
+// now, though that has the other's place in the table.
+func TestClientLateSecondAnswer(t *testing.T) {
+	for _, late := range []int{1, 2, 3, 130, 131} {
+		var ids []uint32
+		inClientWorld(t, ClientConfig{Requests: 2, RequestBytes: 4 << 10}, func(p *clientPeer) {
+			p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeRead {
+					return nil, false
+				}
+				ids = append(ids, q.ID)
+				if len(ids) != late+1 {
+					return nil, false
+				}
+				lie := wire.AppendData(nil, ids[0], bytes.Repeat([]byte{'x'}, 4<<10))
+				return append(lie, s.answer(q)...), true
+			}
+		}, func(t *testing.T, p *clientPeer, c *Client) {
+			data := clientPattern(1<<20, 1)
+			p.put(t, "f", data)
+			if err := clientFetch(t.Context(), c, "f", data); err != nil {
+				t.Errorf("a second answer %d READs later: %v", late, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !errors.Is(c.last, ErrProtocol) {
+				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.last)
+			}
+			slices.Sort(ids)
+			if n := len(slices.Compact(ids)); n != len(ids) {
+				t.Errorf("%d READs have %d ids", len(ids), n)
+			}
+		})
+	}
+}
+
+// The client passes over what a server adds behind the data of a packet: later versions
+// add whether the file ends there.
+func TestClientDataWithMore(t *testing.T) {
+	for more := range 3 {
+		inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+			p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeRead {
+					return nil, false
+				}
+				b := s.answer(q)
+				if b[4] == byte(wire.TypeData) {
+					b = append(b, make([]byte, more)...)
+					binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+				}
+				return b, true
+			}
+		}, func(t *testing.T, p *clientPeer, c *Client) {
+			data := clientPattern(1<<20, 1)
+			p.put(t, "f", data)
+			if err := clientFetch(t.Context(), c, "f", data); err != nil {
+				t.Errorf("%d bytes more: %v", more, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.last != nil {
+				t.Errorf("%d bytes more: a lane ended: %v", more, c.last)
+			}
+		})
+	}
+}
+
+// An answer that comes on another lane than its request is none.
+func TestClientAnswerOnAnotherLane(t *testing.T) {
+	var mu sync.Mutex
+	var reads []*clientSession // those that have had a READ
+	lied := false
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.link.latency = clientTrip / 2
+		p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead {
+				return nil, false
+			}
+			mu.Lock()
+			if !slices.Contains(reads, s) {
+				reads = append(reads, s)
+			}
+			now := !lied && len(reads) == 2
+			lied = lied || now
+			mu.Unlock()
+			if !now {
+				return nil, false
+			}
+			reads[0].write(wire.AppendData(nil, q.ID, bytes.Repeat([]byte{'x'}, int(q.Length))))
+			time.Sleep(10 * clientTrip) // so that it comes first
+			return nil, false
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(60<<20, 1)
+		p.put(t, "f", data)
+		if err := clientFetch(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+		if !lied {
+			t.Error("there was never another lane to answer on")
+		}
+	})
+}
+
+// Of two READs for the same bytes, on two lanes, the second answer may have less than
+// the first: then it brings nothing.
+func TestClientShortAnswersToRepeatedRead(t *testing.T) {
+	const size = 20<<20 + 100_000
+	var mu sync.Mutex
+	var asked []*clientSession // READs of the file's end, by their order
+	var first time.Time
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+		p.link.latency = 50 * time.Millisecond
+		p.hook = func(s *clientSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead || q.Offset >= size || q.Offset+q.Length < size {
+				return nil, false
+			}
+			mu.Lock()
+			n := len(asked)
+			if asked = append(asked, s); n == 0 {
+				first = time.Now()
+			}
+			until := first.Add(time.Duration(5+min(n, 2)) * time.Second)
+			mu.Unlock()
+			time.Sleep(time.Until(until))
+			if n < 2 {
+				q.Length = []int64{1000, 500}[n]
+			}
+			return s.answer(q), true
+		}
+	}, func(t *testing.T, p *clientPeer, c *Client) {
+		data := clientPattern(size, 1)
+		p.put(t, "f", data)
+		if err := clientFetch(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+		if len(asked) < 3 || asked[0] == asked[1] {
+			t.Errorf("%d READs of the end, want two of the same bytes on two lanes, and one of the rest", len(asked))
 		}
 	})
 }

@@ -204,14 +204,21 @@ func (k *keptUpload) takeOver(whole int64) (*File, error) {
 }
 
 // anew begins with nothing. The record goes first, so that there is no file that
-// the next upload would not find.
+// the next upload would not find. Where a record is that may not be replaced, as
+// another upload's in a drop box, this upload has none, and cannot be resumed.
 func (k *keptUpload) anew() error {
 	k.seq = 0
-	if err := k.newRecord(k.ctx, 0); err != nil {
+	err := k.newRecord(k.ctx, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		k.ousted, k.blind = true, true
+	case err != nil:
 		return err
 	}
 	if err := k.createEmpty(k.ctx, k.temp, nil); err != nil {
-		_ = k.remove(k.ctx, k.record)
+		if !k.ousted {
+			_ = k.remove(k.ctx, k.record)
+		}
 		return err
 	}
 	f, err := k.c.OpenFile(k.ctx, k.temp, os.O_WRONLY, 0)

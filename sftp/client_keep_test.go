@@ -202,6 +202,55 @@ func TestClientKeptUploads(t *testing.T) {
 	})
 }
 
+// Bytes behind a gap cannot be resumed, nor can a file that has lost bytes since
+// its record was written, as after a crash of the server.
+func TestClientKeptUploadsAreWhole(t *testing.T) {
+	data := clientPattern(900_000, 1)
+	size := int64(len(data))
+	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		fill := func(k *keptUpload, off, n int64) {
+			t.Helper()
+			if got, err := k.FillFrom(t.Context(), bytes.NewReader(data), off, n); got != n || err != nil {
+				t.Errorf("FillFrom %d = %d, %v", off, got, err)
+			}
+		}
+		again := func(k *keptUpload, want int64) *keptUpload {
+			t.Helper()
+			if err := k.Close(); err != nil {
+				t.Error(err)
+			}
+			if k = keeper(t, c, "f", size); k.Resumed() != want {
+				t.Errorf("%d bytes are there, want %d", k.Resumed(), want)
+			}
+			return k
+		}
+		k := keeper(t, c, "f", size)
+		fill(k, 0, 100_000)
+		fill(k, 500_000, 400_000)
+		k = again(k, 100_000)
+		fill(k, 100_000, 400_000)
+		k = again(k, 500_000)
+		temp := k.temp
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Truncate(t.Context(), temp, 499_999); err != nil {
+			t.Error(err)
+		}
+		k = again(k, 0)
+		fill(k, 0, size)
+		if err := k.Commit(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "f"), data) {
+			t.Error("the file has other bytes")
+		}
+		if left := p.hiddenNames(t); len(left) > 0 {
+			t.Errorf("%q is left", left)
+		}
+	})
+}
+
 // What somebody else put in the place of the hidden file is not written to.
 func TestClientKeptUploadsArePrivate(t *testing.T) {
 	data := clientPattern(500_000, 1)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -317,6 +318,40 @@ func TestClientLosesLanes(t *testing.T) {
 			for _, after := range []int64{500, 32<<10 - 5, 32 << 10, 32<<10 + 13, 32<<10 + 40, 70_000, 400_000, 599_990, 600_100} {
 				lose(t, put, back, after)
 			}
+		}
+	}
+}
+
+// The client keeps what File.Write has taken until the server has
+// confirmed it, so nothing is missing when lanes are lost meanwhile.
+func TestClientLosesLanesWhileWriting(t *testing.T) {
+	data := clientPattern(600_000, 9)
+	for _, piece := range []int{5000, 100_000} {
+		for after := range 12 {
+			inClientWorld(t, ClientConfig{}, func(p *clientPeer) {
+				p.ext, p.link.latency = p.ext.Without(wire.ExtLimits), 10*time.Millisecond
+			}, func(t *testing.T, p *clientPeer, c *Client) {
+				f, err := c.Create(t.Context(), "f")
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Duration(1+10*after)*time.Millisecond, p.open[0].kill)
+				for b := range slices.Chunk(data, piece) {
+					if n, err := f.Write(b); n != len(b) || err != nil {
+						t.Fatalf("Write = %d, %v", n, err)
+					}
+					time.Sleep(time.Duration(piece) * 200 * time.Nanosecond) // 120 ms in all
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+				if p.opened < 2 {
+					t.Error("the lane was not lost")
+				}
+				if !bytes.Equal(p.get(t, "f"), data) {
+					t.Errorf("pieces of %d, lost at step %d: the server has other bytes", piece, after)
+				}
+			})
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -307,6 +309,146 @@ func TestClientNoticesTakeOver(t *testing.T) {
 		}
 		if left := p.hiddenNames(t); len(left) > 0 {
 			t.Errorf("%q is left", left)
+		}
+	})
+}
+
+// An upload that was idle looks whether its file is still its own before it writes again,
+// and does not publish a file that has fewer bytes than were written.
+func TestClientLooksBeforeItGoesOn(t *testing.T) {
+	data := clientPattern(500_000, 1)
+	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		old := keeper(t, c, "f", int64(len(data)))
+		if _, err := old.WriteAt(data[:400_000], 0); err != nil {
+			t.Error(err)
+		}
+		if err := old.f.settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+		old.confirm(0, 400_000)
+		old.pending.Wait()
+		time.Sleep(10 * ownEvery)
+		next := keeper(t, c, "f", int64(len(data)))
+		if next.Resumed() == 0 {
+			t.Error("the next one has nothing")
+		}
+		if _, err := old.WriteAt(data[400_000:], 400_000); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("the old one: %v, want %v", err, store.ErrBusy)
+		}
+		if err := old.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := next.WriteAt(data[next.Resumed():], next.Resumed()); err != nil {
+			t.Error(err)
+		}
+		if err := next.f.settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := c.Truncate(t.Context(), next.temp, 450_000); err != nil {
+			t.Error(err)
+		}
+		if err := next.Commit(); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("Commit of a file that has lost bytes: %v, want %v", err, store.ErrBusy)
+		}
+		if _, err := c.Stat(t.Context(), "f"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is published: %v", err)
+		}
+		if err := next.Discard(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A record is written to two places in turn, so that one which is cut short leaves the
+// other.
+func TestClientRecordsAlternate(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		k := keeper(t, c, "f", 1<<20)
+		for whole := range int64(4) {
+			k.marking.Lock()
+			err := k.mark(t.Context(), whole+1, false)
+			k.marking.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			b := p.get(t, clientName([]byte(k.record)))
+			if r, ok := newestRecord(b); !ok || r.whole != whole+1 {
+				t.Errorf("the newest record has %d bytes, want %d", r.whole, whole+1)
+			}
+			one, ok1 := parseRecord(b)
+			two, ok2 := parseRecord(b[min(recordSlot, len(b)):])
+			if !ok1 || !ok2 || one.seq+1 != two.seq && two.seq+1 != one.seq {
+				t.Errorf("after %d bytes there are the records %+v, %+v", whole+1, one, two)
+			}
+		}
+		if err := k.Discard(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A record that another upload has put in the place of ours, or what is no record,
+// is left as it is.
+func TestClientLeavesForeignRecords(t *testing.T) {
+	const size = 1 << 20
+	data := clientPattern(size, 1)
+	foreign := keptRecord{seq: 7, whole: 5, size: size, source: 9, open: true, file: recordFile}.appendTo(nil)
+	for name, content := range map[string][]byte{"another's": foreign, "no record": []byte("text"), "an empty file": {}} {
+		for _, act := range []string{"mark", "Close", "Discard"} {
+			inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+				k := keeper(t, c, "f", size)
+				if _, err := k.WriteAt(data[:500_000], 0); err != nil {
+					t.Error(err)
+				}
+				k.pending.Wait()
+				replaced, err := c.OpenFile(t.Context(), k.record, os.O_WRONLY|os.O_TRUNC, 0)
+				if err == nil {
+					_, err = replaced.Write(content)
+				}
+				if err := errors.Join(err, replaced.Close()); err != nil {
+					t.Fatal(err)
+				}
+				switch act {
+				case "mark":
+					k.marking.Lock()
+					for range 2 {
+						if err := k.mark(t.Context(), 400_000, false); !errors.Is(err, store.ErrBusy) {
+							t.Errorf("%s: mark: %v, want %v", name, err, store.ErrBusy)
+						}
+					}
+					k.marking.Unlock()
+					_ = k.Discard()
+				case "Close":
+					_ = k.Close()
+				case "Discard":
+					_ = k.Discard()
+				}
+				if got := p.get(t, strings.TrimPrefix(k.record, "./")); !bytes.Equal(got, content) {
+					t.Errorf("%s: %s leaves %q in its place", name, act, got)
+				}
+			})
+		}
+	}
+}
+
+// A file that anybody may read is no record of ours, so it is left, though the upload
+// had a record there before.
+func TestClientLeavesForeignRecordsOfAnyMode(t *testing.T) {
+	inClientWorld(t, ClientConfig{}, nil, func(t *testing.T, p *clientPeer, c *Client) {
+		k := keeper(t, c, "f", 1<<20)
+		if k.seq == 0 {
+			t.Error("the upload has no record")
+		}
+		if err := c.RemoveFile(t.Context(), k.record); err != nil {
+			t.Error(err)
+		}
+		text := []byte("another's")
+		p.put(t, clientName([]byte(k.record)), text)
+		if err := k.Discard(); err != nil {
+			t.Error(err)
+		}
+		if got := p.get(t, clientName([]byte(k.record))); !bytes.Equal(got, text) {
+			t.Errorf("Discard leaves %q in its place", got)
 		}
 	})
 }

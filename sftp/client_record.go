@@ -91,7 +91,8 @@ func recordIn(f *File) (r keptRecord, ok bool, err error) {
 	return r, ok, err
 }
 
-// openRegular opens a file for reading that is ours alone.
+// openRegular opens a file for reading that is ours alone. For any other file the error
+// is fs.ErrPermission, and no [StatusError].
 func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 	fi, err := c.Lstat(ctx, name)
 	if err != nil {
@@ -163,12 +164,12 @@ func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
 	return nil
 }
 
-// removeRecord removes the record if it is ours. What is left
-// of it means nothing without the file. The caller holds marking.
+// removeRecord removes the record if it is ours. A record that is left means nothing
+// without the file. The caller holds marking.
 func (k *keptUpload) removeRecord(ctx context.Context) {
 	ours, err := k.whoseRecord(ctx)
-	if errors.Is(err, fs.ErrPermission) && k.seq > 0 {
-		ours = true // who may upload only reads nothing, and removes only what is his
+	if isStatus(err) && errors.Is(err, fs.ErrPermission) && k.seq > 0 {
+		ours = true // users who may upload only cannot read, and can remove only their own files
 	}
 	if !k.ousted && ours {
 		_ = k.remove(ctx, k.record)

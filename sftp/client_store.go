@@ -105,6 +105,19 @@ func failLink(op, from, to string, err error) error {
 	return linkError(op, from, to, err)
 }
 
+// RealPath returns the absolute path of a name, without symbolic links: those that
+// the server leaves in it are looked up.
+func (s *clientStore) RealPath(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err == nil {
+		p, err = s.c.RealPath(ctx, p)
+	}
+	if err == nil {
+		p, err = s.c.walkLinks(ctx, p)
+	}
+	return p, s.fail("realpath", name, err)
+}
+
 func (s *clientStore) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name, os.O_RDONLY, 0)
 	if err != nil {
@@ -145,13 +158,13 @@ func (s *clientStore) Create(ctx context.Context, name string, c store.Create) (
 	if c.Resume != "" {
 		u, err := s.c.createKept(ctx, p, c)
 		if err != nil {
-			return nil, s.fail("create", name, err)
+			return nil, s.fail("create", name, s.c.explain(ctx, p, err))
 		}
 		return u, nil
 	}
 	u, err := s.c.create(ctx, p, c, nil)
 	if err != nil {
-		return nil, s.fail("create", name, err)
+		return nil, s.fail("create", name, s.c.explain(ctx, p, err))
 	}
 	return u, nil
 }
@@ -201,6 +214,9 @@ func (s *clientStore) OpenFile(ctx context.Context, name string, a store.Access)
 		perm = 0o644
 	}
 	f, err := s.open(ctx, name, flag, perm)
+	if a.Create {
+		err = s.c.explain(ctx, s.shown(name), err)
+	}
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}
@@ -265,7 +281,7 @@ func (s *clientStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) 
 			err = s.c.Chmod(ctx, p, perm)
 		}
 	}
-	return s.fail("mkdir", name, err)
+	return s.fail("mkdir", name, s.c.explain(ctx, p, err))
 }
 
 func (s *clientStore) Remove(ctx context.Context, name string) error {

@@ -133,6 +133,36 @@ func TestClientDoesNotMixFiles(t *testing.T) {
 	})
 }
 
+// A file that is replaced by a shorter one while it is written is not opened again, so
+// what is written does not come into the new one.
+func TestClientDoesNotWriteToAnotherFile(t *testing.T) {
+	const size = 40 << 20
+	data, other := clientPattern(size, 5), clientPattern(1000, 77)
+	inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.link.latency = 50 * time.Millisecond }, func(t *testing.T, p *clientPeer, c *Client) {
+		f, err := c.Create(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := f.FillFrom(t.Context(), bytes.NewReader(data), 0, 2000); n != 2000 || err != nil {
+			t.Errorf("FillFrom = %d, %v", n, err)
+		}
+		p.put(t, "f", other)
+		opens := p.count("OPEN")
+		if n, err := f.FillFrom(t.Context(), bytes.NewReader(data), 2000, size-2000); n != size-2000 || err != nil {
+			t.Errorf("FillFrom = %d, %v", n, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if p.count("OPEN") == opens {
+			t.Error("there was no other lane to open it on")
+		}
+		if got := p.get(t, "f"); !bytes.Equal(got, other) {
+			t.Errorf("the new file has %d bytes, want its own %d", len(got), len(other))
+		}
+	})
+}
+
 // slowEnds is a local file that takes its time, and ends a context in its fourth call.
 type slowEnds struct {
 	clientBuffer
@@ -351,6 +381,12 @@ func TestClientWithoutOverlap(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		var mu sync.Mutex
 		out, most := 0, 0
+		peak := func() (was int) { // since the last call
+			mu.Lock()
+			defer mu.Unlock()
+			was, most = most, 0
+			return was
+		}
 		inClientWorld(t, ClientConfig{Requests: n, RequestBytes: 8 << 10}, func(p *clientPeer) {
 			p.link.latency = clientTrip / 2
 			p.late = func(q wire.Request) time.Duration {
@@ -377,8 +413,25 @@ func TestClientWithoutOverlap(t *testing.T) {
 			if err := clientUpload(t.Context(), c, "g", data); err != nil {
 				t.Error(err)
 			}
-			if most > n || n > 1 && most < n {
+			if most := peak(); most > n || n > 1 && most < n {
 				t.Errorf("%d requests at once, want %d", most, n)
+			}
+			// Many small files have no more together, though they have fewer bytes.
+			var files sync.WaitGroup
+			for i := range 20 {
+				files.Go(func() {
+					name, data := fmt.Sprint("small", i), clientPattern(1000, byte(i))
+					if err := clientUpload(t.Context(), c, name, data); err != nil {
+						t.Error(err)
+					}
+					if err := clientFetch(t.Context(), c, name, data); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			files.Wait()
+			if most := peak(); most > n || n > 1 && most < n {
+				t.Errorf("%d requests of small files at once, want %d", most, n)
 			}
 		})
 	}

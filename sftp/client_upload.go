@@ -224,6 +224,7 @@ func (u *upload) Commit() error {
 		return u.fail("commit", fs.ErrClosed)
 	}
 	if err := u.publish(); err != nil {
+		err = u.c.explain(u.ctx, u.temp, err) // before there is room again
 		_ = u.discard()
 		return u.fail("commit", err)
 	}

@@ -79,7 +79,7 @@ func (f *File) write(p []byte, off int64) (n int, err error) {
 		some, err := r.add(p[n:])
 		n += some
 		if err != nil {
-			return n, f.noteFailure(err)
+			return n, f.explained(f.noteFailure(err))
 		}
 	}
 	return n, nil
@@ -162,6 +162,11 @@ func (f *File) settled(ctx context.Context) error {
 	if !f.dirty.Load() || f.behind.err != nil {
 		return f.behind.err
 	}
+	return f.explained(f.awaitRuns(ctx))
+}
+
+// awaitRuns waits until all runs are over. The caller holds mu.
+func (f *File) awaitRuns(ctx context.Context) error {
 	c := f.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,8 +265,10 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 		switch {
 		case err == io.EOF:
 			return n, nil
+		case f.behind.err != nil:
+			return n, f.explained(err)
 		case err != nil:
-			return n, err
+			return n, err // of r
 		}
 	}
 }

@@ -36,6 +36,14 @@ type sessionHandle struct {
 	ended    bool          // a read was answered by EOF
 }
 
+// path returns where the file is on the disk, "" if that is not known.
+func (h *sessionHandle) path() string {
+	if h.upload != nil {
+		return h.upload.path
+	}
+	return store.LocationOf(h.file)
+}
+
 // A handleTable is that of a session. A handle that was closed is not mistaken
 // for the next that gets its place.
 type handleTable struct {
@@ -112,18 +120,18 @@ func (s *session) file(key []byte) *sessionHandle {
 }
 
 // reserve counts a handle that is to be opened, unless there are too many.
-func (s *session) reserve() error {
-	if n := s.conn.handles.Add(1); n > int64(s.conn.server.maxHandles()) {
-		s.conn.handles.Add(-1)
+func (c *serverConn) reserve() error {
+	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
+		c.handles.Add(-1)
 		return errBusy
 	}
-	s.conn.server.counts.handles.Add(1)
+	c.server.counts.handles.Add(1)
 	return nil
 }
 
-func (s *session) unreserve() {
-	s.conn.handles.Add(-1)
-	s.conn.server.counts.handles.Add(-1)
+func (c *serverConn) unreserve() {
+	c.handles.Add(-1)
+	c.server.counts.handles.Add(-1)
 }
 
 // enter tells the client what it has opened, which is reserved.
@@ -132,6 +140,7 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 		h.transfer = &Transfer{
 			Conn:   s.conn.info,
 			Name:   shown(h.name),
+			Path:   h.path(),
 			Read:   flags&wire.OpenRead != 0,
 			Write:  flags&wire.OpenWrite != 0,
 			Hidden: h.upload != nil,
@@ -148,7 +157,7 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 // release closes what a client had open. why is nil if the client did.
 func (s *session) release(h *sessionHandle, why error) (err error) {
 	s.handles.remove(h)
-	defer s.unreserve()
+	defer s.conn.unreserve()
 	if why != nil && s.delivered(h) {
 		why = nil
 	}

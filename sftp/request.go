@@ -3,6 +3,7 @@ package sftp
 import (
 	"errors"
 	"io/fs"
+	"runtime"
 	"strings"
 	"unicode/utf8"
 
@@ -83,7 +84,8 @@ func (s *session) explain(err error) error {
 			return errKept
 		}
 	case errors.Is(err, fs.ErrInvalid):
-		if !utf8.Valid(q.Path) || !utf8.Valid(q.NewPath) {
+		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // others take any bytes
+		if wantsText && (!utf8.Valid(q.Path) || !utf8.Valid(q.NewPath)) {
 			return errNotUTF8
 		}
 	}

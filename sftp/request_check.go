@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -90,18 +89,23 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 		return s.hashFile(open.file, q, h)
 	}
 	name, err := s.resolve(q.Path)
-	if err == nil {
-		err = s.conn.settle(name)
-	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.conn.tree.OpenFile(s.ctx, name, store.Access{Read: true})
+	f, err := s.conn.openToHash(s.ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return s.hashFile(f, q, h)
+}
+
+// openToHash opens the file of that name for reading.
+func (c *serverConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
+	if err := c.settle(name); err != nil {
+		return nil, err
+	}
+	return c.tree.OpenFile(ctx, name, store.Access{Read: true})
 }
 
 // hashFile returns the hashes that q asks for, one behind the other.
@@ -117,8 +121,8 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 	block := length
 	if q.BlockSize > 0 {
 		block = int64(q.BlockSize)
-		if n := (length + block - 1) / block; n > maxHashes/int64(h.Size()) {
-			return nil, fmt.Errorf("%w: %d", errManyHashes, n)
+		if length > maxHashes/int64(h.Size())*block {
+			return nil, errManyHashes
 		}
 	}
 	if length == 0 {
@@ -127,9 +131,12 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 	r := io.NewSectionReader(f, q.Offset, length)
 	for length > 0 {
 		h.Reset()
-		n, err := s.hashBlock(r, min(block, length), h)
+		n, err := s.conn.hashBlock(s.ctx, r, min(block, length), h)
 		if err != nil {
 			return nil, err
+		}
+		if len(sums) > maxHashes-h.Size() { // whatever was counted above
+			return nil, errManyHashes
 		}
 		sums = h.Sum(sums)
 		if n < min(block, length) { // it has become shorter
@@ -141,12 +148,12 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 }
 
 // hashBlock hashes n bytes, or what there is of them, in turn with others.
-func (s *session) hashBlock(r io.Reader, n int64, h hash.Hash) (done int64, err error) {
+func (c *serverConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
 	for done < n {
 		step := min(n-done, hashStep)
-		m, err := s.hashInTurn(io.LimitReader(r, step), buf[:], h)
+		m, err := c.hashInTurn(ctx, io.LimitReader(r, step), buf[:], h)
 		done += m
 		if err != nil || m < step {
 			return done, err
@@ -155,13 +162,13 @@ func (s *session) hashBlock(r io.Reader, n int64, h hash.Hash) (done int64, err 
 	return done, nil
 }
 
-func (s *session) hashInTurn(r io.Reader, buf []byte, h hash.Hash) (int64, error) {
+func (c *serverConn) hashInTurn(ctx context.Context, r io.Reader, buf []byte, h hash.Hash) (int64, error) {
 	select {
-	case s.conn.server.hashing <- struct{}{}:
-	case <-s.ctx.Done():
-		return 0, context.Cause(s.ctx)
+	case c.server.hashing <- struct{}{}:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
-	defer func() { <-s.conn.server.hashing }()
-	s.conn.touch()
+	defer func() { <-c.server.hashing }()
+	c.touch()
 	return io.CopyBuffer(h, r, buf)
 }

@@ -43,12 +43,12 @@ func (s *session) opendir(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserve(); err != nil {
+	if err := s.conn.reserve(); err != nil {
 		return err
 	}
 	entries, err := s.conn.tree.OpenDir(s.ctx, name)
 	if err != nil {
-		s.unreserve()
+		s.conn.unreserve()
 		return s.looked("opendir", name, err)
 	}
 	l := &dirListing{entries: entries}

@@ -154,16 +154,19 @@ func (s *session) copyData(q *wire.Request) error {
 	switch {
 	case from == nil || to == nil:
 		return s.status(errNoHandle)
-	case from == to || from.name == to.name: // it would never end
-		return s.status(errSameFile)
 	case from.file == nil:
 		return s.status(fs.ErrPermission)
 	}
-	err := s.flush()
+	length, err := copyLength(from, to, q)
 	if err != nil {
+		return s.status(err)
+	}
+	if err := s.flush(); err != nil {
 		return err
 	}
-	err = s.copyRange(from, to, q)
+	if err = s.copyRange(from, to, q, length); err == nil && length < q.Length {
+		err = io.EOF
+	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
 		// The file is whole, and asyncssh's remote_copy forgets to close it.
 		err = to.upload.settle()
@@ -175,19 +178,43 @@ func (s *session) copyData(q *wire.Request) error {
 
 var errSameFile = errors.New("both are the same file")
 
-// copyRange copies. A length of 0 means all there is; else less is an io.EOF.
-func (s *session) copyRange(from, to *sessionHandle, q *wire.Request) error {
+// copyLength returns how many bytes a copy-data can copy: those that the file has
+// by now, however it grows meanwhile. A file is not copied to itself, whatever
+// names it has.
+func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
+	source, err := from.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	var target fs.FileInfo // nil of an upload that is hidden: it is a file of its own
+	if to.upload != nil {
+		target, err = to.upload.placedInfo()
+	} else {
+		target, err = to.file.Stat()
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case from == to, from.name == to.name, target != nil && store.SameFile(source, target):
+		return 0, errSameFile
+	}
+	length := max(0, source.Size()-q.Offset)
+	if q.Length > 0 {
+		length = min(length, q.Length)
+	}
+	return length, nil
+}
+
+// copyRange copies length bytes, or fewer if the file becomes shorter. One that
+// may not be read is refused even if there is nothing to copy.
+func (s *session) copyRange(from, to *sessionHandle, q *wire.Request, length int64) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
-	for done := int64(0); q.Length == 0 || done < q.Length; {
+	for done := int64(0); ; {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		want := int64(len(buf))
-		if q.Length > 0 {
-			want = min(want, q.Length-done)
-		}
-		n, readErr := from.file.ReadAt(buf[:want], q.Offset+done)
+		n, readErr := from.file.ReadAt(buf[:min(int64(len(buf)), length-done)], q.Offset+done)
 		if n > 0 {
 			if _, err := to.writeAt(buf[:n], q.ToOffset+done); err != nil {
 				return err
@@ -196,13 +223,14 @@ func (s *session) copyRange(from, to *sessionHandle, q *wire.Request) error {
 		done += int64(n)
 		s.conn.touch()
 		switch {
-		case readErr == io.EOF && (q.Length == 0 || done == q.Length):
+		case readErr == io.EOF && (q.Length == 0 || done == length):
 			return nil
 		case readErr != nil:
 			return readErr
+		case done == length:
+			return nil
 		case n == 0:
 			return io.ErrNoProgress
 		}
 	}
-	return nil
 }

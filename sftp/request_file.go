@@ -30,12 +30,12 @@ func (s *session) open(q *wire.Request) error {
 	if q.Flags.Check() != nil {
 		return fs.ErrInvalid
 	}
-	if err := s.reserve(); err != nil {
+	if err := s.conn.reserve(); err != nil {
 		return err
 	}
 	h := &sessionHandle{conn: s.conn, name: name}
 	if err := s.openHandle(h, q); err != nil {
-		s.unreserve()
+		s.conn.unreserve()
 		return s.audit("open", name, "", err)
 	}
 	s.enter(h, q.Flags)

@@ -28,8 +28,10 @@ const (
 )
 
 // A Server serves files over SFTP, and nothing else: there are no shells, no
-// commands, no terminals and no forwarding. SSH and Login must be set; all else
-// is ready for use as it is. Its fields must not change once it serves.
+// terminals and no forwarding. The only commands are md5sum, sha1sum and sha256sum,
+// by which clients such as rclone check copies; the server computes the hashes
+// itself, for accounts that may read. SSH and Login must be set; all else is ready
+// for use as it is. Its fields must not change once it serves.
 //
 // With the users of package users:
 //
@@ -73,6 +75,7 @@ type Server struct {
 	Audit        func(*Operation)                   // something else was changed, or refused to be
 	Refused      func(*Refusal)                     // something of SSH was asked for that there is not
 	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
+	LockedOut    func(from net.Addr, l Lockout)     // failed so often that a network is refused for a time from now on
 	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
 
 	LoginGrace  time.Duration // for all of the handshake; 0 means DefaultLoginGrace
@@ -83,15 +86,18 @@ type Server struct {
 	Umask       int           // bits that new files and directories do not get; 0 means DefaultUmask, below 0 none
 	Rate        int64         // bytes a second each way, of all together; 0 means no limit
 
-	// Who may connect, as MaxStartups and PerSourcePenalties of sshd_config(5)
-	// say it. A source is an address or, of IPv6, a network of 64 bits. One
-	// whose logins fail is refused for a time, which grows, and in part that
-	// holds for the networks around it.
+	// Limits on connections, as MaxStartups and PerSourcePenalties of sshd_config(5)
+	// have them. A source is an address or, of IPv6, a network of 64 bits. A source
+	// with too many wrong passwords may log in by other means only, for a time that
+	// grows; one that connects again and again without a login is refused. In part
+	// both hold for the networks around it. Connections beyond MaxHandshakes and
+	// MaxHandshakesPerSource wait for their turn, for the LoginGrace at most: 64 of
+	// one source, and 512 in all.
 	MaxConns               int            // at a time; 0 means 4096
 	MaxConnsPerSource      int            // of one source; 0 means 256
 	MaxHandshakes          int            // not logged in yet; 0 means 100
 	MaxHandshakesPerSource int            // of one source; 0 means 10
-	Exempt                 []netip.Prefix // not refused for failures
+	Exempt                 []netip.Prefix // not refused for failures, and without limits for one source
 
 	once     sync.Once
 	guard    penalty.Guard
@@ -113,6 +119,10 @@ type Account struct {
 	Dir    string       // where he begins, and "~" is: below /, slash-separated; "" means /
 	Access users.Access // what he may do with it; zero means all
 	Rate   int64        // bytes a second each way; 0 means no limit
+
+	// CreateOnly takes from full access the right to change or remove what was there
+	// before the connection: see [store.CreateOnly].
+	CreateOnly bool
 
 	// Hidden keeps files from sight while they are uploaded. One that is opened
 	// to be made anew, and not to be read, is published when it is closed, and

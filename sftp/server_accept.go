@@ -116,7 +116,7 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	var visit *penalty.Visit
 	err := s.check()
 	if err == nil {
-		visit, err = s.guard.Admit(time.Now(), addressOf(nc.RemoteAddr()))
+		visit, err = s.enter(soft, nc)
 	}
 	if err != nil {
 		s.counts.turnedAway.Add(1)
@@ -126,11 +126,18 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 		}
 		return
 	}
-	defer func() { visit.End(time.Now()) }()
+	defer func() { s.lockedOut(nc.RemoteAddr(), visit.End(time.Now())) }()
 	tune(nc)
 	c := newServerConn(s, hard, nc, visit)
 	defer c.cancel(errEnding)
 	c.serve(soft)
+}
+
+// enter admits a connection, be it after others of its source have logged in.
+func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
+	defer cancel()
+	return s.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
 // sayTime is how long it may take to say why somebody is turned away: as good as

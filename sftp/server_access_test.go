@@ -64,7 +64,12 @@ func TestServerReadOnly(t *testing.T) {
 		}
 		h := p.open("file", wire.OpenRead)
 		p.want(wire.PermissionDenied, wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
-		p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, wire.Attrs{Flags: wire.AttrSize}))
+		var mode, times wire.Attrs
+		mode.SetMode(0o600)
+		times.SetTimes(serverThen, serverThen)
+		for _, a := range []wire.Attrs{{Flags: wire.AttrSize}, {}, mode, times} {
+			p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
+		}
 		p.close(h)
 		p.wantFile("file", "content")
 		if entries, _ := p.list("/"); len(entries) != 4 {
@@ -106,7 +111,14 @@ func TestServerUploadOnly(t *testing.T) {
 		p.write(h, 0, "brought")
 		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		a.SetOwner(0, 0)
+		a.SetMode(0o660)
 		p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
+		if got := p.attrs(wire.AppendFstat(nil, p.n(), h)); got.Mode.FileMode() != 0o660 {
+			t.Errorf("an owner keeps the mode from being set: %+v", got)
+		}
+		a = wire.Attrs{}
+		a.SetMode(0o640)
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		p.close(h)
 		if got := p.stat("dir/new"); got.Size != 7 || !got.Modified().Equal(serverThen) || got.Mode.FileMode() != 0o640 {
 			t.Errorf("it is %+v", got)

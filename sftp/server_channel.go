@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/haul-project/haul/users"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -37,8 +38,8 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 	})
 }
 
-// serveChannel waits for the request for SFTP, and refuses all others, until the
-// peer closes the channel.
+// serveChannel serves the first request for SFTP or for hashes, and refuses all
+// others, until the peer closes the channel.
 func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -53,11 +54,14 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	}()
 	defer c.recover(nil)
 	for r := range requests {
-		ok := !started && r.Type == "subsystem" && subsystemOf(r.Payload) == subsystem
-		_ = r.Reply(ok, nil) // or the connection is gone
-		if ok {
+		var serve func()
+		if !started {
+			serve = c.service(ctx, ch, data, r)
+		}
+		_ = r.Reply(serve != nil, nil) // or the connection is gone
+		if serve != nil {
 			started = true
-			c.work.Go(func() { c.serveSession(ctx, ch, data) })
+			c.work.Go(serve)
 			continue
 		}
 		switch r.Type {
@@ -67,6 +71,23 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 			c.refused(r.Type, subsystemOf(r.Payload))
 		}
 	}
+}
+
+// service returns what serves a channel for which a request asks, or nil if there
+// is nothing of the kind for the account.
+func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r *ssh.Request) func() {
+	text := subsystemOf(r.Payload)
+	switch r.Type {
+	case "subsystem":
+		if text == subsystem {
+			return func() { c.serveSession(ctx, ch, data) }
+		}
+	case "exec":
+		if cmd, ok := parseHashCommand(text); ok && c.account.Access != users.UploadOnly {
+			return func() { c.serveHashes(ctx, ch, data, cmd) }
+		}
+	}
+	return nil
 }
 
 // addressIn returns the address that a forwarding is wanted to or of (RFC 4254,
@@ -117,6 +138,12 @@ func (c *serverConn) serveSession(ctx context.Context, ch ssh.Channel, data *que
 	if err = newSession(ctx, c, fromQueue{data, ch}).serve(); err != nil {
 		status = 1
 	}
+	endChannel(ch, status)
+}
+
+// endChannel closes a channel, and sends the exit status of what was run in it
+// (RFC 4254, section 6.10).
+func endChannel(ch ssh.Channel, status uint32) {
 	// What the peer does not take of this is lost with the connection.
 	_ = ch.CloseWrite()
 	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))

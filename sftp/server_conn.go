@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
@@ -53,7 +52,8 @@ type serverConn struct {
 
 	entered chan struct{} // closed when that is set
 
-	keyRefused bool // handshake only: a key was, and nothing worse happened
+	locked  error  // handshake only: a password was not checked, as too many were wrong before
+	guessed func() // handshake only: ends the turn of the password that is being checked; nil if there is none
 
 	intake intake // of what comes
 
@@ -95,28 +95,22 @@ func (c *serverConn) tellEnd() {
 	}
 }
 
-// punish notes what a connection without a login did wrong. Who came and went,
-// or speaks no algorithm of ours, has that held against him in any case.
+// punish notes what a connection without a login did wrong. One that merely ended is
+// noted by its visit: clients end connections when they know no host key, have no
+// key that fits, or speak no algorithm of ours, and some only look who is there.
 func (c *serverConn) punish(err error) {
-	_, isNetwork := errors.AsType[net.Error](err)
-	_, isNegotiation := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	_, isPanic := errors.AsType[*panicError](err)
-	_, isAuth := errors.AsType[*ssh.ServerAuthError](err)
 	switch {
-	case isPanic:
-		c.visit.Fail(time.Now(), penalty.Malformed)
-	case errors.Is(err, errOurs), errors.Is(err, errEnding), errors.Is(err, context.Canceled):
+	case isPanic, errors.Is(err, errTalkative):
+		c.fail(penalty.Malformed)
 	case errors.Is(err, errLoginGrace):
-		c.visit.Fail(time.Now(), penalty.TooSlow)
-	case errors.Is(err, errTalkative):
-		c.visit.Fail(time.Now(), penalty.Malformed)
-	case c.keyRefused:
-		c.visit.Fail(time.Now(), penalty.BadLogin)
-	case isNetwork, isNegotiation, isAuth, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-	default: // no SSH at all, or a signature that is wrong
-		c.visit.Fail(time.Now(), penalty.BadLogin)
+		c.fail(penalty.TooSlow)
 	}
+}
+
+// fail notes an offence, and reports if the peer is refused from now on.
+func (c *serverConn) fail(o penalty.Offence) {
+	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
 }
 
 // errOurs marks what is no fault of the peer.
@@ -160,6 +154,7 @@ func (c *serverConn) run(soft context.Context) (err error) {
 		c.leave()
 	}()
 	if err := c.login(sc); err != nil {
+		c.refuseSessions(channels)
 		return c.reason(err)
 	}
 	loggedIn()
@@ -181,6 +176,36 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	return c.reason(err)
 }
 
+const (
+	// refuseTime is how long a client has to open a session, be refused and leave,
+	// after a login that failed on this side.
+	refuseTime = 5 * time.Second
+
+	// loginFailed is the reason that it gets. The true one may be about files that are
+	// not its business.
+	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
+)
+
+// refuseSessions refuses what a client opens, with a reason, until it leaves: SSH has no
+// other way to say that a user who has logged in gets nothing.
+func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
+	timer := time.NewTimer(refuseTime)
+	defer timer.Stop()
+	for {
+		select {
+		case nc, ok := <-channels:
+			if !ok {
+				return
+			}
+			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // or the connection is gone
+		case <-timer.C:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
 // wait returns why x/crypto has ended the connection, which takes no more
 // channels.
 //
@@ -199,7 +224,7 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	case <-timer.C:
 	}
 	c.server.counts.stuck.Add(1)
-	c.visit.Fail(time.Now(), penalty.Malformed)
+	c.fail(penalty.Malformed)
 	return errBroken
 }
 
@@ -258,6 +283,8 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		return nil, nil, nil, fmt.Errorf("%w: %w", errOurs, err)
 	}
 	config = prepared(config)
+	c.guardPasswords(config)
+	defer c.endGuess()
 	log := config.AuthLogCallback
 	config.AuthLogCallback = func(m ssh.ConnMetadata, method string, err error) {
 		c.tried(m, method, err)
@@ -271,13 +298,17 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 			c.cancel(err)
 			return ""
 		}
-		if banner == nil {
-			return ""
+		text := c.lockoutBanner()
+		if banner != nil {
+			text += banner(m)
 		}
-		return banner(m)
+		return text
 	}
 	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
 	if err != nil {
+		if _, isAuth := errors.AsType[*ssh.ServerAuthError](err); isAuth && c.locked != nil {
+			err = c.locked
+		}
 		return nil, nil, nil, err
 	}
 	c.intake.known.Store(true)
@@ -285,16 +316,16 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 }
 
 // tried notes an attempt to log in. A wrong password is held against the peer at
-// once; of keys, clients offer all they have, so only what comes of it counts.
+// once. Keys that do not fit are not: clients offer all they have, and nobody can
+// guess one.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
+	defer c.endGuess() // the password counts, before the next is checked
 	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
 	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
 	switch {
-	case err == nil, partial, method == "none", errors.Is(err, users.ErrBusy):
+	case err == nil, partial, errors.Is(err, errUnchecked), errors.Is(err, users.ErrBusy):
 	case method == "password", method == "keyboard-interactive":
-		c.visit.Fail(time.Now(), penalty.BadLogin)
-	default:
-		c.keyRefused = true
+		c.fail(penalty.BadLogin)
 	}
 }
 
@@ -333,6 +364,9 @@ func (c *serverConn) enter(a *Account) {
 	}
 	switch c.tree = a.Tree; a.Access {
 	case users.Full:
+		if a.CreateOnly {
+			c.tree = store.CreateOnly(a.Tree, isSecret)
+		}
 	case users.UploadOnly:
 		c.tree = store.UploadOnly(a.Tree, isSecret)
 	default:
@@ -346,9 +380,13 @@ func (c *serverConn) enter(a *Account) {
 }
 
 // isSecret reports whether a name is one that haul's client gives a file until it
-// is whole. It does so by chance, or by what only it knows of itself, so that
-// whoever names the file is who made it, on whichever of his connections.
-func isSecret(name string) bool { return isUpload(path.Base(name)) }
+// is whole. It is chosen at random, so whoever names the file has made it, on
+// whichever of their connections. The name of a record is none: it follows from the
+// name of the file that is uploaded.
+func isSecret(name string) bool {
+	base := path.Base(name)
+	return isUpload(base) && strings.HasSuffix(base, uploadSuffix)
+}
 
 // leave ends with it.
 func (c *serverConn) leave() {

@@ -3,6 +3,9 @@ package sftp
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -71,6 +74,61 @@ func TestServerUploadOnlyClient(t *testing.T) {
 		}
 		if len(list) != 4 {
 			t.Errorf("hidden %v: there are %d files, want 4", hidden, len(list))
+		}
+	}
+}
+
+// The names of records follow from those of files. So they are nobody's secret: who
+// knows one neither changes nor removes another's record, and an upload that finds
+// one in its way does without.
+func TestServerUploadOnlyRecords(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		tree := store.Mem(0)
+		h := newHaulHost(t, tree, hidden)
+		h.server.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
+			return &Account{User: "me", Tree: tree, Hidden: hidden, Access: users.UploadOnly}, nil
+		}
+		record := uploadPrefix + keepKey("me", "file") + recordSuffix
+		f, err := tree.OpenFile(t.Context(), record, store.Access{Write: true, Create: true, Perm: firstPerm})
+		if err == nil {
+			_, err = f.WriteAt([]byte("another's"), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		c, over := h.client(t, ClientConfig{})
+		if w, err := c.OpenFile(t.Context(), record, os.O_WRONLY, 0); !errors.Is(err, fs.ErrPermission) {
+			t.Fatalf("hidden %v: another's record is opened: %v, %v", hidden, w, err)
+		}
+		for what, err := range map[string]error{
+			"removed": c.RemoveFile(t.Context(), record),
+			"renamed": c.Rename(t.Context(), record, "mine"),
+			"cut":     c.SetAttr(t.Context(), record, store.Attr{Size: new(int64)}, true),
+		} {
+			if !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("hidden %v: another's record is %s: %v", hidden, what, err)
+			}
+		}
+		for _, end := range []func(store.Upload) error{store.Upload.Close, store.Upload.Commit} {
+			u, err := c.Store("").Create(t.Context(), "file", store.Create{Size: 4, Resume: "me", Source: "this"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.WriteAt([]byte("data"), 0); err != nil {
+				t.Error(err)
+			}
+			if err := end(u); err != nil {
+				t.Errorf("hidden %v: %v", hidden, err)
+			}
+		}
+		over()
+		list, err := tree.ReadDir(t.Context(), ".")
+		if err != nil || len(list) != 2 || list[0].Name() != record || list[1].Name() != "file" {
+			t.Errorf("hidden %v: there are %v, %v", hidden, list, err)
+		}
+		if fi, err := tree.Stat(t.Context(), record); err != nil || fi.Size() != int64(len("another's")) {
+			t.Errorf("hidden %v: the record is %v, %v", hidden, fi, err)
 		}
 	}
 }

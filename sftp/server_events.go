@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -36,6 +37,7 @@ func (c *Conn) Received() int64 { return c.received.Load() }
 type Transfer struct {
 	Conn        *Conn
 	Name        string // as the client sees it: clean, beginning with a slash
+	Path        string // on the disk; "" where that is not known
 	Read, Write bool   // what it is open for
 	Hidden      bool   // nobody sees the file before it is closed
 	Began       time.Time
@@ -81,6 +83,13 @@ type Refusal struct {
 
 	// Last is set on the last of a connection's that is told.
 	Last bool
+}
+
+// A Lockout says that a network is refused for a time, after too many failures.
+type Lockout struct {
+	Network   netip.Prefix
+	For       time.Duration // from now on; further failures prolong it
+	Passwords bool          // only passwords are refused; otherwise connections are
 }
 
 const (

@@ -33,7 +33,7 @@ func ExampleServer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	who, password, err := users.OneTime()
+	who, password, err := users.OneTime(users.Full)
 	if err != nil {
 		log.Fatal(err)
 	}

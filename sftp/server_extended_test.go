@@ -6,12 +6,18 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
 )
 
 func TestServerLimits(t *testing.T) {
@@ -213,4 +219,97 @@ func TestServerCheckFile(t *testing.T) {
 	if r := p.ask(wire.AppendCheckFileHandle(nil, p.n(), h, "sha256", 0, 7680*256, 256)); r.Type != wire.TypeExtendedReply {
 		t.Errorf("as many as can be: %v", r.Type)
 	}
+}
+
+// The number of hashes is bounded for the longest file that there can be.
+func TestServerCheckFileLongest(t *testing.T) {
+	d := newServerDesk(t, nil)
+	s := newSession(t.Context(), d.connect(), nil)
+	for _, size := range []int64{math.MaxInt64, math.MaxInt64 - 254, math.MaxInt64 - 255, 1 << 62, maxHashes/sha256.Size*256 + 1} {
+		_, err := s.hashFile(serverLongFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
+		if !errors.Is(err, errManyHashes) {
+			t.Errorf("a file of %d bytes: %v", size, err)
+		}
+	}
+}
+
+// A serverLongFile is a file of a size that is only said. It cannot be read.
+type serverLongFile struct {
+	store.Handle
+	size int64
+}
+
+func (f serverLongFile) Stat() (fs.FileInfo, error) { return serverLongInfo{size: f.size}, nil }
+
+func (serverLongFile) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+type serverLongInfo struct {
+	fs.FileInfo
+	size int64
+}
+
+func (i serverLongInfo) Size() int64 { return i.size }
+
+// A file is not copied to itself under another of its names, and no more of a file
+// is copied than it had at the start.
+func TestServerCopyDataSameFile(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, tree := range []store.Tree{store.Mem(1 << 20), store.Dir(root)} {
+		for _, hidden := range []bool{false, true} {
+			p := serverSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+			a := fmt.Sprint("a", hidden)
+			p.put(a, "data")
+			p.want(wire.OK, wire.AppendHardlink(nil, p.n(), "/"+a, "/b"+a))
+			from, to := p.open(a, wire.OpenRead), p.open("b"+a, wire.OpenWrite)
+			for _, length := range []int64{0, 3, 1 << 40} {
+				r := p.ask(wire.AppendCopyData(nil, p.n(), from, 0, length, to, 4))
+				if r.Status != wire.Failure || string(r.Message) != "Failure" {
+					t.Errorf("%T, hidden %v: a copy of a file to itself: %v %q", tree, hidden, r.Status, r.Message)
+				}
+			}
+			p.wantFile(a, "data")
+		}
+	}
+}
+
+// A file that grows while it is copied is copied as long as it was.
+func TestServerCopyDataGrows(t *testing.T) {
+	d := newServerDesk(t, nil)
+	s := newSession(t.Context(), d.connect(), nil)
+	grown := &serverGrowing{}
+	from := &sessionHandle{name: "from", file: grown}
+	to := &sessionHandle{name: "to", file: grown}
+	for _, test := range []struct{ ask, want int64 }{{0, 10}, {5, 5}, {11, 10}} {
+		grown.size = 10
+		q := &wire.Request{Length: test.ask}
+		n, err := copyLength(from, to, q)
+		if err == nil {
+			err = s.copyRange(from, to, q, n)
+		}
+		if n != test.want || grown.size != 10+test.want || err != nil {
+			t.Errorf("asked for %d: %d bytes, the file has %d, %v", test.ask, n, grown.size, err)
+		}
+	}
+}
+
+// serverGrowing is a file that says of itself it is another each time, and grows by
+// what is written.
+type serverGrowing struct {
+	store.Handle
+	size int64
+}
+
+func (f *serverGrowing) Stat() (fs.FileInfo, error) { return serverLongInfo{size: f.size}, nil }
+
+func (f *serverGrowing) ReadAt(p []byte, off int64) (int, error) {
+	return int(min(int64(len(p)), f.size-off)), nil
+}
+
+func (f *serverGrowing) WriteAt(p []byte, _ int64) (int, error) {
+	f.size += int64(len(p))
+	return len(p), nil
 }

@@ -428,6 +428,10 @@ func TestServerConns(t *testing.T) {
 		config := w.clientConfig()
 		config.User = "bob"
 		if c, err := w.dial(w.connect("192.0.2.1"), config); err == nil {
+			if _, _, err := c.OpenChannel("session", nil); err == nil || !strings.Contains(err.Error(), loginFailed) {
+				t.Errorf("a user whose files cannot be opened gets %v", err)
+			}
+			c.Close()
 			_ = c.Wait()
 		}
 		if e := w.last(2); e.Err == nil || !strings.Contains(e.Err.Error(), "not today") || e.User != "bob" || e.Account != nil {

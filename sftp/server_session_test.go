@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -202,11 +204,54 @@ func TestServerAttributes(t *testing.T) {
 	p.close(h)
 	p.wantFile("file", "0123\x00\x00")
 
+	// Of a file that is open to be read only the size stays.
+	h = p.open("file", wire.OpenRead)
+	later := then.Add(time.Minute)
+	p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, set(func(a *wire.Attrs) { a.SetMode(0o600); a.SetTimes(later, later) })))
+	p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, set(func(a *wire.Attrs) { a.SetSize(1) })))
+	if a := p.attrs(wire.AppendFstat(nil, p.n(), h)); a.Size != 6 || a.Mode != wire.ModeRegular|0o600 || !a.Modified().Equal(later) {
+		t.Errorf("FSTAT: %+v", a)
+	}
+	p.close(h)
+
 	p.want(wire.OK, wire.AppendLsetstat(nil, p.n(), "link", set(func(a *wire.Attrs) { a.SetTimes(then, then) })))
 	p.want(wire.BadMessage, wire.AppendLsetstat(nil, p.n(), "link", set(func(a *wire.Attrs) { a.SetSize(1) })))
 	p.want(wire.NoSuchFile, wire.AppendSetstat(nil, p.n(), "none", set(func(a *wire.Attrs) { a.SetMode(0o600) })))
-	p.want(wire.Unsupported, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetOwner(1, 1) }))) // nobody owns memory
+	p.want(wire.Unsupported, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetOwner(1, 1); a.SetMode(0o640) }))) // nobody owns memory
+	if a := p.stat("file"); a.Mode != wire.ModeRegular|0o640 {
+		t.Errorf("an owner keeps the mode from being set: %+v", a)
+	}
 	p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "/", set(func(a *wire.Attrs) { a.SetMode(0o700) })))
+}
+
+// Names are bytes: those that are not UTF-8 are listed, and all can be done with them.
+func TestServerNamesOfBytes(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("names are text there")
+	}
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, tree := range []store.Tree{store.Mem(0), store.Dir(root)} {
+		for _, hidden := range []bool{false, true} {
+			p := serverSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+			dir, name, other := "\xc4rger\xff", "\xc4rger\xff/caf\xe9", "\xc4rger\xff/\xfe"
+			p.want(wire.OK, wire.AppendMkdir(nil, p.n(), dir, wire.Attrs{}))
+			p.put(name, "latin 1")
+			p.wantFile(name, "latin 1")
+			if _, listed := p.listed(dir, "caf\xe9"); !listed {
+				t.Errorf("%T: it is not listed", tree)
+			}
+			p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), name, other))
+			p.want(wire.OK, wire.AppendHardlink(nil, p.n(), other, name))
+			p.wantFile(name, "latin 1")
+			p.want(wire.OK, wire.AppendRemove(nil, p.n(), other))
+			p.want(wire.OK, wire.AppendRemove(nil, p.n(), name))
+			p.want(wire.OK, wire.AppendRmdir(nil, p.n(), dir))
+		}
+	}
 }
 
 func TestServerNames(t *testing.T) {
@@ -341,7 +386,6 @@ func TestServerUnknownRequests(t *testing.T) {
 	p.want(wire.BadMessage, raw(17, p.n(), "\x00\x00\x00\x02x"))
 	p.want(wire.BadMessage, wire.AppendStat(nil, p.n(), strings.Repeat("a", wire.MaxPath+1)))
 	p.want(wire.BadMessage, wire.AppendStat(nil, p.n(), "a\x00b"))
-	p.want(wire.BadMessage, wire.AppendStat(nil, p.n(), "\xff\xfe")) // no UTF-8
 	p.put("still", "alive")
 	p.wantFile("still", "alive")
 }

@@ -1,8 +1,12 @@
 package sftp
 
 import (
+	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +56,68 @@ func TestServerHidden(t *testing.T) {
 	if entries, _ := q.list("/"); len(entries) != 4 {
 		t.Errorf("%d entries", len(entries))
 	}
+}
+
+// A hidden upload has its mode and its times from the moment at which it has its
+// name: what is to be private is at no time public.
+func TestServerHiddenNeverWider(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, access := range []users.Access{users.Full, users.UploadOnly} {
+		tree := &serverCommits{Tree: store.Dir(root)}
+		p := serverSession(t, func(_ *Server, a *Account) { a.Hidden, a.Tree, a.Access = true, tree, access })
+		name := fmt.Sprint("file", access)
+		h := p.open(name, serverAnew)
+		var a wire.Attrs
+		a.SetMode(0o600)
+		a.SetTimes(serverThen, serverThen)
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		p.close(h)
+		if fi := tree.first; fi == nil || runtime.GOOS != "windows" && fi.Mode() != 0o600 || !fi.ModTime().Equal(serverThen) {
+			t.Errorf("%v: at first the file is %v", access, fi)
+		}
+		if tree.changes != 0 {
+			t.Errorf("%v: it is changed %d times more", access, tree.changes)
+		}
+	}
+}
+
+// serverCommits looks at files as soon as they have their names, and counts what is
+// changed by name.
+type serverCommits struct {
+	store.Tree
+	first   fs.FileInfo
+	changes int
+}
+
+func (c *serverCommits) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
+	u, err := c.Tree.Create(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	return serverCommit{u.(store.AttrUpload), c, name}, nil
+}
+
+func (c *serverCommits) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	c.changes++
+	return c.Tree.SetAttr(ctx, name, a, follow)
+}
+
+type serverCommit struct {
+	store.AttrUpload
+	tree *serverCommits
+	name string
+}
+
+func (u serverCommit) Commit() error {
+	err := u.AttrUpload.Commit()
+	if err == nil {
+		u.tree.first, err = u.tree.Stat(context.Background(), u.name)
+	}
+	return err
 }
 
 // An upload that lacks what could not be written is never published, even if its

@@ -23,7 +23,8 @@ import (
 // no business of an upload. Then it is settled: published as far as it is, and
 // written in place from then on.
 type hiddenUpload struct {
-	key uploadKey
+	key  uploadKey
+	path string // on the disk
 
 	mu     sync.RWMutex     // held by writers to read, and to write by what must be alone
 	conn   *serverConn      // mu: of the first user
@@ -35,7 +36,7 @@ type hiddenUpload struct {
 	end   atomic.Int64          // the file's size
 	broke atomic.Pointer[error] // why a write failed, while it was hidden
 	perm  fs.FileMode
-	attr  store.Attr // mu: to be set when it is published
+	attr  store.Attr // mu: for it to have when it is published
 }
 
 // An uploadKey tells hidden uploads apart.
@@ -118,7 +119,7 @@ func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive boo
 	if err != nil {
 		return err
 	}
-	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, conn: s.conn, hidden: hidden, perm: perm}
+	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, path: store.LocationOf(hidden), conn: s.conn, hidden: hidden, perm: perm}
 	if perm == 0 {
 		u.attr.Mode = &u.perm
 	}
@@ -166,14 +167,16 @@ func (u *hiddenUpload) setAttr(a store.Attr) error {
 		return u.placed.SetAttr(a)
 	case u.hidden == nil:
 		return u.failed
-	case u.conn.account.Access != users.Full && (a.UID != nil || a.GID != nil):
-		return fs.ErrPermission
 	}
+	refused := u.conn.account.Access != users.Full && (a.UID != nil || a.GID != nil)
+	if refused {
+		a.UID, a.GID = nil, nil
+	}
+	var err error
 	if a.Size != nil {
-		if err := u.hidden.Truncate(*a.Size); err != nil {
-			return err
+		if err = u.hidden.Truncate(*a.Size); err == nil {
+			u.end.Store(*a.Size)
 		}
-		u.end.Store(*a.Size)
 	}
 	if a.UID != nil || a.GID != nil {
 		u.attr.UID, u.attr.GID = a.UID, a.GID
@@ -184,7 +187,10 @@ func (u *hiddenUpload) setAttr(a store.Attr) error {
 	if !a.AccessTime.IsZero() || !a.ModTime.IsZero() {
 		u.attr.AccessTime, u.attr.ModTime = a.AccessTime, a.ModTime
 	}
-	return nil
+	if err == nil && refused {
+		err = fs.ErrPermission
+	}
+	return err
 }
 
 // attrs returns what there is to say of the file as it will be.
@@ -219,6 +225,17 @@ func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 		a.SetOwner(*u.attr.UID, *u.attr.GID)
 	}
 	return a, nil
+}
+
+// placedInfo describes the file that is written in place. While the upload is
+// hidden there is none.
+func (u *hiddenUpload) placedInfo() (fs.FileInfo, error) {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	if u.placed == nil {
+		return nil, nil
+	}
+	return u.placed.Stat()
 }
 
 // sync has nothing to do while the file is hidden: it becomes durable before
@@ -257,7 +274,7 @@ func (u *hiddenUpload) settle() error {
 	return nil
 }
 
-// publish gives the file its name, and then what was to be set. One of which a
+// publish gives the file its name and what was to be set. One of which a
 // write has failed is discarded instead: whoever closes it or renames it may not
 // have looked, and what there was of that name is better than a part of the new.
 // The caller holds mu.
@@ -271,20 +288,36 @@ func (u *hiddenUpload) publish() error {
 		u.failed = fmt.Errorf("the upload is discarded, as a write has failed: %w", *broke)
 		return u.failed
 	}
+	late := u.early(hidden)
 	if err := hidden.Commit(); err != nil {
 		u.failed = err
 		return err
 	}
-	a := u.attr
-	if a.Mode == nil && a.UID == nil && a.ModTime.IsZero() && a.AccessTime.IsZero() {
+	if late == (store.Attr{}) {
 		return nil
 	}
 	// By the account's own tree: who may only upload has no right to this once
 	// the file has its name, and it was granted before.
-	if err := u.conn.account.Tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, a, true); err != nil {
+	if err := u.conn.account.Tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true); err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)
 	}
 	return nil
+}
+
+// early sets the attributes that a file can have before it has its name, so that
+// nobody sees it without them. It returns the rest. The caller holds mu.
+func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
+	early, late := u.attr, u.attr
+	early.UID, early.GID = nil, nil
+	to, ok := hidden.(store.AttrUpload)
+	if !ok || early == (store.Attr{}) || to.SetAttr(early) != nil {
+		return late
+	}
+	late.AccessTime, late.ModTime = time.Time{}, time.Time{}
+	if late.UID == nil { // a new owner costs a file its setuid and setgid bits
+		late.Mode = nil
+	}
+	return late
 }
 
 // enter begins the use of one handle. It reports false if there is nothing left

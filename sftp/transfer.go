@@ -216,7 +216,7 @@ func (c *Client) full(l *lane, chunk int) bool {
 	out := c.outstanding()
 	return out > 0 && out+chunk > c.link.Window() ||
 		c.link.Outstanding(l.n)+chunk > pipeline.DefaultLaneBytes ||
-		c.table.data == pipeline.MaxOutstanding
+		c.link.Full()
 }
 
 // next asks for the next range, if there is room, on the lane which has the

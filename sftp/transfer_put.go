@@ -121,6 +121,7 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	}
 	err = f.failed("write", off+moved, err, local)
 	c.mu.Unlock()
+	err = c.explain(ctx, f.remote.path, err) // before there is room again
 	e := f.cut(ctx, off+moved)
 	c.mu.Lock()
 	if e != nil {

@@ -24,7 +24,7 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	switch {
 	case s.Map != nil:
 		return fail(errors.ErrUnsupported)
-	case !fs.ValidPath(name):
+	case !store.ValidName(name):
 		return fail(fs.ErrInvalid)
 	}
 	q := s.request(ctx, c, false)

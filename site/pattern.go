@@ -3,9 +3,7 @@ package site
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -19,8 +17,9 @@ const (
 // A Pattern describes file names. The zero Pattern matches every name. See
 // [ParsePattern].
 type Pattern struct {
-	text          string
-	exact, folded []string // its elements, and the same without case
+	text  string
+	forms [forms][]string // its elements
+	ascii bool
 }
 
 // ParsePattern reads a pattern for clean names, those without a leading slash.
@@ -34,7 +33,7 @@ type Pattern struct {
 // whatever is below boot. One without matches the last element of a name, in
 // any directory: *.key, and * everything.
 func ParsePattern(s string) (Pattern, error) {
-	p := Pattern{text: s}
+	p := Pattern{text: s, ascii: isASCII(s)}
 	if s == "" || len(s) > maxPattern || !utf8.ValidString(s) {
 		return Pattern{}, fmt.Errorf("pattern %.40q: not UTF-8 of 1 to %d bytes", s, maxPattern)
 	}
@@ -56,11 +55,13 @@ func ParsePattern(s string) (Pattern, error) {
 		case e != "**" && strings.Contains(e, "**"):
 			return Pattern{}, fmt.Errorf("pattern %q: ** stands alone between slashes", s)
 		}
-		if _, err := path.Match(e, ""); err != nil || !plainRanges(e) {
-			return Pattern{}, fmt.Errorf("pattern %q: %q has a [ without ], ends in \\, or has a range that is not within a-z, A-Z or 0-9", s, e)
+		for f := range forms {
+			inForm := f.of(e)
+			if _, err := path.Match(inForm, ""); err != nil || !plainRanges(inForm) {
+				return Pattern{}, fmt.Errorf("pattern %q: %q has a [ without ], ends in \\, or has a range that is not within a-z, A-Z or 0-9", s, e)
+			}
+			p.forms[f] = append(p.forms[f], inForm)
 		}
-		p.exact = append(p.exact, e)
-		p.folded = append(p.folded, fold(e))
 	}
 	return p, nil
 }
@@ -114,52 +115,42 @@ func (p Pattern) String() string {
 
 // A subject is a name to be matched.
 type subject struct {
-	name          string
-	exact, folded []string // its elements, and the same without case; filled when needed
+	name  string
+	forms [forms][]string // its elements; filled when needed
+	ascii bool
 }
 
-func newSubject(name string) *subject { return &subject{name: name} }
+func newSubject(name string) *subject { return &subject{name: name, ascii: isASCII(name)} }
 
-// matches reports whether p matches n, exactly, or, if anyCase is set, without
-// regard to case.
-func (p Pattern) matches(n *subject, anyCase bool) bool {
+// in returns the elements of the name in a form. Windows drops dots and spaces from
+// the end of an element, so that another form has none.
+func (n *subject) in(f form) []string {
+	if n.forms[f] == nil {
+		elements := strings.Split(n.name, "/")
+		if f != exact {
+			for i, e := range elements {
+				elements[i] = strings.TrimRight(f.of(e), " .")
+			}
+		}
+		n.forms[f] = elements
+	}
+	return n.forms[f]
+}
+
+// matches reports whether p matches n in one of the forms up to last.
+func (p Pattern) matches(n *subject, last form) bool {
 	if p.text == "" {
 		return true
 	}
-	if n.exact == nil {
-		n.exact = strings.Split(n.name, "/")
+	if p.ascii && n.ascii {
+		last = min(last, folded) // further ones are the same
 	}
-	if matchElements(p.exact, n.exact) {
-		return true
-	}
-	if !anyCase {
-		return false
-	}
-	if n.folded == nil {
-		n.folded = foldedElements(n.exact)
-	}
-	return matchElements(p.folded, n.folded)
-}
-
-// foldedElements folds a name. Windows drops dots and spaces from the end of an
-// element, so they are no way round a rule.
-func foldedElements(exact []string) []string {
-	folded := slices.Clone(exact)
-	for i, e := range folded {
-		folded[i] = fold(strings.TrimRight(e, " ."))
-	}
-	return folded
-}
-
-// fold maps all spellings of s that strings.EqualFold takes as equal to one.
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
-			least = min(least, o)
+	for f := range last + 1 {
+		if matchElements(p.forms[f], n.in(f)) {
+			return true
 		}
-		return least
-	}, s)
+	}
+	return false
 }
 
 // matchElements matches the elements of a name with those of a pattern. Where

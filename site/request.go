@@ -140,9 +140,17 @@ func (q *request) allowed(name string) error {
 		return nil
 	}
 	n := newSubject(name)
+	allowing := exact
+	if q.site.FoldCase {
+		allowing = folded
+	}
 	for i := range q.site.Access {
 		r := &q.site.Access[i]
-		if !r.covers(q.write) || !r.Name.matches(n, r.Deny || q.site.FoldCase) {
+		last := allowing
+		if r.Deny {
+			last = expanded
+		}
+		if !r.covers(q.write) || !r.Name.matches(n, last) {
 			continue
 		}
 		fits, err := q.fits(r.Who)

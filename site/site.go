@@ -60,7 +60,10 @@ type Site struct {
 	Access []Rule
 
 	// FoldCase says that the stores take upper for lower case, so that an
-	// allowing rule has to as well. Rules that deny always do.
+	// allowing rule has to as well. A rule that denies always does, and matches
+	// all spellings that some file system takes for the same name: in Unicode's
+	// normal forms, with characters that show nothing, and with two letters for
+	// one, such as ss for ß.
 	FoldCase bool
 
 	// Upload says what uploads are taken; zero means none.
@@ -182,6 +185,9 @@ type Upload struct {
 
 // StoredName returns Name, for a server's log.
 func (u *Upload) StoredName() string { return u.Name }
+
+// Location returns the path on the disk that the file gets: see [store.LocationOf].
+func (u *Upload) Location() string { return store.LocationOf(u.Upload) }
 
 // For returns the site as one client sees it.
 func (s *Site) For(c Client) store.Store { return view{s, c} }

@@ -17,6 +17,10 @@ const (
 	// copyBelow is the size below which a finished file leaves its mapping
 	// for the heap. The kernel allows a process some 65,000 mappings.
 	copyBelow = 16 << 10
+
+	// uploadAhead is the room that an upload takes at most beyond what has come,
+	// for a size that it has only announced.
+	uploadAhead = 64 << 10
 )
 
 // A budget bounds the memory of all blocks that share it.
@@ -36,6 +40,14 @@ func (b *budget) take(n int64) error {
 			return nil
 		}
 	}
+}
+
+// fits returns an error that is ErrNoSpace if a file of size bytes is too large now.
+func (b *budget) fits(size int64) error {
+	if size > b.limit-b.used.Load()-memOverhead {
+		return b.full()
+	}
+	return nil
 }
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
@@ -62,8 +74,23 @@ type block struct {
 type extent struct {
 	budget  *budget
 	charged int64  // bytes taken from budget
+	ahead   int64  // room to make at the first write, if it is more than that needs
 	data    []byte // the file; from its length to its capacity, zeros
 	mapped  bool   // data's room, up to its capacity, was mapped
+}
+
+// newUploadBlock returns an empty block for an upload that announces size bytes.
+// They have to fit, but nothing is charged for them until something is written:
+// who announces them may be a forger.
+func newUploadBlock(b *budget, size int64) (*block, error) {
+	if err := b.fits(size); err != nil {
+		return nil, err
+	}
+	bl, err := newBlock(b, 0)
+	if err == nil {
+		bl.ahead = min(size, uploadAhead)
+	}
+	return bl, err
 }
 
 // newBlock returns an empty block with room for size bytes; less than 0 is 0.
@@ -118,10 +145,11 @@ func (x *extent) cut(size int64) {
 }
 
 // grow makes room for end bytes and for more to come, as the limit allows: as
-// much again, as each step copies or moves what is there, or else a quarter.
+// much again, as each step copies or moves what is there, or else a quarter. At
+// first it is what was announced.
 func (x *extent) grow(end int64) error {
 	had := int64(cap(x.data))
-	for _, ahead := range [...]int64{2 * had, had + had/4} {
+	for _, ahead := range [...]int64{2 * had, had + had/4, x.ahead} {
 		if ahead > end && x.resize(ahead) == nil {
 			return nil
 		}

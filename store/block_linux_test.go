@@ -46,6 +46,9 @@ func TestMemUnmaps(t *testing.T) {
 	wantMapped("closed", unix.ENOMEM)
 
 	u = begin(t, m, "f", store.Create{Size: size})
+	if _, err := u.WriteAt([]byte("x"), size-1); err != nil {
+		t.Fatal(err)
+	}
 	b, _ = store.UploadMemory(u)
 	at = uintptr(unsafe.Pointer(unsafe.SliceData(b[:1])))
 	wantMapped("uploading", nil)
@@ -76,9 +79,9 @@ func TestMemKernelRefuses(t *testing.T) {
 	err := u.Truncate(1 << 30)
 	wantError(t, "Truncate", err, store.ErrNoSpace)
 	wantError(t, "Truncate", err, unix.ENOMEM)
-	_, err = m.Create(t.Context(), "g", store.Create{Size: 1 << 30})
-	wantError(t, "Create", err, store.ErrNoSpace)
-	wantError(t, "Create", err, unix.ENOMEM)
+	_, err = u.WriteAt([]byte("x"), 1<<30)
+	wantError(t, "WriteAt", err, store.ErrNoSpace)
+	wantError(t, "WriteAt", err, unix.ENOMEM)
 	if got := m.Used(); got != used {
 		t.Errorf("%d bytes charged after that, were %d", got, used)
 	}

@@ -37,9 +37,9 @@ func TestMemCharges(t *testing.T) {
 		{"announced", 5000, 1000, 1000, overhead + 5000, overhead + 1000},
 		{"large", 0, 1 << 20, 1 << 20, overhead + 1<<20, overhead + 1<<20},
 		{"large and odd", 0, 1<<20 - 1, 1<<20 - 1, charged(1<<20 - 1), charged(1<<20 - 1)},
-		{"announced large", 4 << 20, 1 << 20, 1 << 20, overhead + 4<<20, overhead + 1<<20},
-		{"announced large, came small", 4 << 20, 100, 100, overhead + 4<<20, overhead + 100},
-		{"announced large, came empty", 4 << 20, 0, 0, overhead + 4<<20, overhead},
+		{"announced large", 4 << 20, 1 << 20, 1 << 20, overhead + 1<<20, overhead + 1<<20},
+		{"announced large, came small", 4 << 20, 100, 100, overhead + store.UploadAhead, overhead + 100},
+		{"announced large, came empty", 4 << 20, 0, 0, overhead, overhead},
 		{"cut small", 0, 1 << 20, 10, overhead + 1<<20, overhead + 10},
 		{"cut", 0, 1 << 20, 512 << 10, overhead + 1<<20, overhead + 512<<10},
 	}
@@ -79,6 +79,25 @@ func TestMemCharges(t *testing.T) {
 			t.Errorf("%s: %d bytes charged when all is gone", tt.name, got-overhead)
 		}
 	}
+}
+
+// TestMemAnnounced announces in each of many uploads all that a store holds. None
+// takes anything for it until something comes.
+func TestMemAnnounced(t *testing.T) {
+	const limit, many = 4 << 20, 30
+	m := store.Mem(limit)
+	for i := range many {
+		u, err := m.Create(t.Context(), "f", store.Create{Size: limit - many*overhead})
+		if err != nil {
+			t.Fatalf("after %d others: %v", i, err)
+		}
+		defer u.Close()
+	}
+	if got := m.Used(); got > many*overhead {
+		t.Errorf("%d uploads of which nothing has come take %d bytes", many, got)
+	}
+	_, err := m.Create(t.Context(), "f", store.Create{Size: limit})
+	wantError(t, "Create of more than is left", err, store.ErrNoSpace)
 }
 
 // TestMemCommitCopiesNothing follows the memory from the upload to the reader.

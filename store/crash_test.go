@@ -29,11 +29,11 @@ var crashKinds = []struct {
 	name  string
 	calls string
 }{
-	{"replace", "create lock reserve write write write truncate truncate chmod sync rename syncdir"},
-	{"create", "create lock reserve write write write truncate truncate chmod sync rename syncdir"},
+	{"replace", "create lock space write write write truncate truncate chmod sync rename syncdir"},
+	{"create", "create lock space write write write truncate truncate chmod sync rename syncdir"},
 	{"unannounced", "create lock write write write truncate truncate chmod sync rename syncdir"},
-	{"exclusive", "create lock reserve write write write truncate truncate chmod sync link syncdir remove"},
-	{"nolinks", "create lock reserve write write write truncate truncate chmod sync link rename syncdir"},
+	{"exclusive", "create lock space write write write truncate truncate chmod sync link syncdir remove"},
+	{"nolinks", "create lock space write write write truncate truncate chmod sync link rename syncdir"},
 }
 
 // TestCrash kills a process that uploads, ahead of each of its system calls

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 )
 
 var _ Store = (*DirStore)(nil)
@@ -24,7 +25,17 @@ type DirStore struct {
 	// theirs. Set it before the store is used.
 	SpecialBits bool
 
-	root       *os.Root
+	// Path is where the directory is. Set it before the store is used if
+	// [LocationOf] is to tell where its files are.
+	Path string
+
+	// LinksFromRoot follows absolute symbolic links from the store's root, as in a
+	// chroot: right for what is served to others as "/". Without it they lead
+	// outside. At most 40 links are followed to find what a name means. Set it
+	// before the store is used.
+	LinksFromRoot bool
+
+	root       dirRoot
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests
 	makers     makers
@@ -42,7 +53,8 @@ type DirStore struct {
 //
 // No name and no symbolic link leads out of root; one that tries to is an
 // [fs.ErrPermission]. Links that stay inside are followed; absolute ones count
-// as leading out. An upload to a link replaces the file it refers to.
+// as leading out, unless LinksFromRoot says otherwise. An upload to a link replaces
+// the file it refers to.
 //
 // An upload is a hidden file beside its target, readable by its owner alone,
 // until it is committed. Such files cannot be opened or created by name. A
@@ -58,7 +70,8 @@ type DirStore struct {
 // On Linux the files are [TryReader]s. Everywhere they have the methods of an
 // *os.File, such as Seek and SyscallConn, so that net/http can use sendfile.
 func Dir(root *os.Root) *DirStore {
-	d := &DirStore{root: root, checkpoint: checkpointBytes}
+	d := &DirStore{checkpoint: checkpointBytes}
+	d.root = dirRoot{root, d}
 	// The os package does not export this error, but will always give it.
 	_, err := root.Lstat("..")
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
@@ -74,7 +87,7 @@ func (d *DirStore) Open(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return nil, d.fail("open", name, err)
 	}
-	return newFile(f)
+	return d.newFile(f, name)
 }
 
 func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
@@ -140,9 +153,7 @@ func check(ctx context.Context, name string) error {
 	if len(name) > maxName {
 		return fs.ErrInvalid
 	}
-	// Localize refuses what fs.ValidPath does, NULs, and on Windows the
-	// backslashes, colons and device names that mean something there.
-	if _, err := filepath.Localize(name); err != nil {
+	if !ValidName(name) || !localName(name) {
 		return fs.ErrInvalid
 	}
 	return nil
@@ -208,7 +219,7 @@ const (
 // way. It looks at the name the way a file system might that takes upper
 // for lower case, or drops what Windows drops from the end.
 func isTemp(name string) bool {
-	base := strings.ToUpper(name[strings.LastIndexByte(name, '/')+1:])
+	base := strings.Map(plain, name[strings.LastIndexByte(name, '/')+1:])
 	base = strings.TrimRight(base, " .")
 	s, ok := strings.CutPrefix(base, strings.ToUpper(tempPrefix))
 	if !ok {
@@ -220,4 +231,22 @@ func isTemp(name string) bool {
 		}
 	}
 	return false
+}
+
+// plain returns the letter of ASCII, in upper case, that a file system might take r
+// for: that of K is also the Kelvin sign. It returns -1 for characters that some pass
+// over, such as joiners that show nothing.
+func plain(r rune) rune {
+	if r < utf8.RuneSelf {
+		return unicode.ToUpper(r)
+	}
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		if f < utf8.RuneSelf {
+			return unicode.ToUpper(f)
+		}
+	}
+	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
 }

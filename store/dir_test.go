@@ -256,7 +256,7 @@ func TestDirCalls(t *testing.T) {
 		c    store.Create
 		want string
 	}{
-		{store.Create{Size: 9}, "create lock reserve write truncate chmod sync rename syncdir"},
+		{store.Create{Size: 9}, "create lock space write truncate chmod sync rename syncdir"},
 		{store.Create{}, "create lock write truncate chmod sync rename syncdir"},
 		{store.Create{Exclusive: true}, "create lock write truncate chmod sync link syncdir remove"},
 	}

@@ -4,20 +4,22 @@ import (
 	"context"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // specialBits are the bits of a mode that give a file or a directory powers
 // beyond those of its permission bits.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// newMode returns the mode for what fi describes when a client wants another.
+// newMode returns the mode for what fi describes, or for a new file if fi is nil,
+// when a client wants another.
 // Without SpecialBits, a directory keeps its special bits: they are how an
 // administrator shares it with a group. A file loses them.
 func (d *DirStore) newMode(fi fs.FileInfo, want fs.FileMode) fs.FileMode {
 	switch {
 	case d.SpecialBits:
 		return want & (fs.ModePerm | specialBits)
-	case fi.IsDir():
+	case fi != nil && fi.IsDir():
 		return want.Perm() | fi.Mode()&specialBits
 	}
 	return want.Perm()
@@ -53,25 +55,23 @@ func (d *DirStore) setAttr(ctx context.Context, name string, a Attr, follow bool
 		look = d.stat
 	}
 	fi, err := look(ctx, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case fi.Mode().Type() == fs.ModeSymlink:
-		return d.setLinkAttr(name, a)
-	case a.Size != nil:
-		h, err := d.openFile(ctx, name, Access{Write: true})
-		if err != nil {
-			return err
-		}
-		err = h.setAttr(a)
-		if closeErr := h.file.Close(); err == nil {
-			err = closeErr
-		}
-		return err
-	case (a.Mode != nil || a.owned()) && d.isRoot(fi):
-		return errRoot
 	}
-	return d.setPathAttr(name, a)
+	var c changes
+	switch {
+	case fi.Mode().Type() == fs.ModeSymlink:
+		if a.Size != nil || a.Mode != nil {
+			c.err = errLinkAttr
+		}
+		d.change(&c, d.linkTarget(name), Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime})
+		return c.err
+	case (a.Mode != nil || a.owned()) && d.isRoot(fi):
+		c.err = errRoot
+		a.Mode, a.UID, a.GID = nil, nil, nil
+	}
+	d.change(&c, d.pathTarget(ctx, name), a)
+	return c.err
 }
 
 // isRoot reports whether fi describes the root, by whatever name.
@@ -83,43 +83,80 @@ func (d *DirStore) isRoot(fi fs.FileInfo) bool {
 	return err == nil && os.SameFile(fi, root)
 }
 
-// setPathAttr changes what name leads to without opening it: that could be a
-// pipe, or a file that this process may change but not write.
-func (d *DirStore) setPathAttr(name string, a Attr) error {
-	if a.owned() {
-		uid, gid := a.owner()
-		if err := d.call("chown", func() error { return d.root.Chown(name, uid, gid) }); err != nil {
-			return err
-		}
+// A target is what change changes: an open file, or what a name leads to.
+type target struct {
+	stat     func() (fs.FileInfo, error)
+	truncate func(size int64) error
+	chmod    func(mode fs.FileMode) error
+	chtimes  func(atime, mtime time.Time) error
+	chown    func(uid, gid int) error
+}
+
+// changes are made one after the other, whatever fails. err is the first error.
+type changes struct{ err error }
+
+func (c *changes) note(err error) {
+	if c.err == nil {
+		c.err = err
 	}
-	if a.Mode != nil {
-		fi, err := d.root.Stat(name) // chown may have taken bits away
-		if err == nil {
-			err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, *a.Mode)) })
-		}
+}
+
+// change changes what a says, the owner last: a new owner may be the only one who
+// may change the rest.
+func (d *DirStore) change(c *changes, t target, a Attr) {
+	chmod := func() error {
+		fi, err := t.stat() // a new owner may have cost it some bits
 		if err != nil {
 			return err
 		}
+		return d.call("chmod", func() error { return t.chmod(d.newMode(fi, *a.Mode)) })
+	}
+	if a.Size != nil {
+		c.note(d.call("truncate", func() error { return t.truncate(*a.Size) }))
+	}
+	if a.Mode != nil {
+		c.note(chmod())
 	}
 	if a.timed() {
-		return d.call("chtimes", func() error { return d.root.Chtimes(name, a.AccessTime, a.ModTime) })
+		c.note(d.call("chtimes", func() error { return t.chtimes(a.AccessTime, a.ModTime) }))
 	}
-	return nil
+	if !a.owned() {
+		return
+	}
+	uid, gid := a.owner()
+	err := d.call("chown", func() error { return t.chown(uid, gid) })
+	c.note(err)
+	if err == nil && a.Mode != nil && d.SpecialBits && *a.Mode&specialBits != 0 {
+		c.note(chmod()) // the system takes setuid and setgid from what changes hands
+	}
 }
 
-// setLinkAttr changes a symbolic link itself.
-func (d *DirStore) setLinkAttr(name string, a Attr) error {
-	if a.Size != nil || a.Mode != nil {
-		return errLinkAttr
-	}
-	if a.owned() {
-		uid, gid := a.owner()
-		if err := d.call("chown", func() error { return d.root.Lchown(name, uid, gid) }); err != nil {
+// pathTarget is what a name leads to. Only for its size it is opened: it could be
+// a pipe, or a file that this process may change but not write.
+func (d *DirStore) pathTarget(ctx context.Context, name string) target {
+	return target{
+		stat: func() (fs.FileInfo, error) { return d.root.Stat(name) },
+		truncate: func(size int64) error {
+			h, err := d.openFile(ctx, name, Access{Write: true})
+			if err != nil {
+				return err
+			}
+			err = h.file.Truncate(size)
+			if closeErr := h.file.Close(); err == nil {
+				err = closeErr
+			}
 			return err
-		}
+		},
+		chmod:   func(mode fs.FileMode) error { return d.root.Chmod(name, mode) },
+		chtimes: func(atime, mtime time.Time) error { return d.root.Chtimes(name, atime, mtime) },
+		chown:   func(uid, gid int) error { return d.root.Chown(name, uid, gid) },
 	}
-	if a.timed() {
-		return d.call("chtimes", func() error { return d.lutimes(name, a.AccessTime, a.ModTime) })
+}
+
+// linkTarget is a symbolic link itself, which has times and an owner.
+func (d *DirStore) linkTarget(name string) target {
+	return target{
+		chtimes: func(atime, mtime time.Time) error { return d.lutimes(name, atime, mtime) },
+		chown:   func(uid, gid int) error { return d.root.Lchown(name, uid, gid) },
 	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"syscall"
+	"time"
 )
 
 // maxOpenTries is how often a file may come and go while it is opened.
@@ -217,41 +218,23 @@ func (h *dirHandle) Truncate(size int64) error {
 }
 
 func (h *dirHandle) SetAttr(a Attr) error {
-	err := h.writable()
-	if err == nil {
-		err = a.check()
+	err := a.check()
+	if err == nil && a.Size != nil {
+		err = h.writable()
 	}
 	if err == nil {
-		err = h.setAttr(a)
+		var c changes
+		h.store.change(&c, target{
+			stat:     h.file.Stat,
+			truncate: h.file.Truncate,
+			chmod:    h.file.Chmod,
+			chtimes:  func(atime, mtime time.Time) error { return futimes(h.file, atime, mtime) },
+			chown:    h.file.Chown,
+		}, a)
+		err = c.err
 	}
 	if err != nil {
 		return h.fail("setattr", err)
-	}
-	return nil
-}
-
-func (h *dirHandle) setAttr(a Attr) error {
-	if a.Size != nil {
-		if err := h.store.call("truncate", func() error { return h.file.Truncate(*a.Size) }); err != nil {
-			return err
-		}
-	}
-	if a.owned() {
-		if err := h.store.call("chown", func() error { return h.file.Chown(a.owner()) }); err != nil {
-			return err
-		}
-	}
-	if a.Mode != nil {
-		fi, err := h.file.Stat()
-		if err == nil {
-			err = h.store.call("chmod", func() error { return h.file.Chmod(h.store.newMode(fi, *a.Mode)) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if a.timed() {
-		return h.store.call("chtimes", func() error { return futimes(h.file, a.AccessTime, a.ModTime) })
 	}
 	return nil
 }

@@ -293,7 +293,7 @@ func (d *DirStore) Sub(ctx context.Context, name string) (Tree, io.Closer, error
 		return nil, nil, d.fail("open", name, err)
 	}
 	sub := Dir(root)
-	sub.SpecialBits, sub.checkpoint, sub.before = d.SpecialBits, d.checkpoint, d.before
+	sub.SpecialBits, sub.LinksFromRoot, sub.checkpoint, sub.before = d.SpecialBits, d.LinksFromRoot, d.checkpoint, d.before
 	return sub, root, nil
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"io/fs"
-	"os"
 	"sync"
 )
 
@@ -49,8 +48,18 @@ func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 	}
 }
 
+// CreateOnly returns t without the right to change or remove what was there before:
+// new files and directories come in as with [UploadOnly], and all can be read and
+// listed.
+func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
+	u := UploadOnly(t, secret...).(*uploadOnly)
+	u.reads, u.reason = true, errCreateOnly
+	return u
+}
+
 type uploadOnly struct {
 	refusing
+	reads  bool // what is there can be read and listed
 	secret []func(name string) bool
 
 	mu          sync.Mutex
@@ -62,19 +71,36 @@ type uploadOnly struct {
 type ownNames struct {
 	limit int // bytes
 	used  int
-	is    map[string]fs.FileInfo
+	is    map[string]ownFile
 	order []string // as they were made; some are forgotten already
 }
 
-func (o *ownNames) add(name string, fi fs.FileInfo) {
+// An ownFile is a file or a directory that was made through the view.
+type ownFile struct {
+	info  fs.FileInfo
+	birth birth
+}
+
+// A birth tells a file from an earlier one whose inode it was given. It is zero
+// where the system does not tell.
+type birth struct {
+	device, inode uint64
+	at            int64 // nanoseconds
+}
+
+// A birthTree is a [Tree] that knows the births of what has a name. It follows no
+// link.
+type birthTree interface{ birth(name string) birth }
+
+func (o *ownNames) add(name string, f ownFile) {
 	if o.is == nil {
-		o.is = map[string]fs.FileInfo{}
+		o.is = map[string]ownFile{}
 	}
 	if _, ok := o.is[name]; !ok {
 		o.order = append(o.order, name)
 		o.used += ownCost + len(name)
 	}
-	o.is[name] = fi
+	o.is[name] = f
 	for o.used > o.limit {
 		first := o.order[0]
 		o.order = o.order[1:]
@@ -83,14 +109,24 @@ func (o *ownNames) add(name string, fi fs.FileInfo) {
 	}
 }
 
+// describe returns what has the name now, which fi describes.
+func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
+	f := ownFile{info: fi}
+	if t, ok := u.tree.(birthTree); ok {
+		f.birth = t.birth(name)
+	}
+	return f
+}
+
 // note remembers that a name was made.
 func (u *uploadOnly) note(name string, fi fs.FileInfo) {
+	f := u.describe(name, fi)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if fi.IsDir() {
-		u.dirs.add(name, fi)
+		u.dirs.add(name, f)
 	} else {
-		u.files.add(name, fi)
+		u.files.add(name, f)
 	}
 }
 
@@ -117,27 +153,32 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 		}
 	}
 	u.mu.Lock()
-	then := u.files.is[name]
+	then, ok := u.files.is[name]
 	if dirs && fi.IsDir() {
-		then = u.dirs.is[name]
+		then, ok = u.dirs.is[name]
 	}
 	u.mu.Unlock()
-	if then == nil || then.Mode().Type() != fi.Mode().Type() || !isStill(then, fi) {
+	if !ok || then.info.Mode().Type() != fi.Mode().Type() || !then.isStill(u.describe(name, fi)) {
 		return u.refuse(op, name)
 	}
 	return nil
 }
 
-// isStill reports whether two descriptions are of one file. Stores that are not
-// the system's do not tell; the name has to do.
-func isStill(a, b fs.FileInfo) bool {
-	if _, ok := a.Sys().(Details); ok {
-		return true
+// isStill reports whether f is what has the name now. Stores that are neither in a
+// directory nor in memory do not tell; the name has to do.
+func (f ownFile) isStill(now ownFile) bool {
+	if SameFile(f.info, now.info) {
+		return f.birth == now.birth
 	}
-	return os.SameFile(a, b)
+	_, mem := f.info.(memInfo)
+	_, other := f.info.Sys().(Details)
+	return other && !mem
 }
 
-func (u *uploadOnly) Open(_ context.Context, name string) (File, error) {
+func (u *uploadOnly) Open(ctx context.Context, name string) (File, error) {
+	if u.reads {
+		return u.tree.Open(ctx, name)
+	}
 	return nil, u.refuse("open", name)
 }
 
@@ -179,7 +220,10 @@ type ownAttrUpload struct {
 func (o ownAttrUpload) SetAttr(a Attr) error { return o.attr.SetAttr(a) }
 
 func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
-	if a.Read || !a.writes() {
+	switch {
+	case u.reads && !a.writes():
+		return readOnly{u.refusing}.OpenFile(ctx, name, a)
+	case !u.reads && a.Read, !a.writes():
 		return nil, u.refuse("open", name)
 	}
 	if err := a.check(); err != nil {
@@ -241,21 +285,24 @@ func (u *uploadOnly) Rename(ctx context.Context, from, to string, _ bool) error 
 }
 
 func (u *uploadOnly) SetAttr(ctx context.Context, name string, a Attr, _ bool) error {
-	if a.owned() {
-		return u.refuse("setattr", name)
-	}
 	if err := u.own(ctx, "setattr", name, true); err != nil {
 		return err
 	}
-	return u.tree.SetAttr(ctx, name, a, false)
+	return u.setAttr(name, a, func(a Attr) error { return u.tree.SetAttr(ctx, name, a, false) })
 }
 
-func (u *uploadOnly) Readlink(_ context.Context, name string) (string, error) {
+func (u *uploadOnly) Readlink(ctx context.Context, name string) (string, error) {
+	if u.reads {
+		return u.tree.Readlink(ctx, name)
+	}
 	return "", u.refuse("readlink", name)
 }
 
 func (u *uploadOnly) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	all, err := u.tree.ReadDir(ctx, name)
+	if u.reads {
+		return all, err
+	}
 	dirs := all[:0]
 	for _, e := range all {
 		if e.IsDir() {
@@ -267,8 +314,8 @@ func (u *uploadOnly) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, e
 
 func (u *uploadOnly) OpenDir(ctx context.Context, name string) (Entries, error) {
 	e, err := u.tree.OpenDir(ctx, name)
-	if err != nil {
-		return nil, err
+	if err != nil || u.reads {
+		return e, err
 	}
 	return dirsOnly{e}, nil
 }
@@ -300,8 +347,17 @@ type uploadHandle struct {
 }
 
 func (h uploadHandle) SetAttr(a Attr) error {
-	if a.owned() {
-		return h.view.refuse("setattr", h.name)
+	return h.view.setAttr(h.name, a, h.Handle.SetAttr)
+}
+
+// setAttr sets all but the owner, which is refused.
+func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
+	var c changes
+	owned := a.owned()
+	a.UID, a.GID = nil, nil
+	c.note(set(a))
+	if owned {
+		c.note(u.refuse("setattr", name))
 	}
-	return h.Handle.SetAttr(a)
+	return c.err
 }

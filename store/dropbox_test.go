@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"testing"
 	"time"
 
@@ -107,6 +109,48 @@ func TestUploadOnlyReplaced(t *testing.T) {
 	}
 	wantError(t, "remove", u.Remove(ctx, "f"), fs.ErrPermission)
 	wantError(t, "remove by a name that others gave it", u.Remove(ctx, "elsewhere"), fs.ErrPermission)
+}
+
+// Nor is it if the other file has been given the inode of the first.
+func TestUploadOnlyInodeAgain(t *testing.T) {
+	for name, open := range trees() {
+		t.Run(name, func(t *testing.T) {
+			behind := open(t)
+			ctx := t.Context()
+			bring := func(u store.Tree) fs.FileInfo {
+				t.Helper()
+				h, err := u.OpenFile(ctx, "f", store.Access{Write: true, Create: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer h.Close()
+				fi, err := h.Stat()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fi
+			}
+			again := false
+			for range 5 { // some file systems give a number again, others never
+				mine, other := store.UploadOnly(behind), store.UploadOnly(behind)
+				then := bring(mine)
+				if err := behind.Remove(ctx, "f"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Millisecond) // births differ by ticks of the system's clock
+				again = os.SameFile(then, bring(other)) || again
+				wantError(t, "rename", mine.Rename(ctx, "f", "g", false), fs.ErrPermission)
+				wantError(t, "remove", mine.Remove(ctx, "f"), fs.ErrPermission)
+				if _, err := mine.OpenFile(ctx, "f", store.Access{Write: true}); !errors.Is(err, fs.ErrPermission) {
+					t.Fatalf("another's file is opened: %v", err)
+				}
+				if err := other.Remove(ctx, "f"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("an inode was used again: %v", again)
+		})
+	}
 }
 
 // Of very many files the first are forgotten, and then nobody's.

@@ -12,8 +12,8 @@ func (d *DirStore) Before(f func(call string) error) { d.before = f }
 // SetCheckpoint has resumable uploads wait for the disk every n bytes.
 func (d *DirStore) SetCheckpoint(n int64) { d.checkpoint = n }
 
-// Path returns where the store is.
-func (d *DirStore) Path() string { return d.root.Name() }
+// RootName returns where the store is.
+func (d *DirStore) RootName() string { return d.root.Name() }
 
 // ReadDirAtMost is ReadDir with another bound.
 func (d *DirStore) ReadDirAtMost(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
@@ -50,5 +50,6 @@ const (
 	MaxFoldDepth  = maxFoldDepth
 	MapThreshold  = mapThreshold
 	CopyBelow     = copyBelow
+	UploadAhead   = uploadAhead
 	CanMap        = canMap
 )

@@ -29,6 +29,8 @@ const maxIovecs = 1024
 // A dirFile is an open file of a [DirStore], and knows what of it is in memory.
 type dirFile struct {
 	*os.File
+	at   *DirStore
+	name string          // in the store
 	conn syscall.RawConn // File's
 	how  atomic.Int32    // nowait until the kernel refuses
 }
@@ -40,13 +42,13 @@ const (
 	never               // no way to know
 )
 
-func newFile(f *os.File) (File, error) {
+func (d *DirStore) newFile(f *os.File, name string) (File, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return &dirFile{File: f, conn: c}, nil
+	return &dirFile{File: f, at: d, name: name, conn: c}, nil
 }
 
 // TryReadAt is one preadv2 with RWF_NOWAIT. It does not allocate.

@@ -121,7 +121,7 @@ func TestDirDescriptors(t *testing.T) {
 				t.Errorf("opened %s", name)
 			}
 		}
-		for _, call := range []string{"create", "lock", "reserve"} {
+		for _, call := range []string{"create", "lock", "space"} {
 			d.Before(failAt(call, unix.EIO))
 			_, err := d.Create(t.Context(), "f", store.Create{Size: 100})
 			wantError(t, call, err, unix.EIO)

@@ -6,6 +6,14 @@ import "os"
 
 const largeFile = 0 // only Linux tells them apart
 
-// newFile returns f. There is no portable way to know what is in memory, so
-// it is no TryReader.
-func newFile(f *os.File) (File, error) { return f, nil }
+// A dirFile is an open file of a [DirStore]. There is no portable way to know what
+// is in memory, so it is no TryReader.
+type dirFile struct {
+	*os.File
+	at   *DirStore
+	name string // in the store
+}
+
+func (d *DirStore) newFile(f *os.File, name string) (File, error) {
+	return &dirFile{File: f, at: d, name: name}, nil
+}

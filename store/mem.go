@@ -62,7 +62,8 @@ func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 // Mem returns an empty store that holds at most limit bytes; 0 or less means
 // [DefaultMemLimit]. Beyond that, uploads fail with [ErrNoSpace]. A file
 // counts 512 bytes more than it is long, and counts until it has been replaced
-// and its last reader has closed it. Space set aside for an upload counts.
+// and its last reader has closed it. So does the room that an upload takes ahead
+// of what it has: at most 64 KiB, or as much as it has.
 //
 // It is a [Tree] whose files and directories belong to nobody. Besides those
 // that are made, its directories are those that the names of uploads imply;
@@ -184,7 +185,7 @@ func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	if err != nil {
 		return nil, memFail("create", name, err)
 	}
-	b, err := newBlock(&m.budget, c.Size)
+	b, err := newUploadBlock(&m.budget, c.Size)
 	if err != nil {
 		return nil, memFail("create", name, err)
 	}
@@ -199,7 +200,7 @@ func (m *MemStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	switch {
 	case err != nil:
 		return p, 0, err
-	case p.node == nil && !fs.ValidPath(p.base): // a symbolic link's idea
+	case p.node == nil && !ValidName(p.base): // a symbolic link's idea
 		return p, 0, fs.ErrNotExist
 	case p.node == nil:
 		return p, c.perm(), nil

@@ -63,7 +63,7 @@ func TestMemAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 50 { // grown, reserved too much, discarded, refused
+	for i := range 50 { // grown, announced too much, discarded, refused
 		if err := upload(t, m, "f", string(make([]byte, 1000)), store.Create{Size: int64(i) * 100}); err != nil {
 			t.Error(err)
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"math"
 	"strings"
@@ -194,37 +193,31 @@ func (h *memHandle) truncate(size int64) error {
 }
 
 func (h *memHandle) SetAttr(a Attr) error {
-	err := h.beginWrite()
-	if err == nil {
-		defer h.end()
-		if err = a.checkMem(); err == nil {
-			err = h.setAttr(a)
-		}
-	}
-	if err != nil {
+	if err := h.setAttr(a); err != nil {
 		return h.fail("setattr", err)
 	}
 	return nil
 }
 
-// checkMem is check, where nobody owns anything.
-func (a Attr) checkMem() error {
-	if a.owned() {
-		return errors.ErrUnsupported
-	}
-	return a.check()
-}
-
 func (h *memHandle) setAttr(a Attr) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	if a.Size != nil && !h.access.writes() {
+		return errNotWriting
+	}
+	if !h.begin() {
+		return fs.ErrClosed
+	}
+	defer h.end()
+	var c changes
 	if a.Size != nil {
-		if err := h.truncate(*a.Size); err != nil {
-			return err
-		}
+		c.note(h.truncate(*a.Size))
 	}
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
-	h.node.setAttr(a)
-	return nil
+	c.note(h.node.setAttr(a))
+	return c.err
 }
 
 // Sync has nothing to do: what is in memory lasts as long as memory does.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -226,12 +227,15 @@ func (m *MemStore) link(from, to string) error {
 func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
 	err := check(ctx, name)
 	if err == nil {
-		err = a.checkMem()
+		err = a.check()
 	}
-	if err == nil && a.Size != nil {
-		err = m.setSize(ctx, name, a, follow)
-	} else if err == nil {
-		err = m.setAttr(name, a, follow)
+	if err == nil {
+		var c changes
+		if a.Size != nil {
+			c.note(m.setSize(ctx, name, *a.Size, follow))
+		}
+		c.note(m.setAttr(name, a, follow))
+		err = c.err
 	}
 	if err != nil {
 		return memFail("setattr", name, err)
@@ -239,8 +243,8 @@ func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool
 	return nil
 }
 
-// setSize changes the size, and the rest.
-func (m *MemStore) setSize(ctx context.Context, name string, a Attr, follow bool) error {
+// setSize changes the size.
+func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
 	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
 		return reason(err)
 	} else if fi.Mode().Type() == fs.ModeSymlink {
@@ -250,29 +254,33 @@ func (m *MemStore) setSize(ctx context.Context, name string, a Attr, follow bool
 	if err != nil {
 		return err
 	}
-	err = h.setAttr(a)
+	err = h.truncate(size)
 	_ = h.Close()
 	return err
 }
 
+// setAttr changes all but the size.
 func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find(name, follow)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case n.mode.Type() == fs.ModeSymlink && a.Mode != nil:
-		return errLinkAttr
-	case n == m.root && a.Mode != nil:
-		return errRoot
 	}
-	n.setAttr(a)
-	return nil
+	var c changes
+	if a.Mode != nil && (n.mode.Type() == fs.ModeSymlink || n == m.root) {
+		a.Mode = nil
+		if c.err = errLinkAttr; n == m.root {
+			c.err = errRoot
+		}
+	}
+	c.note(n.setAttr(a))
+	return c.err
 }
 
-// setAttr changes all but the size. The caller holds the store's mu.
-func (n *memNode) setAttr(a Attr) {
+// setAttr changes all but the size and the owner, as nobody owns anything here. The
+// caller holds the store's mu.
+func (n *memNode) setAttr(a Attr) error {
 	if a.Mode != nil {
 		n.mode = n.mode.Type() | a.Mode.Perm()
 	}
@@ -282,6 +290,10 @@ func (n *memNode) setAttr(a Attr) {
 	if !a.ModTime.IsZero() {
 		n.modified.Store(a.ModTime.UnixNano())
 	}
+	if a.owned() {
+		return errors.ErrUnsupported
+	}
+	return nil
 }
 
 // Space returns what the limit leaves.

@@ -134,7 +134,7 @@ func TestParentsRefused(t *testing.T) {
 // Whatever fails, an upload that comes to nothing leaves no directory.
 func TestParentsFaults(t *testing.T) {
 	broken := errors.New("broken")
-	calls := strings.Fields("mkdir syncdir mkdir syncdir create lock reserve truncate chmod sync rename syncdir")
+	calls := strings.Fields("mkdir syncdir mkdir syncdir create lock space truncate chmod sync rename syncdir")
 	for k := range len(calls) + 1 {
 		dir, d := tempDir(t)
 		var seen []string

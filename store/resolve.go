@@ -3,11 +3,8 @@ package store
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"syscall"
 )
-
-const maxLinks = 8 // symbolic links followed to find what a name means
 
 // resolve finds the directory of a file that is to be written, and the name it
 // has there, following symbolic links at the end of name if follow says so. The
@@ -19,12 +16,16 @@ func (d *DirStore) resolve(name string, follow bool) (dir *os.Root, base string,
 		if err != nil || !follow { // no link, or not to be followed
 			return d.openParent(parent, base)
 		}
-		if filepath.IsAbs(link) || filepath.VolumeName(link) != "" {
+		link, absolute, err := linkText(link)
+		switch {
+		case err != nil, absolute && !d.LinksFromRoot:
 			return nil, "", errOutside
+		case absolute:
+			parent = ""
 		}
 		// Joined but not cleaned: what ".." means depends on the links
 		// before it, and root knows.
-		name = parent + filepath.ToSlash(link)
+		name = parent + link
 	}
 	return nil, "", syscall.ELOOP
 }

@@ -434,13 +434,13 @@ func (k *keptUpload) Close() error {
 	return cmp.Or(err, k.dirUpload.Close())
 }
 
-// keep lets both files stay when the upload ends, but not the space that was set
-// aside for the rest: nobody may ever come for it.
+// keep lets both files stay when the upload ends, without what was written ahead
+// of a gap: that is not safe, and nobody may ever come for it.
 func (k *keptUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
 	k.temp, k.after = "", k.closeMarks
-	if err := k.release(k.last.safe); err != nil {
+	if err := k.cutBehind(k.last.safe); err != nil {
 		return k.fail("close", err)
 	}
 	return nil

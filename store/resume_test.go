@@ -465,7 +465,7 @@ func goOn(t *testing.T, d *store.DirStore, data []byte) error {
 	defer u.Close()
 	from := int(u.(store.Resumer).Resumed())
 	if got := make([]byte, from); from > 0 {
-		kept, _ := left(t, d.Path())
+		kept, _ := left(t, d.RootName())
 		f, err := os.Open(kept)
 		if err != nil {
 			t.Fatal(err)

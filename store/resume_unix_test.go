@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/haul-project/haul/store"
 )
 
 // TestResumeDistrusts changes what an upload left: it begins anew, and touches
@@ -64,47 +66,47 @@ func TestResumeDistrusts(t *testing.T) {
 	}
 }
 
-// TestResumeReleases keeps an upload of which little has come: nor does it take more
-// of the disk meanwhile. When it goes on, the space for all is set aside again.
+// TestResumeReleases keeps an upload of which little has come, and much ahead of a
+// gap: that is lost, and takes no space.
 func TestResumeReleases(t *testing.T) {
-	const size, come = 64 << 20, 10_000
+	const size, come, gap = 8 << 20, 10_000, 4096
 	data := source(size)
 	dir, d := tempDir(t)
 	taken := func() int64 {
-		kept := ""
 		for _, name := range temps(t, dir) {
 			if filepath.Ext(name) == ".keep" {
-				kept = name
+				return onDisk(t, name)
 			}
 		}
-		fi, err := os.Stat(kept)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fi.Sys().(*syscall.Stat_t).Blocks * 512
+		t.Fatal("nothing is kept")
+		return 0
 	}
 	u := resumable(t, d, "f", size)
 	writePiece(t, u, data, 0, come)
-	if taken() < size {
-		t.Skip("nothing is set aside here")
+	writePiece(t, u, data, come+gap, size)
+	if taken() < size/2 {
+		t.Skip("the file system does not say what a file takes")
 	}
 	closeUpload(t, u)
 	if got := taken(); got >= size/2 {
 		t.Errorf("%d bytes that are kept take %d of the disk", come, got)
 	}
-	// Who asks only what is there keeps nothing more either.
-	u = resumable(t, d, "f", size)
-	wantResumed(t, u, come)
-	if got := taken(); got < size {
-		t.Errorf("%d bytes are set aside for what goes on, of %d", got, size)
-	}
-	closeUpload(t, u)
-	if got := taken(); got >= size/2 {
-		t.Errorf("%d bytes that are kept take %d of the disk after they were asked for", come, got)
-	}
 	u = resumable(t, d, "f", size)
 	wantResumed(t, u, come)
 	finish(t, dir, u, "f", data)
+}
+
+// TestCreateReservesNothing announces much and sends nothing.
+func TestCreateReservesNothing(t *testing.T) {
+	const size = 64 << 20
+	dir, d := tempDir(t)
+	defer begin(t, d, "f", store.Create{Size: size}).Close()
+	defer closeUpload(t, resumable(t, d, "g", size))
+	for _, name := range temps(t, dir) {
+		if got := onDisk(t, name); got > 1<<20 {
+			t.Errorf("%s, of which nothing has come, takes %d bytes of the disk", filepath.Base(name), got)
+		}
+	}
 }
 
 // TestResumeReadOnly goes on after a Commit that was cut short when the file

@@ -60,7 +60,7 @@ func (s *sink) Create(ctx context.Context, name string, c Create) (Upload, error
 	if err != nil {
 		return nil, memFail("create", name, err)
 	}
-	b, err := newBlock(&s.budget, c.Size)
+	b, err := newUploadBlock(&s.budget, c.Size)
 	if err != nil {
 		return nil, memFail("create", name, err)
 	}

@@ -15,7 +15,7 @@ var zeros [holeSize]byte
 // writeSparse stores p at off, and leaves out the zeros that are there anyway.
 //
 // That is so from u.data on: there nothing but zeros was written, and what is
-// not written, or set aside, reads as zeros. A page of zeros before that may
+// not written reads as zeros. A page of zeros before that may
 // have to replace something, and is written like any other. As u.data moves
 // before anything is written, what other goroutines write, and what a failed
 // write has written, counts.

@@ -51,7 +51,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -60,9 +59,9 @@ import (
 
 // A Store holds files. Any goroutine may call its methods.
 //
-// Names are as in io/fs: slash-separated, relative, without "." or ".." and
-// without a NUL. A name that is not so, or that the operating system could
-// not hold, gives [fs.ErrInvalid].
+// Names are as [ValidName] says: slash-separated, relative, without "." or ".." and
+// without a NUL. They need not be UTF-8. A name that is not so, or that the operating
+// system could not hold, gives [fs.ErrInvalid].
 type Store interface {
 	// Open opens a file for reading. It never waits for a peer at the
 	// other end of a pipe: what is not a regular file is [ErrNotRegular].
@@ -89,9 +88,11 @@ type File interface {
 // Create says how to begin an [Upload]. The zero value asks for a file of
 // unknown size which replaces the one that has its name.
 type Create struct {
-	// Size is how many bytes are expected; 0 or less means unknown. The
-	// store sets that much space aside, or fails at once with ErrNoSpace.
-	// It binds nobody: the file may still become shorter or longer.
+	// Size is how many bytes are expected; 0 or less means unknown. A store
+	// that has no room for so many fails at once with ErrNoSpace, as far as it
+	// knows. It reserves nothing, since a peer can announce any size; so the
+	// upload may still fail with ErrNoSpace when others fill the store
+	// meanwhile. The file may become shorter or longer than Size.
 	Size int64
 
 	// Perm holds the permission bits of a new file; 0 means 0o644. They are
@@ -222,7 +223,9 @@ func (i Identity) Changed() time.Time { return time.Unix(0, i.changed) }
 
 // An Identifier is a [File] that can tell whether another is the same. Who
 // reads several that are may read one for all, as long as one of them is open:
-// what is written into the file meanwhile shows or does not, as it would.
+// what is written into the file meanwhile shows or does not, as it would. So an
+// Identifier does not end with the context that it was opened with:
+// [SharedFiles] gives it to others.
 type Identifier interface {
 	// Identity returns false where the system cannot tell.
 	Identity() (Identity, bool)
@@ -249,7 +252,7 @@ var (
 
 	// ErrNotRegular says that a name is a directory, a pipe, a device or
 	// the like. It is also an [fs.ErrPermission].
-	ErrNotRegular = fmt.Errorf("%w: not a regular file", fs.ErrPermission)
+	ErrNotRegular error = kindError{errors.New("not a regular file"), fs.ErrPermission}
 
 	// ErrNoSpace says that the store has no room: the disk or the quota is
 	// full, or a [Mem] or [Sink] is at its limit. A file that is larger than the

@@ -130,7 +130,7 @@ func (s *sweep) resumable(name string) bool {
 
 // remove removes a temporary file unless an upload holds its lock.
 func (s *sweep) remove(name string) (bool, error) {
-	root := s.store.root
+	root := s.store.root.Root
 	// NFS locks only what is open for writing; a file whose upload died just
 	// before it was published may by then be read-only.
 	f, err := root.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)

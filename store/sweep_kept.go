@@ -32,10 +32,10 @@ func (k *keptUpload) lockSoon() (locked bool, err error) {
 	return false, nil
 }
 
-// reclaim gives back the space that an upload which can be resumed had set aside, if
-// its process died: one that ends by Close has done so itself. What is behind the
-// mark goes, as it would when the upload goes on. One without a mark, from which
-// none can go on, is removed.
+// reclaim gives back the space that an upload which can be resumed takes behind its
+// mark, if its process died: one that ends by Close has done so itself. That would
+// go when the upload is resumed, too. One without a mark, from which none can be
+// resumed, is removed.
 //
 // An upload under way, here or in another process, holds the lock of its file. One
 // that goes on at this very moment waits for ours: see lockSoon.
@@ -43,7 +43,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if !strings.HasSuffix(name, keepSuffix) {
 		return false, nil
 	}
-	root := s.store.root
+	root := s.store.root.Root
 	f, err := openRegular(root, name, os.O_RDWR)
 	if err != nil {
 		return false, err
@@ -94,7 +94,7 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 // marked returns how much of a kept file its mark says is safe: nothing if there is
 // no mark yet. It reports false if the mark is not to be trusted.
 func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
-	marks, err := openRegular(s.store.root, strings.TrimSuffix(name, keepSuffix)+markSuffix, os.O_RDONLY)
+	marks, err := openRegular(s.store.root.Root, strings.TrimSuffix(name, keepSuffix)+markSuffix, os.O_RDONLY)
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist)
 	}

@@ -147,7 +147,8 @@ type Handle interface {
 	// Truncate sets the size, in bytes: it cuts, or adds zeros.
 	Truncate(size int64) error
 
-	// SetAttr changes what a says. Like Truncate it is for who may write.
+	// SetAttr changes what a says. The size needs [Access].Write, like Truncate; the
+	// rest needs no Access, only the system's permission.
 	SetAttr(a Attr) error
 
 	// Sync makes durable what was written.
@@ -168,8 +169,10 @@ type Entries interface {
 }
 
 // Attr is what [Tree.SetAttr] changes. A nil pointer and a zero time leave what
-// they stand for as it is. The order is that of the fields, so that a file which
-// becomes read-only can still be cut; the first failure is the last change.
+// they stand for as it is. Each is tried, whatever becomes of the others, and the
+// error is the first: the size, so that a file which becomes read-only can still be
+// cut, the mode, the times, and the owner last. Only what no file can have, such as
+// a size below zero, changes nothing.
 type Attr struct {
 	// Size in bytes, of regular files only: what is cut is gone, what is
 	// added is zeros.

@@ -30,8 +30,10 @@ type dirUpload struct {
 	after func()   // called when the hidden file is gone, or named
 	made  []string // directories to be removed if nothing comes of it, from the root of the store; see makers
 
+	writing sync.RWMutex // held to write, and alone to extend the file; taken before mu
+
 	mu    sync.Mutex
-	end   int64 // mu: the size to commit; reserved space may reach further
+	end   int64 // mu: the size to commit; what a failed write has left may reach further
 	data  int64 // mu: from here on nothing but zeros was ever written: see sparse.go
 	dirty int64 // mu: bytes written since the disk was last set going
 	attr  Attr  // mu: mode and times to have by Commit
@@ -43,22 +45,23 @@ type dirUpload struct {
 // only then, it would take as long as the upload itself.
 const writebackEvery = 8 << 20
 
-// Create begins an upload. The space for c.Size is set aside at once where
-// the file system can do that.
+// Create begins an upload. It fails with [ErrNoSpace] if c.Size does not fit the
+// space that the file system has available; Linux and macOS can say. Nothing is
+// reserved: a peer that announces a large file takes no more of the disk than
+// it sends.
 //
 // Pages of zeros behind everything else written so far are left out: they are
-// holes, so that a sparse disk image that comes in order stays sparse. But what
-// c.Size sets aside stays so: for an image that only fits the disk because of
-// its holes, leave Size 0, or it fails with [ErrNoSpace].
+// holes, so that a sparse disk image that comes in order stays sparse. The check
+// of c.Size does not know of holes: for an image that only fits the disk because
+// of them, leave Size 0.
 //
 // With c.Parents the directories above that are missing are made at once, as the
 // hidden file is in the last of them, and removed again if nothing comes of the
 // upload: those that are empty then. The file may have 64 of them above it.
 //
 // With c.Resume the disk is waited for after each 16 MiB, and at Close, so that
-// no more than those have to be sent again, even if the machine dies. What is
-// kept until then takes no space for the rest. Where the file system has no
-// locks the upload is none that can be resumed.
+// no more than those have to be sent again, even if the machine dies. Where the
+// file system has no locks the upload is none that can be resumed.
 func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
@@ -100,7 +103,7 @@ func (u *dirUpload) begin() (up Upload, err error) {
 	if u.c.Resume != "" {
 		k, err := u.resume()
 		if err == nil {
-			if err = u.reserve(); err != nil && k.resumed > 0 {
+			if err = u.checkSpace(k.resumed); err != nil && k.resumed > 0 {
 				_ = k.keep() // for when there is more room
 			}
 			return k, err
@@ -114,27 +117,40 @@ func (u *dirUpload) begin() (up Upload, err error) {
 	if err := u.openTemp(); err != nil {
 		return nil, err
 	}
-	return u, u.reserve()
+	return u, u.checkSpace(0)
 }
 
-// reserve sets the space aside that was announced.
-func (u *dirUpload) reserve() error {
-	if u.c.Size <= 0 {
+// checkSpace returns an error if the file system has no room for what was
+// announced, apart from the first bytes, which are there. A file system that
+// cannot say how much room it has is believed to have enough.
+func (u *dirUpload) checkSpace(there int64) error {
+	need := u.c.Size - there
+	if need <= 0 {
 		return nil
 	}
-	return u.call("reserve", func() error { return reserve(u.file, u.c.Size) })
+	return u.call("space", func() error {
+		s, err := space(u.file)
+		if err != nil || s.Total == 0 { // as of some that run in user space
+			return nil
+		}
+		room := s.Available
+		if os.Geteuid() == 0 {
+			room = s.Free // root may use the blocks that are kept for it
+		}
+		if need > room {
+			return fmt.Errorf("%d bytes are announced, and %d are free: %w", need, room, syscall.ENOSPC)
+		}
+		return nil
+	})
 }
 
-// release gives back what was set aside behind the first n bytes.
-func (u *dirUpload) release(n int64) error {
+// cutBehind removes what was written behind the first n bytes.
+func (u *dirUpload) cutBehind(n int64) error {
 	fi, err := u.file.Stat()
-	if err != nil {
+	if err != nil || fi.Size() <= n {
 		return err
 	}
-	if max(fi.Size(), u.c.Size) <= n {
-		return nil
-	}
-	return u.call("truncate", func() error { return u.file.Truncate(min(n, fi.Size())) })
+	return u.call("truncate", func() error { return u.file.Truncate(n) })
 }
 
 // perm returns the permission bits the file will have, or an error if it may
@@ -199,6 +215,8 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
 		return 0, u.fail("write", fs.ErrInvalid)
 	}
+	u.writing.RLock()
+	defer u.writing.RUnlock()
 	n, err := u.writeSparse(p, off)
 	if n > 0 && u.wrote(off, int64(n)) {
 		// An error is no loss: Commit asks again, and waits.
@@ -252,6 +270,8 @@ func (u *dirUpload) SetAttr(a Attr) error {
 
 // Open opens what was written so far.
 func (u *dirUpload) Open(ctx context.Context) (File, error) {
+	u.writing.Lock()
+	defer u.writing.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	err := ctx.Err()
@@ -259,12 +279,25 @@ func (u *dirUpload) Open(ctx context.Context) (File, error) {
 		err = fs.ErrClosed
 	}
 	if err == nil {
+		err = u.extend()
+	}
+	if err == nil {
 		var f *os.File
 		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0); err == nil {
-			return newFile(f)
+			return u.store.newFile(f, u.name)
 		}
 	}
 	return nil, u.fail("open", err)
+}
+
+// extend gives the file its size if zeros at its end were left out. The caller
+// holds writing and mu.
+func (u *dirUpload) extend() error {
+	fi, err := u.file.Stat()
+	if err != nil || fi.Size() >= u.end {
+		return err
+	}
+	return u.call("truncate", func() error { return u.file.Truncate(u.end) })
 }
 
 func (u *dirUpload) Commit() error {
@@ -295,7 +328,7 @@ func (u *dirUpload) publish() error {
 		return err
 	}
 	if u.attr.Mode != nil {
-		perm = u.attr.Mode.Perm()
+		perm = u.store.newMode(nil, *u.attr.Mode)
 	}
 	if err := u.call("chmod", func() error { return u.file.Chmod(perm) }); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestUploadAttributes(t *testing.T) {
 		dir := t.TempDir()
 		d := dirAt(t, dir)
 		writeFile(t, dir, "f", "old")
-		u, err := d.Create(t.Context(), "f", store.Create{Resume: resume, Size: 3})
+		u, err := d.Create(t.Context(), "f", store.Create{Resume: resume, Size: 3 * 4096})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,6 +51,7 @@ func TestUploadAttributes(t *testing.T) {
 		if n, err := f.ReadAt(b, 0); n != 3 || string(b) != "new" {
 			t.Errorf("%q, %v", b[:n], err)
 		}
+		wantZeros(t, u, 3*4096)
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
@@ -69,6 +71,24 @@ func TestUploadAttributes(t *testing.T) {
 		if _, err := u.(store.ReadableUpload).Open(t.Context()); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("Open after Commit: %v", err)
 		}
+	}
+}
+
+// wantZeros writes zeros behind all that u has, up to size. They may be left out on
+// disk, and are read all the same before u is committed.
+func wantZeros(t *testing.T, u store.Upload, size int64) {
+	t.Helper()
+	if _, err := u.WriteAt(make([]byte, size-3), 3); err != nil {
+		t.Fatal(err)
+	}
+	f, err := u.(store.ReadableUpload).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); int64(n) != size || strings.Trim(string(b[3:]), "\x00") != "" {
+		t.Errorf("%d bytes of %d, %v", n, size, err)
 	}
 }
 

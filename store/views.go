@@ -9,6 +9,7 @@ import (
 
 var (
 	errReadOnly   = fmt.Errorf("%w: the store is read-only", fs.ErrPermission)
+	errCreateOnly = fmt.Errorf("%w: the store takes new files only", fs.ErrPermission)
 	errUploadOnly = fmt.Errorf("%w: the store is for uploads only", fs.ErrPermission)
 )
 
@@ -71,8 +72,21 @@ func (r readOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, 
 	if a.writes() {
 		return nil, r.refuse("open", name)
 	}
-	return r.tree.OpenFile(ctx, name, a)
+	h, err := r.tree.OpenFile(ctx, name, a)
+	if err != nil {
+		return nil, err
+	}
+	return readHandle{h, r, name}, nil
 }
+
+// A readHandle is a file whose attributes stay as they are.
+type readHandle struct {
+	Handle
+	view readOnly
+	name string
+}
+
+func (h readHandle) SetAttr(Attr) error { return h.view.refuse("setattr", h.name) }
 
 func (r readOnly) OpenDir(ctx context.Context, name string) (Entries, error) {
 	return r.tree.OpenDir(ctx, name)

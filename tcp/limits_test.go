@@ -145,6 +145,31 @@ func TestMaxConnsPerSource(t *testing.T) {
 	eventually(t, "the place is another's", func() bool { return works(from("127.0.0.1")) })
 }
 
+// A connection that the limit of its source refuses takes no place of all: however
+// often that was, others are served.
+func TestMaxConnsAndPerSource(t *testing.T) {
+	s := &Server{MaxConns: 2, MaxConnsPerSource: 1, Refuse: true, Handle: echo}
+	at, _ := serve(t, s)
+	if !works(dial(t, at)) {
+		t.Fatal("the first is not served")
+	}
+	for i := range 5 {
+		if serves(at) {
+			t.Errorf("number %d of one source is served", i+2)
+		}
+	}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := d.Dial("tcp", at)
+	if err != nil {
+		t.Skipf("no such source here: %v", err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if !works(c) {
+		t.Error("another source is not served, and one of two places is free")
+	}
+}
+
 // Those of one source above its limit wait for their turn, as many as may, and for as
 // long as a handshake may take; others are not kept by them.
 func TestQueuePerSource(t *testing.T) {
@@ -414,5 +439,60 @@ func TestProxyHeader(t *testing.T) {
 		if _, err := io.ReadFull(c, b); err != nil || string(b) != line {
 			t.Errorf("a stranger's header: %q, %v", b, err)
 		}
+	}
+}
+
+// Whom Admit does not let in does not get as far as TLS, nor does a client that a
+// proxy names.
+func TestAdmit(t *testing.T) {
+	asked := make(chan string, 10)
+	cert, err := SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		Proxies:          []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")},
+		HandshakeTimeout: patience,
+		Admit: func(from net.Addr) bool {
+			asked <- from.String()
+			return strings.HasPrefix(from.String(), "192.0.2.1:")
+		},
+		TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			asked <- "TLS"
+			return &cert, nil
+		}},
+		Handle: echo,
+	}
+	at, _ := serve(t, s)
+	for _, tt := range []struct{ local, header, from string }{
+		{"127.0.0.1", "", "127.0.0.1:"},
+		{"127.0.0.3", "PROXY TCP4 192.0.2.2 198.51.100.1 1 443\r\n", "192.0.2.2:1"},
+		{"127.0.0.3", "PROXY TCP4 192.0.2.1 198.51.100.1 1 443\r\n", "192.0.2.1:1"},
+	} {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(tt.local)}}
+		c, err := d.Dial("tcp", at)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, tt.header)
+		admitted := strings.HasPrefix(tt.from, "192.0.2.1:")
+		err = tls.Client(c, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		if (err == nil) != admitted {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		if got := <-asked; !strings.HasPrefix(got, tt.from) {
+			t.Errorf("%+v: asked about %s", tt, got)
+		}
+		if admitted && <-asked != "TLS" {
+			t.Errorf("%+v: asked again", tt)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("then %s", <-asked)
+	}
+	if n := s.Counters().Refused; n != 2 {
+		t.Errorf("%d are refused", n)
 	}
 }

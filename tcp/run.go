@@ -377,7 +377,7 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 	switch {
 	case err == nil:
 		return nc
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, errTooMany), errors.Is(err, errNotAdmitted):
 		r.s.counts.refused.Add(1)
 		_ = h.SetLinger(0)
 	default:
@@ -389,14 +389,22 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 	return nil
 }
 
-// opened waits for the PROXY header, for the source's turn, and for TLS.
+// opened waits for the PROXY header, for the source's turn, and for TLS. A connection
+// that Admit refuses ends after the header.
 func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
-	if r.s.hasProxies() && r.isProxy(c.sysSource()) {
-		if err := r.readHeader(c, h); err != nil {
+	from, queues := c.sysSource(), r.s.QueuePerSource > 0
+	if r.s.hasProxies() && r.isProxy(from) {
+		var err error
+		if from, err = r.readHeader(c, h); err != nil {
 			return nil, err
 		}
-	} else if r.s.QueuePerSource > 0 {
-		if err := r.awaitTurn(c, c.sysSource()); err != nil {
+		queues = true // only now it is known whose it is
+	}
+	if admit := r.s.Admit; admit != nil && !admit(h.RemoteAddr()) {
+		return nil, errNotAdmitted
+	}
+	if queues {
+		if err := r.awaitTurn(c, from); err != nil {
 			return nil, err
 		}
 	}

@@ -68,6 +68,12 @@ type Server struct {
 	// first byte on.
 	UnixProxies bool
 
+	// Admit, if set, says who may connect, by the address that the connection or its
+	// PROXY header has. It is asked before a byte of TLS is read, and before
+	// QueuePerSource. Connections of others are reset. It is called on the
+	// connection's goroutine, for many at a time.
+	Admit func(from net.Addr) bool
+
 	// Grace is how long handlers may go on when the server ends; 0 means
 	// DefaultGrace, and below 0 as long as they like.
 	Grace time.Duration
@@ -108,7 +114,7 @@ type Counters struct {
 	Handshakes int // of TLS, now, but for those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // by MaxConns with Refuse, or MaxConnsPerSource, also after waiting
+	Refused       uint64 // by Admit, by MaxConns with Refuse, or by MaxConnsPerSource, also after waiting
 	TimedOut      uint64 // ended by one of the times
 	AcceptErrors  uint64 // such as no descriptors being left
 	BadHandshakes uint64 // TLS or PROXY headers that failed

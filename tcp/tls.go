@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -139,15 +140,16 @@ func (r *run) takeHandshake() bool {
 }
 
 // readHeader reads the PROXY header of a connection from a trusted proxy. What it
-// says of addresses is the connection's from then on.
-func (r *run) readHeader(c *conn, h *Conn) error {
+// says of addresses is the connection's from then on. It returns the client's, which
+// is not valid if the header names none.
+func (r *run) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 	var buf [maxProxyV2]byte
 	header, rest, err := readProxy(h, buf[:])
 	switch {
 	case errors.Is(err, ErrProxyHeader):
-		return err
+		return from, err
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrProxyHeader, err)
+		return from, fmt.Errorf("%w: %w", ErrProxyHeader, err)
 	}
 	if len(rest) > 0 {
 		c.reading.Lock()
@@ -155,12 +157,15 @@ func (r *run) readHeader(c *conn, h *Conn) error {
 		c.reading.Unlock()
 	}
 	if header.Local || !header.Source.IsValid() {
-		return nil
+		return from, nil
 	}
 	c.remote.Store(&netAddr{net.TCPAddrFromAddrPort(header.Source)})
 	c.local.Store(&netAddr{net.TCPAddrFromAddrPort(header.Destination)})
-	return r.awaitTurn(c, header.Source.Addr())
+	return header.Source.Addr(), nil
 }
 
-// errTooMany says that a source has as many connections as it may.
-var errTooMany = errors.New("tcp: the source has as many connections as it may")
+// Why a connection is refused once it is known whose it is.
+var (
+	errTooMany     = errors.New("tcp: the source has as many connections as it may")
+	errNotAdmitted = errors.New("tcp: the source is not admitted")
+)

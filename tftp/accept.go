@@ -61,6 +61,12 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 			return false, errBusy
 		}
 		sh.end(now, s, errCrowded)
+	} else if sh.server.files.Full() {
+		// The file asked for may be open already. If it is not, one that a forged
+		// request holds makes room.
+		if s := sh.forged.oldest(now); s != nil {
+			sh.end(now, s, errCrowded)
+		}
 	}
 	if quiet, err = sh.server.guard.begin(now, from); err != nil {
 		sh.server.leave()
@@ -77,7 +83,7 @@ func (sh *shard) refuse(now time.Time, q Request, err error) {
 	}
 	code, msg := faultFor(err)
 	sh.out.fault(q.Peer, q.Local.Addr(), code, msg)
-	sh.server.ended(&Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
+	sh.over = append(sh.over, &Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
 }
 
 func isRequest(b []byte) bool {

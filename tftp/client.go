@@ -53,6 +53,10 @@ type Client struct {
 	NoOptions    bool              // ask for no options at all, as RFC 1350 has it
 	Plain        bool              // use no kernel offloads, as if there were none
 
+	// NoReorder has downloads drop what comes out of order, so that a gap costs a
+	// window. It is for measurements.
+	NoReorder bool
+
 	// Progress, if set, is called from time to time with the bytes moved and
 	// the file's size, -1 while unknown, and once at the end. It runs on the
 	// goroutine of the transfer: use a Client for each where that matters.
@@ -72,6 +76,7 @@ type Result struct {
 	Options  transfer.Options // what was agreed on
 	Bytes    int64
 	Duration time.Duration
+	First    time.Duration // from the request to the first answer; 0 if there was none
 	transfer.Stats
 }
 
@@ -251,9 +256,9 @@ func (c *Client) once(ctx context.Context, server netip.AddrPort, plain bool, tr
 			return Result{}, err
 		}
 	}
-	began := time.Now()
+	x.began = time.Now()
 	err = try(x, offer)
-	x.result.Duration = time.Since(began)
+	x.result.Duration = time.Since(x.began)
 	x.result.Peer = x.peer
 	if x.dally != nil && err == nil {
 		c.dallying.run(x.dallyOn)

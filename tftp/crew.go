@@ -21,9 +21,15 @@ const (
 	maxScanners = 2
 )
 
-// A crew is the workers of a server, and the jobs that wait for them.
+// A jobOwner is a transfer with a job for a worker.
+type jobOwner interface {
+	work()     // does the job
+	handBack() // returns the transfer to its loop
+}
+
+// A crew is the workers of a server or a ClientPool, and the jobs that wait for them.
 type crew struct {
-	jobs    chan *session
+	jobs    chan jobOwner
 	workers sync.WaitGroup
 	hired   atomic.Int64
 	opened  time.Time
@@ -36,29 +42,29 @@ type crew struct {
 
 // start makes room for the given number of jobs: as many as there can be, so
 // that add never waits.
-func (c *crew) start(jobs int) { c.jobs = make(chan *session, jobs) }
+func (c *crew) start(jobs int) { c.jobs = make(chan jobOwner, jobs) }
 
 // open has the crew begin its work.
 func (c *crew) open() {
 	c.opened = time.Now()
 	for range minWorkers {
 		c.workers.Go(func() {
-			for s := range c.jobs {
-				c.work(s)
+			for o := range c.jobs {
+				c.work(o)
 			}
 		})
 	}
 }
 
-func (c *crew) work(s *session) {
+func (c *crew) work(o jobOwner) {
 	c.begun.Store(int64(time.Since(c.opened)))
-	s.work()
-	s.shard.workDone(s)
+	o.work()
+	o.handBack()
 }
 
-// add has a worker do a session's job.
-func (c *crew) add(s *session) {
-	c.jobs <- s
+// add has a worker do a job.
+func (c *crew) add(o jobOwner) {
+	c.jobs <- o
 	if !c.watched.Load() && c.watched.CompareAndSwap(false, true) {
 		time.AfterFunc(crewPatience, c.relieve)
 	}
@@ -90,11 +96,11 @@ func (c *crew) helpOut() {
 	defer rest.Stop()
 	for {
 		select {
-		case s, ok := <-c.jobs:
+		case o, ok := <-c.jobs:
 			if !ok {
 				return
 			}
-			c.work(s)
+			c.work(o)
 			rest.Reset(workerRest)
 		case <-rest.C:
 			return

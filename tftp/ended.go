@@ -11,6 +11,7 @@ import (
 // [Server.Ended]. What is below Value is known at the end.
 type Transfer struct {
 	Request
+	Path   string           // of the file on the disk, once it is open; "" where that is not known
 	Size   int64            // of a file that is read, or what an upload announced, in bytes; -1 if unknown
 	Agreed transfer.Options // what was agreed on; zero before
 	Began  time.Time        // when the request was taken in
@@ -130,6 +131,9 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 // describe tells of a session that begins.
 func (s *session) describe() *Transfer {
 	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
+	if s.state != opening { // before that a worker has it
+		t.Path = s.path
+	}
 	switch {
 	case s.request.Write && s.request.Offer.HasSize:
 		t.Size = s.request.Offer.Size

@@ -26,6 +26,7 @@ type exchange struct {
 	out    *outbox
 	sent   func() // called when what was due has left; nil for nothing
 	result Result
+	began  time.Time
 
 	strays   int // datagrams from others, answered
 	progress time.Time
@@ -175,6 +176,9 @@ func (x *exchange) receive(now time.Time, msg *udp.Message, m clientMachine, han
 		x.stray(msg)
 		return
 	}
+	if x.result.First == 0 {
+		x.result.First = now.Sub(x.began)
+	}
 	for b := range msg.Datagrams() {
 		handle(now, b)
 	}
@@ -234,6 +238,9 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 		}
 	}()
 	d.r.Request(time.Now(), q)
+	if x.client.NoReorder {
+		d.r.DropOutOfOrder()
+	}
 	x.sent = d.prepare
 	err := x.run(ctx, d.r, d.handle, nil)
 	x.sent = nil

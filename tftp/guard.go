@@ -17,8 +17,15 @@ const (
 	// repeat their request.
 	maxPatient = 128
 
-	// maxUnprovenWindow is how many bytes their windows have, together.
-	maxUnprovenWindow = 64 << 20
+	// maxUnproven is how many bytes of data they may send, together, before an
+	// address has proven itself. It holds the window of 64 blocks that boot loaders
+	// ask for.
+	maxUnproven = 96 << 10
+
+	// maxUnprovenKnown is the same for an address that has proven itself within
+	// knownFor.
+	maxUnprovenKnown = 64 << 20
+	knownFor         = time.Minute
 
 	// maxTold is how many requests a second are refused with an ERROR because
 	// of a limit. Beyond that they are counted only.
@@ -53,7 +60,8 @@ type guard struct {
 type visitor struct {
 	transfers int
 	unproven  int
-	window    int64 // bytes in the windows of those unproven
+	credit    int64     // bytes that those unproven may send
+	proven    time.Time // when one was proven last
 
 	tokens float64 // requests that it may make at once, as of filled
 	filled time.Time
@@ -127,32 +135,41 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return v.unproven > maxPatient && !from.IsLoopback(), nil
 }
 
-// window takes up to want bytes from what the unproven transfers of an address
-// may send, and returns how many there are.
-func (g *guard) window(from netip.Addr, want int64) int64 {
+// grant takes up to want bytes from what the unproven transfers of an address
+// may send, and returns how many there are. known says that all are granted to
+// an address that has proven itself.
+func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
-		return want
+		return want, true
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.visitor(now, from)
+	most := int64(maxUnproven)
+	known = now.Sub(v.proven) < knownFor
+	if known {
+		most = maxUnprovenKnown
+	}
+	granted = max(0, min(want, most-v.credit))
+	v.credit += granted
+	return granted, known && granted == want
+}
+
+// release takes an unproven transfer off the count, with what it was granted:
+// it is proven, or over.
+func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.visitors[from.Unmap()]
 	if v == nil {
-		return want
+		return
 	}
-	want = max(0, min(want, maxUnprovenWindow-v.window))
-	v.window += want
-	return want
-}
-
-// prove notes that a transfer is no forgery.
-func (g *guard) prove(from netip.Addr, window int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if v := g.visitors[from.Unmap()]; v != nil {
-		v.unproven--
-		if !from.IsLoopback() {
-			v.window -= window
-		}
+	v.unproven--
+	if proven {
+		v.proven = now
+	}
+	if !from.IsLoopback() {
+		v.credit -= granted
 	}
 }
 
@@ -202,7 +219,7 @@ func (g *guard) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, v := range g.visitors {
-		if v.transfers != 0 || v.unproven != 0 || v.window != 0 {
+		if v.transfers != 0 || v.unproven != 0 || v.credit != 0 {
 			return false
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A job is something that may wait for a disk, and so is a worker's.
+// A job is something that may wait for a disk, and so is a worker's. Transfers of a
+// server and of a ClientPool have the same kinds.
 type job uint8
 
 const (
@@ -65,6 +66,9 @@ func (s *session) work() {
 	}
 }
 
+// handBack returns the session to its loop.
+func (s *session) handBack() { s.shard.workDone(s) }
+
 // open asks the server's owner for what the request names.
 func (s *session) open() error {
 	l := s.shard.server
@@ -74,12 +78,16 @@ func (s *session) open() error {
 		s.mtu, _ = l.mtu(s.peer.Addr()) // without an answer, the client knows best
 	}
 	if s.request.Write {
-		u, err := l.create(s.ctx, &s.request)
-		s.upload = u
-		return err
+		return s.openUpload()
 	}
 	f, err := l.find(s.ctx, &s.request)
 	if err != nil {
+		return err
+	}
+	s.file = f // and is closed even if Share panics
+	s.locate(f)
+	if f, err = l.files.Share(f); err != nil {
+		s.file = nil
 		return err
 	}
 	s.file, s.reader = f, f
@@ -101,6 +109,30 @@ func (s *session) open() error {
 		s.identity, _ = file.Identity()
 	}
 	return nil
+}
+
+// openUpload begins the upload, which counts as a file.
+func (s *session) openUpload() (err error) {
+	l := s.shard.server
+	if err := l.files.Acquire(); err != nil {
+		return err
+	}
+	defer func() {
+		if s.upload == nil {
+			l.files.Release()
+		}
+	}()
+	if s.upload, err = l.create(s.ctx, &s.request); err == nil {
+		s.locate(s.upload)
+	}
+	return err
+}
+
+// locate notes the place of a file on the disk, for the log.
+func (s *session) locate(f any) {
+	if s.shard.server.listens() {
+		s.path = store.LocationOf(f)
+	}
 }
 
 // find opens what a read request names.
@@ -141,9 +173,11 @@ func (l *Listener) create(ctx context.Context, r *Request) (store.Upload, error)
 	if err != nil {
 		return nil, err
 	}
-	// No space is set aside: the request may be forged, and a few of those
-	// would fill the disk with nothing.
-	return l.Store.Create(ctx, name, store.Create{Exclusive: l.Upload == CreateUploads})
+	u, err := l.Store.Create(ctx, name, store.Create{Size: r.Announced(), Exclusive: l.Upload == CreateUploads})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", errNoDirectory, err)
+	}
+	return u, err
 }
 
 // scan looks through a text file, unless its session ends meanwhile.
@@ -187,13 +221,15 @@ func (s *session) commit() error {
 
 // closeFiles lets go of everything that the store gave.
 func (s *session) closeFiles() {
-	if s.file != nil {
-		_ = s.file.Close() // it was read, there is nothing to lose
-	}
-	if s.upload != nil {
-		_ = s.upload.Close() // discards, unless committed
-	}
+	file, upload := s.file, s.upload
 	s.file, s.reader, s.try, s.upload = nil, nil, nil, nil
+	if file != nil {
+		_ = file.Close() // it was read, there is nothing to lose
+	}
+	if upload != nil {
+		defer s.shard.server.files.Release()
+		_ = upload.Close() // discards, unless committed
+	}
 }
 
 // A crashError is a panic, caught.

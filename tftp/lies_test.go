@@ -46,6 +46,41 @@ func TestUploadSizeLies(t *testing.T) {
 	})
 }
 
+// An upload that does not fit is refused at once, by the size that it announces.
+// For that size nothing is taken: the request may be forged.
+func TestUploadThatDoesNotFit(t *testing.T) {
+	const room = 1 << 20
+	for _, handlers := range []bool{false, true} {
+		inWorld(t, func(w *world, s *Server) {
+			w.mem = store.Mem(room)
+			w.disk.Store = w.mem
+			if handlers {
+				s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
+					return w.disk.Create(ctx, r.Name, store.Create{Size: r.Announced()})
+				}
+			}
+		}, func(w *world) {
+			ask := func(b []byte) *rawPeer {
+				p := w.raw(otherIP)
+				w.t.Cleanup(p.close)
+				p.send(b)
+				return p
+			}
+			const fits = "524288"
+			for i := range 20 {
+				ask(wrq(fmt.Sprint("up", i), "tsize", fits)).want("OACK", oack("tsize", fits))
+			}
+			ask(wrq("large", "tsize", "1048577")).wantError("a file that does not fit", transfer.DiskFull)
+			ask([]byte("\x00\x02text\x00netascii\x00tsize\x001048577\x00")).want("OACK of a text", oack("tsize", "1048577"))
+			b := content("mine", 600_000)
+			if _, err := w.client().Put(context.Background(), target("mine"), bytes.NewReader(b), int64(len(b))); err != nil {
+				t.Errorf("a file that fits: %v", err)
+			}
+			wantFile(t, w.mem, "mine", b)
+		})
+	}
+}
+
 // fakeServer answers a client's read with an OACK and then blocks of 512
 // bytes until it is told to stop.
 func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {

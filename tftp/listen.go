@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -18,6 +19,7 @@ type Listener struct {
 	Server
 	bindings []*binding
 	guard    guard
+	files    store.SharedFiles // what transfers have open
 	began    time.Time
 
 	ctx  context.Context // ends when transfers must
@@ -113,6 +115,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l := &Listener{Server: *s, began: time.Now(), retired: make(chan time.Duration, 1)}
 	l.setDefaults()
 	l.guard.reset(&l.Server)
+	l.files.Max = l.MaxFiles
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
 	l.crew.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that rest
 	l.scans = make(chan *session, 2*l.MaxTransfers)

@@ -60,9 +60,9 @@ func (m *manual) turn(n int) bool {
 	over := m.sh.turn(m.now, n)
 	for {
 		select {
-		case s := <-m.crew.jobs:
-			s.work()
-			m.sh.workDone(s)
+		case e := <-m.crew.jobs:
+			e.work()
+			e.handBack()
 			continue
 		default:
 		}

@@ -20,6 +20,8 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 		return fault.Code, fault.Message
 	case errors.As(err, &said):
 		return transfer.AccessViolation, said.ForClient()
+	case errors.Is(err, errNoDirectory):
+		return transfer.FileNotFound, "directory not found"
 	case errors.Is(err, fs.ErrNotExist):
 		return transfer.FileNotFound, "file not found"
 	case errors.Is(err, fs.ErrExist):
@@ -46,7 +48,7 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 		return transfer.AccessViolation, "access violation"
 	case errors.Is(err, errRate), errors.Is(err, errPerClient):
 		return transfer.NotDefined, err.Error()
-	case errors.Is(err, errBusy), errors.Is(err, errMemory), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, errBusy), errors.Is(err, store.ErrManyFiles), errors.Is(err, errMemory), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return transfer.NotDefined, "server is busy, try again"
 	case errors.Is(err, errStopping):
 		return transfer.NotDefined, "server is shutting down"
@@ -58,8 +60,9 @@ func faultFor(err error) (transfer.ErrorCode, string) {
 
 // Why a server ends a transfer of its own accord.
 var (
-	errUploadsOff = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
-	errReadsOff   = &transfer.Error{Code: transfer.AccessViolation, Message: "downloads are not allowed"}
+	errNoDirectory = errors.New("the directory does not exist")
+	errUploadsOff  = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
+	errReadsOff    = &transfer.Error{Code: transfer.AccessViolation, Message: "downloads are not allowed"}
 
 	errTextTooLarge = errors.New("file is too large for netascii")
 	errNotAnnounced = errors.New("file is not of the size announced")

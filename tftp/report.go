@@ -90,10 +90,14 @@ func (l *Listener) write(t *Transfer) {
 		slog.String("options", formatOptions(t.Mode, t.Agreed)),
 		slog.Int64("bytes", t.Bytes),
 		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
-		slog.String("rate", formatRate(t.Bytes, t.Duration)),
+		slog.Int64("rate", perSecond(t.Bytes, t.Duration)),
+		slog.Int64("pps", perSecond(t.Packets(), t.Duration)),
 		slog.Duration("rtt", t.RTT.Round(time.Microsecond)),
 		slog.Int64("resends", t.Resent),
 	)
+	if t.Path != "" {
+		attrs = append(attrs, slog.String("path", t.Path))
+	}
 	if t.stored != "" {
 		attrs = append(attrs, slog.String("stored", t.stored))
 	}
@@ -170,10 +174,10 @@ func formatOptions(m transfer.Mode, o transfer.Options) string {
 	return string(b)
 }
 
-// formatRate gives a rate in the unit in which links are compared.
-func formatRate(bytes int64, d time.Duration) string {
+// perSecond returns how many of n there were in a second.
+func perSecond(n int64, d time.Duration) int64 {
 	if d <= 0 {
-		return "0 MB/s"
+		return 0
 	}
-	return strconv.FormatFloat(float64(bytes)/1e6/d.Seconds(), 'f', 2, 64) + " MB/s"
+	return int64(float64(n) / d.Seconds())
 }

@@ -58,6 +58,9 @@ type Server struct {
 	// fs.ErrPermission and store.ErrNoSpace have codes of their own, and the
 	// text of any other error stays here.
 	//
+	// Write should pass [Request.Announced] to its store, so that an upload that
+	// does not fit is refused at once.
+	//
 	// An Upload that has a method StoredName() string tells which name the file
 	// gets, for the log, if that is not the client's.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
@@ -91,6 +94,7 @@ type Server struct {
 	MaxUpload    int64          // largest upload in bytes; 0 means DefaultMaxUpload
 	MaxTransfers int            // at the same time; 0 means DefaultMaxTransfers
 	MaxPerClient int            // at the same time, from one address; 0 means MaxTransfers
+	MaxFiles     int            // files and uploads open at the same time; a file counts once, however many read it; 0 means no limit
 	Rate         int            // requests a second from one address; 0 means DefaultRate but for loopback, below 0 no limit
 	Memory       int64          // most bytes that transfers hold in buffers; 0 means DefaultMemory
 	Allow        []netip.Prefix // who may ask; empty means everybody
@@ -118,6 +122,17 @@ type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
 	Peer             netip.AddrPort // who asks
 	Local            netip.AddrPort // where: our address and port; the address may be missing on some systems
+}
+
+// Announced returns the size in bytes of the upload that r asks for, by tsize
+// (RFC 2349), for [store.Create].Size. It is 0 if the client does not say, and in
+// netascii, where the file has other line ends than what is sent. A store must reserve
+// no space for it: the request may be forged.
+func (r *Request) Announced() int64 {
+	if r.Mode == transfer.Netascii || !r.Offer.HasSize {
+		return 0
+	}
+	return r.Offer.Size
 }
 
 // check reports settings that make no sense.

@@ -31,7 +31,7 @@ type session struct {
 	dirty    bool  // in the shard's list of sessions to drive
 	quiet    bool  // repeats no answer by itself
 	unproven bool  // nothing shows that the peer exists: see guard
-	window   int64 // bytes of the guard's that it holds meanwhile
+	credit   int64 // bytes of the guard's that it holds meanwhile
 
 	sender    *transfer.Sender   // a read; kept for the next one
 	receiver  *transfer.Receiver // a write; likewise
@@ -54,6 +54,7 @@ type session struct {
 	try      store.TryReader
 	identity store.Identity // of file; zero if it cannot tell
 	upload   store.Upload
+	path     string // of the file or the upload on the disk, "" if unknown
 	jobErr   error
 	ahead    [1][]byte // the loop's, while no job is out
 	flush    struct{ from, to int64 }
@@ -196,18 +197,19 @@ func (s *session) agree(now time.Time) {
 		s.shard.promise(s, int64(s.leastRing()))
 		return
 	}
-	if agreed.Window > 1 {
-		// Until the peer has acknowledged data, it may be a forger's victim.
-		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
-		s.window = s.shard.server.guard.window(s.peer.Addr(), int64(agreed.Window)*block)
-		agreed.Window = max(1, int(s.window/block))
-	}
 	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && s.size > maxAhead {
 		s.shard.join(s) // a smaller file is read at once, and there is nothing to share
 	}
 	s.sender.Answer(now, agreed, size)
 	if s.quiet {
 		s.sender.Quiet()
+	}
+	// Until the peer has acknowledged data, it may be a forger's victim.
+	block := int64(s.sender.BlockSize())
+	window := min(size/block+1, int64(max(1, agreed.Window))) * block
+	var known bool
+	if s.credit, known = s.shard.server.guard.grant(now, s.peer.Addr(), window); !known {
+		s.sender.Cautious(s.credit)
 	}
 }
 
@@ -234,12 +236,13 @@ func (s *session) agreed() transfer.Options {
 	return s.sender.Agreed()
 }
 
-// prove takes a transfer off the guard's list of those that may be forged.
-func (sh *shard) prove(s *session) {
+// prove takes a transfer off the guard's list of those that may be forged. It is
+// proven if the peer has sent or acknowledged data, and over if not.
+func (sh *shard) prove(now time.Time, s *session, proven bool) {
 	if s.unproven {
 		s.unproven = false
-		sh.server.guard.prove(s.peer.Addr(), s.window)
-		s.window = 0
+		sh.server.guard.release(now, s.peer.Addr(), s.credit, proven)
+		s.credit = 0
 	}
 }
 
@@ -257,7 +260,7 @@ func (s *session) handle(now time.Time, b []byte) {
 		s.sender.Handle(now, b)
 		s.meet(now, s.sender.Heard())
 		if s.unproven && s.sender.Acked() > 0 {
-			s.shard.prove(s)
+			s.shard.prove(now, s, true)
 		}
 	default:
 		c := s.receiver.Handle(now, b)
@@ -265,7 +268,7 @@ func (s *session) handle(now time.Time, b []byte) {
 		if len(c.Data) == 0 && !c.Last {
 			return
 		}
-		if err := s.keep(c); err != nil {
+		if err := s.keep(now, c); err != nil {
 			s.abort(now, err)
 			return
 		}
@@ -285,9 +288,9 @@ func (s *session) meet(now time.Time, heard bool) {
 
 // keep puts a chunk into the intake, whose memory the first one takes: before
 // that, nothing shows that the peer exists.
-func (s *session) keep(c transfer.Chunk) error {
+func (s *session) keep(now time.Time, c transfer.Chunk) error {
 	if s.ringCost == 0 {
-		s.shard.prove(s)
+		s.shard.prove(now, s, true)
 		if err := s.shard.grantRing(s); err != nil {
 			return err
 		}

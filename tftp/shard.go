@@ -61,9 +61,10 @@ type shard struct {
 	sessions map[netip.AddrPort]*session
 	timers   timers
 	dirty    []*session
-	driven   int       // how many of dirty have been driven in this turn
-	current  *session  // the one being seen to
-	drained  time.Time // when the socket was last read to its end; timers count up to then
+	over     []*Transfer // that ended in this turn, and are to be reported
+	driven   int         // how many of dirty have been driven in this turn
+	current  *session    // the one being seen to
+	drained  time.Time   // when the socket was last read to its end; timers count up to then
 	forged   suspects
 	recent   recent
 	free     []*session
@@ -187,7 +188,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	}
 	sh.current = nil
 	sh.dirty, sh.driven = sh.dirty[:0], 0
-	sh.out.flush()
+	sh.flush()
 	sh.server.settle(&sh.count)
 	switch sh.ending {
 	case serving:
@@ -364,10 +365,10 @@ func (sh *shard) submit(s *session, j job) {
 // finish notes the end of a transfer and has it logged. One that stays to
 // answer repeats is closed.
 func (sh *shard) finish(now time.Time, s *session, err error) {
-	sh.prove(s)
+	sh.prove(now, s, false)
 	sh.leave(s)
 	if sh.server.listens() {
-		sh.server.ended(s.summary(now, err))
+		sh.over = append(sh.over, s.summary(now, err))
 	}
 	sh.busy--
 	if s.job == noJob && s.state == dallying {
@@ -455,7 +456,18 @@ func (sh *shard) haltAll(now time.Time) {
 		}
 		sh.end(now, s, errStopping)
 	}
+	sh.flush()
+}
+
+// flush sends what has gathered, and then reports the transfers that ended: what is
+// logged of them stands behind their last packet.
+func (sh *shard) flush() {
 	sh.out.flush()
+	for i, t := range sh.over {
+		sh.over[i] = nil
+		sh.server.ended(t)
+	}
+	sh.over = sh.over[:0]
 }
 
 // cleared ends the transfers that only answer repeats, and reports whether

@@ -22,6 +22,9 @@
 //	var c tftp.Client
 //	stats, err := c.GetFile(ctx, "tftp://host/boot/kernel", "kernel")
 //
+// A [ClientPool] makes thousands of transfers at once over few sockets, and
+// reports each by a callback.
+//
 // # How the server works
 //
 // Requests come in at port 69, are parsed there (door.go), and go to a shard

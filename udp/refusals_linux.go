@@ -45,19 +45,34 @@ func (r *refusals) drain(fd uintptr) bool {
 	}
 	control := make([]byte, 256)
 	for found := false; ; found = true {
+		refusal, more := nextError(fd, control)
+		if !more {
+			return found
+		}
+		if refusal != nil {
+			r.last.Store(refusal)
+		}
+	}
+}
+
+// nextError takes one error from a socket's queue. more is false if there was
+// none, and refusal nil if it was no refusal.
+func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
+	for {
 		_, n, _, from, err := unix.Recvmsg(int(fd), nil, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
-			return found
+			return nil, false
 		}
-		if refused(control[:n]) {
-			r.last.Store(&net.OpError{
-				Op: "read", Net: "udp", Addr: udpAddr(from),
-				Err: os.NewSyscallError("recvmmsg", unix.ECONNREFUSED),
-			})
+		if !refused(control[:n]) {
+			return nil, true
 		}
+		return &net.OpError{
+			Op: "read", Net: "udp", Addr: udpAddr(from),
+			Err: os.NewSyscallError("recvmmsg", unix.ECONNREFUSED),
+		}, true
 	}
 }
 

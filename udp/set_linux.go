@@ -244,6 +244,9 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 	return nil
 }
 
+// SetPeer has the socket send to peer from now on. It still receives from all.
+func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
+
 // setName puts an address where the kernel reads it, and returns its length.
 func (s *Set) setName(peer netip.AddrPort) uintptr {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:], peer.Port())
@@ -269,9 +272,10 @@ func (s *Set) peerName() netip.AddrPort {
 }
 
 // Read returns what has come, without waiting: nothing if nothing has. The
-// messages are good until the next Read of any member. Its error is a
-// syscall.Errno, ECONNREFUSED where the peer's host says that nobody listens,
-// which goes after what has come.
+// messages are good until the next Read of any member. Its error wraps a
+// syscall.Errno. Where a host says that nobody listens, that is ECONNREFUSED in a
+// *net.OpError whose Addr is where the datagram went to; it goes after what has
+// come, and one call reports one of them.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {
@@ -282,9 +286,8 @@ func (m *Member) Read() ([]Message, error) {
 		return m.set.ms[:n], nil
 	}
 	if m.failed {
-		m.failed = false
-		if m.refused() {
-			return nil, unix.ECONNREFUSED
+		if err := m.refused(); err != nil {
+			return nil, err
 		}
 	}
 	if !failed(errno) {
@@ -317,12 +320,20 @@ func transient(errno syscall.Errno) error {
 	return errno
 }
 
-// refused empties the queue of ICMP errors, and reports whether one of them
-// was a refusal.
-func (m *Member) refused() bool {
-	var q refusals
-	q.drain(uintptr(m.fd))
-	return q.take() != nil
+// refused takes the next refusal from the queue of ICMP errors, nil if there is
+// none. Wait reports the member again as long as there are more errors.
+func (m *Member) refused() error {
+	control := make([]byte, 256)
+	for {
+		refusal, more := nextError(uintptr(m.fd), control)
+		if refusal != nil {
+			return refusal
+		}
+		if !more {
+			m.failed = false
+			return nil
+		}
+	}
 }
 
 func (m *Member) readOne() (int, syscall.Errno) {

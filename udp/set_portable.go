@@ -207,6 +207,9 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 	return nil
 }
 
+// SetPeer has the socket send to peer from now on. It still receives from all.
+func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
+
 // Read returns what has come, without waiting: nothing if nothing has. The
 // messages are good until the next Wait.
 func (m *Member) Read() ([]Message, error) {

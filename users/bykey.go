@@ -47,7 +47,7 @@ func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *s
 	if err != nil {
 		return nil, nil, &Refusal{err.Error()}
 	}
-	l := &Login{User: *u, Access: u.Access, Dir: "/", Method: "publickey", Peer: plain(a.Peer)}
+	l := &Login{User: *u, Access: u.Access, Dir: "/", Method: "publickey", Peer: plain(a.Peer), at: a.Now, proof: key}
 	if g.command.dir != "" {
 		l.Dir = g.command.dir
 	}

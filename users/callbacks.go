@@ -170,7 +170,7 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 		if err != nil {
 			return nil, g.tell(e, conn, err)
 		}
-		l.Method = method
+		l.Method, l.password = method, true
 		return p, g.tell(e, conn, nil)
 	}
 }

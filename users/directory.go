@@ -37,6 +37,7 @@ type table struct {
 	authorities []Key
 	revoked     map[[sha256.Size]byte]bool // SHA-256 of keys
 	hashes      []Hash                     // of all users, in the order of their names
+	lists       []string                   // the files of authorities and revoked keys
 }
 
 // maxWarnings is how many warnings are kept.
@@ -149,6 +150,10 @@ func (d *Directory) Files() []string {
 	return slices.Compact(files)
 }
 
+// Lists returns the files of authorities and of revoked keys in force. Whoever can
+// change one decides who may log in, and as whom.
+func (d *Directory) Lists() []string { return slices.Clone(d.table.Load().lists) }
+
 // User returns a user by name. What it holds is not to be changed.
 func (d *Directory) User(name string) (User, bool) {
 	u := d.table.Load().accounts[name]
@@ -193,6 +198,9 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	// Whom to trust, and what is revoked, has to be right: a list that is
 	// missing would be an empty one.
 	var faults []error
+	for _, n := range slices.Concat(p.authorityFile, p.revokedFile) {
+		t.lists = append(t.lists, l.path(n.name))
+	}
 	for _, n := range p.authorityFile {
 		more, err := l.authorities(n.name)
 		if err != nil {

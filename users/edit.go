@@ -50,35 +50,6 @@ func Remove(file, name string) error {
 	}))
 }
 
-// SetPassword sets the password of a user in a users file. The zero Hash takes
-// it away.
-func SetPassword(file, name string, h Hash) error {
-	return wrap("set a password in", file, edit(file, false, func(lines []string) ([]string, error) {
-		begin, end := block(lines, name)
-		if begin < 0 {
-			return nil, fmt.Errorf("there is no user %s", name)
-		}
-		at, indent := begin+1, "  "
-		for i := begin + 1; i < end; i++ {
-			word, _ := cutSpace(strings.TrimSpace(lines[i]))
-			if i == begin+1 && word != "" {
-				indent = lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
-			}
-			if word == "password" {
-				at = i
-				indent = lines[i][:strings.Index(lines[i], word)]
-				lines = append(lines[:i:i], lines[i+1:]...)
-				break
-			}
-		}
-		if h.IsZero() {
-			return lines, nil
-		}
-		line := indent + "password " + h.Encoded() + ending(lines[begin])
-		return append(lines[:at:at], append([]string{line}, lines[at:]...)...), nil
-	}))
-}
-
 func wrap(what, file string, err error) error {
 	if err == nil {
 		return nil

@@ -59,7 +59,7 @@ func ExampleOneTime() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	d, password, err := users.OneTime()
+	d, password, err := users.OneTime(users.Full)
 	if err != nil {
 		log.Fatal(err)
 	}

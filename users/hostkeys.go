@@ -23,7 +23,7 @@ const (
 // A HostKey is what a server proves with that it is the same as last time.
 type HostKey struct {
 	Signer  ssh.Signer // for ssh.ServerConfig.AddHostKey
-	File    string     // where it is
+	File    string     // where it is; "" for a key in memory
 	Created bool       // just now
 }
 
@@ -61,6 +61,20 @@ func HostKeys(dir string, owners ...int) ([]HostKey, error) {
 		return nil, fmt.Errorf("host keys in %s: %w", dir, err)
 	}
 	return keys, nil
+}
+
+// OneTimeHostKey makes an Ed25519 key that is kept in memory only. Clients see another
+// key after each start of the server.
+func OneTimeHostKey() (HostKey, error) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return HostKey{}, fmt.Errorf("create a host key: %w", err)
+	}
+	signer, err := ssh.NewSignerFromSigner(private)
+	if err != nil {
+		return HostKey{}, fmt.Errorf("create a host key: %w", err)
+	}
+	return HostKey{Signer: signer, Created: true}, nil
 }
 
 func loadHostKeys(dir string, owners []int) (keys []HostKey, err error) {

@@ -29,6 +29,10 @@ type Login struct {
 	Authority string // fingerprint of who certified it, if it was a certificate
 	KeyID     string // of the certificate
 	Serial    uint64 // of the certificate
+
+	at       time.Time
+	proof    ssh.PublicKey // the key or certificate; nil if there was none
+	password bool          // one was right
 }
 
 // A Refusal is why somebody may not log in. It is for the log: to whoever was
@@ -90,7 +94,43 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	case !ok:
 		return nil, refuse("wrong password")
 	}
-	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer)}, nil
+	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
+}
+
+// Recheck returns nil if the users in force would still accept a login in the same
+// way and with the same rights, and a [*Refusal] if not: the user was removed or
+// disabled; the key was withdrawn or revoked, or the password changed, whichever
+// was used; or another root, access, network or requirement holds. The time of the
+// login counts: a certificate that has run out since is no reason.
+func (d *Directory) Recheck(l *Login) error {
+	u, ok := d.User(l.User.Name)
+	a := Attempt{Now: l.at, Peer: l.Peer}
+	if !ok {
+		return refuse("the user was removed")
+	}
+	if err := admits(&u, a); err != nil {
+		return err
+	}
+	switch {
+	case u.Root != l.User.Root:
+		return refuse("the user has another root now")
+	case u.Access != l.User.Access:
+		return refuse("the user has another access now")
+	case u.Require == KeyAndPassword && (l.proof == nil || !l.password):
+		return refuse("the user needs a key and a password now")
+	case l.password && u.Password.Encoded() != l.User.Password.Encoded():
+		return refuse("the user's password was changed")
+	case l.proof == nil:
+		return nil
+	}
+	now, _, err := d.byKey(a, u.Name, l.proof)
+	if err != nil {
+		return err
+	}
+	if now.Access != l.Access || now.Dir != l.Dir {
+		return refuse("the user's key gives other rights now")
+	}
+	return nil
 }
 
 // admits says why nothing that he may prove lets a user in, if so. nil is one

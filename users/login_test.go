@@ -358,11 +358,11 @@ func TestEventsTellNoSecret(t *testing.T) {
 }
 
 func TestOneTime(t *testing.T) {
-	d, password, err := users.OneTime()
+	d, password, err := users.OneTime(users.Full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, again, err := users.OneTime()
+	_, again, err := users.OneTime(users.Full)
 	if err != nil || again == password {
 		t.Errorf("the second password is %q, the first was %q", again, password)
 	}

@@ -16,16 +16,16 @@ const (
 	oneTimeAlphabet = "abcdefghjkmnpqrstuvwxyz23456789" // without what looks like something else
 )
 
-// OneTime makes a directory with one user who has full access, and a random
-// password for as long as the directory is used. It is for a server that was
-// told of no users, which prints the password once it listens.
-func OneTime() (d *Directory, password string, err error) {
+// OneTime makes a directory with one user and a random password for as long as the
+// directory is used. It is for a server without a users file, which prints the
+// password once it listens.
+func OneTime(a Access) (d *Directory, password string, err error) {
 	password = randomPassword()
 	h, err := HashPassword([]byte(password))
 	if err != nil {
 		return nil, "", err
 	}
-	d, err = New(User{Name: OneTimeUser, Password: h})
+	d, err = New(User{Name: OneTimeUser, Password: h, Access: a})
 	return d, password, err
 }
 

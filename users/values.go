@@ -28,7 +28,7 @@ func CheckName(name string) error {
 		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_':
 		case strings.ContainsRune(".@+-", r) && i > 0:
 		default:
-			return fmt.Errorf("the user's name %q has %q in it; letters, digits and _ are well, and . @ + - but for the first character", name, r)
+			return fmt.Errorf("the user's name %q has %q in it; it may consist of letters, digits and _, and of . @ + - after the first character", name, r)
 		}
 	}
 	switch {

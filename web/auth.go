@@ -72,7 +72,7 @@ func (x *exchange) login() (*users.Login, error) {
 	}
 	l, err := x.h.logins.check(x, name, password)
 	if refusal, ok := errors.AsType[*penalty.Refusal](err); ok {
-		if refusal.Cause != penalty.Penalized {
+		if refusal.Cause != penalty.WrongPasswords {
 			return nil, fmt.Errorf("%w: %w", errManyTries, err)
 		}
 		x.set("Retry-After", strconv.Itoa(int(refusal.For/time.Second)+1))
@@ -111,15 +111,14 @@ func (l *logins) check(x *exchange, name, password string) (*users.Login, error)
 		visit.Succeed()
 		visit.End(time.Now())
 	}()
+	if err := visit.Guess(x.Began); err != nil {
+		return nil, err
+	}
 	key := l.hash(from, name, password)
 	for {
 		v, mine := l.claim(key, name)
 		if mine {
-			login, err := l.verify(x, key, v, password)
-			if _, wrong := errors.AsType[*users.Refusal](err); wrong {
-				visit.Fail(time.Now(), penalty.BadLogin)
-			}
-			return login, err
+			return l.verify(x, visit, key, v, password)
 		}
 		select {
 		case <-v.done:
@@ -200,9 +199,8 @@ func (l *logins) forget(key [sha256.Size]byte, v *verdict) {
 }
 
 // verify checks a password, and lets all who wait for it know.
-func (l *logins) verify(x *exchange, key [sha256.Size]byte, v *verdict, password string) (*users.Login, error) {
-	from := x.Peer.Addr()
-	login, err := x.h.Users.Password(x.ctx(), users.Attempt{Now: x.Began, Peer: from}, v.name, []byte(password))
+func (l *logins) verify(x *exchange, visit *penalty.Visit, key [sha256.Size]byte, v *verdict, password string) (*users.Login, error) {
+	login, err := x.checkPassword(visit, v.name, password)
 	l.mu.Lock()
 	v.err = err
 	if err == nil {
@@ -213,6 +211,21 @@ func (l *logins) verify(x *exchange, key [sha256.Size]byte, v *verdict, password
 	l.mu.Unlock()
 	close(v.done)
 	x.audit(v.name, err)
+	return login, err
+}
+
+// checkPassword checks a password when it is the turn of the visitor's source. One
+// that is wrong counts before the next of the source is checked.
+func (x *exchange) checkPassword(visit *penalty.Visit, name, password string) (*users.Login, error) {
+	end, err := visit.BeginGuess(x.ctx(), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	login, err := x.h.Users.Password(x.ctx(), users.Attempt{Now: x.Began, Peer: x.Peer.Addr()}, name, []byte(password))
+	if _, wrong := errors.AsType[*users.Refusal](err); wrong {
+		visit.Fail(time.Now(), penalty.BadLogin)
+	}
 	return login, err
 }
 

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -122,8 +123,11 @@ func TestUsers(t *testing.T) {
 		a.want(t, http.StatusUnauthorized, "log in with a name and a password\n")
 		a.wantField(t, "Www-Authenticate", `Basic realm="haul", charset="UTF-8"`)
 	}
-	c.as(here, "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
-	c.as(here, "", "", "OPTIONS /").want(t, http.StatusUnauthorized, "*")
+	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST", "PATCH"} {
+		for _, target := range []string{"/whose", "/"} {
+			c.as(here, "", "", method+" "+target).want(t, http.StatusUnauthorized, "*")
+		}
+	}
 	// Nobody learns what there is before he has logged in.
 	c.as(here, "", "", "GET /missing").want(t, http.StatusUnauthorized, "*")
 	c.as(here, "", "", "GET /../x").want(t, http.StatusUnauthorized, "*")
@@ -133,6 +137,28 @@ func TestUsers(t *testing.T) {
 	for _, e := range c.events {
 		if e.Outcome == users.Refused && e.Reason == "" || e.Method != "password" {
 			t.Errorf("told %+v", e)
+		}
+	}
+}
+
+// A file that may be an upload is shown in a sandbox, whatever part of it is sent.
+func TestSandbox(t *testing.T) {
+	files := map[string]string{"a.html": "<script>", "b.svg": "<svg>", "c.txt": "text", "d": "?", "e.pdf": "%PDF"}
+	st := mem(t, files)
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland"), Access: users.ReadOnly})
+	c.Account = account(web.Account{Store: st})
+	for name := range files {
+		want := "sandbox allow-downloads"
+		if name == "e.pdf" {
+			want = ""
+		}
+		a := c.as(here, "alice", "wonderland", "GET /"+name)
+		a.want(t, 200, "*")
+		a.wantField(t, "Content-Security-Policy", want)
+		for access, want := range map[web.Access]string{web.AccessRead: "", web.AccessCreate: want, web.AccessOverwrite: want, web.AccessFull: want} {
+			h := &web.Handler{Store: st, Access: access}
+			ask(t, h, "GET /"+name, "").wantField(t, "Content-Security-Policy", want)
+			ask(t, h, "GET /"+name, "", "Range: bytes=0-0,2-3").wantField(t, "Content-Security-Policy", want)
 		}
 	}
 }
@@ -232,9 +258,9 @@ func TestUsersChange(t *testing.T) {
 		{"user alice\n  password " + first.Encoded() + "\n", 200, 401},
 		{"user alice\n  password " + first.Encoded() + "\n  access read-only\n", 200, 401},
 	}
-	c.as(here, "alice", "first", "GET /whose").want(t, 200, "alice")
-	for i, step := range steps {
-		write(step.text)
+	use := func(text string) {
+		t.Helper()
+		write(text)
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			changed, err := d.Reload()
 			if changed {
@@ -244,6 +270,14 @@ func TestUsersChange(t *testing.T) {
 				t.Fatal("the change is not noticed", err)
 			}
 		}
+	}
+	for i, step := range steps {
+		// Before each step both passwords are remembered, so that none hides the next.
+		for _, known := range []struct{ password, hash string }{{"first", first.Encoded()}, {"second", second.Encoded()}} {
+			use(fmt.Sprintf("# %d\nuser alice\n  password %s\n", i, known.hash))
+			c.as(here, "alice", known.password, "GET /whose").want(t, 200, "alice")
+		}
+		use(step.text)
 		c.as(here, "alice", "first", "GET /whose").want(t, step.firstStatus, "*")
 		c.as(here, "alice", "second", "GET /whose").want(t, step.secondIs, "*")
 		if t.Failed() {
@@ -279,6 +313,29 @@ func testGuesses(t *testing.T) {
 		c.as("203.0.113.5", "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
 	}
 	c.as("203.0.113.5", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
+}
+
+// Guesses in many requests at once get hardly more passwords checked.
+func TestGuessesAtOnce(t *testing.T) { synctest.Test(t, testGuessesAtOnce) }
+
+func testGuessesAtOnce(t *testing.T) {
+	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
+	var all sync.WaitGroup
+	var checked, refused atomic.Int64
+	for i := range 60 {
+		all.Go(func() {
+			switch c.as(here, "alice", fmt.Sprint("wrong", i), "GET /whose").status {
+			case http.StatusUnauthorized:
+				checked.Add(1)
+			case http.StatusTooManyRequests:
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n, no := checked.Load(), refused.Load(); n < 3 || n > 4 || n+no != 60 {
+		t.Errorf("of 60 guesses %d are checked, and %d refused", n, no)
+	}
 }
 
 // A request whose client has gone leaves its place to the next, and counts for

@@ -18,7 +18,7 @@ import (
 
 // What zero stands for in [ClientConfig].
 const (
-	DefaultClientConns = 16
+	DefaultClientConns = 8
 	DefaultClientLanes = 8
 
 	DefaultClientConnectTimeout = 30 * time.Second
@@ -39,10 +39,8 @@ const (
 	// it has: it may have a slow disk to wait for.
 	maxClientCommit = 10 * time.Minute
 
-	// maxClientIdle is how long an idle connection is kept, and maxClientIdles how
-	// many are: as many as small files are copied over at once.
-	maxClientIdle  = 30 * time.Second
-	maxClientIdles = 64
+	// maxClientIdle is how long an idle connection is kept.
+	maxClientIdle = 30 * time.Second
 )
 
 // A ClientConfig says how a [Client] reaches its server. The zero value is good.
@@ -75,13 +73,15 @@ type ClientConfig struct {
 	// Dial, if set, makes the connections, in place of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Conns is how many connections parts of large files are read over, of all
-	// files together, besides the one that each open file has; 0 means
-	// DefaultClientConns.
+	// Conns is how many connections there are at most at a time; 0 means
+	// DefaultClientConns. A file that is open for reading holds one until all of it
+	// is read, and an upload until it is committed; other requests wait for theirs.
+	// Over HTTP/2 all but the parts of large files share one.
 	Conns int
 
-	// Lanes is how many of them one file has at most; 0 means DefaultClientLanes,
-	// and a negative number none, so that nothing is read in parallel.
+	// Lanes is how many parts of one file are asked for at a time; 0 means
+	// DefaultClientLanes, and a negative number none, so that nothing is read in
+	// parallel.
 	Lanes int
 
 	ConnectTimeout time.Duration // 0 means DefaultClientConnectTimeout
@@ -132,7 +132,8 @@ type ClientConfig struct {
 // Commit, so that it has its name then and not before. HTTP has no such thing as
 // a directory to make, a file to rename, or a mode: those methods return
 // errors.ErrUnsupported. Directories are listed where the server does so in JSON,
-// as haul's own, nginx's (autoindex_format json) and Caddy's do.
+// as haul's own, nginx's (autoindex_format json) and Caddy's do, or by a page of
+// Apache, nginx, lighttpd or Python's http.server.
 //
 // Any goroutine may call its methods.
 type Client struct {
@@ -140,9 +141,9 @@ type Client struct {
 	config  ClientConfig
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
-	any     *http.Client  // HTTP/2 where the server has it
-	own     *http.Client  // HTTP/1.1 alone, so that each request has a connection of its own
-	lanes   chan struct{} // one for each request for a part of a large file
+	any     *http.Client // HTTP/2 where the server has it
+	own     *http.Client // HTTP/1.1 alone, so that each request has a connection of its own
+	conns   *clientConns
 	account clientAccount
 	pause   time.Duration // firstClientPause, but in tests
 
@@ -171,7 +172,7 @@ func NewClient(root string, c ClientConfig) (*Client, error) {
 	case base.Hostname() == "":
 		return nil, fmt.Errorf("web: %w: the URL has no host", fs.ErrInvalid)
 	case base.User != nil:
-		return nil, fmt.Errorf("web: %w: a user does not belong into the URL, but into the configuration", fs.ErrInvalid)
+		return nil, fmt.Errorf("web: %w: a user does not belong in the URL, but in the configuration", fs.ErrInvalid)
 	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
 		return nil, fmt.Errorf("web: %w: the root's URL has a query or a fragment", fs.ErrInvalid)
 	}
@@ -198,7 +199,7 @@ func NewClient(root string, c ClientConfig) (*Client, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = "haul"
 	}
-	client := &Client{base: base, config: c, pause: firstClientPause, lanes: make(chan struct{}, c.Conns), anew: map[string]bool{}}
+	client := &Client{base: base, config: c, pause: firstClientPause, conns: newClientConns(c.Conns), anew: map[string]bool{}}
 	client.life, client.end = context.WithCancelCause(context.Background())
 	client.account.begin(c)
 	client.any, client.own = client.httpClient(true), client.httpClient(false)
@@ -221,7 +222,8 @@ func (c *Client) httpClient(http2 bool) *http.Client {
 		Protocols:              protocols,
 		DisableCompression:     true, // a file is to come as it is: RFC 9110 §12.5.3
 		MaxResponseHeaderBytes: maxClientHeader,
-		MaxIdleConnsPerHost:    maxClientIdles,
+		MaxConnsPerHost:        c.config.Conns,
+		MaxIdleConnsPerHost:    c.config.Conns,
 		IdleConnTimeout:        maxClientIdle,
 		ExpectContinueTimeout:  time.Second, // a server that knows nothing of it: RFC 9110 §10.1.1
 		WriteBufferSize:        64 << 10,

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
@@ -24,6 +25,7 @@ type clientRequest struct {
 	header   http.Header
 	body     *clientBody   // of a PUT, or nil
 	own      bool          // on a connection of its own
+	conn     *clientConn   // the connection that it may take; nil to wait for one
 	patience time.Duration // until the answer's headers; 0 means the configuration's
 }
 
@@ -35,6 +37,7 @@ type clientAnswer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unlink func() bool
+	conn   *clientConn
 	timer  *time.Timer
 	stall  time.Duration
 }
@@ -61,6 +64,7 @@ func (a *clientAnswer) close() {
 	a.timer.Stop()
 	a.unlink()
 	a.cancel(nil)
+	a.conn.release()
 }
 
 // follow has the answer end with another context than before.
@@ -98,7 +102,14 @@ func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, erro
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	a := &clientAnswer{stall: c.config.StallTimeout}
+	conn := k.conn
+	if conn == nil || !conn.held.Load() {
+		var err error
+		if conn, err = c.conns.take(ctx, k.own); err != nil {
+			return nil, err
+		}
+	}
+	a := &clientAnswer{conn: conn, stall: c.config.StallTimeout}
 	a.ctx, a.cancel = context.WithCancelCause(c.life)
 	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
 	patience := k.patience
@@ -110,6 +121,7 @@ func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, erro
 		a.timer.Stop()
 		a.unlink()
 		a.cancel(nil)
+		conn.release()
 	}
 	req, err := http.NewRequestWithContext(a.ctx, k.method, k.url.String(), nil)
 	if err != nil {
@@ -124,7 +136,7 @@ func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, erro
 		k.body.attach(req, a.timer, c.config.StallTimeout)
 	}
 	web := c.any
-	if k.own {
+	if k.own && c.conns.http2.Load() { // with HTTP/1.1 each request has one
 		web = c.own
 	}
 	resp, err := web.Do(req)
@@ -137,6 +149,7 @@ func (c *Client) send(ctx context.Context, k clientRequest) (*clientAnswer, erro
 	}
 	a.timer.Stop()
 	a.Response = resp
+	conn.answered(resp.ProtoMajor)
 	c.wasReached()
 	return a, nil
 }
@@ -274,10 +287,30 @@ func lost(err error, tries int) error {
 	switch {
 	case !isLoss(err), errors.Is(err, ErrClientLost):
 		return err
+	case errors.Is(err, syscall.ECONNREFUSED) && addressOf(err) != "":
+		return refusedError{addressOf(err), err}
 	case tries > 1:
 		return fmt.Errorf("%w, %d times in a row: %w", ErrClientLost, tries, err)
 	}
 	return fmt.Errorf("%w: %w", ErrClientLost, err)
+}
+
+// A refusedError says that nobody accepts connections at an address.
+type refusedError struct {
+	addr string
+	err  error
+}
+
+func (e refusedError) Error() string   { return "nothing listens at " + e.addr }
+func (e refusedError) Unwrap() []error { return []error{ErrClientLost, e.err} }
+
+// addressOf returns the address that an error of the network is about; "" if it does
+// not say.
+func addressOf(err error) string {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Addr != nil {
+		return dial.Addr.String()
+	}
+	return ""
 }
 
 // lostUnguarded says that a connection is lost under a file of which nothing tells

@@ -279,32 +279,32 @@ func (x *clientFetch) request(now time.Time, p *fetchPart) {
 		if probe && x.probing {
 			return // one is enough to see whether the server is back
 		}
-		slot := x.streaming || x.busy > 0
-		if slot {
-			select {
-			case x.f.c.lanes <- struct{}{}:
-			default:
-				return // other files have them all
-			}
+		own := !x.shared && x.f.c.conns.ownOnes()
+		conn, ok := x.f.c.conns.tryTake(own)
+		if !ok && (x.streaming || x.busy > 0) {
+			return // others have them all
 		}
-		q, ok := p.plan.Next(now, lane)
-		if !ok {
-			if slot {
-				<-x.f.c.lanes
+		q, due := p.plan.Next(now, lane)
+		if !due {
+			if ok {
+				conn.release()
 			}
 			continue
 		}
 		x.busy++
 		x.probing = x.probing || probe
-		x.work.Go(func() { x.part(p, lane, q, slot, probe) })
+		x.work.Go(func() { x.part(p, lane, q, conn, own, probe) })
 	}
 }
 
-// part moves one part.
-func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot, probe bool) {
-	send := func(ctx context.Context, k clientRequest) (*clientAnswer, error) { return x.f.c.sendAs(ctx, k) }
+// part moves one part, over conn, or, if that is nil, over one that it waits for.
+func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, conn *clientConn, own, probe bool) {
+	send := func(ctx context.Context, k clientRequest) (*clientAnswer, error) {
+		k.conn = conn
+		return x.f.c.sendAs(ctx, k)
+	}
 	x.mu.Lock()
-	own, before := !x.shared, x.losses
+	before := x.losses
 	x.mu.Unlock()
 	a, err := x.f.askPart(x.ctx, send, q.Offset, q.Offset+int64(q.Len)-1, own)
 	var n int64
@@ -313,8 +313,8 @@ func (x *clientFetch) part(p *fetchPart, lane int, q pipeline.Request, slot, pro
 		n, local, err = x.copyPart(a)
 		a.close()
 	}
-	if slot {
-		<-x.f.c.lanes
+	if err != nil && conn != nil {
+		conn.release()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -442,15 +442,12 @@ func (x *clientFetch) copyStream(a *clientPart) (local bool, err error) {
 			return false, checkEnd(a.clientAnswer)
 		}
 		n, err := a.Read(buf[:min(clientBuffer, end-at)])
-		from := max(x.off, at)
-		if next := at + int64(n); next > from {
-			x.mu.Lock()
-			from = max(from, x.streamAt)
-			x.mu.Unlock()
-			if next > from {
-				if _, e := x.w.WriteAt(buf[from-at:n], from); e != nil {
-					return true, e
-				}
+		x.mu.Lock()
+		from := max(at, x.streamAt)
+		x.mu.Unlock()
+		if at+int64(n) > from {
+			if _, e := x.w.WriteAt(buf[from-at:n], from); e != nil {
+				return true, e
 			}
 		}
 		at += int64(n)

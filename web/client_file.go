@@ -129,9 +129,21 @@ func (f *clientFile) Hash(ctx context.Context, off, n int64, algorithms ...strin
 	if off != 0 || n != f.knownSize() || !slices.Contains(algorithms, "sha256") {
 		return "", nil, errors.ErrUnsupported
 	}
+	conn, ok := f.c.conns.tryTake(false)
+	if !ok {
+		// A request that waits for a connection must not hold one.
+		f.reading.Lock()
+		f.mu.Lock()
+		f.drop()
+		f.mu.Unlock()
+		f.reading.Unlock()
+	}
 	h := http.Header{"Want-Repr-Digest": {"sha-256=10"}, "Want-Digest": {"sha-256"}}
-	a, err := f.c.ask(ctx, clientRequest{method: http.MethodHead, url: f.where(), header: h, patience: maxClientHash})
+	a, err := f.c.ask(ctx, clientRequest{method: http.MethodHead, url: f.where(), header: h, conn: conn, patience: maxClientHash})
 	if err != nil {
+		if ok {
+			conn.release()
+		}
 		return "", nil, f.c.fail("hash", f.name, err)
 	}
 	defer a.close()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +118,56 @@ func TestClientShortRanges(t *testing.T) {
 		return true
 	})
 	wantFetch(t, openClientFile(t, l.client(ClientConfig{}), "f"), content, 0)
+}
+
+// A range that begins before what was asked for is an error at once: ReadAt would return
+// bytes of another place.
+func TestClientRangeFromBefore(t *testing.T) {
+	content := clientContent(4 << 20)
+	l := startClientLab(t, map[string][]byte{"f": content})
+	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+		var first, last int
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); err != nil {
+			return false
+		}
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first-1, last, len(content)))
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = w.Write(content[first-1 : last+1])
+		return true
+	})
+	n, err := openClientFile(t, l.client(ClientConfig{}), "f").ReadAt(make([]byte, 10), 2<<20)
+	wantIs(t, "ReadAt", err, ErrClientProtocol)
+	if n != 0 {
+		t.Errorf("ReadAt returns %d bytes of another place", n)
+	}
+}
+
+// A server that answers a range with nothing, and ends the body as if that were all of
+// it, is given up after some tries.
+func TestClientEmptyRanges(t *testing.T) {
+	content := clientContent(1 << 20)
+	l := startClientLab(t, map[string][]byte{"f": content})
+	var ranges atomic.Int64
+	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+		if r.Header.Get("Range") == "" {
+			cutAfter(w, r, l.file("f"), 700_000)
+		}
+		if ranges.Add(1) > 100 {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes 700000-%d/%d", len(content)-1, len(content)))
+		w.WriteHeader(http.StatusPartialContent)
+		_ = http.NewResponseController(w).Flush() // so that there is no Content-Length
+		return true
+	})
+	n, err := openClientFile(t, l.client(ClientConfig{}), "f").FetchTo(t.Context(), &memWriter{}, 0)
+	wantIs(t, "fetch", err, ErrClientLost)
+	if got := ranges.Load(); n != 700_000 || got > 2*maxClientTries {
+		t.Errorf("%d bytes came, after %d requests for the rest", n, got)
+	}
 }
 
 // A raw server answers each connection with the same bytes, and closes it.

@@ -10,8 +10,10 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -24,12 +26,17 @@ const (
 
 	// maxClientListing is how many bytes a listing may have.
 	maxClientListing = 64 << 20
+
+	// maxClientLooks is how many files of a listing that has only names are asked
+	// about at a time.
+	maxClientLooks = 8
 )
 
 // A clientEntry is an entry of a listing, as one of several servers has it:
 // haul's and nginx's say type, size and mtime, Caddy's is_dir and mod_time.
 type clientEntry struct {
 	Name     string `json:"name"`
+	Bytes    []byte `json:"name_bytes"` // of a name that is not UTF-8; haul's
 	Type     string `json:"type"`
 	IsDir    bool   `json:"is_dir"`
 	Size     *int64 `json:"size"`
@@ -40,7 +47,11 @@ type clientEntry struct {
 
 // info returns what the entry says. Its name is for the caller to judge.
 func (e clientEntry) info() clientInfo {
-	i := clientInfo{name: strings.TrimSuffix(e.Name, "/"), version: clientVersion{size: -1}}
+	name := e.Name
+	if len(e.Bytes) > 0 {
+		name = string(e.Bytes)
+	}
+	i := clientInfo{name: strings.TrimSuffix(name, "/"), version: clientVersion{size: -1}}
 	i.dir = e.IsDir || e.Type == "directory" || e.Type == "dir" || strings.HasSuffix(e.Name, "/")
 	if e.Size != nil && *e.Size >= 0 {
 		i.version.size = *e.Size
@@ -55,9 +66,10 @@ func (e clientEntry) info() clientInfo {
 	return i
 }
 
-// ReadDir lists a directory, where the server does that in JSON; else it is
-// errors.ErrUnsupported. Names are as the server has them, and may be such as no
-// entry can have.
+// ReadDir lists a directory, where the server does that in JSON, or by a page of
+// Apache, nginx, lighttpd or Python's http.server; else it is errors.ErrUnsupported.
+// Entries of a page have no time, and files a size of -1. Names are as the server
+// has them, and may be such as no entry can have.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	infos, err := c.list(ctx, name)
 	if err != nil {
@@ -70,17 +82,21 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return entries, nil
 }
 
-// OpenDir lists a directory, as ReadDir does.
+// OpenDir lists a directory, as ReadDir does, but asks the server for what a page
+// does not say, file by file.
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	infos, err := c.list(ctx, name)
 	if err != nil {
 		return nil, c.fail("readdir", name, err)
 	}
-	return &clientEntries{infos}, nil
+	return &clientEntries{left: infos, complete: func(fi fs.FileInfo) fs.FileInfo { return c.complete(ctx, name, fi) }}, nil
 }
 
 // clientEntries are the entries of a directory that were not taken yet.
-type clientEntries struct{ left []fs.FileInfo }
+type clientEntries struct {
+	left     []fs.FileInfo
+	complete func(fs.FileInfo) fs.FileInfo
+}
 
 // Next implements [store.Entries].
 func (e *clientEntries) Next(into []fs.FileInfo) (int, error) {
@@ -89,7 +105,31 @@ func (e *clientEntries) Next(into []fs.FileInfo) (int, error) {
 	if n == 0 && len(into) > 0 {
 		return 0, io.EOF
 	}
+	var work sync.WaitGroup
+	places := make(chan struct{}, maxClientLooks)
+	for i, fi := range into[:n] {
+		if info, ok := fi.(clientInfo); ok && info.partial && !info.dir {
+			places <- struct{}{}
+			work.Go(func() {
+				into[i] = e.complete(fi)
+				<-places
+			})
+		}
+	}
+	work.Wait()
 	return n, nil
+}
+
+// complete asks for what a listing does not say of a file. If the server does not
+// say it either, or fails, the entry stays as it is, and the error shows when the
+// file is opened.
+func (c *Client) complete(ctx context.Context, dir string, fi fs.FileInfo) fs.FileInfo {
+	info, err := c.stat(ctx, path.Join(dir, fi.Name()))
+	if err != nil {
+		return fi
+	}
+	info.name = fi.Name()
+	return info
 }
 
 // Close implements [store.Entries].
@@ -100,7 +140,7 @@ func (c *Client) list(ctx context.Context, name string) ([]fs.FileInfo, error) {
 	if err := checkName(ctx, name); err != nil {
 		return nil, err
 	}
-	k := clientRequest{method: http.MethodGet, url: c.urlOf(name, true), header: http.Header{"Accept": {"application/json"}}}
+	k := clientRequest{method: http.MethodGet, url: c.urlOf(name, true), header: http.Header{"Accept": {"application/json, text/html;q=0.5"}}}
 	a, err := c.ask(ctx, k)
 	if err != nil {
 		return nil, err
@@ -112,11 +152,16 @@ func (c *Client) list(ctx context.Context, name string) ([]fs.FileInfo, error) {
 	case a.StatusCode != http.StatusOK:
 		return nil, clientRefusal(a)
 	}
-	if kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); kind != "application/json" {
+	var list []fs.FileInfo
+	in := &boundedReader{r: a, left: maxClientListing}
+	switch kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); kind {
+	case "application/json":
+		list, err = decodeListing(in)
+	case "text/html":
+		list, err = decodeHTML(in, a.Request.URL)
+	default:
 		return nil, errNoListing
 	}
-	in := &boundedReader{r: a, left: maxClientListing}
-	list, err := decodeListing(in)
 	if err == nil {
 		_, err = io.Copy(io.Discard, in) // so that the connection can be used again
 	}
@@ -128,7 +173,7 @@ func (c *Client) list(ctx context.Context, name string) ([]fs.FileInfo, error) {
 
 // errNoListing says that a server does not list directories in a way that is
 // read.
-var errNoListing = fmt.Errorf("%w: the server does not list this directory in JSON, and other listings are not read; name the files", errors.ErrUnsupported)
+var errNoListing = fmt.Errorf("%w: the server does not list this directory, neither in JSON nor as Apache, nginx, lighttpd or Python's http.server do; name the files", errors.ErrUnsupported)
 
 // decodeListing reads a listing: an array of objects, or an object that has one
 // under "entries".

@@ -28,7 +28,7 @@ func TestClientList(t *testing.T) {
 	} {
 		l := startClientLab(t, nil)
 		l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
-			if r.URL.Path != "/sub/" || r.Header.Get("Accept") != "application/json" {
+			if r.URL.Path != "/sub/" || !strings.HasPrefix(r.Header.Get("Accept"), "application/json,") {
 				t.Errorf("asked for %s as %q", r.URL.Path, r.Header.Get("Accept"))
 			}
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")

@@ -88,7 +88,7 @@ func startPartsLab(t *testing.T, p *partsLab) *clientLab {
 func TestClientPutCuts(t *testing.T) {
 	const size = 3 << 20
 	content := clientContent(size)
-	for _, cuts := range [][]int{{0}, {1}, {expectFrom}, {size / 2}, {size - 2}, {1000, 0, 0, 2000, 1 << 20}} {
+	for _, cuts := range [][]int{{0}, {1}, {expectFrom}, {size / 2}, {size - 2}, {size - 1}, {size}, {1000, 0, 0, 2000, 1 << 20}} {
 		p := &partsLab{cuts: cuts}
 		l := startPartsLab(t, p)
 		if _, err := putFile(t, l.client(ClientConfig{}), content, treecopy.Options{Continue: true}); err != nil {
@@ -106,8 +106,13 @@ func TestClientPutCuts(t *testing.T) {
 func TestClientPutContinue(t *testing.T) {
 	const size = 3 << 20
 	content, other := clientContent(size), clientContent(size + 1)[1:]
-	for _, changed := range []bool{false, true} {
-		p := &partsLab{cuts: []int{2 << 20, 0, 0, 0, 0, 0}}
+	for _, test := range []struct {
+		cut     int // the bytes that the server has
+		changed bool
+		resumed int64
+	}{{2 << 20, false, 2 << 20}, {2 << 20, true, 0}, {size, false, size - 1}} {
+		changed := test.changed
+		p := &partsLab{cuts: []int{test.cut, 0, 0, 0, 0, 0}}
 		l := startPartsLab(t, p)
 		dir := localFile(t, content)
 		if _, err := putFrom(t, l.client(ClientConfig{}), dir, treecopy.Options{Continue: true}); err == nil {
@@ -130,8 +135,8 @@ func TestClientPutContinue(t *testing.T) {
 		if got, _ := l.stored("f"); !bytes.Equal(got, want) {
 			t.Errorf("changed %v: %d other bytes have come", changed, len(got))
 		}
-		if (result.Resumed == 2<<20) == changed {
-			t.Errorf("changed %v: %d bytes are from before", changed, result.Resumed)
+		if result.Resumed != test.resumed {
+			t.Errorf("%+v: %d bytes are from before", test, result.Resumed)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type clientInfo struct {
 	dir     bool
 	version clientVersion
 	listed  time.Time // what a listing says; zero if there is none
+	partial bool      // a listing has the name, and neither size nor time
 }
 
 // Name returns the last element of the name.

@@ -79,8 +79,13 @@ type Handler struct {
 	Exempt []netip.Prefix // not refused for wrong passwords
 
 	// Listing shows the entries of directories, if the store can list them: as
-	// HTML, or as JSON to who prefers that by Accept or asks with "?json".
+	// HTML, or as JSON to a client that prefers that by Accept or asks with "?json".
 	Listing bool
+
+	// Index is the file that is served for a directory, such as "index.html"; ""
+	// means none. With Listing, JSON still is a listing, and so is the query
+	// "list".
+	Index string
 
 	// Precompressed has name.br, name.zst or name.gz sent for name, to who likes
 	// that coding, if the store is a [store.Tree]: in others, what is beside a name
@@ -88,7 +93,6 @@ type Handler struct {
 	// can then change what name yields.
 	Precompressed bool
 
-	Index string            // the file that is served for a directory, such as "index.html"; "" means none
 	Types map[string]string // media types by extension, such as ".efi", in lower case; before those that the package knows
 
 	MaxUpload int64         // bytes of one upload; 0 means any that says its size, and DefaultMaxUnsized of others
@@ -151,11 +155,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.once.Do(h.init)
 	x := h.begin(w, r)
 	defer x.end()
-	if err := x.enter(); err != nil {
+	switch err := x.enter(); {
+	case err == nil:
+		x.serve()
+	case err == errDoubleSlash && x.reads():
+		x.redirectSlashes()
+	default:
 		x.fail(err)
-		return
 	}
-	x.serve()
 }
 
 // enter finds out who asks for what, and what he gets.
@@ -222,13 +229,13 @@ func (x *exchange) serve() {
 		x.get()
 	case http.MethodPut:
 		if !a.writes() {
-			x.notAllowed()
+			x.notAllowed(errNoUploads)
 			return
 		}
 		x.put()
 	case http.MethodDelete:
 		if !a.deletes() {
-			x.notAllowed()
+			x.notAllowed(errNoRemovals)
 			return
 		}
 		x.remove()
@@ -236,7 +243,7 @@ func (x *exchange) serve() {
 		x.allow()
 		x.writeHeader(http.StatusNoContent)
 	default:
-		x.notAllowed()
+		x.notAllowed(errMethod)
 	}
 }
 
@@ -268,7 +275,8 @@ func (x *exchange) allow() {
 	}
 }
 
-func (x *exchange) notAllowed() {
+// notAllowed refuses a method, and lists those that there are.
+func (x *exchange) notAllowed(why *failure) {
 	x.allow()
-	x.fail(errMethod)
+	x.fail(why)
 }

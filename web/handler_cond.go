@@ -17,8 +17,10 @@ type validators struct {
 
 // precondition holds the conditions of a request against what there is, in the
 // order of RFC 9110 §13.2.2. It returns 412 or 304 if that is the answer, and 0 if
-// the request is to be done.
-func (v validators) precondition(method string, h http.Header) int {
+// the request is to be done. An If-Modified-Since that is later than now is no date
+// that a server has sent, and is ignored like one that is not valid (§13.1.3): a
+// clock that was ahead once would keep the client from every change until then.
+func (v validators) precondition(method string, h http.Header, now time.Time) int {
 	reads := method == http.MethodGet || method == http.MethodHead
 	if tags, ok := h["If-Match"]; ok {
 		if !v.matches(tags, true) {
@@ -34,7 +36,7 @@ func (v validators) precondition(method string, h http.Header) int {
 			}
 			return http.StatusPreconditionFailed
 		}
-	} else if t, ok := date(h, "If-Modified-Since"); ok && reads && !v.modified.IsZero() && !v.modified.After(t) {
+	} else if t, ok := date(h, "If-Modified-Since"); ok && reads && !t.After(now) && !v.modified.IsZero() && !v.modified.After(t) {
 		return http.StatusNotModified
 	}
 	return 0

@@ -17,6 +17,7 @@ const (
 	modified = "Fri, 02 Jan 2026 03:04:05 GMT"
 	before   = "Fri, 02 Jan 2026 03:04:04 GMT"
 	after    = "Fri, 02 Jan 2026 03:04:06 GMT"
+	future   = "Fri, 31 Dec 2999 23:59:59 GMT"
 	other    = `"another"`
 )
 
@@ -52,6 +53,7 @@ func TestConditions(t *testing.T) {
 		{304, []string{"If-Modified-Since: Fri Jan  2 03:04:05 2026"}},       // asctime's
 		{200, []string{"If-Modified-Since: " + before}},
 		{200, []string{"If-Modified-Since: nonsense"}},
+		{200, []string{"If-Modified-Since: " + future}},
 		{200, []string{"If-Modified-Since: " + modified, "If-Modified-Since: " + modified}},
 		{200, []string{"If-Unmodified-Since: " + modified}},
 		{200, []string{"If-Unmodified-Since: " + after}},
@@ -119,8 +121,13 @@ func TestEntityTags(t *testing.T) {
 	}
 	first := tag("f")
 	put(t, st, "f", "other")
-	if second := tag("f"); second == first {
+	second := tag("f")
+	if second == first {
 		t.Error("other content has the same tag")
+	}
+	touch(t, st, "f", old.Add(time.Nanosecond))
+	if third := tag("f"); third == second {
+		t.Error("content of the same size, a nanosecond younger, has the same tag")
 	}
 	for what, age := range map[string]time.Duration{
 		"just modified":          time.Millisecond,

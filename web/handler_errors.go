@@ -23,19 +23,23 @@ func (f *failure) Error() string { return f.text }
 
 // What is wrong with a request.
 var (
-	errTarget     = &failure{http.StatusBadRequest, "the target of the request is no path"}
-	errDots       = &failure{http.StatusBadRequest, "the path has .. in it"}
-	errSlash      = &failure{http.StatusBadRequest, "the path has a slash in a name (%2F)"}
-	errBadName    = &failure{http.StatusBadRequest, "the path is not UTF-8, or has a NUL in it"}
-	errLongName   = &failure{http.StatusRequestURITooLong, "the path is too long"}
-	errMethod     = &failure{http.StatusMethodNotAllowed, "the method is not allowed here"}
-	errUploadOnly = &failure{http.StatusForbidden, "this access is for uploads only"}
-	errCondition  = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
-	errRange      = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
-	errManyListed = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
-	errManyOpen   = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
-	errManyFiles  = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
-	errListing    = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
+	errTarget      = &failure{http.StatusBadRequest, "the target of the request is no path"}
+	errDots        = &failure{http.StatusBadRequest, "the path has . or .. in it"}
+	errBackslash   = &failure{http.StatusBadRequest, "the path has a backslash in it; write a slash"}
+	errSlash       = &failure{http.StatusBadRequest, "the path has a slash in a name (%2F)"}
+	errDoubleSlash = &failure{http.StatusBadRequest, "the path has two slashes in a row; write one"}
+	errBadName     = &failure{http.StatusBadRequest, "the path has a NUL in it"}
+	errLongName    = &failure{http.StatusRequestURITooLong, "the path is too long"}
+	errMethod      = &failure{http.StatusMethodNotAllowed, "the method is not allowed here"}
+	errNoUploads   = &failure{http.StatusMethodNotAllowed, "uploads are not allowed here"}
+	errNoRemovals  = &failure{http.StatusMethodNotAllowed, "files cannot be removed here"}
+	errUploadOnly  = &failure{http.StatusForbidden, "this access is for uploads only"}
+	errCondition   = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
+	errRange       = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
+	errManyListed  = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
+	errManyOpen    = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
+	errManyFiles   = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
+	errListing     = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 
 // What is wrong with an upload.
@@ -48,7 +52,7 @@ var (
 	errSource       = &failure{http.StatusBadRequest, "the Upload-Source is too long"}
 	errGap          = &failure{http.StatusRequestedRangeNotSatisfiable, "the part begins behind what is there: see Upload-Offset"}
 	errNotResumable = &failure{http.StatusBadRequest, "uploads cannot be sent in parts here"}
-	errStalled      = &failure{http.StatusRequestTimeout, "nothing has come for too long"}
+	errStalled      = &failure{http.StatusRequestTimeout, "the content comes too slowly"}
 )
 
 // What is wrong with a login.
@@ -73,6 +77,14 @@ var (
 	// ErrGivenUp says that the peer gave the request up before there was an answer.
 	ErrGivenUp error = &failure{http.StatusServiceUnavailable, "the request was given up"}
 
+	// ErrNotListed says that a directory was asked for which has no index, or a name
+	// that ends in a slash and is none, while [Handler.Listing] is off.
+	ErrNotListed error = &failure{http.StatusNotFound, "there is no such page, and directories are not listed here"}
+
+	// ErrShutdown says that the server ended before the request did: the cause of
+	// the request's context is [http.ErrServerClosed].
+	ErrShutdown error = &failure{http.StatusServiceUnavailable, "server is shutting down"}
+
 	errPanic = errors.New("the store panicked")
 )
 
@@ -86,7 +98,10 @@ func statusOf(method string, err error) (status int, text string) {
 		return f.status, f.text
 	}
 	writes := method == http.MethodPut || method == http.MethodDelete
+	var said interface{ ForClient() string }
 	switch {
+	case errors.As(err, &said):
+		return http.StatusForbidden, said.ForClient()
 	case errors.Is(err, store.ErrNoSpace):
 		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5
 	case errors.Is(err, store.ErrBusy):
@@ -123,7 +138,11 @@ const retryAfter = 1
 // fail answers an error, before anything else was sent.
 func (x *exchange) fail(err error) {
 	if errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled) {
-		err = fmt.Errorf("%w: %w", ErrGivenUp, err)
+		gone := ErrGivenUp
+		if x.shutdown() {
+			gone = ErrShutdown
+		}
+		err = fmt.Errorf("%w: %w", gone, err)
 	}
 	status, text := statusOf(x.r.Method, err)
 	x.Err = err
@@ -135,6 +154,9 @@ func (x *exchange) fail(err error) {
 	}
 	x.reply(status, text)
 }
+
+// shutdown reports whether the request ends because the server does.
+func (x *exchange) shutdown() bool { return errors.Is(context.Cause(x.ctx()), http.ErrServerClosed) }
 
 // abort ends a request whose answer has begun, so that nobody takes what came for
 // the whole.

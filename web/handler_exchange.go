@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,6 +31,7 @@ type Exchange struct {
 	TLS    bool
 	Method string
 	Name   string // clean, beginning with a slash; of a target that is no name, its beginning as it came
+	Path   string // of the file on the disk, once it is open; "" where that is not known
 	User   string // who has logged in
 	Agent  string // what the client calls itself, or the beginning of that: anything
 
@@ -139,6 +141,9 @@ func (x *exchange) end() {
 	if x.Status == 0 && x.Err == nil {
 		x.Err = errPanic
 	}
+	if x.Err != nil && x.shutdown() && !errors.Is(x.Err, ErrShutdown) {
+		x.Err = fmt.Errorf("%w: %w", ErrShutdown, x.Err)
+	}
 	c := &x.h.counts
 	c.active.Add(-1)
 	c.requests.Add(1)
@@ -174,6 +179,14 @@ func (x *exchange) set(key, value string) {
 	x.used++
 }
 
+// vary adds a field of requests by which answers differ (RFC 9110 §12.5.5).
+func (x *exchange) vary(field string) {
+	if had := x.w.Header().Get("Vary"); had != "" {
+		field = had + ", " + field
+	}
+	x.set("Vary", field)
+}
+
 // writeHeader sends the status and the header fields.
 func (x *exchange) writeHeader(status int) {
 	x.Status = status
@@ -204,6 +217,9 @@ func (x *exchange) pause(d time.Duration) error {
 	}
 	return x.sleep(d)
 }
+
+// reads reports whether the request is for something to be sent.
+func (x *exchange) reads() bool { return x.r.Method == http.MethodGet || x.r.Method == http.MethodHead }
 
 // bodiless reports whether the answer has no content whatever it is.
 func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }

@@ -126,7 +126,7 @@ func (x *exchange) get() {
 // that names relative to it mean what they should. One of which there is nothing
 // to see is as good as not there.
 func (x *exchange) directoryWithoutSlash() {
-	if !x.h.Listing && x.h.Index == "" {
+	if !x.h.Listing && !x.hasIndex() {
 		x.fail(fs.ErrNotExist)
 		return
 	}
@@ -137,13 +137,25 @@ func (x *exchange) directoryWithoutSlash() {
 	x.reply(http.StatusMovedPermanently, "it is a directory: its name ends in a slash")
 }
 
-// directory answers for a directory.
+func (x *exchange) hasIndex() bool {
+	if x.h.Index == "" {
+		return false
+	}
+	fi, err := x.acct.Store.Stat(x.ctx(), path.Join(x.name, x.h.Index))
+	return err == nil && fi.Mode().IsRegular()
+}
+
+// directory answers for a directory: by its index, unless its entries are asked for,
+// or by a list of them.
 func (x *exchange) directory() {
-	if x.h.Index != "" {
+	if x.h.Index != "" && (!x.h.Listing || !x.listingQuery().entries) {
 		name := path.Join(x.name, x.h.Index)
 		f, err := x.acct.Store.Open(x.ctx(), name)
 		switch {
 		case err == nil:
+			if x.h.Listing {
+				x.set("Vary", "Accept")
+			}
 			x.serveFile(f, name)
 			return
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotRegular):
@@ -156,24 +168,26 @@ func (x *exchange) directory() {
 		x.list()
 		return
 	}
-	x.fail(fs.ErrNotExist)
+	x.fail(ErrNotListed)
 }
 
 // serveFile answers with a file, and closes it.
 func (x *exchange) serveFile(f store.File, name string) {
 	defer f.Close()
+	x.Path = store.LocationOf(f)
 	p, err := describe(f, "", x.Began)
 	if err != nil {
 		x.fail(err)
 		return
 	}
 	if x.h.Precompressed && x.isTree() {
-		x.set("Vary", "Accept-Encoding")
+		x.vary("Accept-Encoding")
 		if v, ok := x.variant(name, p); ok {
 			defer v.file.Close()
 			p = v
 			x.set("Content-Encoding", p.coding)
 			x.Coding = p.coding
+			x.Path = store.LocationOf(p.file)
 		}
 	}
 	x.Size = p.size
@@ -184,7 +198,7 @@ func (x *exchange) serveFile(f store.File, name string) {
 	if !p.validators.modified.IsZero() {
 		x.set("Last-Modified", p.validators.modified.UTC().Format(http.TimeFormat))
 	}
-	switch p.precondition(x.r.Method, x.r.Header) {
+	switch p.precondition(x.r.Method, x.r.Header, x.Began) {
 	case http.StatusNotModified:
 		x.writeHeader(http.StatusNotModified)
 		return
@@ -192,7 +206,19 @@ func (x *exchange) serveFile(f store.File, name string) {
 		x.fail(errCondition)
 		return
 	}
-	x.content(p, x.h.typeOf(name))
+	mediaType := x.h.typeOf(name)
+	x.sandbox(mediaType)
+	x.content(p, mediaType)
+}
+
+// sandbox keeps what others may have uploaded from acting as this server: a browser
+// that shows it runs no scripts, and gives it an origin of its own. Otherwise a page
+// of one user could read and write with the password of another. PDF is shown by a
+// program of its own, which a sandbox would not start.
+func (x *exchange) sandbox(mediaType string) {
+	if (x.h.Users != nil || x.acct.Access.writes()) && mediaType != "application/pdf" {
+		x.set("Content-Security-Policy", "sandbox allow-downloads")
+	}
 }
 
 // content sends the file, or the parts of it that were asked for.

@@ -276,37 +276,73 @@ func TestRateIsNotSilence(t *testing.T) {
 	}
 }
 
-// A slowReader gives a byte now and then.
-type slowReader struct{ left int }
-
-func (s *slowReader) Read(p []byte) (int, error) {
-	if s.left == 0 {
-		return 0, io.EOF
+// A client that sends a byte of its upload now and then is let go as soon as one
+// that sends nothing. One that sends as much as it has to may take longer than a
+// silence may last.
+func TestTrickle(t *testing.T) {
+	const size = 128 << 10
+	for _, http2 := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			piece  int
+			every  time.Duration
+			status int
+		}{
+			"a byte at a time":           {1, stall - time.Second, http.StatusRequestTimeout},
+			"nearly the least":           {14 << 10, stall - time.Second, http.StatusRequestTimeout},
+			"the least":                  {16 << 10, stall - time.Second, http.StatusCreated},
+			"the least in small pieces":  {512, time.Second, http.StatusCreated},
+			"all but a few bytes":        {size - 10, stall + time.Second, http.StatusRequestTimeout},
+			"all, a moment after asking": {size, stall - time.Second, http.StatusCreated},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := silentHandler(t)
+				w := startWire(t, h)
+				ctx, cancel := context.WithCancel(t.Context())
+				t.Cleanup(func() {
+					cancel()
+					synctest.Wait() // for the trickle
+				})
+				r, err := http.NewRequestWithContext(ctx, "PUT", "http://x/new", chunked{&trickle{left: size, piece: c.piece, every: c.every, ctx: ctx}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !http2 {
+					r.ContentLength = size // and over HTTP/2 the end is not known
+				}
+				began := time.Now()
+				resp, err := w.client(http2).Do(r)
+				if err != nil {
+					t.Fatalf("%s, HTTP/2 %t: %v after %v", name, http2, err, time.Since(began))
+				}
+				resp.Body.Close()
+				if took := time.Since(began); resp.StatusCode != c.status || c.status != http.StatusCreated && took > 3*stall {
+					t.Errorf("%s, HTTP/2 %t: %d after %v", name, http2, resp.StatusCode, took)
+				}
+				if c.status == http.StatusCreated && len(content(t, h.Store, "new")) != size {
+					t.Errorf("%s, HTTP/2 %t: another file is stored", name, http2)
+				}
+			})
+		}
 	}
-	time.Sleep(stall / 2)
-	s.left--
-	p[0] = 'x'
-	return 1, nil
 }
 
-// Nor is who sends for longer than a silence may be.
-func TestSlowUpload(t *testing.T) {
-	for _, http2 := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			h := silentHandler(t)
-			r, err := http.NewRequestWithContext(t.Context(), "PUT", "http://x/new", &slowReader{10})
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := startWire(t, h).client(http2).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err != nil || resp.StatusCode != 201 || content(t, h.Store, "new") != "xxxxxxxxxx" {
-				t.Errorf("by %s: %d %s, %v", resp.Proto, resp.StatusCode, text, err)
-			}
-		})
+// A trickle is a content that comes piece by piece, each after a while.
+type trickle struct {
+	left, piece int
+	every       time.Duration
+	ctx         context.Context
+}
+
+func (r *trickle) Read(p []byte) (int, error) {
+	n := min(r.left, r.piece, len(p))
+	if n == 0 {
+		return 0, io.EOF
 	}
+	select {
+	case <-time.After(r.every):
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+	r.left -= n
+	return n, nil
 }

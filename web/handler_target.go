@@ -1,11 +1,9 @@
 package web
 
 import (
-	"errors"
-	"io/fs"
+	"net/http"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
 )
@@ -17,9 +15,10 @@ const maxPath = 4096
 // nameOf returns the name that the target of a request has in a store, and
 // whether it is a directory's, which ends in a slash. The root is ".".
 //
-// Names are cleaned by the rules of [store.CleanName], as they are for other
-// protocols. A slash that was written %2F is refused: a proxy in front may have
-// taken it for a part of the name, and decided by that who may have it.
+// Each name has one path, decoded. A proxy in front may have rules for paths, and
+// what is the same file by another path would pass them by: so dot segments,
+// backslashes and %2F are refused, and of two slashes in a row the error is
+// errDoubleSlash.
 func nameOf(u *url.URL) (name string, dir bool, err error) {
 	p := u.Path
 	switch {
@@ -31,23 +30,47 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 		return "", false, errLongName
 	case strings.Contains(u.RawPath, "%2F") || strings.Contains(u.RawPath, "%2f"):
 		return "", false, errSlash
-	case !utf8.ValidString(p) || strings.IndexByte(p, 0) >= 0:
+	case strings.IndexByte(p, 0) >= 0:
 		return "", false, errBadName
+	case strings.IndexByte(p, '\\') >= 0:
+		return "", false, errBackslash
 	}
 	name, dir = strings.CutSuffix(p[1:], "/")
 	switch {
-	case name == "" || name == ".":
+	case p == "/":
 		return ".", true, nil
-	case fs.ValidPath(name) && strings.IndexByte(name, '\\') < 0:
+	case name != "." && store.ValidName(name):
 		return name, dir, nil
-	}
-	last := p[strings.LastIndexAny(p, `/\`)+1:]
-	name, err = store.CleanName(p)
-	switch {
-	case errors.Is(err, store.ErrNotRegular): // it names nothing: the root
-		return ".", true, nil
-	case err != nil:
+	case hasDots(p):
 		return "", false, errDots
 	}
-	return name, last == "" || last == ".", nil
+	return "", false, errDoubleSlash
+}
+
+// hasDots reports whether a path has a dot segment (RFC 3986 §3.3).
+func hasDots(p string) bool {
+	for segment := range strings.SplitSeq(p, "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// redirectSlashes sends a client that writes two slashes in a row, as a base URL
+// and a path often make them, to the path with one.
+func (x *exchange) redirectSlashes() {
+	p := x.r.URL.Path
+	first := strings.Index(p, "//")
+	// Relative, as whoever handles requests before us may have taken a prefix off
+	// the path: up from where the last slash is to where the first of two is.
+	up := strings.Repeat("../", strings.Count(p[first+1:], "/"))
+	parts := strings.FieldsFunc(p[first:], func(r rune) bool { return r == '/' })
+	to := up + strings.Join(parts, "/")
+	if len(parts) > 0 && strings.HasSuffix(p, "/") {
+		to += "/"
+	}
+	location := url.URL{Path: to, RawQuery: x.r.URL.RawQuery}
+	x.set("Location", location.String())
+	x.reply(http.StatusMovedPermanently, errDoubleSlash.text)
 }

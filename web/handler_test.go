@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,38 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// Two slashes in a row lead to the path with one, wherever the handler is mounted,
+// and nowhere else. Requests that would change something are refused.
+func TestDoubleSlashes(t *testing.T) {
+	st := mem(t, map[string]string{"a/b/c": "inside", "a/x:y": "colon", "f": "root"})
+	h := &web.Handler{Store: st, Access: web.AccessFull, Listing: true}
+	for _, s := range []struct{ url, prefix string }{{serve(t, h).URL, ""}, {serve(t, http.StripPrefix("/below", h)).URL, "/below"}} {
+		for target, want := range map[string]string{
+			"//f": "/f", "///f": "/f", "/a//b/c": "/a/b/c", "/a/b//c": "/a/b/c", "//a///b//c": "/a/b/c", "/a//b//": "/a/b/",
+			"//": "/", "///": "/", "//a//": "/a/", "/a//x:y": "/a/x:y", "//f?x=//y": "/f?x=//y", "//a//x%3Ay": "/a/x:y",
+		} {
+			resp, err := http.Get(s.url + s.prefix + target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			got := strings.TrimPrefix(resp.Request.URL.String(), s.url)
+			if resp.StatusCode != 200 || got != s.prefix+want {
+				t.Errorf("%s%s: %d at %s, want %s", s.prefix, target, resp.StatusCode, got, s.prefix+want)
+			}
+		}
+	}
+	ask(t, h, "PUT //new", "x").want(t, 400, "*")
+	ask(t, h, "DELETE /a//b/c", "").want(t, 400, "*")
+	// Nobody is sent to another server.
+	for _, target := range []string{"//other.example/f", "///other.example//f"} {
+		a := ask(t, h, "GET /x"+target, "")
+		if to := a.header.Get("Location"); a.status != 301 || !strings.HasPrefix(to, "../") {
+			t.Errorf("%s: %d to %q", target, a.status, to)
+		}
+	}
+}
+
 // Every way to write a name that is no name, or that leads out.
 func TestPathTricks(t *testing.T) {
 	_, path := dir(t, map[string]string{"root/etc/passwd": "ours", "root/a/b": "inside", "root/.hidden": "dot", "secret": "SECRET"})
@@ -79,14 +112,19 @@ func TestPathTricks(t *testing.T) {
 		body   string // that must be in the answer
 	}{
 		{"/a/b", 200, "inside"},
-		{"//a//b", 200, "inside"},
-		{"/a/./b", 200, "inside"},
-		{`/a\b`, 200, "inside"},
-		{"/a%5Cb", 200, "inside"},
+		{"//a//b", 301, "two slashes"},
+		{"/a/./b", bad, ". or .."},
+		{"/./a/b", bad, ". or .."},
+		{"/.", bad, ". or .."},
+		{"/a/%2e/b", bad, ". or .."},
+		{"/a//../b", bad, ". or .."},
+		{`/a\b`, bad, "backslash"},
+		{"/a%5Cb", bad, "backslash"},
+		{"/a%5cb", bad, "backslash"},
 		{"/%61/%62", 200, "inside"},
 		{"/a/b?x=/../secret", 200, "inside"},
 		{"/etc/passwd", 200, "ours"},
-		{"//etc/passwd", 200, "ours"},
+		{"//etc/passwd", 301, "two slashes"},
 		{"http://other.example/a/b", 200, "inside"}, // absolute-form: RFC 9112 §3.2.2
 		{"http://other.example", 200, "Entries"},
 		{"/../secret", bad, ".."},
@@ -97,9 +135,9 @@ func TestPathTricks(t *testing.T) {
 		{"/%2e%2e/secret", bad, ".."},
 		{"/%2E%2E/secret", bad, ".."},
 		{"/.%2e/secret", bad, ".."},
-		{`/..\secret`, bad, ".."},
-		{`/a\..\..\secret`, bad, ".."},
-		{"/..%5csecret", bad, ".."},
+		{`/..\secret`, bad, "backslash"},
+		{`/a\..\..\secret`, bad, "backslash"},
+		{"/..%5csecret", bad, "backslash"},
 		{"/a%2fb", bad, "%2F"},
 		{"/a%2Fb", bad, "%2F"},
 		{"/..%2fsecret", bad, "%2F"},
@@ -110,9 +148,9 @@ func TestPathTricks(t *testing.T) {
 		{"/a/b%00", bad, "NUL"},
 		{"/%00", bad, "NUL"},
 		{"/a/b%00.html", bad, "NUL"},
-		{"/%ff%fe", bad, "UTF-8"},
-		{"/%c0%ae%c0%ae/secret", bad, "UTF-8"}, // an overlong ".."
-		{"/%", bad, ""},                        // net/http's own
+		{"/%ff%fe", missing, ""},
+		{"/%c0%ae%c0%ae/secret", missing, ""}, // an overlong ".." is none
+		{"/%", bad, ""},                       // net/http's own
 		{"/%zz", bad, ""},
 		{"/" + strings.Repeat("x", 300), bad, ""}, // longer than any file's name
 		{"/" + strings.Repeat("x/", 2048), 414, ""},
@@ -120,7 +158,7 @@ func TestPathTricks(t *testing.T) {
 		{"*", bad, ""},
 		{"secret", bad, ""},
 		{"/a/b/", missing, ""},
-		{"/a/b/.", missing, ""},
+		{"/a/b/.", bad, ". or .."},
 		{"/.hidden", 200, "dot"},
 		{"/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part", missing, ""},
 	}
@@ -216,12 +254,13 @@ func TestMethods(t *testing.T) {
 			a.want(t, http.StatusNoContent, "")
 			a.wantField(t, "Allow", allow)
 		}
+		texts := map[string]string{"PUT": "uploads are not allowed here\n", "DELETE": "files cannot be removed here\n"}
 		for _, method := range []string{"POST", "PATCH", "DELETE", "PUT", "TRACE", "CONNECT", "MKCOL", "NONSENSE"} {
 			if strings.Contains(allow, method) {
 				continue
 			}
 			a := ask(t, h, method+" /f", "body")
-			a.want(t, http.StatusMethodNotAllowed, "the method is not allowed here\n")
+			a.want(t, http.StatusMethodNotAllowed, cmp.Or(texts[method], "the method is not allowed here\n"))
 			a.wantField(t, "Allow", allow)
 		}
 		if access == web.AccessUploadOnly {
@@ -332,14 +371,34 @@ func TestTypes(t *testing.T) {
 }
 
 func TestDirectories(t *testing.T) {
-	st := mem(t, map[string]string{"sub/index.html": "<p>index", "bare/f": "x", "a:b/f": "x"})
+	st := mem(t, map[string]string{"sub/index.html": "<p>index", "sub/f": "x", "bare/f": "x", "a:b/index.html": "x"})
 	h := &web.Handler{Store: st, Index: "index.html"}
 	a := ask(t, h, "GET /sub/", "")
 	a.want(t, 200, "<p>index")
 	a.wantField(t, "Content-Type", "text/html; charset=utf-8")
-	ask(t, h, "GET /bare/", "").want(t, 404, "*")
+	for _, target := range []string{"/bare/", "/none/"} { // there may be such a directory, or not
+		ask(t, h, "GET "+target, "").want(t, 404, "there is no such page, and directories are not listed here\n")
+	}
+	for _, target := range []string{"/bare", "/none"} {
+		ask(t, h, "GET "+target, "").want(t, 404, "there is no such file\n")
+	}
+	// With listings as well, the index goes before, unless the entries are asked for.
+	both := &web.Handler{Store: st, Index: "index.html", Listing: true}
+	a = ask(t, both, "GET /sub/", "")
+	a.want(t, 200, "<p>index")
+	a.wantField(t, "Vary", "Accept")
+	for _, list := range []string{"/sub/?list", "/sub/?json", "/sub/?sort=size", "/bare/"} {
+		a = ask(t, both, "GET "+list, "")
+		a.want(t, 200, "*")
+		a.wantField(t, "Vary", "Accept")
+		if a.body == "<p>index" || !strings.Contains(a.body, ">f<") && !strings.Contains(a.body, `"f"`) {
+			t.Errorf("%s: %s", list, a.body)
+		}
+	}
+	ask(t, both, "GET /sub/", "", "Accept: application/json").wantField(t, "Content-Type", "application/json")
+	ask(t, h, "GET /sub/?list", "").want(t, 200, "<p>index") // as there is no listing
 	for target, location := range map[string]string{
-		"/sub": "sub/", "/sub?x=1": "sub/?x=1", "/a:b": "./a:b/", "//bare": "bare/", "/sub/.": "",
+		"/sub": "sub/", "/sub?x=1": "sub/?x=1", "/a:b": "./a:b/", "//bare": "../bare", "/sub/.": "",
 	} {
 		a := ask(t, h, "GET "+target, "")
 		a.wantField(t, "Location", location)
@@ -382,7 +441,7 @@ func TestExchange(t *testing.T) {
 	check(&web.Exchange{Method: "GET", Name: "/f", Status: 206, Range: "bytes=2-4", Size: 10, Agent: strings.Repeat("a", 200), Value: "mine"}, 3, 0)
 	ask(t, h, "HEAD /f", "")
 	check(&web.Exchange{Method: "HEAD", Name: "/f", Status: 200, Size: 10}, 0, 0)
-	ask(t, h, "PUT /sub//g", "new")
+	ask(t, h, "PUT /sub/g", "new")
 	check(&web.Exchange{Method: "PUT", Name: "/sub/g", Status: 201, Size: 3, Value: "mine"}, 0, 3)
 	ask(t, h, "GET /missing", "")
 	check(&web.Exchange{Method: "GET", Name: "/missing", Status: 404, Size: -1, Err: fs.ErrNotExist}, 0, 0)
@@ -395,4 +454,10 @@ func TestExchange(t *testing.T) {
 	if got := h.Counters(); got != want {
 		t.Errorf("counters %+v, want %+v", got, want)
 	}
+}
+
+// A name that begins with a dot is refused with the reason.
+func TestHiddenUpload(t *testing.T) {
+	h := &web.Handler{Store: store.Visible(store.Mem(0)), Access: web.AccessCreate}
+	ask(t, h, "PUT /.f", "x").want(t, http.StatusForbidden, "names that begin with a dot are not served\n")
 }

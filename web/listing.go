@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
 )
@@ -63,9 +62,9 @@ type dirOpener interface {
 // list answers with the entries of a directory.
 func (x *exchange) list() {
 	x.set("Vary", "Accept")
-	asJSON := x.wantsJSON()
+	how := x.listingQuery()
 	mediaType := "text/html; charset=utf-8"
-	if asJSON {
+	if how.json {
 		mediaType = "application/json"
 	}
 	if x.bodiless() { // to count them all would be much work for nothing
@@ -83,34 +82,20 @@ func (x *exchange) list() {
 		x.fail(err)
 		return
 	}
+	how.sort(entries)
 	x.set("Content-Type", mediaType)
 	// Nothing in a list runs, whatever the names in it are.
 	x.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	x.writeHeader(http.StatusOK)
 	w := listingWriter{x}
-	if asJSON {
+	if how.json {
 		err = writeJSON(w, entries)
 	} else {
-		err = writeHTML(w, x.Name, entries)
+		err = writeHTML(w, x.Name, how, entries)
 	}
 	if err != nil {
 		x.abort(err)
 	}
-}
-
-// wantsJSON reports whether a request asks for JSON: by the query "json", or since
-// it names that in Accept and likes HTML no better.
-func (x *exchange) wantsJSON() bool {
-	if q := x.r.URL.RawQuery; q == "json" || strings.HasPrefix(q, "json=") || strings.HasPrefix(q, "json&") {
-		return true
-	}
-	accept := x.r.Header["Accept"]
-	asJSON, named := quality(accept, "application/json")
-	if !named || asJSON == 0 {
-		return false
-	}
-	asHTML, named := quality(accept, "text/html")
-	return !named || asJSON > asHTML
 }
 
 func (x *exchange) isDirectory() error {
@@ -130,7 +115,7 @@ type gathering struct {
 	above []fs.FileInfo // the directory, and those that it is in; nil before somebody asks
 }
 
-// entries returns the entries of the directory, sorted by name, without those
+// entries returns the entries of the directory, in no order, without those
 // that nobody could get: what is neither file nor directory, links that lead
 // nowhere or out, and names that no path can spell. Nor is there a link that leads
 // to a directory which it is in: who follows all that is listed would come by
@@ -157,7 +142,6 @@ func (x *exchange) entries() (list []entry, err error) {
 	default:
 		return nil, fs.ErrNotExist // as without Listing
 	}
-	slices.SortFunc(g.list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return g.list, err
 }
 
@@ -186,7 +170,7 @@ func (x *exchange) readEntries(s dirOpener, g *gathering) error {
 
 func (x *exchange) addEntry(g *gathering, fi fs.FileInfo) error {
 	name := fi.Name()
-	if !utf8.ValidString(name) || strings.IndexByte(name, '\\') >= 0 {
+	if strings.IndexByte(name, '\\') >= 0 {
 		return nil
 	}
 	if fi.Mode().Type() == fs.ModeSymlink {

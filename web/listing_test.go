@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
@@ -41,7 +42,7 @@ func TestListing(t *testing.T) {
 	// Each link leads to what it says, and they are in order.
 	base, _ := url.Parse("http://host/")
 	var names []string
-	for _, m := range regexp.MustCompile(`<a href="([^"]*)">`).FindAllStringSubmatch(a.body, -1) {
+	for _, m := range regexp.MustCompile(`<td><a href="([^"]*)">`).FindAllStringSubmatch(a.body, -1) {
 		ref, err := base.Parse(strings.NewReplacer("&amp;", "&", "&#39;", "'", "&#34;", `"`).Replace(m[1]))
 		if err != nil || ref.Host != "host" {
 			t.Errorf("the link %s: %v, %v", m[1], ref, err)
@@ -72,6 +73,59 @@ func TestListing(t *testing.T) {
 	}
 	ask(t, h, "HEAD /none/", "").want(t, 404, "")
 	ask(t, h, "HEAD /kernel/", "").want(t, 404, "")
+}
+
+// A listing is sorted as its query says, and its headings lead to the others.
+func TestListingSorted(t *testing.T) {
+	st := mem(t, map[string]string{"b": "1", "a": "333", "d": "22", "c": "333", "sub/x": "x", "dir/x": "x"})
+	at := old
+	for _, name := range []string{"c", "dir", "a", "d", "sub", "b"} { // oldest first
+		at = at.Add(time.Hour)
+		touch(t, st, name, at)
+	}
+	h := &web.Handler{Store: st, Listing: true}
+	link := regexp.MustCompile(`<td><a href="([^"]*)">`)
+	for query, want := range map[string]string{
+		"": "a b c d dir/ sub/", "?sort=name": "a b c d dir/ sub/", "?sort=name&order=desc": "sub/ dir/ d c b a",
+		"?sort=size": "dir/ sub/ b d a c", "?sort=size&order=desc": "dir/ sub/ a c d b",
+		"?sort=time": "c dir/ a d sub/ b", "?sort=time&order=desc": "b sub/ d a dir/ c",
+		"?sort=%3Cscript%3E&order=%22": "a b c d dir/ sub/", "?order=desc": "sub/ dir/ d c b a", "?sort=size&%zz": "dir/ sub/ b d a c",
+	} {
+		body := ask(t, h, "GET /"+query, "").body
+		var names []string
+		for _, m := range link.FindAllStringSubmatch(body, -1) {
+			names = append(names, m[1])
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+		if strings.Contains(body, "<script") {
+			t.Errorf("%s: the query is in the page", query)
+		}
+		var all []listed
+		if err := json.Unmarshal([]byte(ask(t, h, "GET /"+query, "", "Accept: application/json").body), &all); err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range all {
+			if l.Name != strings.TrimSuffix(names[i], "/") {
+				t.Errorf("%s: as JSON %+v", query, all)
+				break
+			}
+		}
+	}
+	for query, want := range map[string][]string{
+		"":                      {"?sort=name&order=desc", "?sort=size&order=asc", "?sort=time&order=asc"},
+		"?sort=size&order=asc":  {"?sort=name&order=asc", "?sort=size&order=desc", "?sort=time&order=asc"},
+		"?sort=size&order=desc": {"?sort=name&order=asc", "?sort=size&order=asc", "?sort=time&order=asc"},
+	} {
+		var links []string
+		for _, m := range regexp.MustCompile(`<th[^>]*><a href="([^"]*)">`).FindAllStringSubmatch(ask(t, h, "GET /"+query, "").body, -1) {
+			links = append(links, strings.ReplaceAll(m[1], "&amp;", "&"))
+		}
+		if !slices.Equal(links, want) {
+			t.Errorf("%s: the headings lead to %q, want %q", query, links, want)
+		}
+	}
 }
 
 type listed struct {
@@ -285,8 +339,8 @@ func TestLargeListing(t *testing.T) {
 	if d.More() {
 		t.Error("there are more")
 	}
-	if a := ask(t, h, "GET /", ""); a.status != 200 || strings.Count(a.body, "<tr>") != n || !strings.HasSuffix(a.body, "</html>\n") {
-		t.Errorf("HTML: %d, %d lines", a.status, strings.Count(a.body, "<tr>"))
+	if a := ask(t, h, "GET /", ""); a.status != 200 || strings.Count(a.body, "<tr><td>") != n || !strings.HasSuffix(a.body, "</html>\n") {
+		t.Errorf("HTML: %d, %d lines", a.status, strings.Count(a.body, "<tr><td>"))
 	}
 }
 
@@ -334,4 +388,33 @@ func (s *stuck) Write(p []byte) (int, error) {
 	}
 	<-s.release
 	return len(p), nil
+}
+
+// Names that are not UTF-8 are listed, in JSON by their bytes too, and served by percent
+// signs.
+func TestListingNamesOfBytes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("names are text there")
+	}
+	names := []string{"\xfe", "caf\xe9"}
+	h := &web.Handler{Store: mem(t, map[string]string{names[0]: "x", names[1]: "x"}), Listing: true}
+	for _, name := range names {
+		ask(t, h, "GET /"+url.PathEscape(name), "").want(t, 200, "x")
+		if a := ask(t, h, "GET /", ""); !strings.Contains(a.body, `href="`+url.PathEscape(name)+`"`) || !utf8.ValidString(a.body) {
+			t.Errorf("%q is not linked, or the page is no UTF-8: %q", name, a.body)
+		}
+	}
+	var list []struct {
+		Name  string
+		Bytes []byte `json:"name_bytes"`
+	}
+	a := ask(t, h, "GET /?json", "")
+	if err := json.Unmarshal([]byte(a.body), &list); err != nil || len(list) != 2 {
+		t.Fatalf("%s: %v", a.body, err)
+	}
+	for i, e := range list {
+		if string(e.Bytes) != names[1-i] {
+			t.Errorf("entry %d is %q", i, e.Bytes)
+		}
+	}
 }

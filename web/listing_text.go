@@ -2,18 +2,23 @@ package web
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
 	"io"
 	"net/url"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // writeJSON writes a listing as an array of objects:
 //
 //	{"name":"kernel","type":"file","size":1234,"mtime":"2026-01-02T03:04:05Z"}
 //	{"name":"boot","type":"directory","mtime":"2026-01-02T03:04:05Z"}
+//
+// A name that is not UTF-8 is there in base64 as well, as name_bytes.
 func writeJSON(to io.Writer, entries []entry) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	between := "[\n"
@@ -25,6 +30,10 @@ func writeJSON(to io.Writer, entries []entry) error {
 		}
 		b := append(w.AvailableBuffer(), between...)
 		b = append(append(b, `{"name":`...), name...)
+		if !utf8.ValidString(e.name) {
+			b = append(b, `,"name_bytes":"`...)
+			b = append(base64.StdEncoding.AppendEncode(b, []byte(e.name)), '"')
+		}
 		if e.dir {
 			b = append(b, `,"type":"directory"`...)
 		} else {
@@ -48,22 +57,34 @@ func writeJSON(to io.Writer, entries []entry) error {
 	return w.Flush()
 }
 
+// listingHead begins a listing for people. On a narrow screen, names are broken into
+// as many lines as they need, and dates into two, so that all columns can be seen.
 const listingHead = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>%[1]s</title>
-<style>body{font:1em/1.5 sans-serif;margin:1.5em;color-scheme:light dark}td{padding:0 2em 0 0}td+td{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}</style>
+<style>
+body{font:1em/1.5 sans-serif;margin:1.5em;color-scheme:light dark}
+h1,td{overflow-wrap:anywhere}
+td,th{padding:0 2em 0 0;text-align:left;vertical-align:top}
+td+td,th+th{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+@media(max-width:40em){body{margin:.75em}h1{font-size:1.3em}td,th{padding:.2em .75em .2em 0}td+td+td{white-space:normal;overflow-wrap:normal;min-width:5.5em}td:last-child,th:last-child{padding-right:0}}
+</style>
 </head><body><h1>%[1]s</h1>
 <table>
-`
+<tr>`
 
 // writeHTML writes a listing for people. What is text of others is escaped.
-func writeHTML(to io.Writer, name string, entries []entry) error {
+func writeHTML(to io.Writer, name string, how listingQuery, entries []entry) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	title := name
 	if name != "/" {
 		title += "/"
 	}
-	fmt.Fprintf(w, listingHead, html.EscapeString(title))
+	fmt.Fprintf(w, listingHead, html.EscapeString(strings.ToValidUTF8(title, "\ufffd")))
+	for _, c := range listingColumns {
+		fmt.Fprint(w, how.heading(c.by, c.heading))
+	}
+	fmt.Fprint(w, "\n")
 	if name != "/" {
 		fmt.Fprint(w, "<tr><td><a href=\"../\">../</a><td><td>\n")
 	}
@@ -77,7 +98,7 @@ func writeHTML(to io.Writer, name string, entries []entry) error {
 		link := url.URL{Path: shown}
 		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
 		b = append(append(b, html.EscapeString(link.String())...), `">`...)
-		b = append(append(b, html.EscapeString(shown)...), "</a><td>"...)
+		b = append(append(b, html.EscapeString(strings.ToValidUTF8(shown, "\ufffd"))...), "</a><td>"...)
 		b = append(append(b, size...), "<td>"...)
 		b = time.Unix(e.modified, 0).UTC().AppendFormat(b, "2006-01-02 15:04")
 		if _, err := w.Write(append(b, '\n')); err != nil {
@@ -86,6 +107,19 @@ func writeHTML(to io.Writer, name string, entries []entry) error {
 	}
 	fmt.Fprintf(w, "</table>\n<p>Entries: %d. Times are UTC.</p>\n</body></html>\n", len(entries))
 	return w.Flush()
+}
+
+// heading returns the heading of a column. Its link sorts by the column, or turns the
+// order round.
+func (q listingQuery) heading(by, text string) string {
+	state, order := "", "asc"
+	switch {
+	case q.by == by && q.descending:
+		state, text = ` aria-sort="descending"`, text+" ▼"
+	case q.by == by:
+		state, order, text = ` aria-sort="ascending"`, "desc", text+" ▲"
+	}
+	return fmt.Sprintf(`<th scope="col"%s><a href="?sort=%s&amp;order=%s">%s</a>`, state, by, order, text)
 }
 
 // readableSize returns a number of bytes as people read it, in units of 1024.

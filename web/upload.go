@@ -69,6 +69,7 @@ func (x *exchange) receive() error {
 		return err
 	}
 	defer u.Close() // discards, unless committed
+	x.Path = store.LocationOf(u)
 	x.started()
 	if err := x.fill(u, 0, size); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (x *exchange) holds() error {
 	if err != nil {
 		return err
 	}
-	if v.precondition(x.r.Method, x.r.Header) != 0 {
+	if v.precondition(x.r.Method, x.r.Header, x.Began) != 0 {
 		return errCondition
 	}
 	return nil
@@ -163,6 +164,7 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 		x.patient(0) // for "100 Continue", which net/http sends at the first read
 	}
 	for left := most; ; {
+		body.due = 0 // it is not the peer's fault how long the last piece took here
 		// One byte more than there may be tells whether there are more.
 		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
 		wait := x.addReceived(int64(got))
@@ -193,18 +195,24 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	}
 }
 
-// A patientReader reads the content of a request, and gives the peer time for
-// each piece, but not for ever.
+// A patientReader reads the content of a request. The peer has the time of
+// Handler.Stall for each minStep bytes, as it has for what it takes: by sending less
+// it cannot hold a place.
 type patientReader struct {
 	x       *exchange
 	control *http.ResponseController
+	due     int  // bytes that have to come by the deadline; 0 or less has the next read move it
 	ended   bool // by the client, when all was there
 	silent  bool // the client, for as long as it may be
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {
-	_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+	if p.due <= 0 {
+		_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+		p.due = minStep
+	}
 	n, err := p.x.r.Body.Read(b)
+	p.due -= n
 	p.ended, p.silent = err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded)
 	return n, err
 }

@@ -83,6 +83,7 @@ func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error
 		return err
 	}
 	defer u.Close() // keeps, unless committed
+	x.Path = store.LocationOf(u)
 	r, resumes := u.(store.Resumer)
 	there := int64(0)
 	if resumes {

@@ -51,7 +51,7 @@ func TestPut(t *testing.T) {
 }
 
 func TestPutConditions(t *testing.T) {
-	st := mem(t, map[string]string{"f": "old"})
+	st := mem(t, map[string]string{"f": "old", "g": "old"})
 	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
 	tag := ask(t, h, "HEAD /f", "").header.Get("Etag")
 	tests := []struct {
@@ -73,6 +73,8 @@ func TestPutConditions(t *testing.T) {
 		{204, "/f", "If-Match: *"},
 		{204, "/f", "If-None-Match: " + other},
 	}
+	// If-Modified-Since is for GET and HEAD alone (RFC 9110 §13.1.3).
+	ask(t, h, "PUT /g", "new", "If-Match: *", "If-Modified-Since: "+after).want(t, 204, "*")
 	for _, test := range tests {
 		ask(t, h, "PUT "+test.target, "new", test.field).want(t, test.status, "*")
 		if t.Failed() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -163,7 +164,7 @@ func TestAsking(t *testing.T) {
 	y.awaitTimes("Passphrase of the key", 2)
 	y.awaitSecret()
 	y.write(lockedPhrase)
-	if said := y.child.wantExit(0); !strings.Contains(said, "is kept in") || !strings.Contains(said, "f\ng\n") {
+	if said := y.child.wantExit(0); !strings.Contains(said, "was added to") || !strings.Contains(said, "f\ng\n") {
 		t.Errorf("said %s", said)
 	}
 	y.wantScreen(map[string]int{"(yes/no)": 1, "Passphrase": 2, lockedPhrase: 0, "wrong": 0})
@@ -222,7 +223,19 @@ func TestNobodyToAsk(t *testing.T) {
 		t.Errorf("--batch: exit code %d, %s", code, msg)
 	}
 	c := runChild(t, childOptions{attr: &syscall.SysProcAttr{Setsid: true}}, "ls", "-F", l.config, "lab:")
-	if said := c.wantExit(exitRefused); !strings.Contains(said, "there is no terminal") {
+	if said := c.wantExit(exitRefused); !strings.Contains(said, "there is no terminal") || !strings.Contains(said, "use --password-file") || strings.Contains(said, "--batch") {
+		t.Errorf("said %s", said)
+	}
+
+	w := startWeb(t, map[string]string{"a": "aaa"})
+	w.setHook(func(r http.ResponseWriter, _ *http.Request) bool {
+		r.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		r.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	c = runChild(t, childOptions{attr: &syscall.SysProcAttr{Setsid: true}}, "get", w.URL+"/a", t.TempDir())
+	const want = "needs a login, and there is no terminal to ask on: use --password-file or ~/.netrc"
+	if said := c.wantExit(exitRefused); !strings.Contains(said, want) || strings.Contains(said, "nobody to ask") {
 		t.Errorf("said %s", said)
 	}
 }
@@ -296,17 +309,17 @@ func TestNamesOnTerminal(t *testing.T) {
 // A terminal shows a bar for the file that takes long, and one in all.
 func TestBarsOnTerminal(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	l := startLab(t, map[string]string{"d/lo\x1b[2Jng": strings.Repeat("x", 3<<20), "d/short": "x"})
+	l := startLab(t, map[string]string{"d/lo\x1b[2Jng": strings.Repeat("x", 5<<20), "d/other": strings.Repeat("x", 5<<20), "d/short": "x"})
 	y := newTerminal(t)
-	y.run(l.args("get", "-r", "--limit", "3M", "lab:d", t.TempDir())...)
+	y.run(l.args("get", "-r", "--limit", "5M", "lab:d", t.TempDir())...)
 	screen := y.await("END")
-	for _, want := range []string{"in all", " of 3.1 MB, 1 of 2 files, ", " left", `lo\x1b[2Jng`, "2 files, 3.1 MB in "} {
+	for _, want := range []string{" %, ", " of 10.5 MB, 1 of 3 files, ", " left", `lo\x1b[2Jng`, "other", "3 files, 10.5 MB in "} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the screen lacks %q", want)
 		}
 	}
 	y = newTerminal(t)
-	y.run(l.args("get", "--limit", "3M", "-q", "lab:d/lo*", t.TempDir())...)
+	y.run(l.args("get", "--limit", "5M", "-q", "lab:d/lo*", t.TempDir())...)
 	if screen := y.await("END"); screen != "END" {
 		t.Errorf("with -q: %q", screen)
 	}

@@ -102,7 +102,7 @@ var badBenchValues = []struct{ flag, value, says string }{
 	{"rate", "NaN", "above 0"},
 	{"rate", "1e999", "out of range"},
 	{"put", "maybe", "true or false"},
-	{"size", "5x", "kB, MB"},
+	{"size", "5x", "20MB (20,000,000 bytes)"},
 	{"size", "", "MB"},
 	{"size", "99999999999999999999", "MB"},
 	{"blksize", "7", "8 to 65464"},

@@ -105,7 +105,7 @@ func TestBenchUsage(t *testing.T) {
 		{"tftp http://127.0.0.1/f", "not of the form"},
 		{"tftp " + url + " -c 10001", "1 to 10000"},
 		{"tftp " + url + " --put", "--size"},
-		{"tftp " + url + " --size 5x", "no size"},
+		{"tftp " + url + " --size 5x", "not a size"},
 		{"tftp " + url + " --loss 2", "a part, not a percentage"},
 		{"tftp " + url + " --no-options --windowsize 4", "options"},
 		{"tftp " + url + ";mode=netascii", "octet"},
@@ -126,23 +126,5 @@ func TestBenchFilesCannotWrite(t *testing.T) {
 	code, _, stderr := haul(t, "bench", "files", filepath.Join(t.TempDir(), "none"))
 	if code != exitLocal || !strings.Contains(stderr, "f0") {
 		t.Errorf("exit code %d, %q", code, stderr)
-	}
-}
-
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]int64{
-		"0": 0, "512": 512, "512B": 512, "64k": 65536, "64K": 65536, "64KiB": 65536, "64kB": 64000,
-		"10MB": 10_000_000, "1M": 1 << 20, "2G": 2 << 30, "3GB": 3_000_000_000, "1TB": 1e12,
-	} {
-		var s byteSize
-		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%q is %d (%v), want %d", text, s, err, want)
-		}
-	}
-	for _, text := range []string{"", "k", "-1", "1.5M", "1kk", "1X", "9999999999G", "B1"} {
-		var s byteSize
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken for %d", text, s)
-		}
 	}
 }

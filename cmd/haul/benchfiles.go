@@ -51,9 +51,9 @@ func newBenchFiles() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().Var(&size, "size", "of each file in `bytes`, as 512, 64k or 10MB")
-	cmd.Flags().IntVar(&count, "count", 1, "how many files")
-	cmd.Flags().StringVar(&name, "name", "f{}", `name of each, with "{}" for its number`)
+	cmd.Flags().Var(&size, "size", "size of each file")
+	cmd.Flags().IntVar(&count, "count", 1, "write `N` files")
+	cmd.Flags().StringVar(&name, "name", "f{}", "`NAME` of each file, in which \"{}\" stands for its number")
 	return cmd
 }
 

@@ -19,50 +19,80 @@ import (
 
 // copyHelp is what get and put say of copies over SFTP and HTTP.
 const copyHelp = `
-With --continue what has come of a file is kept if the run is cut off, even if it
-is killed, and the next run with --continue goes on from there. It goes on only
-with what such a run has kept: a file that is there already is copied again, unless
-it has the size and the time of the source, which it has if -p was given from the
-first run on, or a server that can hash says that the content is the same.
---unchanged skips files of that size and time without --continue, and with =hash
-those of the same content, whatever their time. With put over HTTP no time counts, as
-the server's is that of the upload: --continue then sends a file again unless the
-server's hash says that it is the same, and --unchanged has to be --unchanged=hash.
+Resuming:
+  --continue keeps what has come of a file if the run is cut off, even if it is killed;
+  the next run with --continue resumes there. haul says when it cannot resume a file, and
+  why. A file that is there as a whole is copied again, unless
+    - it has the size and the time of its source: use -p from the first run on, or
+    - a server that can hash says that the content is the same.
+  With -r, a directory that is copied to a new name has a hidden file in it until all is
+  there, by which the same command resumes in it; without --continue it would copy the
+  source below it. Over HTTP there is none: name the source DIR/. to resume there.
+  To resume a put that another run may still be sending takes 3 s, for that to notice.
 
-With -r --continue a directory that is copied to a new name has a hidden file in it
-until all is there, and up to then the same command goes on in it, where without
---continue the source would go below it; that takes a server whose directories may be
-renamed, and so none of HTTP: name the source LOCAL/. to go on there. A put that goes on with what another run may still be sending, as it may
-seem when that was killed, takes 3 s at least, so that the other has noticed.
+Unchanged files:
+  --unchanged       skips files of the same size and time, and keeps the times of the
+                    files that it copies, so that the next run finds them unchanged
+  --unchanged=hash  skips files of the same content, whatever their time; put over HTTP
+                    has this one only, as files have the time of the upload there
 
-Symbolic links in directories are left out, unless --links says otherwise. keep
-makes them anew with their text as it is, and so they may lead anywhere, also out
-of the directory; nothing is written through them. follow copies what they lead
-to. get over HTTP follows them, whatever --links says, as servers list them as what
-they lead to. Names that are not UTF-8 cannot be copied, and are errors.
+Symbolic links in directories:
+  --links skip    leaves them out; this is the default
+  --links keep    makes links with the same text, which may lead anywhere, also out of
+                  the directory; nothing is written through them
+  --links follow  copies what they lead to; a link to a directory above itself is an
+                  error, and so is, for put, one that leads out of the directory
+  get over HTTP follows them always, as servers list them as what they lead to.
 
-A server that cannot be reached is given up after 30 s, which -o ConnectTimeout=N
-and ssh_config change, and a login after 2 minutes. One that owes an answer and
-sends nothing for 60 s is asked again in a new session, and given up if the third
-is silent too: after 3 minutes. Questions are asked on the terminal, or by the
-program that SSH_ASKPASS names, as by ssh.
+Names that are not UTF-8 are errors. Of names that the target takes for one, as README
+and readme on Windows and macOS, the first is copied, and the others are errors. A copy
+ends at 4,000,000 directories: a server whose links lead in a circle has no end.
 
-Over HTTP and HTTPS a large file comes over several connections at once, if the
-server has ranges and says by an ETag or a Last-Modified which version of the file a
-part is of; that also decides whether --continue can go on. A file that is replaced
-meanwhile is begun anew, twice at most, and the last time over one connection, which
-has all of one version; but to standard output it ends there, as what has gone there
-cannot be taken back. --verify compares with the hash that the server tells
-(Repr-Digest), or else reads the file again. -r takes a server that lists its
-directories in JSON. What HTTP cannot say is not kept by -p: permissions, and over
-put anything. Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A password
-is asked for if the server wants one, unless ~/.netrc or --password-file has it, and
-goes to no other server. A server that is silent for 60 s is asked again, and one that
-has no time (429, 503) after the time that it says, of up to 2 minutes. One that is
-gone after it has answered, as while it starts anew, is tried again for some 20 s, with
-or without --continue: get goes on with what is missing, if it is the same version
-still, and put where the server has it, if that keeps what is cut off, as haul's own
-does of files from 32 MiB on; else put begins the file anew, twice at most.`
+--parallel N bounds both the files that are copied at once and the connections to
+each server. Without it there are at most 8 connections to a server, large files are
+copied 8 at a time, and besides them up to 64 small ones over SFTP and HTTP/2.
+
+Over SFTP:
+  - A server that cannot be reached is given up after 30 s (-o ConnectTimeout=N or
+    ssh_config change that), and a login after 2 minutes.
+  - A server that owes an answer and is silent for 60 s is asked again in a new session,
+    and given up if the third is silent too: after 3 minutes.
+  - Questions are asked on the terminal, or by the program that SSH_ASKPASS names, as
+    by ssh.
+
+Over HTTP and HTTPS:
+  - A large file comes over several connections, if the server has ranges and says by
+    an ETag or a Last-Modified which version of the file a part is of. get --continue
+    takes such a server, and put --continue one that keeps parts, as haul's does.
+  - A file that is replaced meanwhile is begun anew, twice at most, and the last time
+    over one connection, which has all of one version. To standard output it is an
+    error, as what has gone there cannot be taken back.
+  - --verify compares with the hash that the server sends (Repr-Digest), or else reads
+    the file again.
+  - get -r takes a server that lists its directories (see haul ls --help). get -p keeps
+    times, and no permissions. put has no -p.
+  - Proxies are those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+  - A password comes from ~/.netrc or --password-file, or is asked for if the server
+    wants one. It goes to no other server.
+  - A server that is silent for 60 s is asked again, and one that is busy (429, 503)
+    after the time that it says, of up to 2 minutes.
+  - A server that is gone after it has answered, as one that restarts, is tried again
+    for some 20 s. Then get resumes if the file is the same version, and put if the
+    server keeps parts, as haul's does of files from 32 MiB on; else put begins the file
+    anew, twice at most.`
+
+// defaultParallel is --parallel where it is not given.
+const defaultParallel = 8
+
+const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP and HTTP/2"
+
+// checkParallel refuses a --parallel that is none.
+func checkParallel(parallel int) error {
+	if parallel < 1 {
+		return usagef("--parallel %d: must be above 0", parallel)
+	}
+	return nil
+}
 
 // copyFlags are the flags of get and put that SFTP and HTTP have.
 type copyFlags struct {
@@ -79,21 +109,25 @@ type copyFlags struct {
 	fsync     bool
 	inPlace   bool
 	dryRun    bool
+	verbose   bool
 }
 
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
-	flags.BoolVar(&f.resume, "continue", false, "go on with what an earlier run with --continue has kept, and keep what comes if this one is cut off")
-	flags.Var(&f.unchanged, "unchanged", "skip files of the same size and time (see -p), or with =hash those of the same content")
+	flags.BoolVar(&f.resume, "continue", false, "resume what an earlier run with --continue has kept, and keep what comes if this one is cut off")
+	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default) or hash (same content)")
 	flags.Lookup("unchanged").NoOptDefVal = "time"
 	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
-	flags.Var(&f.links, "links", "symbolic links in directories: `skip`, keep, or follow them")
+	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
 	flags.BoolVar(&f.sparse, "sparse", false, "leave holes where there are zeros")
-	flags.Var(&f.limit, "limit", "most `bytes` a second, of all files together: 500k, 20MB; 0 means no limit")
+	flags.Var(&f.limit, "limit", "bytes a second for all files together, such as 20MB (0: no limit)")
 	flags.BoolVar(&f.verify, "verify", false, "compare each file with its source once it is copied")
 	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
 	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
+	completeWords(cmd, "unchanged", "time", "hash")
+	completeWords(cmd, "links", linkWords[:]...)
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied, and each that is skipped with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 }
 
@@ -101,20 +135,24 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	addFor(cmd, ssh.add, ofSFTP)
 	addFor(cmd, web.add, ofHTTP)
-	_ = cmd.Flags().SetAnnotation("batch", flagsOf, []string{ofSFTP.String(), ofHTTP.String()})
-	web.batch = &ssh.batch
+	for _, name := range []string{"batch", "password-file"} {
+		_ = cmd.Flags().SetAnnotation(name, flagsOf, []string{ofSFTP.String(), ofHTTP.String()})
+	}
+	web.login = &ssh.loginFlags
 }
 
-// options returns what the flags say for a copy of so many files at a time.
-func (f *copyFlags) options(parallel int) treecopy.Options {
+// options returns what the flags say for a copy of so many files at a time; 0 leaves
+// that to the copy.
+func (f *copyFlags) options(files int) treecopy.Options {
 	return treecopy.Options{
 		Recursive:     f.recursive,
-		Parallel:      parallel,
+		Parallel:      files,
 		Continue:      f.resume,
 		Unchanged:     treecopy.Unchanged(f.unchanged),
 		PreserveMode:  f.preserve,
 		Umask:         umask(),
 		PreserveTimes: f.preserve,
+		FileTimes:     treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, // or nothing would be found unchanged
 		Links:         treecopy.Links(f.links),
 		Sparse:        f.sparse,
 		Limit:         int64(f.limit),
@@ -162,7 +200,7 @@ func (u *unchangedFlag) String() string {
 }
 
 // Type names what Set takes, for the help text.
-func (u *unchangedFlag) Type() string { return "how" }
+func (u *unchangedFlag) Type() string { return "HOW" }
 
 // A linksFlag is a treecopy.Links on the command line.
 type linksFlag treecopy.Links
@@ -184,7 +222,7 @@ func (l *linksFlag) Set(s string) error {
 func (l *linksFlag) String() string { return linkWords[*l] }
 
 // Type names what Set takes, for the help text.
-func (l *linksFlag) Type() string { return "what" }
+func (l *linksFlag) Type() string { return "HOW" }
 
 // flagsOf is the annotation of a flag that not all protocols have: those that do.
 const flagsOf = "protocol"
@@ -208,15 +246,19 @@ func addFor(cmd *cobra.Command, add func(*cobra.Command), of ...protocol) {
 // onlyFlagsOf refuses flags that the protocol does not have.
 func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
 	var wrong []string
-	other := ""
+	other, option := "", false
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if of := f.Annotations[flagsOf]; len(of) > 0 && !slices.Contains(of, p.String()) {
+			option = option || f.Name == "option"
 			wrong = append(wrong, "--"+f.Name)
 			other = strings.Join(of, " and ")
 		}
 	})
 	if len(wrong) == 0 {
 		return nil
+	}
+	if option && len(wrong) == 1 && cmd.Name() == "get" {
+		return usagef("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
 	}
 	return usagef("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
 }

@@ -28,7 +28,7 @@ func TestUnchangedExamples(t *testing.T) {
 	}
 	for _, cmd := range []string{"get", "put"} {
 		_, help, _ := haul(t, cmd, "--help")
-		for _, says := range []string{"ConnectTimeout", "SSH_ASKPASS", "not UTF-8", "has the size and the time of the source"} {
+		for _, says := range []string{"ConnectTimeout", "SSH_ASKPASS", "not UTF-8", "of the same size and time"} {
 			if !strings.Contains(strings.ReplaceAll(help, "\n", " "), says) {
 				t.Errorf("haul %s --help does not say %q", cmd, says)
 			}

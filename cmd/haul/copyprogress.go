@@ -6,9 +6,11 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -18,6 +20,13 @@ import (
 const (
 	// maxBars is how many files have a bar of their own at a time.
 	maxBars = 8
+
+	// barFrom is from how many bytes on a file gets one, and then only if it is one of
+	// several.
+	barFrom = 4 << 20
+
+	// barWidth is how many columns the bar itself has.
+	barWidth = 20
 
 	// barAfter is how long a file is under way before it gets one: most are
 	// done by then, and nobody could read theirs.
@@ -105,6 +114,18 @@ func (p *copyProgress) hooks() treecopy.Hooks {
 	}
 }
 
+// verbose prints what became of an entry.
+func (p *copyProgress) verbose(o treecopy.Outcome, from, to string) {
+	switch o.What {
+	case treecopy.Copied, treecopy.Made:
+		p.printf("%v %s -> %s\n", o.What, visible(from), visible(to))
+	case treecopy.Same:
+		p.printf("unchanged %s\n", visible(from))
+	case treecopy.Skipped:
+		p.printf("skipped %s: %v\n", visible(from), o.Err)
+	}
+}
+
 // end stops showing, and takes the bars away.
 func (p *copyProgress) end() {
 	close(p.stop)
@@ -125,13 +146,23 @@ func (p *copyProgress) show() {
 			return
 		case now := <-tick.C:
 			if p.bars != nil {
-				p.draw(now, &bars)
+				if p.hasFound() {
+					p.draw(now, &bars)
+				}
 			} else if now.Sub(last) >= lineEvery {
 				last = now
 				p.printf("%s\n", p.line(now))
 			}
 		}
 	}
+}
+
+// hasFound reports whether there is something to show. Before the first file is
+// found a server may have a password asked for, which bars would hide.
+func (p *copyProgress) hasFound() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.found.Files > 0
 }
 
 // A rateMeter tells the rate of the last few seconds.
@@ -176,7 +207,11 @@ func (p *copyProgress) state(now time.Time) copyState {
 
 // String says it in a line.
 func (s copyState) String() string {
-	text := fmt.Sprintf("%s of %s", formatBytes(s.moved), formatBytes(max(s.found.Bytes, s.moved)))
+	text := ""
+	if s.found.All && s.found.Bytes > 0 {
+		text = fmt.Sprintf("%d %%, ", int(min(float64(s.moved)/float64(s.found.Bytes)*100, 100)))
+	}
+	text += fmt.Sprintf("%s of %s", formatBytes(s.moved), formatBytes(max(s.found.Bytes, s.moved)))
 	if !s.found.All {
 		text += " or more"
 	}
@@ -230,7 +265,7 @@ func (p *copyProgress) draw(now time.Time, b *copyBars) {
 	}
 	var list []shown
 	for i, a := range p.active {
-		if now.Sub(a.since) >= barAfter {
+		if now.Sub(a.since) >= barAfter && i.Size >= barFrom && state.found.Files > 1 {
 			list = append(list, shown{i, *a})
 		}
 	}
@@ -243,9 +278,8 @@ func (p *copyProgress) draw(now time.Time, b *copyBars) {
 	b.mu.Unlock()
 	if b.total == nil {
 		b.files = map[*treecopy.Item]*mpb.Bar{}
-		b.total = p.bars.AddBar(0, mpb.BarPriority(1<<30), mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name("in all ", decor.WCSyncSpaceR)),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+		b.total = p.bars.New(0, mpb.NopStyle(), mpb.BarPriority(1<<30), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				return b.state.String()
@@ -258,8 +292,11 @@ func (p *copyProgress) draw(now time.Time, b *copyBars) {
 		bar := b.files[s.item]
 		if bar == nil {
 			bar = p.bars.AddBar(0, mpb.BarRemoveOnComplete(),
-				mpb.PrependDecorators(decor.Name(barLabel(s.item.From)+" ", decor.WCSyncSpaceR)),
-				mpb.AppendDecorators(decor.Any(counters)))
+				mpb.BarWidth(barWidth),
+				mpb.PrependDecorators(decor.Any(func(d decor.Statistics) string {
+					return barLabel(s.item.From, d.AvailableWidth-countersWidth) + " "
+				}, decor.WCSyncSpaceR)),
+				mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(s decor.Statistics) string { return " " + counters(s) })))
 			b.files[s.item] = bar
 		}
 		setBar(bar, s.moved, s.item.Size)
@@ -288,14 +325,22 @@ func (b *copyBars) end() {
 	}
 }
 
-// maxLabel is how much of a name a bar shows, in characters.
-const maxLabel = 30
+const (
+	// minLabel and maxLabel are how much of a name a bar shows, in columns.
+	minLabel, maxLabel = 8, 30
 
-// barLabel returns a name for a bar.
-func barLabel(name string) string {
-	label := []rune(visible(path.Base(name)))
-	if len(label) > maxLabel {
-		label = append(label[:maxLabel-1], '…')
+	// countersWidth is how many columns a bar takes besides its name and itself.
+	countersWidth = 28
+)
+
+// barLabel returns a name for a bar, of at most so many columns if there are
+// minLabel. A long name loses its middle: files of a directory often begin alike.
+func barLabel(name string, columns int) string {
+	label := visible(path.Base(name))
+	columns = min(max(columns, minLabel), maxLabel)
+	if runewidth.StringWidth(label) <= columns {
+		return label
 	}
-	return string(label)
+	half := columns / 2
+	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half a wide character is a space
 }

@@ -6,23 +6,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/haul-project/haul/store/treecopy"
 )
 
 func TestCopyState(t *testing.T) {
 	for want, s := range map[string]copyState{
-		"0 B of 0 B or more, 0 of 0 files, 0 B/s":             {},
-		"1.0 MB of 3.0 MB or more, 1 of 3 files, 1.0 MB/s":    {found: treecopy.Totals{Files: 3, Bytes: 3e6}, moved: 1e6, files: 1, rate: 1e6},
-		"1.0 MB of 3.0 MB, 1 of 3 files, 1.0 MB/s, 3s left":   {found: treecopy.Totals{Files: 3, Bytes: 3e6, All: true}, moved: 1e6, files: 1, rate: 1e6},
-		"1.0 MB of 3.0 MB, 1.0 MB/s, 3s left":                 {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6, rate: 1e6},
-		"3.0 MB of 3.0 MB, 1.0 MB/s":                          {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 3e6, rate: 1e6},
-		"4.0 MB of 4.0 MB, 1.0 MB/s":                          {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 4e6, rate: 1e6}, // it has grown
-		"1.0 MB of 3.0 MB, 0 B/s":                             {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6},
-		"0 B of 1000000.00 GB, 1 B/s":                         {found: treecopy.Totals{Files: 1, Bytes: 1e15, All: true}, rate: 1},
-		"1.00 GB of 3601.00 GB, 1.00 GB/s, 1h0m1s left":       {found: treecopy.Totals{Files: 1, Bytes: 3601e9, All: true}, moved: 1e9, rate: 1e9},
-		"0 B of 10 B or more, 10000 of 10000 files, 1.0 kB/s": {found: treecopy.Totals{Files: 9999, Bytes: 10}, files: 10000, rate: 1000},
-		"1.0 MB of 1.0 MB, 2 of 2 files, 1.0 kB/s":            {found: treecopy.Totals{Files: 2, Bytes: 1e6, All: true}, moved: 1e6, files: 2, rate: 1000},
-		"999 B of 1.0 kB, 0 of 2 files, 1 B/s, 2s left":       {found: treecopy.Totals{Files: 2, Bytes: 1000, All: true}, moved: 999, rate: 1},
+		"0 B of 0 B or more, 0 of 0 files, 0 B/s":                 {},
+		"1.0 MB of 3.0 MB or more, 1 of 3 files, 1.0 MB/s":        {found: treecopy.Totals{Files: 3, Bytes: 3e6}, moved: 1e6, files: 1, rate: 1e6},
+		"33 %, 1.0 MB of 3.0 MB, 1 of 3 files, 1.0 MB/s, 3s left": {found: treecopy.Totals{Files: 3, Bytes: 3e6, All: true}, moved: 1e6, files: 1, rate: 1e6},
+		"33 %, 1.0 MB of 3.0 MB, 1.0 MB/s, 3s left":               {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6, rate: 1e6},
+		"100 %, 3.0 MB of 3.0 MB, 1.0 MB/s":                       {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 3e6, rate: 1e6},
+		"100 %, 4.0 MB of 4.0 MB, 1.0 MB/s":                       {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 4e6, rate: 1e6}, // it has grown
+		"33 %, 1.0 MB of 3.0 MB, 0 B/s":                           {found: treecopy.Totals{Files: 1, Bytes: 3e6, All: true}, moved: 1e6},
+		"0 %, 0 B of 1000000.00 GB, 1 B/s":                        {found: treecopy.Totals{Files: 1, Bytes: 1e15, All: true}, rate: 1},
+		"0 %, 1.00 GB of 3601.00 GB, 1.00 GB/s, 1h0m1s left":      {found: treecopy.Totals{Files: 1, Bytes: 3601e9, All: true}, moved: 1e9, rate: 1e9},
+		"0 B of 10 B or more, 10000 of 10000 files, 1.0 kB/s":     {found: treecopy.Totals{Files: 9999, Bytes: 10}, files: 10000, rate: 1000},
+		"100 %, 1.0 MB of 1.0 MB, 2 of 2 files, 1.0 kB/s":         {found: treecopy.Totals{Files: 2, Bytes: 1e6, All: true}, moved: 1e6, files: 2, rate: 1000},
+		"99 %, 999 B of 1.0 kB, 0 of 2 files, 1 B/s, 2s left":     {found: treecopy.Totals{Files: 2, Bytes: 1000, All: true}, moved: 999, rate: 1},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v is %q, want %q", s, got, want)
@@ -74,7 +76,7 @@ func TestCopyProgressAddsUp(t *testing.T) {
 	h.Ended(failed, treecopy.Outcome{What: treecopy.Failed, Bytes: 10, Err: errors.New("no")})
 	h.Ended(same, treecopy.Outcome{What: treecopy.Same})
 	h.Ended(dir, treecopy.Outcome{What: treecopy.Made})
-	if got, want := p.line(time.Now()), "180 B of 180 B, 3 of 3 files, "; !strings.HasPrefix(got, want) {
+	if got, want := p.line(time.Now()), "100 %, 180 B of 180 B, 3 of 3 files, "; !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	p.end()
@@ -83,12 +85,24 @@ func TestCopyProgressAddsUp(t *testing.T) {
 	}
 }
 
+// A label has room on a narrow terminal, and shows both ends of a long name.
 func TestBarLabel(t *testing.T) {
-	for name, want := range map[string]string{
-		"a/b/c": "c", "x\x1b[2J": `x\x1b[2J`, strings.Repeat("é", 40): strings.Repeat("é", maxLabel-1) + "…",
+	for _, test := range []struct {
+		name    string
+		columns int
+		want    string
+	}{
+		{"a/b/c", 80, "c"},
+		{"x\x1b[2J", 80, `x\x1b[2J`},
+		{"d/large-file-of-a-directory-number-1.bin", 80, "large-file-of-…ry-number-1.bin"},
+		{"d/large-file-of-a-directory-number-1.bin", 12, "large…-1.bin"},
+		{"d/large-file-of-a-directory-number-1.bin", -5, "lar….bin"},
+		{strings.Repeat("é", 40), 80, strings.Repeat("é", 14) + "…" + strings.Repeat("é", 15)},
+		{strings.Repeat("字", 40), 80, strings.Repeat("字", 7) + "…" + strings.Repeat("字", 7)},
 	} {
-		if got := barLabel(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
+		got := barLabel(test.name, test.columns)
+		if got != test.want || runewidth.StringWidth(got) > min(max(test.columns, minLabel), maxLabel) {
+			t.Errorf("%q in %d columns is %q, want %q", test.name, test.columns, got, test.want)
 		}
 	}
 }

@@ -79,6 +79,9 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
+// sized reports whether the size of an entry is known. HTTP has none of directories.
+func (e listed) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
+
 // describe returns what is known of an entry.
 func describe(e listed, o owners) described {
 	d := described{Path: e.path, Name: e.Name(), Type: typeName(e.Mode()), Target: e.target}
@@ -88,7 +91,7 @@ func describe(e listed, o owners) described {
 	if !utf8.ValidString(e.Name()) {
 		d.NameBytes = []byte(e.Name())
 	}
-	if size := e.Size(); e.Mode()&fs.ModeIrregular == 0 && size >= 0 {
+	if size := e.Size(); e.Mode()&fs.ModeIrregular == 0 && e.sized() {
 		d.Size = &size
 	}
 	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
@@ -174,12 +177,19 @@ func modeString(m fs.FileMode) string {
 	return string(b)
 }
 
+// sftpColumns are the columns of ls -l without the name. HTTP has three of them:
+// type, size and time.
+const sftpColumns = 6
+
+// unknown stands in a column for what a server does not say.
+const unknown = "-"
+
 // longRow returns the columns of ls -l, but for the name.
 func longRow(e listed, o owners, now time.Time, human bool) []string {
-	links, owner, group, size := "?", "?", "?", strconv.FormatInt(e.Size(), 10)
+	links, owner, group, size := unknown, unknown, unknown, strconv.FormatInt(e.Size(), 10)
 	switch {
-	case e.Size() < 0:
-		size = "?"
+	case !e.sized():
+		size = unknown
 	case human:
 		size = humanSize(e.Size())
 	}
@@ -189,11 +199,11 @@ func longRow(e listed, o owners, now time.Time, human bool) []string {
 			links = strconv.FormatUint(d.Links, 10)
 		}
 	}
-	mode := modeString(e.Mode())
+	mode, changed := modeString(e.Mode()), listTime(e.ModTime(), now)
 	if e.modeless {
-		mode = mode[:1] + "?????????"
+		return []string{mode[:1], size, changed}
 	}
-	return []string{mode, links, owner, group, size, listTime(e.ModTime(), now)}
+	return []string{mode, links, owner, group, size, changed}
 }
 
 // listTime returns a time as ls -l does: with the hour if it is of the last half
@@ -202,7 +212,7 @@ func listTime(t, now time.Time) string {
 	const halfYear = 365 * 24 * time.Hour / 2
 	switch t = t.Local(); {
 	case t.IsZero():
-		return "           ?"
+		return unknown
 	case t.After(now.Add(-halfYear)) && t.Before(now.Add(time.Minute)):
 		return t.Format("Jan _2 15:04")
 	}
@@ -211,8 +221,9 @@ func listTime(t, now time.Time) string {
 
 // columns returns how wide each column is.
 func columns(rows [][]string) []int {
-	widths := make([]int, 6)
+	var widths []int
 	for _, row := range rows {
+		widths = append(widths, make([]int, max(0, len(row)-len(widths)))...)
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}

@@ -57,6 +57,14 @@ func newDoctor() *cobra.Command {
 			if c.Target, err = parseURL(urls[0]); err != nil {
 				return err
 			}
+			switch { // of the values that c takes for its defaults, too
+			case c.Timeout <= 0:
+				return usagef("--timeout %v: must be above 0", c.Timeout)
+			case c.MaxBytes <= 0:
+				return usagef("--max-bytes %s: must be above 0", formatSize(c.MaxBytes))
+			case c.MTU != 0 && (c.MTU < leastMTU || c.MTU > mostMTU):
+				return usagef("--mtu %d: it is 0, or %d to %d bytes", c.MTU, leastMTU, mostMTU)
+			}
 			if err := c.Check(); err != nil {
 				return usageError{err}
 			}
@@ -81,10 +89,10 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "how long each client may take; the whole run takes 12 times that at most")
-	flags.Int64Var(&c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "how many `bytes` of the file each client fetches; more are ended by ERROR 0")
-	flags.IntVar(&c.MTU, "mtu", 0, "MTU of the path in `bytes`; 0 means that of the interface")
-	flags.StringVar(&c.Upload, "upload", "", "upload a small file of this `name`, too, and leave it there")
+	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "`TIME` that each client may take; the whole run takes at most 12 times that")
+	sizeVar(flags, &c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "how much of the file each client fetches; a longer transfer is ended by ERROR 0")
+	flags.IntVar(&c.MTU, "mtu", 0, "MTU of the path, `N` bytes (0: that of the interface)")
+	flags.StringVar(&c.Upload, "upload", "", "upload a small file of this `NAME`, too, and leave it there")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON document")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
 	return cmd

@@ -109,7 +109,7 @@ func TestDoctorExitCodes(t *testing.T) {
 		{[]string{url}, exitUsage, "name"},
 		{[]string{"--max-bytes", "-1", url + "f"}, exitUsage, "max-bytes"},
 		{[]string{"--timeout", "-1s", url + "f"}, exitUsage, "timeout"},
-		{[]string{"--mtu", "-1", url + "f"}, exitUsage, "MTU"},
+		{[]string{"--mtu", "-1", url + "f"}, exitUsage, "--mtu"},
 		{[]string{"--bogus", url + "f"}, exitUsage, "bogus"},
 		{[]string{url + "missing"}, exitNotFound, "not found"},
 		{[]string{url + ".."}, exitRefused, ".."},

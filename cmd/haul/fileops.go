@@ -38,20 +38,23 @@ func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context
 // notSFTP refuses a location that a command has no use for.
 func notSFTP(command string, l location) error {
 	if command == "probe" && l.remote() {
-		return usagef("probe %v: one haul probe speaks one protocol", l)
+		return usagef("probe %v: all locations of one command have to be of the same protocol", l)
 	}
 	if l.protocol == ofTFTP {
-		advice := ""
+		over, advice := "SFTP and HTTP", ""
+		if httpLacks[command] != "" {
+			over = "SFTP"
+		}
 		if command == "stat" {
 			advice = `; "haul probe" prints the size of a file`
 		}
-		return usagef("%s %v: TFTP can only get and put single files; %s works over SFTP%s", command, l, command, advice)
+		return usagef("%s %v: TFTP can only get and put single files; %s works over %s%s", command, l, command, over, advice)
 	}
 	if l.protocol == ofHTTP {
 		if what := httpLacks[command]; what != "" {
 			return usagef("%s %v: HTTP has no way to %s", command, l, what)
 		}
-		return usagef("%s %v: one haul %s speaks one protocol", command, l, command)
+		return usagef("%s %v: all locations of one command have to be of the same protocol", command, l)
 	}
 	return usagef("%s %v: that is a local file; write sftp://HOST/PATH or HOST:PATH", command, l)
 }
@@ -59,102 +62,6 @@ func notSFTP(command string, l location) error {
 // httpLacks are the commands that HTTP has no method for.
 var httpLacks = map[string]string{
 	"mv": "rename a file; get it and put it", "mkdir": "make a directory alone; put makes it with a file", "df": "tell how much room there is",
-}
-
-const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
-them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?, [...])
-stands for the names that match it, of which those with a dot in front only
-match if the pattern has one. A name that ends in a slash is that of a directory.
-
-/, the home directory, and names that end in . or .. are refused.
-
-On a web server single files are removed, if it has the method DELETE.`
-
-func newRm() *cobra.Command {
-	var f sshFlags
-	var w webFlags
-	var recursive, force bool
-	cmd := &cobra.Command{
-		Use:     "rm LOCATION...",
-		Short:   "Remove files on a server",
-		Long:    rmHelp,
-		Example: "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
-		Args:    args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			list, err := parseLocations(words)
-			if err != nil {
-				return err
-			}
-			for _, l := range list {
-				if l.protocol == ofSFTP && isPrecious(l.path) {
-					return usagef("rm %v: refused; name what is in it", l)
-				}
-			}
-			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
-				var errs []error
-				for _, l := range list {
-					errs = append(errs, ws.remove(ctx, l, recursive, force))
-				}
-				return errors.Join(errs...)
-			}); ok {
-				return err
-			}
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
-				var errs []error
-				for _, l := range list {
-					errs = append(errs, r.remove(ctx, l, recursive, force))
-				}
-				return errors.Join(errs...)
-			})
-		},
-	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories with all that is in them")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "what is not there is no error")
-	addServers(cmd, &f, &w)
-	return cmd
-}
-
-// isPrecious reports whether a name is one that nobody means to remove.
-func isPrecious(name string) bool {
-	name = strings.TrimRight(name, "/")
-	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
-		return true // somebody's home directory
-	}
-	last := name[strings.LastIndexByte(name, '/')+1:]
-	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"
-}
-
-// remove removes what is at a location.
-func (r *remotes) remove(ctx context.Context, l location, recursive, force bool) error {
-	c, err := r.connect(ctx, l, "")
-	if err != nil {
-		return err
-	}
-	names, err := c.paths(ctx, l)
-	var errs []error
-	for _, name := range names {
-		var fi fs.FileInfo
-		name = strings.TrimRight(name, "/")
-		fi, err = c.Lstat(ctx, name)
-		switch {
-		case err != nil:
-		case !fi.IsDir() && strings.HasSuffix(l.path, "/"):
-			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", visible(name), visible(name))
-		case fi.IsDir() && !recursive:
-			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", visible(name))
-		case fi.IsDir():
-			err = c.RemoveAll(ctx, name)
-		default:
-			err = c.RemoveFile(ctx, name)
-		}
-		if !force || !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, asRemote(err))
-		}
-	}
-	if len(names) == 0 && (!force || !errors.Is(err, fs.ErrNotExist)) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 func newMv() *cobra.Command {

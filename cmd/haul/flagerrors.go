@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/tftp"
@@ -15,6 +16,7 @@ import (
 // type.
 var valueKinds = map[string]string{
 	"bool":     "it is true or false",
+	"boolfunc": "it is true or false",
 	"int":      "it is a whole number",
 	"int64":    "it is a whole number",
 	"uint64":   "it is a whole number, 0 or above",
@@ -22,9 +24,41 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
-// flagError says what a flag takes whose value could not be read. Package pflag
-// would quote the parser, which speaks to programmers.
-func flagError(err error) error {
+// suggestWithin is by how many letters a word may differ from what is suggested for
+// it.
+const suggestWithin = 2
+
+// unknownFlag names a flag that a command does not have, and the nearest that it
+// has.
+func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
+	name := err.GetSpecifiedName()
+	if letters := err.GetSpecifiedShortnames(); letters != "" {
+		return fmt.Errorf("there is no flag -%s in %q", name, cmd.CommandPath())
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	hint := ""
+	if near := suggest(name, names); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean --%s?", near[0])
+	}
+	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
+}
+
+// suggest returns those of some names that are near to a word.
+func suggest(word string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: suggestWithin} // it knows how to find them
+	for _, name := range names {
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return c.SuggestionsFor(word)
+}
+
+// flagError says what is wrong with a flag. Package pflag would quote the parser of
+// its value, which speaks to programmers.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return unknownFlag(cmd, unknown)
+	}
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err

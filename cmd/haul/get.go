@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -22,11 +23,13 @@ LOCAL is the file to write, a directory to put files into, or - for standard
 output; without it files go to the current directory, under their own names.
 
 A file appears under its name when it is whole. Until then it is a hidden file
-beside it, and if the transfer fails nothing is left.
+beside it, and if the transfer fails nothing is left of it, except with --continue
+or --in-place.
 
 Over SFTP and HTTP, -r fetches a directory with all that is in it; one that ends in /.
-stands for its contents. The last parts of a PATH may be a pattern (*, ?, [...]; ** for
-any directories), in quotes for the shell.
+stands for its contents. A PATH may be a pattern, in quotes for the shell: *, ? and [...]
+as in a shell, and ** for any number of directories. Names with a dot in front match only
+if the pattern has one there.
 ` + copyHelp
 
 const getExamples = `  haul get host:backup/db.sql.gz
@@ -50,11 +53,14 @@ func newGet() *cobra.Command {
 		Example: getExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if parallel < 1 {
-				return usagef("--parallel %d: must be above 0", parallel)
+			if err := checkParallel(parallel); err != nil {
+				return err
 			}
 			from, local, err := splitSources(words)
 			if err != nil {
+				return err
+			}
+			if err := noTarget(from, local, f.recursive); err != nil {
 				return err
 			}
 			if from[0].protocol != ofTFTP {
@@ -66,11 +72,12 @@ func newGet() *cobra.Command {
 			return t.getTFTP(cmd, from, local, parallel)
 		},
 	}
-	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to fetch at the same time")
+	cmd.Flags().IntVar(&parallel, "parallel", defaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addFor(cmd, t.addTFTP, ofTFTP)
+	addFor(cmd, t.addDownloads, ofTFTP)
 	addFor(cmd, f.add, ofSFTP, ofHTTP)
 	addServers(cmd, &f.ssh, &f.web)
+	addFor(cmd, f.ssh.addRequests, ofSFTP)
 	flagSections(cmd)
 	return cmd
 }
@@ -103,10 +110,20 @@ func splitSources(words []string) (from []location, local string, err error) {
 			}
 			return nil, "", usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
 		case l.protocol != from[0].protocol:
-			return nil, "", usagef("%v and %v: one haul get speaks one protocol; fetch them one after the other", from[0], l)
+			return nil, "", usagef("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
 		}
 	}
 	return from, local, nil
+}
+
+// noTarget refuses a last source that is meant as a target: without -r nobody names
+// a directory as a source.
+func noTarget(from []location, local string, recursive bool) error {
+	last := from[len(from)-1]
+	if local != "" || len(from) < 2 || recursive || last.protocol == ofTFTP || !last.isDirName() || glob.HasMeta(last.path) {
+		return nil
+	}
+	return usagef("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
 }
 
 // getTFTP fetches the files at URLs of TFTP.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -242,20 +243,20 @@ func TestHTTPSides(t *testing.T) {
 		{"get AT/forbidden HERE", exitRefused, "403"},
 		{"get AT/encoded HERE", exitFailed, "br"},
 		{"get --batch AT/login HERE", exitRefused, "--batch"},
-		{"get AT/dir HERE", exitFailed, "-r copies it"},
+		{"get AT/dir HERE", exitFailed, "(use -r)"},
 		{"get AT/ HERE", exitUsage, "names no file"},
 		{"get AT/a HERE/none/x", exitLocal, "none"},
-		{"get http://" + listener.Addr().String() + "/a HERE", exitNoAnswer, "refused"},
+		{"get http://" + listener.Addr().String() + "/a HERE", exitNoAnswer, "nothing listens at " + listener.Addr().String()},
 		{"get http://me:secret@127.0.0.1/a HERE", exitUsage, "password"},
 		{"get --password-file HERE/none AT/a HERE", exitUsage, "USER@HOST"},
 		{"get --cacert HERE/none AT/a HERE", exitLocal, "none"},
 		{"get --cacert HERE/x --insecure AT/a HERE", exitUsage, "--insecure"},
 		{"get -i key AT/a HERE", exitUsage, "a flag of SFTP"},
-		{"get AT/a host:b HERE", exitUsage, "one protocol"},
+		{"get AT/a host:b HERE", exitUsage, "of the same protocol"},
 		{"mv AT/a AT/b", exitUsage, "HTTP has no way to rename"},
 		{"mkdir AT/a", exitUsage, "HTTP has no way to make a directory"},
 		{"df AT/a", exitUsage, "HTTP has no way"},
-		{"ls AT/a host:b", exitUsage, "one protocol"},
+		{"ls AT/a host:b", exitUsage, "of the same protocol"},
 		{"rm -r AT/dir", exitUsage, "single files only"},
 		{"rm AT/dir/", exitUsage, "files only"},
 		{"rm AT/missing", exitNotFound, "404"},
@@ -288,7 +289,7 @@ func TestHTTPFiles(t *testing.T) {
 	if out := l.must("ls", "-R", l.URL+"/"); !strings.Contains(out, "dir:\nc\n") {
 		t.Errorf("ls -R: %q", out)
 	}
-	if out := l.must("ls", "-l", l.URL+"/a.log"); !strings.HasPrefix(out, "-?????????") || !strings.Contains(out, " 3 ") {
+	if out := l.must("ls", "-l", l.URL+"/a.log"); !strings.HasPrefix(out, "- 3 ") || strings.Contains(out, "?") {
 		t.Errorf("ls -l: %q", out)
 	}
 	if out := l.must("ls", l.URL+"/*.log"); out != "a.log\nb.log\n" {
@@ -300,7 +301,10 @@ func TestHTTPFiles(t *testing.T) {
 	if out := l.must("stat", l.URL+"/a.log"); !strings.Contains(out, "3 bytes") || strings.Contains(out, "Mode") {
 		t.Errorf("stat: %q", out)
 	}
-	if out := l.must("stat", "--json", l.URL+"/dir"); !strings.Contains(out, `"type":"dir"`) {
+	if out := l.must("stat", l.URL+"/dir"); strings.Contains(out, "Size") {
+		t.Errorf("stat of a directory: %q", out)
+	}
+	if out := l.must("stat", "--json", l.URL+"/dir"); !strings.Contains(out, `"type":"dir"`) || strings.Contains(out, "size") {
 		t.Errorf("stat --json: %q", out)
 	}
 	l.must("rm", l.URL+"/*.log")
@@ -349,6 +353,16 @@ func TestHTTPPassword(t *testing.T) {
 		t.Errorf("without a password: exit code %d, %s", code, msg)
 	}
 	secret := filepath.Join(l.home, "password")
+	writeFile(t, secret, "another\n")
+	for _, command := range []string{"get", "ls"} {
+		cmd := newRoot()
+		cmd.SetArgs([]string{command, "--password-file", secret, at})
+		cmd.SetErr(io.Discard)
+		err := cmd.ExecuteContext(t.Context())
+		if text := webAdvice(err); exitCode(err) != exitRefused || !strings.Contains(text, "the password is wrong") {
+			t.Errorf("%s with a wrong password: %v, %q", command, err, text)
+		}
+	}
 	writeFile(t, secret, "pass word\nmore\n")
 	code, _, msg = haul(t, "get", "--password-file", secret, at, here)
 	if code != 0 || !strings.Contains(msg, "warning: the password goes") || strings.Contains(msg, "pass word") {
@@ -404,5 +418,28 @@ func TestParseHTTP(t *testing.T) {
 		if exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), says) {
 			t.Errorf("%s: %v, which does not say %q", s, err, says)
 		}
+	}
+}
+
+// --continue says when it cannot resume a file, and why.
+func TestHTTPNotResumed(t *testing.T) {
+	content := strings.Repeat("0123456789abcdef", 2<<20/16)
+	l := startWeb(t, nil)
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("ETag", `W/"1"`)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(content))
+		return true
+	})
+	to := filepath.Join(t.TempDir(), "f")
+	code, _, msg := haul(t, "get", "--continue", l.URL+"/f", to)
+	if want := "note: " + l.URL + "/f is copied from its start: the server does not say which version"; code != 0 || !strings.Contains(msg, want) {
+		t.Errorf("exit code %d, no %q in %s", code, want, msg)
+	}
+	wantFile(t, to, content)
+	if _, _, msg := haul(t, "get", l.URL+"/f", to); strings.Contains(msg, "note") {
+		t.Errorf("without --continue: %s", msg)
+	}
+	if _, _, msg := haul(t, "put", "--continue", to, l.URL+"/up"); !strings.Contains(msg, to+" is copied from its start: the target keeps no parts of files") {
+		t.Errorf("put: %s", msg)
 	}
 }

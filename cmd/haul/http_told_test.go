@@ -97,7 +97,7 @@ func printed(t *testing.T, args ...string) string {
 	if err == nil {
 		t.Fatalf("%v: no error", args)
 	}
-	printFailure(&out, err)
+	printFailure(&out, newRoot(), err)
 	return out.String()
 }
 

@@ -106,8 +106,8 @@ func parseLocation(s string) (location, error) {
 // errPassword says that there is a password in a URL, of SFTP, and errWebPassword that
 // there is one in a URL of HTTP. The URL is not shown.
 var (
-	errPassword    = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or use a key")
-	errWebPassword = errors.New("a password does not belong into a URL, where others see it; haul asks for it, or ~/.netrc or --password-file has it")
+	errPassword    = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or use --password-file or a key")
+	errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 )
 
 // cutScheme splits a URL behind its "://". The scheme comes in lower case.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,20 +21,25 @@ import (
 const maxListDepth = 1000
 
 const lsHelp = `List files on an SFTP or a web server: those at the locations, and what is in those that
-are directories. Names are sorted. On a terminal, characters of a name that do
-not print are shown as escapes; in a pipe names are as they are.
+are directories. Entries are sorted by name, with -t by time and with -S by size, newest
+and largest first; -r reverses the order. Of -t and -S the last counts. Entries of the
+same time or size are sorted by name. Names that begin with a dot are left out without
+-a. On a terminal, characters of a name that do not print are shown as escapes; in a
+pipe names are as they are.
 
 -l shows what ls -l does: type and permissions, links, owner, group, size in
-bytes, time of the last change, name, and where a symbolic link leads. Version 3
-of the protocol does not tell how many links a file has.
+bytes, time of the last change, name, and where a symbolic link leads. A dash stands for
+what the server does not say, as of the number of links in version 3 of SFTP. Over HTTP
+there are type (d or -), size, time and name only.
 
 --json prints an object for each entry, on a line of its own: path, name, type
 (file, dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group
 and target; what the server does not say is missing. A name that is no UTF-8
 has its bytes in name_bytes too, in base64.
 
-Over HTTP it takes a server that lists its directories in JSON, as haul's own does,
-nginx with autoindex_format json, and Caddy. Modes and owners are not told.`
+Over HTTP it takes a server that lists its directories: in JSON, as haul, Caddy and nginx
+(autoindex_format json) do, or by a page of Apache, nginx, lighttpd or Python's
+http.server. Such servers do not say modes and owners.`
 
 const lsExamples = `  haul ls host:
   haul ls -la sftp://backup@192.0.2.1/srv/images
@@ -44,6 +50,9 @@ const lsExamples = `  haul ls host:
 // A lister is one run of haul ls.
 type lister struct {
 	long, recursive, all, asJSON, human bool
+
+	order   func(a, b listed) int // besides by name; nil for none
+	reverse bool
 
 	out    *bufio.Writer
 	errs   []error
@@ -93,6 +102,10 @@ func newLs() *cobra.Command {
 	flags.BoolVarP(&l.long, "long", "l", false, "show permissions, owner, size and time")
 	flags.BoolVarP(&l.recursive, "recursive", "R", false, "list directories in directories too")
 	flags.BoolVarP(&l.all, "all", "a", false, "list names that begin with a dot too")
+	flags.BoolFuncP("by-time", "t", "sort by time, newest first", l.sortBy(newerFirst))
+	flags.BoolFuncP("by-size", "S", "sort by size, largest first", l.sortBy(largerFirst))
+	flags.BoolVarP(&l.reverse, "reverse", "r", false, "reverse the order")
+	flags.BoolP("one", "1", false, "print one name a line, as ls always does here")
 	flags.BoolVar(&l.asJSON, "json", false, "print a JSON object for each entry")
 	humanFlag(cmd, &l.human, "with -l, show sizes as 1.5M")
 	addServers(cmd, &f, &w)
@@ -214,9 +227,41 @@ func below(dir, name string) string {
 	return dir + "/" + name // not cleaned: what it means depends on links
 }
 
+// sortBy returns what sets a flag that selects an order.
+func (l *lister) sortBy(order func(a, b listed) int) func(string) error {
+	return func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if l.order = nil; on {
+			l.order = order
+		}
+		return err
+	}
+}
+
+// newerFirst and largerFirst compare entries for -t and -S.
+func newerFirst(a, b listed) int  { return b.ModTime().Compare(a.ModTime()) }
+func largerFirst(a, b listed) int { return cmp.Compare(b.Size(), a.Size()) }
+
+// sort sorts entries in the order that was asked for.
+func (l *lister) sort(list []listed) {
+	slices.SortFunc(list, func(a, b listed) int {
+		c := 0
+		if l.order != nil {
+			c = l.order(a, b)
+		}
+		if c = cmp.Or(c, cmp.Compare(a.shown, b.shown)); l.reverse {
+			c = -c
+		}
+		return c
+	})
+}
+
+// detailed reports whether more than names is needed of entries.
+func (l *lister) detailed() bool { return l.long || l.asJSON || l.order != nil }
+
 // print prints the entries of one directory.
 func (l *lister) print(ctx context.Context, c *remote, list []listed) {
-	slices.SortFunc(list, func(a, b listed) int { return cmp.Compare(a.shown, b.shown) })
+	l.sort(list)
 	if !l.long && !l.asJSON {
 		for _, e := range list {
 			fmt.Fprintln(l.out, l.name(e.shown))
@@ -237,9 +282,15 @@ func (l *lister) print(ctx context.Context, c *remote, list []listed) {
 	}
 	widths := columns(rows)
 	for i, row := range rows {
-		// Numbers to the right, words to the left, as ls has it.
-		fmt.Fprintf(l.out, "%s %*s %-*s %-*s %*s %s %s", row[0], widths[1], row[1], widths[2], l.name(row[2]), widths[3], l.name(row[3]),
-			widths[4], row[4], row[5], l.name(list[i].shown))
+		for j, cell := range row {
+			// Numbers to the right, words to the left, as ls has it.
+			width := widths[j]
+			if len(row) == sftpColumns && (j == 2 || j == 3) {
+				width = -width
+			}
+			fmt.Fprintf(l.out, "%*s ", width, l.name(cell))
+		}
+		fmt.Fprint(l.out, l.name(list[i].shown))
 		if list[i].target != "" {
 			fmt.Fprintf(l.out, " -> %s", l.name(list[i].target))
 		}

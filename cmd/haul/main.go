@@ -63,20 +63,19 @@ func run() int {
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	cmd := newRoot()
-	err := cmd.ExecuteContext(ctx)
+	cmd, err := newRoot().ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	printFailure(os.Stderr, err)
+	printFailure(os.Stderr, cmd, err)
 	return exitCode(err)
 }
 
-// printFailure prints why a command has failed, and where more is said, or what helps.
-func printFailure(out io.Writer, err error) {
+// printFailure prints why a command has failed, and where to read more, or what helps.
+func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
-	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(out, `"haul --help" and "haul COMMAND --help" tell more`)
+	if exitCode(err) == exitUsage {
+		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
 	}
 	if text := webAdvice(err); text != "" {
 		fmt.Fprintln(out, "haul: note:", text)
@@ -111,18 +110,68 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: beforeRun,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// Of "haul user shwo --users f" the command is what is wrong, not its flag.
+		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+			return noCommand(cmd, cmd.Flags().Args())
+		}
+		return usageError{flagError(cmd, err)}
+	})
+	root.SetHelpCommand(newHelp())
+	addVersionFlag(root)
 	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion(), newSizes())
+	addCompletion(root)
+	completeFlags(root)
 	return root
 }
 
-func noCommand(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("there is no command %q", args[0])
+// newHelp is "haul help". Cobra's own reports no error for a command that does not
+// exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(help *cobra.Command, words []string) error {
+			cmd, rest, err := help.Root().Find(words)
+			if err != nil || len(rest) > 0 {
+				return errors.Join(err, noCommand(cmd, rest))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+		ValidArgsFunction: func(help *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if cmd, rest, err := help.Root().Find(words); err == nil && len(rest) == 0 {
+				for _, c := range cmd.Commands() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
-	return nil
+}
+
+// noCommand refuses a word that is no command of cmd, and names the nearest that
+// is.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() { // topics of help among them
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
+	if near := suggest(args[0], names); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
+	}
+	return usagef("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
 }
 
 // sameSignal is how soon a second signal is still the first: some programs,
@@ -134,7 +183,7 @@ const sameSignal = 100 * time.Millisecond
 // ignored, as nohup(1) does and shells do in the background, stays ignored: to
 // ask for a signal would undo that.
 func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -142,16 +191,24 @@ func interruptible() (context.Context, func()) {
 		}
 	}
 	go func() {
-		<-signals
+		s := <-signals
 		first := time.Now()
-		cancel()
+		cancel(caughtSignal{s})
 		for <-signals; time.Since(first) < sameSignal; <-signals {
 		}
 		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
 		os.Exit(exitInterrupted)
 	}()
-	return ctx, func() { signal.Stop(signals); cancel() }
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
+
+// A caughtSignal is why the context of [interruptible] has ended. It is a
+// [context.Canceled] to all who do not ask which signal it was.
+type caughtSignal struct{ signal os.Signal }
+
+func (caughtSignal) Error() string { return context.Canceled.Error() }
+
+func (caughtSignal) Unwrap() error { return context.Canceled }
 
 // A usageError is a mistake on the command line.
 type usageError struct{ error }
@@ -186,7 +243,7 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 		}
 	}
 	if n > 0 && len(args) > n {
-		return fmt.Errorf("%s: %q is a word too many", cmd.Name(), args[n])
+		return fmt.Errorf("%s: unexpected argument %q", cmd.Name(), args[n])
 	}
 	return err
 }

@@ -365,6 +365,12 @@ func TestVersionAndCompletion(t *testing.T) {
 	if code, out, _ := haul(t, "version"); code != 0 || !strings.HasPrefix(out, "haul ") {
 		t.Errorf("version: exit code %d, %q", code, out)
 	}
+	_, version, _ := haul(t, "version")
+	for _, flag := range []string{"--version", "-V"} {
+		if code, out, _ := haul(t, flag); code != 0 || out != version {
+			t.Errorf("haul %s: exit code %d, %q; want %q", flag, code, out, version)
+		}
+	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if code, out, _ := haul(t, "completion", shell); code != 0 || !strings.Contains(out, "haul") {
 			t.Errorf("completion %s: exit code %d", shell, code)

@@ -44,13 +44,13 @@ func newMapTest() *cobra.Command {
 		Example: mapTestExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rules, err := readMap(args[0])
-			if err != nil {
-				return err
-			}
 			client, err := netip.ParseAddr(from)
 			if err != nil {
 				return usagef("--from %s: it is an address, such as 192.0.2.7", from)
+			}
+			rules, err := readMap(args[0])
+			if err != nil {
+				return err
 			}
 			out := cmd.OutOrStdout()
 			if len(args) == 1 {
@@ -83,9 +83,9 @@ func newMapTest() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "192.0.2.1", "`address` of the client that asks")
+	flags.StringVar(&from, "from", "192.0.2.1", "`ADDRESS` of the client that asks")
 	flags.BoolVar(&write, "write", false, "the client wants to write")
-	flags.StringSliceVar(&exist, "exists", nil, "`names` that exist, for rules that ask")
+	flags.StringSliceVar(&exist, "exists", nil, "`NAME` that exists, for rules that ask; several are separated by commas")
 	return cmd
 }
 

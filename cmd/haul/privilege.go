@@ -50,7 +50,7 @@ func settle(user *privilege.User, needs privilege.Confinement, log *slog.Logger)
 	case user != nil:
 		return privilege.Drop(*user)
 	case os.Geteuid() == 0:
-		log.Warn("running as root: an error in haul would be root's; --user NAME gives root up once the port is open")
+		log.Warn("running as root: a bug in haul would have root's rights; use --user NAME")
 		return nil
 	}
 	if err := privilege.DropCapabilities(); err != nil && !errors.Is(err, errors.ErrUnsupported) {

@@ -101,8 +101,8 @@ func (l *progressLine) end(res tftp.Result, err error) {
 	if l.of.quiet || err != nil {
 		return
 	}
-	l.of.printf("%s: %s in %v, %s/s, %d resends\n", l.label, formatBytes(res.Bytes),
-		formatDuration(res.Duration), formatBytes(perSecond(res.Bytes, res.Duration)), res.Resent)
+	l.of.printf("%s: %s in %v, %s/s, %d packets/s, %d resends\n", l.label, formatBytes(res.Bytes), formatDuration(res.Duration),
+		formatBytes(perSecond(res.Bytes, res.Duration)), perSecond(res.Packets(), res.Duration), res.Resent)
 }
 
 // endCopy shows how a copy of one file went over a protocol that resends
@@ -123,8 +123,9 @@ func (p *progress) printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bars != nil {
-		fmt.Fprintf(p.bars, format, args...)
-		return
+		if _, err := fmt.Fprintf(p.bars, format, args...); err == nil {
+			return
+		} // else the bars have ended
 	}
 	fmt.Fprintf(p.out, format, args...)
 }

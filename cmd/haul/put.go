@@ -14,17 +14,17 @@ import (
 const putHelp = `Send files over SFTP, HTTP(S) or TFTP. TARGET is sftp://[USER@]HOST[:PORT]/PATH
 or [USER@]HOST:PATH, http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME.
 Several files go to a directory, under their own names: over SFTP to one that
-exists or is made, over HTTP and TFTP to a URL that ends in a slash. When haul ends without an error, the server has
-acknowledged every file whole.
+exists or is made, over HTTP and TFTP to a URL that ends in a slash. When haul ends
+without an error, the server has acknowledged every file whole.
 
 Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
 for its contents. A file appears under its name when it is whole; if a transfer
-fails nothing is left. - is standard input, and TARGET then names the file.
+fails nothing is left of it, except with --continue or --in-place. - is standard
+input, and TARGET then names the file.
 
 Over HTTP files are sent by PUT. A directory that is missing comes with its first file,
 if the server makes it, as haul's does, and nginx's with create_full_put_path; HTTP has
-no directories without files, and they are left out. --continue takes a server that
-keeps parts, as haul's does.
+no directories without files, and they are left out.
 ` + copyHelp
 
 const putExamples = `  haul put report.pdf host:
@@ -47,8 +47,8 @@ func newPut() *cobra.Command {
 		Example: putExamples,
 		Args:    args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if parallel < 1 {
-				return usagef("--parallel %d: must be above 0", parallel)
+			if err := checkParallel(parallel); err != nil {
+				return err
 			}
 			files, to, err := splitTarget(words)
 			if err != nil {
@@ -68,11 +68,12 @@ func newPut() *cobra.Command {
 			return t.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().IntVar(&parallel, "parallel", 8, "how many files to send at the same time")
+	cmd.Flags().IntVar(&parallel, "parallel", defaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
 	addFor(cmd, t.addTFTP, ofTFTP)
 	addFor(cmd, f.add, ofSFTP, ofHTTP)
 	addServers(cmd, &f.ssh, &f.web)
+	addFor(cmd, f.ssh.addRequests, ofSFTP)
 	flagSections(cmd)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"strings"
@@ -22,12 +23,16 @@ import (
 
 // sshFlags are the flags about SSH, spelled as those of scp and sftp.
 type sshFlags struct {
+	loginFlags
 	identities []string
 	jump       string
 	port       int
 	config     string
 	options    []string
-	batch      bool
+
+	// Of get and put alone; 0 means automatic.
+	requests    int
+	requestSize byteSize
 
 	flags *pflag.FlagSet
 }
@@ -37,16 +42,35 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 	f.flags = flags
 	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat it for several")
 	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`, or several, separated by commas")
-	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `port`, unless a URL has one")
+	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `PORT`, unless a URL has one")
 	flags.StringVarP(&f.config, "ssh-config", "F", "", "read this `FILE` instead of ~/.ssh/config; none for no file")
 	flags.StringArrayVarP(&f.options, "option", "o", nil, "a setting of ssh_config, as `KEY=VALUE`; may be repeated")
-	flags.BoolVar(&f.batch, "batch", false, "never ask for anything")
+	f.loginFlags.add(cmd)
+}
+
+// addRequests adds the flags of get and put about requests, spelled as those of
+// sftp.
+func (f *sshFlags) addRequests(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftp.MaxRequests))
+	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", formatSize(sftp.MaxRequestBytes)))
 }
 
 // check refuses what can be known to be wrong before anything begins.
 func (f *sshFlags) check() error {
 	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
 		return usagef("--port %d: choose 1 to 65535", f.port)
+	}
+	for _, o := range f.options {
+		if !strings.ContainsAny(o, "= \t") {
+			return usagef("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", visible(o))
+		}
+	}
+	if f.requests < 0 || f.requests > sftp.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
+		return usagef("--requests %d: choose 1 to %d", f.requests, sftp.MaxRequests)
+	}
+	if f.requestSize > sftp.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
+		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), formatSize(sftp.MaxRequestBytes))
 	}
 	return nil
 }
@@ -57,6 +81,7 @@ type remotes struct {
 	flags  *sshFlags
 	dialer openssh.Dialer
 	asker  *asker
+	conns  int // to one server at most; 0 means the usual
 
 	mu   sync.Mutex
 	told map[string]bool // mu: texts that were shown, which come with each connection
@@ -128,11 +153,17 @@ func (r *remotes) connect(ctx context.Context, l location, first string) (*remot
 			r.dialer.Notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
+	if dest.Password, err = r.flags.password(); err != nil {
+		return nil, err
+	}
 	s, err := r.dialer.Dial(ctx, dest)
 	if err != nil {
 		return nil, dialError{adviseSSH(err, l, r.flags)}
 	}
-	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{Connect: r.further(dest), First: first})
+	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{
+		Connect: r.further(dest), First: first, Conns: r.conns,
+		Requests: r.flags.requests, RequestBytes: int(r.flags.requestSize),
+	})
 	if err != nil {
 		_ = s.Close()
 		return nil, remoteError{fmt.Errorf("%v: %w", l.server, err)}
@@ -257,16 +288,24 @@ func adviseSSH(err error, l location, f *sshFlags) error {
 		if l.server.User == "" {
 			advice = append(advice, "another user by USER@HOST")
 		}
-		if errors.Is(err, openssh.ErrBatch) || f.batch {
-			advice = append(advice, "leave out --batch to be asked")
+		switch {
+		case f.passwordFile != "":
+		case f.batch:
+			advice = append(advice, "leave out --batch to be asked, or use --password-file")
+		case errors.Is(err, openssh.ErrBatch):
+			advice = append(advice, "use --password-file")
 		}
 		if len(advice) > 0 {
 			return fmt.Errorf("%w; %s", err, strings.Join(advice, ", or "))
 		}
 		return err
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) && l.server.Port == 0 && f.port == 0 {
-		return fmt.Errorf("%w; a port other than SSH's is given by -P, or in the URL", err)
+	if dial, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, syscall.ECONNREFUSED) && dial.Addr != nil {
+		text := fmt.Sprintf("nothing listens at %v", dial.Addr)
+		if l.server.Port == 0 && f.port == 0 {
+			text += "; a port other than SSH's is given by -P, or in the URL"
+		}
+		return namedError{text, err}
 	}
 	return err
 }

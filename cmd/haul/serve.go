@@ -32,21 +32,26 @@ files, where it can (Landlock).
 
 SFTP is for users who log in. --users FILE names them: see "haul user --help".
 Without it, a file that "haul user" has made is taken, and if there is none,
-one user gets a password for this run, which is printed. What somebody may do,
-how fast, and with which directory is in that file; a change of it holds within
-seconds, and who may no longer log in is disconnected. The host key is made at
-the first start, and kept (--host-keys). There is no shell and no forwarding.
+one user gets a password for this run, which is printed; this user may read, with
+--upload create also add files, with --upload overwrite change and remove all. What
+other users may do, how fast, and with which directory is in the file; a change of it
+holds within seconds, and sessions whose login would be refused now are disconnected.
+After three wrong passwords, passwords from that address are refused for a time; keys
+still work. The host key is made at the first start, and kept (--host-keys). There is
+no shell and no forwarding; md5sum, sha1sum and sha256sum are answered, for rclone.
 
 HTTP is for everybody, or with --http-auth FILE for users with a password, by
-HTTPS: what they may do is in that file, too. GET takes ranges and conditions,
---listing shows directories, and PUT can go on where it was cut off; it makes
-the directories of a file that are missing. Behind a proxy that does TLS,
+HTTPS: what they may do is in that file, too. GET takes ranges and conditions. For
+a directory it sends its index.html (--index); --listing shows directories
+without one. PUT resumes where it was cut off, and makes the directories of a file
+that are missing. Behind a proxy that does TLS,
 --http-plain-auth takes passwords, and --http-proxy has the proxy say who each
 client is.
 
 TFTP knows no users, nor does HTTP without --http-auth: anybody may read, and
-write only with --upload. Of several DIRs the first that has a file serves it,
-and uploads go to the first. Which client of them gets which file:
+write only with --upload. Names that begin with a dot, and what is below them, do not
+exist for them without --hidden, except .well-known. Of several DIRs the first that
+has a file serves it, and uploads go to the first. Which client gets which file:
   --root CLIENT=DIR gives some clients another directory. CLIENT is an address
     or network, a hardware address, or on=ADDRESS, where the client asked;
     several are separated by commas: --root 52:54:00:12:34:56,10.1.0.0/16=/srv/lab
@@ -75,6 +80,8 @@ const serveExamples = `  haul serve /srv/tftp                       on port 69, 
   haul serve /srv/tftp --user tftp --metrics 127.0.0.1:9069
   haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client
   haul serve /srv/files --sftp :2022         SFTP, for one user with a password for this run
+  haul serve . --sftp :2022 --upload overwrite
+                                             the same, and the user may write
   haul serve /srv/files --sftp :22 --user haul --users /etc/haul/users
   haul serve /srv/files --sftp :22 --tftp :69 --http :80
                                              what SFTP brings, TFTP and HTTP serve
@@ -110,6 +117,8 @@ var giveUp = settle
 // A service is one of the protocols of a server. Its methods are called in this
 // order.
 type service interface {
+	secrets() []secret             // files of its own that no client may have
+	keepSecret(all []secret) error // refuses to serve any of those of all services
 	listen(ctx context.Context, passed *inheritedSockets) error
 	show(counts *meter.Registry)     // what it counts by itself
 	announce()                       // where it is, and how to use it
@@ -167,6 +176,9 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		}
 		all = append(all, h)
 	}
+	if err := keepSecrets(all); err != nil {
+		return err
+	}
 	manager, err := findManager()
 	if err != nil {
 		return err
@@ -219,13 +231,13 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 	if err := before.ready(ctx); err != nil {
 		return err
 	}
-	return runAll(ctx, all, metrics, manager, restart, log)
+	return runAll(ctx, all, metrics, manager, restart, log, f.grace)
 }
 
 // runAll serves, and keeps the service manager informed. If one of several
 // services fails, all end. When there is a successor, each goes on with what is
 // under way. metrics may be nil.
-func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manager, restart *restarter, log *slog.Logger) error {
+func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manager, restart *restarter, log *slog.Logger, grace time.Duration) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
@@ -235,6 +247,7 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manag
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
+	defer logSignal(ctx, log, grace)()
 	for _, s := range all {
 		s.settled(running)
 	}
@@ -282,6 +295,23 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manag
 	end()
 	told.Wait() // or the process might be gone before that is said
 	return errors.Join(errs...)
+}
+
+// logSignal has the signal logged that ends ctx. It returns what waits for the line.
+func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
+	logged := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(logged)
+		if caught, ok := errors.AsType[caughtSignal](context.Cause(ctx)); ok {
+			log.Info("signal received: accepting nothing more, and waiting for transfers; the next signal ends at once",
+				"signal", caught.signal.String(), "grace", grace)
+		}
+	})
+	return func() {
+		if !stop() {
+			<-logged
+		}
+	}
 }
 
 // allSockets returns what a successor needs to take over.

@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +74,36 @@ func TestServeHTTPLastCall(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// The log does not blame the peer of a request that the end of the server cuts short.
+func TestServeHTTPCutShort(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	dir := servedDir(t, map[string]string{"large": ""})
+	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than any socket's buffer
+		t.Fatal(err)
+	}
+	s := startHTTP(t, dir, "--upload", "create", "--grace", "10ms")
+	for _, request := range []string{"GET /large HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil { // it is under way
+			t.Fatal(err)
+		}
+	}
+	said := s.stop()
+	for _, want := range []string{"result=failed direction=read file=/large", "result=failed direction=write file=/new"} {
+		line := lineWith(said, want)
+		if !strings.Contains(line, `error="server is shutting down`) {
+			t.Errorf("of %s the log has %q", want, line)
+		}
 	}
 }

@@ -88,6 +88,29 @@ func TestServeHTTPProxy(t *testing.T) {
 	}
 }
 
+// A proxy that says by no PROXY header for whom it is leaves one line in the log.
+func TestServeHTTPForwarded(t *testing.T) {
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	for _, test := range []struct {
+		fields, flags []string
+		want          int
+	}{
+		{[]string{"X-Forwarded-For: 192.0.2.1"}, nil, 1},
+		{[]string{"Forwarded: for=192.0.2.1"}, nil, 1},
+		{[]string{"Via: 1.1 x"}, nil, 1},
+		{[]string{"Accept: */*"}, nil, 0},
+		{[]string{"X-Forwarded-For: 192.0.2.1"}, []string{"--http-proxy", "192.0.2.0/24"}, 0},
+	} {
+		s := startHTTP(t, append(test.flags, dir)...)
+		for range 3 {
+			s.want(200, "image", "GET /kernel", "", test.fields...)
+		}
+		if got := strings.Count(s.stop(), `msg="http: a proxy seems to be in front"`); got != test.want {
+			t.Errorf("%q with %q: %d lines, want %d", test.fields, test.flags, got, test.want)
+		}
+	}
+}
+
 // Networks that are exempt may guess, as a proxy has to be that says nothing of whom
 // it is for; others may not.
 func TestServeHTTPExempt(t *testing.T) {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,7 +100,7 @@ func TestServeHTTP(t *testing.T) {
 	s.want(200, "below", "GET /sub/f", "")
 	said := s.stop()
 	for _, want := range []string{
-		"haul: serving " + dir + " on http://127.0.0.1:", "\nhaul: try: curl -O http://127.0.0.1:",
+		"haul: serving " + dir + " on http://127.0.0.1:", "\nhaul: open in a browser: http://127.0.0.1:",
 		"msg=http result=done direction=read file=/kernel peer=127.0.0.1:", " status=200 bytes=5 ",
 		" status=206 bytes=3 ", "range=\"bytes=1-3\"", "client=Go-http-client/1.1",
 		"msg=http result=refused direction=read file=/missing",
@@ -112,7 +114,36 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// Variants are sent only if they were asked for: who may add files changes no
+// A directory is answered by its index.html, which is a file like any other to the
+// rules of --access; or by a list, or by how to have one.
+func TestServeHTTPIndex(t *testing.T) {
+	dir := servedDir(t, map[string]string{"index.html": "<p>home", "sub/index.html": "<p>secret", "sub/f": "x", "bare/f": "x", "other/home.htm": "<p>other"})
+	s := startHTTP(t, dir, "--access", "deny read * sub/*.html")
+	s.await("try: curl -O "+s.at+"/", "--listing shows them")
+	s.want(200, "<p>home", "GET /", "")
+	s.want(403, "*", "GET /sub/", "")
+	s.want(404, "there is no such page, and directories are not listed here\n", "GET /bare/", "")
+	s.await("file=/bare ", `advice="--listing shows directories"`)
+	s.want(404, "*", "GET /other/", "")
+
+	s = startHTTP(t, dir, "--listing")
+	s.await("open in a browser: " + s.at + "/\n")
+	s.want(200, "<p>home", "GET /", "")
+	for _, target := range []string{"/?list", "/bare/"} {
+		if resp, body := s.ask("GET "+target, ""); resp.StatusCode != 200 || !strings.Contains(body, "Entries:") {
+			t.Errorf("%s: %d %s", target, resp.StatusCode, body)
+		}
+	}
+	s.want(200, "<p>other", "GET /other/home.htm", "")
+
+	s = startHTTP(t, dir, "--index", "home.htm")
+	s.want(404, "*", "GET /", "")
+	s.want(200, "<p>other", "GET /other", "") // which leads to /other/
+	s = startHTTP(t, dir, "--index", "")
+	s.want(404, "*", "GET /other", "")
+}
+
+// Variants are sent only if they were asked for: a user who may add files changes no
 // others.
 func TestServeHTTPVariants(t *testing.T) {
 	t.Parallel() // it waits most of the time
@@ -239,12 +270,45 @@ func TestServeHTTPS(t *testing.T) {
 		"msg=\"http login\" result=refused user=alice peer=127.0.0.1 method=password error=\"wrong password\"",
 		"msg=http result=done direction=write file=/new user=alice peer=127.0.0.1:",
 		"msg=http result=done operation=DELETE file=/new user=alice",
-		"who may come by HTTP is in " + file + " (users: 2)",
+		"HTTP: 2 users, from " + file,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
 		}
 	}
+}
+
+// Of TLS 1.2 there are no suites but those with forward secrecy and authenticated
+// encryption.
+func TestServeHTTPSSuites(t *testing.T) {
+	flags, trust := certificate(t, t.TempDir())
+	s := startHTTPS(t, trust, append(flags, servedDir(t, nil))...)
+	for _, suite := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		if !strings.Contains(suite.Name, "_ECDSA_") { // which is what the certificate has
+			continue
+		}
+		c, err := tls.Dial("tcp", strings.TrimPrefix(s.at, "https://"), &tls.Config{
+			RootCAs: trust.RootCAs, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID},
+		})
+		if err == nil {
+			c.Close()
+		}
+		want := strings.Contains(suite.Name, "_GCM_") || strings.Contains(suite.Name, "_CHACHA20_")
+		if (err == nil) != want {
+			t.Errorf("%s: %v", suite.Name, err)
+		}
+	}
+}
+
+// A network that is denied does not get as far as TLS.
+func TestServeHTTPSDeny(t *testing.T) {
+	flags, trust := certificate(t, t.TempDir())
+	s := startHTTPS(t, trust, append(flags, servedDir(t, nil), "--deny", "127.0.0.0/8")...)
+	if c, err := tls.Dial("tcp", strings.TrimPrefix(s.at, "https://"), trust); err == nil {
+		c.Close()
+		t.Error("a client that is denied has made a TLS handshake")
+	}
+	s.await("http: connections turned away", `cause="--allow and --deny"`)
 }
 
 // A download that is under way at the first signal comes to its end.
@@ -430,6 +494,46 @@ func awaitRefused(t *testing.T, addr string) {
 		c.Close()
 		if time.Now().After(deadline) {
 			t.Fatal("it still accepts")
+		}
+	}
+}
+
+// A source has as many connections as --http-conns-per-source says, and another one when
+// it has ended one of them.
+func TestServeHTTPConnsPerSource(t *testing.T) {
+	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2")
+	ask := func() (net.Conn, error) {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+		if err != nil {
+			return nil, err // a refusal may show here already
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: h\r\n\r\n") // a refusal shows when it is read
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil && r.StatusCode != http.StatusOK {
+			t.Errorf("status %d", r.StatusCode)
+		}
+		return c, err
+	}
+	var first net.Conn
+	for i, want := range []bool{true, true, false, false} {
+		c, err := ask()
+		if (err == nil) != want {
+			t.Errorf("connection %d: %v", i+1, err)
+		}
+		if i == 0 {
+			if first = c; first == nil {
+				t.FailNow()
+			}
+		}
+	}
+	_ = first.Close()
+	eventually(t, "a place for another connection", func() bool { _, err := ask(); return err == nil })
+	s.stop()
+	for _, n := range []string{"-1", "65537"} {
+		if code, _, message := haul(t, "serve", t.TempDir(), "--http", "127.0.0.1:0", "--http-conns-per-source", n); code != exitUsage || !strings.Contains(message, "0 to 65536") {
+			t.Errorf("%s: exit code %d, %s", n, code, message)
 		}
 	}
 }

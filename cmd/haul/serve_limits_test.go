@@ -22,20 +22,20 @@ func TestFitDescriptors(t *testing.T) {
 		upload       string
 		want         int
 	}{
-		{16384, 1 << 30, "", 16384},
-		{16384, 20000, "", 16384},
+		{16384, 1 << 30, "", 0},
+		{16384, 20000, "", 0},
 		{16384, 20000, "create", 9936},
 		{16384, 1024, "", 896},
 		{16384, 200, "", 100},
 		{16384, 1, "create", 1},
-		{10, 1024, "create", 10},
+		{10, 1024, "create", 0},
 	} {
 		var out bytes.Buffer
 		f := serveFlags{upload: test.upload}
 		srv := &tftp.Server{MaxTransfers: test.asked, Log: slog.New(slog.NewTextHandler(&out, nil))}
 		f.fitDescriptors(srv, test.limit)
-		if srv.MaxTransfers != test.want || (test.want < test.asked) != strings.Contains(out.String(), "ulimit") {
-			t.Errorf("%+v: %d, %s", test, srv.MaxTransfers, out.String())
+		if srv.MaxTransfers != test.asked || srv.MaxFiles != test.want || (test.want > 0) != strings.Contains(out.String(), "ulimit") {
+			t.Errorf("%+v: %d transfers, %d files, %s", test, srv.MaxTransfers, srv.MaxFiles, out.String())
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots, err := openSFTPRoots(served)
+		roots, err := openSFTPRoots(served, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,9 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,8 +79,8 @@ func TestServeLogJSON(t *testing.T) {
 	if len(lines) != len(want) {
 		t.Fatalf("%d transfers are told, want %d", len(lines), len(want))
 	}
-	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options", "rate"}
-	numbers := []string{"bytes", "duration", "rtt", "resends"}
+	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options"}
+	numbers := []string{"bytes", "duration", "rate", "pps", "rtt", "resends"}
 	for _, w := range want {
 		// The server may know of one's end after the next has begun.
 		i := slices.IndexFunc(lines, func(l map[string]any) bool {
@@ -90,6 +93,11 @@ func TestServeLogJSON(t *testing.T) {
 		keys := slices.Concat(texts, numbers)
 		if w.result == "refused" {
 			keys = append(keys, "error")
+		} else {
+			keys = append(keys, "path")
+			if want := filepath.Join(dir, w.file); lines[i]["path"] != want {
+				t.Errorf("%v: the path is %v, want %s", w, lines[i]["path"], want)
+			}
 		}
 		slices.Sort(keys)
 		if got := slices.Sorted(maps.Keys(lines[i])); !slices.Equal(got, keys) {
@@ -100,8 +108,11 @@ func TestServeLogJSON(t *testing.T) {
 				t.Errorf("%v: %s is %v, want a number", w, key, lines[i][key])
 			}
 		}
-		if w.result == "done" && lines[i]["bytes"] == 0.0 {
-			t.Errorf("%v: no bytes", w)
+		if w.result == "done" && (lines[i]["bytes"] == 0.0 || lines[i]["rate"] == 0.0 || lines[i]["pps"] == 0.0) {
+			t.Errorf("%v: no bytes, no rate or no packets: %v", w, lines[i])
+		}
+		if took := lines[i]["duration"].(float64); took > 3600 {
+			t.Errorf("%v: the duration is %v, want seconds", w, took)
 		}
 		if peer, ok := lines[i]["peer"].(string); !ok || !strings.HasPrefix(peer, "127.0.0.1:") {
 			t.Errorf("%v: peer is %v", w, lines[i]["peer"])
@@ -173,11 +184,21 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 	said := askHostile(t, "--log-format", "json")
 	var names []string
 	for _, line := range transferLines(jsonLines(t, said)) {
-		names = append(names, line["file"].(string))
+		name, ok := line["file"].(string)
+		if !ok {
+			name, ok = line["file_escaped"].(string)
+		}
+		if !ok {
+			t.Errorf("a line without a name: %v", line)
+		}
+		names = append(names, name)
 	}
 	for _, name := range hostileNames {
-		// JSON is Unicode: what is not becomes U+FFFD, byte by byte.
-		if want := string([]rune(name)); !slices.Contains(names, want) {
+		want := name
+		if !utf8.ValidString(name) { // JSON is Unicode
+			want = visible(name)
+		}
+		if !slices.Contains(names, want) {
 			t.Errorf("no line tells of %q", name)
 		}
 	}
@@ -203,6 +224,44 @@ func wantPrintable(t *testing.T, line string) {
 	for _, r := range line {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			t.Errorf("%q has %q in it", line, r)
+		}
+	}
+}
+
+// The log names the file on the disk, where one name means another for each
+// client, and by each protocol. For people rates have a unit.
+func TestServeLogPath(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, dir + "/127.0.0.1", other} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, d+"/config", "of "+filepath.Base(d))
+	}
+	writeFile(t, dir+"/rules", "r ^/?startup$ /config\n")
+	get := func(what, want string, args ...string) {
+		t.Helper()
+		c := startChild(t, childOptions{}, args...)
+		c.wantGet("startup", "of "+filepath.Base(filepath.Dir(want)))
+		c.await("result=done")
+		lines := logLines(t, c.stop())
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "path="+want) }); i < 0 {
+			t.Errorf("%s: no line has path=%s:\n%s", what, want, strings.Join(lines, "\n"))
+		} else if !strings.Contains(lines[i], "file=startup ") || !regexp.MustCompile(`rate="[0-9.]+ [kMG]?B/s"`).MatchString(lines[i]) {
+			t.Errorf("%s: %s", what, lines[i])
+		}
+	}
+	get("the directory", dir+"/config", dir, "--map", dir+"/rules")
+	get("a client's own", dir+"/127.0.0.1/config", dir, "--map", dir+"/rules", "--per-client", "ip")
+	get("a root", other+"/config", dir, "--map", dir+"/rules", "--root", "127.0.0.0/8="+other)
+
+	c := startHTTP(t, dir, "--per-client", "ip", "--upload", "create")
+	c.ask("GET /config", "")
+	c.ask("PUT /new", "text")
+	said := c.stop()
+	for _, name := range []string{"config", "new"} {
+		if want := "file=/" + name + " "; !strings.Contains(said, want) || !strings.Contains(said, "path="+dir+"/127.0.0.1/"+name+"\n") && !strings.Contains(said, "path="+dir+"/127.0.0.1/"+name+" ") {
+			t.Errorf("no path of %s:\n%s", name, said)
 		}
 	}
 }

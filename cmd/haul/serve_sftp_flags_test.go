@@ -41,7 +41,11 @@ func TestServeSFTPConflicts(t *testing.T) {
 		{args: []string{dir, "--users", file}, code: exitUsage, says: []string{"--users is for SFTP", "--sftp :2022"}},
 		{args: []string{dir, "--host-keys", state}, code: exitUsage, says: []string{"--host-keys is for SFTP"}},
 		{args: []string{dir, "--sftp-rate", "1M", "--tftp", "127.0.0.1:0"}, code: exitUsage, says: []string{"--sftp-rate is for SFTP"}},
-		{args: append([]string{dir, "--upload", "create"}, sftp...), code: exitUsage, says: []string{"--upload is for TFTP", "--tftp :69"}},
+		{args: append([]string{dir, "--upload", "create", "--users", file}, sftp...), code: exitUsage, says: []string{"--upload is for those without an account", "haul user set"}},
+		{args: append([]string{dir, "--upload-dir", state}, sftp...), code: exitUsage, says: []string{"--upload-dir is for TFTP", "--tftp :69"}},
+		{args: append([]string{dir, "--upload", "unique"}, sftp...), code: exitUsage, says: []string{"--upload unique is for TFTP"}},
+		{args: append([]string{dir, "--upload", "some"}, sftp...), code: exitUsage, says: []string{"--upload some"}},
+		{args: []string{dir, "--sftp", "127.0.0.1:2022", "--http", "127.0.0.1:2022"}, code: exitUsage, says: []string{"--sftp and --http have the same address, 127.0.0.1:2022"}},
 		{args: append([]string{dir, "--rate", "5", "--tftp", ""}, sftp...), code: exitUsage, says: []string{"--rate is for TFTP"}},
 		{args: append([]string{dir, state}, sftp...), code: exitUsage, says: []string{"one directory"}},
 		{args: append([]string{""}, sftp...), code: exitUsage, says: []string{"empty"}},
@@ -143,12 +147,12 @@ func TestServeSFTPDefaultUsers(t *testing.T) {
 	if file, err := f.usersFile(); file != path || err != nil {
 		t.Errorf("with a file there: %q, %v; want %s", file, err, path)
 	}
-	p, err := f.openPeople(nil)
+	p, err := (&serveFlags{ssh: f}).openPeople(nil)
 	if err != nil || p.file != path || p.password != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	writeFile(t, path, "nonsense\n")
-	if _, err := f.openPeople(nil); err == nil || exitCode(err) != exitLocal {
+	if _, err := (&serveFlags{ssh: f}).openPeople(nil); err == nil || exitCode(err) != exitLocal {
 		t.Errorf("a file that is wrong: %v", err)
 	}
 }

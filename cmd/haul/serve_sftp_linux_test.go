@@ -265,3 +265,24 @@ func TestServeSFTPActivated(t *testing.T) {
 		}
 	}
 }
+
+// Clients set the setgid bit of a directory, by which a group shares it, if the
+// server lets them. Without that a directory keeps what bits it has.
+func TestServeSFTPSpecialBits(t *testing.T) {
+	for flag, want := range map[string]fs.FileMode{"": fs.ModeDir | 0o770, "--sftp-special-bits": fs.ModeDir | fs.ModeSetgid | 0o770} {
+		dir := servedDir(t, nil)
+		args := []string{dir}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		s := startSFTP(t, childOptions{}, args...)
+		f := s.files(s.once())
+		f.want("mkdir", f.Mkdir(t.Context(), "shared", 0o755))
+		mode := fs.ModeSetgid | 0o770
+		f.want("chmod", f.SetAttr(t.Context(), "shared", store.Attr{Mode: &mode}, true))
+		if fi, err := os.Stat(filepath.Join(dir, "shared")); err != nil || fi.Mode() != want {
+			t.Errorf("%q: the directory is %v, %v, want %v", flag, fi, err, want)
+		}
+		s.stop()
+	}
+}

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +51,75 @@ func TestServeSFTPOneTime(t *testing.T) {
 	}
 }
 
+// The one user may read, unless --upload lets them add files, or do anything. What holds
+// is said at the start.
+func TestServeSFTPOneTimeAccess(t *testing.T) {
+	for _, test := range []struct {
+		upload    string
+		add, rest bool
+		says      string
+	}{
+		{"--upload=", false, false, "haul: clients may read; --upload create lets them"},
+		{"--upload=create", true, false, "haul: clients may read, and add files; they change and remove none"},
+		{"--upload=overwrite", true, true, "haul: clients may read, write, rename and remove all files\n"},
+	} {
+		dir := servedDir(t, map[string]string{"kernel": "image", "old": "x"})
+		s := startSFTP(t, childOptions{}, dir, test.upload)
+		f := s.files(s.once())
+		check := func(what string, allowed bool, err error) {
+			t.Helper()
+			if allowed {
+				f.want(test.upload+": "+what, err)
+			} else {
+				f.wantRefused(test.upload+": "+what, err)
+			}
+		}
+		f.wantRead("kernel", "image")
+		check("add", test.add, f.write("new", "text"))
+		check("make a directory", test.add, f.Mkdir(t.Context(), "d", 0o755))
+		check("rename", test.rest, f.Rename(t.Context(), "old", "older"))
+		check("remove", test.rest, f.Remove(t.Context(), "kernel"))
+		if test.add {
+			f.wantRead("new", "text")
+			// By another connection, which has not made it.
+			if err := s.files(s.once()).write("new", "other"); (err == nil) != test.rest {
+				t.Errorf("%s: write again: %v", test.upload, err)
+			}
+		}
+		if said := s.stop(); !strings.Contains(said, test.says) {
+			t.Errorf("%s: lacks %q", test.upload, test.says)
+		}
+	}
+}
+
+// With --host-keys none a directory can be served that holds all the places for host
+// keys, as / does: the key is in memory, and another one after each start.
+func TestServeSFTPOneTimeHostKey(t *testing.T) {
+	state := servedDir(t, map[string]string{"kernel": "image"})
+	env := []string{"STATE_DIRECTORY=" + state}
+	code, _, message := haul(t, "serve", state, "--sftp", "127.0.0.1:0", "--host-keys", filepath.Join(state, "keys"))
+	if code != exitUsage || !strings.Contains(message, "--host-keys none") {
+		t.Errorf("exit code %d, %s; want advice on --host-keys none", code, message)
+	}
+	keys := map[string]bool{}
+	for range 2 {
+		s := startSFTP(t, childOptions{env: env}, state, "--host-keys", "none")
+		s.files(s.once()).wantRead("kernel", "image")
+		keys[s.key] = true
+		if said := s.stop(); !strings.Contains(said, "haul: that key is for this run only\n") {
+			t.Errorf("the start does not say that the key is for this run only: %s", said)
+		}
+	}
+	if len(keys) != 2 {
+		t.Error("the key is the same after a restart")
+	}
+	wantNames(t, state, "kernel")
+	code, _, message = haul(t, "serve", state, "--sftp", "127.0.0.1:0", "--host-keys", "none", "--restartable")
+	if code != exitUsage || !strings.Contains(message, "--restartable") {
+		t.Errorf("exit code %d, %s; want a refusal", code, message)
+	}
+}
+
 // TFTP is off unless it is asked for, and then both serve the same files: an
 // upload by the one can be fetched by the other once it is whole.
 func TestServeBoth(t *testing.T) {
@@ -75,6 +146,32 @@ func TestServeBoth(t *testing.T) {
 	s.wantMetric(`haul_bytes_total{direction="write",protocol="sftp"} 5`)
 	s.wantMetric(`haul_sftp_logins_total 1`)
 	s.stop()
+}
+
+// An absolute link leads to what clients know by that path, by all protocols.
+func TestServeAbsoluteLinks(t *testing.T) {
+	dir := servedDir(t, map[string]string{"v2/kernel": "image"})
+	for name, text := range map[string]string{"current": "/v2", "v2/latest": "/current/kernel", "out": dir + "/v2/kernel"} {
+		if err := os.Symlink(text, filepath.Join(dir, name)); err != nil {
+			t.Skip(err) // on Windows only some users may
+		}
+	}
+	s := startSFTP(t, childOptions{}, dir, "--tftp", "127.0.0.1:0")
+	s.awaitURL()
+	h := startHTTP(t, dir)
+	f := s.files(s.once())
+	for _, name := range []string{"current/kernel", "current/latest"} {
+		f.wantRead(name, "image")
+		s.wantGet(name, "image")
+		h.want(200, "image", "GET /"+name, "")
+	}
+	if text, err := f.Readlink(t.Context(), "current"); err != nil || text != "/v2" {
+		t.Errorf("the link says %q, %v", text, err)
+	}
+	if _, err := f.Stat(t.Context(), "out"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link to a path of the machine: %v", err)
+	}
+	h.want(404, "*", "GET /out", "")
 }
 
 // Nobody sees an upload before it is closed, unless that is asked for.
@@ -187,7 +284,7 @@ user eve
 		"result=done direction=write file=/new user=alice",
 		"result=refused operation=remove file=/a user=bob",
 		"result=refused operation=open file=/b user=bob",
-		"haul: who may log in is in " + users + " (users: 6)\n",
+		"haul: 6 users, from " + users + "\n",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
@@ -195,7 +292,8 @@ user eve
 	}
 }
 
-// A user whose directory is missing is told of in the log, and cannot log in.
+// A directory below DIR that is missing is made, also for users who only read. A user
+// whose directory cannot be opened is in the log, gets no files, and learns why.
 func TestServeSFTPNoRoot(t *testing.T) {
 	dir := servedDir(t, map[string]string{"file": "x"})
 	none := filepath.Join(t.TempDir(), "none")
@@ -209,17 +307,20 @@ func TestServeSFTPNoRoot(t *testing.T) {
 		"user onlink\n  key "+key+"\n  root link/x\n")
 	s := startSFTP(t, childOptions{}, dir, "--users", users)
 	s.await("a root cannot be opened", "open "+none+": no such file or directory; make the directory")
-	for _, user := range []string{"reader", "away", "onfile", "onlink"} {
+	if names, err := s.files(s.as("reader", login)).ReadDir(t.Context(), "."); err != nil || len(names) > 0 {
+		t.Errorf("the directory of a user who only reads, when missing: %v, %v", names, err)
+	}
+	for _, user := range []string{"away", "onfile", "onlink"} {
 		s.wantNoFiles(s.as(user, login))
 		s.await(`level=ERROR msg="sftp login" result=failed user=` + user)
 	}
 	said := s.stop()
-	for _, want := range []string{"open reader below " + dir + ": no such file", "file is not a directory", "link is not a directory, and links are not followed"} {
+	for _, want := range []string{"made a user's directory\" user=reader", "file is not a directory", "link is not a directory, and links are not followed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
 		}
 	}
-	wantNames(t, dir, "file", "link")
+	wantNames(t, dir, "file", "link", "reader")
 }
 
 // A change of the users file holds within seconds, and one that is wrong does
@@ -257,12 +358,16 @@ func TestServeSFTPReload(t *testing.T) {
 	f := s.files(s.as("bob", bob))
 	f.wantRefused("write", f.write("b", "x"))
 
-	// Another password or key is no reason.
-	_, other := newLogin(t)
-	writeUsers(t, path, "user bob\n  access read-only\n  key "+other+"\n")
+	// A further key is no reason, and the loss of the one that was used is.
+	other, otherKey := newLogin(t)
+	readOnly := "user bob\n  access read-only\n"
+	writeUsers(t, path, readOnly+"  key "+otherKey+"\n  key "+bobKey+"\n")
 	s.await("access=read-only", "a change is in force")
 	f.wantRead("a", "x")
+	writeUsers(t, path, readOnly+"  key "+otherKey+"\n")
+	s.await("access=read-only", "ending a connection", "none of the user's")
 	s.wantNoLogin(s.as("bob", bob))
+	f = s.files(s.as("bob", other))
 
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -270,7 +375,7 @@ func TestServeSFTPReload(t *testing.T) {
 	s.await("no such file or directory")
 	f.wantRead("a", "x")
 	said := s.stop()
-	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"",
+	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"", `reason="the key is none of the user's"`,
 		`file=/half user=alice`, `error="sftp: ended by the server: the user was removed; what had come of it is discarded"`, `error="the user was removed"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)

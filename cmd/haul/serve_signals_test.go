@@ -143,3 +143,17 @@ func signalledAtOnce(t *testing.T) *child {
 	t.Fatal("two signals at once end it at once")
 	panic("unreachable")
 }
+
+// Each signal that ends the server is in the log, by its name.
+func TestServeLogsSignals(t *testing.T) {
+	for signal, name := range map[syscall.Signal]string{
+		syscall.SIGTERM: "terminated", syscall.SIGINT: "interrupt", syscall.SIGHUP: "hangup",
+	} {
+		c := startChild(t, childOptions{}, t.TempDir())
+		c.awaitURL()
+		c.signal(signal)
+		if said := c.wantExit(0); strings.Count(said, "signal received") != 1 || !strings.Contains(said, "signal="+name) {
+			t.Errorf("%v is not in the log", signal)
+		}
+	}
+}

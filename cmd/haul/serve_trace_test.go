@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,13 +55,13 @@ func TestServeTrace(t *testing.T) {
 		hex   bool // in hexadecimal too
 		pcap  bool
 	}{
-		{[]string{"--trace"}, true, true, false},
-		{[]string{"--trace", "--trace-hex", "-1"}, true, false, false},
-		{[]string{"--trace=127.0.0.1"}, true, true, false},
-		{[]string{"--trace=192.0.2.0/24,127.0.0.0/8"}, true, true, false},
+		{[]string{"--trace"}, true, false, false},
+		{[]string{"--trace", "--trace-hex", "64"}, true, true, false},
+		{[]string{"--trace=127.0.0.1"}, true, false, false},
+		{[]string{"--trace=192.0.2.0/24,127.0.0.0/8"}, true, false, false},
 		{[]string{"--trace=192.0.2.7"}, false, false, false},
 		{[]string{"--trace=2001:db8::/32", "--pcap", "pcap"}, false, false, false},
-		{[]string{"--trace", "--pcap", "pcap"}, true, true, true},
+		{[]string{"--trace", "--pcap", "pcap"}, true, false, true},
 		{[]string{"--pcap", "pcap"}, false, false, true},
 	} {
 		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
@@ -112,5 +113,51 @@ func TestServePcapUnwritable(t *testing.T) {
 		if !strings.Contains(said, path+": "+says) || strings.Contains(said, "serving") {
 			t.Errorf("want %q, said %s", says, said)
 		}
+	}
+}
+
+// A line of the log stands behind the packets that it follows: those that came,
+// and those that left.
+func TestServeTraceOrder(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "kernel"), "image")
+	c := startChild(t, childOptions{}, dir, "--trace", "--upload", "create")
+	for i := range 20 {
+		c.wantGet("kernel", "image")
+		c.wantPut(fmt.Sprint("new", i), "text", 0)
+		c.wantPut("kernel", "text", exitRefused)
+		c.wantNoGet("none", exitNotFound)
+	}
+	c.await("file=none ", "\n")
+	before := map[string]string{ // what the last packet says
+		"result=done direction=read":     "ACK 1",
+		"result=done direction=write":    "ACK 1",
+		"result=refused direction=read":  "ERROR 1 ",
+		"result=refused direction=write": "ERROR 6 ",
+	}
+	last, seen := map[string]string{}, 0 // packets, by the client's port
+	for line := range strings.Lines(c.stop()) {
+		if _, packet, ok := strings.Cut(line, " > "); ok {
+			for word := range strings.FieldsSeq(line) {
+				last[word] = packet
+			}
+			continue
+		}
+		_, rest, _ := strings.Cut(line, " peer=")
+		peer, _, ok := strings.Cut(rest, " ")
+		if !ok {
+			continue
+		}
+		for result, want := range before {
+			if strings.Contains(line, result) {
+				seen++
+				if !strings.Contains(last[peer], want) {
+					t.Errorf("before %q the last packet is %q, want %s", line, last[peer], want)
+				}
+			}
+		}
+	}
+	if seen != 80 {
+		t.Errorf("%d transfers in the log, want 80", seen)
 	}
 }

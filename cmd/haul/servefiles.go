@@ -51,6 +51,9 @@ func (f *serveFlags) fill(s *served) error {
 			return usagef("--per-client: %w", err)
 		}
 	}
+	if f.uploadParents && f.upload == "" {
+		return usagef("--upload-parents: without --upload nothing can be uploaded")
+	}
 	uploads, err := f.openUploads(s)
 	if err != nil {
 		return err
@@ -220,7 +223,7 @@ func (f *serveFlags) openDirs(s *served, dirs []string) (store.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, layer)
+		layers = append(layers, f.shown(layer))
 	}
 	files := layers[0]
 	if len(layers) > 1 {
@@ -240,7 +243,19 @@ func (f *serveFlags) openUploads(s *served) (store.Store, error) {
 	if f.upload == "" {
 		return nil, usagef("--upload-dir %s: without --upload nothing can be uploaded", f.uploadDir)
 	}
-	return s.openDir(f.uploadDir, true)
+	files, err := s.openDir(f.uploadDir, true)
+	if err != nil {
+		return nil, err
+	}
+	return f.shown(files), nil
+}
+
+// shown returns what is served of a directory's files.
+func (f *serveFlags) shown(files *store.DirStore) store.Tree {
+	if f.hidden {
+		return files
+	}
+	return store.Visible(files)
 }
 
 func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
@@ -260,6 +275,7 @@ func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
 		return nil, localError{fmt.Errorf("serve %s: %w", dir, err)}
 	}
 	files := store.Dir(root)
+	files.Path, files.LinksFromRoot = absolute, true
 	if writable {
 		s.writes = append(s.writes, absolute)
 		s.uploads = append(s.uploads, files)
@@ -272,6 +288,17 @@ func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
 func (s *served) close() {
 	for _, r := range s.roots {
 		_ = r.Close()
+	}
+}
+
+// warnUnwritable warns of directories that uploads cannot get into. It is for when the
+// server runs as the user that it stays.
+func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
+	for _, dir := range dirs {
+		if err := checkWritable(dir); err != nil {
+			say(slog.LevelWarn, protocol+": uploads will fail, as the user that haul runs as cannot write to the directory; change its owner or mode, or leave out --upload",
+				slog.String("directory", dir), slog.String("error", err.Error()))
+		}
 	}
 }
 
@@ -309,8 +336,9 @@ func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr),
 	}
 }
 
-// answerFrom has a server answer by a site's rules.
-func answerFrom(srv *tftp.Server, s *site.Site) {
+// answerFrom has a server answer by a site's rules. With parents, uploads make
+// directories that are missing.
+func answerFrom(srv *tftp.Server, s *site.Site, parents bool) {
 	client := func(r *tftp.Request) site.Client {
 		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}
 	}
@@ -318,6 +346,6 @@ func answerFrom(srv *tftp.Server, s *site.Site) {
 		return s.Open(ctx, client(r), r.Name)
 	}
 	srv.Write = func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
-		return s.Create(ctx, client(r), r.Name, store.Create{})
+		return s.Create(ctx, client(r), r.Name, store.Create{Size: r.Announced(), Parents: parents})
 	}
 }

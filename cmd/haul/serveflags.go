@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ type serveFlags struct {
 	singlePort                             bool
 	ports, mtu                             string
 	mapFile, perClient                     string
-	foldCase, shared                       bool
+	foldCase, shared, hidden               bool
 	upload, uploadDir                      string
 	maxUpload, memory                      int64
 	loops                                  int
@@ -41,6 +42,7 @@ type serveFlags struct {
 	grace                                  time.Duration
 	user, metrics, logFormat               string
 	quiet, noOffload, restartable          bool
+	uploadParents                          bool
 	trace                                  traceFlags
 	ssh                                    sftpFlags
 	web                                    httpFlags
@@ -48,60 +50,57 @@ type serveFlags struct {
 
 func (f *serveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`address` for TFTP, or several")
-	flags.StringSliceVar(&f.http, "http", nil, "`address` for HTTP, or several, such as :8080; TFTP is then served only if --tftp says so, too")
-	flags.StringSliceVar(&f.https, "https", nil, "`address` for HTTPS, or several; takes --cert")
-	flags.StringSliceVar(&f.sftp, "sftp", nil, "`address` for SFTP, or several, such as :2022; TFTP is then served only if --tftp says so, too")
+	flags.StringSliceVar(&f.tftp, "tftp", []string{":69"}, "`ADDRESS` for TFTP, HOST:PORT or :PORT; several are separated by commas")
+	flags.StringSliceVar(&f.http, "http", nil, "`ADDRESS` for HTTP, such as :8080; TFTP is then served only with --tftp")
+	flags.StringSliceVar(&f.https, "https", nil, "`ADDRESS` for HTTPS, such as :8443; needs --cert")
+	flags.StringSliceVar(&f.sftp, "sftp", nil, "`ADDRESS` for SFTP, such as :2022; TFTP is then served only with --tftp")
 	flags.BoolVar(&f.singlePort, "single-port", false, "answer from the port that was asked, for NAT and containers")
-	flags.StringVar(&f.ports, "ports", "", "`FIRST-LAST` port that transfers take, for firewalls; empty lets the kernel choose")
-	flags.StringVar(&f.mtu, "mtu", "auto", "size of IP packet in `bytes` that blocks must fit; auto asks the kernel, none lets clients choose")
+	flags.StringVar(&f.ports, "ports", "", "ports that TFTP transfers take, as `FIRST-LAST`, for firewalls (default: the kernel chooses)")
+	flags.StringVar(&f.mtu, "mtu", "auto", "largest IP packet that TFTP sends, `N` bytes; auto asks the kernel, none lets clients choose")
 
 	flags.StringArrayVar(&f.roots, "root", nil, "other directory for some clients, as `CLIENT=DIR`; repeat for more")
-	flags.StringVar(&f.perClient, "per-client", "", "directory for each client below DIR, by `ip or mac`")
+	flags.StringVar(&f.perClient, "per-client", "", "directory for each client below DIR: `BY` is ip or mac")
 	flags.BoolVar(&f.shared, "shared", false, "with --per-client, what is missing there comes from DIR")
-	flags.StringVar(&f.mapFile, "map", "", "`file` of rules that rewrite names, as of tftpd-hpa -m")
+	flags.StringVar(&f.mapFile, "map", "", "`FILE` of rules that rewrite names, as tftpd-hpa -m takes it")
 	flags.BoolVar(&f.foldCase, "fold-case", false, "find files whatever the case of their names")
-	flags.StringArrayVar(&f.access, "access", nil, "`rule` on who may read or write what; repeat for more")
-	flags.StringSliceVar(&f.allow, "allow", nil, "only these `networks` may ask")
-	flags.StringSliceVar(&f.deny, "deny", nil, "these `networks` may not ask")
+	flags.BoolVar(&f.hidden, "hidden", false, "serve and take names that begin with a dot, too; users who log in always have theirs")
+	flags.StringArrayVar(&f.access, "access", nil, "`RULE` on who may read or write what; repeat for more")
+	flags.StringSliceVar(&f.allow, "allow", nil, "serve only this `NETWORK`; several are separated by commas")
+	flags.StringSliceVar(&f.deny, "deny", nil, "do not serve this `NETWORK`; several are separated by commas")
 
-	flags.StringVar(&f.upload, "upload", "", "let clients write files: `create` new ones, overwrite too, or unique: each with a time stamp, which the log tells")
-	flags.StringVar(&f.uploadDir, "upload-dir", "", "`directory` for uploads, from which nothing is served")
-	flags.Int64Var(&f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload in `bytes` by TFTP and HTTP, of users too")
+	flags.StringVar(&f.upload, "upload", "", "let clients write files: `MODE` is create (new names only), overwrite (replace files too) or unique (add a time stamp to each name; see the log)")
+	flags.StringVar(&f.uploadDir, "upload-dir", "", "write uploads to this `DIR`, from which nothing is served")
+	flags.BoolVar(&f.uploadParents, "upload-parents", false, "make the missing directories of uploads by TFTP, as uploads by HTTP do")
+	sizeVar(flags, &f.maxUpload, "max-upload", tftp.DefaultMaxUpload, "largest upload by TFTP and HTTP, of users too")
 
-	flags.IntVar(&f.maxTransfers, "max-transfers", tftp.DefaultMaxTransfers, "most transfers at the same time")
-	flags.IntVar(&f.maxPerClient, "max-per-client", 0, "most transfers at the same time from one address; 0 means no limit of its own")
-	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("most requests a second from one address; 0 means %d but for this machine, -1 no limit", tftp.DefaultRate))
-	flags.IntVar(&f.loops, "loops", 0, fmt.Sprintf("most event loops for an address, up to %d; 0 means one for two CPUs", mostLoops))
-	flags.Int64Var(&f.memory, "memory", tftp.DefaultMemory, "most `bytes` that transfers hold in buffers")
-	flags.IntVar(&f.blksize, "blksize", 0, "largest block size to agree to, in `bytes`; 0 means any")
-	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest window to agree to, in `blocks`")
-	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "how long transfers may run on after the first signal; calls to a disk that hangs get 20s more")
+	flags.IntVar(&f.maxTransfers, "max-transfers", tftp.DefaultMaxTransfers, "at most `N` TFTP transfers at a time")
+	flags.IntVar(&f.maxPerClient, "max-per-client", 0, "at most `N` TFTP transfers at a time for one address (0: no limit for single addresses)")
+	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.DefaultRate))
+	flags.IntVar(&f.loops, "loops", 0, fmt.Sprintf("at most `N` event loops for an address of TFTP, up to %d (0: one for two CPUs)", mostLoops))
+	sizeVar(flags, &f.memory, "memory", tftp.DefaultMemory, "memory for the buffers of all TFTP transfers together")
+	flags.IntVar(&f.blksize, "blksize", 0, "largest TFTP block to agree to, `N` bytes (0: any)")
+	flags.IntVar(&f.windowsize, "windowsize", tftp.DefaultWindow, "largest TFTP window to agree to, `N` blocks")
+	flags.DurationVar(&f.grace, "grace", tftp.DefaultGrace, "`TIME` that transfers get to finish after the first signal; calls to a disk that hangs get 20s more")
 
-	flags.StringVar(&f.user, "user", "", "become this `user` once the ports are open: NAME, NAME:GROUP or UID:GID")
-	flags.StringVar(&f.metrics, "metrics", "", "`address` for Prometheus metrics by HTTP, best 127.0.0.1:PORT, as anybody who gets there can see them and keep others away; empty means none")
-	flags.BoolVar(&f.restartable, "restartable", false, "keep a process by that starts a successor at SIGUSR2, which takes the sockets over; nobody is disconnected")
-	flags.StringVar(&f.logFormat, "log-format", "text", "`text or json`")
+	flags.StringVar(&f.user, "user", "", "become this `USER` once the ports are open: NAME, NAME:GROUP or UID:GID")
+	flags.StringVar(&f.metrics, "metrics", "", "`ADDRESS` for Prometheus metrics by HTTP; use 127.0.0.1:PORT, as all who can connect can read them")
+	flags.BoolVar(&f.restartable, "restartable", false, "allow restarts without downtime, by SIGUSR2")
+	flags.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log failures only")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	f.trace.add(cmd)
 	f.ssh.add(cmd)
 	f.web.add(cmd)
 
-	for flag, words := range map[string][]cobra.Completion{
-		"upload":     {"create", "overwrite", "unique"},
-		"per-client": {"ip", "mac"},
-		"log-format": {"text", "json"},
-		"mtu":        {"auto", "none", "1500"},
-	} {
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
-	}
-	cobra.CheckErr(cmd.MarkFlagDirname("upload-dir"))
+	completeWords(cmd, "upload", "create", "overwrite", "unique")
+	completeWords(cmd, "per-client", "ip", "mac")
+	completeWords(cmd, "log-format", "text", "json")
+	completeWords(cmd, "mtu", "auto", "none", "1500")
 }
 
 // tftpOnly are flags that mean nothing without TFTP.
 var tftpOnly = strings.Fields(`single-port ports mtu max-transfers max-per-client rate loops memory blksize windowsize no-offload
-	trace pcap trace-hex`)
+	trace pcap trace-hex upload-parents`)
 
 // choose decides which protocols are served. given reports whether the command
 // line has a flag.
@@ -116,7 +115,7 @@ func (f *serveFlags) choose(given func(flag string) bool) error {
 		}
 	}
 	for _, flag := range fileRules {
-		if given(flag) && !f.servesAnybody() {
+		if given(flag) && !f.servesAnybody() && (flag != "upload" || !f.servesSFTP()) {
 			return usagef("--%s is for TFTP, and for HTTP without --http-auth, neither of which is served; add --tftp :69 or --http :80", flag)
 		}
 	}
@@ -164,6 +163,9 @@ func (f *serveFlags) check() error {
 	if err := checkAddrs("sftp", "tcp", f.sftp); err != nil && f.servesSFTP() {
 		return err
 	}
+	if err := f.checkDistinct(); err != nil {
+		return err
+	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return usagef("--log-format %s: choose text or json", f.logFormat)
 	}
@@ -173,6 +175,9 @@ func (f *serveFlags) check() error {
 	}
 	if f.denied, err = parseNetworks("deny", f.deny); err != nil {
 		return err
+	}
+	if f.ssh.hostKeys == noHostKeys && f.restartable {
+		return usagef("--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
 	}
 	return f.ssh.check()
 }
@@ -186,6 +191,27 @@ func checkAddrs(flag, network string, addrs []string) error {
 		}
 		if err != nil {
 			return usagef("--%s %q: %w; it is HOST:PORT or :PORT", flag, addr, err)
+		}
+	}
+	return nil
+}
+
+// checkDistinct refuses one address for two protocols over TCP. The system would say that
+// another server has it.
+func (f *serveFlags) checkDistinct() error {
+	has := map[string]string{}
+	for _, p := range []struct {
+		flag  string
+		addrs []string
+	}{{"sftp", f.sftp}, {"http", f.http}, {"https", f.https}} {
+		for _, addr := range p.addrs {
+			if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" {
+				continue
+			}
+			if other, taken := has[addr]; taken && other != p.flag {
+				return usagef("--%s and --%s have the same address, %s; give each a port of its own", other, p.flag, addr)
+			}
+			has[addr] = p.flag
 		}
 	}
 	return nil
@@ -229,7 +255,7 @@ func (f *serveFlags) checkNumbers() error {
 	case f.rate < -1:
 		return usagef("--rate %d: it is -1 for no limit, 0, or a number above", f.rate)
 	case f.memory < leastMemory || f.memory > mostMemory:
-		return usagef("--memory %d: it is %d to %d bytes", f.memory, leastMemory, int64(mostMemory))
+		return usagef("--memory %s: it is %s to %s", formatSize(f.memory), formatSize(leastMemory), formatSize(mostMemory))
 	case f.loops < 0 || f.loops > mostLoops:
 		return usagef("--loops %d: it is 0 to %d", f.loops, mostLoops)
 	case f.windowsize == 0:
@@ -337,16 +363,17 @@ func (f *serveFlags) boundHeap() {
 	}
 }
 
-// Descriptors: what a transfer needs, and what is kept for sockets, directories
-// and metrics.
+// Descriptors: what a file that is read needs, however many read it, what an
+// upload needs, and what is kept for sockets, directories, files that are being
+// opened, and metrics.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 	spareFiles    = 128
 )
 
-// fitDescriptors takes fewer transfers where there would not be descriptors for
-// all. The server makes room among its own, but can do nothing when an open fails.
+// fitDescriptors opens fewer files where there would not be descriptors for a
+// file of each transfer.
 func (f *serveFlags) fitDescriptors(srv *tftp.Server, limit int) {
 	each := filesPerRead
 	if f.upload != "" {
@@ -354,9 +381,8 @@ func (f *serveFlags) fitDescriptors(srv *tftp.Server, limit int) {
 	}
 	most := max(1, (limit-min(spareFiles, limit/2))/each)
 	if srv.MaxTransfers > most {
-		srv.MaxTransfers = most
-		srv.Log.Info("taking fewer transfers at the same time, as the limit on open files (ulimit -n, LimitNOFILE=) wants",
-			"transfers", most, "open files", limit)
+		srv.MaxFiles = most
+		srv.Log.Info(fmt.Sprintf("open-file limit %d allows transfers of %d different files at once; raise ulimit -n (LimitNOFILE=) for more", limit, most))
 	}
 }
 
@@ -368,7 +394,31 @@ func (f *serveFlags) log(out io.Writer) *slog.Logger {
 		o.Level = slog.LevelWarn
 	}
 	if f.logFormat == "json" {
+		o.ReplaceAttr = forPrograms
 		return slog.New(slog.NewJSONHandler(out, o))
 	}
+	o.ReplaceAttr = forPeople
 	return slog.New(slog.NewTextHandler(out, o))
+}
+
+// forPrograms gives durations in seconds. Text that is not UTF-8, as JSON has it, is
+// escaped, under a key that says so: "file_escaped" for "file".
+func forPrograms(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	case slog.KindString:
+		if s := a.Value.String(); !utf8.ValidString(s) {
+			return slog.String(a.Key+"_escaped", visible(s))
+		}
+	}
+	return a
+}
+
+// forPeople gives rates with a unit.
+func forPeople(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
+		a.Value = slog.StringValue(formatBytes(a.Value.Int64()) + "/s")
+	}
+	return a
 }

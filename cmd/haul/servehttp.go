@@ -41,6 +41,14 @@ const (
 	filesPerRequest = 4
 )
 
+// httpSuites are those of TLS 1.2: with forward secrecy and authenticated encryption
+// (RFC 9325 §4.2). TLS 1.3 has no others.
+var httpSuites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // An httpService serves HTTP and HTTPS.
 type httpService struct {
 	f       *serveFlags
@@ -73,7 +81,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 		}
 	}()
 	s.handler = &web.Handler{
-		Account: s.account, Listing: f.web.listing, Precompressed: f.web.precompressed, PlainPasswords: f.web.plainAuth,
+		Account: s.account, Listing: f.web.listing, Index: f.web.index, Precompressed: f.web.precompressed, PlainPasswords: f.web.plainAuth,
 		Exempt: f.web.exempted, MaxUpload: f.maxUpload,
 	}
 	s.log.listen(s.handler)
@@ -93,7 +101,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 		}
 	}
 	for _, p := range s.ports() {
-		p.open(s.handler, log)
+		p.open(s.watchForwarded(s.handler), log)
 		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
 		p.accept.BadHandshake = p.badHandshake
 	}
@@ -110,12 +118,12 @@ func (s *httpService) openFiles() (err error) {
 	if s.f.simple() {
 		s.whole = &web.Account{Store: s.files.site.Roots[0].Files, Access: s.access()}
 	}
-	return s.checkApart(s.f.dirs)
+	return nil
 }
 
 // openUsers opens what users get, and who they are.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openSFTPRoots(s.f.dirs[0]); err != nil {
+	if s.roots, err = openSFTPRoots(s.f.dirs[0], false); err != nil {
 		return err
 	}
 	file, err := filepath.Abs(s.f.web.auth)
@@ -129,33 +137,31 @@ func (s *httpService) openUsers(owners []int) (err error) {
 	if len(dir.Names()) == 0 {
 		return usagef("the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
 	}
+	s.roots.learn(dir)
 	s.users = &people{dir: dir, file: file}
 	s.handler.Users = dir
-	s.roots.secrets = s.secrets()
-	return s.checkApart(slices.Concat(s.f.dirs[:1], s.roots.outside(dir)))
+	return nil
 }
 
-// secrets returns the files that nobody may fetch, without symbolic links.
-func (s *httpService) secrets() (secrets []string) {
+func (s *httpService) secrets() (all []secret) {
 	if s.f.web.cert != "" {
-		secrets = append(secrets, settledPath(s.f.web.pair().Key))
+		flag := "--key"
+		if s.f.web.key == "" {
+			flag = "--cert"
+		}
+		all = append(all, secret{flag: flag, what: "the key of the certificate", path: s.f.web.pair().Key})
 	}
 	if s.users != nil {
-		secrets = append(secrets, settledPath(s.users.file))
+		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.users.file})
 	}
-	return secrets
+	return all
 }
 
-// checkApart refuses to serve what must stay secret.
-func (s *httpService) checkApart(dirs []string) error {
-	for _, dir := range dirs {
-		for _, secret := range s.secrets() {
-			if within(secret, settledPath(dir)) {
-				return usagef("%s is in %s, which is served, so that others could read it; choose a place outside", secret, dir)
-			}
-		}
+func (s *httpService) keepSecret(all []secret) error {
+	if s.files != nil {
+		return s.files.keepSecret(all)
 	}
-	return nil
+	return s.roots.keepSecret(s.users.dir, all)
 }
 
 // openCertificate loads the certificate, and has it loaded again when it changes.
@@ -173,7 +179,9 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 	for _, err := range certs.Warnings() {
 		certs.Report(err)
 	}
-	return &tls.Config{GetCertificate: certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{
+		GetCertificate: certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12, CipherSuites: httpSuites,
+	}, nil
 }
 
 // account is the handler's hook for what a visitor gets.
@@ -215,7 +223,7 @@ func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err
 	s.fitDescriptors(openFiles())
 	for _, p := range s.ports() {
 		p.accept.Proxies, p.accept.UnixProxies = s.f.web.proxies, s.f.web.unixProxies
-		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
+		p.accept.HandshakeTimeout, p.accept.Log, p.accept.Admit = httpHeaderTime, s.logger, s.f.admits(&s.log.away)
 		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
 			return listenError{err}
 		}
@@ -249,8 +257,12 @@ func (s *httpService) fitDescriptors(limit int) {
 	}
 	var conns int
 	conns, s.handler.MaxOpen = s.f.httpBounds(limit, each)
+	perSource := max(1, conns/2)
+	if most := s.f.web.perSource; most > 0 {
+		perSource = min(most, conns)
+	}
 	for _, p := range s.ports() {
-		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, max(1, conns/2)
+		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, perSource
 	}
 }
 
@@ -331,14 +343,19 @@ func (s *httpService) announce() {
 			}
 			shown, host := shownAddr(a, p.asked, i)
 			s.f.say(s.out, "serving %s on %s://%s", s.f.dirs[0], p.scheme, shown)
-			if !said && s.users == nil {
-				s.f.say(s.out, "try: curl -O %s://%s/FILE", p.scheme, netip.AddrPortFrom(host, a.Port()))
+			at := netip.AddrPortFrom(host, a.Port())
+			switch {
+			case said:
+			case s.f.web.listing:
+				s.f.say(s.out, "open in a browser: %s://%s/", p.scheme, at)
+			case s.users == nil:
+				s.f.say(s.out, "try: curl -O %s://%s/FILE (directories are not listed; --listing shows them)", p.scheme, at)
 			}
 			said = true
 		}
 	}
 	if s.users != nil {
-		s.f.say(s.out, "who may come by HTTP is in %s (users: %d)", s.users.file, len(s.users.dir.Names()))
+		s.f.say(s.out, "HTTP: %s, from %s", plural(int64(len(s.users.dir.Names())), "user"), s.users.file)
 	}
 }
 
@@ -357,13 +374,17 @@ func (s *httpService) needs(c *privilege.Confinement) {
 // settled begins what goes on beside the serving.
 func (s *httpService) settled(ctx context.Context) {
 	if s.files != nil {
-		go s.files.sweep(ctx, s.logger)
+		go func() { // a disk that hangs keeps nobody waiting
+			warnUnwritable("http", s.files.writes, s.log.say)
+			s.files.sweep(ctx, s.logger)
+		}()
 		return
 	}
 	go s.users.watch(ctx, func(changed bool, err error) {
 		if err != nil {
 			s.log.say(slog.LevelWarn, "http users: what was before stays in force", slog.String("error", err.Error()))
 		} else if changed {
+			s.roots.learn(s.users.dir)
 			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
 		}
 	})

@@ -16,11 +16,13 @@ import (
 type httpFlags struct {
 	cert, key     string
 	listing       bool
+	index         string
 	precompressed bool
 	auth          string
 	plainAuth     bool
 	exempt        []string
 	proxy         []string
+	perSource     int // connections
 
 	exempted, proxies []netip.Prefix // of exempt and proxy
 	unixProxies       bool           // of proxy
@@ -30,24 +32,23 @@ type httpFlags struct {
 const unixProxy = "unix"
 
 // httpOnly are flags that mean nothing without HTTP.
-var httpOnly = strings.Fields("cert key listing precompressed http-auth http-plain-auth http-exempt http-proxy")
+var httpOnly = strings.Fields("cert key listing index precompressed http-auth http-plain-auth http-exempt http-conns-per-source http-proxy")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
-var fileRules = strings.Fields("root per-client shared map fold-case access upload upload-dir")
+var fileRules = strings.Fields("root per-client shared map fold-case hidden access upload upload-dir")
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.cert, "cert", "", "`file` of the certificate for HTTPS, and of those between it and the root (PEM); a change of it is noticed")
-	flags.StringVar(&f.key, "key", "", "`file` of its private key (PEM); without it the key is in the file of --cert")
+	flags.StringVar(&f.cert, "cert", "", "`FILE` with the certificate for HTTPS and its intermediates (PEM); changes are noticed")
+	flags.StringVar(&f.key, "key", "", "`FILE` with its private key (PEM); the default is that of --cert")
 	flags.BoolVar(&f.listing, "listing", false, "show the entries of directories by HTTP, as HTML or JSON")
+	flags.StringVar(&f.index, "index", "index.html", "`NAME` of the file that is served for a directory by HTTP, if it is there; empty means none; with --listing, ?list shows the entries all the same")
 	flags.BoolVar(&f.precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME by HTTP, to clients that like it; who may write in DIR, as by SFTP, can then change what NAME yields")
-	flags.StringVar(&f.auth, "http-auth", "", "`file` of who may come by HTTP, with a password, as \"haul user\" writes it; without it everybody may")
+	flags.StringVar(&f.auth, "http-auth", "", "users `FILE` of those who may log in by HTTP with a password: see haul user --help (default: no login)")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
-	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`networks` that are not kept out for passwords that were wrong")
-	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`networks` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that; unix is all who connect by a unix socket from systemd")
-	for _, name := range []string{"cert", "key", "http-auth"} {
-		cobra.CheckErr(cmd.MarkFlagFilename(name))
-	}
+	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`NETWORK` that is never locked out for wrong passwords; several are separated by commas")
+	flags.IntVar(&f.perSource, "http-conns-per-source", 0, "at most `N` HTTP connections at a time to a port from one address (IPv6: from one /64); 0: half of all")
+	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`NETWORK` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that; unix is all who connect by a unix socket from systemd")
 }
 
 func (f *serveFlags) servesHTTP() bool { return anyAddr(f.http) || anyAddr(f.https) }
@@ -69,12 +70,16 @@ func (f *serveFlags) checkHTTP() error {
 		}
 	}
 	switch {
+	case f.web.perSource < 0 || f.web.perSource > mostConns:
+		return usagef("--http-conns-per-source %d: it is 0 to %d", f.web.perSource, mostConns)
 	case anyAddr(f.https) && f.web.cert == "":
 		return usagef("--https takes --cert FILE, and --key FILE if the key is not in it")
 	case f.web.cert != "" && !anyAddr(f.https):
 		return usagef("--cert is for HTTPS, which is not served; add --https :443")
 	case f.web.key != "" && f.web.cert == "":
 		return usagef("--key goes with --cert")
+	case strings.ContainsAny(f.web.index, `/\`) || f.web.index == "." || f.web.index == "..":
+		return usagef("--index takes the name of a file in each directory, such as index.html, and no path")
 	case f.web.auth != "" && anyAddr(f.http) && !f.web.plainAuth:
 		return usagef("--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
 	case f.web.plainAuth && f.web.auth == "":
@@ -82,7 +87,7 @@ func (f *serveFlags) checkHTTP() error {
 	case len(f.web.exempt) > 0 && f.web.auth == "":
 		return usagef("--http-exempt goes with --http-auth: without it nobody is asked for a password")
 	case f.upload == site.UploadUnique.String() && !f.servesTFTP():
-		return usagef("--upload unique is for TFTP, which is not served: by HTTP, clients choose the names of files; choose create or overwrite, or add --tftp :69")
+		return usagef("--upload unique is for TFTP, which is not served: by HTTP and SFTP, clients choose the names of files; choose create or overwrite, or add --tftp :69")
 	}
 	var err error
 	if f.web.exempted, err = parseNetworks("http-exempt", f.web.exempt); err != nil {

@@ -72,7 +72,10 @@ func (l *httpLog) ended(x *web.Exchange) {
 		slog.Int("status", x.Status),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
-		slog.String("rate", formatRate(bytes, x.Duration)))
+		slog.Int64("rate", perSecond(bytes, x.Duration)))
+	if x.Path != "" {
+		attrs = append(attrs, slog.String("path", x.Path))
+	}
 	if x.Range != "" {
 		attrs = append(attrs, slog.String("range", x.Range))
 	}
@@ -81,6 +84,9 @@ func (l *httpLog) ended(x *web.Exchange) {
 	}
 	if x.Err != nil {
 		attrs = append(attrs, slog.String("error", x.Err.Error()))
+	}
+	if errors.Is(x.Err, web.ErrNotListed) {
+		attrs = append(attrs, slog.String("advice", "--listing shows directories"))
 	}
 	l.say(level, "http", attrs...)
 }
@@ -102,6 +108,8 @@ func peerText[A interface {
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {
+	case errors.Is(x.Err, web.ErrShutdown):
+		return slog.LevelWarn, meter.Failed
 	case errors.Is(x.Err, web.ErrGivenUp):
 		return slog.LevelInfo, meter.PeerEnded
 	case errors.Is(x.Err, web.ErrCutOff):

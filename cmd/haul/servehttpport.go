@@ -29,21 +29,34 @@ type httpPort struct {
 	// server: see finish.
 	first, second http.Server
 
+	// shutdown ends all requests, with a cause for their contexts. active is how
+	// many there are.
+	shutdown context.CancelCauseFunc
+	active   atomic.Int64
+
 	ending   atomic.Bool   // answers of HTTP/1 are the last on their connections
 	lastCall time.Duration // 0 means httpLastCall
 }
 
 // open makes the servers ready.
 func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
+	requests, shutdown := context.WithCancelCause(context.Background())
+	p.shutdown = shutdown
 	for _, s := range []*http.Server{&p.first, &p.second} {
-		s.Handler = handler
+		s.BaseContext = func(net.Listener) context.Context { return requests }
 		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
 		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams, WriteByteTimeout: web.DefaultStall}
 		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		s.DisableGeneralOptionsHandler = true
 	}
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.active.Add(1)
+		defer p.active.Add(-1)
+		handler.ServeHTTP(w, r)
+	})
+	p.second.Handler = counted
 	p.first.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(&lastWriter{w, &p.ending}, r)
+		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
 	// For net/http's own answers: the handler's move it. Of HTTP/2 it would bound uploads.
 	p.first.WriteTimeout = web.DefaultStall
@@ -57,7 +70,6 @@ func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error 
 	if err != nil {
 		return err
 	}
-	l = &doorkeeper{Listener: l, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
 	// Closed first, it still gives out those that were accepted.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
@@ -89,14 +101,23 @@ func (p *httpPort) serve(l net.Listener) error {
 	return err
 }
 
-// close ends all connections.
+// close ends all requests and connections, and gives what is under way the time to
+// be logged.
 func (p *httpPort) close() {
+	p.shutdown(http.ErrServerClosed)
 	_ = p.first.Close()
 	_ = p.second.Close()
+	for late := time.Now().Add(endTime); p.active.Load() > 0 && time.Now().Before(late); {
+		time.Sleep(settleEvery)
+	}
 }
 
 const (
 	settleEvery = 10 * time.Millisecond
+
+	// endTime is how long requests are waited for whose connections are closed: a
+	// store may hang.
+	endTime = time.Second
 
 	// goAwayEvery is how soon clients of HTTP/2 are told again that this is the
 	// end: one whose connection was just about to begin would not have heard.

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -32,25 +31,27 @@ var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
 
 // An sftpService serves SFTP.
 type sftpService struct {
-	f       *serveFlags
-	out     io.Writer
-	srv     *sftp.Server
-	people  *people
-	roots   *sftpRoots
-	keys    []users.HostKey
-	log     *sftpLog
-	config  ssh.ServerConfig // but for how to log in
-	accept  tcp.Server
-	at      []*tcp.Socket
-	retired chan time.Duration
+	f        *serveFlags
+	out      io.Writer
+	srv      *sftp.Server
+	people   *people
+	roots    *sftpRoots
+	keys     []users.HostKey
+	owners   []int  // who the host keys may belong to besides root
+	hostKeys string // their directory, or noHostKeys
+	log      *sftpLog
+	config   ssh.ServerConfig // but for how to log in
+	accept   tcp.Server
+	at       []*tcp.Socket
+	retired  chan time.Duration
 }
 
 // openSFTP opens what SFTP needs but for its sockets. owners are the users
 // that the server runs as, now and later: what decides who may log in belongs to
 // them or to root. counts may be nil.
 func (f *serveFlags) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
-	s := &sftpService{f: f, out: out, retired: make(chan time.Duration, 1)}
-	if s.roots, err = openSFTPRoots(f.dirs[0]); err != nil {
+	s := &sftpService{f: f, out: out, owners: owners, retired: make(chan time.Duration, 1)}
+	if s.roots, err = openSFTPRoots(f.dirs[0], f.ssh.specialBits); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -58,16 +59,19 @@ func (f *serveFlags) openSFTP(owners []int, counts *meter.Registry, log *slog.Lo
 			s.close()
 		}
 	}()
-	if s.people, err = f.ssh.openPeople(owners); err != nil {
+	if s.people, err = f.openPeople(owners); err != nil {
 		return nil, err
 	}
-	if err := s.openKeys(owners); err != nil {
-		return nil, err
+	s.roots.learn(s.people.dir)
+	if s.hostKeys = f.ssh.hostKeys; s.hostKeys == "" {
+		if s.hostKeys, err = defaultHostKeys(); err != nil {
+			return nil, err
+		}
 	}
 	s.log = newSFTPLog(log, counts)
 	s.srv = &sftp.Server{
 		SSH: s.configure, Login: s.login,
-		Grace: f.grace, Rate: int64(f.ssh.rate), MaxConns: f.ssh.conns, Exempt: f.ssh.exempted,
+		Grace: f.grace, Rate: int64(f.ssh.rate), MaxConns: f.ssh.conns, MaxConnsPerSource: f.ssh.connsPerSource, Exempt: f.ssh.exempted,
 	}
 	s.srv.Prepare() // before the confinement
 	s.log.listen(s.srv)
@@ -75,22 +79,14 @@ func (f *serveFlags) openSFTP(owners []int, counts *meter.Registry, log *slog.Lo
 }
 
 // openKeys loads the host keys, and makes one if there is none.
-func (s *sftpService) openKeys(owners []int) (err error) {
-	dir := s.f.ssh.hostKeys
-	if dir == "" {
-		if dir, err = defaultHostKeys(); err != nil {
-			return err
+func (s *sftpService) openKeys() (err error) {
+	if s.hostKeys == noHostKeys {
+		key, err := users.OneTimeHostKey()
+		if err != nil {
+			return localError{err}
 		}
-	}
-	secrets := []string{settledPath(dir)}
-	if s.people.file != "" {
-		secrets = append(secrets, settledPath(s.people.file))
-	}
-	s.roots.secrets = secrets
-	if err := s.checkApart(); err != nil {
-		return err
-	}
-	if s.keys, err = users.HostKeys(dir, owners...); err != nil {
+		s.keys = []users.HostKey{key}
+	} else if s.keys, err = users.HostKeys(s.hostKeys, s.owners...); err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			hint = "; --host-keys DIR names a directory that this user may write to"
@@ -103,29 +99,21 @@ func (s *sftpService) openKeys(owners []int) (err error) {
 	return nil
 }
 
-// checkApart refuses to serve what must stay secret.
-func (s *sftpService) checkApart() error {
-	dirs := slices.Concat(s.f.dirs, s.roots.outside(s.people.dir))
-	if s.f.servesTFTP() {
-		for _, word := range s.f.roots {
-			dirs = append(dirs, word[strings.LastIndex(word, "=")+1:])
-		}
-		if s.f.uploadDir != "" {
-			dirs = append(dirs, s.f.uploadDir)
-		}
+func (s *sftpService) secrets() (all []secret) {
+	if s.hostKeys != noHostKeys {
+		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none has a key for this run only, in memory"})
 	}
-	for _, dir := range dirs {
-		for i, secret := range s.roots.secrets {
-			if within(secret, settledPath(dir)) {
-				flag, what := "--host-keys", "the server's host keys"
-				if i > 0 {
-					flag, what = "--users", "who may log in"
-				}
-				return usagef("%s %s: it is in %s, which is served, so that others could read or change %s; choose a place outside", flag, secret, dir, what)
-			}
-		}
+	if s.people.file != "" {
+		all = append(all, secret{flag: "--users", what: "the users file", path: s.people.file})
 	}
-	return nil
+	for _, list := range s.people.dir.Lists() {
+		all = append(all, secret{flag: "--users", what: "the list " + list + " that the users file names", path: list})
+	}
+	return all
+}
+
+func (s *sftpService) keepSecret(all []secret) error {
+	return s.roots.keepSecret(s.people.dir, all)
 }
 
 // fitDescriptors takes fewer connections where there would not be descriptors.
@@ -133,8 +121,7 @@ func (s *sftpService) fitDescriptors(limit int) {
 	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.people.dir)))
 	if s.srv.MaxConns > most {
 		s.srv.MaxConns = most
-		s.log.log.Info("taking fewer SSH connections at the same time, as the limit on open files (ulimit -n, LimitNOFILE=) wants",
-			"connections", most, "open files", limit)
+		s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
 	}
 	s.srv.MaxHandles = min(handlesPerUser, max(16, limit/16))
 }
@@ -143,6 +130,7 @@ func (s *sftpService) close() {
 	closeAll(s.at)
 	if s.log != nil {
 		s.log.away.flush()
+		s.log.locked.flush()
 		s.log.close()
 	}
 	s.roots.close()
@@ -179,14 +167,15 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	if err != nil {
 		return nil, err
 	}
-	life, err := s.people.enter(c, l.User)
+	life, err := s.people.enter(c, l)
 	if err != nil {
 		leave()
 		return nil, err
 	}
 	return &sftp.Account{
 		User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit, Hidden: !s.f.ssh.inPlace,
-		Life: life,
+		CreateOnly: s.people.createOnly,
+		Life:       life,
 		Close: func() {
 			s.people.leave(c)
 			leave()
@@ -194,8 +183,11 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	}, nil
 }
 
-// listen opens the sockets, unless systemd has done so.
+// listen loads the host keys, and opens the sockets, unless systemd has done so.
 func (s *sftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+	if err := s.openKeys(); err != nil {
+		return err
+	}
 	s.fitDescriptors(s.f.shareOf(openFiles()))
 	s.accept.Log = s.log.log
 	if s.at, err = passed.takeStream(sftpName, tcp.Options{}); err != nil {
@@ -255,16 +247,20 @@ func (s *sftpService) announce() {
 			continue // its key is there too
 		}
 		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
-		if k.Created {
+		switch {
+		case k.File == "":
+			say("that key is for this run only")
+		case k.Created:
 			say("that key is new, and kept in %s", k.File)
 		}
 	}
 	if s.people.file != "" {
-		say("who may log in is in %s (users: %d)", s.people.file, len(s.people.dir.Names()))
+		say("%s, from %s", plural(int64(len(s.people.dir.Names())), "user"), s.people.file)
 		s.warn()
 		return
 	}
 	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.people.password)
+	say("%s", s.people.mayDo())
 	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
 }
 
@@ -299,6 +295,9 @@ func (s *sftpService) settled(ctx context.Context) {
 		}
 	}
 	go func() { // a disk that hangs keeps nobody waiting
+		if u, _ := s.people.dir.User(users.OneTimeUser); s.people.file == "" && u.Access != users.ReadOnly {
+			warnUnwritable("sftp", []string{s.roots.dir}, s.log.say)
+		}
 		s.checkRoots()
 		s.people.watch(ctx, s.reloaded)
 	}()
@@ -309,8 +308,8 @@ func (s *sftpService) settled(ctx context.Context) {
 // they are needed.
 func (s *sftpService) checkRoots() {
 	told := 0
-	for _, path := range s.roots.outside(s.people.dir) {
-		root, _, err := s.roots.openPlace(place{path, false}, false)
+	for _, p := range s.roots.places(s.people.dir) {
+		root, _, err := s.roots.openPlace(p)
 		if err == nil {
 			_ = root.Close()
 			continue
@@ -336,6 +335,7 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	}
 	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.people.dir.Names())))
 	s.warn()
+	s.roots.learn(s.people.dir)
 	s.checkRoots()
 	s.people.endUnwelcome(func(c *ssh.ServerConn, why string) {
 		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", c.User()),
@@ -345,6 +345,7 @@ func (s *sftpService) reloaded(changed bool, err error) {
 
 // serve serves until ctx ends, or a successor does and the last connection has ended.
 func (s *sftpService) serve(ctx context.Context) error {
+	s.accept.Admit = s.f.admits(&s.log.away)
 	l, err := s.accept.Listener(s.at...)
 	if err != nil {
 		return err
@@ -352,7 +353,6 @@ func (s *sftpService) serve(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	out := newLeaving(ctx, l)
-	l = &doorkeeper{Listener: out, allow: s.f.allowed, deny: s.f.denied, refused: func(from net.Addr) { s.log.away.add(from, notAllowed) }}
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -363,7 +363,7 @@ func (s *sftpService) serve(ctx context.Context) error {
 			end()
 		}
 	}()
-	err = s.srv.Serve(ctx, l)
+	err = s.srv.Serve(ctx, out)
 	end()
 	<-left
 	return err
@@ -382,29 +382,20 @@ func (s *sftpService) alive() bool {
 	return true
 }
 
-// A doorkeeper is a listener that keeps out who may not ask, before a byte is
-// read.
-type doorkeeper struct {
-	net.Listener
-	allow, deny []netip.Prefix // as of [tftp.Server]
-	refused     func(from net.Addr)
-}
-
-// Accept returns the next connection of somebody who may ask.
-func (d *doorkeeper) Accept() (net.Conn, error) {
-	for {
-		c, err := d.Listener.Accept()
-		if err != nil || d.admits(c.RemoteAddr()) {
-			return c, err
-		}
-		d.refused(c.RemoteAddr())
-		_ = c.Close()
+// admits returns what --allow and --deny say of who connects, for [tcp.Server], or nil
+// if there is no such rule. Those that are refused are counted and logged.
+func (f *serveFlags) admits(away *turnedAway) func(from net.Addr) bool {
+	if len(f.allowed)+len(f.denied) == 0 {
+		return nil
 	}
-}
-
-func (d *doorkeeper) admits(from net.Addr) bool {
-	a, _ := netip.ParseAddrPort(from.String())
-	ip := a.Addr().Unmap().WithZone("")
-	in := func(p netip.Prefix) bool { return p.Contains(ip) }
-	return !slices.ContainsFunc(d.deny, in) && (len(d.allow) == 0 || slices.ContainsFunc(d.allow, in))
+	return func(from net.Addr) bool {
+		a, _ := netip.ParseAddrPort(from.String())
+		ip := a.Addr().Unmap().WithZone("")
+		in := func(p netip.Prefix) bool { return p.Contains(ip) }
+		if !slices.ContainsFunc(f.denied, in) && (len(f.allowed) == 0 || slices.ContainsFunc(f.allowed, in)) {
+			return true
+		}
+		away.add(from, notAllowed)
+		return false
+	}
 }

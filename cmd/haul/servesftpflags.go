@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/sftp"
 )
 
@@ -16,26 +17,32 @@ type sftpFlags struct {
 	users, hostKeys string
 	rate            byteSize
 	conns           int
+	connsPerSource  int
 	inPlace         bool
+	specialBits     bool
 	exempt          []string
 
 	exempted []netip.Prefix // of exempt
 }
 
 // sftpOnly are flags that mean nothing without SFTP.
-var sftpOnly = strings.Fields("users host-keys sftp-rate sftp-conns sftp-in-place sftp-exempt")
+var sftpOnly = strings.Fields("users host-keys sftp-rate sftp-conns sftp-conns-per-source sftp-in-place sftp-special-bits sftp-exempt")
 
 func (f *sftpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.users, "users", "", "`file` of who may log in by SFTP, as \"haul user\" writes it; without it "+usersPlaces+", if there is one")
-	flags.StringVar(&f.hostKeys, "host-keys", "", "`directory` of SSH host keys, where one is made if there is none; without it "+hostKeysPlaces)
-	flags.Var(&f.rate, "sftp-rate", "most bytes a second each way of all SFTP users together, such as 50M; 0 means no limit")
-	flags.IntVar(&f.conns, "sftp-conns", defaultConns, "most SSH connections at the same time")
-	flags.BoolVar(&f.inPlace, "sftp-in-place", false, "show an upload under its name from its first byte on; then clients can go on with one that was cut off (reput)")
-	flags.StringSliceVar(&f.exempt, "sftp-exempt", nil, "`networks` that are not kept out for logins that failed")
-	cobra.CheckErr(cmd.MarkFlagFilename("users"))
-	cobra.CheckErr(cmd.MarkFlagDirname("host-keys"))
+	flags.StringVar(&f.users, "users", "", "users `FILE` of those who may log in by SFTP: see haul user --help (default: "+usersPlaces+", if it exists)")
+	flags.StringVar(&f.hostKeys, "host-keys", "", "`DIR` of SSH host keys; one is made if there is none (default: "+hostKeysPlaces+"); none: a key for this run only, in memory")
+	flags.Var(&f.rate, "sftp-rate", "bytes a second each way for all SFTP users together, such as 50MB (0: no limit)")
+	flags.IntVar(&f.conns, "sftp-conns", defaultConns, "at most `N` SSH connections at a time")
+	flags.IntVar(&f.connsPerSource, "sftp-conns-per-source", penalty.DefaultMaxConnsPerSource, "at most `N` SSH connections at a time from one address (IPv6: from one /64)")
+	flags.BoolVar(&f.inPlace, "sftp-in-place", false, "show an upload under its name from its first byte on; then clients can resume one that was cut off (reput)")
+	flags.BoolVar(&f.specialBits, "sftp-special-bits", false, "let clients set and clear setuid, setgid and sticky bits (by default directories keep theirs, and files lose them)")
+	flags.StringSliceVar(&f.exempt, "sftp-exempt", nil, "`NETWORK` that is never locked out and has no limit for one address; several are separated by commas")
 }
+
+// noHostKeys is the value of --host-keys for a key in memory, for example to serve
+// a tree that holds all the places of the others.
+const noHostKeys = "none"
 
 const (
 	defaultConns = 1024
@@ -46,6 +53,9 @@ const (
 func (f *sftpFlags) check() error {
 	if f.conns <= 0 || f.conns > mostConns {
 		return usagef("--sftp-conns %d: it is 1 to %d", f.conns, mostConns)
+	}
+	if f.connsPerSource <= 0 || f.connsPerSource > mostConns {
+		return usagef("--sftp-conns-per-source %d: it is 1 to %d", f.connsPerSource, mostConns)
 	}
 	var err error
 	f.exempted, err = parseNetworks("sftp-exempt", f.exempt)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +24,7 @@ type sftpLog struct {
 	*lineQueue
 	counts *meter.Registry // nil counts nothing
 	away   turnedAway
+	locked tally // networks that are refused for a time
 
 	mu    sync.Mutex
 	tries map[string]*tries // mu: of connections that are not logged in, by both ends
@@ -40,20 +40,40 @@ type tries struct {
 
 func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
 	q := newLineQueue(log)
-	return &sftpLog{lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.SFTP), tries: map[string]*tries{}}
+	return &sftpLog{
+		lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.SFTP),
+		locked: tally{log: q, msg: "sftp: locked out"}, tries: map[string]*tries{},
+	}
 }
 
 // listen has a server tell its log what happens.
 func (l *sftpLog) listen(s *sftp.Server) {
 	s.Disconnected, s.Started, s.Ended, s.Audit = l.disconnected, l.started, l.ended, l.operation
-	s.Refused = l.refused
+	s.Refused, s.LockedOut = l.refused, l.lockedOut
 	s.TurnedAway = func(from net.Addr, why error) {
 		cause := why.Error()
+		var more []slog.Attr
 		if r, ok := errors.AsType[*penalty.Refusal](why); ok {
-			cause = string(r.Cause)
+			if cause = string(r.Cause); r.For > 0 {
+				more = refusedUntil(r.Source, r.For)
+			}
 		}
-		l.away.add(from, cause)
+		l.away.add(from, cause, more...)
 	}
+}
+
+// lockedOut logs that a network is refused for a time.
+func (l *sftpLog) lockedOut(from net.Addr, o sftp.Lockout) {
+	cause, refused := "connections without a login", "connections"
+	if o.Passwords {
+		cause, refused = "wrong passwords", "passwords (keys still work)"
+	}
+	l.locked.add(slog.LevelWarn, cause, from.String(), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
+}
+
+// refusedUntil says which network is refused, and when that ends.
+func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
+	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
 }
 
 // connKey tells connections apart.
@@ -215,7 +235,10 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 		slog.String("peer", t.Conn.Peer.String()),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
-		slog.String("rate", formatRate(bytes, t.Duration)))
+		slog.Int64("rate", perSecond(bytes, t.Duration)))
+	if t.Path != "" {
+		attrs = append(attrs, slog.String("path", t.Path))
+	}
 	if t.Err != nil {
 		text := t.Err.Error()
 		if t.Hidden && (result == meter.PeerEnded || errors.Is(t.Err, sftp.ErrEnded)) {
@@ -288,14 +311,6 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 	l.say(slog.LevelWarn, "sftp", attrs...)
 }
 
-// formatRate gives a rate in the unit in which links are compared.
-func formatRate(bytes int64, d time.Duration) string {
-	if d <= 0 {
-		return "0 MB/s"
-	}
-	return strconv.FormatFloat(float64(bytes)/1e6/d.Seconds(), 'f', 2, 64) + " MB/s"
-}
-
 // notAllowed is the cause for what --allow and --deny keep out.
 const notAllowed = "--allow and --deny"
 
@@ -320,7 +335,7 @@ func newTurnedAway(log *lineQueue, counts *meter.Registry, protocol meter.Protoc
 	return turnedAway{tally: tally{log: log, msg: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
 }
 
-func (t *turnedAway) add(from net.Addr, cause string) {
+func (t *turnedAway) add(from net.Addr, cause string, more ...slog.Attr) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
-	t.tally.add(slog.LevelWarn, cause, from.String())
+	t.tally.add(slog.LevelWarn, cause, from.String(), more...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,13 @@ type sftpRoots struct {
 	main    *os.Root // of DIR
 	dir     string   // DIR, without symbolic links
 	files   *store.DirStore
-	secrets []string // what no root may hold, without symbolic links
+	secrets []secret    // what no root may hold
+	self    fs.FileInfo // DIR itself
+	special bool        // users may set setuid, setgid and sticky bits
 
-	mu   sync.Mutex
-	open map[string]*sftpRoot // mu: by where they are
+	mu    sync.Mutex
+	open  map[place]*sftpRoot // mu
+	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
 }
 
 // An sftpRoot is a directory that somebody has.
@@ -37,8 +41,8 @@ type sftpRoot struct {
 	shared int // mu of sftpRoots: by how many connections
 }
 
-// openSFTPRoots opens DIR.
-func openSFTPRoots(dir string) (*sftpRoots, error) {
+// openSFTPRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
+func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 	if dir == "" {
 		return nil, usagef("the name of a directory is empty; write . for the one you are in")
 	}
@@ -46,7 +50,22 @@ func openSFTPRoots(dir string) (*sftpRoots, error) {
 	if err != nil {
 		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
 	}
-	return &sftpRoots{main: main, dir: settledPath(dir), files: store.Dir(main), open: map[string]*sftpRoot{}}, nil
+	self, err := main.Stat(".")
+	if err != nil {
+		_ = main.Close()
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
+	}
+	r := &sftpRoots{main: main, dir: settledPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
+	r.files = r.filesIn(main, wholeDir)
+	return r, nil
+}
+
+// filesIn returns the files of a root that was opened for a place.
+func (r *sftpRoots) filesIn(root *os.Root, p place) *store.DirStore {
+	files := store.Dir(root)
+	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
+	files.SpecialBits, files.LinksFromRoot = r.special, true
+	return files
 }
 
 func (r *sftpRoots) close() {
@@ -56,98 +75,77 @@ func (r *sftpRoots) close() {
 	}
 }
 
-// A place is where a root is: below DIR, or else anywhere.
-type place struct {
-	path  string // below DIR it is slash-separated, and "." is DIR
-	below bool
-}
-
-// place returns where a user's root is.
-func (r *sftpRoots) place(root string) (place, error) {
-	if !filepath.IsAbs(root) {
-		if root == "" {
-			root = "."
-		}
-		if root = filepath.Clean(root); !filepath.IsLocal(root) {
-			return place{}, fmt.Errorf("the root %s leads out of %s", root, r.dir)
-		}
-		return place{filepath.ToSlash(root), true}, nil
-	}
-	path := settledPath(root)
-	if rel, err := filepath.Rel(r.dir, path); err == nil && filepath.IsLocal(rel) {
-		return place{filepath.ToSlash(rel), true}, nil
-	}
-	return place{path, false}, nil
-}
-
-// enter returns a user's files, and what is to be called when he is gone. A
-// directory below DIR that is missing is made for a user who may write there.
+// enter returns a user's files, and what is to be called when they are gone. A
+// directory below DIR that is missing is made.
 func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	if p == (place{".", true}) {
+	if p == wholeDir {
 		return r.files, false, func() {}, nil
 	}
-	o := r.take(p.path, nil)
+	o := r.take(p, nil)
 	if o == nil {
 		var root *os.Root
-		if root, created, err = r.openPlace(p, u.Access != users.ReadOnly); err != nil {
+		if root, created, err = r.openPlace(p); err != nil {
 			return nil, created, nil, err
 		}
-		o = r.take(p.path, root)
+		o = r.take(p, root)
 	}
-	return o.files, created, func() { r.give(p.path) }, nil
+	return o.files, created, func() { r.give(p) }, nil
 }
 
 // take counts one more who has a root. If it is not open, root is what was opened
-// for it; without that there is none to take. (A relative path and an absolute
-// one cannot be the same.)
-func (r *sftpRoots) take(path string, root *os.Root) *sftpRoot {
+// for it; without that there is none to take.
+func (r *sftpRoots) take(p place, root *os.Root) *sftpRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := r.open[path]
+	o := r.open[p]
 	switch {
 	case o != nil && root != nil: // somebody else was faster
 		_ = root.Close()
 	case o == nil && root == nil:
 		return nil
 	case o == nil:
-		o = &sftpRoot{root: root, files: store.Dir(root)}
-		r.open[path] = o
+		o = &sftpRoot{root: root, files: r.filesIn(root, p)}
+		r.open[p] = o
 	}
 	o.shared++
 	return o
 }
 
-func (r *sftpRoots) give(path string) {
+func (r *sftpRoots) give(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := r.open[path]
+	o := r.open[p]
 	if o.shared--; o.shared == 0 {
-		delete(r.open, path)
+		delete(r.open, p)
 		_ = o.root.Close()
 	}
 }
 
-// openPlace opens the directory of a user.
-func (r *sftpRoots) openPlace(p place, create bool) (_ *os.Root, created bool, err error) {
-	if p.below {
-		root, created, err := openBelow(r.main, p.path, create)
-		if err != nil {
-			err = fmt.Errorf("open %s below %s: %w", p.path, r.dir, explainRoot(err))
+// openPlace opens the directory of a user. One below DIR that is missing is made.
+func (r *sftpRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
+	base := r.main
+	if p.tree != "" {
+		if err := r.checkApart(p.String()); err != nil {
+			return nil, false, err
 		}
-		return root, created, err
+		if base, err = os.OpenRoot(p.tree); err != nil {
+			return nil, false, fmt.Errorf("open %s: %w", p.tree, explainRoot(err))
+		}
+		defer base.Close()
 	}
-	if err := r.checkApart(p.path); err != nil {
-		return nil, false, err
+	root, created, err := openBelow(base, p.path, p.tree == "")
+	switch {
+	case err == nil:
+	case p.tree == "":
+		err = fmt.Errorf("open %s below %s: %w", p.path, r.dir, explainRoot(err))
+	default:
+		err = fmt.Errorf("open %s: %w", p, explainRoot(err))
 	}
-	root, err := os.OpenRoot(p.path)
-	if err != nil {
-		return nil, false, fmt.Errorf("open %s: %w", p.path, explainRoot(unwrapPath(err)))
-	}
-	return root, false, nil
+	return root, created, err
 }
 
 // explainRoot says what to do about a root that cannot be opened.
@@ -165,11 +163,18 @@ func explainRoot(err error) error {
 // checkApart refuses a directory that holds what nobody may read.
 func (r *sftpRoots) checkApart(path string) error {
 	for _, s := range r.secrets {
-		if within(s, path) {
-			return fmt.Errorf("%s holds %s, which its user could read or change; choose another", path, s)
+		if s.isIn(path) {
+			return fmt.Errorf("%s holds %s, %s, which its user could read or change; choose another", path, s.what, s.path)
 		}
 	}
 	return nil
+}
+
+// keepSecret refuses secrets in DIR and in the roots of users as they are, and has
+// others refused as they come.
+func (r *sftpRoots) keepSecret(dir *users.Directory, all []secret) error {
+	r.secrets = all
+	return checkApart(append(r.outside(dir), r.dir), all)
 }
 
 // openBelow opens a directory below another, and makes it if it shall. It follows
@@ -232,29 +237,11 @@ func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
 		if !ok || u.Disabled {
 			continue
 		}
-		if p, err := r.place(u.Root); err == nil && p != (place{".", true}) {
+		if p, err := r.place(u.Root); err == nil && p != wholeDir {
 			return 1
 		}
 	}
 	return 0
-}
-
-// outside returns the roots of users that are not below DIR, each once.
-func (r *sftpRoots) outside(dir *users.Directory) []string {
-	var paths []string
-	seen := map[string]bool{}
-	for _, name := range dir.Names() {
-		u, ok := dir.User(name)
-		if !ok || u.Disabled || !filepath.IsAbs(u.Root) {
-			continue
-		}
-		p, err := r.place(u.Root)
-		if err == nil && !p.below && !seen[p.path] {
-			seen[p.path] = true
-			paths = append(paths, p.path)
-		}
-	}
-	return paths
 }
 
 // sweep removes what uploads of a killed server left behind in DIR and in some

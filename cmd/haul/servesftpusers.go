@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/users"
 )
 
@@ -33,29 +34,55 @@ type people struct {
 	file     string // "" if there is none
 	password string // of the one user that there is then
 
+	createOnly bool // that user brings new files, and changes none
+
 	mu   sync.Mutex
 	live map[*ssh.ServerConn]guest // mu
 }
 
 // A guest is somebody who has logged in.
 type guest struct {
-	user users.User // as he was then
-	end  context.CancelCauseFunc
+	login *users.Login
+	end   context.CancelCauseFunc
 }
 
-// openPeople loads the users file, or makes up a user if there is none.
-func (f *sftpFlags) openPeople(owners []int) (*people, error) {
-	file, err := f.usersFile()
+// mayDo says what the one user may do.
+func (p *people) mayDo() string {
+	u, _ := p.dir.User(users.OneTimeUser)
+	switch {
+	case u.Access == users.ReadOnly:
+		return "clients may read; --upload create lets them add files, --upload overwrite change and remove all"
+	case p.createOnly:
+		return "clients may read, and add files; they change and remove none that was there before"
+	}
+	return "clients may read, write, rename and remove all files"
+}
+
+// openPeople loads the users file, or makes up a user if there is none, who may only
+// read unless --upload says otherwise. --upload is not for users, who have an access of
+// their own.
+func (f *serveFlags) openPeople(owners []int) (*people, error) {
+	file, err := f.ssh.usersFile()
 	if err != nil {
 		return nil, err
 	}
 	p := &people{file: file, live: map[*ssh.ServerConn]guest{}}
-	if file == "" {
-		p.dir, p.password, err = users.OneTime()
+	policy, err := parseUpload(f.upload)
+	switch {
+	case err != nil:
+		return nil, err
+	case file == "":
+		access := users.ReadOnly
+		if p.createOnly = policy == site.UploadCreate; p.createOnly || policy == site.UploadOverwrite {
+			access = users.Full
+		}
+		p.dir, p.password, err = users.OneTime(access)
 		return p, err
+	case policy != site.UploadNone && !f.servesAnybody():
+		return nil, usagef("--upload is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", file)
 	}
 	if p.dir, err = users.Open(file, owners...); err != nil {
-		if f.users == "" {
+		if f.ssh.users == "" {
 			err = fmt.Errorf("%w; that is where users are looked for without --users FILE", err)
 		}
 		return nil, localError{err}
@@ -115,16 +142,16 @@ func (p *people) unreadable() error {
 	return f.Close()
 }
 
-// enter notes that somebody has logged in, unless the users file has changed so
-// that he may not. What it returns ends when he may not any more.
-func (p *people) enter(c *ssh.ServerConn, u users.User) (context.Context, error) {
+// enter notes a login, unless the users file has changed so that it would be
+// refused by now. The context that it returns ends when the login would be refused.
+func (p *people) enter(c *ssh.ServerConn, l *users.Login) (context.Context, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if why := p.changed(u); why != "" {
-		return nil, errors.New(why)
+	if err := p.dir.Recheck(l); err != nil {
+		return nil, err
 	}
 	life, end := context.WithCancelCause(context.Background())
-	p.live[c] = guest{u, end}
+	p.live[c] = guest{l, end}
 	return life, nil
 }
 
@@ -138,32 +165,15 @@ func (p *people) leave(c *ssh.ServerConn) {
 	}
 }
 
-// changed says why a login that was in order is no more. With another root or
-// access he logs in anew: all connections of a user are to see the same files.
-func (p *people) changed(was users.User) string {
-	now, ok := p.dir.User(was.Name)
-	switch {
-	case !ok:
-		return "the user was removed"
-	case now.Disabled:
-		return "the user was disabled"
-	case now.Root != was.Root:
-		return "the user has another root now"
-	case now.Access != was.Access:
-		return "the user has another access now"
-	}
-	return ""
-}
-
-// endUnwelcome ends the connections of those who may not have them any more. It
-// tells of each before, and why.
+// endUnwelcome ends the connections of logins that would be refused by now: see
+// [users.Directory.Recheck]. It calls tell for each before, with the reason.
 func (p *people) endUnwelcome(tell func(c *ssh.ServerConn, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c, g := range p.live {
-		if why := p.changed(g.user); why != "" {
-			tell(c, why)
-			g.end(errors.New(why))
+		if refusal, ok := errors.AsType[*users.Refusal](p.dir.Recheck(g.login)); ok {
+			tell(c, refusal.Reason)
+			g.end(errors.New(refusal.Reason))
 		}
 	}
 }

@@ -49,18 +49,23 @@ func (f *serveFlags) openTFTP(before *predecessor, counts *meter.Registry, log *
 	if t.files, err = f.open(); err != nil {
 		return nil, err
 	}
-	answerFrom(t.srv, t.files.site)
+	answerFrom(t.srv, t.files.site, f.uploadParents)
 	if t.tracer, err = f.trace.open(out); err != nil {
 		return nil, err
 	}
 	if t.tracer != nil {
 		t.srv.Trace = t.tracer.record
+		t.srv.Log = t.tracer.behind(log)
 	}
 	if counts != nil {
 		measure(t.srv, counts)
 	}
 	return t, nil
 }
+
+func (t *tftpService) secrets() []secret { return nil }
+
+func (t *tftpService) keepSecret(all []secret) error { return t.files.keepSecret(all) }
 
 func (t *tftpService) close() {
 	if t.listener != nil {
@@ -118,7 +123,14 @@ func (t *tftpService) needs(c *privilege.Confinement) {
 	c.Write = append(c.Write, t.files.writes...)
 }
 
-func (t *tftpService) settled(ctx context.Context) { go t.files.sweep(ctx, t.srv.Log) }
+func (t *tftpService) settled(ctx context.Context) {
+	go func() { // a disk that hangs keeps nobody waiting
+		warnUnwritable("tftp", t.files.writes, func(level slog.Level, text string, attrs ...slog.Attr) {
+			t.srv.Log.LogAttrs(ctx, level, text, attrs...)
+		})
+		t.files.sweep(ctx, t.srv.Log)
+	}()
+}
 
 func (t *tftpService) serve(ctx context.Context) error {
 	if t.f.singlePort {

@@ -37,6 +37,9 @@ func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 	if !strings.Contains(strings.Join(args, " "), "--host-keys") {
 		args = append(args, "--host-keys", filepath.Join(t.TempDir(), "keys"))
 	}
+	if all := strings.Join(args, " "); !strings.Contains(all, "--upload") && !strings.Contains(all, "--users") {
+		args = append(args, "--upload", "overwrite") // what most tests are about
+	}
 	o.env = append(o.env, noUsers(t))
 	s := &sftpChild{child: runChild(t, o, args...)}
 	s.awaitSFTP()
@@ -58,7 +61,7 @@ func (s *sftpChild) awaitSFTP() {
 	if !strings.Contains(strings.Join(s.cmd.Args, " "), "--users") {
 		s.password = wordAfter(s.await("with the password ", " (for this run only"), "with the password ")
 	} else {
-		s.await("who may log in is in ", "\n")
+		s.await("haul: ", ", from ", "\n")
 	}
 }
 
@@ -98,12 +101,15 @@ func (s *sftpChild) wantNoLogin(config *ssh.ClientConfig) {
 	}
 }
 
-// wantNoFiles checks that somebody has logged in for nothing.
+// wantNoFiles checks that somebody can log in, but gets no files, and learns so.
 func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
 	s.t.Helper()
-	if c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1}); err == nil {
+	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	if err == nil {
 		c.Close()
 		s.t.Errorf("%s has files", config.User)
+	} else if !strings.Contains(err.Error(), "cannot open the account's files") {
+		s.t.Errorf("%s: %v", config.User, err)
 	}
 }
 

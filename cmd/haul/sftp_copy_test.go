@@ -271,8 +271,9 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 		{"get lab:f lab:both/f .", exitFailed, "both/f"},
 		{"get lab:../../f .", 0, ""}, // of a root there is nothing above
 		{"get f .", exitUsage, "local file"},
-		{"get lab:f tftp://127.0.0.1/f .", exitUsage, "one protocol"},
-		{"get lab:f lab:", exitFailed, "is a directory"},
+		{"get lab:f tftp://127.0.0.1/f .", exitUsage, "the same protocol"},
+		{"get lab:f lab:", exitUsage, "get writes to this machine"},
+		{"get lab:f -o mine", exitUsage, "last argument of haul get"},
 		{"get --blksize 512 lab:f", exitUsage, "--blksize: a flag of TFTP, which SFTP does not have"},
 		{"get --trace --timeout 1s lab:f", exitUsage, "--timeout, --trace"},
 		{"get --netascii=false lab:f", exitUsage, "--netascii"},
@@ -461,4 +462,107 @@ func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool, over .
 		}
 	}
 	t.Fatal("nothing comes")
+}
+
+// Links that lead back are errors of those links, and the rest is copied once.
+func TestLinksFollowedBack(t *testing.T) {
+	l := startLab(t, map[string]string{"d/f": "f", "d/s/g": "g"})
+	for _, name := range []string{"a", "b"} {
+		if err := os.Symlink(".", filepath.Join(l.dir, "d", name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	want := map[string]string{"d/f": "f", "d/s/g": "g"}
+	check := func(source, dir string, args ...string) {
+		t.Helper()
+		code, _, msg := l.haul(args...)
+		if code != exitFailed || !strings.Contains(msg, source+"/a: leads back to a directory that it is in") || !strings.Contains(msg, "2 failed") {
+			t.Errorf("haul %q: exit code %d, %s", args, code, msg)
+		}
+		wantTree(t, dir, want)
+	}
+	to := t.TempDir()
+	check("get lab:d", to, "get", "-r", "--links", "follow", "lab:d", to)
+	from := filepath.Join(l.dir, "d")
+	check("put "+from, filepath.Join(l.dir, "new"), "put", "-r", "--links", "follow", from, "lab:new/")
+}
+
+// A dry run prints the names as they could be typed, sorted.
+func TestDryRunNames(t *testing.T) {
+	l := startLab(t, map[string]string{"d/b c": "b", "d/a": "a", "d/s/e": "e"})
+	w := startWeb(t, map[string]string{"d/b c": "b", "d/a": "a"})
+	to := t.TempDir()
+	here := func(name string) string { return filepath.Join(to, filepath.FromSlash(name)) }
+	writeFile(t, here("x/b"), "b")
+	writeFile(t, here("x/a"), "a")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", "lab:d/*", to}, "would copy\t1\tlab:d/a\t" + here("a") + "\nwould copy\t1\tlab:d/b c\t" + here("b c") + "\n"},
+		{[]string{"get", "-r", l.url("/d/s"), to}, "would copy\t1\t" + l.url("/d/s/e") + "\t" + here("s/e") + "\nwould make\t0\t" + l.url("/d/s") + "\t" + here("s") + "\n"},
+		{[]string{"put", "-r", here("x"), "lab:new/"}, "would copy\t1\t" + here("x/a") + "\tlab:new/x/a\nwould copy\t1\t" + here("x/b") + "\tlab:new/x/b\nwould make\t0\t" + here("x") + "\tlab:new/x\n"},
+		{[]string{"put", here("x/a"), l.url("/d/")}, "would copy\t1\t" + here("x/a") + "\t" + l.url("/d/a") + "\n"},
+		{[]string{"get", w.URL + "/d/b%20*", to}, "would copy\t1\t" + w.URL + "/d/b%20c\t" + here("b c") + "\n"},
+	} {
+		args := append([]string{c.args[0], "-n"}, c.args[1:]...)
+		var out, msg string
+		if strings.HasPrefix(c.args[1], "http") {
+			_, out, msg = haul(t, args...)
+		} else {
+			_, out, msg = l.haul(args...)
+		}
+		got := strings.Split(strings.TrimSpace(out), "\n")
+		want := strings.Split(strings.TrimSpace(c.want), "\n")
+		if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%q prints\n%swant\n%s%s", args, out, c.want, msg)
+		}
+		names := make([]string, len(got))
+		for i, line := range got {
+			names[i] = strings.Split(line+"\t\t\t", "\t")[2]
+		}
+		if !slices.IsSorted(names) {
+			t.Errorf("%q is not sorted:\n%s", args, out)
+		}
+	}
+}
+
+// -v names what is copied, and what is left out with the reason.
+func TestVerbose(t *testing.T) {
+	l := startLab(t, map[string]string{"d/a": "a"})
+	if err := os.Symlink("a", filepath.Join(l.dir, "d", "link")); err != nil {
+		t.Skip(err)
+	}
+	to := t.TempDir()
+	code, _, msg := l.haul("get", "-v", "-r", "lab:d", to)
+	for _, want := range []string{"copied lab:d/a -> " + filepath.Join(to, "d", "a") + "\n", "skipped lab:d/link: a symbolic link\n", "1 skipped (symlinks, special files)"} {
+		if code != 0 || !strings.Contains(msg, want) {
+			t.Errorf("exit code %d, no %q in %s", code, want, msg)
+		}
+	}
+}
+
+// --unchanged keeps times, and so a second run copies nothing.
+func TestUnchangedTwice(t *testing.T) {
+	l := startLab(t, map[string]string{"d/a": "a", "d/b": "b"})
+	old := time.Now().Add(-24 * time.Hour)
+	for _, name := range []string{"a", "b", "."} {
+		if err := os.Chtimes(filepath.Join(l.dir, "d", name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := t.TempDir()
+	for _, want := range []string{"2 files", "0 files"} {
+		for _, args := range [][]string{{"get", "-r", "--unchanged", "lab:d", to}, {"put", "-r", "--unchanged", filepath.Join(to, "d"), "lab:new/"}} {
+			if code, _, msg := l.haul(args...); code != 0 || !strings.Contains(msg, want) {
+				t.Errorf("%q: exit code %d, no %q in %s", args, code, want, msg)
+			}
+		}
+	}
+	// Whoever may only add files may not set the times of directories.
+	for _, dir := range []string{filepath.Join(to, "d"), filepath.Join(l.dir, "new", "d")} {
+		if fi, err := os.Stat(dir); err != nil || fi.ModTime().Equal(old) {
+			t.Errorf("%s has the time of its source, %v", dir, err)
+		}
+	}
 }

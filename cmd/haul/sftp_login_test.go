@@ -35,7 +35,7 @@ func TestSSHExitCodes(t *testing.T) {
 		code int
 		says []string
 	}{
-		"nobody listens":    {[]string{"ls", "sftp://" + nobody + "/"}, exitNoAnswer, []string{"refused"}},
+		"nobody listens":    {[]string{"ls", "sftp://" + nobody + "/"}, exitNoAnswer, []string{"nothing listens at " + nobody}},
 		"no such host":      {[]string{"ls", "host.invalid:"}, exitNoAnswer, []string{"host.invalid"}},
 		"it hangs up":       {[]string{"ls", "sftp://" + hangsUp + "/"}, exitNoAnswer, []string{"broke"}},
 		"no SSH":            {[]string{"ls", "sftp://" + noSSH + "/"}, exitNoAnswer, []string{"connect to"}},
@@ -50,7 +50,7 @@ func TestSSHExitCodes(t *testing.T) {
 		"bad port":          {[]string{"ls", "-P", "65536", "lab:"}, exitUsage, []string{"--port"}},
 		"port 0":            {[]string{"ls", "-P", "0", "lab:"}, exitUsage, []string{"--port 0: choose 1 to 65535"}},
 		"no algorithm":      {[]string{"ls", "-o", "Ciphers=aes128-cbc", l.url("/")}, exitRefused, []string{"aes128-cbc"}},
-		"no jump host":      {[]string{"ls", "-J", nobody, "lab:"}, exitNoAnswer, []string{"refused"}},
+		"no jump host":      {[]string{"ls", "-J", nobody, "lab:"}, exitNoAnswer, []string{"nothing listens at " + nobody}},
 		"a proxy that ends": {[]string{"ls", "-o", "ProxyCommand=exit 3", "lab:"}, exitNoAnswer, []string{"ProxyCommand"}},
 		"TFTP":              {[]string{"ls", "tftp://host/"}, exitUsage, []string{"TFTP", "SFTP"}},
 		"TFTP's stat":       {[]string{"stat", "tftp://host/f"}, exitUsage, []string{"haul probe"}},
@@ -86,7 +86,7 @@ func TestSSHExitCodes(t *testing.T) {
 	if err := os.Remove(l.known); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, msg := l.haul("ls", "-o", "StrictHostKeyChecking=accept-new", "lab:"); code != 0 || out != "f\n" || !strings.Contains(msg, "is kept in") {
+	if code, out, msg := l.haul("ls", "-o", "StrictHostKeyChecking=accept-new", "lab:"); code != 0 || out != "f\n" || !strings.Contains(msg, "was added to") {
 		t.Errorf("accept-new: exit code %d, %s", code, msg)
 	}
 	l.must("ls", "lab:")

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/haul-project/haul/sftp"
@@ -43,6 +46,71 @@ type fullHandle struct{ store.Handle }
 
 func (fullHandle) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpace }
 
+// A wordlessTree is that of a server whose disk is full, and which says no more
+// than failure when it is written to, as OpenSSH's does.
+type wordlessTree struct {
+	store.Tree
+	refused *atomic.Int64
+}
+
+func (f wordlessTree) Space(context.Context, string) (store.Space, error) {
+	return store.Space{Total: 1 << 30, BlockSize: 4096, Files: 1000, AvailableFiles: 10}, nil
+}
+
+func (f wordlessTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	h, err := f.Tree.OpenFile(ctx, name, a)
+	return wordlessHandle{h, f.refused}, err
+}
+
+func (f wordlessTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := f.Tree.Create(ctx, name, c)
+	return wordlessUpload{u, f.refused}, err
+}
+
+type wordlessUpload struct {
+	store.Upload
+	refused *atomic.Int64
+}
+
+func (u wordlessUpload) WriteAt([]byte, int64) (int, error) {
+	u.refused.Add(1)
+	return 0, errors.New("no reason given")
+}
+
+type wordlessHandle struct {
+	store.Handle
+	refused *atomic.Int64
+}
+
+func (h wordlessHandle) WriteAt([]byte, int64) (int, error) {
+	h.refused.Add(1)
+	return 0, errors.New("no reason given")
+}
+
+// Where the server's disk is full, put says so, and starts no further files.
+func TestPutToFullDisk(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "mine")
+	const files = 500
+	for i := range files {
+		writeFile(t, filepath.Join(mine, fmt.Sprint(i)), "content")
+	}
+	for _, flags := range []string{"", "--continue", "--in-place"} {
+		var refused atomic.Int64
+		l := startLabWith(t, labOptions{tree: func(t store.Tree) store.Tree { return wordlessTree{t, &refused} }}, nil)
+		args := append([]string{"put", "-r"}, append(strings.Fields(flags), mine, l.url("/there"))...)
+		code, _, msg := l.haul(args...)
+		if code != exitRefused || !strings.Contains(msg, "the server has no space left on its disk") || strings.Contains(msg, "status 4") {
+			t.Errorf("haul %q: exit code %d, says %s", args, code, msg)
+		}
+		if n := strings.Count(msg, "no space left"); n != 1 {
+			t.Errorf("haul %q: says so %d times: %s", args, n, msg)
+		}
+		if n := refused.Load(); n > files/2 {
+			t.Errorf("haul %q: %d of %d files were tried", args, n, files)
+		}
+	}
+}
+
 // A name with a colon is a server's, unless it has a ./ in front: if there is such
 // a file here, that is what was meant.
 func TestPutNameWithColon(t *testing.T) {
@@ -75,7 +143,7 @@ func TestSFTPVerifyUploadOnly(t *testing.T) {
 func TestMissingArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"user add":      "add: NAME is missing; usage: haul user add NAME",
-		"user add a b":  `add: "b" is a word too many; usage: haul user add NAME`,
+		"user add a b":  `add: unexpected argument "b"; usage: haul user add NAME`,
 		"mv lab:a":      "mv: TO is missing; usage: haul mv FROM TO",
 		"ls":            "ls: LOCATION is missing; usage: haul ls LOCATION...",
 		"put here":      "put: TARGET is missing; usage: haul put LOCAL... TARGET",

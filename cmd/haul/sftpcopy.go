@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,19 +21,24 @@ import (
 // A copyRun is one haul get or haul put over SFTP or HTTP.
 type copyRun struct {
 	*copyFlags
-	parallel int
-	quiet    bool
-	stdin    io.Reader
-	stdout   io.Writer
-	stderr   io.Writer
-	remotes  *remotes
-	webs     *webs
-	get      bool // or put
+	files   int // at once; 0 leaves that to the copy
+	quiet   bool
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	remotes *remotes
+	webs    *webs
+	get     bool // or put
 
 	roots   map[string]*os.Root // local directories, by path
 	sources []typedSource
-	refused []error      // of sources that are not copied at all
-	empty   atomic.Int64 // directories that a web server does not get
+	// targetAt is what comes before a name in the tree of the target to make a path
+	// that can be typed.
+	targetAt namePrefix
+	refused  []error                  // of sources that are not copied at all
+	progress atomic.Pointer[progress] // what is shown
+	saidWhy  sync.Map                 // reasons why --continue cannot resume
+	empty    atomic.Int64             // directories that a web server does not get
 }
 
 func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, get bool) (*copyRun, error) {
@@ -48,18 +52,38 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		return nil, usagef("--parallel %d: over %v it is at most %d", parallel, p, treecopy.MaxParallel)
 	}
 	r := &copyRun{
-		copyFlags: f, parallel: parallel, quiet: quiet, get: get,
+		copyFlags: f, quiet: quiet, get: get,
 		stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(),
 		roots: map[string]*os.Root{},
 	}
 	r.remotes = f.ssh.remotes(r.stderr, func(text string) {
 		if !quiet {
-			fmt.Fprintln(r.stderr, "haul:", visibleLines(text))
+			r.say(visibleLines(text))
 		}
 	})
-	r.webs = f.web.webs(r.stderr, r.remotes.asker)
+	r.webs = f.web.webs(r.say, r.remotes.asker)
 	r.webs.quiet = quiet
+	r.remotes.conns, r.webs.conns = parallel, parallel
+	if cmd.Flags().Changed("parallel") {
+		r.files = parallel
+	}
 	return r, nil
+}
+
+// say prints a message, above the bars if there are any.
+func (r *copyRun) say(text string) {
+	if p := r.progress.Load(); p != nil {
+		p.printf("haul: %s\n", text)
+		return
+	}
+	fmt.Fprintln(r.stderr, "haul:", text)
+}
+
+// newProgress shows a transfer of one stream.
+func (r *copyRun) newProgress(bars bool) *progress {
+	p := newProgress(r.stderr, r.quiet, bars)
+	r.progress.Store(p)
+	return p
 }
 
 // close ends the connections and closes the directories.
@@ -97,6 +121,7 @@ func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, p
 		}
 		_, _, isURL := cutScheme(l.text)
 		r.typed(l.text, isURL, source)
+		r.sources[len(r.sources)-1].at = l.prefix()
 		j.Sources = append(j.Sources, source)
 	}
 	return r.copy(ctx, j)
@@ -134,7 +159,7 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 	}
 	var j treecopy.Job
 	for _, file := range files {
-		s, err := r.localSources(file)
+		s, err := r.localSources(ctx, file)
 		if err != nil {
 			return err
 		}
@@ -144,6 +169,7 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 		return r.explain(ctx, nil)
 	}
 	several := len(j.Sources)+len(r.refused) > 1
+	r.targetAt = to.prefix()
 	if to.protocol == ofHTTP {
 		if j.To, j.Target, err = r.webTarget(to, several); err != nil {
 			return err
@@ -165,22 +191,31 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 
 // tree returns the location's place in a tree on the server.
 func (c *remote) tree(ctx context.Context, l location) (store.Tree, string, error) {
-	name, err := c.path(ctx, l)
+	dir, name, err := c.place(ctx, l)
 	if err != nil {
 		return nil, "", err
+	}
+	return c.Store(dir), name, nil
+}
+
+// place returns the directory that a location is looked up in, which is "/" or ""
+// for the home directory, and its name there.
+func (c *remote) place(ctx context.Context, l location) (dir, name string, err error) {
+	if name, err = c.path(ctx, l); err != nil {
+		return "", "", err
 	}
 	if first, _, _ := strings.Cut(path.Clean(name), "/"); first == ".." {
 		// A tree has nothing above it, so it has to be the whole one.
 		home, err := c.HomeDir(ctx, "")
 		if err != nil {
-			return nil, "", asRemote(err)
+			return "", "", asRemote(err)
 		}
 		name = strings.TrimRight(home, "/") + "/" + name
 	}
 	if strings.HasPrefix(name, "/") {
-		return c.Store("/"), inRoot(name), nil
+		return "/", inRoot(name), nil
 	}
-	return c.Store(""), name, nil
+	return "", name, nil
 }
 
 // inRoot returns what an absolute name is called in the tree of everything: there
@@ -199,154 +234,9 @@ func inRoot(name string) string {
 	return ""
 }
 
-// root opens a local directory, once.
-func (r *copyRun) root(dir string) (*os.Root, error) {
-	if root := r.roots[dir]; root != nil {
-		return root, nil
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, localError{err}
-	}
-	r.roots[dir] = root
-	return root, nil
-}
-
-// localTarget returns the tree and the name in it that files are copied to. The
-// user's own links lead where they lead; below them nothing does.
-func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, error) {
-	dir, name := local, ""
-	if local == "" {
-		dir = "."
-	}
-	info, err := os.Stat(dir)
-	switch {
-	case err == nil && info.IsDir():
-		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // sources go below it, even if it is one's unfinished copy
-		} else if r.resume && r.recursive && !r.dryRun {
-			// If it is, it gets the source's mode, which takes what it is in.
-			if tree, name, ok := r.inParent(dir); ok {
-				return tree, name, nil
-			}
-		}
-	case several && err == nil:
-		return nil, "", usagef("several sources need a directory, and %s is none", visible(local))
-	default:
-		if real, err := filepath.EvalSymlinks(local); err == nil {
-			local = real
-		}
-		dir, name = filepath.Split(strings.TrimRight(filepath.ToSlash(local), "/"))
-		if dir = filepath.FromSlash(dir); dir == "" {
-			dir = "."
-		}
-		if several || strings.HasSuffix(filepath.ToSlash(local), "/") {
-			name += "/"
-		}
-	}
-	root, err := r.root(dir)
-	if err != nil {
-		return nil, "", err
-	}
-	return store.Dir(root), name, nil
-}
-
-// inParent returns a directory as a name in the directory that it is in, if that
-// can be opened.
-func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
-	}
-	above, name := filepath.Split(real)
-	if err != nil || name == "" {
-		return nil, "", false
-	}
-	root, err := r.root(above)
-	if err != nil {
-		return nil, "", false
-	}
-	return store.Dir(root), name, true
-}
-
-// localSources returns what is to be copied of a local name: a file, what is in
-// a directory, or, where no shell has done it, what matches a pattern.
-func (r *copyRun) localSources(file string) ([]treecopy.Source, error) {
-	if file == "-" {
-		return nil, usagef("standard input goes to the server alone, without other files")
-	}
-	info, err := os.Stat(file)
-	if errors.Is(err, os.ErrNotExist) && hasPattern(file) {
-		if names, e := filepath.Glob(file); e == nil && len(names) > 0 {
-			var all []treecopy.Source
-			for _, n := range names {
-				s, err := r.localSource(n)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, s)
-			}
-			return all, nil
-		}
-	}
-	if err != nil {
-		return nil, localError{err}
-	}
-	if info.IsDir() && !r.recursive {
-		r.refused = append(r.refused, fmt.Errorf("put %s: %w", visible(file), treecopy.ErrDirectory))
-		return nil, nil
-	}
-	s, err := r.localSource(file)
-	return []treecopy.Source{s}, err
-}
-
-// localSource returns one file or directory. What a link stands for is copied
-// under the link's name.
-func (r *copyRun) localSource(file string) (treecopy.Source, error) {
-	slashed := filepath.ToSlash(file)
-	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
-	real, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return treecopy.Source{}, localError{err}
-	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return treecopy.Source{}, localError{err}
-	}
-	as := path.Base(path.Clean(slashed))
-	if as == ".." || as == "." || as == "/" {
-		abs, err := filepath.Abs(file)
-		if err != nil {
-			return treecopy.Source{}, localError{err}
-		}
-		as = filepath.Base(abs)
-	}
-	dir, name := filepath.Split(real)
-	if info.IsDir() {
-		dir, name = real, "."
-	}
-	if contents || as == string(filepath.Separator) {
-		as = ""
-	}
-	if dir == "" {
-		dir = "."
-	}
-	root, err := r.root(dir)
-	if err != nil {
-		return treecopy.Source{}, err
-	}
-	origin, err := filepath.Abs(dir)
-	if err != nil {
-		return treecopy.Source{}, localError{err}
-	}
-	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}
-	r.typed(file, false, s)
-	return s, nil
-}
-
 // copy runs a job, shows how it goes, and sums it up.
 func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
-	j.Options = r.options(r.parallel)
+	j.Options = r.options(r.files)
 	if len(r.remotes.open)+len(r.webs.open) > 1 {
 		j.Options.Fatal = nil // another server may go on
 	}
@@ -354,21 +244,17 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 		j.Options.Replaced = replacedOnWeb
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
+	r.progress.Store(p.progress)
 	j.Hooks = p.hooks()
-	var plan sync.Mutex
-	var planned int64 // bytes
-	if r.dryRun {
-		name := shown(r.stdout)
+	var plan dryRunPlan
+	switch {
+	case r.dryRun:
+		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) { plan.add(i, o, r.typedName(i), r.targetName(i.To)) }
+	case r.verbose && !r.quiet:
+		show := j.Hooks.Ended
 		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
-			if o.What == treecopy.Present || o.What == treecopy.Failed {
-				return
-			}
-			plan.Lock()
-			defer plan.Unlock()
-			if o.What == treecopy.Copied {
-				planned += i.Size
-			}
-			fmt.Fprintf(r.stdout, "%v\t%d\t%s\t%s\n", o.What.Would(), i.Size, name(i.From), name(i.To))
+			show(i, o)
+			p.verbose(o, r.typedName(i), r.targetName(i.To))
 		}
 	}
 	told := j.Hooks.Ended
@@ -378,17 +264,27 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 		}
 		told(i, o)
 	}
+	j.Hooks.FromStart = r.fromStart
 	began := time.Now()
 	result, err := treecopy.Copy(ctx, j)
 	p.end()
 	result.Failed += int64(len(r.refused))
 	if !r.quiet {
 		if r.dryRun {
-			result.Bytes = planned
+			result.Bytes = plan.bytes
 		}
-		fmt.Fprintln(r.stderr, r.summary(result, time.Since(began)))
+		if !isNoAnswer(err) || result.Copied+result.Same+result.Bytes > 0 {
+			fmt.Fprintln(r.stderr, r.summary(result, time.Since(began)))
+		}
 	}
-	return r.explain(ctx, err)
+	return r.explain(ctx, errors.Join(err, plan.print(r.stdout)))
+}
+
+// fromStart says, once for each reason, that --continue cannot resume a file.
+func (r *copyRun) fromStart(i *treecopy.Item, why error) {
+	if _, said := r.saidWhy.LoadOrStore(why.Error(), true); !said && !r.quiet {
+		r.say(fmt.Sprintf("note: %s is copied from its start: %v", visible(r.typedName(i)), visible(why.Error())))
+	}
 }
 
 // summary says in a line what became of everything.
@@ -406,8 +302,8 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped, which are links or no files"},
-		{r.empty.Load(), "left out, which are directories without files: over HTTP there are none"}, {s.Failed, "failed"}, {s.Left, "not tried, or not to the end"}} {
+	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
+		{r.empty.Load(), "left out (directories without files, which HTTP cannot make)"}, {s.Failed, "failed"}, {s.Left, "unfinished"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}
@@ -472,7 +368,7 @@ func (n noteError) Error() string { return string(n) }
 func adviseCopy(err error) error {
 	switch {
 	case errors.Is(err, treecopy.ErrDirectory):
-		return fmt.Errorf("%w; -r copies it with all that is in it", err)
+		return fmt.Errorf("%w (use -r)", err)
 	case errors.Is(err, store.ErrBusy):
 		return fmt.Errorf("%w; wait for it, or leave out --continue", err)
 	}

@@ -87,7 +87,7 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		defer pipe.Close()
 		to = pipe
 	}
-	show := newProgress(r.stderr, r.quiet, local != "-" || !isTerminal(r.stdout))
+	show := r.newProgress(local != "-" || !isTerminal(r.stdout))
 	line := show.begin(visible(path.Base(paths[0])))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
 	w.pace.Set(int64(r.limit))
@@ -140,7 +140,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 
 // showStream sends standard input, and shows how it goes.
 func (r *copyRun) showStream(ctx context.Context, name string, create func() (store.Upload, error)) error {
-	show := newProgress(r.stderr, r.quiet, true)
+	show := r.newProgress(true)
 	line := show.begin(visible(path.Base(name)))
 	n, err := r.sendStream(ctx, create, name, line)
 	line.endCopy(n, err)

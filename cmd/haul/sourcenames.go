@@ -21,6 +21,83 @@ type typedSource struct {
 	isURL bool
 	name  string // in its tree
 	as    string // below a directory of the target
+	at    namePrefix
+}
+
+// A namePrefix makes a path that can be typed of a name in a tree.
+type namePrefix struct {
+	text  string
+	isURL bool
+	local bool
+}
+
+// name returns the path of a name in the tree.
+func (p namePrefix) name(name string) string {
+	switch {
+	case p.isURL:
+		name = (&url.URL{Path: name}).EscapedPath()
+	case p.local:
+		name = filepath.FromSlash(name)
+	}
+	return p.text + name
+}
+
+// localPrefix is for names in a local directory.
+func localPrefix(dir string) namePrefix {
+	if dir = filepath.Clean(dir); dir == "." {
+		return namePrefix{local: true}
+	}
+	return namePrefix{text: strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator), local: true}
+}
+
+// prefix is for names in the tree that a location on a server is in.
+func (l location) prefix() namePrefix {
+	scheme, rest, isURL := cutScheme(l.text)
+	if !isURL {
+		host, _, _ := cutHost(l.text)
+		if strings.HasPrefix(l.path, "/") {
+			return namePrefix{text: host + ":/"}
+		}
+		return namePrefix{text: host + ":"}
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	p := namePrefix{text: scheme + "://" + authority + "/", isURL: true}
+	if l.protocol == ofSFTP && !strings.HasPrefix(l.path, "/") {
+		p.text += "~/"
+	}
+	return p
+}
+
+// typedName returns the source of an entry as the command line would name it.
+func (r *copyRun) typedName(i *treecopy.Item) string {
+	s := r.sources[i.Of]
+	rest, ok := s.below(path.Clean(i.From))
+	if !ok { // a pattern
+		return s.at.name(i.From)
+	}
+	return s.join(rest)
+}
+
+// targetName returns the path of a name in the tree of the target.
+func (r *copyRun) targetName(name string) string { return r.targetAt.name(name) }
+
+// join returns what is below the source as the command line would name it.
+func (s typedSource) join(rest string) string {
+	name := s.text
+	if rest == "" {
+		return name
+	}
+	if s.isURL {
+		rest = (&url.URL{Path: rest}).EscapedPath()
+	}
+	if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, ":") {
+		name += "/"
+	}
+	if !s.isURL && !strings.Contains(s.text, ":") {
+		rest = filepath.FromSlash(rest)
+	}
+	return name + rest
 }
 
 // typed remembers what a source of the copy was called.
@@ -30,7 +107,7 @@ func (r *copyRun) typed(text string, isURL bool, s treecopy.Source) {
 	if as == "" {
 		as = path.Base(name)
 	}
-	r.sources = append(r.sources, typedSource{text, isURL, name, as})
+	r.sources = append(r.sources, typedSource{text: text, isURL: isURL, name: name, as: as})
 }
 
 // below returns what of a name in the tree comes below the source.
@@ -56,19 +133,7 @@ func (r *copyRun) name(e *treecopy.EntryError) (name string, ok bool) {
 		if ok {
 			return "", false
 		}
-		if name, ok = s.text, true; rest == "" {
-			continue
-		}
-		if s.isURL {
-			rest = (&url.URL{Path: rest}).EscapedPath()
-		}
-		if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, ":") {
-			name += "/"
-		}
-		if !s.isURL && !strings.Contains(s.text, ":") {
-			rest = filepath.FromSlash(rest)
-		}
-		name += rest
+		name, ok = s.join(rest), true
 	}
 	return name, ok
 }

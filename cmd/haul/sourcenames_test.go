@@ -19,7 +19,7 @@ func TestDirectoryAmongFiles(t *testing.T) {
 	writeFile(t, file, "a")
 	writeFile(t, filepath.Join(tree, "t"), "t")
 	code, _, msg := l.haul("put", file, tree, "lab:zz")
-	if code != exitFailed || !strings.Contains(msg, "put "+tree+": is a directory") || !strings.Contains(msg, "-r copies it") || !strings.Contains(msg, "1 file, 1 B") || !strings.Contains(msg, "; 1 failed") {
+	if code != exitFailed || !strings.Contains(msg, "put "+tree+": is a directory") || !strings.Contains(msg, "(use -r)") || !strings.Contains(msg, "1 file, 1 B") || !strings.Contains(msg, "; 1 failed") {
 		t.Errorf("put: exit code %d, %s", code, msg)
 	}
 	wantTree(t, filepath.Join(l.dir, "zz"), map[string]string{"a.bin": "a"})

@@ -101,7 +101,7 @@ func printStat(out io.Writer, e listed, o owners) error {
 		line("File", "%s%s", name(e.path), target),
 		line("Type", "%s", typeName(e.Mode())),
 	}
-	if e.Size() >= 0 {
+	if e.sized() {
 		errs = append(errs, line("Size", "%d bytes (%s)", e.Size(), formatBytes(e.Size())))
 	}
 	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/netip"
 	"os"
 	"time"
@@ -21,9 +23,9 @@ type traceFlags struct {
 
 func (f *traceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.peers, "trace", nil, "show the packets to and from these `addresses` or networks, after an equals sign; alone it shows all")
-	flags.StringVar(&f.pcap, "pcap", "", "write the packets to this `file` as pcapng, for Wireshark; alone it takes those of everybody")
-	flags.IntVar(&f.hex, "trace-hex", 0, "`bytes` of each packet shown in hexadecimal; 0 means 64, -1 none")
+	flags.StringSliceVar(&f.peers, "trace", nil, "show packets; limit them with --trace=`ADDRESS`, or a network")
+	flags.StringVar(&f.pcap, "pcap", "", "write packets to this `FILE` as pcapng, for Wireshark; all, or those of --trace=ADDRESS")
+	flags.IntVar(&f.hex, "trace-hex", 0, "with --trace, show `N` bytes of each packet in hexadecimal (65507: all)")
 	flags.Lookup("trace").NoOptDefVal = traceAll
 }
 
@@ -38,8 +40,8 @@ type tracer struct {
 
 // open begins a trace on out; it returns nil if none is asked for.
 func (f *traceFlags) open(out io.Writer) (*tracer, error) {
-	if f.hex > trace.MaxDatagram || f.hex < -1 {
-		return nil, usagef("--trace-hex %d: it is -1 to %d bytes", f.hex, trace.MaxDatagram)
+	if f.hex > trace.MaxDatagram || f.hex < 0 {
+		return nil, usagef("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
 	}
 	if len(f.peers) == 0 && f.pcap == "" {
 		return nil, nil
@@ -93,4 +95,32 @@ func closeTrace(t *tracer, out io.Writer) {
 	if n := t.Lost(); n > 0 {
 		fmt.Fprintf(out, "haul: %s lacks %d packets, for which the disk was too slow\n", t.path, n)
 	}
+}
+
+// behind returns a log whose lines stand behind the packets that they follow, where
+// both are shown in one place.
+func (t *tracer) behind(log *slog.Logger) *slog.Logger {
+	return slog.New(tracedLog{log.Handler(), t})
+}
+
+// A tracedLog waits for the trace before it writes a line.
+type tracedLog struct {
+	slog.Handler
+	tracer *tracer
+}
+
+// maxTraceWait is how long a line waits for the trace.
+const maxTraceWait = time.Second
+
+func (l tracedLog) Handle(ctx context.Context, r slog.Record) error {
+	l.tracer.Sync(maxTraceWait)
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l tracedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return tracedLog{l.Handler.WithAttrs(attrs), l.tracer}
+}
+
+func (l tracedLog) WithGroup(name string) slog.Handler {
+	return tracedLog{l.Handler.WithGroup(name), l.tracer}
 }

@@ -17,6 +17,7 @@ type transferFlags struct {
 	netascii            bool
 	noOptions           bool
 	noOffload           bool
+	noReorder           bool // of downloads
 	quiet               bool
 	trace               traceFlags
 }
@@ -24,15 +25,21 @@ type transferFlags struct {
 // addTFTP adds those that TFTP alone has.
 func (f *transferFlags) addTFTP(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&f.blksize, "blksize", 0, "block size to ask for, 8 to 65464 `bytes`; 0 means what fits the path")
-	flags.IntVar(&f.windowsize, "windowsize", 0, "window to ask for, 1 to 65535 `blocks`; 0 means as many as pay")
-	flags.DurationVar(&f.timeout, "timeout", 0, "timeout to ask for, 1s to 255s; 0 asks for none")
-	flags.DurationVar(&f.utimeout, "utimeout", 0, "the same in microseconds (tftp-hpa), 10ms to 255s")
-	flags.IntVar(&f.rollover, "rollover", -1, "block `number` after 65535 to ask for, 0 or 1")
+	flags.IntVar(&f.blksize, "blksize", 0, "ask for blocks of `N` bytes, 8 to 65464 (0: what fits the path)")
+	flags.IntVar(&f.windowsize, "windowsize", 0, "ask for windows of `N` blocks, 1 to 65535 (0: choose automatically)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "ask for this `TIME` as timeout, 1s to 255s (0: do not ask)")
+	flags.DurationVar(&f.utimeout, "utimeout", 0, "ask for this `TIME` as timeout by tftp-hpa's option utimeout, 10ms to 255s (0: do not ask)")
+	flags.IntVar(&f.rollover, "rollover", -1, "ask for `N` as the block number after 65535, 0 or 1 (-1: do not ask)")
 	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and translate its line ends")
 	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
 	f.trace.add(cmd)
+}
+
+// addDownloads adds those, and what only downloads have.
+func (f *transferFlags) addDownloads(cmd *cobra.Command) {
+	f.addTFTP(cmd)
+	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop what comes out of order, to measure what keeping it is worth")
 }
 
 // client checks the flags and makes a Client of them, whose packets t shows.
@@ -44,6 +51,7 @@ func (f *transferFlags) client(t *tracer) (*tftp.Client, error) {
 		MicroTimeout: f.utimeout,
 		NoOptions:    f.noOptions,
 		Plain:        f.noOffload,
+		NoReorder:    f.noReorder,
 	}
 	if t != nil {
 		c.Trace = t.record

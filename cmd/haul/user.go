@@ -16,8 +16,8 @@ import (
 )
 
 const userHelp = `Say who may log in to "haul serve": by SFTP, and over HTTP if the file is that of
---http-auth. Over HTTP a password is what counts: who has none, or needs a key
-besides, does not get in.
+--http-auth. HTTP takes passwords only: users without one, and
+those who need a key as well, cannot log in there.
 
 Users are in a file of text, which may be edited by hand as well. A server that
 runs takes a change over within seconds; if anything in it is wrong, it says so
@@ -57,7 +57,8 @@ func newUser() *cobra.Command {
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUserAdd(), newUserList(), newUserPassword(), newUserRemove())
+	cmd.AddCommand(newUserAdd(), newUserList(), newUserShow(), newUserSet(), newUserKey(), newUserPassword(),
+		newUserDisable(true), newUserDisable(false), newUserRemove())
 	return cmd
 }
 
@@ -65,8 +66,7 @@ func newUser() *cobra.Command {
 type usersFlag struct{ name string }
 
 func (f *usersFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "users", "", "users `file`; without it "+usersPlaces)
-	cobra.CheckErr(cmd.MarkFlagFilename("users"))
+	cmd.Flags().StringVar(&f.name, "users", "", "users `FILE` (default: "+usersPlaces+")")
 }
 
 // path returns the users file.
@@ -102,7 +102,7 @@ func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completi
 	return d.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-const userListHelp = `List the users of a users file, one a line: how each logs in, what he may do,
+const userListHelp = `List the users of a users file, one a line: how each logs in, what each may do,
 with which directory, how fast, and from where. Nothing secret is shown.`
 
 func newUserList() *cobra.Command {

@@ -24,16 +24,21 @@ options of such lines hold: from=, expiry-time=, command="internal-sftp -R",
 cert-authority and others.
 
 --root is the directory that the user sees as /: below the DIR that is served,
-where it is made when he first logs in, or an absolute path, which must exist
-when the server starts. In it %u is the user's name. Without it he has all of
+where it is made at the first login, or an absolute path, which must exist when
+the server starts. In it %u is the user's name. Without --root the user has all of
 DIR. --access upload-only is a drop box: new files come in, and nothing that is
-there is read, listed or changed. As long as he is connected he may rename, change
-or remove what he has brought.`
+there is read, listed or changed. As long as they are connected, users may rename,
+change or remove the files that they have brought.`
 
 const userAddExamples = `  haul user add alice                          asks for a password
   haul user add alice --key ~/.ssh/id_ed25519.pub --root alice
   haul user add backup --key 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup' --limit 20M
   pwgen -s 24 1 | haul user add scanner --password-stdin --access upload-only --from 192.0.2.0/24`
+
+// completeAccess has --access completed by what users may do.
+func completeAccess(cmd *cobra.Command) {
+	completeWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
+}
 
 // addFlags are the flags of "haul user add".
 type addFlags struct {
@@ -59,13 +64,12 @@ func newUserAdd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.password.ask, "password", false, "ask for a password; with --key, for users who shall have both")
 	flags.BoolVar(&f.password.stdin, "password-stdin", false, "read the password from standard input")
-	flags.StringArrayVar(&f.keys, "key", nil, "public `key`: a file, a line of one, or - for standard input; repeat for more")
-	flags.StringVar(&f.root, "root", "", "`directory` that the user sees as /")
-	flags.StringVar(&f.access, "access", users.Full.String(), "what the user may do: `full`, read-only or upload-only")
-	flags.Var(&f.limit, "limit", "most bytes a second each way, such as 20M; 0 means no limit")
-	flags.StringSliceVar(&f.from, "from", nil, "`networks` that the user may log in from; none means anywhere")
-	words := []cobra.Completion{users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String()}
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("access", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+	flags.StringArrayVar(&f.keys, "key", nil, "public `KEY`: a file, a line of one, or - for standard input; repeat for more")
+	flags.StringVar(&f.root, "root", "", "`DIR` that the user sees as /")
+	flags.StringVar(&f.access, "access", users.Full.String(), "what the user may do: `ACCESS` is full, read-only or upload-only")
+	flags.Var(&f.limit, "limit", "bytes a second each way, such as 20MB (0: no limit)")
+	flags.StringSliceVar(&f.from, "from", nil, "`NETWORK` that the user may log in from; several are separated by commas (default: anywhere)")
+	completeAccess(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }
@@ -111,7 +115,7 @@ func checkNew(path, name string) error {
 		return nil // Add says what is wrong
 	}
 	if _, ok := d.User(name); ok {
-		return fmt.Errorf("user %s is in %s already; \"haul user password %s\" changes the password, all else is changed in the file", name, path, name)
+		return fmt.Errorf("user %s is in %s already; \"haul user set\", \"key\" and \"password\" change it", name, path)
 	}
 	return nil
 }
@@ -164,11 +168,11 @@ const maxKeyFile = 1 << 20
 
 // readKeys reads what --key names.
 func readKeys(in io.Reader, word string) ([]users.Key, error) {
-	source, text := "--key "+word, ""
+	source, text := "key "+word, ""
 	_, statErr := os.Stat(word)
 	switch {
 	case word == "":
-		return nil, usagef("--key is empty; it is a file, a line of one, or -")
+		return nil, usagef("the key is empty; it is a file, a line of one, or -")
 	case word == "-":
 		b, err := io.ReadAll(io.LimitReader(in, maxKeyFile+1))
 		if err == nil && len(b) > maxKeyFile {
@@ -179,13 +183,13 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 		}
 		source, text = "standard input", string(b)
 	case statErr != nil && looksLikeKey(word):
-		source, text = "--key", word
+		source, text = "key", word
 	case statErr != nil:
-		return nil, localError{fmt.Errorf("--key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, unwrapPath(statErr))}
+		return nil, localError{fmt.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, unwrapPath(statErr))}
 	default:
 		b, err := readSome(word, maxKeyFile)
 		if err != nil {
-			return nil, localError{fmt.Errorf("--key %s: %w", word, unwrapPath(err))}
+			return nil, localError{fmt.Errorf("key %s: %w", word, unwrapPath(err))}
 		}
 		text = string(b)
 	}

@@ -16,8 +16,8 @@ import (
 
 const userPasswordHelp = `Set the password of a user, or take it away. It is asked for twice, and not
 shown; --password-stdin reads it from standard input instead, up to the end of
-the line. A server that runs takes it over within seconds; who is logged in
-stays.`
+the line. A running server applies the change within seconds, and disconnects
+SFTP sessions that logged in with the old password.`
 
 const userPasswordExamples = `  haul user password alice
   pwgen -s 24 1 | haul user password alice --password-stdin
@@ -87,7 +87,7 @@ func (p *passwordFlags) read(cmd *cobra.Command, name string) (users.Hash, error
 	case n == 0:
 		return users.Hash{}, errors.New("the password is empty; nothing was changed")
 	case n < leastPassword:
-		return users.Hash{}, fmt.Errorf("the password has %d characters, and %d are the least; nothing was changed", n, leastPassword)
+		return users.Hash{}, fmt.Errorf("the password has fewer than %d bytes; nothing was changed", leastPassword)
 	case n > users.MaxPassword:
 		return users.Hash{}, fmt.Errorf("the password has more than %d bytes; nothing was changed", users.MaxPassword)
 	}

@@ -18,10 +18,21 @@ func newVersion() *cobra.Command {
 		Example: "  haul version",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "haul %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
+			return asLocal(err)
 		},
 	}
+}
+
+// addVersionFlag makes --version and -V print what "haul version" does.
+func addVersionFlag(root *cobra.Command) {
+	root.Version = versionString()
+	root.SetVersionTemplate(versionLine())
+	root.Flags().BoolP("version", "V", false, "print the version")
+}
+
+func versionLine() string {
+	return fmt.Sprintf("haul %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func versionString() string {

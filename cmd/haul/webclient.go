@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,25 +27,24 @@ const maxSecretFile = 4 << 20
 
 // webFlags are the flags about web servers.
 type webFlags struct {
-	cacert       string
-	insecure     bool
-	passwordFile string
-	batch        *bool // never ask: that of SSH too
+	cacert   string
+	insecure bool
+	login    *loginFlags // those of SSH too
 }
 
 func (f *webFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.cacert, "cacert", "", "trust the certificates in `FILE` (PEM), and not those of the system")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
-	flags.StringVar(&f.passwordFile, "password-file", "", "log in with the password in the first line of `FILE`")
 }
 
 // A webs holds the clients of one command, one for each web server and user.
 type webs struct {
-	flags  *webFlags
-	asker  *asker
-	stderr io.Writer
-	quiet  bool // tells of nothing that goes well in the end
+	flags *webFlags
+	asker *asker
+	say   func(text string) // prints a message; several goroutines call it
+	quiet bool              // prints nothing about tries that succeed in the end
+	conns int               // to one server at most; 0 means the usual
 
 	mu   sync.Mutex
 	open map[webSite]*web.Client // mu
@@ -56,9 +54,9 @@ type webs struct {
 // webs returns an empty set of clients. What package http has to say of servers
 // it says by package log, in lines of its own with bytes of the server's; what
 // matters of it comes as an error too.
-func (f *webFlags) webs(stderr io.Writer, a *asker) *webs {
+func (f *webFlags) webs(say func(text string), a *asker) *webs {
 	log.SetOutput(io.Discard)
-	return &webs{flags: f, asker: a, stderr: stderr, open: map[webSite]*web.Client{}, told: map[string]bool{}}
+	return &webs{flags: f, asker: a, say: say, open: map[webSite]*web.Client{}, told: map[string]bool{}}
 }
 
 func (w *webs) close() {
@@ -80,7 +78,7 @@ func (w *webs) tellOf(what, text string) {
 	w.told[what] = true
 	w.mu.Unlock()
 	if !told {
-		fmt.Fprintln(w.stderr, "haul:", visibleLines(text))
+		w.say(visibleLines(text))
 	}
 }
 
@@ -118,7 +116,7 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 	if err != nil {
 		return nil, usagef("location %v: %w", l, err)
 	}
-	o := web.ClientConfig{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul"}
+	o := web.ClientConfig{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul", Conns: w.conns}
 	if version != "" {
 		o.UserAgent += "/" + version
 	}
@@ -130,11 +128,11 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 	switch {
 	case w.flags.insecure && u.Scheme == "https":
 		w.tell("WARNING: --insecure: it is not checked who %s is; anybody on the way can read and change all that is sent", u.Host)
-	case w.flags.passwordFile != "" && u.Scheme == "http":
-		w.tell("warning: the password goes to %s as it is, for all on the way to read; https does not do that", u.Host)
+	case w.flags.login.passwordFile != "" && u.Scheme == "http":
+		w.tell("warning: the password goes to %s unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
 	}
-	if w.flags.passwordFile != "" {
-		if o.Password, err = w.flags.fromFile(l); err != nil {
+	if w.flags.login.passwordFile != "" {
+		if o.Password, err = w.flags.login.forWeb(l); err != nil {
 			return nil, err
 		}
 		o.Eager = true
@@ -176,7 +174,10 @@ func (f *webFlags) tls() (*tls.Config, error) {
 func webAdvice(err error) string {
 	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
 	name, misnamed := errors.AsType[x509.HostnameError](err)
+	status, answered := errors.AsType[*web.ClientStatusError](err)
 	switch {
+	case answered && status.Code == http.StatusUnauthorized:
+		return "the user or the password is wrong, or this user may not log in from here"
 	case signer:
 		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
 	case misnamed && name.Host != "":
@@ -185,23 +186,6 @@ func webAdvice(err error) string {
 		return "that port speaks HTTP without TLS: its URL begins with http://"
 	}
 	return ""
-}
-
-// fromFile returns what reads the password of --password-file.
-func (f *webFlags) fromFile(l location) (func(context.Context, string, string, string) (string, string, error), error) {
-	if l.site.user == "" {
-		return nil, usagef("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
-	}
-	text, err := readBounded(f.passwordFile)
-	if err != nil {
-		return nil, localError{fmt.Errorf("--password-file: %w", err)}
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	line = strings.TrimSuffix(line, "\r")
-	if line == "" {
-		return nil, localError{fmt.Errorf("--password-file %s: the first line is empty", visible(f.passwordFile))}
-	}
-	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, line, nil }, nil
 }
 
 // readBounded reads a file that is not large.
@@ -222,7 +206,7 @@ func readBounded(name string) ([]byte, error) {
 // sits at the terminal.
 func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (string, string, error) {
 	if u.Scheme == "http" {
-		w.tell("warning: %s wants a password, which goes there as it is, for all on the way to read; https does not do that", u.Host)
+		w.tell("warning: %s asks for a password, which goes there unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
 	}
 	login, password, ok, err := fromNetrc(u.Hostname(), user)
 	if err != nil {
@@ -231,8 +215,8 @@ func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (st
 	if ok {
 		return login, password, nil
 	}
-	if *w.flags.batch {
-		return "", "", fmt.Errorf("%w; leave out --batch to be asked", web.ErrClientLogin)
+	if w.flags.login.batch {
+		return "", "", fmt.Errorf("%w; leave out --batch to be asked, or use --password-file or ~/.netrc", web.ErrClientLogin)
 	}
 	if user == "" {
 		text := fmt.Sprintf("User for %s: ", u.Host)
@@ -252,10 +236,13 @@ func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (st
 
 // cannotAsk says what to do where nobody can be asked.
 func cannotAsk(err error) error {
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, errNoTerminal):
+		return noTerminalForWeb{err}
 	}
-	return fmt.Errorf("%w, and: %w; --password-file or ~/.netrc may have it", web.ErrClientLogin, err)
+	return fmt.Errorf("%w: %w", web.ErrClientLogin, err)
 }
 
 // fromNetrc looks a host up in the file that NETRC names, or else ~/.netrc.

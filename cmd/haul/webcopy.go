@@ -137,7 +137,7 @@ func (r *copyRun) getWebStream(ctx context.Context, from location, local, name s
 		defer pipe.Close()
 		to = pipe
 	}
-	show := newProgress(r.stderr, r.quiet, local != "-" || !isTerminal(r.stdout))
+	show := r.newProgress(local != "-" || !isTerminal(r.stdout))
 	line := show.begin(visible(path.Base(file)))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, max(info.Size(), 0)) }}
 	w.pace.Set(int64(r.limit))

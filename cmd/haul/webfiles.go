@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/web"
 )
 
@@ -24,7 +23,7 @@ func onWeb(cmd *cobra.Command, f *webFlags, words []string, run func(context.Con
 	}
 	for _, l := range list {
 		if l.protocol != ofHTTP {
-			return true, usagef("%s %v and %v: one haul %s speaks one protocol", cmd.Name(), list[0], l, cmd.Name())
+			return true, usagef("%s %v and %v: all locations of one command have to be of the same protocol", cmd.Name(), list[0], l)
 		}
 	}
 	if err := onlyFlagsOf(ofHTTP, cmd); err != nil {
@@ -32,51 +31,41 @@ func onWeb(cmd *cobra.Command, f *webFlags, words []string, run func(context.Con
 	}
 	a := newAsker()
 	defer a.end()
-	w := f.webs(cmd.ErrOrStderr(), a)
+	w := f.webs(func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "haul:", text) }, a)
 	defer w.close()
 	return true, run(cmd.Context(), w, list)
 }
 
-// names returns the names that a location stands for: its own, or those that its
-// last element matches, if nothing has that name.
+// names returns the entries that a location stands for: the one of its name, or
+// those that it matches as a pattern.
 func (w *webs) names(ctx context.Context, l location) (*web.Client, []listed, error) {
 	c, err := w.connect(l, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	name := l.webName()
-	fi, err := c.Stat(ctx, name)
-	if err == nil || !hasPattern(name) || !errors.Is(err, fs.ErrNotExist) {
+	if !glob.HasMeta(name) {
+		fi, err := c.Stat(ctx, name)
 		if err == nil && l.isDirName() && !fi.IsDir() {
-			err = fmt.Errorf("%v: that is no directory", l)
+			err = fmt.Errorf("%v: is not a directory", l)
 		}
 		if err != nil {
 			return nil, nil, asRemote(err)
 		}
 		return c, []listed{webListed(fi, name, name)}, nil
 	}
-	dir, last := ".", name
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		dir, last = name[:i], name[i+1:]
+	if l.isDirName() {
+		name += "/"
 	}
-	if hasPattern(dir) {
-		return nil, nil, usagef("%v: over HTTP a pattern stands for the last part of a name only", l)
-	}
-	all, err := w.entries(ctx, c, dir)
+	found, err := expand(ctx, c, name, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	var found []listed
-	for _, e := range all {
-		if matchesName(last, e.Name()) {
-			e.shown = e.path
-			found = append(found, e)
-		}
+	list := make([]listed, len(found))
+	for i, m := range found {
+		list[i] = webListed(m.Info, m.Name, m.Name)
 	}
-	if len(found) == 0 {
-		return nil, nil, remoteError{fmt.Errorf("%v: no name matches: %w", l, fs.ErrNotExist)}
-	}
-	return c, found, nil
+	return c, list, nil
 }
 
 // webListed returns an entry of a server that tells no modes.
@@ -84,22 +73,41 @@ func webListed(fi fs.FileInfo, name, shown string) listed {
 	return listed{FileInfo: fi, path: name, shown: shown, modeless: true}
 }
 
-// entries lists a directory.
-func (w *webs) entries(ctx context.Context, c store.Lister, dir string) ([]listed, error) {
-	entries, err := c.ReadDir(ctx, dir)
+// entries lists a directory. With details the server is asked for the sizes and
+// times that its listing lacks.
+func (w *webs) entries(ctx context.Context, c *web.Client, dir string, details bool) ([]listed, error) {
+	var list []listed
+	add := func(fi fs.FileInfo) { list = append(list, webListed(fi, below(dir, fi.Name()), fi.Name())) }
+	if !details {
+		entries, err := c.ReadDir(ctx, dir)
+		for _, e := range entries {
+			fi, _ := e.Info() // of a listing, which is here
+			add(fi)
+		}
+		return list, asRemote(err)
+	}
+	entries, err := c.OpenDir(ctx, dir)
 	if err != nil {
 		return nil, asRemote(err)
 	}
-	list := make([]listed, 0, len(entries))
-	for _, e := range entries {
-		fi, err := e.Info()
+	defer entries.Close()
+	batch := make([]fs.FileInfo, listBatch)
+	for {
+		n, err := entries.Next(batch)
+		for _, fi := range batch[:n] {
+			add(fi)
+		}
+		if err == io.EOF {
+			return list, nil
+		}
 		if err != nil {
 			return nil, asRemote(err)
 		}
-		list = append(list, webListed(fi, below(dir, e.Name()), e.Name()))
 	}
-	return list, nil
 }
+
+// listBatch is how many entries of a directory are taken at once.
+const listBatch = 256
 
 // runWeb lists locations on web servers: the files among them first, as ls does.
 func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
@@ -135,7 +143,7 @@ func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
 
 // webDirectory lists one.
 func (l *lister) webDirectory(ctx context.Context, w *webs, c *web.Client, dir string, depth int) {
-	all, err := w.entries(ctx, c, dir)
+	all, err := w.entries(ctx, c, dir, l.detailed())
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return
@@ -183,48 +191,4 @@ func (w *webs) stat(ctx context.Context, l location, asJSON bool, out io.Writer)
 		errs = append(errs, printStat(out, e, owners{}))
 	}
 	return errors.Join(errs...)
-}
-
-// remove removes the files at a location.
-func (w *webs) remove(ctx context.Context, l location, recursive, force bool) error {
-	if recursive {
-		return usagef("rm %v: HTTP can remove single files only, without -r", l)
-	}
-	if l.isDirName() {
-		return usagef("rm %v: that is a directory, and HTTP can remove files only", l)
-	}
-	names := []string{l.webName()}
-	c, err := w.connect(l, "")
-	if err != nil {
-		return err
-	}
-	if hasPattern(names[0]) {
-		var list []listed
-		if _, list, err = w.names(ctx, l); err != nil {
-			if force && errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
-			return err
-		}
-		names = names[:0]
-		for _, e := range list {
-			names = append(names, e.path)
-		}
-	}
-	var errs []error
-	for _, name := range names {
-		if err := c.Remove(ctx, name); err != nil && (!force || !errors.Is(err, fs.ErrNotExist)) {
-			errs = append(errs, asRemote(err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// matchesName reports whether a name matches a pattern, as a shell would have it.
-func matchesName(pattern, name string) bool {
-	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
-		return false
-	}
-	ok, _ := path.Match(pattern, name)
-	return ok
 }

@@ -43,7 +43,7 @@ type authenticator struct {
 
 	passwords int // asked for
 	password  string
-	reused    bool // the password is one we remembered
+	reused    bool // the password given, or remembered, was tried
 
 	rounds    int // of questions, in the current attempt
 	attempts  int // of keyboard-interactive
@@ -125,7 +125,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 func (a *authenticator) fail(err error) error {
 	a.err = &AuthError{
 		User: a.dest.User, Host: a.dest.name(),
-		Allowed: a.allowed, Tried: a.tried, Notes: a.notes, Err: err,
+		Allowed: a.allowed, Tried: a.tried, Notes: a.notes, Unasked: a.noPrompts, Err: err,
 	}
 	return a.err
 }
@@ -171,12 +171,14 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
 		return nil
 	}
-	if secret, ok := a.d.secret(a.dest.login()); ok && !a.reused {
-		a.reused = true
+	if secret, what := a.secret(); what != "" {
 		return ssh.PasswordCallback(func() (string, error) {
-			a.try("password, as before")
+			a.try(what)
 			return secret, nil
 		})
+	}
+	if a.dest.Password != "" {
+		return nil
 	}
 	if a.passwords > 0 {
 		a.d.notify("Permission denied, please try again.")
@@ -193,6 +195,23 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 		a.password = password
 		return password, nil
 	})
+}
+
+// secret returns the password given, or else the one we remember, and what to
+// call it. It does so once; what is empty if there is none.
+func (a *authenticator) secret() (secret, what string) {
+	if a.reused {
+		return "", ""
+	}
+	secret, what = a.dest.Password, "the password given"
+	if secret == "" {
+		secret, what = a.d.secret(a.dest.way()), "password, as before"
+	}
+	if secret == "" {
+		return "", ""
+	}
+	a.reused = true
+	return secret, what
 }
 
 // unanswered handles a question that has no answer. With nobody to ask the
@@ -256,10 +275,16 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 		return nil, nil
 	}
 	isPassword := len(questions) == 1 && !echos[0] && strings.Contains(strings.ToLower(questions[0]), "password")
-	if secret, ok := a.d.secret(a.dest.login()); isPassword && ok && !a.reused {
-		a.reused = true
-		a.attempts--
-		return []string{secret}, nil
+	if isPassword {
+		secret, what := a.secret()
+		switch {
+		case what != "":
+			a.attempts--
+			a.try(what)
+			return []string{secret}, nil
+		case a.dest.Password != "":
+			return nil, a.unanswered(fmt.Errorf("%w for another password than the one given", ErrBatch))
+		}
 	}
 	answers, err := question(a.ctx, a.d, a.dest, a.waiting, func(ctx context.Context, p Prompter) ([]string, error) {
 		return p.KeyboardInteractive(ctx, c)
@@ -290,7 +315,7 @@ func (a *authenticator) banner(text string) error {
 // done keeps what another connection to the same host needs.
 func (a *authenticator) done() {
 	if a.password != "" {
-		a.d.keepSecret(a.dest.login(), a.password)
+		a.d.keepSecret(a.dest.way(), a.password)
 	}
 }
 

@@ -267,6 +267,45 @@ func TestInteractivePassword(t *testing.T) {
 	}
 }
 
+// A password that is given answers a question for one, on this host alone, and
+// nobody is asked for another.
+func TestPasswordGiven(t *testing.T) {
+	interactive := func(password string) *ssh.ServerConfig {
+		return &ssh.ServerConfig{KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			a, err := ask("", "", []string{"Password: "}, []bool{false})
+			if err != nil || a[0] != password {
+				return nil, errors.New("no")
+			}
+			return nil, nil
+		}}
+	}
+	for name, config := range map[string]func(string) *ssh.ServerConfig{"password": takesPassword, "keyboard-interactive": interactive} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, config("right"))
+			p := &script{passwords: []string{"right"}, interact: func(Challenge) ([]string, error) { return []string{"right"}, nil }}
+			d := &Dialer{Prompter: p}
+			dest := s.dest(t)
+			dest.Password = "wrong"
+			dialFails(t, d, dest, ErrAuth, "tried", "the password given")
+			dest.Password, dest.BatchMode = "right", true
+			dialOK(t, d, dest)
+			if asked := p.log(); len(asked) != 0 {
+				t.Errorf("asked %q", asked)
+			}
+
+			// It is not for the jump host, which asks as well.
+			jump := startServer(t, config("of the jump host")).dest(t)
+			dest.Jump, dest.BatchMode = &jump, false
+			p.passwords = []string{"of the jump host"}
+			p.interact = func(Challenge) ([]string, error) { return []string{"of the jump host"}, nil }
+			dialOK(t, d, dest)
+			if asked := p.log(); len(asked) != 1 {
+				t.Errorf("asked %q, want one question, of the jump host", asked)
+			}
+		})
+	}
+}
+
 // A server that asks without end is left.
 func TestEndlessQuestions(t *testing.T) {
 	for _, n := range []int{1, 0, maxQuestions + 1} {

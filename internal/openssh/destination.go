@@ -1,6 +1,7 @@
 package openssh
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -50,6 +51,7 @@ type Destination struct {
 	IdentityAgent           string   // a socket; empty for none
 	PubkeyAlgorithms        []string // none means good ones
 	AuthMethods             []string // in order; nil means all
+	Password                string   // answers the server once, and nobody is asked for one; empty to ask
 	NumberOfPasswordPrompts int      // 0 means 3, and less than 0 none
 	BatchMode               bool     // ask nothing
 	NoBanner                bool     // LogLevel is below INFO, where ssh does not show what servers say
@@ -96,6 +98,16 @@ func (d *Destination) name() string {
 // knownHostsFiles returns all of them, the user's first.
 func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
+}
+
+// way identifies the account and all that decides which machine it is on: behind
+// two jump hosts the same address may be two machines.
+func (d *Destination) way() string {
+	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
+	if d.Jump != nil {
+		way += " from " + d.Jump.way()
+	}
+	return way
 }
 
 // login returns user@host for messages.

@@ -25,7 +25,8 @@ const (
 
 // A Dialer makes authenticated connections. The zero Dialer asks nobody. Its
 // methods may run at once. It remembers opened keys and the password that a
-// login took, in memory, so another connection to the same host asks nothing.
+// login took, in memory, so another connection to the same host by the same way
+// asks nothing.
 type Dialer struct {
 	Prompter Prompter // nil is Batch
 
@@ -51,7 +52,7 @@ type Dialer struct {
 	mu      sync.Mutex
 	asking  chan struct{}         // one place: whoever holds it may ask
 	keys    map[string]ssh.Signer // that were opened with a passphrase, by file
-	secrets map[string]string     // passwords by user@host
+	secrets map[string]string     // passwords, by Destination.way
 }
 
 // Dial connects and logs in to a destination, and asks p what must be asked;
@@ -316,19 +317,18 @@ func (d *Dialer) keepOpen(file string, key ssh.Signer) {
 	d.keys[file] = key
 }
 
-// secret returns the password that the last login took.
-func (d *Dialer) secret(login string) (string, bool) {
+// secret returns the password that the last login took by the same way, or "".
+func (d *Dialer) secret(way string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s, ok := d.secrets[login]
-	return s, ok
+	return d.secrets[way]
 }
 
-func (d *Dialer) keepSecret(login, secret string) {
+func (d *Dialer) keepSecret(way, secret string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.secrets == nil {
 		d.secrets = map[string]string{}
 	}
-	d.secrets[login] = secret
+	d.secrets[way] = secret
 }

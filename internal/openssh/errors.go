@@ -115,6 +115,7 @@ type AuthError struct {
 	Allowed    []string // methods the server would go on with
 	Tried      []string // what it was offered, in order
 	Notes      []string // why something was not offered
+	Unasked    bool     // there was nobody to ask for a password: it is an [ErrBatch] too
 	Err        error    // what else there is to say
 }
 
@@ -137,8 +138,14 @@ func (e *AuthError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns [ErrAuth] and Err.
-func (e *AuthError) Unwrap() []error { return classed(ErrAuth, e.Err) }
+// Unwrap returns [ErrAuth], [ErrBatch] if nobody was asked, and Err.
+func (e *AuthError) Unwrap() []error {
+	kinds := classed(ErrAuth, e.Err)
+	if e.Unasked {
+		kinds = append(kinds, ErrBatch)
+	}
+	return kinds
+}
 
 // A RefusedError is what a server says in place of its version, before it ends the
 // connection: a penalty, or too many connections as they are. It is an

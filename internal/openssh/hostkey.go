@@ -116,11 +116,14 @@ func (h *hostCheck) refuse(key ssh.PublicKey) error {
 	if cert, ok := key.(*ssh.Certificate); ok {
 		parts = append(parts, cert.Key, cert.SignatureKey)
 	}
+	revoked, err := revokedIn(h.dest.knownHostsFiles(), parts)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrHostKey, err)
+	}
+	revoked = append(revoked, h.revoked...)
 	for _, p := range parts {
-		for _, list := range [][]KnownKey{h.known.revoked, h.revoked} {
-			if found := has(list, p); found != nil {
-				return h.fault(Revoked, p, found, nil)
-			}
+		if found := has(revoked, p); found != nil {
+			return h.fault(Revoked, p, found, nil)
 		}
 		if err := checkRSA(p, h.dest.RequiredRSASize); err != nil {
 			return h.fault(Weak, p, nil, err)
@@ -170,6 +173,9 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	}
 	if !slices.Contains(or(h.dest.CASignatureAlgorithms, defaultSignatures), cert.Signature.Format) {
 		return fmt.Errorf("its certificate is signed with %s, which is not allowed", printable(cert.Signature.Format))
+	}
+	if len(cert.ValidPrincipals) == 0 {
+		return errors.New("its certificate names no host, so it would be good for any")
 	}
 	name := h.dest.HostKeyAlias
 	if name == "" {
@@ -283,8 +289,8 @@ func (h *hostCheck) keep(key ssh.PublicKey) {
 	file := h.dest.UserKnownHostsFiles[0]
 	switch added, err := addKnown(file, h.dest.name(), key, h.dest.HashKnownHosts); {
 	case err != nil:
-		h.d.notify(fmt.Sprintf("host key of %s is not kept: %v", h.dest.name(), err))
+		h.d.notify(fmt.Sprintf("host key of %s could not be added to the known hosts: %v", h.dest.name(), err))
 	case added:
-		h.d.notify(fmt.Sprintf("host key of %s is kept in %s: %s %s", h.dest.name(), file, key.Type(), ssh.FingerprintSHA256(key)))
+		h.d.notify(fmt.Sprintf("host key of %s was added to %s: %s %s", h.dest.name(), file, key.Type(), ssh.FingerprintSHA256(key)))
 	}
 }

@@ -251,9 +251,34 @@ func TestRevokedHost(t *testing.T) {
 	}
 }
 
+// A key is refused however many are revoked before it, and however long the line
+// is that revokes it.
+func TestRevokedHostFarDown(t *testing.T) {
+	s := startServer(t, openServer())
+	key, other := s.keys[0].PublicKey(), newKey(t, "ed25519").PublicKey()
+	many := strings.Repeat("@revoked "+line("*", other)+"\n", 3000)
+	long := strings.Repeat("other.example,", 10_000) + "x"
+	for name, revoked := range map[string]string{
+		"many":      many + "@revoked " + line("*", key),
+		"long":      "@revoked " + line(long, key),
+		"very long": "@revoked " + line(strings.Repeat(long+",", 10)+"x", key),
+	} {
+		dest := s.stranger(t)
+		dest.Policy = Accept
+		knows(t, &dest, line(dest.name(), key), revoked)
+		want := "is revoked"
+		if name == "very long" {
+			want = "more than"
+		}
+		dialFails(t, &Dialer{}, dest, ErrHostKey, want)
+	}
+}
+
 func TestHostCertificate(t *testing.T) {
 	authority, stranger, plain := newKey(t, "ecdsa"), newKey(t, "ecdsa"), newKey(t, "ed25519")
-	old := func(c *ssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) }
+	old := func(c *ssh.Certificate) {
+		c.ValidPrincipals, c.ValidBefore = []string{"127.0.0.1"}, uint64(time.Now().Add(-time.Hour).Unix())
+	}
 	principals := func(p ...string) func(*ssh.Certificate) { return func(c *ssh.Certificate) { c.ValidPrincipals = p } }
 	ca := func(hosts string) string { return "@cert-authority " + line(hosts, authority.PublicKey()) }
 	revoked := func(k ssh.Signer) string { return "@revoked " + line("*", k.PublicKey()) }
@@ -268,16 +293,21 @@ func TestHostCertificate(t *testing.T) {
 		{"good", authority, ssh.HostCert, principals("127.0.0.1"), []string{ca("*")}, ""},
 		{"by port", authority, ssh.HostCert, principals("127.0.0.1"), []string{ca("[127.0.0.1]:*")}, ""},
 		{"by host", authority, ssh.HostCert, principals("127.0.0.1"), []string{ca("127.0.0.1")}, ""},
-		{"any host", authority, ssh.HostCert, nil, []string{ca("*")}, ""},
+		{"no host", authority, ssh.HostCert, nil, []string{ca("*")}, "names no host"},
+		{"no host, known key", authority, ssh.HostCert, nil, []string{ca("*"), line("*", plain.PublicKey())}, ""},
 		{"wildcard", authority, ssh.HostCert, principals("x", "127.*"), []string{ca("*")}, ""},
 		{"another host", authority, ssh.HostCert, principals("127.0.0.2"), []string{ca("*")}, "principal"},
 		{"authority of others", authority, ssh.HostCert, nil, []string{ca("*.example.org")}, "is not known"},
 		{"no authority", authority, ssh.HostCert, nil, []string{""}, "no authority known"},
 		{"another authority", stranger, ssh.HostCert, nil, []string{ca("*")}, "no authority known"},
 		{"expired", authority, ssh.HostCert, old, []string{ca("*")}, "expired"},
-		{"not yet", authority, ssh.HostCert, func(c *ssh.Certificate) { c.ValidAfter = uint64(time.Now().Add(time.Hour).Unix()) }, []string{ca("*")}, "not yet valid"},
+		{"not yet", authority, ssh.HostCert, func(c *ssh.Certificate) {
+			c.ValidPrincipals, c.ValidAfter = []string{"127.0.0.1"}, uint64(time.Now().Add(time.Hour).Unix())
+		}, []string{ca("*")}, "not yet valid"},
 		{"of a user", authority, ssh.UserCert, nil, []string{ca("*")}, "not one of a host"},
-		{"critical option", authority, ssh.HostCert, func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"x": ""} }, []string{ca("*")}, "critical option"},
+		{"critical option", authority, ssh.HostCert, func(c *ssh.Certificate) {
+			c.ValidPrincipals, c.CriticalOptions = []string{"127.0.0.1"}, map[string]string{"x": ""}
+		}, []string{ca("*")}, "critical option"},
 		{"revoked authority", authority, ssh.HostCert, nil, []string{ca("*"), revoked(authority)}, "is revoked"},
 		{"revoked key", authority, ssh.HostCert, nil, []string{ca("*"), revoked(plain)}, "is revoked"},
 		{"expired, known key", authority, ssh.HostCert, old, []string{ca("*"), line("*", plain.PublicKey())}, ""},
@@ -310,7 +340,7 @@ func TestHostCertificateAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := newKey(t, "ed25519")
-	signer, err := ssh.NewCertSigner(certify(t, plain.PublicKey(), weak, ssh.HostCert, nil), plain)
+	signer, err := ssh.NewCertSigner(certify(t, plain.PublicKey(), weak, ssh.HostCert, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"127.0.0.1"} }), plain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +371,7 @@ func TestKeepFails(t *testing.T) {
 	dest.UserKnownHostsFiles = []string{filepath.Join(t.TempDir(), "no", "such", "known_hosts")}
 	var said []string
 	dialOK(t, &Dialer{Notify: func(s string) { said = append(said, s) }}, dest)
-	if len(said) != 1 || !strings.Contains(said[0], "is not kept") {
+	if len(said) != 1 || !strings.Contains(said[0], "could not be added to the known hosts") {
 		t.Errorf("said %q", said)
 	}
 	dest.UserKnownHostsFiles = nil

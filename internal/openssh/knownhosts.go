@@ -17,21 +17,19 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The bounds of known_hosts. Longer lines are passed over, as other nonsense
-// is; a file that goes on longer is refused.
+// The bounds of known_hosts. A line or file above maxKnownLine or maxKnownFile is an
+// error: a key that is passed over would be taken for new, or for not revoked.
 const (
-	maxKnownLine  = 64 << 10  // bytes of a line
+	maxKnownLine  = 1 << 20   // bytes of a line
 	maxKnownFile  = 256 << 20 // bytes of a file
-	maxKnownFound = 1000      // keys of one host, or revoked ones
+	maxKnownFound = 1000      // keys of one host
+	maxRevokedBy  = 10        // lines that revoke one key, for the error
 )
 
-// A known is what known_hosts files say of one name, and which keys they
-// revoke. A revoked key must never be accepted, so those count whatever hosts
-// their lines name.
+// A known is what known_hosts files say of one name.
 type known struct {
 	keys        []KnownKey
 	authorities []KnownKey
-	revoked     []KnownKey
 }
 
 // The markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in
@@ -107,19 +105,53 @@ func hashName(salt []byte, name string) []byte {
 	return mac.Sum(nil)
 }
 
-// readKnown adds to known what the files say of a name. A file that is not
-// there says nothing. One that cannot be read is an error: its keys would be
-// taken for new.
+// read adds what the files say of a name.
 func (k *known) read(files []string, name string) error {
+	return eachKnownLine(files, func(line []byte, file string, n int) { k.line(line, file, n, name) })
+}
+
+// revokedIn returns lines of known_hosts files that revoke one of the keys. A
+// revoked key must never be accepted, so the hosts that these lines name do not
+// matter. The files are read for the keys at hand, since the number of keys that
+// they revoke has no bound.
+func revokedIn(files []string, keys []ssh.PublicKey) (found []KnownKey, err error) {
+	err = eachKnownLine(files, func(line []byte, file string, n int) {
+		if revoked := revokedBy(line, keys); revoked != nil && len(found) < maxRevokedBy {
+			found = append(found, KnownKey{Key: revoked, File: file, Line: n})
+		}
+	})
+	return found, err
+}
+
+// revokedBy returns which of the keys a line revokes, or nil.
+func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
+	line = bytes.TrimSpace(line)
+	if !bytes.HasPrefix(line, []byte(markRevoked)) {
+		return nil
+	}
+	l, ok := splitKnown(string(line))
+	if !ok || l.marker != markRevoked {
+		return nil
+	}
+	revoked, err := l.parse()
+	if err != nil || !slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return sameKey(k, revoked) }) {
+		return nil
+	}
+	return revoked
+}
+
+// eachKnownLine calls f for each line of the files. A file that is not there has
+// none. One that cannot be read is an error: its keys would be taken for new.
+func eachKnownLine(files []string, f func(line []byte, file string, n int)) error {
 	for _, file := range files {
-		if err := k.readFile(file, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := eachLineOf(file, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("known hosts: %w", err)
 		}
 	}
 	return nil
 }
 
-func (k *known) readFile(file, name string) error {
+func eachLineOf(file string, f func(line []byte, file string, n int)) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
@@ -127,35 +159,30 @@ func (k *known) readFile(file, name string) error {
 	if !info.Mode().IsRegular() && file != os.DevNull {
 		return &fs.PathError{Op: "read", Path: file, Err: errors.New("it is no regular file")}
 	}
-	f, err := os.Open(file)
+	r, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return k.scan(f, file, name)
+	defer r.Close()
+	return scanKnown(r, file, f)
 }
 
-func (k *known) scan(r io.Reader, file, name string) error {
+// scanKnown calls f for each line of what r has.
+func scanKnown(r io.Reader, file string, f func(line []byte, file string, n int)) error {
 	limit := &io.LimitedReader{R: r, N: maxKnownFile + 1}
-	b := bufio.NewReaderSize(limit, maxKnownLine)
-	for n := 1; ; n++ {
-		line, err := b.ReadSlice('\n')
-		long := errors.Is(err, bufio.ErrBufferFull)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = b.ReadSlice('\n')
-		}
-		if !long {
-			k.line(line, file, n, name)
-		}
-		switch {
-		case errors.Is(err, io.EOF) && limit.N <= 0:
-			return fmt.Errorf("%s: more than %d bytes", file, maxKnownFile)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
+	s := bufio.NewScanner(limit)
+	s.Buffer(make([]byte, 4<<10), maxKnownLine)
+	n := 1
+	for ; s.Scan(); n++ {
+		f(s.Bytes(), file, n)
 	}
+	switch {
+	case errors.Is(s.Err(), bufio.ErrTooLong):
+		return fmt.Errorf("%s:%d: the line has more than %d bytes", file, n, maxKnownLine)
+	case limit.N <= 0:
+		return fmt.Errorf("%s: more than %d bytes", file, maxKnownFile)
+	}
+	return s.Err()
 }
 
 // line adds what one line says. Lines that cannot be understood say nothing,
@@ -163,7 +190,7 @@ func (k *known) scan(r io.Reader, file, name string) error {
 func (k *known) line(line []byte, file string, n int, name string) {
 	line = bytes.TrimSpace(line)
 	l, ok := splitKnown(string(line))
-	if !ok || l.marker != markRevoked && !l.matches(name) {
+	if !ok || l.marker == markRevoked || !l.matches(name) {
 		return
 	}
 	key, err := l.parse()
@@ -171,11 +198,8 @@ func (k *known) line(line []byte, file string, n int, name string) {
 		return
 	}
 	to := &k.keys
-	switch l.marker {
-	case markAuthority:
+	if l.marker == markAuthority {
 		to = &k.authorities
-	case markRevoked:
-		to = &k.revoked
 	}
 	if len(*to) < maxKnownFound {
 		*to = append(*to, KnownKey{Key: key, File: file, Line: n})

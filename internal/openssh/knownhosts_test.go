@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,11 @@ import (
 
 	"golang.org/x/crypto/ssh"
 )
+
+// scan is read for a text.
+func (k *known) scan(r io.Reader, file, name string) error {
+	return scanKnown(r, file, func(line []byte, file string, n int) { k.line(line, file, n, name) })
+}
 
 // line returns a line of known_hosts.
 func line(hosts string, key ssh.PublicKey) string {
@@ -68,7 +74,7 @@ func TestKnownMatches(t *testing.T) {
 		if err := k.scan(strings.NewReader(test.line), "f", test.name); err != nil {
 			t.Error(err)
 		}
-		if got := len(k.keys)+len(k.authorities) == 1; got != test.want || len(k.revoked) != 0 {
+		if got := len(k.keys)+len(k.authorities) == 1; got != test.want || revokedBy([]byte(test.line), []ssh.PublicKey{key}) != nil {
 			t.Errorf("%s for %s: %+v", test.line, test.name, k)
 		}
 	}
@@ -78,7 +84,7 @@ func TestKnownMatches(t *testing.T) {
 func TestKnownRead(t *testing.T) {
 	a, b, c := newKey(t, "ed25519").PublicKey(), newKey(t, "ecdsa").PublicKey(), newKey(t, "rsa").PublicKey()
 	text := "# first\n\n" + line("h", a) + "\n" +
-		strings.Repeat("x", 3*maxKnownLine) + " " + line("h", b) + "\n" +
+		strings.Repeat("x", maxKnownLine/2) + " " + line("h", b) + "\n" +
 		"garbage\r\n" + line("h", b) + "\r\n" +
 		"@revoked " + line("elsewhere", c) + "\n@cert-authority " + line("h", c) // and no end
 	file := writeFile(t, "known", text)
@@ -86,7 +92,11 @@ func TestKnownRead(t *testing.T) {
 	if err := k.read([]string{filepath.Join(t.TempDir(), "missing"), os.DevNull, file}, "h"); err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(k.keys, k.revoked, k.authorities)
+	revoked, err := revokedIn([]string{file}, []ssh.PublicKey{a, b, c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(k.keys, revoked, k.authorities)
 	want := fmt.Sprint([]KnownKey{{a, file, 3}, {b, file, 6}}, []KnownKey{{c, file, 7}}, []KnownKey{{c, file, 8}})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -114,6 +124,15 @@ func TestKnownBounds(t *testing.T) {
 	}
 	if len(k.keys) != maxKnownFound {
 		t.Errorf("%d keys", len(k.keys))
+	}
+	// A line of many hosts counts; what is longer than any line is an error.
+	others := strings.Repeat("other.example,", maxKnownLine/2/len("other.example,"))
+	var long known
+	if err := long.scan(strings.NewReader(others+line("h", key)), "f", "h"); err != nil || len(long.keys) != 1 {
+		t.Errorf("a long line: %d keys, %v", len(long.keys), err)
+	}
+	if err := k.scan(strings.NewReader("\n"+others+others+others+line("h", key)), "f", "h"); err == nil || !strings.Contains(err.Error(), "f:2: the line has more than") {
+		t.Errorf("a line that is too long: %v", err)
 	}
 	if err := k.scan(endless{}, "f", "h"); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("an endless file: %v", err)

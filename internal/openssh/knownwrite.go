@@ -36,7 +36,7 @@ func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err 
 	defer knownWrites.Unlock()
 
 	var k known
-	if err := k.readFile(file, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := k.read([]string{file}, name); err != nil {
 		return false, err
 	}
 	if has(k.keys, key) != nil {

@@ -47,6 +47,40 @@ func TestJump(t *testing.T) {
 	}
 }
 
+// Behind another jump host, or under another name, the same address may be
+// another machine: it must not get the password of the first.
+func TestPasswordsByTheWholeWay(t *testing.T) {
+	first, second, last := startServer(t, openServer()), startServer(t, openServer()), startServer(t, takesPassword("right"))
+	direct := last.dest(t)
+	a, b := first.dest(t), second.dest(t)
+	known := direct.UserKnownHostsFiles[0]
+	if _, err := addKnown(known, "alias", last.keys[0].PublicKey(), false); err != nil {
+		t.Fatal(err)
+	}
+	ways := map[string]func(*Destination){
+		"directly":        func(*Destination) {},
+		"from one":        func(d *Destination) { d.Jump = &a },
+		"from another":    func(d *Destination) { d.Jump = &b },
+		"from both":       func(d *Destination) { c := b; c.Jump = &a; d.Jump = &c },
+		"by another name": func(d *Destination) { d.HostKeyAlias = "alias" },
+	}
+	p := &script{}
+	d := &Dialer{Prompter: p}
+	for name, change := range ways {
+		dest := direct
+		change(&dest)
+		p.passwords = []string{"right"}
+		dialOK(t, d, dest)
+		if n := len(p.log()); n != 1 {
+			t.Errorf("%s: asked %d times, want once", name, n)
+		}
+		dialOK(t, d, dest)
+		if n := len(p.log()); n != 0 {
+			t.Errorf("%s, again: asked %d times", name, n)
+		}
+	}
+}
+
 // A jump host that does not connect holds nobody up.
 func TestSilentJump(t *testing.T) {
 	s := startServer(t, openServer())

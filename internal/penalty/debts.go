@@ -12,8 +12,8 @@ type Offence int
 // The offences, with what they cost at first. OpenSSH has the same four under
 // the names authfail, noauth, grace-exceeded and crash.
 const (
-	BadLogin  Offence = iota // a wrong password, or no key that fits: 5 s
-	NoLogin                  // came, and went without trying: 1 s
+	BadLogin  Offence = iota // a wrong password: 5 s, owed for passwords alone
+	NoLogin                  // ended before the login, be it with keys that do not fit: 1 s
 	TooSlow                  // had not logged in when the time for it was over: 10 s
 	Malformed                // sent what no client sends: 90 s
 )

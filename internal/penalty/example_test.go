@@ -23,11 +23,15 @@ func Example() {
 	}
 	v.End(now)
 
-	_, err = guard.Admit(now.Add(5*time.Second), guesser)
-	fmt.Println(err)
-	_, err = guard.Admit(now.Add(5*time.Second), netip.MustParseAddr("203.0.113.8"))
-	fmt.Println(err)
+	for _, from := range []string{"203.0.113.7", "203.0.113.8"} {
+		v, err := guard.Admit(now.Add(5*time.Second), netip.MustParseAddr(from))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(v.Guess(now.Add(5 * time.Second)))
+	}
 	// Output:
-	// connection refused: penalties for earlier failures (203.0.113.7/32), for another 10s
+	// passwords refused: wrong passwords before (203.0.113.7/32), for another 10s
 	// <nil>
 }

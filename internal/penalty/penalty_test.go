@@ -15,11 +15,17 @@ func at(d time.Duration) time.Time { return start.Add(d) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// try connects, fails a number of times, and ends. It returns why it was
+// try connects, tries a number of wrong passwords, and ends. It returns why it was
 // refused, or nil.
 func try(t testing.TB, g *Guard, now time.Time, from netip.Addr, fails int) *Refusal {
 	t.Helper()
 	v, err := g.Admit(now, from)
+	if err == nil {
+		if err = v.Guess(now); err != nil {
+			v.Succeed()
+			v.End(now)
+		}
+	}
 	if err != nil {
 		r, ok := errors.AsType[*Refusal](err)
 		if !ok {
@@ -44,7 +50,7 @@ func TestThreshold(t *testing.T) {
 		t.Errorf("10 s are below the threshold, but: %v", r)
 	}
 	r := try(t, &g, at(0), a, 0)
-	if r == nil || r.Cause != Penalized || r.For != 15*time.Second || r.Source.String() != "192.0.2.1/32" {
+	if r == nil || r.Cause != WrongPasswords || r.For != 15*time.Second || r.Source.String() != "192.0.2.1/32" {
 		t.Fatalf("after three failures: %+v", r)
 	}
 	if got := r.Error(); !strings.Contains(got, "192.0.2.1/32") || !strings.Contains(got, "15s") {
@@ -178,10 +184,7 @@ func TestSuccessPaysNothingBack(t *testing.T) {
 		}
 		v, err := g.Admit(at(0), a)
 		if err != nil {
-			if i != 2 { // the third failure was just now
-				t.Errorf("refused after %d failures", i+1)
-			}
-			return
+			t.Fatalf("a login after %d failures: %v", i+1, err)
 		}
 		v.Succeed()
 		v.End(at(0))
@@ -348,5 +351,53 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	if c, h := g.Live(); c != 0 || h != 0 || len(g.live) != 0 {
 		t.Errorf("left: %d connections, %d handshakes, %d sources", c, h, len(g.live))
+	}
+}
+
+// Wrong passwords keep nobody from connecting, be it to log in with a key; and who
+// connects for nothing is refused whatever it would try.
+func TestPasswordsAndVisitsAreApart(t *testing.T) {
+	var g Guard
+	a := addr("192.0.2.1")
+	v, err := g.Admit(at(0), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var began []*Lockout
+	for range 4 {
+		if r := v.Fail(at(0), BadLogin); r != nil {
+			began = append(began, r)
+		}
+	}
+	if len(began) != 1 || began[0].Cause != WrongPasswords || began[0].For != 15*time.Second {
+		t.Errorf("four wrong passwords: refused %v", began)
+	}
+	wantCause(t, v.Guess(at(0)), WrongPasswords)
+	v.End(at(0))
+	if v, err = g.Admit(at(0), a); err != nil {
+		t.Fatal("a visit after wrong passwords:", err)
+	}
+	wantCause(t, v.Guess(at(0)), WrongPasswords)
+	v.Succeed()
+	v.End(at(0))
+	for i := range 15 {
+		if v, err = g.Admit(at(0), a); err != nil {
+			t.Fatalf("visit %d: %v", i, err)
+		}
+		if r := v.End(at(0)); (r != nil) != (i == 14) {
+			t.Errorf("the end of visit %d: %v", i, r)
+		}
+	}
+	_, err = g.Admit(at(0), a)
+	wantCause(t, err, Penalized)
+}
+
+// Exempt networks have as many connections as there may be in all.
+func TestExemptHaveNoLimitOfTheirOwn(t *testing.T) {
+	g := Guard{MaxConns: 20, MaxConnsPerSource: 2, MaxHandshakesPerSource: 1, Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	vs, err := visits(&g, addr("10.1.2.3"), 21)
+	wantCause(t, err, TooManyConns)
+	if len(vs) != 20 {
+		t.Errorf("%d connections", len(vs))
 	}
 }

@@ -135,6 +135,13 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
+	h, _, slow, fast = begin()
+	h.reply(fast, 4)
+	h.reply(slow, 2)
+	if st := h.p.Stats(); st.Duplicate != 2 || st.Moved != 14 {
+		t.Errorf("after 4 and 2 bytes of one range: %+v", st)
+	}
+
 	h, k, slow, fast = begin()
 	h.reply(fast, 4)
 	if got, _ := k.Find(slow); got.Missing != (Range{14, 20}) {

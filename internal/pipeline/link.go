@@ -11,12 +11,14 @@ type Limits struct {
 	MinBytes  int // the window's floor, and where it begins
 	MaxBytes  int // the window's ceiling: the bound on memory
 	Lanes     int // most lanes; above MaxLanes means MaxLanes
+	Requests  int // most requests outstanding, 1 to MaxOutstanding, which is the default
 }
 
 // A Link is the way to one server, shared by the plans that use it.
 type Link struct {
 	laneBytes int64
 	most      int // lanes
+	requests  int // most that are outstanding
 	bytes     control
 	table     table[request]
 	lanes     [MaxLanes]int64 // bytes outstanding on each
@@ -43,6 +45,7 @@ func NewLink(l Limits) *Link {
 	return &Link{
 		laneBytes: int64(orDefault(l.LaneBytes, DefaultLaneBytes)),
 		most:      min(orDefault(l.Lanes, DefaultLanes), MaxLanes),
+		requests:  min(orDefault(l.Requests, MaxOutstanding), MaxOutstanding),
 		bytes:     newControl(int64(orDefault(l.MinBytes, DefaultMinBytes)), int64(ceiling)),
 		table:     newTable[request](),
 	}
@@ -70,6 +73,9 @@ func (k *Link) Outstanding(lane int) int {
 	}
 	return int(k.lanes[lane])
 }
+
+// Full reports whether as many requests are outstanding as may be.
+func (k *Link) Full() bool { return k.table.used >= k.requests }
 
 // RoundTrip returns the least round trip of late, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
@@ -141,7 +147,7 @@ func (k *Link) Find(id uint32) (Pending, bool) {
 
 // room reports whether a request of n bytes may go out on a lane now.
 func (k *Link) room(now time.Duration, lane int, n int64) bool {
-	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.table.full() {
+	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)
 		return false
 	}

@@ -351,7 +351,7 @@ func testReadAt(t *testing.T, st store.Store) {
 func testNames(t *testing.T, st store.Store) {
 	bad := []string{
 		"", "/", "/f", "f/", strings.Repeat("x", 5000), "..", "../f", "a/../f", "a/..", "./f", "a/./f", "a//f",
-		"f\x00", "\x00", "f\x00/../g", "\xff", "../../../../etc/passwd",
+		"f\x00", "\x00", "f\x00/../g", "../../../../etc/passwd",
 	}
 	for _, name := range bad {
 		_, err := st.Open(t.Context(), name)

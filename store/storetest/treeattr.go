@@ -87,6 +87,11 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 	wantNil(t, "SetAttr of the handle", h.SetAttr(store.Attr{ModTime: early}))
 	closeAll(t, h)
 	wantTimes(t, tr, "f", early, early)
+	h = openFile(t, tr, "f", store.Access{Read: true})
+	wantNil(t, "SetAttr of a handle to read", h.SetAttr(store.Attr{AccessTime: early, ModTime: late}))
+	wantError(t, "SetAttr of its size", h.SetAttr(store.Attr{Size: new(int64)}), fs.ErrPermission)
+	closeAll(t, h)
+	wantTimes(t, tr, "f", early, late)
 	// All at once: the size comes first, so its time does not count.
 	size := int64(3)
 	setAttr(t, tr, "f", store.Attr{Size: &size, AccessTime: late, ModTime: late}, true)
@@ -143,10 +148,12 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 	setAttr(t, tr, "f", store.Attr{AccessTime: early, ModTime: early}, true)
 	setAttr(t, tr, "l", store.Attr{AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
+	settable := true // the times of links
 	for _, name := range []string{"l", "dangling"} {
 		err := tr.SetAttr(t.Context(), name, store.Attr{AccessTime: early, ModTime: early}, false)
 		if err != nil {
 			wantError(t, "SetAttr of a link", err, errors.ErrUnsupported)
+			settable = false
 			continue
 		}
 		// To look at a link may have read it.
@@ -156,6 +163,12 @@ func testSetLinkAttr(t *testing.T, tr store.Tree) {
 	}
 	wantTimes(t, tr, "f", late, late)
 	size, mode := int64(1), fs.FileMode(0o600)
+	// A mode, which a link cannot have, does not keep its times from being set.
+	both := store.Attr{Mode: &mode, AccessTime: late, ModTime: late}
+	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "l", both, false), errors.ErrUnsupported)
+	if fi, err := tr.Lstat(t.Context(), "l"); settable && (err != nil || fi.ModTime().Unix() != late.Unix()) {
+		t.Errorf("Lstat = %v, %v, want the time set", fi, err)
+	}
 	before := Snapshot(t, tr)
 	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "l", store.Attr{Size: &size}, false), errors.ErrUnsupported)
 	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "l", store.Attr{Mode: &mode}, false), errors.ErrUnsupported)

@@ -220,7 +220,7 @@ func testTreeNames(t *testing.T, tr store.Tree) {
 	ops := named(t.Context(), tr)
 	for _, name := range []string{
 		"", "/", "/f", "f/", strings.Repeat("x", 5000), "..", "../f", "a/../f", "a/..", "./f", "a/./f", "a//f",
-		"f\x00", "\x00", "f\x00/../g", "\xff", "../../../../etc/passwd",
+		"f\x00", "\x00", "f\x00/../g", "../../../../etc/passwd",
 	} {
 		for what, op := range ops {
 			wantError(t, fmt.Sprintf("%s(%q)", what, name), op(name), fs.ErrInvalid)

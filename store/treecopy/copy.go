@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
@@ -43,9 +44,16 @@ type copier struct {
 	whole  store.Tree  // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
+	contained bool // to is a part of the job's tree that was opened: see [Subtree]
+
 	implied bool // directories are not made: see [Implier]
 
 	slots        chan struct{} // one for each directory that is listed besides others
+	files        chan struct{} // one for each file on its way; nil if only the workers bound them
+	dirs         atomic.Int64  // that were begun, up to Options.MaxDirs
+	aside        atomic.Int64  // directories and links that are kept for later, up to maxAside
+	foldsOnce    sync.Once
+	folds        bool // see foldsCase
 	walks        sync.WaitGroup
 	sweeps       sync.WaitGroup
 	sweepSlots   chan struct{}
@@ -79,15 +87,22 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 
 func (c *copier) setDefaults() {
 	o := &c.opts
-	if o.Parallel <= 0 {
+	lists := listsAtOnce
+	if o.Parallel > 0 {
+		o.Parallel = min(o.Parallel, MaxParallel)
+		c.files = make(chan struct{}, o.Parallel)
+		lists = min(lists, o.Parallel)
+	} else {
 		o.Parallel = DefaultParallel
 	}
-	o.Parallel = min(o.Parallel, MaxParallel)
 	if o.Umask == 0 {
 		o.Umask = DefaultUmask
 	}
+	if o.MaxDirs <= 0 {
+		o.MaxDirs = DefaultMaxDirs
+	}
 	c.limit.Set(o.Limit)
-	c.slots = make(chan struct{}, listsAtOnce)
+	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
 	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
 }
@@ -151,7 +166,7 @@ func (c *copier) startWorkers(feed func()) {
 		for range n {
 			work.Go(func() {
 				for f := range files {
-					c.copyFile(f)
+					c.copyInTurn(f)
 				}
 			})
 		}
@@ -162,6 +177,15 @@ func (c *copier) startWorkers(feed func()) {
 	close(c.small)
 	close(c.large)
 	work.Wait()
+}
+
+// copyInTurn copies a file once there are few enough on their way.
+func (c *copier) copyInTurn(f *file) {
+	if c.files != nil {
+		c.files <- struct{}{}
+		defer func() { <-c.files }()
+	}
+	c.copyFile(f)
 }
 
 // enter opens the directory that all goes below, and makes it if it is missing.
@@ -200,7 +224,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the target directory: %w", err)
 	}
-	c.to, c.prefix, top.to = tree, p.name, "."
+	c.to, c.prefix, top.to, c.contained = tree, p.name, ".", true
 	return top, end, nil
 }
 
@@ -224,7 +248,7 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		top.pending.Add(1)
 		c.queue(f)
 	case p.exact:
-		top.source, top.tree, top.from = &s, s.tree, s.name
+		top.source, top.tree, top.from, top.origin = &s, s.tree, s.name, c.identityOf(&s)
 		top.pending.Add(1)
 		if top.fresh {
 			c.tellMade(top)
@@ -233,12 +257,14 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		}
 		c.spawn(top)
 	case s.contents:
-		d := &dir{parent: top, source: &s, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh}
+		d := &dir{parent: top, source: &s, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh, origin: c.identityOf(&s)}
 		d.pending.Store(1)
 		top.pending.Add(1)
 		c.spawn(d)
 	default:
-		c.spawn(c.child(top, &s, s.name, s.as, s.info))
+		d := c.child(top, &s, s.name, s.as, s.info)
+		d.origin = c.identityOf(&s)
+		c.spawn(d)
 	}
 }
 

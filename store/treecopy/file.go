@@ -36,6 +36,7 @@ type file struct {
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
 	started bool // the hooks were told so
+	created bool // it has its name, in place, and may have to be begun anew
 }
 
 // copyFile copies a file, and says what became of it.
@@ -47,6 +48,8 @@ func (c *copier) copyFile(f *file) {
 	out, err := c.tryFile(f)
 	if err != nil {
 		out.What, out.Err = Failed, err
+	} else if out.What == Copied {
+		f.dir.fill()
 	}
 	c.report.fileEnded(f.item, out)
 }
@@ -181,7 +184,7 @@ func (c *copier) updateAttrs(f *file) error {
 	if want := c.mode(f.info, 0o666); c.opts.PreserveMode && want != f.old.Mode().Perm() {
 		a.Mode = &want
 	}
-	if c.opts.PreserveTimes && f.info.ModTime().Unix() != f.old.ModTime().Unix() {
+	if c.opts.fileTimes() && f.info.ModTime().Unix() != f.old.ModTime().Unix() {
 		a.AccessTime, a.ModTime = timesOf(f.info)
 	}
 	if a == (store.Attr{}) {
@@ -290,7 +293,7 @@ func (c *copier) attrs(f *file) (a store.Attr) {
 	if c.opts.PreserveMode || f.old == nil && perm == 0 {
 		a.Mode = &perm
 	}
-	if c.opts.PreserveTimes {
+	if c.opts.fileTimes() {
 		a.AccessTime, a.ModTime = timesOf(f.info)
 	}
 	return a
@@ -299,16 +302,20 @@ func (c *copier) attrs(f *file) (a store.Attr) {
 // create begins an upload, or goes on with one of which so many bytes are there.
 func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
-	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable}
+	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
 	if c.opts.Sparse {
-		o.Size = 0 // nothing is set aside
+		o.Size = 0 // the check for room does not know of holes
 	}
 	version, known := identity(f.info), true
 	if v, ok := src.(Versioned); ok {
 		version = v.Version()
 		known = version != ""
 	}
-	if c.opts.Continue && size >= resumeFrom && known {
+	switch {
+	case !c.opts.Continue || size < resumeFrom:
+	case !known:
+		c.report.fromStart(f.item, ErrNoVersion)
+	default:
 		o.Resume = who()
 		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), version)
 	}
@@ -317,6 +324,9 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 		return nil, 0, err
 	}
 	r, ok := u.(store.Resumer)
+	if !ok && o.Resume != "" {
+		c.report.fromStart(f.item, ErrNotKept)
+	}
 	if !ok || r.Resumed() == 0 {
 		return u, 0, nil
 	}
@@ -328,6 +338,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	if same {
 		return u, r.Resumed(), nil
 	}
+	c.report.fromStart(f.item, fmt.Errorf("what is kept of it is not the same as the source: %w", ErrChanged))
 	if err := r.Discard(); err != nil {
 		return nil, 0, err
 	}
@@ -358,6 +369,7 @@ func checkChanged(f *file, src store.File, end int64) error {
 // inPlace copies a file to where its name is.
 func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
+	a.Exclusive = c.mustBeNew(f)
 	resumed, err := c.partThere(f, src)
 	if err != nil {
 		return Outcome{}, err
@@ -367,6 +379,7 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	f.created = true
 	m := &move{c: c, f: f, src: src, dst: h}
 	m.note(resumed)
 	end, err := m.run(resumed)
@@ -397,6 +410,11 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	}
 	return out, err
 }
+
+// mustBeNew reports whether nothing may have the name of a file: else a symbolic link
+// that this copy, or somebody else, has made since would be written through. It is not
+// asked of a server, where a repeated request could meet the file of the first.
+func (c *copier) mustBeNew(f *file) bool { return c.contained && f.old == nil && !f.created }
 
 // partThere returns how much of a file that was written in place is there. As
 // that may have gaps, all of it has to be the same as the source, and both sides
@@ -460,7 +478,7 @@ func (c *copier) tryLink(f *file) (What, error) {
 	if err := c.to.Symlink(c.ctx, text, f.to); err != nil {
 		return 0, err
 	}
-	if c.opts.PreserveTimes {
+	if c.opts.fileTimes() {
 		var a store.Attr
 		a.AccessTime, a.ModTime = timesOf(f.info)
 		if a.ModTime.IsZero() {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
@@ -250,6 +253,51 @@ func (p *planter) Open(ctx context.Context, name string) (store.File, error) {
 	return p.Tree.Open(ctx, name)
 }
 
+// Nor is one written through that this copy has made of another source.
+func TestLinksOfOtherSources(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		links, files := store.Mem(0), store.Mem(0)
+		put(t, links, "x/kept", []byte("good"))
+		if err := links.Symlink(t.Context(), "kept", "x/victim"); err != nil {
+			t.Fatal(err)
+		}
+		put(t, files, "victim", []byte("evil"))
+		to, dir := dirTree(t)
+		slow := &planter{Tree: files, before: func(string) {
+			for t.Context().Err() == nil {
+				if _, err := os.Lstat(filepath.Join(dir, "target/victim")); err == nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}}
+		j := treecopy.Job{
+			To: to, Target: "target/", Sources: []treecopy.Source{{Tree: links, Name: "x/."}, {Tree: slow, Name: "victim"}},
+			Options: treecopy.Options{Recursive: true, Links: treecopy.KeepLinks, InPlace: inPlace},
+		}
+		if _, err := treecopy.Copy(t.Context(), j); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("in place %v: error %v", inPlace, err)
+		}
+		wantBytes(t, to, "target/kept", []byte("good"))
+	}
+}
+
+// Sizes that a listing makes up do not add up to less than nothing.
+func TestSizesOfServers(t *testing.T) {
+	from, entry := newLiar(t)
+	for i := range 20 {
+		from.listings["top"] = append(from.listings["top"], huge{entry(fmt.Sprint("f", i), 0o644)})
+	}
+	r, _, err := copyAll(t.Context(), from, store.Mem(0), "new", treecopy.Options{Recursive: true, DryRun: true}, "top")
+	if err != nil || r.Found.Bytes != math.MaxInt64 || r.Found.Files != 20 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+type huge struct{ fs.FileInfo }
+
+func (huge) Size() int64 { return 1 << 62 }
+
 // A listing with an entry twice, as a link and as a directory, makes the link
 // after all that is below the directory, and so not at all.
 func TestLinkAndDirectoryOfOneName(t *testing.T) {
@@ -333,16 +381,41 @@ func TestLinks(t *testing.T) {
 		}
 		wantNames(t, to, "d", "d/f", "d/e", "d/e/g", "d/to f", "d/to e", "d/to e/g")
 	})
-	t.Run("followed around", func(t *testing.T) {
-		from, to := store.Mem(0), store.Mem(0)
-		put(t, from, "d/f", []byte("f"))
-		if err := from.Symlink(t.Context(), "../d", "d/loop"); err != nil {
-			t.Fatal(err)
+}
+
+// A symbolic link that leads to a directory above itself is an error, and nothing
+// is copied twice, however many there are.
+func TestLinksThatLeadBack(t *testing.T) {
+	links := map[string]string{
+		"d/here": ".", "d/also": "../d", "d/sub/up": "..", "d/sub/side": "../other", "d/other/back": "../sub",
+	}
+	run := func(t *testing.T, from, there store.Tree) {
+		for name, text := range links {
+			put(t, there, path.Join(path.Dir(name), "f"), []byte("f"))
+			if err := there.Symlink(t.Context(), text, name); err != nil {
+				t.Skip(err)
+			}
 		}
-		r, _, err := copyAll(t.Context(), from, to, ".", treecopy.Options{Recursive: true, Links: treecopy.FollowLinks}, "d")
-		if !errors.Is(err, fs.ErrInvalid) || r.Failed != 1 || r.Copied != 9 {
-			t.Errorf("%+v, %v", r, err)
+		for _, source := range []string{"d", "d/.", "d/here"} {
+			to := store.Mem(0)
+			r, _, err := copyAll(t.Context(), from, to, "new/", treecopy.Options{Recursive: true, Links: treecopy.FollowLinks}, source)
+			// here, also, sub/up, sub/side/back, other/back/up and other/back/side
+			if !errors.Is(err, treecopy.ErrLoop) || r.Failed != 6 || r.Copied != 5 {
+				t.Errorf("%s: %+v, %v", source, r, err)
+			}
 		}
+	}
+	t.Run("mem", func(t *testing.T) {
+		from := store.Mem(0)
+		run(t, from, from)
+	})
+	t.Run("dir", func(t *testing.T) {
+		from, _ := dirTree(t)
+		run(t, from, from)
+	})
+	t.Run("sftp", func(t *testing.T) {
+		served, _ := dirTree(t)
+		run(t, remoteTree(t, served, false), served)
 	})
 }
 

@@ -82,3 +82,15 @@ func TestImpliedUnlisted(t *testing.T) {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
 }
+
+// A directory of which no file could be copied was not made.
+func TestImpliedWithoutFiles(t *testing.T) {
+	from := &faulty{Tree: world(t), open: map[string]error{"dir/sub/y": fs.ErrPermission, "dir/sub/z.log": fs.ErrPermission}}
+	r, s, err := copyAll(t.Context(), from, implier{store.Mem(0), t}, "new", recursive, "dir")
+	if r.Copied != 2 || r.Failed != 2 || s.outcomes["dir"].What != treecopy.Made || s.outcomes["dir/.dot"].What != treecopy.Made {
+		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
+	}
+	if got, ok := s.outcomes["dir/sub"]; ok {
+		t.Errorf("dir/sub is %+v, and none of its files was copied", got)
+	}
+}

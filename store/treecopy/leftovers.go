@@ -47,7 +47,7 @@ func isLeftover(name string) bool {
 		return false
 	}
 	switch s[leftoverRandom:] {
-	case ".part", ".keep", ".mark", ".upload", ".record":
+	case ".part", ".keep", ".mark", ".upload", ".record", probeSuffix:
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package treecopy
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
@@ -21,12 +22,21 @@ type report struct {
 func (r *report) found(files, bytes int64) {
 	r.mu.Lock()
 	r.sums.Found.Files += files
-	r.sums.Found.Bytes += bytes
+	r.sums.Found.Bytes = addSizes(r.sums.Found.Bytes, bytes)
 	totals := r.sums.Found
 	r.mu.Unlock()
 	if r.hooks.Found != nil && files > 0 {
 		r.hooks.Found(totals)
 	}
+}
+
+// addSizes adds what listings say of sizes, which may be anything: what is too much
+// stays at the most there is.
+func addSizes(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 func (r *report) foundAll() {
@@ -45,6 +55,12 @@ func (r *report) foundAll() {
 func (r *report) started(i *Item) {
 	if r.hooks.Started != nil {
 		r.hooks.Started(i)
+	}
+}
+
+func (r *report) fromStart(i *Item, why error) {
+	if r.hooks.FromStart != nil {
+		r.hooks.FromStart(i, why)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -316,6 +317,11 @@ func killOne(t *testing.T, way, addr, dir string) (resumed int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	alive, err := cmd.StdinPipe() // it closes when this process ends, whatever ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -344,6 +350,10 @@ func killOne(t *testing.T, way, addr, dir string) (resumed int64) {
 
 // killedChild copies, and waits to be killed in the middle of the large file.
 func killedChild(t *testing.T, arg string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // nobody is left who could kill it
+	}()
 	args := strings.Split(arg, "\t")
 	// What has been sent is no more than this ahead of what is kept.
 	c := dialTCP(t, args[1], sftp.ClientConfig{Memory: 4 << 20})
@@ -364,7 +374,6 @@ func killedChild(t *testing.T, arg string) {
 	small.Add(50)
 	var moved, resumed int64 // of the one large file
 	o := continued
-	o.Parallel = 1
 	j := treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: to, Options: o, Hooks: treecopy.Hooks{
 		Ended: func(i *treecopy.Item, _ treecopy.Outcome) {
 			if strings.Contains(i.From, "small") {
@@ -386,7 +395,7 @@ func killedChild(t *testing.T, arg string) {
 			}
 			small.Wait() // or something of theirs may be left
 			fmt.Println("enough")
-			time.Sleep(time.Hour)
+			select {}
 		},
 	}}
 	_, err = treecopy.Copy(t.Context(), j)

@@ -10,16 +10,11 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/glob"
 )
 
-const (
-	// maxMatches is how many entries the patterns of a job may match: they are
-	// held in memory. A directory of more is copied as a whole.
-	maxMatches = 1 << 20
-
-	// lookupsAtOnce is how many names are looked up at once.
-	lookupsAtOnce = 16
-)
+// lookupsAtOnce is how many names are looked up at once.
+const lookupsAtOnce = 16
 
 // A start is a source that exists.
 type start struct {
@@ -30,6 +25,8 @@ type start struct {
 	info     fs.FileInfo
 	contents bool // what is in it goes below the target, rather than itself
 	shown    string
+	index    int   // among the sources
+	err      error // why it cannot be copied
 }
 
 // showAs returns what messages call what has a name in the tree, or "" if that is
@@ -79,18 +76,19 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 	var starts []start
 	for i, s := range sources {
 		if errs[i] != nil {
-			c.report.failed(&Item{From: s.Name, As: s.Shown}, errs[i])
+			c.report.failed(&Item{From: s.Name, As: s.Shown, Of: i}, errs[i])
 			continue
 		}
 		for _, one := range found[i] {
+			one.index = i
 			if err := c.checkStart(one); err != nil {
-				c.report.failed(&Item{From: one.name, As: one.shown, Type: one.info.Mode().Type()}, err)
+				c.report.failed(&Item{From: one.name, As: one.shown, Of: i, Type: one.info.Mode().Type()}, err)
 				continue
 			}
 			starts = append(starts, one)
 		}
-		if len(starts) > maxMatches {
-			return nil, fmt.Errorf("copy %s: more than %d names: copy the directory as a whole", printable(s.Name), maxMatches)
+		if len(starts) > glob.MaxMatches {
+			return nil, fmt.Errorf("copy %s: more than %d names: copy the directory as a whole", printable(s.Name), glob.MaxMatches)
 		}
 	}
 	return starts, nil
@@ -99,6 +97,8 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 // checkStart returns an error for what is not copied.
 func (c *copier) checkStart(s start) error {
 	switch {
+	case s.err != nil:
+		return s.err
 	case s.isDir() && !c.opts.Recursive:
 		return ErrDirectory
 	case !s.isDir() && s.info.Mode().Type() != 0 && s.info.Mode().Type() != fs.ModeIrregular:
@@ -123,26 +123,28 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 		}
 		return []start{one}, nil
 	}
-	if !strings.ContainsAny(name, patternChars) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+	if !glob.HasMeta(name) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
 		return nil, err
 	}
-	if _, e := s.Tree.Lstat(ctx, name); e == nil {
-		return nil, err // a symbolic link that leads nowhere
+	pattern := name
+	if slash {
+		pattern += "/"
 	}
-	g := glob{tree: s.Tree, ctx: ctx, dirs: slash}
-	if err := g.match(name); err != nil {
+	found, err := glob.Expand(ctx, s.Tree, pattern)
+	if err != nil {
 		return nil, err
 	}
-	if len(g.found) == 0 {
-		if g.err != nil {
-			return nil, g.err
+	starts := make([]start, len(found))
+	inParallel(lookupsAtOnce, len(found), func(i int) {
+		m := found[i]
+		starts[i] = start{tree: s.Tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
+		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // what is named is followed
+			fi, err := s.Tree.Stat(ctx, m.Name)
+			if starts[i].err = err; err == nil {
+				starts[i].info = fi
+			}
 		}
-		return nil, fmt.Errorf("nothing matches the pattern: %w", fs.ErrNotExist)
-	}
-	starts := make([]start, 0, len(g.found))
-	for _, m := range g.found {
-		starts = append(starts, start{tree: s.Tree, name: m.name, as: path.Base(m.name), origin: s.Origin, info: m.info, contents: dot})
-	}
+	})
 	return starts, nil
 }
 

@@ -66,7 +66,7 @@ func (p *place) settle(named int, starts []start) error {
 		switch {
 		case named > 1 || len(starts) > 1:
 			if p.info == nil {
-				return fmt.Errorf("copy to %s: several sources go into a directory, and it is missing: %w", printable(p.name), fs.ErrNotExist)
+				return fmt.Errorf("copy to %s: several sources go into a directory, and there is none of that name; a slash behind the name makes it: %w", printable(p.name), fs.ErrNotExist)
 			}
 			return fmt.Errorf("copy to %s: several sources go into a directory, and a file %w", printable(p.name), ErrConflict)
 		case p.info != nil && starts[0].isDir():
@@ -87,13 +87,21 @@ func (p *place) settle(named int, starts []start) error {
 			as = "."
 		}
 		if other := first[as]; other != nil {
-			return fmt.Errorf("%s and %s would both become %s: of the two, one %w",
-				printable(other.display()), printable(s.display()), printable(path.Join(p.name, as)), ErrConflict)
+			return fmt.Errorf("%s and %s would both become %s: %w; copy them to different directories",
+				printable(other.display()), printable(s.display()), printable(path.Join(p.name, as)), errSameName)
 		}
 		first[as] = s
 	}
 	return nil
 }
+
+// errSameName says that two sources would become the same.
+var errSameName error = sameNameError{}
+
+type sameNameError struct{}
+
+func (sameNameError) Error() string        { return "same name twice" }
+func (sameNameError) Is(target error) bool { return target == ErrConflict }
 
 // cleanName returns a name as package store wants it, and whether it ended in a
 // slash, or in a slash and a dot.

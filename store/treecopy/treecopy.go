@@ -34,7 +34,9 @@
 //
 // Names in a listing are data. One that is empty, "." or "..", or has a slash or
 // a NUL in it is an error of that entry, and so is one that the target cannot
-// have, such as one with a backslash on Windows. Below the target no symbolic
+// have, such as one with a backslash on Windows. Of files and directories that
+// have one name, or that differ in case only where the target takes no notice of
+// that, the first is copied, and the others are errors. Below the target no symbolic
 // link is written through, be it from an earlier copy or put there meanwhile: a
 // target that can open a part of itself ([Subtree]) is used through that part
 // alone. Symbolic links are made only if they are asked for, with their text as
@@ -64,10 +66,8 @@ type Source struct {
 	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
 	// and "a//b/" are good; "" and "." are the root.
 	//
-	// In a pattern "*", "?" and "[...]" are as in [path.Match], and "**" as an
-	// element stands for any number of directories, none included. What begins
-	// with a dot is matched by a pattern that does. What has the name literally
-	// is meant by it, however much that looks like a pattern. A pattern that
+	// Package glob says what a pattern matches. An entry that has exactly this
+	// name is meant by it, even if the name looks like a pattern. A pattern that
 	// matches nothing is an fs.ErrNotExist.
 	Name string
 
@@ -101,6 +101,7 @@ const (
 	DefaultParallel = 8
 	MaxParallel     = 64
 	DefaultUmask    = 0o022
+	DefaultMaxDirs  = 4_000_000
 )
 
 // Options say how to copy. The zero value copies single files as they come.
@@ -108,9 +109,16 @@ type Options struct {
 	// Recursive copies directories. Without it a directory is an error.
 	Recursive bool
 
-	// Parallel is how many large files are on their way at once: 0 means
-	// DefaultParallel, and more than MaxParallel means that. Small ones, of up
-	// to 128 KiB, are up to 64 besides.
+	// MaxDirs is how many directories one copy has at most; 0 means
+	// DefaultMaxDirs. Beyond that the whole copy ends by ErrTooManyDirs, as one
+	// from a server that makes up directories, or whose links lead in a circle,
+	// would have no other end.
+	MaxDirs int64
+
+	// Parallel is how many files are on their way at once at most, and how many
+	// directories are listed at once; more than MaxParallel means that. 0 means
+	// DefaultParallel large files, and besides them up to 64 small ones, of up to
+	// 128 KiB.
 	Parallel int
 
 	// Continue goes on where an earlier copy was cut off. What there is of a
@@ -149,6 +157,9 @@ type Options struct {
 	// PreserveTimes gives files and directories the access and modification
 	// time of their sources; without it they have that of the copy.
 	PreserveTimes bool
+
+	// FileTimes does so for files and symbolic links alone.
+	FileTimes bool
 
 	// Links says what becomes of symbolic links below a source. A source that
 	// is named is followed itself.
@@ -192,6 +203,9 @@ type Options struct {
 	Replaced func(error) bool
 }
 
+// fileTimes reports whether files and symbolic links get the times of their sources.
+func (o *Options) fileTimes() bool { return o.PreserveTimes || o.FileTimes }
+
 // Unchanged says which files are taken to be unchanged, and are not copied.
 type Unchanged int
 
@@ -209,7 +223,7 @@ type Links int
 const (
 	SkipLinks   Links = iota // they are left out, and counted
 	KeepLinks                // they become symbolic links with the same text
-	FollowLinks              // what they lead to is copied in their place
+	FollowLinks              // what they lead to is copied in their place; see ErrLoop
 )
 
 // Hooks are told what happens. Each may be nil. They are called by several
@@ -227,6 +241,10 @@ type Hooks struct {
 	// had to be given up again is taken back by a negative n. What was there
 	// from an earlier copy counts at once.
 	Progress func(i *Item, n int64)
+
+	// FromStart is called when Options.Continue cannot resume a file, or could not if
+	// it were cut off now, and says why: an ErrNoVersion, ErrNotKept or ErrChanged.
+	FromStart func(*Item, error)
 
 	// Ended is called once for each entry, whether it was started or not. For a
 	// directory that is when it is made; what fails in it later is told by a
@@ -246,6 +264,7 @@ type Item struct {
 	From string      // its name in the tree of its source
 	As   string      // what messages call it; "" means From: see [Source].Shown
 	To   string      // its name in the tree of the target
+	Of   int         // its source: the index in [Job].Sources
 	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
 	Size int64       // of a file, in bytes, as its directory lists it
 	Time time.Time   // when it was modified; zero if that is not known
@@ -362,7 +381,7 @@ func (e *EntryError) Unwrap() error { return e.Err }
 // Kinds of errors, besides those of package store.
 var (
 	// ErrDirectory says that a source is a directory, and Recursive is not set.
-	ErrDirectory = errors.New("is a directory, and only files are to be copied")
+	ErrDirectory = errors.New("is a directory")
 
 	// ErrConflict says that two sources would become the same, or that something
 	// of another kind has the name.
@@ -371,12 +390,25 @@ var (
 	// ErrChanged says that a source changed while it was copied.
 	ErrChanged = errors.New("changed while it was copied")
 
+	// ErrNoVersion says that nothing tells one version of a source from another.
+	ErrNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
+
+	// ErrNotKept says that a target keeps nothing of a file that was cut off.
+	ErrNotKept = errors.New("the target keeps no parts of files")
+
 	// ErrDiffers says that a copy, once it was there, was not what its source is.
 	ErrDiffers = errors.New("the copy is not the same as its source")
+
+	// ErrLoop says that a symbolic link was to be followed and leads to a directory
+	// that it is in.
+	ErrLoop = errors.New("leads back to a directory that it is in")
 
 	// ErrEmpty says that a directory was not made, as there are no files in it, and
 	// the target has none without: see [Implier].
 	ErrEmpty = errors.New("a directory without files, which cannot be made there")
+
+	// ErrTooManyDirs says that there are more directories than Options.MaxDirs.
+	ErrTooManyDirs = errors.New("too many directories")
 
 	// ErrUnsafeName says that a listing has a name that no entry may have.
 	ErrUnsafeName = errors.New("a name that is not safe")
@@ -417,6 +449,13 @@ type Versioned interface {
 // A tree that is no Timekeeper can keep times.
 type Timekeeper interface {
 	KeepsTimes() bool
+}
+
+// A Resolver is a [store.Tree] that tells where a name leads: its absolute path,
+// with slashes, in which no symbolic link is left. FollowLinks uses it to find loops in
+// trees whose files [store.SameFile] does not know.
+type Resolver interface {
+	RealPath(ctx context.Context, name string) (string, error)
 }
 
 // An Implier is a [store.Tree] that tells whether its directories come to be with

@@ -20,12 +20,12 @@ const (
 	maxDepth = 1000
 
 	// maxFollowed is how many symbolic links to directories may be below each
-	// other, so that one which leads to where it is comes to an end.
+	// other. It bounds loops where nothing tells one directory from another.
 	maxFollowed = 8
 
-	// maxAside is how many directories and symbolic links of one directory are
-	// kept until it is listed: the first so that its listing need not stay open,
-	// the others until all else is there.
+	// maxAside is how many directories and symbolic links of all directories are
+	// kept at a time: a directory until its turn comes, so that no listing stays
+	// open for it, and a link until all else in its directory is there.
 	maxAside = 1 << 20
 
 	// ownerAll is what the owner of a directory may do with it while it is filled.
@@ -41,6 +41,7 @@ type dir struct {
 	from   string
 	to     string
 	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
+	origin dirIdentity
 
 	depth    int
 	followed int    // symbolic links above it
@@ -51,6 +52,7 @@ type dir struct {
 	pending atomic.Int64 // what is in it and not done, and its listing
 	links   []*file      // symbolic links to be made; until it is listed
 	holds   atomic.Bool  // there are files in it, or further below
+	filled  atomic.Bool  // one of them was copied
 }
 
 // hold notes that there are files in d.
@@ -60,12 +62,19 @@ func (d *dir) hold() {
 	}
 }
 
+// fill notes that a file in d was copied.
+func (d *dir) fill() {
+	for d != nil && !d.filled.Swap(true) {
+		d = d.parent
+	}
+}
+
 func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
-	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Type: fs.ModeDir, Time: fi.ModTime()}
+	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Of: s.index, Type: fs.ModeDir, Time: fi.ModTime()}
 }
 
 func (c *copier) fileItem(f *file) *Item {
-	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: max(f.info.Size(), 0), Time: f.info.ModTime()}
+	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Of: f.source.index, Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: max(f.info.Size(), 0), Time: f.info.ModTime()}
 }
 
 // dirMode returns the permission bits for the copy of a directory.
@@ -87,7 +96,7 @@ func (c *copier) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 func (c *copier) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
 	d := &dir{
 		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
-		depth: parent.depth + 1, followed: parent.followed,
+		depth: parent.depth + 1, followed: parent.followed, origin: parent.origin.below(base, fi),
 	}
 	d.item = c.dirItem(source, from, d.to, fi)
 	d.pending.Store(1)
@@ -123,6 +132,9 @@ func (c *copier) walk(d *dir) {
 		return
 	}
 	if !d.made {
+		if c.tooManyDirs(d) {
+			return
+		}
 		what, err := c.makeDir(d)
 		if err != nil {
 			c.report.failed(d.item, err)
@@ -149,9 +161,31 @@ func (c *copier) walk(d *dir) {
 			d.item = nil // more is not known of it
 		}
 	}
-	for _, b := range below {
+	for i, b := range below {
+		below[i] = nil // it need not stay until the last one is done
+		c.aside.Add(-1)
 		c.spawn(b)
 	}
+}
+
+// tooManyDirs ends the copy once there are more directories than Options.MaxDirs.
+// A server can make up directories without end, and one whose links lead in a
+// circle has them.
+func (c *copier) tooManyDirs(d *dir) bool {
+	if c.dirs.Add(1) <= c.opts.MaxDirs {
+		return false
+	}
+	c.report.stop(&EntryError{From: d.item.shown(), To: d.item.To, Err: fmt.Errorf("%w: it is directory %d; copy the directories above it one by one", ErrTooManyDirs, c.opts.MaxDirs+1)})
+	return true
+}
+
+// setAside counts a directory or a link that is kept for later.
+func (c *copier) setAside() error {
+	if c.aside.Add(1) > maxAside {
+		c.aside.Add(-1)
+		return fmt.Errorf("%w: more than %d directories and symbolic links wait to be copied; copy the directories in it one by one", fs.ErrInvalid, maxAside)
+	}
+	return nil
 }
 
 // makeDir makes the target of a directory, unless it is there.
@@ -203,8 +237,9 @@ func (c *copier) tellMade(d *dir) {
 func (c *copier) endImplied(d *dir) {
 	switch {
 	case d.item == nil || !d.made || !d.fresh:
-	case d.holds.Load():
+	case d.filled.Load():
 		c.report.ended(d.item, Outcome{What: Made})
+	case d.holds.Load(): // what became of its files is reported
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}
@@ -231,10 +266,10 @@ func (c *copier) list(d *dir) (below []*dir, err error) {
 		return nil, err
 	}
 	defer entries.Close()
-	into := make([]fs.FileInfo, listBatch)
+	into, names := make([]fs.FileInfo, listBatch), listedNames{}
 	for {
 		n, err := entries.Next(into)
-		some, e := c.take(d, into[:n], len(below)+len(d.links))
+		some, e := c.take(d, into[:n], names)
 		below = append(below, some...)
 		switch {
 		case c.ctx.Err() != nil, err == io.EOF:
@@ -247,49 +282,63 @@ func (c *copier) list(d *dir) (below []*dir, err error) {
 	}
 }
 
-// take hands over what some entries of a directory are, of which aside are kept
-// so far.
-func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err error) {
+// take hands over the files among some entries of a directory, and returns the
+// directories. Behind an error those that are missing are left out. names are those
+// that the listing had before.
+func (c *copier) take(d *dir, list []fs.FileInfo, names listedNames) (below []*dir, err error) {
 	leads := make([]error, len(list)) // why it is not known what a link leads to
 	c.lookAt(d, list, leads)
 	var files []*file
 	var bytes int64
 	for i, fi := range list {
 		f := &file{dir: d, source: d.source, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
-		if l, ok := fi.(ledTo); ok {
-			f.info, f.listed = l.FileInfo, false
+		led, _ := fi.(ledTo)
+		if led.FileInfo != nil {
+			f.info, f.listed = led.FileInfo, false
 		}
 		f.item = c.fileItem(f)
 		if isLeftover(fi.Name()) {
 			continue
 		}
-		if err := unsafeName(fi.Name()); err != nil {
+		if wrong := unsafeName(fi.Name()); wrong != nil {
 			f.item.From, f.item.As, f.item.To = d.from+"/"+fi.Name(), "", ""
-			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", err, fi.Name(), printable(d.from)))
+			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", wrong, fi.Name(), printable(d.from)))
 			continue
 		}
 		if leads[i] != nil {
 			c.report.failed(f.item, leads[i])
 			continue
 		}
-		switch t := f.info.Mode().Type(); {
-		case t == fs.ModeDir && !f.listed && d.followed == maxFollowed:
+		t := f.info.Mode().Type()
+		if t == 0 || t == fs.ModeIrregular || t == fs.ModeDir { // links are made last, and replace nothing
+			if twice := c.checkTwice(d, names, fi.Name()); twice != nil {
+				c.report.failed(f.item, twice)
+				continue
+			}
+		}
+		switch {
+		case t == fs.ModeDir && (led.link || d.followed > 0) && d.leadsBack(led.origin(d, f.info)):
+			c.report.failed(f.item, ErrLoop)
+		case t == fs.ModeDir && led.link && d.followed == maxFollowed:
 			c.report.failed(f.item, fmt.Errorf("%w: more than %d symbolic links below each other", fs.ErrInvalid, maxFollowed))
-		case aside >= maxAside && (t == fs.ModeDir || t == fs.ModeSymlink):
-			return below, fmt.Errorf("%w: more than %d directories and links in one directory", fs.ErrInvalid, maxAside)
+		case err != nil && (t == fs.ModeDir || t == fs.ModeSymlink): // there is no room for it either
 		case t == fs.ModeDir:
+			if err = c.setAside(); err != nil {
+				break
+			}
 			b := c.child(d, d.source, f.from, fi.Name(), f.info)
-			if !f.listed {
+			if led.link {
 				b.followed++
+				b.origin = led.origin(d, f.info)
 			}
 			below = append(below, b)
-			aside++
 		case t == fs.ModeSymlink && c.opts.Links == KeepLinks:
-			d.links = append(d.links, f)
-			aside++
+			if err = c.setAside(); err == nil {
+				d.links = append(d.links, f)
+			}
 		case t == 0, t == fs.ModeIrregular: // or so one may hope
 			files = append(files, f)
-			bytes += f.item.Size
+			bytes = addSizes(bytes, f.item.Size)
 		default:
 			c.report.ended(f.item, Outcome{What: Skipped, Err: notCopied(t)})
 		}
@@ -302,7 +351,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, aside int) (below []*dir, err 
 	for _, f := range files {
 		c.queue(f)
 	}
-	return below, nil
+	return below, err
 }
 
 // notCopied says why something is skipped.
@@ -314,14 +363,6 @@ func notCopied(t fs.FileMode) error {
 }
 
 var errSkippedLink = errors.New("a symbolic link")
-
-// A ledTo describes what an entry leads to, by the entry's name.
-type ledTo struct {
-	fs.FileInfo
-	name string
-}
-
-func (l ledTo) Name() string { return l.name }
 
 // lookAt replaces the entries whose listing does not say enough: those that the
 // server has not described, and symbolic links that are to be followed.
@@ -346,7 +387,11 @@ func (c *copier) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 			errs[i] = err
 			return
 		}
-		list[i] = ledTo{fi, list[i].Name()}
+		l := ledTo{FileInfo: fi, name: list[i].Name(), link: c.opts.Links == FollowLinks}
+		if l.link && fi.IsDir() {
+			l.real = c.realPath(d.tree, name)
+		}
+		list[i] = l
 	})
 }
 
@@ -357,6 +402,7 @@ func (c *copier) closeDir(d *dir) {
 		return
 	}
 	inParallel(lookupsAtOnce, len(d.links), func(i int) { c.copyLink(d.links[i]) })
+	c.aside.Add(-int64(len(d.links)))
 	d.links = nil
 	if c.implied {
 		c.endImplied(d)
@@ -389,7 +435,7 @@ func (c *copier) closeDir(d *dir) {
 		err = c.to.SetAttr(c.ctx, d.to, a, true)
 	}
 	if err != nil {
-		c.report.failed(d.item, fmt.Errorf("its contents are copied, but not its attributes: %w", err))
+		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
 	}
 }
 

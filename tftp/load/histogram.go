@@ -42,21 +42,6 @@ func middle(bucket int) uint64 {
 	return uint64(bucket-shift<<fineBits)<<shift + 1<<shift>>1
 }
 
-// join adds what another has counted.
-func (h *histogram) join(o *histogram) {
-	if o.total == 0 {
-		return
-	}
-	if h.counts == nil {
-		h.counts = make([]int64, buckets)
-	}
-	for i, n := range o.counts {
-		h.counts[i] += n
-	}
-	h.total += o.total
-	h.most = max(h.most, o.most)
-}
-
 // at returns the duration that the given part of all, 0 to 1, is not above.
 func (h *histogram) at(part float64) time.Duration {
 	rank := max(1, int64(part*float64(h.total)+0.999999))

@@ -9,14 +9,13 @@
 //	report, err := l.Run(ctx)
 //
 // Any server will do. Each transfer has a port of its own, as that of a real
-// client has, and is driven by the state machines of package transfer. Nothing
-// is kept of the files, but every byte is compared with what it should be.
+// client has, and is driven by a [tftp.ClientPool]. Nothing is kept of the files,
+// but every byte is compared with what it should be.
 //
-// The generator often shares its processors with the server it measures, and so
-// it is built to take little of them: a few loops, each with one epoll, one
-// receive buffer and a table of transfers, two system calls for a packet in
-// lock-step, and one for many packets of a window. What it takes nevertheless
-// is in the [Report].
+// The generator often shares its processors with the server it measures. The pool
+// takes little of them: a few loops, each with one epoll and one receive buffer,
+// two system calls for a packet in lock-step, and one for many packets of a
+// window. The [Report] has the processor time that it takes.
 package load
 
 import (
@@ -242,7 +241,7 @@ func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, he
 		warm.Loops = min(l.Loops, warm.Concurrency)
 		r := newRun(&warm, server, references, true)
 		if _, err = r.do(ctx); err != nil {
-			return Report{}, r.heard.Load(), fmt.Errorf("warm-up: %w", err)
+			return Report{}, r.heard(), fmt.Errorf("warm-up: %w", err)
 		}
 	}
 	r := newRun(l, server, references, false)
@@ -250,7 +249,7 @@ func (l *Load) at(ctx context.Context, server netip.AddrPort) (report Report, he
 	if err == nil && l.Verify {
 		err = l.verify(ctx, server, &report)
 	}
-	return report, r.heard.Load(), err
+	return report, r.heard(), err
 }
 
 // verify fetches what was sent, and adds what is wrong with it to the report.

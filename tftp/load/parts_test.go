@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"hash/crc32"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -53,12 +52,9 @@ func TestHistogram(t *testing.T) {
 	if got.Max != time.Millisecond {
 		t.Errorf("max is %v", got.Max)
 	}
-	var other, sum histogram
-	other.add(time.Hour)
-	sum.join(&h)
-	sum.join(&other)
-	if sum.total != 1001 || sum.latency().Max != time.Hour {
-		t.Errorf("joined: %d, %v", sum.total, sum.latency())
+	h.add(time.Hour)
+	if h.total != 1001 || h.latency().Max != time.Hour {
+		t.Errorf("with an hour: %d, %v", h.total, h.latency())
 	}
 	if (&histogram{}).latency() != (Latency{}) {
 		t.Error("an empty one is not zero")
@@ -76,45 +72,6 @@ func TestBuckets(t *testing.T) {
 			if off := float64(middle(b))/float64(v) - 1; off > 0.005 || off < -0.005 {
 				t.Errorf("%d: the middle of its bucket is %d", v, middle(b))
 			}
-		}
-	}
-}
-
-// The heap gives tasks in the order of their times, whatever was done to it.
-func TestTimers(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var h timers
-	at := map[*task]time.Duration{}
-	for range 2000 {
-		switch random.IntN(4) {
-		case 0, 1:
-			k := &task{}
-			at[k] = time.Duration(random.IntN(1000))
-			h.set(k, at[k])
-			h.set(k, at[k]+5) // later: no change
-		case 2:
-			if k, _ := h.first(); k != nil {
-				at[k] += time.Duration(random.IntN(1000))
-				h.postpone(k, at[k])
-			}
-		case 3:
-			for k := range at {
-				h.remove(k)
-				h.remove(k)
-				delete(at, k)
-				break
-			}
-		}
-		var want time.Duration
-		if len(at) > 0 {
-			first := time.Duration(1 << 62)
-			for _, d := range at {
-				first = min(first, d)
-			}
-			want = first
-		}
-		if k, got := h.first(); got != want || (k == nil) != (len(at) == 0) {
-			t.Fatalf("first is %v, want %v of %d", got, want, len(at))
 		}
 	}
 }

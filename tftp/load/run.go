@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/transfer"
-	"github.com/haul-project/haul/udp"
 )
 
 const (
@@ -27,167 +28,279 @@ const (
 	maxRefusals = 10
 
 	progressEvery = 200 * time.Millisecond
+
+	// maxDallying is how many transfers that are done may still answer repeats,
+	// beside those under way.
+	maxDallying = 1024
 )
 
-// A run is one series of transfers. Its loops share what is here.
+// A run is one series of transfers, made by a pool.
 type run struct {
 	load       *Load // with defaults
 	server     netip.AddrPort
+	target     tftp.Target // the server, and the name with its placeholder
 	references *references
 	warmup     bool
+	pool       *tftp.ClientPool
+	dice       *rand.Rand    // mu: decides which datagrams are lost
+	slots      chan struct{} // transfers under way, where there is a Rate
 
-	began    time.Time
-	next     atomic.Int64 // number of the transfer to begin next
-	heard    atomic.Bool  // the server has said something
-	refusals atomic.Int64 // in a row
-	stopped  atomic.Bool
+	began time.Time
+	begun atomic.Int64  // number of the transfer to begin next
+	broke chan struct{} // closed when the run is to be broken off
 
-	done, failed, bytes atomic.Int64 // for Progress
+	mu       sync.Mutex
+	count    counts           // mu
+	refusals int64            // mu: in a row
+	errors   map[string]int64 // mu
+	agreed   transfer.Options // mu
+	broken   error            // mu: why the run cannot go on
+	free     []*task          // mu
+}
 
-	mu     sync.Mutex
-	errors map[string]int64
-	agreed transfer.Options
-	broken error // why the run cannot go on
-	loops  []*loop
+// counts is what has been counted.
+type counts struct {
+	done, failed, cut, late      int64
+	packets                      int64
+	resent, duplicates, timeouts int64
+	ended                        time.Duration // the latest end of a transfer, since the run began
+	latency, first               histogram
 }
 
 func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run {
-	return &run{load: l, server: server, references: refs, warmup: warmup, errors: make(map[string]int64)}
+	r := &run{
+		load: l, server: server, references: refs, warmup: warmup, target: l.Target,
+		dice:   rand.New(rand.NewPCG(l.Seed, 0)),
+		slots:  make(chan struct{}, l.Concurrency),
+		broke:  make(chan struct{}),
+		errors: make(map[string]int64),
+	}
+	r.target.Host, r.target.Port = server.Addr().String(), server.Port()
+	offer := transfer.Options{BlockSize: l.BlockSize, Window: l.Window, HasSize: !l.NoOptions}
+	r.pool = &tftp.ClientPool{
+		Offer:     &offer,
+		Transfers: l.Concurrency,
+		Sockets:   l.Concurrency + min(maxDallying, max(0, openFiles()-spareFiles-l.Concurrency)),
+		Loops:     l.Loops,
+		Limit:     l.Timeout,
+		MinTimer:  l.MinTimer,
+		NoDally:   true,
+	}
+	if l.Loss > 0 {
+		r.pool.Lose = r.lose
+	}
+	return r
+}
+
+// lose decides whether a datagram gets lost.
+func (r *run) lose(bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dice.Float64() < r.load.Loss
 }
 
 // do makes the transfers.
 func (r *run) do(ctx context.Context) (Report, error) {
-	for i := range r.load.Loops {
-		lp, err := newLoop(r, i)
-		if err != nil {
-			r.close()
-			return Report{}, fmt.Errorf("load: %w", err)
-		}
-		r.loops = append(r.loops, lp)
-	}
-	defer r.close()
-	stop := context.AfterFunc(ctx, r.stop)
-	defer stop()
+	defer context.AfterFunc(ctx, r.stop)()
+	defer time.AfterFunc(r.load.unheard, r.listen).Stop()
 	cpu := cpuTime()
 	r.began = time.Now()
-	var wg sync.WaitGroup
-	for _, lp := range r.loops {
-		wg.Go(func() {
-			if err := lp.work(); err != nil {
-				r.breakOff(err)
+	over := make(chan struct{})
+	go func() {
+		if r.load.Rate > 0 {
+			r.pace()
+		} else {
+			for range r.load.Concurrency {
+				r.next(r.began)
 			}
-		})
-	}
-	r.show(&wg)
+		}
+		r.pool.Wait()
+		close(over)
+	}()
+	r.show(over)
 	report := r.report(cpuTime() - cpu)
+	_ = r.pool.Close() // there is nothing left to lose
 	if err := ctx.Err(); err != nil {
 		return report, fmt.Errorf("load: %w", err)
 	}
 	return report, r.broken
 }
 
-// show calls Progress until the loops are done.
-func (r *run) show(wg *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	if r.load.Progress == nil {
-		<-done
-		return
+// next begins the next transfer, unless there are no more to begin.
+func (r *run) next(now time.Time) {
+	if i, due, ok := r.claim(now); ok {
+		r.start(i, due)
 	}
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
+}
+
+// start begins the transfer with the given number.
+func (r *run) start(i int64, due time.Time) {
+	r.mu.Lock()
+	var t *task
+	if n := len(r.free); n > 0 {
+		t = r.free[n-1]
+		r.free = r.free[:n-1]
+	}
+	r.mu.Unlock()
+	if t == nil {
+		t = &task{run: r}
+		t.done = t.finish
+	}
+	if err := t.begin(i, due); err != nil {
+		if r.load.Rate > 0 {
+			<-r.slots
+		}
+		if !errors.Is(err, tftp.ErrPoolClosed) {
+			r.breakOff(fmt.Errorf("load: %w", err))
+		}
+	}
+}
+
+// pace begins transfers when they are due, as far as there is room.
+func (r *run) pace() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
-		case <-done:
-			r.load.Progress(r.progress())
+		case r.slots <- struct{}{}:
+		case <-r.broke:
 			return
-		case <-tick.C:
+		}
+		i, due, ok := r.claim(time.Now())
+		if !ok {
+			return
+		}
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-r.broke:
+			return
+		}
+		r.start(i, due)
+	}
+}
+
+// show calls Progress until the transfers are over. It breaks them off when that
+// is to be done.
+func (r *run) show(over chan struct{}) {
+	broke := r.broke
+	var tick <-chan time.Time // never, without Progress
+	if r.load.Progress != nil {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		defer func() { r.load.Progress(r.progress()) }()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-over:
+			return
+		case <-broke:
+			broke = nil
+			_ = r.pool.Close() // and so it is over
+		case <-tick:
 			r.load.Progress(r.progress())
 		}
 	}
 }
 
 func (r *run) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return Progress{
 		Elapsed:   time.Since(r.began),
 		Warmup:    r.warmup,
-		Done:      r.done.Load(),
-		Failed:    r.failed.Load(),
+		Done:      r.count.done,
+		Failed:    r.count.failed,
 		Transfers: int64(r.load.Transfers),
-		Bytes:     r.bytes.Load(),
+		Bytes:     r.pool.Stats().Bytes,
 	}
 }
 
-// close frees what the loops hold. No loop works any more.
-func (r *run) close() {
-	r.mu.Lock() // lest stop wakes what is closed
-	defer r.mu.Unlock()
-	for _, lp := range r.loops {
-		_ = lp.set.Close() // nothing is lost with it
+// heard reports whether the server has said something.
+func (r *run) heard() bool { return r.pool.Stats().Answered > 0 }
+
+// listen breaks the run off if the server has said nothing.
+func (r *run) listen() {
+	if !r.heard() {
+		r.breakOff(r.absent(transfer.ErrSilent))
 	}
-	r.loops = nil
 }
 
 // stop ends the transfers under way. Any goroutine may call it.
 func (r *run) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stopped.Store(true)
-	for _, lp := range r.loops {
-		lp.set.Wake()
+	r.halt()
+}
+
+// halt is stop. The caller holds mu.
+func (r *run) halt() {
+	if !r.stopped() {
+		close(r.broke)
+	}
+}
+
+// stopped reports whether the run is to be broken off.
+func (r *run) stopped() bool {
+	select {
+	case <-r.broke:
+		return true
+	default:
+		return false
 	}
 }
 
 // breakOff ends the run for the given reason.
 func (r *run) breakOff(err error) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.quit(err)
+}
+
+// quit is breakOff. The caller holds mu.
+func (r *run) quit(err error) {
 	if r.broken == nil {
 		r.broken = err
 	}
-	r.mu.Unlock()
-	r.stop()
+	r.halt()
 }
 
 // claim returns the number of the next transfer, and when it is due, unless
 // there are no more to begin.
 func (r *run) claim(now time.Time) (i int64, due time.Time, ok bool) {
 	l := r.load
-	i = r.next.Add(1) - 1
+	i = r.begun.Add(1) - 1
 	due = now
 	if l.Rate > 0 {
 		due = r.began.Add(dueAt(i, l.Rate))
 	}
 	over := l.Duration > 0 && i > 0 && max(due.Sub(r.began), now.Sub(r.began)) >= l.Duration
-	if over || l.Transfers > 0 && i >= int64(l.Transfers) || r.stopped.Load() {
+	if over || l.Transfers > 0 && i >= int64(l.Transfers) || r.stopped() {
 		return 0, due, false
 	}
 	return i, due, true
 }
 
-// fault counts a failed transfer.
+// fault counts a failed transfer. The caller holds mu.
 func (r *run) fault(err error) {
 	text := err.Error()
-	r.mu.Lock()
 	if _, ok := r.errors[text]; !ok && len(r.errors) >= maxErrors {
 		text = otherErrors
 	}
 	r.errors[text]++
-	r.mu.Unlock()
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return
 	}
-	if n := r.refusals.Add(1); !r.heard.Load() || n >= maxRefusals*int64(r.load.Concurrency) {
-		r.breakOff(r.absent(syscall.ECONNREFUSED))
+	if r.refusals++; !r.heard() || r.refusals >= maxRefusals*int64(r.load.Concurrency) {
+		r.quit(r.absent(syscall.ECONNREFUSED))
 	}
 }
 
 // absent says that nobody is there.
 func (r *run) absent(why error) error {
 	switch {
-	case r.heard.Load():
+	case r.heard():
 		return fmt.Errorf("load: the server at %v went away: %w", r.server, why)
 	case errors.Is(why, syscall.ECONNREFUSED):
 		return fmt.Errorf("load: no TFTP server listens at %v: %w", r.server, why)
@@ -196,55 +309,30 @@ func (r *run) absent(why error) error {
 		r.server, r.load.unheard, why)
 }
 
-// report sums up what the loops have counted.
+// report sums up what has been counted.
 func (r *run) report(cpu time.Duration) Report {
+	st := r.pool.Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &r.count
 	rep := Report{
-		Errors:    r.errors,
-		BlockSize: transfer.DefaultBlockSize,
-		Window:    1,
-		CPU:       cpu,
-		Loops:     len(r.loops),
+		Duration: c.ended, Transfers: c.done, Failed: c.failed, Cut: c.cut, Late: c.late,
+		Errors: r.errors,
+		Bytes:  st.Bytes, Packets: c.packets,
+		Resent: c.resent, Duplicates: c.duplicates, Timeouts: c.timeouts,
+		Latency: c.latency.latency(), First: c.first.latency(),
+		BlockSize: transfer.DefaultBlockSize, Window: max(1, r.agreed.Window),
+		CPU: cpu, Loops: r.load.Loops,
 	}
 	if r.agreed.BlockSize != 0 {
 		rep.BlockSize = r.agreed.BlockSize
 	}
-	rep.Window = max(1, r.agreed.Window)
-	var latency, first histogram
-	for _, lp := range r.loops {
-		c := &lp.count
-		rep.Transfers += c.done
-		rep.Failed += c.failed
-		rep.Cut += c.cut
-		rep.Bytes += c.bytes
-		rep.Packets += c.packets
-		rep.Resent += c.resent
-		rep.Duplicates += c.duplicates
-		rep.Timeouts += c.timeouts
-		rep.Late += c.late
-		rep.Duration = max(rep.Duration, c.ended)
-		rep.Busy = max(rep.Busy, lp.busy())
-		latency.join(&c.latency)
-		first.join(&c.first)
+	for _, idle := range st.Idle {
+		if c.ended > 0 {
+			rep.Busy = max(rep.Busy, 1-idle.Seconds()/c.ended.Seconds())
+		}
 	}
-	rep.Latency, rep.First = latency.latency(), first.latency()
 	return rep
-}
-
-// agree notes what was agreed on in a transfer that went well.
-func (r *run) agree(o transfer.Options) {
-	r.mu.Lock()
-	r.agreed = o
-	r.mu.Unlock()
-}
-
-// socketConfig returns what kind of sockets a load needs.
-func (l *Load) socketConfig() udp.SetConfig {
-	// Whatever was asked for, an OACK or an ERROR may come.
-	const shortest = 1024
-	return udp.SetConfig{
-		Bulk:     l.Window > 1,
-		Datagram: max(shortest, l.BlockSize+transfer.HeaderSize),
-	}
 }
 
 // references remembers what the first download of each file was: a sum of

@@ -127,7 +127,7 @@ func TestTextGolden(t *testing.T) {
 	for _, c := range []struct {
 		title string
 		hex   int
-	}{{"HexBytes 0: the default", 0}, {"HexBytes 1", 1}, {"HexBytes -1: none", -1}, {"HexBytes MaxDatagram: all", MaxDatagram}} {
+	}{{"HexBytes 0: none", 0}, {"HexBytes 1", 1}, {"HexBytes 64", 64}, {"HexBytes MaxDatagram: all", MaxDatagram}} {
 		got.WriteString("# " + c.title + "\n")
 		tr := New(Config{Text: &got, HexBytes: c.hex})
 		for _, p := range conversation() {

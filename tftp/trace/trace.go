@@ -53,9 +53,9 @@ type Config struct {
 	// prefixes, however the socket presents them, and zones do not count.
 	Only []netip.Prefix
 
-	// HexBytes is how much of each packet Text shows in hexadecimal, from its
-	// beginning; 0 means 64, less means nothing, and MaxDatagram everything.
-	// Pcap has every packet whole.
+	// HexBytes is how much of each packet Text shows in hexadecimal below its
+	// line, from its beginning; MaxDatagram shows everything. Pcap has every
+	// packet whole.
 	HexBytes int
 
 	// Queue is how many bytes may wait to be written, counting 128 more for
@@ -65,7 +65,6 @@ type Config struct {
 }
 
 const (
-	defaultHex   = 64      // bytes: a request with its options, and of DATA enough to see which file it is
 	defaultQueue = 4 << 20 // bytes: 34 ms at 1 Gb/s, thousands of packets of any other size
 	packetCost   = 128     // bytes that a queued packet counts beside its data; it takes about as much memory
 
@@ -77,13 +76,6 @@ const (
 	// queued: a terminal that is stopped, a pipe that nobody reads.
 	closeGrace = 5 * time.Second
 )
-
-func (c Config) hexBytes() int {
-	if c.HexBytes == 0 {
-		return defaultHex
-	}
-	return max(c.HexBytes, 0)
-}
 
 func (c Config) queue() int {
 	if c.Queue == 0 {
@@ -107,11 +99,13 @@ type Tracer struct {
 	lost   int64 // packets dropped since New
 	unsaid int64 // packets dropped since the last one queued
 	closed bool
+	syncs  []chan struct{} // of those who wait for what is in filled
 
 	// What follows belongs to the goroutine; the sinks' errors to Close, once
 	// done is closed.
-	taken batch
-	sinks []*sink
+	taken   batch
+	writing []chan struct{} // of those who wait for what is in taken
+	sinks   []*sink
 }
 
 // A batch is packets that wait to be written. Two of them take turns, so that
@@ -145,7 +139,7 @@ func New(c Config) *Tracer {
 	t.filled.data = make([]byte, 0, t.bound)
 	t.taken.data = make([]byte, 0, t.bound)
 	if c.Text != nil {
-		t.sinks = append(t.sinks, &sink{name: "text", w: c.Text, form: text{hexBytes: c.hexBytes()}})
+		t.sinks = append(t.sinks, &sink{name: "text", w: c.Text, form: text{hexBytes: max(c.HexBytes, 0)}})
 	}
 	if c.Pcap != nil {
 		t.sinks = append(t.sinks, &sink{name: "pcapng", w: c.Pcap, form: pcapng{}})
@@ -218,6 +212,24 @@ func (t *Tracer) signal() {
 	}
 }
 
+// Sync waits until all packets recorded before the call are written, so that what
+// the caller writes to the same place stands behind them. It waits no longer than
+// limit.
+func (t *Tracer) Sync(limit time.Duration) {
+	written := make(chan struct{})
+	t.mu.Lock()
+	t.syncs = append(t.syncs, written)
+	t.mu.Unlock()
+	t.signal()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-written:
+	case <-t.done:
+	case <-timer.C:
+	}
+}
+
 // Lost returns how many packets were dropped because the queue was full.
 func (t *Tracer) Lost() int64 {
 	t.mu.Lock()
@@ -263,10 +275,13 @@ func (t *Tracer) run() {
 		<-t.wake
 		for {
 			closed = t.take()
-			if len(t.taken.packets) == 0 {
+			if len(t.taken.packets) == 0 && len(t.writing) == 0 {
 				break
 			}
 			t.write()
+			for _, written := range t.writing {
+				close(written)
+			}
 		}
 	}
 	lost := t.Lost()
@@ -279,6 +294,7 @@ func (t *Tracer) take() (closed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.filled, t.taken = t.taken, t.filled
+	t.writing, t.syncs = t.syncs, nil
 	return t.closed
 }
 

@@ -378,3 +378,27 @@ func TestRecordAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// What Sync waits for is written; it does not wait for a writer that hangs.
+func TestSync(t *testing.T) {
+	var out bytes.Buffer // no lock: Sync orders the accesses
+	tr := New(Config{Text: &out})
+	for i := range 100 {
+		tr.Record(Packet{Data: []byte{0, 4, 0, byte(i)}})
+		tr.Sync(time.Minute)
+		if want := fmt.Sprintf("ACK %d ", i); !strings.Contains(out.String(), want) {
+			t.Fatalf("%q is not written", want)
+		}
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr.Sync(time.Minute) // nobody writes any more
+
+	r, w := io.Pipe()
+	hangs := New(Config{Text: w})
+	hangs.Record(Packet{Data: []byte{0, 4, 0, 1}})
+	hangs.Sync(time.Millisecond)
+	r.Close()
+	_ = hangs.Close()
+}

@@ -109,6 +109,129 @@ func TestStalledPeer(t *testing.T) {
 	})
 }
 
+// A slowPeer is one end of a transfer in lock-step whose other end, the machine,
+// sees a block move every now and then.
+type slowPeer struct {
+	now  time.Time
+	move func(now time.Time) // the next block moves
+	idle func(now time.Time) // time has passed
+	done func() (ended bool, err error)
+}
+
+func slowReader(o Options) *slowPeer {
+	p, s, block := &slowPeer{now: time.Unix(1000, 0)}, &Sender{}, uint16(0)
+	s.Answer(p.now, o, 1<<40)
+	drain(s, p.now)
+	s.Handle(p.now, ackPacket(0))
+	drain(s, p.now)
+	p.move = func(now time.Time) {
+		block++
+		s.Handle(now, ackPacket(block))
+		drain(s, now)
+	}
+	p.idle = func(now time.Time) {
+		s.Expire(now)
+		drain(s, now)
+	}
+	p.done = s.Done
+	return p
+}
+
+func slowWriter(o Options) *slowPeer {
+	p, r, block := &slowPeer{now: time.Unix(1000, 0)}, &Receiver{}, uint16(0)
+	r.Answer(p.now, Octet, o)
+	r.AppendReply(p.now, nil)
+	p.move = func(now time.Time) {
+		block++
+		r.Handle(now, append([]byte{0, 3, byte(block >> 8), byte(block)}, make([]byte, r.BlockSize())...))
+		r.Stored(now)
+		r.AppendReply(now, nil)
+	}
+	p.idle = func(now time.Time) {
+		r.Expire(now)
+		r.AppendReply(now, nil)
+	}
+	p.done = r.Done
+	p.move(p.now)
+	return p
+}
+
+// lasts moves a block every so often, and returns how long the transfer lasts, or
+// the limit.
+func (p *slowPeer) lasts(every, limit time.Duration) (time.Duration, error) {
+	began := p.now
+	for p.now.Sub(began) < limit {
+		for next := p.now.Add(every); p.now.Before(next); {
+			p.now = p.now.Add(time.Second)
+			p.idle(p.now)
+		}
+		p.move(p.now)
+		if ended, err := p.done(); ended {
+			return p.now.Sub(began), err
+		}
+	}
+	return limit, nil
+}
+
+// "least average rate: a block of 512 bytes, or a smaller one, in 30 s". The longest
+// timeout that can be negotiated makes no difference, and blocks that are larger
+// have as much more time.
+func TestLeastRate(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, begin := range map[string]func(Options) *slowPeer{"reader": slowReader, "writer": slowWriter} {
+		for _, test := range []struct {
+			o     Options
+			every time.Duration
+			most  time.Duration // day: it lasts
+		}{
+			{Options{}, 28 * time.Second, day},
+			{Options{BlockSize: 8, Timeout: 255 * time.Second}, 30 * time.Second, day},
+			{Options{BlockSize: 1024, Timeout: 255 * time.Second}, 60 * time.Second, day},
+			{Options{BlockSize: 65464, Timeout: 255 * time.Second}, 280 * time.Second, day},
+			{Options{BlockSize: 8, Timeout: 255 * time.Second}, 60 * time.Second, 10*time.Minute + time.Second},
+			{Options{Timeout: 255 * time.Second}, 280 * time.Second, 15 * time.Minute},
+			{Options{BlockSize: 1024, Timeout: 255 * time.Second}, 100 * time.Second, 20 * time.Minute},
+		} {
+			took, err := begin(test.o).lasts(test.every, day)
+			if test.most == day && took < day || took > test.most || took < day && !errors.Is(err, ErrStalled) {
+				t.Errorf("%s with %+v, a block every %v: %v, %v", name, test.o, test.every, took, err)
+			}
+		}
+		p := begin(Options{Timeout: 255 * time.Second})
+		if took, err := p.lasts(time.Second, time.Hour); took < time.Hour {
+			t.Errorf("%s: a fast start took %v: %v", name, took, err)
+		}
+		if took, err := p.lasts(280*time.Second, day); took > 15*time.Minute || !errors.Is(err, ErrStalled) {
+			t.Errorf("%s: after a fast start it lasts %v: %v", name, took, err)
+		}
+	}
+}
+
+// The time that the store takes is not the peer's, whatever the peer says meanwhile.
+func TestLeastRateExcusesTheStore(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var s Sender
+	s.Answer(now, Options{}, 1<<20)
+	var r Receiver
+	r.Answer(now, Octet, Options{})
+	r.AppendReply(now, nil)
+	for block := range uint16(100) {
+		drain(&s, now)
+		s.Handle(now, ackPacket(block+1))
+		r.Handle(now, append([]byte{0, 3, 0, byte(block + 1)}, make([]byte, 512)...))
+		for range 20 {
+			now = now.Add(5 * time.Second)
+			s.Handle(now, ackPacket(block+1))
+			r.Handle(now, append([]byte{0, 3, 0, byte(block + 1)}, make([]byte, 512)...))
+		}
+		r.Stored(now)
+		r.AppendReply(now, nil)
+		if s.done || r.done {
+			t.Fatalf("ended after %d blocks by %v, %v", block+1, s.err, r.err)
+		}
+	}
+}
+
 // After a pause of the whole process the peer gets the chance to speak before
 // it counts as silent.
 func TestPausedProcess(t *testing.T) {

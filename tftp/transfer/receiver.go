@@ -40,8 +40,9 @@ type Receiver struct {
 	deadline time.Time
 	heardAt  time.Time // when the latest DATA came
 	lastWord time.Time // when the peer last gave a sign of life
-	moved    time.Time // when something new last came, or was stored
-	tries    int       // timeouts since the peer's last word
+	unkept   time.Time // since when the driver keeps what it was given, while unstored
+	progress progressClock
+	tries    int // timeouts since the peer's last word
 
 	stats Stats
 	outcome
@@ -89,6 +90,11 @@ func (r *Receiver) Request(now time.Time, q Request) {
 	r.phase, r.reply = receiverAsks, true
 }
 
+// DropOutOfOrder has r drop what comes out of order, as a receiver does that keeps
+// no more than one block: the sender goes back and sends all behind a gap again
+// (RFC 7440 §4). It is for measurements. It follows Answer or Request.
+func (r *Receiver) DropOutOfOrder() { r.inOrder = true }
+
 func (r *Receiver) use(o Options) {
 	r.agreed = o
 	r.block = int64(o.blockSize())
@@ -104,6 +110,7 @@ func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
 	if r.done && r.phase != receiverDally {
 		return Chunk{}
 	}
+	r.stats.Received++
 	switch OpcodeOf(b) {
 	case Data:
 		if len(b) >= HeaderSize {
@@ -163,15 +170,15 @@ func (r *Receiver) answered() {
 }
 
 func (r *Receiver) hear(now time.Time) {
-	if !r.heard || now.Sub(r.lastWord) >= silence(r.agreed.timeout()) {
-		r.moved = now // after a pause of the process, too
+	if !r.heard || r.tries < minTries && now.Sub(r.lastWord) >= silence(r.agreed.timeout()) {
+		r.progress.start(now) // in the second case the process was paused
 	}
 	r.heard, r.lastWord, r.tries = true, now, 0
 }
 
-// stalled ends a transfer in which nothing has moved for too long.
+// stalled ends a transfer in which too little has moved.
 func (r *Receiver) stalled(now time.Time) bool {
-	if r.done || !r.heard || r.unstored || now.Sub(r.moved) < max(maxStall, silence(r.agreed.timeout())) {
+	if r.done || !r.heard || r.unstored || !r.progress.stalled(now) {
 		return false
 	}
 	r.abort(NotDefined, ErrStalled.Error(), ErrStalled)
@@ -208,6 +215,10 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 	}
 	if !r.fits(k, int64(len(data))) {
 		r.stats.Strays++
+		return Chunk{}
+	}
+	r.progress.moved(now, 1, r.block)
+	if r.stalled(now) {
 		return Chunk{}
 	}
 	return r.take(now, k, data)
@@ -256,7 +267,9 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 		}
 	}
 	c := Chunk{Offset: (k - 1) * r.block, Data: data, Last: r.whole()}
-	r.unstored = r.unstored || c.Last || len(data) > 0
+	if !r.unstored && (c.Last || len(data) > 0) {
+		r.unstored, r.unkept = true, now
+	}
 	return c
 }
 
@@ -305,7 +318,8 @@ func (r *Receiver) Stored(now time.Time) {
 	}
 	r.unstored = false
 	// A slow store is not the peer's silence.
-	r.lastWord, r.moved = now, now
+	r.progress.excuse(now, now.Sub(r.unkept))
+	r.lastWord = now
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 

@@ -24,6 +24,7 @@ type recovery struct {
 	deferred bool
 
 	spared bool // the whole window went out again before any block was acknowledged
+	wholes int  // how often everything from the gap went out again since the peer spoke last
 	nudged bool // only the last block went out again, to make the peer speak
 	silent bool // the round began by a timeout, and the peer has said nothing since
 
@@ -149,6 +150,18 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 	}
 }
 
+// open sends all behind block acked up to high, most of which was left out of
+// the first window.
+func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
+	if r.mayBegin(now, trip) {
+		r.began = now
+	}
+	r.active, r.nudged, r.silent = true, false, false
+	r.holding, r.deferred, r.trial, r.ask = false, false, 0, 0
+	r.end, r.burst, r.resent = high, 1, acked
+	r.first, r.last, r.rest = acked+1, high, acked+1
+}
+
 // miss counts a sign against the kind assumed, and after some in a row assumes
 // another.
 func (r *recovery) miss(instead peerKind) {
@@ -157,18 +170,24 @@ func (r *recovery) miss(instead peerKind) {
 	}
 }
 
-// spare keeps a whole window from going out again and again to a peer that
-// has acknowledged no block yet: with a forged address, ACK 0 can be forged
-// too. After the first time such a peer gets the first block only.
+// spare keeps a whole window from going out again and again to a peer that has
+// acknowledged no block yet, or is silent: where its address is forged, its
+// acknowledgements may be too. Such a peer gets the first block only, and the last,
+// which makes it acknowledge the first.
 func (r *recovery) spare(acked int64) {
-	if acked > 0 {
+	if acked == 0 && r.spared || r.wholes >= maxWholes {
+		r.last = acked + 1
+		if r.end > r.last {
+			r.ask = r.end
+		}
 		return
 	}
-	if r.spared {
-		r.last = 1
-	}
-	r.spared = true
+	r.spared = r.spared || acked == 0
+	r.wholes++
 }
+
+// maxWholes is how often a whole window goes out again to a peer that is silent.
+const maxWholes = 4
 
 // advance takes an acknowledgement of block k, the highest so far, and reports
 // whether the block after it, if sent, is missing and calls for a new round,

@@ -5,8 +5,12 @@ import "time"
 // What a Sender learns from acknowledgements: what is lost, whether its timer
 // was right, and what the path holds.
 
-// progress takes an acknowledgement of k, beyond what was acknowledged.
-func (s *Sender) progress(now time.Time, k int64) {
+// advance takes an acknowledgement of k, beyond what was acknowledged.
+func (s *Sender) advance(now time.Time, k int64) {
+	s.progress.moved(now, k-s.acked, s.block)
+	if k < s.total && s.stalled(now) || s.proven(now, k) {
+		return
+	}
 	suspect := int64(0)
 	if s.window > 1 {
 		s.pace(k)

@@ -63,7 +63,7 @@ type timer struct {
 
 // limit sets the longest wait; zero stands for the default.
 func (t *timer) limit(timeout time.Duration) {
-	t.ceiling = timeout
+	t.ceiling = min(timeout, longestWait)
 	if timeout <= 0 {
 		t.ceiling = maxRTO
 	}

@@ -17,6 +17,7 @@ type Sender struct {
 	reply   bool // the OACK or the request is due
 	quiet   bool // the timer sends no first DATA
 	firsts  int  // how often the first packet was sent
+	caution caution
 
 	request Request // a client's side: what is asked
 	agreed  Options
@@ -40,9 +41,10 @@ type Sender struct {
 	deadline time.Time
 	lastWord time.Time // when the peer last said something valid
 	moved    time.Time // when something new was last acknowledged
-	tries    int       // timeouts since the peer's last word
-	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool      // and that timeout is known to have been needless
+	progress progressClock
+	tries    int   // timeouts since the peer's last word
+	echo     int64 // block acknowledged after a timeout; a second ACK of it is an echo
+	hasty    bool  // and that timeout is known to have been needless
 
 	stats Stats
 	outcome
@@ -98,6 +100,7 @@ func (s *Sender) Handle(now time.Time, b []byte) {
 	if s.done {
 		return
 	}
+	s.stats.Received++
 	switch OpcodeOf(b) {
 	case Acknowledgement:
 		if len(b) < HeaderSize {
@@ -136,6 +139,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 	}
 	s.hear(now)
 	if k == s.acked {
+		s.caution.spoke(s.block)
 		s.stats.Duplicates++
 		if s.stalled(now) || s.echoes(now, k) {
 			return
@@ -148,7 +152,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 		}
 		return
 	}
-	s.progress(now, k)
+	s.advance(now, k)
 }
 
 // begin starts the data once the peer has agreed.
@@ -157,17 +161,27 @@ func (s *Sender) begin(now time.Time) {
 		s.timer.sample(now.Sub(s.timedAt))
 	}
 	s.hear(now)
-	s.moved = now
+	s.progress.start(now)
 	s.timer.backoff = 0
 	s.phase, s.reply = senderData, false
 	s.deadline = time.Time{}
 }
 
 func (s *Sender) hear(now time.Time) {
-	if now.Sub(s.lastWord) >= silence(s.agreed.timeout()) {
-		s.moved = now // the process was paused, else the peer had been given up
+	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(s.agreed.timeout()) {
+		s.progress.start(now) // the process was paused, else the timer had run out
 	}
-	s.heard, s.lastWord, s.tries = true, now, 0
+	s.excuseStore(now)
+	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
+}
+
+// excuseStore excuses the time since the peer's last word if the driver had to
+// fetch the data that is due meanwhile: a slow disk is not the peer's silence.
+func (s *Sender) excuseStore(now time.Time) {
+	if s.deadline.IsZero() {
+		s.progress.excuse(now, now.Sub(s.lastWord))
+		s.lastWord = now
+	}
 }
 
 // optionAck takes a server's OACK.
@@ -219,9 +233,12 @@ func (s *Sender) Due(now time.Time) Run {
 // pending returns the next blocks to send, none if first is above last.
 func (s *Sender) pending() (first, last int64) {
 	if first, last = s.recovery.due(s.acked); first <= last || s.recovery.holding {
+		if s.caution.forbids(s.run(first, first).Bytes) {
+			return 1, 0
+		}
 		return first, last
 	}
-	return s.next, min(s.acked+s.window, s.total)
+	return s.caution.first(s.next, min(s.acked+s.window, s.total))
 }
 
 func (s *Sender) run(first, last int64) Run {
@@ -248,13 +265,11 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 		s.firsts++
 		s.timedAt = now
 	}
-	if s.deadline.IsZero() {
-		s.lastWord, s.moved = now, now // a slow disk is not the peer's silence
-	}
+	s.excuseStore(now)
 	first, last := s.recovery.due(s.acked)
 	again := first <= last
 	if !again {
-		first = s.next
+		first, _ = s.pending()
 	}
 	if s.window > 1 {
 		s.pacer.took(now, first, n)
@@ -263,9 +278,9 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 		s.recovery.sent(now, first, n)
 	}
 	if first < s.next {
-		s.stats.Resent += n
+		s.stats.Resent += n - s.caution.sent(first, n, s.run(first, first+n-1).Bytes)
 	} else {
-		s.next += n
+		s.next = first + n
 		s.time(now)
 	}
 	s.arm(now)
@@ -418,9 +433,9 @@ func (s *Sender) givesUp(now time.Time) bool {
 	return true
 }
 
-// stalled ends a transfer in which nothing has moved for too long.
+// stalled ends a transfer in which too little has moved.
 func (s *Sender) stalled(now time.Time) bool {
-	if s.phase != senderData || !s.heard || now.Sub(s.moved) < max(maxStall, silence(s.agreed.timeout())) {
+	if s.phase != senderData || !s.heard || !s.progress.stalled(now) {
 		return false
 	}
 	s.abort(NotDefined, ErrStalled.Error(), ErrStalled)
@@ -429,7 +444,7 @@ func (s *Sender) stalled(now time.Time) bool {
 
 // unconfirmed reports whether only the last window of a read lacks its ACK.
 func (s *Sender) unconfirmed() bool {
-	return s.answers && s.acked >= s.total-s.window && s.next > s.total
+	return s.answers && s.acked >= s.total-s.window && s.next > s.total && !s.caution.skips()
 }
 
 // Delivered reports whether all blocks have been sent, and only the last

@@ -63,6 +63,8 @@ type world struct {
 	nth        int
 	watch      func() // called after every event
 	oldServer  bool   // the server knows no options
+	noReorder  bool   // the receiver drops what comes out of order
+	cautious   int64  // bytes for Cautious of the server's Sender; 0 for no call
 }
 
 type action int
@@ -204,6 +206,9 @@ func (w *world) arriveSender(b []byte) {
 				q.Offer = Options{}
 			}
 			w.s.Answer(w.now, w.limits.Agree(q, w.size), w.size)
+			if w.cautious > 0 {
+				w.s.Cautious(w.cautious)
+			}
 		}
 	} else {
 		w.s.Handle(w.now, b)
@@ -292,6 +297,9 @@ func (w *world) begin() {
 		w.driveSender()
 	} else {
 		w.r.Request(w.now, w.req)
+		if w.noReorder {
+			w.r.DropOutOfOrder()
+		}
 		w.driveReceiver()
 	}
 	if w.f.vanish > 0 {
@@ -432,6 +440,9 @@ func randomWorld(seed uint64) *world {
 	w.size = (blocks-1)*int64(w.req.Offer.BlockSize) + rng.Int64N(int64(w.req.Offer.BlockSize))
 	if rng.IntN(10) == 0 {
 		w.oldServer = true
+	}
+	if some() {
+		w.cautious = 1 + rng.Int64N(2000)
 	}
 	return w
 }

@@ -44,16 +44,21 @@ const (
 	maxRequests = 8
 
 	// maxSilence is how long a peer that has answered before may say nothing;
-	// a longer negotiated timeout stretches it to maxSilentTimeouts of them.
+	// a longer negotiated timeout stretches it to maxSilentTimeouts of them. What
+	// is negotiated beyond longestWait is confirmed, but we wait no longer than
+	// that for one answer.
 	// It takes minTries timeouts as well: after a pause of the whole process
 	// the clock has moved, but the peer had no chance to speak.
 	maxSilence        = 30 * time.Second
 	maxSilentTimeouts = 5
+	longestWait       = time.Minute
 	minTries          = 3
 
-	// maxStall is how long a peer may go on speaking, a repeated ACK now and
-	// then, while nothing moves.
-	maxStall = 5 * time.Minute
+	// slowestBlock is the least average rate of a transfer: a block of 512 bytes, or
+	// a smaller one, in so much time. A transfer that is maxStall behind it is
+	// over. So is one whose peer goes on speaking while nothing moves.
+	slowestBlock = 30 * time.Second
+	maxStall     = 5 * time.Minute
 
 	// finalSilence is how long a Sender that answers a read waits when only the
 	// acknowledgement of the last window is missing: some boot ROMs never send
@@ -71,13 +76,15 @@ const (
 // ErrSilent ends a transfer whose peer no longer answers, or never did.
 var ErrSilent = errors.New("peer does not answer")
 
-// ErrStalled ends a transfer whose peer goes on speaking while nothing moves.
+// ErrStalled ends a transfer whose peer goes on speaking while nothing moves, or
+// next to nothing: see docs/protocol.md, section 5.
 var ErrStalled = errors.New("peer makes no progress")
 
 // Stats counts what one machine saw. All but RTT only grow.
 type Stats struct {
 	Sent       int64         // datagrams sent: DATA, ACK, OACK, requests and ERROR
 	Resent     int64         // of those, sent before: DATA blocks, and repeated replies
+	Received   int64         // datagrams from the peer
 	Duplicates int64         // DATA or ACK received again
 	Strays     int64         // datagrams that made no sense here, and were ignored
 	Timeouts   int64         // times the timer ran out
@@ -88,6 +95,9 @@ type Stats struct {
 	// not send its last ACK.
 	Unconfirmed bool
 }
+
+// Packets returns the datagrams of both ways.
+func (s *Stats) Packets() int64 { return s.Sent + s.Received }
 
 // outcome is how a machine ended, and the ERROR packet that it still owes.
 type outcome struct {
@@ -142,5 +152,27 @@ func (o *outcome) appendError(b []byte) []byte {
 
 // silence returns how long a peer may be silent under the given timeout.
 func silence(timeout time.Duration) time.Duration {
-	return max(maxSilence, maxSilentTimeouts*timeout)
+	return max(maxSilence, maxSilentTimeouts*min(timeout, longestWait))
 }
+
+// A progressClock holds a transfer to its least average rate. It stands at the time
+// at which a transfer of that rate would be as far as this one is, but never
+// ahead: who was fast may not stall for longer.
+type progressClock struct{ at time.Time }
+
+func (c *progressClock) start(now time.Time) { c.at = now }
+
+// moved notes blocks of so many bytes that have come or were acknowledged.
+func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
+	each := slowestBlock * time.Duration(max(bytes, DefaultBlockSize)) / DefaultBlockSize
+	c.excuse(now, time.Duration(blocks)*each)
+}
+
+// excuse lets time pass that the peer is not to blame for.
+func (c *progressClock) excuse(now time.Time, d time.Duration) {
+	if c.at = c.at.Add(d); c.at.After(now) {
+		c.at = now
+	}
+}
+
+func (c *progressClock) stalled(now time.Time) bool { return now.Sub(c.at) >= maxStall }

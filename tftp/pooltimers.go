@@ -1,24 +1,24 @@
-package load
+package tftp
 
 import "time"
 
-// timers is a heap of tasks by the time at which to look at them. The time may
+// poolTimers is a heap of transfers by the time at which to look at them. The time may
 // be too early: a deadline moves back with each packet, and only the look at
 // the old one finds that out.
-type timers struct {
-	heap []timed
+type poolTimers struct {
+	heap []poolTimed
 }
 
-type timed struct {
-	at   time.Duration // since the run began: half the size of a time.Time, and quicker to compare
-	task *task
+type poolTimed struct {
+	at       time.Duration // since the loop began: half the size of a time.Time, and quicker to compare
+	transfer *poolTransfer
 }
 
 // set makes sure that t is looked at by the given time.
-func (h *timers) set(t *task, at time.Duration) {
+func (h *poolTimers) set(t *poolTransfer, at time.Duration) {
 	switch i := t.timer - 1; {
 	case i < 0:
-		h.heap = append(h.heap, timed{at, t})
+		h.heap = append(h.heap, poolTimed{at, t})
 		h.up(len(h.heap) - 1)
 	case at < h.heap[i].at:
 		h.heap[i].at = at
@@ -26,40 +26,40 @@ func (h *timers) set(t *task, at time.Duration) {
 	}
 }
 
-// first returns the task to be looked at first, nil if there is none.
-func (h *timers) first() (*task, time.Duration) {
+// first returns the transfer to be looked at first, nil if there is none.
+func (h *poolTimers) first() (*poolTransfer, time.Duration) {
 	if len(h.heap) == 0 {
 		return nil, 0
 	}
-	return h.heap[0].task, h.heap[0].at
+	return h.heap[0].transfer, h.heap[0].at
 }
 
 // postpone moves the look at t, which is in, to a later time.
-func (h *timers) postpone(t *task, at time.Duration) {
+func (h *poolTimers) postpone(t *poolTransfer, at time.Duration) {
 	i := t.timer - 1
 	h.heap[i].at = at
 	h.down(i)
 }
 
 // remove takes t out, if it is in.
-func (h *timers) remove(t *task) {
+func (h *poolTimers) remove(t *poolTransfer) {
 	i := t.timer - 1
 	if i < 0 {
 		return
 	}
 	last := len(h.heap) - 1
 	moved := h.heap[last]
-	h.heap[last] = timed{}
+	h.heap[last] = poolTimed{}
 	h.heap = h.heap[:last]
 	t.timer = 0
 	if i < last {
 		h.put(i, moved)
 		h.down(i)
-		h.up(moved.task.timer - 1)
+		h.up(moved.transfer.timer - 1)
 	}
 }
 
-func (h *timers) up(i int) {
+func (h *poolTimers) up(i int) {
 	e := h.heap[i]
 	for i > 0 && e.at < h.heap[(i-1)/2].at {
 		h.put(i, h.heap[(i-1)/2])
@@ -68,7 +68,7 @@ func (h *timers) up(i int) {
 	h.put(i, e)
 }
 
-func (h *timers) down(i int) {
+func (h *poolTimers) down(i int) {
 	e := h.heap[i]
 	for 2*i+1 < len(h.heap) {
 		child := 2*i + 1
@@ -84,7 +84,7 @@ func (h *timers) down(i int) {
 	h.put(i, e)
 }
 
-func (h *timers) put(i int, e timed) {
+func (h *poolTimers) put(i int, e poolTimed) {
 	h.heap[i] = e
-	e.task.timer = i + 1
+	e.transfer.timer = i + 1
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// completeWords has a flag completed by the words that it takes.
+func completeWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// addCompletion adds cobra's command that prints completions, and has it refuse a
+// shell that it does not know.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.Args = noCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, shell := range cmd.Commands() {
+			shell.RunE = printCompletion // cobra's own prints to the output as it is by now
+		}
+	}
+}
+
+// printCompletion prints the completion for the shell that cmd is named for.
+func printCompletion(cmd *cobra.Command, _ []string) error {
+	root, out := cmd.Root(), cmd.OutOrStdout()
+	plain, err := cmd.Flags().GetBool("no-descriptions")
+	if err != nil {
+		return err
+	}
+	switch cmd.Name() {
+	case "bash":
+		return root.GenBashCompletionV2(out, !plain)
+	case "fish":
+		return root.GenFishCompletion(out, !plain)
+	case "zsh":
+		if plain {
+			return root.GenZshCompletionNoDesc(out)
+		}
+		return root.GenZshCompletion(out)
+	}
+	if plain {
+		return root.GenPowerShellCompletion(out)
+	}
+	return root.GenPowerShellCompletionWithDesc(out)
+}
+
+// completeFlags has the flags of all commands completed by what their values are:
+// FILE by names of files, DIR by names of directories, and all others by nothing,
+// unless the command has said more.
+func completeFlags(of *cobra.Command) {
+	of.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, has := of.GetFlagCompletionFunc(f.Name); has {
+			return
+		}
+		switch value, _ := pflag.UnquoteUsage(f); value {
+		case "", "FILE", "KEY": // a key may be in a file
+		case "DIR":
+			cobra.CheckErr(of.MarkFlagDirname(f.Name))
+		default:
+			cobra.CheckErr(of.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions))
+		}
+	})
+	for _, cmd := range of.Commands() {
+		completeFlags(cmd)
+	}
+}
+
+// plainUsages takes the backquotes out of the texts of all flags, which name the
+// value in a help text. Completions show the texts as they are.
+func plainUsages(of *cobra.Command) {
+	of.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
+	for _, cmd := range of.Commands() {
+		plainUsages(cmd)
+	}
+}
+
+// beforeRun prepares the commands that complete words for shells.
+func beforeRun(cmd *cobra.Command, _ []string) {
+	switch cmd.Name() {
+	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		plainUsages(cmd.Root())
+	}
+}

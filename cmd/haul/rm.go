@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/store/glob"
+)
+
+const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
+them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?, [...];
+** for any number of directories) stands for the names that it matches. Names with a
+dot in front match only if the pattern has one there. A name that ends in a slash is
+that of a directory.
+
+/, the home directory, and names that end in . or .. are refused.
+
+On a web server single files are removed, if it has the method DELETE.
+
+-n removes nothing and prints the names of all that would be removed, sorted, those in
+directories too; a name that ends in a slash is a directory. -v prints the name of what is
+removed; a directory that -r removes is one line.`
+
+// A removal is one run of haul rm.
+type removal struct {
+	recursive, force, dryRun, verbose bool
+
+	out  io.Writer
+	name func(string) string // how names are shown
+	errs []error
+}
+
+func newRm() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	m := new(removal)
+	cmd := &cobra.Command{
+		Use:     "rm LOCATION...",
+		Short:   "Remove files on a server",
+		Long:    rmHelp,
+		Example: "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := parseLocations(words)
+			if err != nil {
+				return err
+			}
+			for _, l := range list {
+				if l.protocol == ofSFTP && isPrecious(l.path) {
+					return usagef("rm %v: refused; name what is in it", l)
+				}
+			}
+			m.out, m.name = cmd.OutOrStdout(), shown(cmd.OutOrStdout())
+			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+				for _, l := range list {
+					m.note(m.removeWeb(ctx, ws, l))
+				}
+				return errors.Join(m.errs...)
+			}); ok {
+				return err
+			}
+			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+				for _, l := range list {
+					m.note(m.remove(ctx, r, l))
+				}
+				return errors.Join(m.errs...)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&m.recursive, "recursive", "r", false, "remove directories with all that is in them")
+	flags.BoolVarP(&m.force, "force", "f", false, "ignore files that do not exist")
+	flags.BoolVarP(&m.dryRun, "dry-run", "n", false, "print what would be removed, and remove nothing")
+	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print the name of what is removed")
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+// isPrecious reports whether a name is one that nobody means to remove.
+func isPrecious(name string) bool {
+	name = strings.TrimRight(name, "/")
+	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
+		return true // somebody's home directory
+	}
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"
+}
+
+// note keeps an error for the end, unless it is that of a missing file and those
+// are ignored.
+func (m *removal) note(err error) {
+	if err != nil && (!m.force || !errors.Is(err, fs.ErrNotExist)) {
+		m.errs = append(m.errs, err)
+	}
+}
+
+// say prints names, each on a line.
+func (m *removal) say(names ...string) {
+	for _, name := range names {
+		if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
+			m.errs = append(m.errs, localError{fmt.Errorf("write the names: %w", err)})
+			return
+		}
+	}
+}
+
+// remove removes what is at a location on an SFTP server.
+func (m *removal) remove(ctx context.Context, r *remotes, l location) error {
+	c, err := r.connect(ctx, l, "")
+	if err != nil {
+		return err
+	}
+	names, err := c.paths(ctx, l)
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{} // directories
+	for _, name := range names {
+		name = strings.TrimRight(name, "/")
+		if gone[path.Dir(name)] {
+			gone[name] = true
+			continue
+		}
+		fi, err := c.Lstat(ctx, name)
+		switch {
+		case err != nil:
+		case !fi.IsDir() && strings.HasSuffix(l.path, "/"):
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", visible(name), visible(name))
+		case fi.IsDir() && !m.recursive:
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", visible(name))
+		case fi.IsDir():
+			if err = m.removeDir(ctx, c, name); err == nil {
+				gone[name] = true
+			}
+		default:
+			err = m.removeFile(name, func() error { return c.RemoveFile(ctx, name) })
+		}
+		m.note(asRemote(err))
+	}
+	return nil
+}
+
+// removeFile removes a file, or prints its name.
+func (m *removal) removeFile(name string, remove func() error) error {
+	if !m.dryRun {
+		if err := remove(); err != nil {
+			return err
+		}
+	}
+	if m.dryRun || m.verbose {
+		m.say(name)
+	}
+	return nil
+}
+
+// removeDir removes a directory with all that is in it, or prints the names.
+func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
+	if m.dryRun {
+		all, err := namesIn(ctx, c, name, 0)
+		m.say(all...)
+		return err
+	}
+	if err := c.RemoveAll(ctx, name); err != nil {
+		return err
+	}
+	if m.verbose {
+		m.say(name + "/")
+	}
+	return nil
+}
+
+// namesIn returns the names of a directory and of all that is in it, sorted. Those
+// of directories end in a slash.
+func namesIn(ctx context.Context, c *remote, dir string, depth int) ([]string, error) {
+	all := []string{dir + "/"}
+	if depth > maxListDepth {
+		return all, fmt.Errorf("list %s: deeper than %d directories", visible(dir), maxListDepth)
+	}
+	entries, err := c.ReadDir(ctx, dir)
+	errs := []error{err}
+	for _, e := range entries {
+		name := below(dir, e.Name())
+		if !e.IsDir() {
+			all = append(all, name)
+			continue
+		}
+		more, err := namesIn(ctx, c, name, depth+1)
+		all, errs = append(all, more...), append(errs, err)
+	}
+	slices.Sort(all)
+	return all, errors.Join(errs...)
+}
+
+// removeWeb removes the files at a location on a web server.
+func (m *removal) removeWeb(ctx context.Context, w *webs, l location) error {
+	if m.recursive {
+		return usagef("rm %v: HTTP can remove single files only, without -r", l)
+	}
+	if l.isDirName() {
+		return usagef("rm %v: is a directory, and HTTP can remove files only", l)
+	}
+	c, err := w.connect(l, "")
+	if err != nil {
+		return err
+	}
+	names := []string{l.webName()}
+	if m.dryRun || glob.HasMeta(names[0]) {
+		_, list, err := w.names(ctx, l)
+		if err != nil {
+			return err
+		}
+		names = names[:0]
+		for _, e := range list {
+			if e.IsDir() {
+				m.note(remoteError{fmt.Errorf("rm %s: is a directory, and HTTP can remove files only", visible(e.path))})
+				continue
+			}
+			names = append(names, e.path)
+		}
+	}
+	for _, name := range names {
+		m.note(asRemote(m.removeFile(name, func() error { return c.Remove(ctx, name) })))
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What TFTP clients ask for is held to --blksize and --windowsize, and how many
+// transfers there are to --max-per-client and --max-transfers.
+func TestServeTFTPLimits(t *testing.T) {
+	image := strings.Repeat("x", 10_000)
+	dir := servedDir(t, map[string]string{"image": image})
+	const ask = "\x00\x01image\x00octet\x00blksize\x001400\x00windowsize\x0064\x00"
+	for flag, refusal := range map[string]string{
+		"--max-per-client": "too many transfers of this address",
+		"--max-transfers":  "server is busy, try again",
+	} {
+		c := startChild(t, childOptions{}, dir, "--blksize", "600", "--windowsize", "4", "--loops", "1", flag, "1")
+		first := c.dial()
+		first.send(ask)
+		if got, want := first.receive(), "\x00\x06blksize\x00600\x00windowsize\x004\x00"; got != want {
+			t.Fatalf("%s: the request is answered by %q, want %q", flag, got, want)
+		}
+		first.send("\x00\x04\x00\x00")
+		for block := range 4 {
+			if got, want := first.receive(), "\x00\x03\x00"+string(rune(block+1))+image[:600]; got != want {
+				t.Fatalf("%s: %q, want block %d", flag, got[:min(len(got), 20)], block+1)
+			}
+		}
+		first.send("\x00\x04\x00\x01") // now it is proven, and makes no room
+		first.receive()
+		second := c.dial()
+		second.send(ask)
+		if got, want := second.receive(), "\x00\x05\x00\x00"+refusal+"\x00"; got != want {
+			t.Errorf("%s: the second transfer is answered by %q, want %q", flag, got, want)
+		}
+		first.send("\x00\x05\x00\x00enough\x00")
+		c.await(`result="ended by peer"`)
+		c.wantGet("image", image)
+		c.stop()
+	}
+}
+
+// "Of several DIRs the first that has a file serves it, and uploads go to the first."
+func TestServeSeveralDirs(t *testing.T) {
+	first, second := servedDir(t, map[string]string{"both": "first"}), servedDir(t, map[string]string{"both": "second", "one": "second"})
+	c := startChild(t, childOptions{}, first, second, "--tftp", "127.0.0.1:0", "--upload", "overwrite")
+	c.wantGet("both", "first")
+	c.wantGet("one", "second")
+	c.wantPut("one", "new", 0)
+	c.wantGet("one", "new")
+	wantFile(t, first+"/one", "new")
+	wantFile(t, second+"/one", "second")
+	c.stop()
+}

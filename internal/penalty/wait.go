@@ -1,0 +1,155 @@
+package penalty
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// How many connections wait at a time until others of their source have logged in.
+const (
+	MaxWaiting          = 512
+	MaxWaitingPerSource = 64
+)
+
+// maxGuesses is how many passwords of one source are checked at a time. The others
+// wait, and are not checked at all if the source is refused by then: otherwise it
+// could have many checked before the first counts as wrong.
+const maxGuesses = 2
+
+// Enter is [Guard.Admit] for connections that may wait: where only the handshakes
+// of others are in the way, it returns when it is the connection's turn, or when ctx
+// ends with the refusal that there was at first. A connection that waits counts
+// among all connections. No more than [MaxWaiting] wait, and of one source no more
+// than [MaxWaitingPerSource]; others are refused.
+func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr) (*Visit, error) {
+	g.mu.Lock()
+	v, err := g.admit(now(), from)
+	if err != nil {
+		g.mu.Unlock()
+		return nil, err
+	}
+	full := g.fullHandshakes(v.sources)
+	switch {
+	case full == nil:
+		g.count(v.sources, 1, 1)
+	case g.waitingFor(v.sources) >= MaxWaitingPerSource, len(g.queue) >= MaxWaiting:
+		g.mu.Unlock()
+		return nil, full
+	default:
+		v.waiting, v.place = true, make(chan struct{})
+		g.queue = append(g.queue, v)
+		g.count(v.sources, 1, 0)
+	}
+	g.mu.Unlock()
+	if full == nil {
+		return v, nil
+	}
+	select {
+	case <-v.place:
+	case <-ctx.Done():
+		if g.leave(v) {
+			return nil, full
+		}
+	}
+	if err := g.recheck(v, now()); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// waitingFor returns how many connections of a source wait; of one that is unknown
+// or exempt, none. The caller holds mu.
+func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
+	if len(nets) == 0 {
+		return 0
+	}
+	for _, v := range g.queue {
+		if len(v.sources) > 0 && v.sources[0] == nets[0] {
+			n++
+		}
+	}
+	return n
+}
+
+// leave takes a connection out of the queue, and returns false if it has its place.
+func (g *Guard) leave(v *Visit) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !v.waiting {
+		return false
+	}
+	v.waiting, v.ended = false, true
+	g.queue = slices.DeleteFunc(g.queue, func(w *Visit) bool { return w == v })
+	g.count(v.sources, -1, 0)
+	return true
+}
+
+// recheck ends a visit that has waited if its source is refused by now.
+func (g *Guard) recheck(v *Visit, now time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.penalty(now, forVisits, v.sources)
+	if r == nil {
+		return nil
+	}
+	r.Cause = Penalized
+	v.ended = true
+	g.count(v.sources, -1, -1)
+	g.wake()
+	return r
+}
+
+// wake gives places that have become free to connections that wait. The caller
+// holds mu.
+func (g *Guard) wake() {
+	g.queue = slices.DeleteFunc(g.queue, func(v *Visit) bool {
+		if g.fullHandshakes(v.sources) != nil {
+			return false
+		}
+		v.waiting = false
+		g.count(v.sources, 0, 1)
+		close(v.place)
+		return true
+	})
+}
+
+// BeginGuess waits until no more than one other password of the visitor's source is
+// being checked. It returns a [*Refusal] if by then too many were wrong, as
+// [Visit.Guess] does, or the cause of ctx if that ends before. After the password is
+// checked, and [Visit.Fail] called if it was wrong, the caller calls end, once.
+func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(), err error) {
+	guesses := v.guesses()
+	if guesses == nil {
+		return func() {}, v.Guess(now())
+	}
+	select {
+	case guesses <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := v.Guess(now()); err != nil {
+		<-guesses
+		return nil, err
+	}
+	return func() { <-guesses }, nil
+}
+
+// guesses returns the places for the passwords of the visitor's source, or nil if
+// nothing bounds them.
+func (v *Visit) guesses() chan struct{} {
+	v.g.mu.Lock()
+	defer v.g.mu.Unlock()
+	if len(v.sources) == 0 {
+		return nil
+	}
+	l := v.g.live[v.sources[0]]
+	if l == nil { // the visit has ended
+		return nil
+	}
+	if l.guesses == nil {
+		l.guesses = make(chan struct{}, maxGuesses)
+	}
+	return l.guesses
+}

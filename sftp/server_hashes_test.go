@@ -1,0 +1,301 @@
+package sftp
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"golang.org/x/crypto/ssh"
+)
+
+// runOver runs a command over SSH as rclone does. refused is set if the server does
+// not run it at all.
+func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdout, stderr string, status int, refused bool) {
+	t.Helper()
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out, errs bytes.Buffer
+	s.Stdin, s.Stdout, s.Stderr = stdin, &out, &errs
+	err = s.Run(command)
+	if e, ok := errors.AsType[*ssh.ExitError](err); ok {
+		return out.String(), errs.String(), e.ExitStatus(), false
+	}
+	return out.String(), errs.String(), 0, err != nil
+}
+
+// file makes a file in the tree.
+func (w *serverWorld) file(name, data string) {
+	w.t.Helper()
+	u, err := w.tree.Create(w.ctx, name, store.Create{})
+	if err == nil {
+		_, err = u.WriteAt([]byte(data), 0)
+	}
+	if err == nil {
+		err = u.Commit()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func md5Of(data string) string { s := md5.Sum([]byte(data)); return hex.EncodeToString(s[:]) }
+
+// The command lines are those of rclone: one without a path to see whether the
+// command is there, and then one for each file, escaped for a shell.
+func TestServerHashes(t *testing.T) {
+	w := newServerWorld(t, nil)
+	c := w.login("192.0.2.1")
+	data := serverBytes(3 << 20)
+	names := []string{"plain", "with space", "apo'strophe", `back\slash`, "$(id)", "`id`", "semi;colon", "日本語", "new\nline", "-dash", "a&b|c>d<e*f?g[h]~i#j=k!l{m}\"n"}
+	for _, name := range names {
+		w.file(name, data+name)
+	}
+	// As quoteOrEscapeShellPath of rclone's SFTP backend.
+	quote := func(path string) string {
+		var b strings.Builder
+		for _, r := range path {
+			switch {
+			case r == '\n':
+				b.WriteString("'\n'")
+				continue
+			case r < 0x80 && !strings.ContainsRune("_.,:/@-", r) && !isPlain(byte(r)), r == '%', r == '+':
+				b.WriteByte('\\')
+			}
+			b.WriteRune(r)
+		}
+		return b.String()
+	}
+	for _, name := range names {
+		out, _, status, refused := runOver(t, c, "md5sum "+quote("/"+name), nil)
+		sum, shown, _ := strings.Cut(strings.TrimLeft(out, `\`), "  ")
+		escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace("/" + name)
+		if refused || status != 0 || sum != md5Of(data+name) || shown != escaped+"\n" {
+			t.Errorf("%q: %q, status %d, refused %v", name, out, status, refused)
+		}
+		if marked := strings.HasPrefix(out, `\`); marked != (escaped != "/"+name) {
+			t.Errorf("%q: %q", name, out)
+		}
+	}
+	sha1s, sha256s := sha1.Sum([]byte(data+"plain")), sha256.Sum256([]byte(data+"plain"))
+	for _, test := range []struct {
+		command, stdin, want string
+	}{
+		{"md5sum", "", "d41d8cd98f00b204e9800998ecf8427e  -\n"},
+		{"sha1sum", "", "da39a3ee5e6b4b0d3255bfef95601890afd80709  -\n"},
+		{"sha256sum", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  -\n"},
+		{"md5sum", data, md5Of(data) + "  -\n"},
+		{"sha1sum /plain", "", hex.EncodeToString(sha1s[:]) + "  /plain\n"},
+		{"sha256sum plain", "", hex.EncodeToString(sha256s[:]) + "  plain\n"},
+		{"md5sum 'with space' './-dash'  '../../plain'", "", md5Of(data+"with space") + "  with space\n" + md5Of(data+"-dash") + "  ./-dash\n" + md5Of(data+"plain") + "  ../../plain\n"},
+	} {
+		out, stderr, status, refused := runOver(t, c, test.command, strings.NewReader(test.stdin))
+		if out != test.want || stderr != "" || status != 0 || refused {
+			t.Errorf("%s: %q, %q, status %d, refused %v; want %q", test.command, out, stderr, status, refused, test.want)
+		}
+	}
+}
+
+// A file that cannot be read has a line in the errors, and the others their hashes.
+func TestServerHashesFail(t *testing.T) {
+	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.MaxHandles = 1 })
+	c := w.login("192.0.2.1")
+	p := w.sftp(c)
+	p.put("file", "data")
+	if err := w.tree.Mkdir(t.Context(), "dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, status, _ := runOver(t, c, "md5sum /none /dir '' /file", nil)
+	if out != md5Of("data")+"  /file\n" || status != 1 {
+		t.Errorf("%q, status %d", out, status)
+	}
+	if want := "md5sum: \"/none\": No such file\nmd5sum: \"/dir\": Not a regular file\nmd5sum: \"\": Not a regular file\n"; stderr != want {
+		t.Errorf("the errors are %q, want %q", stderr, want)
+	}
+	h := p.open("file", 1)
+	if _, stderr, status, _ = runOver(t, c, "md5sum /file", nil); status != 1 || !strings.Contains(stderr, "Too many open files") {
+		t.Errorf("with no handle left: %q, status %d", stderr, status)
+	}
+	p.close(h)
+}
+
+// All that is not exactly such a command is refused, as it was before there were any.
+func TestServerHashesRefused(t *testing.T) {
+	for _, text := range []string{
+		"", " ", "id", "md5", "md5sumx", "MD5SUM", "/usr/bin/md5sum a", "rclone md5sum", "sha512sum a", "echo ${ShellId}%ComSpec%", "echo 'abc' | md5sum",
+		"md5sum a; id", "md5sum a;id", "md5sum a && id", "md5sum a | id", "md5sum a & id", "md5sum $(id)", "md5sum `id`", "md5sum $HOME", "md5sum \"a\"",
+		"md5sum a\nid", "\nmd5sum a", "md5sum a\n", "md5sum a\\\nb", "md5sum a\rb", "md5sum a\tb", "md5sum a\x00b", "md5sum 'a\x00b'", "md5sum \x1b[2J",
+		"md5sum 'a", "md5sum a'", "md5sum a\\", "md5sum < a", "md5sum > a", "md5sum *", "md5sum a?", "md5sum [a]", "md5sum {a,b}", "md5sum ~", "md5sum ~root", "md5sum #a",
+		"md5sum !a", "md5sum (a)", "A=b md5sum a", "md5sum a=b",
+		"md5sum -", "md5sum --", "md5sum --check a", "md5sum -c a", "md5sum a --check", "md5sum '--check' a", "md5sum \\--check a", "md5sum '-' a",
+		"md5sum " + strings.Repeat("a", maxCommand), "md5sum " + strings.Repeat("a ", maxCommand), strings.Repeat(" ", maxCommand) + "md5sum",
+	} {
+		if cmd, ok := parseHashCommand(text); ok {
+			t.Errorf("%.60q is taken as %q", text, cmd)
+		}
+	}
+	w := newServerWorld(t, nil)
+	c := w.login("192.0.2.1")
+	for _, text := range []string{"echo ${ShellId}%ComSpec%", "md5 -r", "md5sum a; id", "md5sum --check a", "md5sum " + strings.Repeat("a", 100_000)} {
+		if out, stderr, _, refused := runOver(t, c, text, nil); !refused || out+stderr != "" {
+			t.Errorf("%.40q is run: %q, %q", text, out, stderr)
+		}
+	}
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	word := ssh.Marshal(struct{ Name string }{"md5sum"})
+	for i, want := range []bool{true, false} {
+		if ok, err := s.SendRequest("exec", true, word); ok != want || err != nil {
+			t.Errorf("time %d on one channel: %v, %v", i+1, ok, err)
+		}
+	}
+	if err := s.RequestSubsystem("sftp"); err == nil {
+		t.Error("one channel has a command and SFTP")
+	}
+}
+
+// FuzzSplitWords checks that what is accepted means the same when each word is
+// quoted.
+func FuzzSplitWords(f *testing.F) {
+	for _, text := range []string{"md5sum", `md5sum /a\ b\'c`, "md5sum 'a b'\\''c' ''", "md5sum a'\n'b", "md5sum \xff\\"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		words, ok := splitWords(text)
+		if !ok {
+			return
+		}
+		var quoted []string
+		for _, word := range words {
+			quoted = append(quoted, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+		}
+		again, ok := splitWords(strings.Join(quoted, " "))
+		if !ok && len(strings.Join(quoted, " ")) <= maxCommand || ok && !slices.Equal(again, words) {
+			t.Errorf("%q has the words %q, which quoted are %q", text, words, again)
+		}
+	})
+}
+
+// Users who may not read get no hashes, and a reader no more than their tree.
+func TestServerHashesAccess(t *testing.T) {
+	for _, test := range []struct {
+		access  users.Access
+		refused bool
+	}{{users.Full, false}, {users.ReadOnly, false}, {users.UploadOnly, true}} {
+		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
+				return &Account{User: "alice", Tree: w.tree, Access: test.access, Dir: "home"}, nil
+			}
+		})
+		if err := w.tree.Mkdir(t.Context(), "home", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.file("home/file", "data")
+		c := w.login("192.0.2.1")
+		out, _, status, refused := runOver(t, c, "md5sum file", nil)
+		if refused != test.refused || !refused && (status != 0 || out != md5Of("data")+"  file\n") {
+			t.Errorf("access %v: %q, status %d, refused %v", test.access, out, status, refused)
+		}
+		if _, _, _, refused = runOver(t, c, "md5sum", nil); refused != test.refused {
+			t.Errorf("access %v: the question whether there are hashes: refused %v", test.access, refused)
+		}
+	}
+}
+
+// Commands count as sessions do, and end with their channel or their connection,
+// even those that wait for input or for their turn.
+func TestServerHashesEnd(t *testing.T) {
+	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.MaxChannels = 2 })
+	c := w.login("192.0.2.1")
+	w.file("file", "data")
+	begin := func(command string) *ssh.Session {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			s, err := c.NewSession()
+			if err == nil {
+				if _, err = s.StdinPipe(); err == nil { // which stays open
+					err = s.Start(command)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for cap(w.server.hashing) > len(w.server.hashing) { // nobody has a turn
+		w.server.hashing <- struct{}{}
+	}
+	waits, input := begin("md5sum /file"), begin("md5sum")
+	if _, err := c.NewSession(); err == nil {
+		t.Error("commands do not count as sessions")
+	}
+	_ = waits.Close()
+	_ = input.Close()
+	begin("md5sum /file")
+	begin("md5sum")
+	_ = c.Close()
+	w.last(1)
+	if n := w.server.Counters().Handles; n != 0 {
+		t.Errorf("%d handles are left", n)
+	}
+}
+
+// A server that ends lets a command finish, and then the connection end.
+func TestServerHashesDrain(t *testing.T) {
+	w := newServerWorld(t, nil)
+	client, server := serverWires("192.0.2.1")
+	soft, end := context.WithCancel(w.ctx)
+	defer end()
+	w.conns.Go(func() { w.server.serve(w.ctx, soft, server) })
+	defer client.Close()
+	c, err := w.dial(client, w.clientConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.file("file", "data")
+	for cap(w.server.hashing) > len(w.server.hashing) {
+		w.server.hashing <- struct{}{}
+	}
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s.Stdout = &out
+	if err := s.Start("md5sum /file"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); w.server.Counters().Handles == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the command does not begin")
+		}
+	}
+	end()
+	for range cap(w.server.hashing) {
+		<-w.server.hashing
+	}
+	if err := s.Wait(); err != nil || out.String() != md5Of("data")+"  /file\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	w.last(1)
+}

@@ -1,0 +1,137 @@
+package sftp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/penalty"
+)
+
+// errUnchecked marks the errors of passwords that were not checked.
+var errUnchecked = errors.New("the password was not checked")
+
+// guardPasswords has passwords checked only as long as not too many from the peer's
+// source were wrong. While they are not, they are not offered either, so that a
+// client asks nobody for one; but other ways to log in are.
+func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
+	all := c.guarded(ssh.ServerAuthCallbacks{
+		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,
+		PublicKeyCallback: config.PublicKeyCallback,
+	})
+	config.PasswordCallback, config.KeyboardInteractiveCallback = all.PasswordCallback, all.KeyboardInteractiveCallback
+	config.PublicKeyCallback = all.PublicKeyCallback
+	if verified := config.VerifiedPublicKeyCallback; verified != nil {
+		config.VerifiedPublicKeyCallback = func(m ssh.ConnMetadata, key ssh.PublicKey, p *ssh.Permissions, algorithm string) (*ssh.Permissions, error) {
+			p, err := verified(m, key, p, algorithm)
+			return p, c.guardNext(err)
+		}
+	}
+	if c.mayGuess() != nil && config.PublicKeyCallback != nil {
+		config.PasswordCallback, config.KeyboardInteractiveCallback = nil, nil
+	}
+}
+
+// guarded wraps callbacks so that passwords are checked only while they may be, also
+// as the second of two steps.
+func (c *serverConn) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks {
+	if check := a.PasswordCallback; check != nil {
+		a.PasswordCallback = func(m ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+			if err := c.beginGuess(); err != nil {
+				return nil, err
+			}
+			p, err := check(m, password)
+			return p, c.guardNext(err)
+		}
+	}
+	if check := a.KeyboardInteractiveCallback; check != nil {
+		a.KeyboardInteractiveCallback = func(m ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			if err := c.mayGuess(); err != nil {
+				return nil, err
+			}
+			p, err := check(m, c.askFirst(ask))
+			return p, c.guardNext(err)
+		}
+	}
+	if check := a.PublicKeyCallback; check != nil {
+		a.PublicKeyCallback = func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			p, err := check(m, key)
+			return p, c.guardNext(err)
+		}
+	}
+	return a
+}
+
+// guardNext wraps the callbacks of the next step, if there is one.
+func (c *serverConn) guardNext(err error) error {
+	if partial, ok := errors.AsType[*ssh.PartialSuccessError](err); ok {
+		return &ssh.PartialSuccessError{Next: c.guarded(partial.Next)}
+	}
+	return err
+}
+
+// askFirst wraps what asks the client, so that the answers have their turn when they
+// are there: a client may take its time for them.
+func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
+	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
+		c.endGuess() // of answers before these
+		answers, err := ask(name, instruction, questions, echos)
+		if err == nil && len(questions) > 0 {
+			err = c.beginGuess()
+		}
+		return answers, err
+	}
+}
+
+// beginGuess waits for the turn of a password, which ends with endGuess. It returns
+// why the password is not checked now, or nil.
+func (c *serverConn) beginGuess() error {
+	end, err := c.visit.BeginGuess(c.ctx, time.Now)
+	if err != nil {
+		return c.uncheckedFor(err)
+	}
+	c.guessed = end
+	return nil
+}
+
+// endGuess ends the turn of a password, if one has it.
+func (c *serverConn) endGuess() {
+	if end := c.guessed; end != nil {
+		c.guessed = nil
+		end()
+	}
+}
+
+// mayGuess returns why no password of the peer's is checked now, or nil.
+func (c *serverConn) mayGuess() error {
+	if err := c.visit.Guess(time.Now()); err != nil {
+		return c.uncheckedFor(err)
+	}
+	return nil
+}
+
+// uncheckedFor returns the error of a password that is not checked, with the reason.
+func (c *serverConn) uncheckedFor(err error) error {
+	c.locked = err
+	return fmt.Errorf("%w: %w", errUnchecked, err)
+}
+
+// lockoutBanner returns a line for the client if its passwords are not checked.
+func (c *serverConn) lockoutBanner() string {
+	r, ok := errors.AsType[*penalty.Refusal](c.visit.Guess(time.Now()))
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("Passwords from your address are refused for another %v, as too many were wrong. Keys still work.\r\n",
+		max(time.Second, r.For.Round(time.Second)))
+}
+
+// lockedOut calls the hook if a source is refused from now on.
+func (s *Server) lockedOut(from net.Addr, began *penalty.Lockout) {
+	if began != nil && s.LockedOut != nil {
+		s.LockedOut(from, Lockout{Network: began.Source, For: began.For, Passwords: began.Cause == penalty.WrongPasswords})
+	}
+}

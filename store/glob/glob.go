@@ -1,0 +1,317 @@
+// Package glob expands patterns against the names in a [store.Tree], local or on
+// a server.
+//
+// The elements of a pattern are separated by slashes. In an element "*", "?",
+// "[...]" and "\" are as in [path.Match]. The element "**" stands for any number
+// of directories, zero included; at the end of a pattern it stands for all names
+// below. A name that begins with a dot is matched only by an element that begins
+// with a dot, and "**" does not enter such directories. "**" follows no symbolic
+// link; other elements do. A pattern that ends in a slash matches directories
+// only, and symbolic links to directories.
+package glob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// MaxMatches is how many names one pattern may match: they are held in memory.
+	MaxMatches = 1 << 20
+
+	// maxDirs is how many directories are listed for one pattern.
+	maxDirs = 1 << 18
+
+	// maxDepth is how many directories may be below each other.
+	maxDepth = 1000
+
+	// listBatch is how many entries of a directory are read at once.
+	listBatch = 256
+
+	// lookupsAtOnce is how many names are looked up at once.
+	lookupsAtOnce = 16
+)
+
+// metaChars are the characters that make a name a pattern.
+const metaChars = `*?[\`
+
+// HasMeta reports whether a name may be a pattern.
+func HasMeta(name string) bool { return strings.ContainsAny(name, metaChars) }
+
+// A Tree is the part of a [store.Tree] that patterns are expanded against.
+type Tree interface {
+	Stat(ctx context.Context, name string) (fs.FileInfo, error)
+	Lstat(ctx context.Context, name string) (fs.FileInfo, error)
+	OpenDir(ctx context.Context, name string) (store.Entries, error)
+}
+
+// A Match is an entry that a pattern matches.
+type Match struct {
+	Name string      // in the tree
+	Info fs.FileInfo // as Lstat, or the listing of its directory, describes it
+}
+
+// Expand returns the entries that a name stands for, sorted by name: the entry of
+// exactly that name if there is one, else all that it matches as a pattern. A
+// directory that cannot be listed contains no matches.
+//
+// If nothing matches, the error is the first that kept Expand from listing a
+// directory, or else wraps fs.ErrNotExist. A malformed pattern is a
+// path.ErrBadPattern, and more than MaxMatches matches are an error.
+func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
+	dirs := strings.HasSuffix(name, "/")
+	name = path.Clean(name)
+	x := expansion{tree: tree, ctx: ctx}
+	fi, err := tree.Lstat(ctx, name)
+	switch {
+	case err == nil:
+		x.found = []Match{{name, fi}}
+	case !HasMeta(name) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid):
+		return nil, err
+	default:
+		if err := x.match(name); err != nil {
+			return nil, err
+		}
+	}
+	x.lookUp(dirs)
+	if len(x.found) > 0 {
+		return x.found, nil
+	}
+	if x.err == nil {
+		x.err = fmt.Errorf("no name matches: %w", fs.ErrNotExist)
+	}
+	return nil, x.err
+}
+
+// An expansion is one call of Expand.
+type expansion struct {
+	tree Tree
+	ctx  context.Context
+
+	found []Match // without Info where no listing has described it
+	dirs  int     // that were listed
+	err   error   // the first that kept it from listing a directory
+}
+
+// match finds what a pattern matches.
+func (x *expansion) match(pattern string) error {
+	elems := strings.Split(pattern, "/")
+	elems = slices.CompactFunc(elems, func(a, b string) bool { return a == "**" && b == "**" })
+	for _, e := range elems {
+		if _, err := path.Match(e, ""); err != nil {
+			return fmt.Errorf(`%w: a [ without ], or a \ at its end`, err)
+		}
+	}
+	if err := x.below(".", elems, 0); err != nil {
+		return err
+	}
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
+	}
+	slices.SortFunc(x.found, func(a, b Match) int { return cmp.Compare(a.Name, b.Name) })
+	x.found = slices.CompactFunc(x.found, func(a, b Match) bool { return a.Name == b.Name })
+	return nil
+}
+
+// below finds what the elements of a pattern match in a directory.
+func (x *expansion) below(dir string, elems []string, depth int) error {
+	if depth > maxDepth {
+		x.note(errTooDeep)
+		return nil
+	}
+	for len(elems) > 1 && !HasMeta(elems[0]) { // needs no listing
+		dir, elems = path.Join(dir, elems[0]), elems[1:]
+		depth++
+	}
+	elem, rest := elems[0], elems[1:]
+	switch {
+	case !HasMeta(elem):
+		return x.add(path.Join(dir, elem), nil)
+	case elem == "**" && len(rest) == 0:
+		return x.anyDepth(dir, []string{"*"}, depth)
+	case elem == "**":
+		return x.anyDepth(dir, rest, depth)
+	}
+	var into []string
+	err := x.each(dir, func(fi fs.FileInfo) error {
+		if !matches(elem, fi.Name()) {
+			return nil
+		}
+		name := path.Join(dir, fi.Name())
+		if len(rest) == 0 {
+			return x.add(name, fi)
+		}
+		if fi.IsDir() || fi.Mode().Type() != 0 { // a link may lead to one
+			into = append(into, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range into {
+		if err := x.below(name, rest, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyDepth finds what elements match in a directory, and in all below it.
+func (x *expansion) anyDepth(dir string, elems []string, depth int) error {
+	if depth > maxDepth {
+		x.note(errTooDeep)
+		return nil
+	}
+	one := len(elems) == 1 // then one listing serves for both
+	if !one {
+		if err := x.below(dir, elems, depth); err != nil {
+			return err
+		}
+	}
+	var into []string
+	err := x.each(dir, func(fi fs.FileInfo) error {
+		name := path.Join(dir, fi.Name())
+		if fi.IsDir() && !hidden(fi.Name()) {
+			into = append(into, name)
+		}
+		if one && matches(elems[0], fi.Name()) {
+			return x.add(name, fi)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range into {
+		if err := x.anyDepth(name, elems, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errTooDeep = fmt.Errorf("deeper than %d directories", maxDepth)
+
+// matches reports whether one element of a pattern matches a name.
+func matches(elem, name string) bool {
+	if hidden(name) && !hidden(elem) {
+		return false
+	}
+	ok, _ := path.Match(elem, name)
+	return ok
+}
+
+// hidden reports whether a name, or an element of a pattern, begins with a dot.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+// each calls f with the entries of a directory that have names an entry may have.
+// An error of f ends it.
+func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
+	if x.dirs++; x.dirs > maxDirs {
+		return fmt.Errorf("the pattern leads into more than %d directories", maxDirs)
+	}
+	list, err := x.tree.OpenDir(x.ctx, dir)
+	if err != nil {
+		x.note(err)
+		return nil
+	}
+	defer list.Close()
+	into := make([]fs.FileInfo, listBatch)
+	for {
+		n, err := list.Next(into)
+		for _, fi := range into[:n] {
+			if name := fi.Name(); name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+				continue // the listing is wrong, or hostile
+			}
+			if err := f(fi); err != nil {
+				return err
+			}
+		}
+		if err == nil {
+			err = x.ctx.Err()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			x.note(err)
+			return nil
+		}
+	}
+}
+
+func (x *expansion) add(name string, fi fs.FileInfo) error {
+	if len(x.found) == MaxMatches {
+		return fmt.Errorf("more than %d names match", MaxMatches)
+	}
+	x.found = append(x.found, Match{name, fi})
+	return nil
+}
+
+// lookUp describes the matches that no listing has described, and drops those that
+// do not exist and, with dirs, those that are and lead to no directory.
+func (x *expansion) lookUp(dirs bool) {
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, lookupsAtOnce)
+	for i := range x.found {
+		m := &x.found[i]
+		if m.Info != nil && (!dirs || !mayLead(m.Info)) {
+			continue
+		}
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			if err := x.describe(m, dirs); err != nil {
+				m.Info = nil
+				mu.Lock()
+				defer mu.Unlock()
+				x.note(err)
+			}
+		})
+	}
+	wait.Wait()
+	x.found = slices.DeleteFunc(x.found, func(m Match) bool {
+		return m.Info == nil || dirs && !m.Info.IsDir() && !mayLead(m.Info)
+	})
+}
+
+// mayLead reports whether an entry may be a symbolic link.
+func mayLead(fi fs.FileInfo) bool {
+	return fi.Mode().Type() == fs.ModeSymlink || fi.Mode().Type() == fs.ModeIrregular
+}
+
+// describe looks a match up, and with dirs also where it leads.
+func (x *expansion) describe(m *Match, dirs bool) (err error) {
+	if m.Info == nil {
+		if m.Info, err = x.tree.Lstat(x.ctx, m.Name); err != nil {
+			return err
+		}
+	}
+	if !dirs || !mayLead(m.Info) {
+		return nil
+	}
+	fi, err := x.tree.Stat(x.ctx, m.Name)
+	if err == nil && !fi.IsDir() {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+// note keeps the first error that says more than that nothing is there.
+func (x *expansion) note(err error) {
+	if x.err == nil && !errors.Is(err, fs.ErrNotExist) {
+		x.err = err
+	}
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrManyFiles says that as many files are open as a [SharedFiles] allows.
+var ErrManyFiles = errors.New("too many different files are open")
+
+// SharedFiles lets all who read the same content read one open file, so that a
+// thousand readers of one file take one descriptor. The zero value is ready for
+// use. Any goroutine may call its methods.
+type SharedFiles struct {
+	// Max is how many files may be open at once, those that Acquire counts
+	// included; 0 or less means any number. It must not change once in use.
+	Max int
+
+	mu    sync.Mutex
+	files map[Identity]*sharedFile // mu
+	open  int                      // mu
+}
+
+// A sharedFile is a file open for all its readers.
+type sharedFile struct {
+	File
+	try     TryReader // nil if File is none
+	id      Identity
+	known   bool // the file can tell its Identity
+	readers int  // of SharedFiles.mu
+}
+
+// Share returns a File to use in place of f, which belongs to s from now on. If
+// one with f's [Identity] is open already, Share closes f, and the result reads
+// the one that is open. A file that is replaced, or changed in place, has
+// another Identity. A file that is no [Identifier] is shared with nobody.
+//
+// The result is an Identifier, and a [TryReader] if f is. It has no methods
+// beyond these, as the offset of Seek would be shared too. The error is
+// ErrManyFiles, and f is closed, if f would be one file more than Max.
+func (s *SharedFiles) Share(f File) (File, error) {
+	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
+	fresh := &r.own // one allocation for both
+	fresh.try, _ = f.(TryReader)
+	if i, ok := f.(Identifier); ok {
+		fresh.id, fresh.known = i.Identity()
+	}
+	r.location = LocationOf(f)
+	shared, err := s.enter(fresh)
+	if shared != fresh {
+		fresh.File, fresh.try = nil, nil
+		_ = f.Close() // nothing was read from it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.file = shared; shared.try == nil {
+		return &r.sharedReader, nil
+	}
+	return r, nil
+}
+
+// enter counts a reader of the file that has the content of fresh.
+func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fresh.known {
+		if shared := s.files[fresh.id]; shared != nil {
+			shared.readers++
+			return shared, nil
+		}
+	}
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	if fresh.known {
+		if s.files == nil {
+			s.files = make(map[Identity]*sharedFile)
+		}
+		s.files[fresh.id] = fresh
+	}
+	return fresh, nil
+}
+
+// leave takes back what enter counted, and closes a file that nobody reads.
+func (s *SharedFiles) leave(shared *sharedFile) error {
+	s.mu.Lock()
+	shared.readers--
+	last := shared.readers == 0
+	if last && shared.known {
+		delete(s.files, shared.id)
+	}
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	defer s.Release() // once its descriptor is free, even if Close panics
+	return shared.Close()
+}
+
+// Acquire counts a file that is open for one user alone, such as an upload. It
+// returns ErrManyFiles if that would be one more than Max. Release ends it.
+func (s *SharedFiles) Acquire() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acquire()
+}
+
+func (s *SharedFiles) acquire() error {
+	if s.Max > 0 && s.open >= s.Max {
+		return ErrManyFiles
+	}
+	s.open++
+	return nil
+}
+
+// Release takes back what Acquire counted.
+func (s *SharedFiles) Release() {
+	s.mu.Lock()
+	s.open--
+	s.mu.Unlock()
+}
+
+// Open returns how many files are open: each counts once, whoever reads it.
+func (s *SharedFiles) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+// Full reports whether a further file would be ErrManyFiles.
+func (s *SharedFiles) Full() bool { return s.Max > 0 && s.Open() >= s.Max }
+
+// A sharedReader is what one reader has of a sharedFile.
+type sharedReader struct {
+	from   *SharedFiles
+	file   *sharedFile
+	own    sharedFile // which file is, if this reader was the first
+	closed atomic.Bool
+
+	location string // of the file that this reader opened
+}
+
+func (r *sharedReader) ReadAt(p []byte, off int64) (int, error) {
+	if r.closed.Load() {
+		return 0, fs.ErrClosed
+	}
+	return r.file.ReadAt(p, off)
+}
+
+func (r *sharedReader) Stat() (fs.FileInfo, error) {
+	if r.closed.Load() {
+		return nil, fs.ErrClosed
+	}
+	return r.file.Stat()
+}
+
+// Close ends this reader's use of the file. The last one closes the file.
+func (r *sharedReader) Close() error {
+	if !r.closed.CompareAndSwap(false, true) {
+		return fs.ErrClosed
+	}
+	return r.from.leave(r.file)
+}
+
+// Identity returns what the file was when it was shared.
+func (r *sharedReader) Identity() (Identity, bool) { return r.file.id, r.file.known }
+
+// A sharedTryReader is a sharedReader of a TryReader.
+type sharedTryReader struct{ sharedReader }
+
+func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if r.closed.Load() {
+		return 0, fs.ErrClosed
+	}
+	return r.file.try.TryReadAt(bufs, off)
+}

@@ -1,0 +1,147 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// An endless tree has files, directories and links in each of its directories.
+type endless struct {
+	store.Tree
+	dir, file, link fs.FileInfo
+}
+
+type renamed struct {
+	fs.FileInfo
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+func newEndless(t *testing.T) *endless {
+	t.Helper()
+	m := store.Mem(0)
+	e := &endless{Tree: m}
+	u, err := m.Create(t.Context(), "file", store.Create{})
+	if err == nil {
+		err = u.Commit()
+	}
+	if err == nil {
+		err = m.Mkdir(t.Context(), "dir", 0o755)
+	}
+	if err == nil {
+		err = m.Symlink(t.Context(), "file", "link")
+	}
+	for name, fi := range map[string]*fs.FileInfo{"file": &e.file, "dir": &e.dir, "link": &e.link} {
+		if err == nil {
+			*fi, err = m.Lstat(t.Context(), name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *endless) entries() []fs.FileInfo {
+	list := []fs.FileInfo{e.file, e.link}
+	for i := range 10 {
+		list = append(list, renamed{e.dir, fmt.Sprint(i)})
+	}
+	return list
+}
+
+func (e *endless) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return e.dir, nil
+}
+
+func (e *endless) OpenDir(context.Context, string) (store.Entries, error) {
+	return &listed{list: e.entries()}, nil
+}
+
+type listed struct{ list []fs.FileInfo }
+
+func (l *listed) Next(into []fs.FileInfo) (int, error) {
+	n := copy(into, l.list)
+	if l.list = l.list[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (l *listed) Close() error { return nil }
+
+// A tree without an end is copied up to a bound of its directories, and the error
+// says so once. Directories that are being made when the copy ends may be missing.
+func TestEndlessDirectories(t *testing.T) {
+	e := newEndless(t)
+	for _, dry := range []bool{false, true} {
+		j := Job{Sources: []Source{{Tree: e, Name: "top"}}, To: store.Mem(0), Options: Options{Recursive: true, MaxDirs: 3000, DryRun: dry}}
+		r, err := Copy(t.Context(), j)
+		if !errors.Is(err, ErrTooManyDirs) || !strings.Contains(err.Error(), "3001") || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("dry %v: %v", dry, err)
+		}
+		if r.Made > 3000 || r.Made <= 3000-listsAtOnce {
+			t.Errorf("dry %v: %d directories were made", dry, r.Made)
+		}
+	}
+}
+
+// Directories and links that wait are counted for all directories together, and
+// no longer once they are copied. The files among them are copied all the same.
+func TestSetAside(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		e := newEndless(t)
+		j := Job{To: store.Mem(0), Options: Options{Recursive: true, Links: KeepLinks, DryRun: true}}
+		ctx, stop := context.WithCancelCause(t.Context())
+		defer stop(nil)
+		c := &copier{opts: j.Options, ctx: ctx, to: j.To, whole: j.To, prefix: "."}
+		c.report = report{hooks: &j.Hooks, ctx: ctx, stop: stop}
+		c.setDefaults()
+		if full {
+			c.aside.Store(maxAside - 3)
+		}
+		d := &dir{source: &start{tree: e}, tree: e, from: "top", to: "top"}
+		list := append(e.entries(), renamed{e.file, "another file"})
+		below, err := c.take(d, list, listedNames{})
+		files := len(c.small)
+		if wrong := errors.Is(err, fs.ErrInvalid); wrong != full || files != 2 || c.report.sums.Found.Files != 2 {
+			t.Errorf("full %v: %d files, %v", full, files, err)
+		}
+		if want := map[bool]int{true: 2, false: 10}[full]; len(below) != want || len(d.links) != 1 {
+			t.Errorf("full %v: %d directories and %d links", full, len(below), len(d.links))
+		}
+	}
+}
+
+// After a copy nothing waits.
+func TestNothingStaysAside(t *testing.T) {
+	from := store.Mem(0)
+	for _, name := range []string{"d", "d/a", "d/a/b", "d/c"} {
+		if err := from.Mkdir(t.Context(), name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.Symlink(t.Context(), "nowhere", name+"/link"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	j := Job{Sources: []Source{{Tree: from, Name: "d"}}, To: store.Mem(0), Options: Options{Recursive: true, Links: KeepLinks}}
+	c := &copier{opts: j.Options, ctx: ctx, to: j.To, whole: j.To, prefix: "."}
+	c.report = report{hooks: &j.Hooks, ctx: ctx, stop: stop}
+	c.setDefaults()
+	if err := c.run(j); err != nil || c.report.err() != nil || c.report.sums.Copied != 4 || c.report.sums.Made != 4 {
+		t.Errorf("%+v, %v, %v", c.report.sums, err, c.report.err())
+	}
+	if n := c.aside.Load(); n != 0 {
+		t.Errorf("%d are still counted as waiting", n)
+	}
+}

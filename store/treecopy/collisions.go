@@ -1,0 +1,68 @@
+package treecopy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"hash/maphash"
+	"path"
+	"strings"
+)
+
+// maxNames is how many names of one listing are remembered, to find those that
+// are there twice: 16 MiB of them or so.
+const maxNames = 1 << 18
+
+// probeSuffix is the end of the name of a directory by which foldsCase asks.
+const probeSuffix = ".case"
+
+var namesSeed = maphash.MakeSeed()
+
+// listedNames are the files and directories of one listing so far: by the hash of
+// the name without regard to case, that of the name itself.
+type listedNames map[uint64]uint64
+
+// errTwice says that a listing has a name twice.
+var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
+
+// errCase says that two names are one for the target.
+var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target does not tell them apart", ErrConflict)
+
+// checkTwice returns an error for an entry that would replace another one of the
+// same listing.
+func (c *copier) checkTwice(d *dir, names listedNames, name string) error {
+	folded, exact := maphash.String(namesSeed, strings.ToLower(name)), maphash.String(namesSeed, name)
+	first, there := names[folded]
+	switch {
+	case !there:
+		if len(names) < maxNames {
+			names[folded] = exact
+		}
+	case first == exact:
+		return errTwice
+	case c.foldsCase(d):
+		return errCase
+	}
+	return nil
+}
+
+// foldsCase reports whether the target takes names that differ in case for one, as
+// file systems of Windows and macOS do. It is asked once, with a directory that is
+// made for it; a target that makes none tells them apart, as far as is known.
+func (c *copier) foldsCase(d *dir) bool {
+	c.foldsOnce.Do(func() {
+		if c.implied || c.opts.DryRun {
+			return
+		}
+		name := path.Join(d.to, leftoverPrefix+rand.Text()[:leftoverRandom]+probeSuffix)
+		if c.to.Mkdir(c.ctx, name, ownerAll) != nil {
+			return
+		}
+		_, err := c.to.Lstat(c.ctx, path.Join(d.to, strings.ToUpper(path.Base(name))))
+		c.folds = err == nil
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeTime)
+		defer cancel()
+		_ = c.to.RemoveDir(ctx, name)
+	})
+	return c.folds
+}

@@ -1,0 +1,123 @@
+package treecopy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// A caseless tree takes upper for lower case, as file systems of Windows and macOS
+// do.
+type caseless struct{ store.Tree }
+
+func (c caseless) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return c.Tree.Stat(ctx, strings.ToLower(name))
+}
+
+func (c caseless) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return c.Tree.Lstat(ctx, strings.ToLower(name))
+}
+
+func (c caseless) Open(ctx context.Context, name string) (store.File, error) {
+	return c.Tree.Open(ctx, strings.ToLower(name))
+}
+
+func (c caseless) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
+	return c.Tree.Create(ctx, strings.ToLower(name), o)
+}
+
+func (c caseless) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	return c.Tree.OpenFile(ctx, strings.ToLower(name), a)
+}
+
+func (c caseless) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	return c.Tree.Mkdir(ctx, strings.ToLower(name), perm)
+}
+
+func (c caseless) RemoveDir(ctx context.Context, name string) error {
+	return c.Tree.RemoveDir(ctx, strings.ToLower(name))
+}
+
+func (c caseless) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	return c.Tree.SetAttr(ctx, strings.ToLower(name), a, follow)
+}
+
+// Names that differ in case do not replace each other where the target takes them
+// for one, be they of files or of directories, in the first run or in the next.
+func TestNamesThatDifferInCase(t *testing.T) {
+	names := []string{"File", "FILE", "file", "Dir/inside", "dir/other", "ÄÖ", "äö", "alone"}
+	from := store.Mem(0)
+	for i, name := range names { // no two of one size, or Continue could take one for the other
+		put(t, from, "top/"+name, []byte(name+strings.Repeat(".", i)))
+	}
+	for _, o := range []treecopy.Options{{}, {Continue: true}, {InPlace: true}} {
+		t.Run(fmt.Sprint(o.Continue, o.InPlace), func(t *testing.T) {
+			o.Recursive = true
+			exact := store.Mem(0)
+			if r, _, err := copyAll(t.Context(), from, exact, "new", o, "top"); err != nil || r.Copied != int64(len(names)) {
+				t.Errorf("where case counts: %+v, %v", r, err)
+			}
+			wantSame(t, contents(t, from, false), renamedTop(contents(t, exact, false)))
+			to := store.Mem(0)
+			for range 2 {
+				r, s, err := copyAll(t.Context(), from, caseless{to}, "new/", o, "top")
+				if !errors.Is(err, treecopy.ErrConflict) || r.Failed != 4 || !strings.Contains(err.Error(), "upper and lower case") {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if s.outcomes["top/alone"].Err != nil {
+					t.Error(s.outcomes["top/alone"].Err)
+				}
+				there := strings.TrimRight(string(get(t, to, "new/top/file")), ".")
+				if o := s.outcomes["top/"+there]; o.Err != nil {
+					t.Errorf("there is %q, of which the copy says %v", there, o.Err)
+				}
+				for name := range contents(t, to, false) {
+					if strings.Contains(name, ".haul-") {
+						t.Errorf("left behind: %s", name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// renamedTop returns what is there, as if the target had the source's name.
+func renamedTop(m map[string]string) map[string]string {
+	other := map[string]string{}
+	for name, text := range m {
+		other["top"+strings.TrimPrefix(name, "new")] = text
+	}
+	return other
+}
+
+// A name that a listing has twice is copied once, and an error; whatever it is,
+// nothing of the one is mixed with the other.
+func TestNamesTwice(t *testing.T) {
+	for _, kinds := range [][]fs.FileMode{{0o644, 0o644}, {0o644, fs.ModeDir | 0o755}, {fs.ModeDir | 0o755, 0o644}, {fs.ModeDir | 0o755, fs.ModeDir | 0o755}} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
+			from, entry := newLiar(t)
+			for _, kind := range kinds {
+				from.listings["top"] = append(from.listings["top"], entry("d", kind))
+			}
+			from.listings["top"] = append(from.listings["top"], entry("other", 0o644))
+			from.listings["top/d"] = []fs.FileInfo{entry("inside", 0o644)}
+			to, dir := dirTree(t)
+			r, _, err := copyAll(t.Context(), from, to, "target/", recursive, "top")
+			if !errors.Is(err, treecopy.ErrConflict) || r.Failed != 1 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			want := []string{"target", "target/top", "target/top/d", "target/top/other"}
+			if kinds[0].IsDir() {
+				want = append(want, "target/top/d/inside")
+			}
+			wantNames(t, to, want...)
+			wantNothingLeft(t, dir)
+		})
+	}
+}

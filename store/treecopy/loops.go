@@ -1,0 +1,76 @@
+package treecopy
+
+import (
+	"io/fs"
+	"path"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A dirIdentity tells a directory of a source from others, so that links which
+// lead to a directory above themselves are found.
+type dirIdentity struct {
+	info fs.FileInfo // for store.SameFile; nil for none
+	real string      // by a Resolver; "" if that is not known
+}
+
+// below returns the identity of a directory in another.
+func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
+	if i.real == "" {
+		return dirIdentity{info: fi}
+	}
+	return dirIdentity{fi, path.Join(i.real, base)}
+}
+
+// identityOf returns the identity of a source.
+func (c *copier) identityOf(s *start) dirIdentity {
+	i := dirIdentity{info: s.info}
+	if c.opts.Links == FollowLinks {
+		i.real = c.realPath(s.tree, s.name)
+	}
+	return i
+}
+
+// realPath returns where a name of a source leads; "" if the tree does not tell.
+// Then maxFollowed is the only bound.
+func (c *copier) realPath(tree store.Tree, name string) string {
+	r, ok := tree.(Resolver)
+	if !ok {
+		return ""
+	}
+	real, err := r.RealPath(c.ctx, name)
+	if err != nil {
+		return ""
+	}
+	return real
+}
+
+// leadsBack reports whether a directory is d, or one that d was reached through.
+func (d *dir) leadsBack(i dirIdentity) bool {
+	for ; d != nil && d.source != nil; d = d.parent {
+		if d.origin.info != nil && store.SameFile(d.origin.info, i.info) || i.real != "" && d.origin.real == i.real {
+			return true
+		}
+	}
+	return false
+}
+
+// A ledTo describes an entry that was looked up: by its own name, what it is, or
+// leads to.
+type ledTo struct {
+	fs.FileInfo
+	name string
+	link bool   // it is, or may be, a symbolic link that is followed
+	real string // of a directory, by a Resolver
+}
+
+func (l ledTo) Name() string { return l.name }
+
+// origin returns the identity of an entry of d, which fi describes. For an entry
+// that was not looked up l is zero.
+func (l ledTo) origin(d *dir, fi fs.FileInfo) dirIdentity {
+	if l.link {
+		return dirIdentity{fi, l.real}
+	}
+	return d.origin.below(fi.Name(), fi)
+}

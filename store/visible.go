@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// wellKnown is the one name with a leading dot that is meant to be seen: of the
+// directory in which clients look for what a site says of itself (RFC 8615).
+const wellKnown = ".well-known"
+
+// errHidden refuses to create a hidden name.
+var errHidden error = hiddenError{}
+
+// A hiddenError is an error that clients may read.
+type hiddenError struct{}
+
+func (e hiddenError) Error() string   { return fmt.Sprintf("%v: %s", e.Unwrap(), e.ForClient()) }
+func (hiddenError) Unwrap() error     { return fs.ErrPermission }
+func (hiddenError) ForClient() string { return "names that begin with a dot are not served" }
+
+var errVisible = fmt.Errorf("%w: the view is for whole files only", fs.ErrPermission)
+
+// Visible returns t without the names that begin with a dot, and without all that
+// is below such directories. ".well-known" (RFC 8615) is an exception. A hidden name
+// is not listed and is an [fs.ErrNotExist]; to create it is an [fs.ErrPermission].
+// A symbolic link with another name that leads to a hidden file is followed.
+//
+// Files can be created and removed. All else that changes anything is an
+// [fs.ErrPermission].
+func Visible(t Tree) Tree { return visible{refusing{t, errVisible}} }
+
+type visible struct{ refusing }
+
+// isHidden reports whether an element of a name begins with a dot, or would on a file
+// system that passes over characters which show nothing. "." itself is the root.
+func isHidden(name string) bool {
+	if name == "." {
+		return false
+	}
+	for {
+		element, rest, more := name, "", false
+		if i := strings.IndexAny(name, `/\`); i >= 0 {
+			element, rest, more = name[:i], name[i+1:], true
+		}
+		shown := strings.TrimLeftFunc(element, func(r rune) bool { return plain(r) < 0 })
+		if strings.HasPrefix(shown, ".") && element != wellKnown {
+			return true
+		}
+		if !more {
+			return false
+		}
+		name = rest
+	}
+}
+
+// see returns an error for a hidden name, as if there were none.
+func see(op, name string) error {
+	if isHidden(name) {
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return nil
+}
+
+func (v visible) Open(ctx context.Context, name string) (File, error) {
+	if err := see("open", name); err != nil {
+		return nil, err
+	}
+	return v.tree.Open(ctx, name)
+}
+
+func (v visible) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := see("stat", name); err != nil {
+		return nil, err
+	}
+	return v.tree.Stat(ctx, name)
+}
+
+func (v visible) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := see("lstat", name); err != nil {
+		return nil, err
+	}
+	return v.tree.Lstat(ctx, name)
+}
+
+func (v visible) Readlink(ctx context.Context, name string) (string, error) {
+	if err := see("readlink", name); err != nil {
+		return "", err
+	}
+	return v.tree.Readlink(ctx, name)
+}
+
+func (v visible) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if err := see("readdir", name); err != nil {
+		return nil, err
+	}
+	entries, err := v.tree.ReadDir(ctx, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isHidden(e.Name()) }), err
+}
+
+func (v visible) OpenDir(ctx context.Context, name string) (Entries, error) {
+	if err := see("readdir", name); err != nil {
+		return nil, err
+	}
+	entries, err := v.tree.OpenDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return visibleEntries{entries}, nil
+}
+
+func (v visible) Create(ctx context.Context, name string, c Create) (Upload, error) {
+	if isHidden(name) {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: errHidden}
+	}
+	return v.tree.Create(ctx, name, c)
+}
+
+func (v visible) Remove(ctx context.Context, name string) error {
+	if err := see("remove", name); err != nil {
+		return err
+	}
+	return v.tree.Remove(ctx, name)
+}
+
+func (v visible) Space(ctx context.Context, name string) (Space, error) {
+	if err := see("statfs", name); err != nil {
+		return Space{}, err
+	}
+	return v.tree.Space(ctx, name)
+}
+
+func (v visible) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
+	if err := see("open", name); err != nil {
+		return nil, err
+	}
+	if a.writes() {
+		return nil, v.refuse("open", name)
+	}
+	return v.tree.OpenFile(ctx, name, a)
+}
+
+func (v visible) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
+	return v.refuse("mkdir", name)
+}
+
+// visibleEntries are those entries of a directory that are not hidden.
+type visibleEntries struct{ Entries }
+
+// Next returns none only at the end, as [Entries] has it.
+func (e visibleEntries) Next(into []fs.FileInfo) (int, error) {
+	for {
+		n, err := e.Entries.Next(into)
+		kept := slices.DeleteFunc(into[:n], func(fi fs.FileInfo) bool { return isHidden(fi.Name()) })
+		if len(kept) > 0 || err != nil || len(into) == 0 {
+			return len(kept), err
+		}
+	}
+}

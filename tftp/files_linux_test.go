@@ -1,0 +1,61 @@
+package tftp
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Transfers of one file take one descriptor, and count as one file. A further
+// file is refused when there are as many as may be, and taken when one has gone.
+func TestFilesBound(t *testing.T) {
+	dir, d := realDir(t)
+	for _, name := range []string{"f", "g", "h"} {
+		writeFile(t, dir, name, string(content(name, 2000)))
+	}
+	l := serve(t, Server{Store: d, MaxFiles: 2, Upload: CreateUploads})
+	begin := func(name string) *rawPeer {
+		t.Helper()
+		p := newNasty(t, l)
+		p.send(rrq(name))
+		p.want(name, data(1, content(name, 2000)[:512]))
+		return p
+	}
+	var readers []*rawPeer
+	for range 20 {
+		readers = append(readers, begin("f"))
+	}
+	open := 0
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, dir+"/") {
+			open++
+		}
+	}
+	if open != 1 {
+		t.Errorf("%d descriptors for the readers of one file", open)
+	}
+	second := begin("g")
+	for _, request := range [][]byte{rrq("h"), wrq("new")} {
+		p := newNasty(t, l)
+		p.send(request)
+		p.wantError("a third file", transfer.NotDefined)
+	}
+	readers = append(readers, begin("g"))
+	second.send(errorPacket(0, "enough"))
+	for _, p := range readers {
+		p.send(errorPacket(0, "enough"))
+	}
+	for deadline := time.Now().Add(patience); l.files.Open() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d files are open, and no transfer is left", l.files.Open())
+		}
+	}
+	begin("h").send(errorPacket(0, "enough"))
+}

@@ -1,0 +1,436 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// Bounds and defaults of a [ClientPool].
+const (
+	DefaultPoolTransfers = 1024
+	DefaultPoolSockets   = 64
+
+	// MaxPoolWaiting is how many transfers may wait for their turn.
+	MaxPoolWaiting = 1 << 20
+
+	// poolMemory is how many bytes the windows of downloads may fill, where the
+	// Client leaves the window to the pool.
+	poolMemory = 128 << 20
+
+	// poolBuffer is what one socket's kernel buffer holds, in bytes.
+	poolBuffer = 4 << 20
+
+	maxResolvers = 16 // host names looked up at once
+)
+
+var (
+	// ErrPoolClosed says that a [ClientPool] was closed before a transfer was done.
+	ErrPoolClosed = errors.New("client pool is closed")
+
+	// ErrPoolFull says that MaxPoolWaiting transfers wait already.
+	ErrPoolFull = errors.New("too many transfers wait")
+
+	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
+)
+
+// A ClientPool makes thousands of transfers at once, over few sockets and with
+// few goroutines: each of its loops drives its share of the transfers. The zero
+// ClientPool is ready for use; its fields must not change once it is used. Any
+// goroutine may call its methods.
+//
+// # Sockets and transfer IDs
+//
+// In TFTP (RFC 1350 §4) a transfer is named by two transfer IDs: the client's
+// UDP port and the server's. A Client takes a port of its own for each transfer.
+// A ClientPool tells the transfers of one socket apart by the server's address
+// and port alone, and so follows these rules:
+//
+//   - Transfers with different hosts share a socket. Packets that come from
+//     the host before its port is known belong to the one transfer that waits for them.
+//   - Transfers with one host get a socket each, as long as nothing else is said.
+//     Many servers take a second request from one port for a restart of the
+//     first, or answer all requests from one port. So Sockets bounds the
+//     transfers that are under way with one host; the others wait.
+//   - With ManyPerServer they share sockets, where the host answers each request
+//     from a port of its own. Until a request is answered, its socket sends no
+//     other one to that host: the answer, even if it is an ERROR, could be for
+//     either. A host that answers from the port that was asked has a single
+//     port, and is treated as above from then on.
+//   - A host is an address. One that is asked by several of its addresses counts as
+//     several, and may mix up requests that come from one socket.
+//   - A socket that has served its transfers is closed, and the next one has
+//     another port. While it is in use, an old transfer's ID is kept in mind for
+//     ten seconds: late packets of one transfer never reach another.
+//
+// If Sockets is at least Transfers, each transfer has a socket for itself.
+//
+// A download that is done answers repeats of the last block for a moment
+// (RFC 1350 §6), but not longer than until a transfer waits for its socket.
+type ClientPool struct {
+	// Client holds what to ask servers for, and Trace, which does not learn local
+	// addresses; its Progress and Plain are not used. nil means the zero Client.
+	// Where its Window is 0, windows are the smaller the more transfers share a
+	// socket and the memory.
+	Client *Client
+
+	// Offer, if set, is what to ask for in place of what Client says, to the
+	// letter. With HasSize an upload announces its size.
+	Offer *transfer.Options
+
+	Transfers int // most transfers under way; 0 means DefaultPoolTransfers
+	Sockets   int // most sockets; 0 means DefaultPoolSockets
+	Loops     int // goroutines that drive transfers; 0 means 1
+
+	// ManyPerServer lets transfers with one host share a socket. It is for
+	// servers that answer each request from a port of its own, and do not take a
+	// further request from the same port for a restart. A server of this package
+	// does take it for one.
+	ManyPerServer bool
+
+	// Limit is how long one transfer may take, once it has begun; 0 means that
+	// it takes as long as there is progress.
+	Limit time.Duration
+
+	// MinTimer is the shortest time to wait for an answer before a packet is sent
+	// again. 0 leaves it to the round trips measured.
+	MinTimer time.Duration
+
+	// NoDally ends a download with its last ACK as long as no packet of the
+	// loop's was lost: a server that does not get the ACK then repeats its last
+	// block for nothing. It is for measurements.
+	NoDally bool
+
+	// Lose, if set, is asked for each datagram that is sent or has come, and has
+	// it dropped by returning true: a bad network, for tests. Loops call it.
+	Lose func(sent bool) bool
+
+	once    sync.Once
+	failed  error // of the start
+	crew    crew
+	hire    sync.Once       // the crew, when there is something to do
+	running sync.WaitGroup  // loops
+	life    context.Context // ends with Close: look-ups do not outlive it
+	end     context.CancelCauseFunc
+
+	mu        sync.Mutex
+	loops     []*poolLoop    // mu; set once
+	closed    bool           // mu
+	pending   int            // mu: transfers that are not over, and those that dally
+	idle      chan struct{}  // mu: closed when pending falls to zero; nil while it is zero
+	names     []*poolRequest // mu: to be looked up
+	resolvers int            // mu
+}
+
+// A BlockWriter takes the blocks of a download as they come. A loop calls it:
+// it must return soon, and keep no data. An error ends the transfer.
+type BlockWriter interface {
+	// WriteBlock takes the bytes at off. Blocks may come out of order within a
+	// window, and none comes twice. last says that the file is whole with it, at
+	// the size given, which is -1 before; data may then be empty.
+	WriteBlock(off int64, data []byte, last bool, size int64) error
+}
+
+// Get starts a download as [Client.Get] makes it, and returns at once. create
+// and the Upload's methods are called by workers, as they may wait for a disk.
+//
+// done, if not nil, is called once with the result, by a loop, or by the goroutine that
+// could not find the host: it must return soon, and may start further transfers. Its errors are those of Client.Get;
+// ErrPoolClosed; and ctx's, which ends the transfer. Get itself returns an error,
+// and does not call done, if the target is none, or the pool is closed, full, or
+// cannot open its sockets.
+func (p *ClientPool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
+	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
+}
+
+// GetBlocks is Get for content that is to be looked at and not kept. Its mode
+// must be octet.
+func (p *ClientPool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func(Result, error)) error {
+	if t.Mode != transfer.Octet {
+		return fmt.Errorf("get %v: blocks come in mode octet only", t)
+	}
+	return p.submit(&poolRequest{ctx: ctx, target: t, blocks: w, done: done})
+}
+
+// Put starts an upload of size bytes of src, as [Client.Put] makes it, and
+// returns at once. If src is a [store.TryReader], loops read from it what can be
+// read without waiting, and workers the rest. All else is as with Get.
+func (p *ClientPool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, done func(Result, error)) error {
+	return p.submit(&poolRequest{ctx: ctx, target: t, write: true, src: src, size: size, done: done})
+}
+
+// A poolRequest is a transfer that has not begun.
+type poolRequest struct {
+	ctx    context.Context
+	target Target
+	write  bool
+	create func(size int64) (store.Upload, error)
+	blocks BlockWriter
+	src    io.ReaderAt
+	size   int64
+	done   func(Result, error)
+
+	addr  netip.Addr   // of the host
+	more  []netip.Addr // further ones, for the case that nobody is at addr
+	plain bool         // without options
+	began time.Time    // zero before
+}
+
+// submit hands a request to a loop, once its host is known.
+func (p *ClientPool) submit(q *poolRequest) error {
+	if err := q.target.Check(); err != nil {
+		return err
+	}
+	p.once.Do(func() { p.failed = p.start() })
+	if p.failed != nil {
+		return p.failed
+	}
+	q.plain = p.client().NoOptions
+	ip, err := netip.ParseAddr(q.target.Host)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return ErrPoolClosed
+	case p.pending >= MaxPoolWaiting:
+		return ErrPoolFull
+	case err == nil:
+		q.addr = ip.Unmap()
+		if err := p.pick().give(q); err != nil {
+			return err
+		}
+	default:
+		p.names = append(p.names, q)
+		if p.resolvers < maxResolvers {
+			p.resolvers++
+			go p.resolve()
+		}
+	}
+	if p.pending++; p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	return nil
+}
+
+// resolve looks up host names until there is none left.
+func (p *ClientPool) resolve() {
+	for {
+		p.mu.Lock()
+		if len(p.names) == 0 {
+			p.resolvers--
+			p.names = nil
+			p.mu.Unlock()
+			return
+		}
+		q := p.names[0]
+		p.names[0] = nil
+		p.names = p.names[1:]
+		loop := p.pick()
+		p.mu.Unlock()
+		ips, err := p.lookUp(q)
+		if err == nil {
+			for i := range ips {
+				ips[i] = ips[i].Unmap()
+			}
+			q.addr, q.more = ips[0], ips[1:]
+			err = loop.give(q)
+		}
+		if err != nil {
+			q.end(Result{}, err)
+			p.over()
+		}
+	}
+}
+
+// lookUp returns the addresses of a request's host. It fails with ErrPoolClosed when
+// the pool is closed meanwhile.
+func (p *ClientPool) lookUp(q *poolRequest) ([]netip.Addr, error) {
+	ctx, cancel := context.WithCancelCause(q.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.life, func() { cancel(ErrPoolClosed) })()
+	ips, err := lookUp(ctx, q.target.Host)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return ips, err
+}
+
+// end reports how a transfer ended.
+func (q *poolRequest) end(res Result, err error) {
+	if err != nil {
+		what := "get"
+		if q.write {
+			what = "put"
+		}
+		err = fmt.Errorf("%s %v: %w", what, q.target, err)
+	}
+	if q.done != nil {
+		q.done(res, err)
+	}
+}
+
+// over counts a transfer that is over.
+func (p *ClientPool) over() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pending--; p.pending == 0 {
+		close(p.idle)
+		p.idle = nil
+	}
+}
+
+// dally counts a download that is over, and answers repeats.
+func (p *ClientPool) dally() {
+	p.mu.Lock()
+	p.pending++
+	p.mu.Unlock()
+}
+
+// pick returns the loop with the fewest transfers.
+func (p *ClientPool) pick() *poolLoop {
+	least := p.loops[0]
+	for _, lp := range p.loops[1:] {
+		if lp.load.Load() < least.load.Load() {
+			least = lp
+		}
+	}
+	return least
+}
+
+func (p *ClientPool) client() *Client {
+	if p.Client == nil {
+		return &zeroClient
+	}
+	return p.Client
+}
+
+var zeroClient Client
+
+// start opens the loops.
+func (p *ClientPool) start() error {
+	transfers := p.transfers()
+	n := min(max(1, p.Loops), transfers, p.sockets())
+	var loops []*poolLoop
+	for i := range n {
+		lp, err := newPoolLoop(p, share(transfers, n, i), share(p.sockets(), n, i))
+		if err != nil {
+			for _, lp := range loops {
+				_ = lp.set.Close()
+			}
+			return fmt.Errorf("tftp: open a client pool: %w", err)
+		}
+		loops = append(loops, lp)
+	}
+	p.life, p.end = context.WithCancelCause(context.Background())
+	p.crew.start(transfers)
+	for _, lp := range loops {
+		p.running.Go(lp.run)
+	}
+	p.mu.Lock()
+	p.loops = loops
+	p.mu.Unlock()
+	return nil
+}
+
+// share returns the part of n that the i-th of several gets.
+func share(n, of, i int) int {
+	part := n / of
+	if i < n%of {
+		part++
+	}
+	return part
+}
+
+func (p *ClientPool) transfers() int {
+	if p.Transfers <= 0 {
+		return DefaultPoolTransfers
+	}
+	return p.Transfers
+}
+
+func (p *ClientPool) sockets() int {
+	if p.Sockets <= 0 {
+		return DefaultPoolSockets
+	}
+	return p.Sockets
+}
+
+// offer returns the options to ask a server for.
+func (p *ClientPool) offer(server netip.Addr) (transfer.Options, error) {
+	if p.Offer != nil {
+		return *p.Offer, nil
+	}
+	c, n := p.client(), p.transfers()
+	o, err := c.offer(server, udp.Limits{Buffer: poolBuffer * min(p.sockets(), n) / n})
+	if err == nil && c.Window == 0 {
+		o.Window = max(1, min(o.Window, poolMemory/n/(2*o.BlockSize)))
+	}
+	return o, err
+}
+
+// Wait returns when all transfers are over, and no download repeats its last
+// ACK any more.
+func (p *ClientPool) Wait() {
+	p.mu.Lock()
+	idle := p.idle
+	p.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}
+
+// Close ends the transfers that are under way or wait, with [ErrPoolClosed], and
+// returns when all of them have reported and all sockets are closed. Not to be
+// called by a transfer's done.
+func (p *ClientPool) Close() error {
+	p.once.Do(func() { p.failed = ErrPoolClosed })
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if p.failed != nil {
+		return nil
+	}
+	p.end(ErrPoolClosed)
+	for _, lp := range p.loops {
+		lp.close()
+	}
+	p.Wait()
+	for _, lp := range p.loops {
+		lp.leave()
+	}
+	p.running.Wait()
+	if first {
+		p.crew.end(false)
+	}
+	return nil
+}
+
+// PoolStats is what a [ClientPool] has done.
+type PoolStats struct {
+	Answered int64           // transfers that a server has answered
+	Bytes    int64           // of file content moved, without repeats
+	Idle     []time.Duration // how long each loop has waited, but for what dallying downloads do
+}
+
+// Stats returns what p has done until now.
+func (p *ClientPool) Stats() PoolStats {
+	var st PoolStats
+	p.mu.Lock()
+	loops := p.loops
+	p.mu.Unlock()
+	for _, lp := range loops {
+		st.Answered += lp.answered.Load()
+		st.Bytes += lp.bytes.Load()
+		st.Idle = append(st.Idle, time.Duration(lp.idled.Load()))
+	}
+	return st
+}

@@ -1,0 +1,286 @@
+//go:build linux && !haul_portable
+
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// Where nobody listens is known at once, also of several hosts by one socket.
+func TestPoolRefused(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *ClientPool) {
+		pool := newPool(t, p)
+		var keys []string
+		for i := range 6 {
+			at := fmt.Sprintf("127.0.0.%d", 10+i)
+			closed := listenUDP(t, at+":0")
+			to := Target{Host: at, Port: closed.LocalAddr().Port(), Name: "file"}
+			closed.Close()
+			pool.get(t.Context(), to, store.Mem(0), at)
+			keys = append(keys, at)
+		}
+		errs := pool.wait()
+		for _, key := range keys {
+			if !errors.Is(errs[key], syscall.ECONNREFUSED) {
+				t.Errorf("%s: %v", key, errs[key])
+			}
+		}
+	})
+}
+
+// A host's further addresses are tried where nobody listens at the first, and a
+// name that nobody has is an error.
+func TestPoolNames(t *testing.T) {
+	mem, here := store.Mem(0), store.Mem(0)
+	fillStore(t, mem, "file", []byte("content"))
+	l := serve(t, Server{Store: mem})
+	p := newPool(t, &ClientPool{})
+	to := at(l, "file")
+	to.Host = "localhost" // ::1 comes first where there is IPv6
+	const names = 3 * maxResolvers
+	for i := range names {
+		p.get(t.Context(), to, here, fmt.Sprint("file", i))
+	}
+	to.Host = "nobody.invalid"
+	p.get(t.Context(), to, here, "nobody")
+	errs := p.wait()
+	for i := range names {
+		name := fmt.Sprint("file", i)
+		if errs[name] != nil {
+			t.Error(errs[name])
+		}
+		wantFile(t, here, name, []byte("content"))
+	}
+	if errs["nobody"] == nil {
+		t.Error("a name that nobody has is no error")
+	}
+	addrs := &poolRequest{
+		ctx: t.Context(), target: at(l, "file"), create: into(here, "second"), done: p.done("second"),
+		addr: netip.MustParseAddr("127.0.0.77"), more: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+	}
+	p.ClientPool.mu.Lock()
+	p.pending++
+	p.idle = make(chan struct{})
+	p.ClientPool.mu.Unlock()
+	if err := p.loops[0].give(addrs); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.wait()["second"]; err != nil {
+		t.Error(err)
+	}
+	wantFile(t, here, "second", []byte("content"))
+}
+
+// Close does not wait for a name server that does not answer.
+func TestPoolCloseWhileLookingUp(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	usual := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	defer func() { net.DefaultResolver = usual }()
+	p := newPool(t, &ClientPool{})
+	p.get(t.Context(), Target{Host: "slow.example", Port: 69, Name: "file", Mode: transfer.Octet}, store.Mem(0), "file")
+	<-asked
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.wait()["file"]; !errors.Is(err, ErrPoolClosed) {
+		t.Errorf("%v, want %v", err, ErrPoolClosed)
+	}
+}
+
+// Transfers with different hosts share one socket, and each gets its own file.
+func TestPoolHosts(t *testing.T) {
+	const hosts, each = 8, 5
+	here := store.Mem(0)
+	p := newPool(t, &ClientPool{Sockets: 1})
+	for h := range hosts {
+		mem := store.Mem(0)
+		name := fmt.Sprint("host", h)
+		fillStore(t, mem, "config", content(name, 20_000))
+		l := serveAt(t, Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
+		to := at(l, "config")
+		to.Host = l.Addr().Addr().String()
+		for i := range each {
+			p.get(t.Context(), to, here, fmt.Sprint(name, " ", i))
+		}
+	}
+	for key, err := range p.wait() {
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for h := range hosts {
+		for i := range each {
+			name := fmt.Sprint("host", h)
+			wantFile(t, here, fmt.Sprint(name, " ", i), content(name, 20_000))
+		}
+	}
+}
+
+// A fanServer answers each request from a port of its own, or all from one, once
+// it is released, and checks that no client's port asks twice meanwhile.
+type fanServer struct {
+	t      *testing.T
+	door   *udp.Conn
+	single bool
+	n      int // requests to wait for before any data flows
+
+	mu      sync.Mutex
+	asking  map[netip.AddrPort]bool // mu: clients' ports that were not answered
+	clients map[netip.AddrPort]int  // mu: transfers by the client's port
+	all     int                     // mu
+	started chan struct{}
+}
+
+func newFanServer(t *testing.T, n int, single bool) (*fanServer, Target) {
+	f := &fanServer{
+		t: t, door: listenUDP(t, "127.0.0.1:0"), single: single, n: n, started: make(chan struct{}),
+		asking: make(map[netip.AddrPort]bool), clients: make(map[netip.AddrPort]int),
+	}
+	go f.serve()
+	return f, Target{Host: "127.0.0.1", Port: f.door.LocalAddr().Port()}
+}
+
+// serve answers requests with the name of the file as its content, and lets
+// clients have the rest of it when n of them have asked.
+func (f *fanServer) serve() {
+	in := []udp.Message{{Data: make([]byte, 1<<16)}}
+	held := map[netip.AddrPort]string{}
+	for {
+		n, err := f.door.Read(in, time.Time{})
+		if err != nil {
+			return
+		}
+		if n == 0 {
+			continue
+		}
+		from, b := in[0].Peer, in[0].Data
+		if transfer.OpcodeOf(b) == transfer.Acknowledgement { // of a single port
+			f.mu.Lock()
+			f.clients[from]--
+			delete(held, from)
+			f.mu.Unlock()
+			continue
+		}
+		q, err := transfer.ParseRequest(b)
+		if err != nil {
+			continue
+		}
+		if f.single {
+			f.mu.Lock()
+			if name, busy := held[from]; busy && name != q.Name {
+				f.t.Errorf("%v asks for %s while it gets %s", from, q.Name, name)
+			} else if !busy {
+				held[from] = q.Name
+				f.clients[from]++
+			}
+			f.mu.Unlock()
+			_, _ = f.door.Write([]udp.Message{{Peer: from, Data: data(1, []byte(q.Name))}})
+			continue
+		}
+		f.mu.Lock()
+		f.clients[from]++
+		if f.all++; f.all == f.n {
+			close(f.started)
+		}
+		f.mu.Unlock()
+		go f.transfer(from, q.Name)
+	}
+}
+
+// transfer sends a file of two blocks, the second when all clients have asked.
+func (f *fanServer) transfer(to netip.AddrPort, name string) {
+	conn, err := udp.Listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true, Buffer: 1 << 14})
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	defer conn.Close()
+	in := []udp.Message{{Data: make([]byte, 2048)}}
+	whole := append(content(name, 512), name...)
+	for block := 1; block <= 2; block++ {
+		if block == 2 {
+			<-f.started
+		}
+		b := data(block, whole[(block-1)*512:min(block*512, len(whole))])
+		for tries := 0; ; tries++ {
+			if tries == 100 {
+				f.t.Errorf("%s: block %d is not acknowledged", name, block)
+				return
+			}
+			_, _ = conn.Write([]udp.Message{{Peer: to, Data: b}})
+			n, err := conn.Read(in, time.Now().Add(patience/100))
+			if err != nil {
+				return
+			}
+			if n > 0 && string(in[0].Data) == string(ack(block)) {
+				break
+			}
+		}
+	}
+}
+
+// Where the server has a port for each transfer, two thousand are under way at
+// the same time over four sockets.
+func TestPoolManyPerServer(t *testing.T) {
+	const transfers = 2000
+	f, to := newFanServer(t, transfers, false)
+	p := newPool(t, &ClientPool{
+		Client: &Client{NoOptions: true}, Transfers: transfers, Sockets: 4, ManyPerServer: true,
+		MinTimer: patience, // so that no request goes twice
+	})
+	here := store.Mem(0)
+	for i := range transfers {
+		to.Name = fmt.Sprint("file", i)
+		p.get(t.Context(), to, here, to.Name)
+	}
+	for key, err := range p.wait() {
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		wantFile(t, here, key, append(content(key, 512), key...))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.clients) != 4 {
+		t.Errorf("the requests came from %d ports, want 4", len(f.clients))
+	}
+}
+
+// A server with a single port gets one request at a time from each socket, even
+// if it was taken for one with many.
+func TestPoolSinglePort(t *testing.T) {
+	const transfers = 60
+	_, to := newFanServer(t, 0, true)
+	p := newPool(t, &ClientPool{Client: &Client{NoOptions: true}, Sockets: 4, ManyPerServer: true})
+	here := store.Mem(0)
+	for i := range transfers {
+		to.Name = fmt.Sprint("file", i)
+		p.get(t.Context(), to, here, to.Name)
+	}
+	for key, err := range p.wait() {
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		wantFile(t, here, key, []byte(key))
+	}
+}

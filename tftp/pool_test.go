@@ -1,0 +1,353 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// A poolTest is a pool whose transfers a test waits for.
+type poolTest struct {
+	*ClientPool
+	t     *testing.T
+	mu    sync.Mutex
+	ended map[string]error // mu
+	all   sync.WaitGroup
+}
+
+func newPool(t *testing.T, p *ClientPool) *poolTest {
+	t.Helper()
+	pt := &poolTest{ClientPool: p, t: t, ended: make(map[string]error)}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, lp := range p.loops {
+			for _, s := range lp.sockets.servers {
+				if s.queue.len() != 0 || s.uses != 0 || s.listed {
+					t.Errorf("%v is left with %d requests and %d sockets", s.addr, s.queue.len(), s.uses)
+				}
+			}
+			if lp.active != 0 || lp.dallying != 0 || lp.sockets.open != 0 || len(lp.timers.heap) != 0 || lp.load.Load() != 0 {
+				t.Errorf("the loop ends with %d transfers, %d that dally, %d sockets, %d timers, a load of %d",
+					lp.active, lp.dallying, lp.sockets.open, len(lp.timers.heap), lp.load.Load())
+			}
+		}
+	})
+	return pt
+}
+
+// done returns what notes the end of a transfer.
+func (pt *poolTest) done(key string) func(Result, error) {
+	pt.all.Add(1)
+	return func(_ Result, err error) {
+		pt.mu.Lock()
+		if _, twice := pt.ended[key]; twice {
+			pt.t.Errorf("%s: ended twice", key)
+		}
+		pt.ended[key] = err
+		pt.mu.Unlock()
+		pt.all.Done()
+	}
+}
+
+func (pt *poolTest) get(ctx context.Context, t Target, here store.Store, name string) {
+	pt.t.Helper()
+	if err := pt.Get(ctx, t, into(here, name), pt.done(name)); err != nil {
+		pt.t.Fatal(err)
+	}
+}
+
+func (pt *poolTest) put(ctx context.Context, t Target, b []byte) {
+	pt.t.Helper()
+	if err := pt.Put(ctx, t, onlyReaderAt{bytes.NewReader(b)}, int64(len(b)), pt.done(t.Name)); err != nil {
+		pt.t.Fatal(err)
+	}
+}
+
+// wait waits for all, and returns how they ended.
+func (pt *poolTest) wait() map[string]error {
+	pt.t.Helper()
+	over := make(chan struct{})
+	go func() {
+		pt.all.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		pt.mu.Lock()
+		defer pt.mu.Unlock()
+		pt.t.Fatalf("%d transfers have ended, and no more do", len(pt.ended))
+	}
+	return pt.ended
+}
+
+// onlyReaderAt hides what else a source can do.
+type onlyReaderAt struct{ io.ReaderAt }
+
+// Two thousand transfers begun at once, both ways, take four sockets.
+func TestPoolThousands(t *testing.T) {
+	mem, here := store.Mem(0), store.Mem(0)
+	sizes := []int{0, 1, 511, 512, 5000, 40_000, 100_000}
+	for i, n := range sizes {
+		name := fmt.Sprint("file", i)
+		fillStore(t, mem, name, content(name, n))
+	}
+	l := serve(t, Server{Store: mem, Upload: CreateUploads})
+	p := newPool(t, &ClientPool{Sockets: 4, Loops: 2})
+	const transfers = 2000
+	for i := range transfers {
+		name := fmt.Sprint("file", i%len(sizes))
+		if i%4 == 3 {
+			p.put(t.Context(), at(l, fmt.Sprint("up", i)), content(name, sizes[i%len(sizes)]))
+		} else {
+			p.get(t.Context(), at(l, name), here, fmt.Sprint("down", i))
+		}
+	}
+	for key, err := range p.wait() {
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for i := range transfers {
+		name := fmt.Sprint("file", i%len(sizes))
+		if i%4 == 3 {
+			wantFile(t, mem, fmt.Sprint("up", i), content(name, sizes[i%len(sizes)]))
+		} else {
+			wantFile(t, here, fmt.Sprint("down", i), content(name, sizes[i%len(sizes)]))
+		}
+	}
+	if st := p.Stats(); st.Answered != transfers || len(st.Idle) != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A network that loses datagrams harms no file, in either mode, with whatever
+// options.
+func TestPoolLossy(t *testing.T) {
+	mem, here := store.Mem(0), store.Mem(0)
+	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
+	fillStore(t, mem, "file", content("file", 50_000))
+	fillStore(t, mem, "text", text)
+	l := serve(t, Server{Store: mem, Upload: OverwriteUploads})
+	for kind, c := range map[string]*Client{
+		"fast": {}, "plain": {NoOptions: true}, "lockstep": {Window: 1, BlockSize: 1000}, "small": {Window: 7, BlockSize: 400}, "in order": {Window: 8, NoReorder: true},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			dice := rand.New(rand.NewPCG(1, 2))
+			p := newPool(t, &ClientPool{Client: c, Sockets: 3, Lose: func(bool) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return dice.Float64() < 0.1
+			}})
+			for i := range 6 {
+				p.get(t.Context(), at(l, "file"), here, fmt.Sprint(kind, "down", i))
+				p.put(t.Context(), at(l, fmt.Sprint(kind, "up", i)), content("file", 50_000))
+			}
+			asText := at(l, "text")
+			asText.Mode = transfer.Netascii
+			p.get(t.Context(), asText, here, kind+"text")
+			asText.Name = kind + "up"
+			p.put(t.Context(), asText, text)
+			for key, err := range p.wait() {
+				if err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			for i := range 6 {
+				wantFile(t, here, fmt.Sprint(kind, "down", i), content("file", 50_000))
+				wantFile(t, mem, fmt.Sprint(kind, "up", i), content("file", 50_000))
+			}
+			wantFile(t, here, kind+"text", text)
+			wantFile(t, mem, kind+"up", text)
+		})
+	}
+}
+
+// handServer returns a socket that a test answers requests from.
+func handServer(t *testing.T) (*rawPeer, Target) {
+	t.Helper()
+	p := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
+	a := p.conn.LocalAddr()
+	return p, Target{Host: a.Addr().String(), Port: a.Port(), Name: "file"}
+}
+
+func listenUDP(t *testing.T, at string) *udp.Conn {
+	t.Helper()
+	conn, err := udp.Listen(context.Background(), netip.MustParseAddrPort(at), udp.Config{Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// eachPool runs a test with a socket for each transfer, and with shared ones.
+func eachPool(t *testing.T, f func(t *testing.T, p *ClientPool)) {
+	for name, p := range map[string]*ClientPool{
+		"own sockets":    {Transfers: 8, Sockets: 8, Client: &Client{NoOptions: true}},
+		"shared sockets": {Transfers: 8, Sockets: 2, Client: &Client{NoOptions: true}},
+	} {
+		t.Run(name, func(t *testing.T) { f(t, p) })
+	}
+}
+
+// A stranger gets an ERROR that it has the wrong transfer ID, and disturbs nothing
+// (RFC 1350 §4).
+func TestPoolStranger(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *ClientPool) {
+		server, to := handServer(t)
+		stranger := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
+		here, want := store.Mem(0), content("file", 600)
+		pool := newPool(t, p)
+		pool.get(t.Context(), to, here, "file")
+		server.want("the request", rrq("file"))
+		own := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), server.to)
+		own.send(data(1, want[:512]))
+		own.want("its answer", ack(1))
+		stranger.to = own.to
+		stranger.send(data(2, []byte("wrong")))
+		if p.Sockets < p.Transfers { // a connected socket leaves it to the kernel
+			stranger.wantError("the stranger", transfer.UnknownID)
+		}
+		own.send(data(2, want[512:]))
+		own.want("the end", ack(2))
+		if err := pool.wait()["file"]; err != nil {
+			t.Error(err)
+		}
+		wantFile(t, here, "file", want)
+	})
+}
+
+// The errors of a pool are those of a Client.
+func TestPoolErrors(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *ClientPool) {
+		p.Limit = 300 * time.Millisecond
+		l := serve(t, Server{Store: store.Mem(0)})
+		_, silent := handServer(t)
+		closed := listenUDP(t, "127.0.0.1:0")
+		nobody := Target{Host: "127.0.0.1", Port: closed.LocalAddr().Port(), Name: "file"}
+		closed.Close()
+		pool, here := newPool(t, p), store.Mem(0)
+		pool.get(t.Context(), at(l, "missing"), here, "missing")
+		pool.get(t.Context(), nobody, here, "nobody")
+		pool.get(t.Context(), silent, here, "silent")
+		pool.put(t.Context(), at(l, "refused"), []byte("x"))
+		if err := pool.Get(t.Context(), Target{Host: "127.0.0.1"}, into(here, "x"), nil); err == nil {
+			t.Error("no name, and no error")
+		}
+		errs := pool.wait()
+		wantFault(t, errs["missing"], transfer.FileNotFound)
+		wantFault(t, errs["refused"], transfer.AccessViolation)
+		if err := errs["nobody"]; err == nil {
+			t.Errorf("where nobody listens: %v", err)
+		}
+		if err := errs["silent"]; err == nil || !strings.Contains(err.Error(), "not done in") {
+			t.Errorf("where nobody answers: %v", err)
+		}
+		for _, name := range []string{"missing", "nobody", "silent"} {
+			wantNoFile(t, here, name)
+		}
+	})
+}
+
+// A server that refuses options is asked without them (RFC 2347 §3).
+func TestPoolOptionsRefused(t *testing.T) {
+	server, to := handServer(t)
+	p, here := newPool(t, &ClientPool{Client: &Client{BlockSize: 1000, Window: 2}}), store.Mem(0)
+	p.get(t.Context(), to, here, "file")
+	server.want("the request", rrq("file", "blksize", "1000", "tsize", "0", "windowsize", "2"))
+	server.send(errorPacket(8, "no options"))
+	server.want("the request again", rrq("file"))
+	server.send(data(1, []byte("content")))
+	server.want("the end", ack(1))
+	if err := p.wait()["file"]; err != nil {
+		t.Error(err)
+	}
+	wantFile(t, here, "file", []byte("content"))
+}
+
+// A context ends its transfer and no other, whether it waits, asks or moves
+// data; Close ends all.
+func TestPoolCancel(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *ClientPool) {
+		p.Transfers = 3
+		p.Sockets = min(p.Sockets, 3)
+		server, to := handServer(t)
+		pool, here := newPool(t, p), store.Mem(0)
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(nil)
+		pool.get(ended, to, here, "before")
+		if err := pool.wait()["before"]; !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that had ended: %v", err)
+		}
+		moving, stop := context.WithCancel(t.Context())
+		to.Name = "moving"
+		pool.get(moving, to, here, "moving")
+		server.want("the request", rrq("moving"))
+		server.send(data(1, make([]byte, 512)))
+		server.want("the answer", ack(1))
+		stop()
+		server.wantError("the end", transfer.NotDefined)
+		if err := pool.wait()["moving"]; !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled in the midst: %v", err)
+		}
+		to.Name = "asking"
+		for i := range 6 {
+			pool.get(t.Context(), to, here, fmt.Sprint("asking", i))
+		}
+		pool.Close()
+		for key, err := range pool.wait() {
+			if strings.HasPrefix(key, "asking") && !errors.Is(err, ErrPoolClosed) {
+				t.Errorf("%s, when the pool was closed: %v", key, err)
+			}
+			wantNoFile(t, here, key)
+		}
+		if err := pool.Get(t.Context(), to, into(here, "late"), nil); !errors.Is(err, ErrPoolClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// A file that cannot be kept ends the transfer, and is discarded.
+func TestPoolStoreFails(t *testing.T) {
+	mem := store.Mem(0)
+	fillStore(t, mem, "file", content("file", 100_000))
+	l := serve(t, Server{Store: mem})
+	for what, limit := range map[string]int64{"no room": 1000, "room for a half": 60_000} {
+		pool, here := newPool(t, &ClientPool{}), store.Mem(limit)
+		create := func(int64) (store.Upload, error) {
+			return here.Create(context.Background(), "file", store.Create{})
+		}
+		if err := pool.Get(t.Context(), at(l, "file"), create, pool.done("file")); err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.wait()["file"]; !errors.Is(err, store.ErrNoSpace) {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantNoFile(t, here, "file")
+	}
+	pool := newPool(t, &ClientPool{})
+	broken := func(int64) (store.Upload, error) { panic("a bug of the caller's") }
+	if err := pool.Get(t.Context(), at(l, "file"), broken, pool.done("file")); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.wait()["file"]; err == nil || !strings.Contains(err.Error(), "a bug") {
+		t.Errorf("a panic: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package tftp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/udp"
+)
+
+// A memberConn is the connection of a loop's outbox: the socket of the transfer that is
+// sending.
+type memberConn struct {
+	loop   *poolLoop
+	member *udp.Member
+}
+
+// Limits says that messages are worth cutting, unless each datagram may be lost
+// alone.
+func (l *memberConn) Limits() udp.Limits {
+	if l.loop.pool.Lose != nil {
+		return udp.Limits{Segments: 1}
+	}
+	return udp.Limits{Segments: maxDatagrams}
+}
+
+func (l *memberConn) Write(ms []udp.Message) (int, error) {
+	for i := range ms {
+		m := &ms[i]
+		if t := l.loop.pool.client().Trace; t != nil {
+			for b := range m.Datagrams() {
+				t(time.Now(), true, m.Peer, netip.AddrPort{}, b)
+			}
+		}
+		if lose := l.loop.pool.Lose; lose != nil && lose(true) {
+			continue
+		}
+		if !l.loop.private {
+			l.member.SetPeer(m.Peer)
+		}
+		if err := l.member.Write(m.Data, m.Segment); err != nil {
+			return i, err
+		}
+	}
+	return len(ms), nil
+}
+
+func (l *memberConn) Read([]udp.Message, time.Time) (int, error) { return 0, net.ErrClosed }
+func (l *memberConn) Wake()                                      {}
+func (l *memberConn) LocalAddr() netip.AddrPort                  { return netip.AddrPort{} }
+func (l *memberConn) Close() error                               { return nil }
+
+// sendError says what an error of a send means for a transfer; nil for nothing.
+func sendError(err error, heard bool) error {
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		if heard {
+			return nil
+		}
+		return errNoFreePort
+	case heard && unreachable(err):
+		return nil // for a moment, perhaps
+	}
+	return err
+}

@@ -1,0 +1,400 @@
+package tftp
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+const (
+	// maxPoolBegins is how many transfers begin before what has come is looked
+	// at again: the answers to the first must not wait for the last of thousands.
+	maxPoolBegins = 32
+
+	// maxPoolDallying is how many downloads that are done may still answer
+	// repeats, in one loop, beside those under way.
+	maxPoolDallying = 1024
+
+	// freshClock is how many sockets are served under one reading of the clock.
+	freshClock = 8
+
+	poolMessages = 4       // sent in one call
+	poolOutbox   = 1 << 16 // bytes
+)
+
+// A poolLoop drives its share of a pool's transfers. Fields that are neither atomic
+// nor under mu belong to its goroutine.
+type poolLoop struct {
+	pool     *ClientPool
+	set      *udp.Set
+	began    time.Time
+	slots    int // transfers under way at once
+	sockets  poolSockets
+	private  bool // each transfer has a socket for itself
+	free     []*poolTransfer
+	timers   poolTimers
+	out      *outbox
+	conn     memberConn // out's
+	active   int        // transfers under way
+	dallying int
+	rested   fifo[poolNamed] // those that dally, the oldest first, and some that did
+	lossy    bool            // something was lost, and more may be
+	faults   ration
+	looked   time.Duration // up to when the timers have been looked at, since began
+	inTurn   poolInbox
+	ended    error // why no transfer can go on; nil as long as they can
+
+	load     atomic.Int64 // transfers under way and waiting
+	answered atomic.Int64
+	bytes    atomic.Int64
+	idled    atomic.Int64 // nanoseconds
+
+	mu    sync.Mutex
+	inbox poolInbox // mu
+	awake bool      // mu: the loop looks at the inbox before it waits
+	shut  error     // mu: why nothing more is taken; nil as long as it is
+	gone  bool      // mu: the loop shall end
+}
+
+// A poolInbox holds what other goroutines hand to a loop.
+type poolInbox struct {
+	fresh     []*poolRequest
+	worked    []*poolTransfer // back from a worker
+	cancelled []poolNamed
+}
+
+// A poolNamed names one use of a transfer, since transfers are used again.
+type poolNamed struct {
+	transfer *poolTransfer
+	request  *poolRequest
+}
+
+func (in *poolInbox) empty() bool {
+	return len(in.fresh)+len(in.worked)+len(in.cancelled) == 0
+}
+
+func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
+	c := p.client()
+	bulk, longest := !c.NoOptions && c.Window != 1, c.BlockSize
+	if p.Offer != nil {
+		bulk, longest = p.Offer.Window > 1, max(p.Offer.BlockSize, transfer.DefaultBlockSize)
+	}
+	datagram := 0
+	if longest > 0 {
+		datagram = max(shortestDatagram, longest+transfer.HeaderSize)
+	}
+	set, err := udp.NewSet(udp.SetConfig{Bulk: bulk, Datagram: datagram})
+	if err != nil {
+		return nil, err
+	}
+	lp := &poolLoop{
+		pool: p, set: set, began: time.Now(), slots: slots,
+		private: p.sockets() >= p.transfers(), lossy: !p.NoDally || p.Lose != nil, awake: true,
+	}
+	lp.sockets.init(lp, sockets)
+	lp.conn.loop = lp
+	lp.out = newOutbox(&lp.conn, poolMessages, poolOutbox, &tally{})
+	return lp, nil
+}
+
+// shortestDatagram is room for an OACK or an ERROR, which come whatever was
+// asked for.
+const shortestDatagram = 1024
+
+// give hands a request to the loop.
+func (lp *poolLoop) give(q *poolRequest) error {
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	if lp.shut != nil {
+		return lp.shut
+	}
+	lp.load.Add(1)
+	lp.inbox.fresh = append(lp.inbox.fresh, q)
+	lp.wake()
+	return nil
+}
+
+// wake has the loop look at its inbox. The caller holds mu.
+func (lp *poolLoop) wake() {
+	if !lp.awake {
+		lp.awake = true
+		lp.set.Wake()
+	}
+}
+
+// close has all transfers end.
+func (lp *poolLoop) close() {
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	if lp.shut == nil {
+		lp.shut = ErrPoolClosed
+	}
+	if !lp.gone {
+		lp.wake()
+	}
+}
+
+// leave has the loop end, which has no transfers.
+func (lp *poolLoop) leave() {
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	if !lp.gone {
+		lp.gone = true
+		lp.wake()
+	}
+}
+
+// run is the loop.
+func (lp *poolLoop) run() {
+	defer lp.set.Close()
+	now := time.Now()
+	for {
+		lp.takeInbox(now)
+		lp.begin(now)
+		deadline, over := lp.rest()
+		if over {
+			return
+		}
+		waiting := time.Now()
+		members, err := lp.set.Wait(deadline)
+		now = time.Now()
+		if lp.active > 0 || lp.dallying == 0 {
+			lp.idled.Add(int64(now.Sub(waiting)))
+		}
+		lp.mu.Lock()
+		lp.awake = true
+		lp.mu.Unlock()
+		if err != nil {
+			lp.stop(now, fmt.Errorf("wait for packets: %w", err))
+			time.Sleep(time.Millisecond) // what workers have is still to come
+		}
+		for i, m := range members {
+			if i%freshClock == freshClock-1 {
+				now = time.Now()
+			}
+			lp.read(now, lp.sockets.list[m.Tag])
+		}
+		lp.expire(now)
+		lp.sockets.forget(now)
+	}
+}
+
+// rest returns until when there is nothing to do but to receive, and whether the
+// loop shall end.
+func (lp *poolLoop) rest() (deadline time.Time, over bool) {
+	if t, at := lp.timers.first(); t != nil {
+		deadline = lp.began.Add(at)
+	}
+	if at := lp.sockets.nextFree(); !at.IsZero() && (deadline.IsZero() || at.Before(deadline)) {
+		deadline = at
+	}
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	if lp.gone {
+		return deadline, true
+	}
+	if !lp.inbox.empty() || lp.active < lp.slots && lp.sockets.startable() {
+		return time.Unix(1, 0), false // look whether something has come, and resume
+	}
+	lp.awake = false
+	return deadline, false
+}
+
+// takeInbox sees to what other goroutines have handed over.
+func (lp *poolLoop) takeInbox(now time.Time) {
+	lp.mu.Lock()
+	lp.inbox, lp.inTurn = poolInbox{
+		fresh: lp.inTurn.fresh[:0], worked: lp.inTurn.worked[:0], cancelled: lp.inTurn.cancelled[:0],
+	}, lp.inbox
+	shut := lp.shut
+	lp.mu.Unlock()
+	for _, q := range lp.inTurn.fresh {
+		lp.sockets.enqueue(q)
+	}
+	for _, x := range lp.inTurn.worked {
+		x.worked(now)
+	}
+	for _, c := range lp.inTurn.cancelled {
+		if x := c.transfer; x.request == c.request && !x.ended {
+			x.abort(now, "transfer was cancelled", c.request.ctx.Err())
+			lp.drive(now, x)
+		}
+	}
+	clear(lp.inTurn.fresh)
+	clear(lp.inTurn.worked)
+	clear(lp.inTurn.cancelled)
+	if shut != nil && lp.ended == nil {
+		lp.stop(now, shut)
+	}
+	if lp.ended != nil {
+		lp.refuse()
+	}
+}
+
+// stop ends all transfers for the given reason.
+func (lp *poolLoop) stop(now time.Time, why error) {
+	if lp.ended != nil {
+		return
+	}
+	lp.ended = why
+	lp.mu.Lock()
+	if lp.shut == nil {
+		lp.shut = why
+	}
+	lp.mu.Unlock()
+	for _, x := range lp.sockets.transfers() {
+		if x.ended {
+			lp.quit(x) // it only dallies
+			continue
+		}
+		x.abort(now, "client was stopped", why)
+		lp.drive(now, x)
+		if x.dallying {
+			lp.quit(x)
+		}
+	}
+	lp.refuse()
+}
+
+// refuse ends what waits.
+func (lp *poolLoop) refuse() {
+	for q := lp.sockets.dequeue(); q != nil; q = lp.sockets.dequeue() {
+		lp.tell(q, Result{}, lp.ended)
+	}
+}
+
+// tell reports how a transfer ended, which counts as under way until then.
+func (lp *poolLoop) tell(q *poolRequest, res Result, err error) {
+	lp.load.Add(-1)
+	q.end(res, err)
+	lp.pool.over()
+}
+
+// begin begins what waits, as far as there is room.
+func (lp *poolLoop) begin(now time.Time) {
+	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.ended == nil; n++ {
+		q := lp.sockets.next()
+		if q == nil {
+			return
+		}
+		lp.active++
+		x := lp.take()
+		x.request = q
+		x.begin(now)
+	}
+}
+
+// take returns a transfer ready for use.
+func (lp *poolLoop) take() *poolTransfer {
+	if n := len(lp.free); n > 0 {
+		x := lp.free[n-1]
+		lp.free = lp.free[:n-1]
+		return x
+	}
+	return &poolTransfer{loop: lp}
+}
+
+// read takes in what has come to a socket.
+func (lp *poolLoop) read(now time.Time, s *poolSocket) {
+	if s == nil || s.member == nil {
+		return // it was closed in this turn
+	}
+	ms, err := s.member.Read()
+	for i := range ms {
+		if s.member == nil {
+			return
+		}
+		x := s.receive(now, &ms[i])
+		if x != nil && !lp.private {
+			lp.drive(now, x)
+		}
+	}
+	if x := s.only; x != nil && lp.private && len(ms) > 0 {
+		lp.drive(now, x) // once for all that came
+	}
+	if err != nil && s.member != nil {
+		s.refused(now, err)
+	}
+}
+
+// drive sends what a transfer owes, and ends it if it is done.
+func (lp *poolLoop) drive(now time.Time, x *poolTransfer) {
+	if x.asked.IsZero() {
+		return // it has ended before it began
+	}
+	if x.socket != nil {
+		x.send(now)
+	}
+	if done, err := x.machine.Done(); done && !x.ended {
+		lp.end(now, x, err)
+	}
+	if x.socket == nil {
+		return
+	}
+	deadline := x.deadline()
+	if x.ended && deadline.IsZero() {
+		lp.quit(x) // it has answered long enough
+		return
+	}
+	if deadline.IsZero() {
+		lp.timers.remove(x)
+		return
+	}
+	// A deadline that has passed is looked at in the next turn, behind the inbox.
+	lp.timers.set(x, max(deadline.Sub(lp.began), lp.looked+1))
+}
+
+// expire looks at the transfers whose time has come.
+func (lp *poolLoop) expire(now time.Time) {
+	since := now.Sub(lp.began)
+	lp.looked = since
+	for {
+		x, at := lp.timers.first()
+		if x == nil || at > since {
+			return
+		}
+		deadline := x.deadline()
+		switch {
+		case deadline.After(now):
+			lp.timers.postpone(x, deadline.Sub(lp.began))
+			continue
+		case deadline.IsZero() && !x.ended:
+			lp.timers.remove(x) // it waits for a worker
+			continue
+		}
+		lp.timers.remove(x)
+		// The answer may have come, and wait for its turn behind others' or for
+		// this thread's: a loss that is none would be the loop's doing.
+		before := x.request
+		if s := x.socket; s != nil {
+			lp.read(now, s)
+		}
+		if x.socket != nil && x.request == before {
+			x.expire(now)
+			lp.drive(now, x)
+		}
+	}
+}
+
+// workDone hands a transfer back from a worker.
+func (lp *poolLoop) workDone(x *poolTransfer) {
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	lp.inbox.worked = append(lp.inbox.worked, x)
+	lp.wake()
+}
+
+// cancel has a transfer end, whose context has.
+func (lp *poolLoop) cancel(x *poolTransfer, q *poolRequest) {
+	lp.mu.Lock()
+	defer lp.mu.Unlock()
+	if lp.gone {
+		return
+	}
+	lp.inbox.cancelled = append(lp.inbox.cancelled, poolNamed{x, q})
+	lp.wake()
+}

@@ -1,0 +1,107 @@
+package tftp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// find returns the transfer that a datagram from peer belongs to, nil for none.
+// known is false if nobody knows the peer's transfer ID.
+func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
+	if k.loop.private {
+		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
+			return nil, false
+		}
+		return x, true
+	}
+	if x, known = k.peers[peer]; known {
+		return x, true
+	}
+	if u := k.hosts[peer.Addr()]; u != nil && u.asking != nil {
+		return u.asking, true
+	}
+	return nil, false
+}
+
+// receive hands a message to the transfer it belongs to, and returns that.
+func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
+	lp := k.loop
+	if t := lp.pool.client().Trace; t != nil {
+		for b := range m.Datagrams() {
+			t(now, false, m.Peer, netip.AddrPort{}, b)
+		}
+	}
+	x, known := k.find(m.Peer)
+	if x == nil || x.asked.IsZero() {
+		if !known {
+			k.stray(now, m)
+		}
+		return nil
+	}
+	for b := range m.Datagrams() {
+		if lose := lp.pool.Lose; lose == nil || !lose(false) {
+			x.handle(now, b)
+		}
+	}
+	if !x.peer.IsValid() {
+		if done, _ := x.machine.Done(); done || x.machine.Heard() {
+			k.answered(now, x, m.Peer)
+		}
+	}
+	return x
+}
+
+// stray tells a stranger that it has the wrong address (RFC 1350 §4).
+func (k *poolSocket) stray(now time.Time, m *udp.Message) {
+	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.faults.take(now, maxPoolStrays) {
+		return
+	}
+	k.loop.conn.member = k.member
+	k.member.SetPeer(m.Peer)
+	k.loop.out.fault(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
+	k.loop.out.flush()
+	k.loop.out.err = nil // it is no transfer's business
+	if k.only != nil {
+		k.member.SetPeer(k.only.to())
+	}
+}
+
+// refused says what an error of the socket means for its transfers.
+func (k *poolSocket) refused(now time.Time, err error) {
+	lp := k.loop
+	var op *net.OpError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
+		for _, x := range k.transfers() {
+			x.fail(err)
+			lp.drive(now, x)
+		}
+		return
+	}
+	from, ok := op.Addr.(*net.UDPAddr)
+	if !ok {
+		return
+	}
+	at := from.AddrPort()
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	x, _ := k.find(at)
+	if x == nil || x.to().Port() != at.Port() {
+		return // about a packet to a stranger
+	}
+	if x.ended { // the server is content
+		lp.quit(x)
+		return
+	}
+	if x.machine.Heard() {
+		x.fail(fmt.Errorf("server went away: %w", syscall.ECONNREFUSED))
+	} else {
+		x.fail(fmt.Errorf("no TFTP server listens there: %w", syscall.ECONNREFUSED))
+	}
+	lp.drive(now, x)
+}

@@ -1,0 +1,438 @@
+package tftp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/udp"
+)
+
+const (
+	// poolRest is how long a socket knows the transfer IDs of transfers that are
+	// over, and takes no new transfer that could be confused with one of them.
+	poolRest = 10 * time.Second
+
+	// maxPoolIDs is how many transfer IDs of servers one socket knows, those of
+	// transfers that are over included. With more it takes no new transfer.
+	maxPoolIDs = 4096
+
+	// keptPoolServers is how many servers a loop knows that it has nothing to do
+	// with.
+	keptPoolServers = 64
+
+	// maxPoolStrays is how many datagrams of strangers a loop answers in a second.
+	maxPoolStrays = 100
+)
+
+// poolSockets are the sockets of a loop, and the requests that wait for one.
+type poolSockets struct {
+	loop    *poolLoop
+	most    int
+	open    int
+	list    []*poolSocket // by the member's tag; nil where there is none
+	tags    []int         // free places of list
+	servers map[netip.Addr]*poolServer
+	ready   fifo[*poolServer] // with requests, and perhaps a socket for one
+	stuck   []*poolServer     // with requests, and no socket for one
+	rests   fifo[poolRested]  // by time
+	free    []*poolSocket     // closed, to be used again; only where each transfer has its own
+	chosen  *poolSocket       // for the request that next returned
+}
+
+// A poolServer is a host with requests that wait, or that sockets know.
+type poolServer struct {
+	addr   netip.Addr
+	queue  fifo[*poolRequest]
+	listed bool // in ready or stuck
+	single bool // it answers from the port that was asked
+	uses   int  // sockets that know it
+}
+
+// A poolSocket is one socket, with the transfers that use it.
+type poolSocket struct {
+	loop   *poolLoop
+	member *udp.Member // nil once closed
+	only   *poolTransfer
+	live   int                              // transfers
+	peers  map[netip.AddrPort]*poolTransfer // by the server's transfer ID; nil for one that is over
+	hosts  map[netip.Addr]*poolUse
+
+	dallying int       // of live, those that only answer repeats
+	dallies  time.Time // when the latest of them began to
+}
+
+// A poolUse is what a socket knows of a host.
+type poolUse struct {
+	server  *poolServer
+	live    int           // transfers
+	asking  *poolTransfer // whose request is not answered; nil for none
+	resting int           // transfers that are over, and not forgotten
+	quiet   int           // of what rests, requests that may still be answered
+}
+
+// A poolRested is a transfer ID, or an open request, to be forgotten.
+type poolRested struct {
+	socket *poolSocket
+	use    *poolUse
+	peer   netip.AddrPort // zero for an open request
+	until  time.Time
+}
+
+func (ss *poolSockets) init(lp *poolLoop, most int) {
+	*ss = poolSockets{loop: lp, most: most, servers: make(map[netip.Addr]*poolServer)}
+}
+
+// server returns what is known of a host.
+func (ss *poolSockets) server(a netip.Addr) *poolServer {
+	s := ss.servers[a]
+	if s == nil {
+		s = &poolServer{addr: a}
+		ss.servers[a] = s
+	}
+	return s
+}
+
+// enqueue has a request wait for its turn.
+func (ss *poolSockets) enqueue(q *poolRequest) {
+	s := ss.server(q.addr)
+	s.queue.push(q)
+	ss.makeReady(s)
+}
+
+// enqueueFirst does so before all others.
+func (ss *poolSockets) enqueueFirst(q *poolRequest) {
+	s := ss.server(q.addr)
+	s.queue.pushFirst(q)
+	ss.makeReady(s)
+}
+
+// makeReady has next look at a server with requests.
+func (ss *poolSockets) makeReady(s *poolServer) {
+	if !s.listed && s.queue.len() > 0 {
+		s.listed = true
+		ss.ready.push(s)
+	}
+}
+
+// startable reports whether next is worth a call.
+func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
+
+// unstick has next look again at servers for which there was no socket.
+func (ss *poolSockets) unstick() {
+	for _, s := range ss.stuck {
+		ss.ready.push(s)
+	}
+	clear(ss.stuck)
+	ss.stuck = ss.stuck[:0]
+}
+
+// drop forgets a server that nobody needs, unless there are few.
+func (ss *poolSockets) drop(s *poolServer) {
+	if len(ss.servers) > keptPoolServers && s.queue.len() == 0 && s.uses == 0 && !s.listed {
+		delete(ss.servers, s.addr)
+	}
+}
+
+// dequeue takes a request out, whichever; nil if there is none.
+func (ss *poolSockets) dequeue() *poolRequest {
+	ss.unstick()
+	for ss.ready.len() > 0 {
+		s := *ss.ready.first()
+		if s.queue.len() > 0 {
+			return s.queue.pop()
+		}
+		s.listed = false
+		ss.ready.pop()
+		ss.drop(s)
+	}
+	return nil
+}
+
+// next returns a request for which there is a socket, which is then chosen; nil
+// if there is none. Hosts take turns.
+func (ss *poolSockets) next() *poolRequest {
+	for ss.ready.len() > 0 {
+		s := ss.ready.pop()
+		s.listed = false
+		if s.queue.len() == 0 {
+			ss.drop(s)
+			continue
+		}
+		socket, err := ss.choose(s)
+		switch {
+		case err != nil && ss.loop.active == 0:
+			ss.loop.tell(s.queue.pop(), Result{}, err)
+		case err != nil:
+			ss.loop.slots, ss.most = ss.loop.active, max(1, ss.open)
+			ss.makeReady(s)
+			return nil
+		case socket == nil:
+			s.listed = true
+			ss.stuck = append(ss.stuck, s)
+			continue
+		}
+		var q *poolRequest
+		if err == nil {
+			ss.chosen, q = socket, s.queue.pop()
+		}
+		ss.makeReady(s)
+		if ss.loop.private {
+			ss.drop(s) // no socket will know it
+		}
+		if q != nil {
+			return q
+		}
+	}
+	return nil
+}
+
+// choose returns a socket for a transfer with a server; nil if there is none.
+func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
+	if ss.open < ss.most || ss.loop.private && ss.loop.quitOldest() {
+		return ss.create(s.addr)
+	}
+	if ss.loop.private {
+		return nil, nil
+	}
+	var best, spare *poolSocket
+	for _, socket := range ss.list {
+		switch {
+		case socket == nil:
+		case socket.suits(s) && (best == nil || socket.live < best.live):
+			best = socket
+		case socket.live == socket.dallying && (spare == nil || socket.dallies.Before(spare.dallies)):
+			spare = socket
+		}
+	}
+	if best != nil || spare == nil {
+		return best, nil
+	}
+	for _, x := range spare.transfers() {
+		ss.loop.quit(x)
+	}
+	return ss.create(s.addr)
+}
+
+// dally notes that a transfer of the socket only answers repeats from now on: the
+// socket may be wanted for another.
+func (k *poolSocket) dally(now time.Time) {
+	k.dallying, k.dallies = k.dallying+1, now
+	k.loop.sockets.unstick()
+}
+
+// suits reports whether a further transfer with a server can use the socket.
+func (k *poolSocket) suits(s *poolServer) bool {
+	if len(k.peers) >= maxPoolIDs || k.only != nil {
+		return false
+	}
+	if is4 := s.addr.Is4(); k.hosts == nil || is4 != k.is4() {
+		return false
+	}
+	u := k.hosts[s.addr]
+	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.quiet == 0
+}
+
+// is4 tells the socket's family by the hosts that it knows.
+func (k *poolSocket) is4() bool {
+	for a := range k.hosts {
+		return a.Is4()
+	}
+	return false
+}
+
+// create opens a socket.
+func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
+	m, err := ss.loop.set.Open(netip.AddrPortFrom(to, 0))
+	if err != nil {
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), or have fewer sockets", err)
+		}
+		return nil, err
+	}
+	ss.open++
+	var k *poolSocket
+	if n := len(ss.free); n > 0 {
+		k = ss.free[n-1]
+		ss.free = ss.free[:n-1]
+	} else {
+		k = &poolSocket{loop: ss.loop}
+	}
+	k.member = m
+	if n := len(ss.tags); n > 0 {
+		m.Tag = ss.tags[n-1]
+		ss.tags = ss.tags[:n-1]
+		ss.list[m.Tag] = k
+	} else {
+		m.Tag = len(ss.list)
+		ss.list = append(ss.list, k)
+	}
+	if !ss.loop.private {
+		k.peers, k.hosts = make(map[netip.AddrPort]*poolTransfer), make(map[netip.Addr]*poolUse)
+	}
+	return k, nil
+}
+
+// add gives a transfer the socket.
+func (k *poolSocket) add(x *poolTransfer) {
+	k.live++
+	if k.loop.private {
+		k.only = x
+		k.member.SetPeer(x.server)
+		return
+	}
+	u := k.hosts[x.server.Addr()]
+	if u == nil {
+		s := k.loop.sockets.server(x.server.Addr())
+		s.uses++
+		u = &poolUse{server: s}
+		k.hosts[s.addr] = u
+	}
+	u.live++
+	u.asking = x
+}
+
+// answered notes the server's transfer ID.
+func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort) {
+	x.peer = peer
+	if k.loop.private {
+		if done, _ := x.machine.Done(); done && !k.loop.lossy {
+			return // one packet was all: to connect would not pay
+		}
+		if err := k.member.Connect(peer); err != nil {
+			x.abort(now, "client cannot connect", err)
+		}
+		return
+	}
+	u := k.hosts[peer.Addr()]
+	u.asking = nil
+	k.peers[peer] = x
+	if peer == x.server {
+		u.server.single = true
+	}
+	if x.machine.Stats().Resent > 0 {
+		k.rest(now, u, netip.AddrPort{}) // the other request may be answered, too
+	}
+	k.loop.sockets.retry(u.server)
+}
+
+// rest keeps a transfer ID in mind that is in use no more, or a request that may
+// still be answered.
+func (k *poolSocket) rest(now time.Time, u *poolUse, peer netip.AddrPort) {
+	u.resting++
+	if !peer.IsValid() {
+		u.quiet++
+	}
+	ss := &k.loop.sockets
+	ss.rests.push(poolRested{k, u, peer, now.Add(poolRest)})
+}
+
+// retry has next look at a server again for which there was no socket.
+func (ss *poolSockets) retry(s *poolServer) {
+	if i := slices.Index(ss.stuck, s); i >= 0 {
+		ss.stuck = slices.Delete(ss.stuck, i, i+1)
+		ss.ready.push(s)
+	}
+}
+
+// remove takes a transfer from the socket, which is closed with the last one.
+func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
+	k.live--
+	if x.dallying {
+		k.dallying--
+	}
+	if k.live == 0 {
+		k.loop.sockets.close(k)
+		return
+	}
+	u := k.hosts[x.server.Addr()]
+	u.live--
+	if u.asking == x {
+		u.asking = nil
+	}
+	if x.peer.IsValid() {
+		k.peers[x.peer] = nil
+	}
+	k.rest(now, u, x.peer)
+	k.loop.sockets.retry(u.server)
+}
+
+// close closes a socket, and forgets what it knew.
+func (ss *poolSockets) close(k *poolSocket) {
+	ss.list[k.member.Tag] = nil
+	ss.tags = append(ss.tags, k.member.Tag)
+	k.member.Close()
+	k.member, k.only = nil, nil
+	if ss.open--; ss.loop.private {
+		ss.free = append(ss.free, k)
+	}
+	for _, u := range k.hosts {
+		u.server.uses--
+		ss.drop(u.server)
+	}
+	ss.unstick()
+}
+
+// forget forgets what has rested long enough.
+func (ss *poolSockets) forget(now time.Time) {
+	for ss.rests.len() > 0 && !ss.rests.first().until.After(now) {
+		r := ss.rests.pop()
+		if r.socket.member == nil {
+			continue
+		}
+		if r.peer.IsValid() && r.socket.peers[r.peer] == nil {
+			delete(r.socket.peers, r.peer)
+		}
+		r.use.resting--
+		if !r.peer.IsValid() {
+			r.use.quiet--
+		}
+		s := r.use.server
+		if r.use.live+r.use.resting == 0 {
+			delete(r.socket.hosts, s.addr)
+			s.uses--
+		}
+		ss.retry(s)
+		ss.drop(s)
+	}
+}
+
+// nextFree returns when forget is worth a call; zero for never.
+func (ss *poolSockets) nextFree() time.Time {
+	if ss.rests.len() == 0 || len(ss.stuck) == 0 {
+		return time.Time{}
+	}
+	return ss.rests.first().until
+}
+
+// transfers returns all that have a socket.
+func (ss *poolSockets) transfers() []*poolTransfer {
+	var all []*poolTransfer
+	for _, k := range ss.list {
+		if k != nil {
+			all = append(all, k.transfers()...)
+		}
+	}
+	return all
+}
+
+func (k *poolSocket) transfers() []*poolTransfer {
+	if k.loop.private {
+		return []*poolTransfer{k.only}
+	}
+	var all []*poolTransfer
+	for _, x := range k.peers {
+		if x != nil {
+			all = append(all, x)
+		}
+	}
+	for _, u := range k.hosts {
+		if u.asking != nil {
+			all = append(all, u.asking)
+		}
+	}
+	return all
+}

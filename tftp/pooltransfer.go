@@ -1,0 +1,353 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A poolTransfer is one transfer of a pool. It is used again for others, with
+// all its memory. Its loop owns it; while a job is out (job is not noJob), a worker owns the fields below "worker".
+type poolTransfer struct {
+	loop     *poolLoop
+	receiver transfer.Receiver
+	sender   transfer.Sender
+	timer    int // its place in the heap, from 1; 0 for none
+	intake   intake
+	fetch    struct { // worker
+		buf  []byte
+		off  int64
+		n    int
+		want int
+	}
+	poolState
+}
+
+// A poolState is what is new in each transfer.
+type poolState struct {
+	request *poolRequest
+	socket  *poolSocket
+	server  netip.AddrPort // where the request goes to
+	peer    netip.AddrPort // the server's end, once it has answered
+	machine clientMachine  // the receiver or the sender
+	stop    func() bool    // of the context's end; nil if there is none
+
+	asked    time.Time // when the request left first; zero before, and the machine is not in use
+	heard    bool      // something has come
+	posted   time.Time // when it last sent something
+	first    time.Duration
+	limit    time.Time // when it has taken too long; zero for never
+	patient  bool      // it has a least time to wait
+	moved    int64     // bytes of a write, as counted
+	known    int64     // the size of a read as the server says; -1 if it does not
+	opened   bool      // the place that a read goes to, or that is under way
+	last     bool      // the last block has come
+	ended    bool      // the machine is done
+	dallying bool      // done, and answers repeats
+	settled  bool      // done was called, while it dallies
+	err      error     // how it ended
+	result   Result
+	job      job
+	run      transfer.Run // for which a fetch was asked
+
+	// worker
+	upload store.Upload
+	reader io.ReaderAt // of a write: the source, or its translation to netascii
+	try    store.TryReader
+	size   int64
+	jobErr error
+	flush  struct{ from, to int64 }
+}
+
+// begin begins the transfer that was requested, on the socket that was chosen.
+func (x *poolTransfer) begin(now time.Time) {
+	q, lp := x.request, x.loop
+	x.server = netip.AddrPortFrom(q.addr, q.target.port())
+	x.machine = &x.receiver
+	if q.write {
+		x.machine = &x.sender
+		x.reader, x.size = q.src, q.size
+	}
+	x.known = -1
+	x.socket = lp.sockets.chosen
+	x.socket.add(x)
+	if q.began.IsZero() {
+		q.began = now
+	}
+	if lp.pool.Limit > 0 {
+		x.limit = now.Add(lp.pool.Limit)
+	}
+	if err := q.ctx.Err(); err != nil {
+		lp.end(now, x, err)
+		return
+	}
+	if q.ctx.Done() != nil {
+		x.stop = context.AfterFunc(q.ctx, func() { lp.cancel(x, q) })
+	}
+	if q.write && q.target.Mode == transfer.Netascii {
+		x.submit(scanJob)
+		return
+	}
+	x.ask(now)
+}
+
+// ask sends the request.
+func (x *poolTransfer) ask(now time.Time) {
+	q, p := x.request, x.loop.pool
+	r := transfer.Request{Write: q.write, Name: q.target.Name, Mode: q.target.Mode}
+	if !q.plain {
+		var err error
+		if r.Offer, err = p.offer(q.addr); err != nil {
+			x.loop.end(now, x, err)
+			return
+		}
+	}
+	// The timer of a Sender with a window also says when to resume.
+	x.patient = p.MinTimer > 0 && (!q.write || r.Offer.Window <= 1)
+	x.asked = now
+	if q.write {
+		if r.Offer.HasSize {
+			r.Offer.Size = x.size
+		}
+		x.try, _ = x.reader.(store.TryReader)
+		x.sender.Request(now, r, x.size)
+	} else {
+		x.receiver.Request(now, r)
+		if p.client().NoReorder {
+			x.receiver.DropOutOfOrder()
+		}
+	}
+	x.loop.drive(now, x)
+}
+
+// clear makes x ready for another transfer.
+func (x *poolTransfer) clear() {
+	x.poolState, x.fetch.n = poolState{}, 0
+	if cap(x.intake.ring) > clientRing {
+		x.intake.ring = nil
+	}
+}
+
+// to returns where packets go to.
+func (x *poolTransfer) to() netip.AddrPort {
+	if x.peer.IsValid() {
+		return x.peer
+	}
+	return x.server
+}
+
+// handle takes a datagram of the server's.
+func (x *poolTransfer) handle(now time.Time, b []byte) {
+	if !x.heard {
+		x.heard, x.first = true, now.Sub(x.asked)
+		x.loop.answered.Add(1)
+	}
+	if x.request.write {
+		x.sender.Handle(now, b)
+		if acked := x.sender.Acked(); acked != x.moved {
+			x.loop.bytes.Add(acked - x.moved)
+			x.moved = acked
+		}
+		return
+	}
+	c := x.receiver.Handle(now, b)
+	if x.ended {
+		return
+	}
+	if x.receiver.Heard() && x.known < 0 {
+		if o := x.receiver.Agreed(); o.HasSize {
+			x.known = o.Size
+		}
+	}
+	x.prepare()
+	if len(c.Data) == 0 && !c.Last {
+		return
+	}
+	x.loop.bytes.Add(int64(len(c.Data)))
+	if err := x.keep(now, c); err != nil {
+		x.giveUp(err)
+	}
+}
+
+// keep takes what is new of the file.
+func (x *poolTransfer) keep(now time.Time, c transfer.Chunk) error {
+	if c.Last && !announced(x.receiver.Agreed(), x.request.target.Mode, x.receiver.Received()) {
+		return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, x.receiver.Received(), x.known)
+	}
+	if w := x.request.blocks; w != nil {
+		size := int64(-1)
+		if c.Last {
+			size = x.receiver.Received()
+		}
+		if err := w.WriteBlock(c.Offset, c.Data, c.Last, size); err != nil {
+			return err
+		}
+		x.receiver.Stored(now)
+		return nil
+	}
+	if err := x.intake.put(c, x.receiver.Received()); err != nil {
+		return err
+	}
+	x.last = x.last || c.Last
+	x.admit(now)
+	return nil
+}
+
+// giveUp ends a read because the file cannot be kept.
+func (x *poolTransfer) giveUp(err error) {
+	code := transfer.NotDefined
+	if errors.Is(err, store.ErrNoSpace) {
+		code = transfer.DiskFull
+	}
+	x.machine.Abort(code, "client cannot keep the file", err)
+}
+
+// fail ends the transfer without a word to the server, which cannot be reached.
+func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
+
+// abort ends the transfer and tells the server.
+func (x *poolTransfer) abort(now time.Time, msg string, err error) {
+	if x.asked.IsZero() {
+		x.loop.end(now, x, err)
+		return
+	}
+	x.machine.Abort(transfer.NotDefined, msg, err)
+}
+
+// send sends what the machine owes.
+func (x *poolTransfer) send(now time.Time) {
+	lp := x.loop
+	lp.conn.member = x.socket.member
+	lp.out.reply(now, x.to(), netip.Addr{}, x.machine)
+	if x.request.write {
+		x.fill(now)
+		lp.out.reply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
+	}
+	if len(lp.out.msgs) > 0 {
+		x.posted = now
+		lp.out.flush()
+	}
+	if err := lp.out.err; err != nil {
+		lp.out.err = nil
+		if err = sendError(err, x.machine.Heard()); err != nil {
+			x.fail(err)
+		}
+	}
+}
+
+// fill sends the blocks that are due, until they have to be waited for.
+func (x *poolTransfer) fill(now time.Time) {
+	for x.job == noJob {
+		run := x.sender.Due(now)
+		if run.Blocks == 0 {
+			return
+		}
+		ok, err := x.loop.out.data(now, x.to(), netip.Addr{}, &x.sender, run, x)
+		switch {
+		case ok:
+		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
+			x.run = run
+			x.submit(fetchJob)
+		default:
+			if err == nil || err == io.EOF {
+				err = errChanged
+			}
+			x.abort(now, "client cannot read the file", err)
+			return
+		}
+	}
+}
+
+// TryReadAt reads from what was fetched, or else from what the source has in
+// memory.
+func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	f := &x.fetch
+	if i := off - f.off; f.n > 0 && i >= 0 && i < int64(f.n) {
+		have, n := f.buf[i:f.n], 0
+		for _, b := range bufs {
+			n += copy(b, have[n:])
+		}
+		if n >= len(bufs[0]) {
+			return n, nil
+		}
+	}
+	if x.try == nil {
+		return 0, store.ErrWouldBlock
+	}
+	n, err := x.try.TryReadAt(bufs, off)
+	if n > 0 && n < len(bufs[0]) {
+		return 0, store.ErrWouldBlock // half a block in memory is no use
+	}
+	return n, err
+}
+
+// deadline returns when expire is due; zero means never.
+func (x *poolTransfer) deadline() time.Time {
+	d := x.machine.Deadline()
+	if x.ended {
+		return d
+	}
+	if x.job == fetchJob {
+		d = time.Time{} // it is not the server that is waited for
+	}
+	if x.patient && !d.IsZero() {
+		if least := x.posted.Add(x.loop.pool.MinTimer); d.Before(least) {
+			d = least
+		}
+	}
+	if !x.limit.IsZero() && (d.IsZero() || x.limit.Before(d)) {
+		return x.limit
+	}
+	return d
+}
+
+// expire does what is due at the time.
+func (x *poolTransfer) expire(now time.Time) {
+	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
+		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.Limit))
+		return
+	}
+	x.machine.Expire(now)
+}
+
+// note notes how the transfer went.
+func (x *poolTransfer) note(now time.Time) {
+	if x.asked.IsZero() {
+		return
+	}
+	x.result = Result{
+		Peer: x.peer, Options: x.machine.Agreed(), Stats: x.machine.Stats(), First: x.first,
+		Duration: now.Sub(x.request.began),
+	}
+	if x.request.write {
+		x.result.Bytes = x.sender.Acked()
+	} else {
+		x.result.Bytes = x.receiver.Received()
+	}
+}
+
+// tryAgain reports whether the request is to be made once more: without options
+// where the server refuses them (RFC 2347 §3), or at another address of the host.
+func (x *poolTransfer) tryAgain() bool {
+	q := x.request
+	if x.err == nil || q.ctx.Err() != nil {
+		return false
+	}
+	fault, ok := errors.AsType[*transfer.Error](x.err)
+	if ok && fault.Remote && fault.Code == transfer.OptionsRefused && x.result.Bytes == 0 && !q.plain && x.loop.pool.Offer == nil {
+		q.plain = true
+		return true
+	}
+	silent := errors.Is(x.err, transfer.ErrSilent) && !x.peer.IsValid()
+	if len(q.more) == 0 || !silent && !unreachable(x.err) {
+		return false
+	}
+	q.addr, q.more, q.plain = q.more[0], q.more[1:], x.loop.pool.client().NoOptions
+	return true
+}

@@ -1,0 +1,42 @@
+package tftp
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A client that drops what comes out of order gets the file all the same, in more
+// packets.
+func TestNoReorder(t *testing.T) {
+	inWorld(t, func(w *world, _ *Server) {
+		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
+	}, func(w *world) {
+		want := w.put("image", 8_000_000)
+		blocks := 0
+		w.net.Tap = func(p sim.Packet) bool {
+			if transfer.OpcodeOf(p.Data) == transfer.Data {
+				blocks++
+			}
+			return true
+		}
+		get := func(drops bool) int {
+			c, here := w.client(), store.Mem(0)
+			c.Window, c.NoReorder = 64, drops
+			before := blocks
+			if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+				t.Fatal(err)
+			}
+			wantFile(t, here, "image", want)
+			return blocks - before
+		}
+		kept, dropped := get(false), get(true)
+		if dropped < kept+kept/4 {
+			t.Errorf("%d blocks, and %d where they are dropped out of order", kept, dropped)
+		}
+	})
+}

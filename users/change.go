@@ -1,0 +1,158 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Setting is one statement about a user, as [Set] takes it. A Value that is empty
+// takes the statement away, so that the default of the file holds.
+type Setting struct {
+	Keyword string // root, access, limit, from or require
+	Value   string // what stands behind it in a users file
+}
+
+// Set changes what a users file says of a user, and nothing else in it.
+func Set(file, name string, settings ...Setting) error {
+	return change("change a user in", file, name, func(u *userLines) error {
+		for _, s := range settings {
+			switch s.Keyword {
+			case "root", "access", "limit", "from", "require":
+				u.replace(s.Keyword, s.Value)
+			default:
+				return fmt.Errorf("%q cannot be set", s.Keyword)
+			}
+		}
+		return nil
+	})
+}
+
+// SetPassword sets the password of a user in a users file. The zero Hash takes
+// it away.
+func SetPassword(file, name string, h Hash) error {
+	return change("set a password in", file, name, func(u *userLines) error {
+		u.replace("password", h.Encoded())
+		return nil
+	})
+}
+
+// SetDisabled says in a users file that a user may not log in, or may again.
+func SetDisabled(file, name string, disabled bool) error {
+	return change("change a user in", file, name, func(u *userLines) error {
+		u.remove(func(word, _ string) bool { return word == "disabled" })
+		if disabled {
+			u.insert(len(u.lines), "disabled")
+		}
+		return nil
+	})
+}
+
+// AddKeys adds keys to a user of a users file. One that the user has already, with
+// whatever options, is an error.
+func AddKeys(file, name string, keys ...Key) error {
+	return change("add a key in", file, name, func(u *userLines) error {
+		for _, k := range keys {
+			at := len(u.lines)
+			for i, line := range u.lines {
+				word, rest := cutSpace(strings.TrimSpace(line))
+				if i == 0 || word != "key" {
+					continue
+				}
+				if old, _ := parseKey(rest); old.blob == k.blob {
+					return fmt.Errorf("user %s has the key %s already", name, k.Fingerprint())
+				}
+				at = i + 1
+			}
+			u.insert(at, "key "+k.line)
+		}
+		return nil
+	})
+}
+
+// RemoveKeys takes from a user of a users file the keys that which reports true for.
+// That there is none of them is an error. Keys in the files that keys statements name
+// are not looked at.
+func RemoveKeys(file, name string, which func(Key) bool) error {
+	return change("remove a key in", file, name, func(u *userLines) error {
+		if !u.remove(func(word, rest string) bool {
+			k, err := parseKey(rest)
+			return word == "key" && (err == nil || k.Public != nil) && which(k)
+		}) {
+			return fmt.Errorf("user %s has no such key", name)
+		}
+		return nil
+	})
+}
+
+// change edits the lines of one user.
+func change(what, file, name string, do func(*userLines) error) error {
+	return wrap(what, file, edit(file, false, func(lines []string) ([]string, error) {
+		begin, end := block(lines, name)
+		if begin < 0 {
+			return nil, fmt.Errorf("there is no user %s", name)
+		}
+		u := &userLines{lines: slices.Clone(lines[begin:end])}
+		if err := do(u); err != nil {
+			return nil, err
+		}
+		return slices.Concat(lines[:begin], u.lines, lines[end:]), u.err
+	}))
+}
+
+// userLines are the lines about one user. The first has the name.
+type userLines struct {
+	lines []string
+	err   error // the first
+}
+
+// remove takes out statements, and reports whether there were any.
+func (u *userLines) remove(which func(word, rest string) bool) bool {
+	before := len(u.lines)
+	head := u.lines[:1]
+	u.lines = append(head, slices.DeleteFunc(u.lines[1:], func(line string) bool {
+		word, rest := cutSpace(strings.TrimSpace(line))
+		return which(word, rest)
+	})...)
+	return len(u.lines) < before
+}
+
+// replace sets what a keyword says where it stands, or else at the end; a password
+// comes first. An empty value takes it out.
+func (u *userLines) replace(keyword, value string) {
+	at := slices.IndexFunc(u.lines[1:], func(line string) bool {
+		word, _ := cutSpace(strings.TrimSpace(line))
+		return word == keyword
+	}) + 1
+	if at > 0 {
+		indent := u.lines[at][:strings.Index(u.lines[at], keyword)]
+		u.lines = slices.Delete(u.lines, at, at+1)
+		if value != "" {
+			u.insertIndented(at, indent, keyword+" "+value)
+		}
+		return
+	}
+	if at = len(u.lines); keyword == "password" {
+		at = 1
+	}
+	if value != "" {
+		u.insert(at, keyword+" "+value)
+	}
+}
+
+// insert adds a statement, indented as the first of the user's is.
+func (u *userLines) insert(at int, statement string) {
+	indent := "  "
+	if len(u.lines) > 1 && strings.TrimSpace(u.lines[1]) != "" {
+		indent = u.lines[1][:len(u.lines[1])-len(strings.TrimLeft(u.lines[1], " \t"))]
+	}
+	u.insertIndented(at, indent, statement)
+}
+
+func (u *userLines) insertIndented(at int, indent, statement string) {
+	if strings.ContainsAny(statement, "\r\n") { // whatever follows would be another statement
+		u.err = errors.New("a value has a line break in it")
+	}
+	u.lines = slices.Insert(u.lines, at, indent+statement+ending(u.lines[0]))
+}
