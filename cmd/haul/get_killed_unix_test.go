@@ -17,7 +17,7 @@ import (
 
 const killedSize = 64 << 20
 
-// killedContent is what a file has of which a get is killed.
+// killedContent makes the content of a file whose copy is cut off.
 func killedContent(t *testing.T) []byte {
 	t.Helper()
 	content := make([]byte, killedSize)
@@ -34,18 +34,30 @@ func killedContent(t *testing.T) []byte {
 }
 
 // testKilled checks that a process which is killed in the middle of a get --continue
-// leaves nothing under the file's name, and that the next run goes on where it was, as
-// far as the disk has it for certain. args completes a command line, and sent returns
-// how many bytes of files the server has sent so far.
-func testKilled(t *testing.T, content []byte, from string, args func(args ...string) []string, sent func() int64) {
+// leaves nothing under the file's name, and that the next run resumes where it was, as
+// far as the disk has it for certain. The server is behind a relay, and sent returns how
+// many bytes of files it has sent so far.
+func testKilled(t *testing.T, content []byte, between *relay, args []string, sent func() int64) {
 	t.Helper()
 	here := t.TempDir()
-	killGet(t, here, func(limit string) []string { return args("get", "--continue", "--limit", limit, from, here) })
+	args = append([]string{"get", "--continue"}, append(args, here)...)
+	c := runChild(t, childOptions{}, args...)
+	// The second mark says how much of the file is on the disk.
+	var first []byte
+	awaitHidden(t, here, ".mark", func(b []byte) bool {
+		if first == nil && len(b) > 0 {
+			first = b
+		}
+		return !bytes.Equal(b, first)
+	})
+	_ = c.cmd.Process.Kill()
+	c.wantExit(-1)
 	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {
-		t.Error("it has its name, and is not whole")
+		t.Error("the file has its name, and is not whole")
 	}
+	between.open()
 	before := sent()
-	code, _, msg := haul(t, args("get", "--continue", from, here)...)
+	code, _, msg := haul(t, args...)
 	if code != 0 || !strings.Contains(msg, "were there before") {
 		t.Errorf("the next run: exit code %d, %s", code, msg)
 	}
@@ -58,35 +70,6 @@ func testKilled(t *testing.T, content []byte, from string, args func(args ...str
 	}
 }
 
-// killGet begins to get a file, and kills that when it is noted for the second time how
-// much of it is on the disk for certain. Should it be through before, as the disk takes
-// longer for that, it is begun anew, more slowly.
-func killGet(t *testing.T, here string, args func(limit string) []string) {
-	t.Helper()
-	for _, limit := range []string{"30M", "8M", "3M"} {
-		c := runChild(t, childOptions{}, args(limit)...)
-		var first []byte
-		awaitHidden(t, here, ".mark", func(b []byte) bool {
-			if first == nil && len(b) > 0 {
-				first = b
-			}
-			return !bytes.Equal(b, first)
-		}, c.ended)
-		_ = c.cmd.Process.Kill()
-		if _, ok := c.stderr.await(func(_ string, ended bool) bool { return ended }); !ok {
-			t.Fatal("haul does not end")
-		}
-		if c.cmd.ProcessState.ExitCode() != 0 {
-			c.wantExit(-1)
-			return
-		}
-		if err := os.Remove(filepath.Join(here, "big")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Fatal("the get is through before it is noted how much has come")
-}
-
 func TestHTTPKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := killedContent(t)
@@ -96,7 +79,8 @@ func TestHTTPKilled(t *testing.T) {
 		http.ServeContent(&countingWriter{w, l}, r, "", time.Unix(1, 0), bytes.NewReader(content))
 		return true
 	})
-	testKilled(t, content, l.URL+"/big", func(args ...string) []string { return args }, l.sentBytes)
+	between := startRelay(t, l.Listener.Addr().String(), killedSize-killedSize/8)
+	testKilled(t, content, between, []string{"http://" + between.addr + "/big"}, l.sentBytes)
 }
 
 func TestSFTPKilled(t *testing.T) {
@@ -114,5 +98,7 @@ func TestSFTPKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := startLabWith(t, labOptions{tree: func(store.Tree) store.Tree { return mem }}, nil)
-	testKilled(t, content, "lab:big", l.args, func() int64 { return l.server.Counters().Sent })
+	between := startRelay(t, l.addr, killedSize-killedSize/8)
+	l.configure("IdentityFile "+l.key, "HostKeyAlias [127.0.0.1]:"+l.port)
+	testKilled(t, content, between, l.args("sftp://"+between.addr+"/big"), func() int64 { return l.server.Counters().Sent })
 }

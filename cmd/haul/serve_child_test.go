@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -212,14 +213,15 @@ func (c *child) dial() *rawClient {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { conn.Close() })
-	return &rawClient{c.t, conn, to}
+	return &rawClient{t: c.t, conn: conn, to: to}
 }
 
-// A rawClient says what it is told to.
+// A rawClient sends any bytes over UDP.
 type rawClient struct {
 	t    *testing.T
 	conn *net.UDPConn
 	to   *net.UDPAddr // who answered last
+	had  []string     // what want has received
 }
 
 func (r *rawClient) send(packet string) {
@@ -240,6 +242,22 @@ func (r *rawClient) receive() string {
 	}
 	r.to = from
 	return string(b[:n])
+}
+
+// want waits for a packet. Repeats of those before are passed over: a busy machine makes
+// them.
+func (r *rawClient) want(packet string) {
+	r.t.Helper()
+	for {
+		got := r.receive()
+		if got != packet && !slices.Contains(r.had, got) {
+			r.t.Fatalf("got %q, want %q", got[:min(len(got), 60)], packet[:min(len(packet), 60)])
+		}
+		r.had = append(r.had, got)
+		if got == packet {
+			return
+		}
+	}
 }
 
 // nobody is a user that needs no entry in /etc/passwd.

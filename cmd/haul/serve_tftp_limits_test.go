@@ -20,22 +20,16 @@ func TestServeTFTPLimits(t *testing.T) {
 		c := startChild(t, childOptions{}, dir, "--blksize", "600", "--windowsize", "4", "--loops", "1", flag, "1")
 		first := c.dial()
 		first.send(ask)
-		if got, want := first.receive(), "\x00\x06blksize\x00600\x00windowsize\x004\x00"; got != want {
-			t.Fatalf("%s: the request is answered by %q, want %q", flag, got, want)
-		}
+		first.want("\x00\x06blksize\x00600\x00windowsize\x004\x00")
 		first.send("\x00\x04\x00\x00")
 		for block := range 4 {
-			if got, want := first.receive(), "\x00\x03\x00"+string(rune(block+1))+image[:600]; got != want {
-				t.Fatalf("%s: %q, want block %d", flag, got[:min(len(got), 20)], block+1)
-			}
+			first.want("\x00\x03\x00" + string(rune(block+1)) + image[:600])
 		}
 		first.send("\x00\x04\x00\x01") // now it is proven, and makes no room
-		first.receive()
+		first.want("\x00\x03\x00\x05" + image[:600])
 		second := c.dial()
 		second.send(ask)
-		if got, want := second.receive(), "\x00\x05\x00\x00"+refusal+"\x00"; got != want {
-			t.Errorf("%s: the second transfer is answered by %q, want %q", flag, got, want)
-		}
+		second.want("\x00\x05\x00\x00" + refusal + "\x00")
 		first.send("\x00\x05\x00\x00enough\x00")
 		c.await(`result="ended by peer"`)
 		c.wantGet("image", image)

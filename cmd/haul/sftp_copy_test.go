@@ -444,19 +444,14 @@ func TestSFTPInterrupted(t *testing.T) {
 	}
 }
 
-// awaitHidden waits until what a hidden file in a directory holds is enough, or one of
-// over says that no more will come. The file's name ends as given.
-func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool, over ...func() bool) {
+// awaitHidden waits until a hidden file in a directory holds enough. The file's name ends
+// as given.
+func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool) {
 	t.Helper()
 	for late := time.Now().Add(labPatience); time.Now().Before(late); time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob(filepath.Join(dir, ".haul*"+end))
 		for _, n := range names {
 			if b, err := os.ReadFile(n); err == nil && enough(b) {
-				return
-			}
-		}
-		for _, is := range over {
-			if is() {
 				return
 			}
 		}
