@@ -303,7 +303,8 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 		n    int64
 		what string
 	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
-		{r.empty.Load(), "left out (directories without files, which HTTP cannot make)"}, {s.Failed, "failed"}, {s.Left, "unfinished"}} {
+		{r.empty.Load(), "left out (directories without files, which HTTP cannot make)"}, {s.Kept, "kept their permissions and times (directories that may not be changed)"},
+		{s.Failed, "failed"}, {s.Left, "unfinished"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}

@@ -44,6 +44,8 @@ type copier struct {
 	whole  store.Tree  // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
+	landed atomic.Bool // something was begun below the target
+
 	contained bool // to is a part of the job's tree that was opened: see [Subtree]
 
 	implied bool // directories are not made: see [Implier]
@@ -138,6 +140,9 @@ func (c *copier) run(j Job) error {
 	if err != nil {
 		return err
 	}
+	if top.fresh {
+		defer c.removeEmpty(p.name, top.mark)
+	}
 	if end != nil {
 		defer end.Close()
 	}
@@ -226,6 +231,16 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	}
 	c.to, c.prefix, top.to, c.contained = tree, p.name, ".", true
 	return top, end, nil
+}
+
+// removeEmpty removes the directory that the copy has made as its target, with its
+// mark, if the copy failed and nothing has come to be in it.
+func (c *copier) removeEmpty(name, mark string) {
+	succeeded := c.ctx.Err() == nil && c.report.err() == nil
+	if succeeded || c.opts.DryRun || c.implied || mark != "" && c.landed.Load() {
+		return // a mark stays with what is kept
+	}
+	c.removeMarked(name, mark)
 }
 
 // beginFile begins with the one file that becomes the target.

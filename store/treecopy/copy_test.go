@@ -269,6 +269,39 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// A directory that was there, and that the target changes for nobody, keeps its times.
+// One that the copy has made and cannot date is an error, and so is any other failure.
+func TestDirectoriesThatMayNotBeChanged(t *testing.T) {
+	for _, c := range []struct {
+		there        bool
+		err          error
+		kept, failed int64
+	}{{true, fs.ErrPermission, 1, 0}, {true, fs.ErrInvalid, 0, 1}, {false, fs.ErrPermission, 0, 1}} {
+		from, to := store.Mem(0), store.Mem(0)
+		put(t, from, "d/f", []byte("f"))
+		if c.there {
+			mkdir(t, to, "d")
+		}
+		r, _, err := copyAll(t.Context(), from, undated{to, c.err}, ".", treecopy.Options{Recursive: true, PreserveTimes: true}, "d")
+		if r.Copied != 1 || r.Kept != c.kept || r.Failed != c.failed || !errors.Is(err, c.err) && c.failed > 0 {
+			t.Errorf("%+v: %+v, %v", c, r, err)
+		}
+	}
+}
+
+// undated is a tree whose directory d is given no attributes.
+type undated struct {
+	store.Tree
+	err error
+}
+
+func (u undated) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	if name == "d" {
+		return u.err
+	}
+	return u.Tree.SetAttr(ctx, name, a, follow)
+}
+
 func setModeIfThere(tree store.Tree, name string, mode fs.FileMode) {
 	_ = tree.SetAttr(context.Background(), name, store.Attr{Mode: &mode}, true)
 }

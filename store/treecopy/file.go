@@ -323,6 +323,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	if err != nil {
 		return nil, 0, err
 	}
+	c.landed.Store(true)
 	r, ok := u.(store.Resumer)
 	if !ok && o.Resume != "" {
 		c.report.fromStart(f.item, ErrNotKept)
@@ -380,6 +381,7 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 		return Outcome{}, err
 	}
 	f.created = true
+	c.landed.Store(true)
 	m := &move{c: c, f: f, src: src, dst: h}
 	m.note(resumed)
 	end, err := m.run(resumed)
@@ -448,6 +450,7 @@ func (c *copier) copyLink(f *file) {
 		c.report.failed(f.item, err)
 		return
 	}
+	c.landed.Store(true)
 	c.report.ended(f.item, Outcome{What: what})
 }
 

@@ -117,6 +117,13 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	return counted
 }
 
+// kept counts a directory that keeps its permissions and times.
+func (r *report) kept() {
+	r.mu.Lock()
+	r.sums.Kept++
+	r.mu.Unlock()
+}
+
 // add counts an error. The caller holds mu.
 func (r *report) add(e error) {
 	r.sums.Failed++

@@ -155,7 +155,9 @@ type Options struct {
 	Umask fs.FileMode
 
 	// PreserveTimes gives files and directories the access and modification
-	// time of their sources; without it they have that of the copy.
+	// time of their sources; without it they have that of the copy. As with
+	// PreserveMode, a directory that was there keeps its own where the target
+	// refuses to change them: that is no error, and counted as [Result].Kept.
 	PreserveTimes bool
 
 	// FileTimes does so for files and symbolic links alone.
@@ -327,6 +329,10 @@ type Result struct {
 	Skipped int64 // symbolic links, devices and the like
 	Made    int64 // directories
 	Failed  int64
+
+	// Kept counts the directories that were there and keep their permissions and
+	// times, as the target allows nobody to change them.
+	Kept int64
 
 	// Left counts the files that were found, and neither failed nor are done: the
 	// copy ended before they were tried, or while they were under way. There

@@ -74,18 +74,17 @@ func (c *copier) makeTop(p *place, starts []start, perm fs.FileMode) (mark strin
 // makeMarked makes a directory with a mark in it, or nothing.
 func (c *copier) makeMarked(name string, s *start, perm fs.FileMode) error {
 	aside := path.Join(path.Dir(name), markName(s.origin, s.name, path.Base(name)))
-	mark := path.Join(aside, s.mark())
 	err := c.to.Mkdir(c.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
 		// It is from a process that was killed just then, or it is no empty
 		// directory, and nobody's to use.
-		c.removeMarked(aside, mark)
+		c.removeMarked(aside, s.mark())
 		err = c.to.Mkdir(c.ctx, aside, perm)
 	}
 	if err != nil {
 		return err
 	}
-	h, err := c.to.OpenFile(c.ctx, mark, store.Access{Write: true, Create: true, Exclusive: true, Perm: markPerm})
+	h, err := c.to.OpenFile(c.ctx, path.Join(aside, s.mark()), store.Access{Write: true, Create: true, Exclusive: true, Perm: markPerm})
 	if err == nil {
 		err = h.Close()
 	}
@@ -93,17 +92,20 @@ func (c *copier) makeMarked(name string, s *start, perm fs.FileMode) error {
 		err = c.to.Rename(c.ctx, aside, name, false)
 	}
 	if err != nil {
-		c.removeMarked(aside, mark)
+		c.removeMarked(aside, s.mark())
 	}
 	return err
 }
 
-// removeMarked removes what makeMarked has made, even if the context has ended.
-func (c *copier) removeMarked(aside, mark string) {
+// removeMarked removes a directory and the mark in it, if it has one, even if the
+// context has ended. One in which there is more stays.
+func (c *copier) removeMarked(dir, mark string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeTime)
 	defer cancel()
-	_ = c.to.Remove(ctx, mark)
-	_ = c.to.RemoveDir(ctx, aside)
+	if mark != "" {
+		_ = c.whole.Remove(ctx, path.Join(dir, mark))
+	}
+	_ = c.whole.RemoveDir(ctx, dir)
 }
 
 // removeTime is how long it may take to remove what was begun.

@@ -125,46 +125,62 @@ func (c *copier) spawn(d *dir) {
 	}
 }
 
-// walk makes a directory, and hands over what is in it.
+// walk makes a directory, and hands over what is in it. It opens the listing first:
+// nothing is made of a directory that cannot be read.
 func (c *copier) walk(d *dir) {
 	defer c.finish(d)
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil || !d.made && c.tooManyDirs(d) {
 		return
 	}
-	if !d.made {
-		if c.tooManyDirs(d) {
-			return
-		}
-		what, err := c.makeDir(d)
-		if err != nil {
-			c.report.failed(d.item, err)
-			return
-		}
-		d.made = true
-		if !d.fresh {
-			c.sweep(d.to)
-		}
-		if what == Made {
-			c.tellMade(d)
-		} else {
-			c.report.ended(d.item, Outcome{What: what})
-		}
-	}
-	below, err := c.list(d)
+	entries, err := d.tree.OpenDir(c.ctx, d.from)
 	if err != nil {
-		item := d.item
-		if item == nil {
-			item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
-		}
-		c.report.failed(item, err)
-		if c.implied {
-			d.item = nil // more is not known of it
-		}
+		c.unlisted(d, err)
+		return
+	}
+	if !d.made && !c.arrive(d) {
+		_ = entries.Close()
+		return
+	}
+	below, err := c.list(d, entries)
+	if err != nil {
+		c.unlisted(d, err)
 	}
 	for i, b := range below {
 		below[i] = nil // it need not stay until the last one is done
 		c.aside.Add(-1)
 		c.spawn(b)
+	}
+}
+
+// arrive makes the target of a directory, and reports whether it is there.
+func (c *copier) arrive(d *dir) bool {
+	what, err := c.makeDir(d)
+	if err != nil {
+		c.report.failed(d.item, err)
+		return false
+	}
+	d.made = true
+	if !d.fresh {
+		c.sweep(d.to)
+	}
+	if what == Made {
+		c.landed.Store(true)
+		c.tellMade(d)
+	} else {
+		c.report.ended(d.item, Outcome{What: what})
+	}
+	return true
+}
+
+// unlisted reports a directory that cannot be listed, or not to its end.
+func (c *copier) unlisted(d *dir, err error) {
+	item := d.item
+	if item == nil {
+		item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
+	}
+	c.report.failed(item, err)
+	if c.implied {
+		d.item = nil // more is not known of it
 	}
 }
 
@@ -260,11 +276,7 @@ func inTheWay(fi fs.FileInfo) error {
 }
 
 // list hands the files of a directory over, and returns the directories in it.
-func (c *copier) list(d *dir) (below []*dir, err error) {
-	entries, err := d.tree.OpenDir(c.ctx, d.from)
-	if err != nil {
-		return nil, err
-	}
+func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
 	defer entries.Close()
 	into, names := make([]fs.FileInfo, listBatch), listedNames{}
 	for {
@@ -434,7 +446,11 @@ func (c *copier) closeDir(d *dir) {
 	if err == nil && a != (store.Attr{}) {
 		err = c.to.SetAttr(c.ctx, d.to, a, true)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case !d.fresh && errors.Is(err, fs.ErrPermission): // it belongs to somebody else: what is in it is copied nevertheless
+		c.report.kept()
+	default:
 		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
 	}
 }

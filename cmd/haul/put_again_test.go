@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp"
+)
+
+// Directories that a server has, and that clients may not change, are no failure of
+// put -p: the summary counts them.
+func TestPutAgainWhereFilesAreOnlyAdded(t *testing.T) {
+	l := startLabWith(t, labOptions{account: func(a *sftp.Account) { a.CreateOnly = true }}, nil)
+	here := t.TempDir()
+	writeFile(t, filepath.Join(here, "tree/sub/file"), "file")
+	then := time.Unix(1e9, 0)
+	for _, name := range []string{"tree/sub/file", "tree/sub", "tree"} {
+		if err := os.Chtimes(filepath.Join(here, name), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(here)
+	if code, _, msg := l.haul("put", "-rp", "tree", "lab:"); code != 0 || strings.Contains(msg, "kept") {
+		t.Fatalf("the first time: exit code %d, says %s", code, msg)
+	}
+	writeFile(t, filepath.Join(here, "tree/new/file"), "new")
+	code, _, msg := l.haul("put", "-rp", "--unchanged", "tree", "lab:")
+	if code != 0 || !strings.Contains(msg, "; 2 kept their permissions and times") {
+		t.Errorf("the second time: exit code %d, says %s", code, msg)
+	}
+	wantTree(t, l.dir, map[string]string{"tree/sub/file": "file", "tree/new/file": "new"})
+}
