@@ -48,11 +48,11 @@ type logins struct {
 
 // A verdict is what the check of a password came to.
 type verdict struct {
-	done     chan struct{} // closed when the check is over; what follows is then there to be read
-	err      error
-	name     string
-	password string    // the user's hash that it was right for
-	until    time.Time // when it is forgotten
+	done  chan struct{} // closed when the check is over; what follows is then there to be read
+	err   error
+	name  string
+	login *users.Login // nil if err is not
+	until time.Time    // when it is forgotten
 }
 
 func (l *logins) init(h *Handler) {
@@ -126,8 +126,8 @@ func (l *logins) check(x *exchange, name, password string) (*users.Login, error)
 			return nil, context.Cause(x.ctx())
 		}
 		if v.err == nil {
-			if login := v.holds(x.h.Users, from); login != nil {
-				return login, nil
+			if v.holds(x.h.Users) {
+				return v.login, nil
 			}
 			l.forget(key, v)
 			continue
@@ -204,7 +204,7 @@ func (l *logins) verify(x *exchange, visit *penalty.Visit, key [sha256.Size]byte
 	l.mu.Lock()
 	v.err = err
 	if err == nil {
-		v.password, v.until = login.User.Password.Encoded(), time.Now().Add(verifiedFor)
+		v.login, v.until = login, time.Now().Add(verifiedFor)
 	} else if l.known[key] == v {
 		delete(l.known, key)
 	}
@@ -252,25 +252,9 @@ func (x *exchange) audit(name string, err error) {
 // maxUser is how many bytes are told of a user's name, which may be anything.
 const maxUser = 64
 
-// holds returns the login that a verdict is good for, unless the users have
-// changed so that it is not any more: then it has to be reached anew.
-func (v *verdict) holds(d *users.Directory, from netip.Addr) *users.Login {
+// holds reports whether a verdict is still good: if the users have changed so that it
+// is not, it has to be reached anew.
+func (v *verdict) holds(d *users.Directory) bool {
 	u, ok := d.User(v.name)
-	switch {
-	case !ok, u.Disabled, u.Require != users.AnyMethod, u.Password.IsZero(), u.Password.Encoded() != v.password:
-		return nil
-	case len(u.From) > 0 && !inAny(u.From, from):
-		return nil
-	}
-	return &users.Login{User: u, Access: u.Access, Dir: "/", Method: "password", Peer: from.Unmap().WithZone("")}
-}
-
-func inAny(nets []netip.Prefix, a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	for _, n := range nets {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return ok && u.Limit == v.login.User.Limit && d.Recheck(v.login) == nil
 }

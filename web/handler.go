@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -133,6 +134,10 @@ type Account struct {
 	Access Access
 	Rate   int64  // bytes a second each way; 0 means no limit
 	Close  func() // called when the request is over, if set
+
+	// Life ends the request when it ends, if set, and its cause is why. The connection
+	// is cut, and an upload is treated as any that is cut off.
+	Life context.Context
 }
 
 var errNoAccount = errors.New("web: the handler lacks Store or Account; with Users it takes an Account")
@@ -196,10 +201,16 @@ func (x *exchange) account(v Visitor) error {
 	switch {
 	case x.h.Account != nil:
 		a, err := x.h.Account(x.r.Context(), v)
+		if _, refused := errors.AsType[*users.Refusal](err); refused {
+			return x.challenge(fmt.Errorf("%w: %w", errLogin, err)) // the users have changed since the login
+		}
 		if err != nil {
 			return err
 		}
 		x.acct = a
+		if a.Life != nil {
+			x.endWith(a.Life)
+		}
 	case x.h.Store == nil, x.h.Users != nil:
 		return errNoAccount
 	default:

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,9 @@ var (
 	// the request's context is [http.ErrServerClosed].
 	ErrShutdown error = &failure{http.StatusServiceUnavailable, "server is shutting down"}
 
+	// ErrLoginEnded says that [Account.Life] ended before the request did.
+	ErrLoginEnded error = &failure{http.StatusUnauthorized, "the login has ended"}
+
 	errPanic = errors.New("the store panicked")
 )
 
@@ -137,12 +141,12 @@ const retryAfter = 1
 
 // fail answers an error, before anything else was sent.
 func (x *exchange) fail(err error) {
-	if errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled) {
-		gone := ErrGivenUp
-		if x.shutdown() {
-			gone = ErrShutdown
-		}
-		err = fmt.Errorf("%w: %w", gone, err)
+	why := x.ended()
+	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {
+	case errors.Is(why, ErrLoginEnded):
+		err = why
+	case canceled:
+		err = fmt.Errorf("%w: %w", cmp.Or(why, ErrGivenUp), err)
 	}
 	status, text := statusOf(x.r.Method, err)
 	x.Err = err
@@ -155,8 +159,16 @@ func (x *exchange) fail(err error) {
 	x.reply(status, text)
 }
 
-// shutdown reports whether the request ends because the server does.
-func (x *exchange) shutdown() bool { return errors.Is(context.Cause(x.ctx()), http.ErrServerClosed) }
+// ended returns why this side has ended the request, or nil if it has not.
+func (x *exchange) ended() error {
+	switch cause := context.Cause(x.ctx()); {
+	case errors.Is(cause, http.ErrServerClosed):
+		return ErrShutdown
+	case errors.Is(cause, ErrLoginEnded):
+		return cause
+	}
+	return nil
+}
 
 // abort ends a request whose answer has begun, so that nobody takes what came for
 // the whole.

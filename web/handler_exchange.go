@@ -91,6 +91,7 @@ type exchange struct {
 	r *http.Request
 
 	acct     *Account
+	endLife  func()     // ends what endWith began; nil if it began nothing
 	throttle *rate.Pair // nil if the account has no rate
 	opened   bool       // counted as one that has files open, of source
 	source   netip.Addr
@@ -114,7 +115,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	if r.ContentLength != 0 {
 		// net/http reads what is left of a content before it answers, and a peer
 		// may never send it.
-		_ = http.NewResponseController(w).SetReadDeadline(x.Began.Add(h.stall()))
+		x.readBy(x.Began.Add(h.stall()))
 	}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
 		// It may have had a Content-Length too, of which net/http does not tell. A
@@ -126,8 +127,37 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
+// endWith ends the request when life ends: what waits is woken, and neither reads nor
+// writes get anywhere any more.
+func (x *exchange) endWith(life context.Context) {
+	ctx, cancel := context.WithCancelCause(x.ctx())
+	x.r = x.r.WithContext(ctx)
+	cut := make(chan struct{})
+	stop := context.AfterFunc(life, func() {
+		defer close(cut)
+		cancel(fmt.Errorf("%w: %w", ErrLoginEnded, context.Cause(life)))
+		x.cutOff()
+	})
+	x.endLife = func() {
+		if !stop() {
+			<-cut // the connection is the next request's afterwards
+		}
+		cancel(nil)
+	}
+}
+
+// cutOff has the reads and the writes of the request fail.
+func (x *exchange) cutOff() {
+	c, past := http.NewResponseController(x.w), time.Unix(1, 0)
+	_ = c.SetReadDeadline(past)
+	_ = c.SetWriteDeadline(past)
+}
+
 // end is deferred, so that a panic of a store is told too, and counted.
 func (x *exchange) end() {
+	if x.endLife != nil {
+		x.endLife()
+	}
 	if x.opened {
 		x.h.open.give(x.source)
 	}
@@ -141,8 +171,12 @@ func (x *exchange) end() {
 	if x.Status == 0 && x.Err == nil {
 		x.Err = errPanic
 	}
-	if x.Err != nil && x.shutdown() && !errors.Is(x.Err, ErrShutdown) {
-		x.Err = fmt.Errorf("%w: %w", ErrShutdown, x.Err)
+	switch why := x.ended(); {
+	case x.Err == nil, why == nil, errors.Is(x.Err, why):
+	case errors.Is(why, ErrLoginEnded):
+		x.Err = why // what failed, failed by cutOff
+	default:
+		x.Err = fmt.Errorf("%w: %w", why, x.Err)
 	}
 	c := &x.h.counts
 	c.active.Add(-1)
@@ -207,6 +241,20 @@ func (x *exchange) writeHeader(status int) {
 func (x *exchange) patient(ours time.Duration) {
 	// One of a wrapper that knows no deadlines has its own way to end what hangs.
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(ours + x.h.stall()))
+	x.staysCut()
+}
+
+// readBy gives the peer until then to send what is read next.
+func (x *exchange) readBy(deadline time.Time) {
+	_ = http.NewResponseController(x.w).SetReadDeadline(deadline)
+	x.staysCut()
+}
+
+// staysCut takes a deadline back that was set after cutOff.
+func (x *exchange) staysCut() {
+	if x.endLife != nil && errors.Is(x.ended(), ErrLoginEnded) {
+		x.cutOff()
+	}
 }
 
 // pause waits while an answer is sent, unless the request ends before. It is not
@@ -266,7 +314,7 @@ func (x *exchange) settle() error {
 	}
 	if wait > 0 && x.r.ContentLength != 0 {
 		// What comes has its time from then on.
-		_ = http.NewResponseController(x.w).SetReadDeadline(now.Add(wait).Add(x.h.stall()))
+		x.readBy(now.Add(wait).Add(x.h.stall()))
 	}
 	return x.sleep(wait)
 }

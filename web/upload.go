@@ -158,7 +158,7 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	}
 	buf := receiveBuffers.Get().(*[receiveBytes]byte)
 	defer receiveBuffers.Put(buf)
-	body := &patientReader{x: x, control: http.NewResponseController(x.w)}
+	body := &patientReader{x: x}
 	defer body.done()
 	if x.r.ProtoMajor == 1 {
 		x.patient(0) // for "100 Continue", which net/http sends at the first read
@@ -199,16 +199,15 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 // Handler.Stall for each minStep bytes, as it has for what it takes: by sending less
 // it cannot hold a place.
 type patientReader struct {
-	x       *exchange
-	control *http.ResponseController
-	due     int  // bytes that have to come by the deadline; 0 or less has the next read move it
-	ended   bool // by the client, when all was there
-	silent  bool // the client, for as long as it may be
+	x      *exchange
+	due    int  // bytes that have to come by the deadline; 0 or less has the next read move it
+	ended  bool // by the client, when all was there
+	silent bool // the client, for as long as it may be
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {
 	if p.due <= 0 {
-		_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+		p.x.readBy(time.Now().Add(p.x.h.stall()))
 		p.due = minStep
 	}
 	n, err := p.x.r.Body.Read(b)
@@ -222,9 +221,9 @@ func (p *patientReader) Read(b []byte) (int, error) {
 func (p *patientReader) done() {
 	switch {
 	case p.ended:
-		_ = p.control.SetReadDeadline(time.Time{})
+		p.x.readBy(time.Time{})
 	case !p.silent:
-		_ = p.control.SetReadDeadline(time.Now().Add(p.x.h.stall()))
+		p.x.readBy(time.Now().Add(p.x.h.stall()))
 	}
 }
 

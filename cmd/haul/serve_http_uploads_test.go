@@ -4,7 +4,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -171,4 +174,52 @@ func TestServeHTTPKilledUpload(t *testing.T) {
 	if resp.StatusCode != 202 || err != nil || n < 16<<20 || n > come {
 		t.Errorf("%d, and of %d bytes that had come %d are there, %v", resp.StatusCode, come, n, err)
 	}
+}
+
+// Requests under way end soon after their user is disabled, and those of others do not.
+func TestServeHTTPUserDisabled(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	dir := servedDir(t, map[string]string{"large": strings.Repeat("0123456789abcdef", 4<<20)})
+	entry := func(name string) string { return "user " + name + "\n" + hashed(t, "builder") }
+	alice, bob := entry("alice"), entry("bob")
+	file := usersFile(t, alice+bob)
+	s := startHTTP(t, dir, "--http-plain-auth", "--http-auth", file)
+	begin := func(name, request string) net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience))
+		login := base64.StdEncoding.EncodeToString([]byte(name + ":builder"))
+		if _, err := fmt.Fprintf(c, "%s\r\nHost: x\r\nAuthorization: Basic %s\r\n\r\n", request, login); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "half"); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const upload = " HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 8"
+	get := begin("alice", "GET /large HTTP/1.1")
+	put, other := begin("alice", "PUT /half"+upload), begin("bob", "PUT /whole"+upload)
+	writeUsers(t, file, alice+"  disabled\n"+bob)
+	s.await("a change is in force")
+	s.await("file=/half", `error="the login has ended: the user is disabled"`)
+	s.await("file=/large", `error="the login has ended: the user is disabled"`)
+	for _, c := range []net.Conn{get, put} {
+		if n, err := io.Copy(io.Discard, c); n >= 64<<20 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the connection has %d bytes more, %v", n, err)
+		}
+	}
+	if _, err := io.WriteString(other, "half"); err != nil {
+		t.Fatal(err)
+	}
+	s.await("file=/whole", "status=201")
+	s.want(401, "*", "GET /large", "", "user: alice:builder")
+	s.stop()
+	wantNames(t, dir, "large", "whole")
 }

@@ -200,7 +200,19 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 	if err != nil {
 		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
 	}
-	return &web.Account{User: u.Name, Store: files, Access: web.AccessOf(v.Login.Access), Rate: u.Limit, Close: leave}, nil
+	life, gone, err := s.users.enter(v.Login, peerText(v.Peer))
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &web.Account{
+		User: u.Name, Store: files, Access: web.AccessOf(v.Login.Access), Rate: u.Limit,
+		Life: life,
+		Close: func() {
+			gone()
+			leave()
+		},
+	}, nil
 }
 
 func (s *httpService) close() {
@@ -386,6 +398,7 @@ func (s *httpService) settled(ctx context.Context) {
 		} else if changed {
 			s.roots.learn(s.users.dir)
 			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
+			s.users.endUnwelcome(func(*guest, string) {}) // each request is logged when it ends
 		}
 	})
 	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.users.dir)) })

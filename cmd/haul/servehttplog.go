@@ -110,6 +110,8 @@ func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	switch {
 	case errors.Is(x.Err, web.ErrShutdown):
 		return slog.LevelWarn, meter.Failed
+	case errors.Is(x.Err, web.ErrLoginEnded):
+		return slog.LevelWarn, meter.Refused
 	case errors.Is(x.Err, web.ErrGivenUp):
 		return slog.LevelInfo, meter.PeerEnded
 	case errors.Is(x.Err, web.ErrCutOff):

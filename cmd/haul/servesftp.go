@@ -167,7 +167,7 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	if err != nil {
 		return nil, err
 	}
-	life, err := s.people.enter(c, l)
+	life, gone, err := s.people.enter(l, c.RemoteAddr().String())
 	if err != nil {
 		leave()
 		return nil, err
@@ -177,7 +177,7 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 		CreateOnly: s.people.createOnly,
 		Life:       life,
 		Close: func() {
-			s.people.leave(c)
+			gone()
 			leave()
 		},
 	}, nil
@@ -337,9 +337,9 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	s.warn()
 	s.roots.learn(s.people.dir)
 	s.checkRoots()
-	s.people.endUnwelcome(func(c *ssh.ServerConn, why string) {
-		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", c.User()),
-			slog.String("peer", c.RemoteAddr().String()), slog.String("reason", why))
+	s.people.endUnwelcome(func(g *guest, why string) {
+		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),
+			slog.String("peer", g.peer), slog.String("reason", why))
 	})
 }
 

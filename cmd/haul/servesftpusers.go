@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/users"
 )
@@ -28,7 +26,8 @@ const (
 	reloadShare = 50
 )
 
-// people are those who may log in by SFTP, and those who have.
+// people are those who may log in, and those who have: by SFTP for as long as their
+// connections last, over HTTP for a request.
 type people struct {
 	dir      *users.Directory
 	file     string // "" if there is none
@@ -37,12 +36,13 @@ type people struct {
 	createOnly bool // that user brings new files, and changes none
 
 	mu   sync.Mutex
-	live map[*ssh.ServerConn]guest // mu
+	live map[*guest]bool // mu
 }
 
 // A guest is somebody who has logged in.
 type guest struct {
 	login *users.Login
+	peer  string
 	end   context.CancelCauseFunc
 }
 
@@ -66,7 +66,7 @@ func (f *serveFlags) openPeople(owners []int) (*people, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &people{file: file, live: map[*ssh.ServerConn]guest{}}
+	p := &people{file: file}
 	policy, err := parseUpload(f.upload)
 	switch {
 	case err != nil:
@@ -144,35 +144,35 @@ func (p *people) unreadable() error {
 
 // enter notes a login, unless the users file has changed so that it would be
 // refused by now. The context that it returns ends when the login would be refused.
-func (p *people) enter(c *ssh.ServerConn, l *users.Login) (context.Context, error) {
+// The caller calls leave when they are gone.
+func (p *people) enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.dir.Recheck(l); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	life, end := context.WithCancelCause(context.Background())
-	p.live[c] = guest{l, end}
-	return life, nil
-}
-
-// leave notes that somebody is gone.
-func (p *people) leave(c *ssh.ServerConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if g, ok := p.live[c]; ok {
+	g := &guest{login: l, peer: peer}
+	life, g.end = context.WithCancelCause(context.Background())
+	if p.live == nil {
+		p.live = map[*guest]bool{}
+	}
+	p.live[g] = true
+	return life, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		g.end(nil)
-		delete(p.live, c)
-	}
+		delete(p.live, g)
+	}, nil
 }
 
-// endUnwelcome ends the connections of logins that would be refused by now: see
-// [users.Directory.Recheck]. It calls tell for each before, with the reason.
-func (p *people) endUnwelcome(tell func(c *ssh.ServerConn, why string)) {
+// endUnwelcome ends the contexts of logins that would be refused by now: see
+// [users.Directory.Recheck]. It calls report for each before, with the reason.
+func (p *people) endUnwelcome(report func(g *guest, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, g := range p.live {
+	for g := range p.live {
 		if refusal, ok := errors.AsType[*users.Refusal](p.dir.Recheck(g.login)); ok {
-			tell(c, refusal.Reason)
+			report(g, refusal.Reason)
 			g.end(errors.New(refusal.Reason))
 		}
 	}

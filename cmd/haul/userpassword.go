@@ -16,8 +16,8 @@ import (
 
 const userPasswordHelp = `Set the password of a user, or take it away. It is asked for twice, and not
 shown; --password-stdin reads it from standard input instead, up to the end of
-the line. A running server applies the change within seconds, and disconnects
-SFTP sessions that logged in with the old password.`
+the line. A running server applies the change within seconds, and ends
+sessions and HTTP requests that logged in with the old password.`
 
 const userPasswordExamples = `  haul user password alice
   pwgen -s 24 1 | haul user password alice --password-stdin
