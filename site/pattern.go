@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // The bounds of a pattern. What a name costs to match is the product of their
@@ -17,9 +19,11 @@ const (
 // A Pattern describes file names. The zero Pattern matches every name. See
 // [ParsePattern].
 type Pattern struct {
-	text  string
-	forms [forms][]string // its elements
-	ascii bool
+	text     string
+	elements []string
+	folded   []string
+	parts    [][]part // of each element, for the form spelled
+	plain    bool     // for names in ASCII that form is no other than folded
 }
 
 // ParsePattern reads a pattern for clean names, those without a leading slash.
@@ -33,7 +37,7 @@ type Pattern struct {
 // whatever is below boot. One without matches the last element of a name, in
 // any directory: *.key, and * everything.
 func ParsePattern(s string) (Pattern, error) {
-	p := Pattern{text: s, ascii: isASCII(s)}
+	p := Pattern{text: s, plain: isASCII(s) && !strings.ContainsAny(s, "?[")}
 	if s == "" || len(s) > maxPattern || !utf8.ValidString(s) {
 		return Pattern{}, fmt.Errorf("pattern %.40q: not UTF-8 of 1 to %d bytes", s, maxPattern)
 	}
@@ -55,13 +59,14 @@ func ParsePattern(s string) (Pattern, error) {
 		case e != "**" && strings.Contains(e, "**"):
 			return Pattern{}, fmt.Errorf("pattern %q: ** stands alone between slashes", s)
 		}
-		for f := range forms {
-			inForm := f.of(e)
-			if _, err := path.Match(inForm, ""); err != nil || !plainRanges(inForm) {
+		for _, e := range []string{e, norm.NFC.String(strings.Map(visible, e))} {
+			if _, err := path.Match(e, ""); err != nil || !plainRanges(e) {
 				return Pattern{}, fmt.Errorf("pattern %q: %q has a [ without ], ends in \\, or has a range that is not within a-z, A-Z or 0-9", s, e)
 			}
-			p.forms[f] = append(p.forms[f], inForm)
 		}
+		p.elements = append(p.elements, e)
+		p.folded = append(p.folded, folded.of(e))
+		p.parts = append(p.parts, parseParts(e))
 	}
 	return p, nil
 }
@@ -117,10 +122,10 @@ func (p Pattern) String() string {
 type subject struct {
 	name  string
 	forms [forms][]string // its elements; filled when needed
-	ascii bool
+	runes [][]rune        // the elements in the form spelled; filled when needed
 }
 
-func newSubject(name string) *subject { return &subject{name: name, ascii: isASCII(name)} }
+func newSubject(name string) *subject { return &subject{name: name} }
 
 // in returns the elements of the name in a form. Windows drops dots and spaces from
 // the end of an element, so that another form has none.
@@ -137,47 +142,49 @@ func (n *subject) in(f form) []string {
 	return n.forms[f]
 }
 
-// matches reports whether p matches n in one of the forms up to last.
-func (p Pattern) matches(n *subject, last form) bool {
-	if p.text == "" {
-		return true
-	}
-	if p.ascii && n.ascii {
-		last = min(last, folded) // further ones are the same
-	}
-	for f := range last + 1 {
-		if matchElements(p.forms[f], n.in(f)) {
-			return true
+// spelled returns the elements of the name in that form.
+func (n *subject) spelled() [][]rune {
+	if n.runes == nil {
+		for _, e := range n.in(spelled) {
+			n.runes = append(n.runes, []rune(e))
 		}
 	}
-	return false
+	return n.runes
 }
 
-// matchElements matches the elements of a name with those of a pattern. Where
-// they part, only the latest ** need take one element more: so it costs no more
-// than the product of their numbers.
-func matchElements(pattern, name []string) bool {
-	p, n := 0, 0
+// matches reports whether p matches n in one of the forms up to last.
+func (p Pattern) matches(n *subject, last form) bool {
+	return p.text == "" ||
+		p.matchElements(n, func(i, j int) bool { return matchElement(p.elements[i], n.in(exact)[j]) }) ||
+		last >= folded && p.matchElements(n, func(i, j int) bool { return matchElement(p.folded[i], n.in(folded)[j]) }) ||
+		last >= spelled && !(p.plain && isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
+}
+
+// matchElements matches the elements of p with those of a name. Where they part, only
+// the latest ** need take one element more: so it costs no more than the product of
+// their numbers. match compares one of p's, not **, with one of the name's.
+func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
+	i, j, length := 0, 0, len(of.in(exact))
 	star, taken := -1, 0 // the latest **, and where what follows it was last tried
-	for n < len(name) {
+	for j < length {
 		switch {
-		case p < len(pattern) && pattern[p] == "**":
-			star, taken = p, n
-			p++
-		case p < len(pattern) && matchElement(pattern[p], name[n]):
-			p++
-			n++
+		case i < len(p.elements) && p.elements[i] == "**":
+			star, taken = i, j
+			i++
+		case i < len(p.elements) && match(i, j):
+			i++
+			j++
 		case star >= 0:
 			taken++
-			p, n = star+1, taken
+			i, j = star+1, taken
 		default:
 			return false
 		}
 	}
-	for p < len(pattern) && pattern[p] == "**" {
-		p++
+	for i < len(p.elements) && p.elements[i] == "**" {
+		i++
 	}
-	return p == len(pattern)
+	return i == len(p.elements)
 }
 
 func matchElement(pattern, element string) bool {

@@ -148,7 +148,7 @@ func (q *request) allowed(name string) error {
 		r := &q.site.Access[i]
 		last := allowing
 		if r.Deny {
-			last = expanded
+			last = spelled
 		}
 		if !r.covers(q.write) || !r.Name.matches(n, last) {
 			continue

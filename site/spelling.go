@@ -10,15 +10,14 @@ import (
 
 // A form is one in which names and patterns are compared. Many file systems find a
 // file by several spellings of its name, so a rule that denies one has to deny all.
-// Each form takes more names for the same than the one before. A ? stands for one
-// character of a form, so that no form replaces those before it.
+// Each form takes more names for the same than the one before. In a class that begins
+// with ^ the last one need not: so no form replaces those before it.
 type form int
 
 const (
-	exact      form = iota
-	folded          // without case, as NTFS has it
-	normalized      // and whether accents are composed, and without what shows nothing, as HFS+
-	expanded        // and with ss for ß and the like, as APFS and the casefold of ext4
+	exact   form = iota
+	folded       // without case, as NTFS has it
+	spelled      // and whether accents are composed, without what shows nothing, and with ss for ß: HFS+, APFS, ext4 with casefold
 	forms
 )
 
@@ -30,11 +29,8 @@ func (f form) of(s string) string {
 	case f == folded || isASCII(s):
 		return fold(s)
 	}
-	s = strings.Map(visible, s)
-	if f == expanded {
-		s = expansions.Replace(s)
-	}
-	return norm.NFC.String(fold(norm.NFD.String(s)))
+	s = fold(norm.NFD.String(expansions.Replace(strings.Map(visible, s))))
+	return strings.ReplaceAll(s, "\u0345", "\u0399") // the iota below is a letter, and no mark that changes places
 }
 
 // fold maps all spellings of s that strings.EqualFold takes as equal to one.

@@ -76,6 +76,18 @@ func TestDenySpellings(t *testing.T) {
 		{apfsKey, "office", "office", "oﬃce"},
 		{apfsKey, "file", "[a-f]ile", "ﬁle"},
 		{apfsKey, "ᾳ", "ᾳ", "αι"},
+		{apfsKey, "straße", "stra?e", "strasse"},
+		{apfsKey, "straße", "stra[ß]e", "STRASSE"},
+		{apfsKey, "straße", "stra[a-zß]e", "strasse"},
+		{apfsKey, "straße", "stra[^0-9]e", "strasse"},
+		{apfsKey, "ßass", "?a??", "ssaß"},
+		{apfsKey, "oﬃce", "o?ce", "office"},
+		{apfsKey, "ᾳ", "[ᾳ]", "αι"},
+		{hfsKey, "café", "caf[^e]", "cafe\u0301"},
+		{hfsKey, "cafe\u0301", "cafe?", "café"},
+		{hfsKey, "\u0958", "?", "\u0915\u093c"},
+		{hfsKey, "가", "[나가]", "\u1100\u1161"},
+		{hfsKey, "가", "?", "\u1100\u1161"},
 	}
 	for _, test := range tests {
 		s := &site.Site{Roots: []site.Root{{Files: respell(t, test.key, test.file)}}}
@@ -97,7 +109,8 @@ func TestDenySpellings(t *testing.T) {
 // knows none of them.
 func TestDenyNoMore(t *testing.T) {
 	s := &site.Site{Roots: []site.Root{{Files: mem(t, "", "cafe", "café", "strase", "straße", "file2", "file²", "k", "κ")}}, FoldCase: true}
-	for rule, name := range map[string]string{"café": "cafe", "cafe": "café", "straße": "strase", "file2": "file²", "k": "κ"} {
+	for rule, name := range map[string]string{"café": "cafe", "cafe": "café", "straße": "strase", "file2": "file²", "k": "κ",
+		"stra?se": "café", "caf": "cafe", "[^a-z]ile2": "file2", "f[^a-z]le2": "file2", "caf?e": "cafe", "stra[a-z]": "strase"} {
 		s.Access = rules(t, "deny read * "+rule)
 		if got := read(t, s, client("10.0.0.1"), name); got != name {
 			t.Errorf("%s denied: %q leads to %q", rule, name, got)

@@ -1,6 +1,11 @@
 package store
 
-import "strings"
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+)
 
 // ValidName reports whether a name is one of a [Store]: elements with slashes
 // between, none of them empty, "." or "..", and no NUL in it; or ".", the root.
@@ -20,4 +25,29 @@ func ValidName(name string) bool {
 		}
 	}
 	return true
+}
+
+// localName reports whether a name means here what it says. On Windows, backslashes,
+// colons and the names of devices mean something else, and so does a short name.
+func localName(name string) bool {
+	if runtime.GOOS != "windows" {
+		return true
+	}
+	_, err := filepath.Localize(name)
+	return err == nil && !hasShort(name)
+}
+
+// hasShort reports whether an element of a name could be the short name (8.3) of
+// another, such as HAUL-A~1.PAR, under whatever pattern that is denied: at most eight
+// characters, of which the last are a tilde and digits, and three more behind a dot.
+func hasShort(name string) bool {
+	for element := range strings.SplitSeq(name, "/") {
+		base, extension, _ := strings.Cut(strings.TrimRight(element, " ."), ".")
+		at := strings.LastIndexByte(base, '~')
+		if at >= 0 && at < len(base)-1 && strings.Trim(base[at+1:], "0123456789") == "" &&
+			utf8.RuneCountInString(base) <= 8 && utf8.RuneCountInString(extension) <= 3 && !strings.Contains(extension, ".") {
+			return true
+		}
+	}
+	return false
 }

@@ -55,6 +55,3 @@ func isNoSpace(err error) bool {
 func isBadName(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ)
 }
-
-// localName reports whether a name means here what it says: it does.
-func localName(string) bool { return true }

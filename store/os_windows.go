@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -48,29 +46,4 @@ func isNoSpace(err error) bool {
 func isBadName(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_NAME) || errors.Is(err, windows.ERROR_FILENAME_EXCED_RANGE) ||
 		errors.Is(err, syscall.ENAMETOOLONG)
-}
-
-// localName reports whether a name means here what it says. Backslashes, colons and
-// the names of devices mean something else, and so does a short name such as
-// HAUL-A~1.PAR: it may be that of any file, under whatever pattern that is denied.
-func localName(name string) bool {
-	if _, err := filepath.Localize(name); err != nil {
-		return false
-	}
-	for element := range strings.SplitSeq(name, "/") {
-		if isShort(element) {
-			return false
-		}
-	}
-	return true
-}
-
-// isShort reports whether an element could be the short name (8.3) of another: at
-// most eight characters, of which the last are a tilde and digits, and three more
-// behind a dot.
-func isShort(element string) bool {
-	base, extension, _ := strings.Cut(strings.TrimRight(element, " ."), ".")
-	at := strings.LastIndexByte(base, '~')
-	return at >= 0 && at < len(base)-1 && strings.Trim(base[at+1:], "0123456789") == "" &&
-		len(base) <= 8 && len(extension) <= 3
 }

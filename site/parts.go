@@ -1,0 +1,163 @@
+package site
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// longestSpelling is how many characters one character may become in the form spelled.
+const longestSpelling = 4
+
+// A part of a pattern's element takes one character of a name, in any of its spellings:
+// file systems that find straße by strasse find it by what stra?e denies. Or it is *.
+type part struct {
+	star    bool
+	not     bool     // takes what is not listed; ? is this, with nothing listed
+	listed  []string // in the form spelled
+	low, up []rune   // ends of ranges, folded
+}
+
+// parseParts reads an element that path.Match accepts.
+func parseParts(element string) []part {
+	var parts []part
+	plain := ""
+	flush := func() {
+		for _, r := range spelled.of(plain) {
+			parts = append(parts, part{listed: []string{string(r)}})
+		}
+		plain = ""
+	}
+	for rest := element; rest != ""; {
+		switch rest[0] {
+		case '*':
+			flush()
+			parts = append(parts, part{star: true})
+			rest = rest[1:]
+		case '?':
+			flush()
+			parts = append(parts, part{not: true})
+			rest = rest[1:]
+		case '[':
+			flush()
+			var p part
+			p, rest = parseClass(rest[1:])
+			parts = append(parts, p)
+		default:
+			var c string
+			c, rest = cutCharacter(rest)
+			plain += c
+		}
+	}
+	flush()
+	return parts
+}
+
+// parseClass reads a class behind its [, and returns what follows it.
+func parseClass(s string) (p part, rest string) {
+	s, p.not = strings.CutPrefix(s, "^")
+	for s[0] != ']' {
+		var low, up string
+		low, s = cutCharacter(s)
+		if s[0] != '-' {
+			p.listed = append(p.listed, spelled.of(low))
+			continue
+		}
+		up, s = cutCharacter(s[1:])
+		p.low = append(p.low, rune(fold(low)[0])) // plainRanges has seen that these are ASCII
+		p.up = append(p.up, rune(fold(up)[0]))
+	}
+	return p, s[1:]
+}
+
+// cutCharacter cuts a character off, which may have a \ in front.
+func cutCharacter(s string) (c, rest string) {
+	s = strings.TrimPrefix(s, `\`)
+	_, n := utf8.DecodeRuneInString(s)
+	return s[:n], s[n:]
+}
+
+// takes reports whether p, which is no *, takes what stands in a name, in the form spelled.
+func (p *part) takes(s []rune) bool {
+	switch {
+	case !p.not:
+		return p.lists(s)
+	case p.lists(s), len(s) > 1 && !isCharacter(s):
+		return false
+	case len(s) == 1 || !unicode.IsLetter(s[1]):
+		return true
+	}
+	// There is one character for fi, but [^a-z] does not mean it.
+	return !slices.ContainsFunc(s, func(r rune) bool { return p.lists([]rune{r}) })
+}
+
+// lists reports whether a class names a character.
+func (p *part) lists(s []rune) bool {
+	if slices.ContainsFunc(p.listed, func(l string) bool { return l == string(s) }) {
+		return true
+	}
+	for i := range p.low {
+		if len(s) == 1 && p.low[i] <= s[0] && s[0] <= p.up[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// matchParts matches parts with an element of a name. It costs no more than the product of
+// their lengths.
+func matchParts(parts []part, name []rune) bool {
+	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // where what was taken may end
+	at[0] = true
+	for i := range parts {
+		clear(next)
+		taken := false
+		for from := range at {
+			switch p := &parts[i]; {
+			case p.star:
+				taken = taken || at[from]
+				next[from] = taken
+			case at[from]:
+				for n := 1; n <= longestSpelling && from+n <= len(name); n++ {
+					next[from+n] = next[from+n] || p.takes(name[from:from+n])
+				}
+			}
+		}
+		at, next = next, at
+	}
+	return at[len(name)]
+}
+
+// isCharacter reports whether several characters in the form spelled are one in another
+// spelling.
+func isCharacter(s []rune) bool {
+	const firstJamo, lastJamo = 0x1100, 0x11ff
+	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has more syllables than the table holds
+		return utf8.RuneCountInString(norm.NFC.String(string(s))) == 1
+	}
+	return spellings()[string(s)]
+}
+
+// spellings returns what single characters are in the form spelled, where that is
+// more than one, except those of Hangul.
+var spellings = sync.OnceValue(func() map[string]bool {
+	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
+	all := make(map[string]bool)
+	for r := rune(utf8.RuneSelf); r <= last; r++ {
+		if firstSyllable <= r && r <= lastSyllable || !utf8.ValidRune(r) {
+			continue
+		}
+		c := string(r)
+		if norm.NFD.IsNormalString(c) && expansions.Replace(c) == c {
+			continue
+		}
+		if s := spelled.of(c); utf8.RuneCountInString(s) > 1 {
+			all[s] = true
+		}
+	}
+	return all
+})
