@@ -106,6 +106,8 @@ func statusOf(method string, err error) (status int, text string) {
 	switch {
 	case errors.As(err, &said):
 		return http.StatusForbidden, said.ForClient()
+	case errors.Is(err, store.ErrChanged): // since its conditions were looked at
+		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):
 		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5
 	case errors.Is(err, store.ErrBusy):

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -100,40 +99,36 @@ func (x *exchange) holds() error {
 	if !conditional(x.r.Header) {
 		return nil
 	}
-	v, err := x.current()
-	if err != nil {
-		return err
-	}
-	if v.precondition(x.r.Method, x.r.Header, x.Began) != 0 {
-		return errCondition
-	}
-	return nil
+	return x.holding(func(fs.FileInfo) error { return nil })
 }
 
-// current returns the validators of what has the name. Those who may only upload
-// learn nothing by them but whether it exists.
-func (x *exchange) current() (validators, error) {
+// holding calls do if the conditions hold for what has the name now, and with its
+// description; that is nil if there is nothing. A file is open meanwhile. Those who may
+// only upload learn nothing by the conditions but whether it exists.
+func (x *exchange) holding(do func(was fs.FileInfo) error) error {
+	var v validators
+	var was fs.FileInfo
 	f, err := store.File(nil), fs.ErrPermission
 	if x.acct.Access.reads() {
 		f, err = x.acct.Store.Open(x.ctx(), x.name)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return validators{}, nil
-	case errors.Is(err, fs.ErrPermission):
-		if _, err := x.acct.Store.Stat(x.ctx(), x.name); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
-			return validators{}, err
+	case err == nil:
+		defer f.Close()
+		if was, err = f.Stat(); err == nil {
+			v = validatorsOf(f, was, "", time.Now())
 		}
-		return validators{exists: true}, nil
-	case err != nil:
-		return validators{}, err
+	case errors.Is(err, fs.ErrPermission):
+		was, err = x.acct.Store.Stat(x.ctx(), x.name)
+		v.exists = err == nil
 	}
-	defer f.Close()
-	p, err := describe(f, "", time.Now())
-	return p.validators, err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if v.precondition(x.r.Method, x.r.Header, x.Began) != 0 {
+		return errCondition
+	}
+	return do(was)
 }
 
 // onlyNew reports whether the request wants no file replaced. The store then
@@ -259,22 +254,22 @@ func (x *exchange) publish(u store.Upload, exists bool) error {
 	return nil
 }
 
-// A remover is a store that can remove files, as every [store.Tree] can.
-type remover interface {
-	Remove(ctx context.Context, name string) error
-}
-
 // remove answers DELETE (RFC 9110 §9.3.5). Directories are left alone.
 func (x *exchange) remove() {
-	s, ok := x.acct.Store.(remover)
+	s, ok := x.acct.Store.(store.Remover)
 	err := errors.ErrUnsupported
 	switch {
 	case x.dir:
 		err = store.ErrNotRegular
+	case ok && conditional(x.r.Header):
+		err = x.holding(func(was fs.FileInfo) error {
+			if was == nil {
+				return fs.ErrNotExist
+			}
+			return store.RemoveIf(x.ctx(), s, x.name, was)
+		})
 	case ok:
-		if err = x.holds(); err == nil {
-			err = s.Remove(x.ctx(), x.name)
-		}
+		err = s.Remove(x.ctx(), x.name)
 	}
 	if err != nil {
 		x.fail(err)

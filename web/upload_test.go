@@ -287,6 +287,7 @@ func TestDelete(t *testing.T) {
 	ask(t, h, "DELETE /f", "", "If-Match: "+tag).want(t, 204, "")
 	ask(t, h, "DELETE /g", "").want(t, 204, "")
 	ask(t, h, "DELETE /g", "").want(t, 404, "*")
+	ask(t, h, "DELETE /g", "", "If-None-Match: *").want(t, 404, "*")
 	for _, target := range []string{"/", "/sub", "/sub/"} {
 		ask(t, h, "DELETE "+target, "").want(t, 409, "*")
 	}
