@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"syscall"
 	"time"
 
@@ -48,6 +47,7 @@ type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
 	listed bool // in ready or stuck
+	stuck  int  // its place in stuck, from 1; 0 for none
 	single bool // it answers from the port that was asked
 	uses   int  // sockets that know it
 }
@@ -124,6 +124,7 @@ func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 // unstick has next look again at servers for which there was no socket.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
+		s.stuck = 0
 		ss.ready.push(s)
 	}
 	clear(ss.stuck)
@@ -173,6 +174,7 @@ func (ss *poolSockets) next() *poolRequest {
 		case socket == nil:
 			s.listed = true
 			ss.stuck = append(ss.stuck, s)
+			s.stuck = len(ss.stuck)
 			continue
 		}
 		var q *poolRequest
@@ -332,10 +334,15 @@ func (k *poolSocket) rest(now time.Time, u *poolUse, peer netip.AddrPort) {
 
 // retry has next look at a server again for which there was no socket.
 func (ss *poolSockets) retry(s *poolServer) {
-	if i := slices.Index(ss.stuck, s); i >= 0 {
-		ss.stuck = slices.Delete(ss.stuck, i, i+1)
-		ss.ready.push(s)
+	if s.stuck == 0 {
+		return
 	}
+	last := len(ss.stuck) - 1
+	moved := ss.stuck[last]
+	ss.stuck[s.stuck-1], moved.stuck = moved, s.stuck
+	ss.stuck[last] = nil
+	ss.stuck, s.stuck = ss.stuck[:last], 0
+	ss.ready.push(s)
 }
 
 // remove takes a transfer from the socket, which is closed with the last one.
