@@ -308,6 +308,9 @@ func (d *download) begin() bool {
 // keep puts a chunk where it belongs; the last one publishes the file.
 func (d *download) keep(c transfer.Chunk) error {
 	in := &d.intake
+	if err := announced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
+		return err
+	}
 	if err := in.put(c, d.r.Received()); err != nil {
 		return err
 	}
@@ -319,9 +322,6 @@ func (d *download) keep(c transfer.Chunk) error {
 	}
 	if !c.Last {
 		return nil
-	}
-	if !announced(d.r.Agreed(), d.mode, d.r.Received()) {
-		return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, d.r.Received(), d.size)
 	}
 	if err := d.upload.Truncate(in.whole); err != nil {
 		return err

@@ -27,8 +27,10 @@ func TestUploadSizeLies(t *testing.T) {
 			p.send(wrq("new", "tsize", said))
 			p.want("OACK", oack("tsize", said))
 			p.send(data(1, b[:512]))
-			p.want("ACK 1", ack(1))
-			p.send(data(2, b[512:]))
+			if said != "1" {
+				p.want("ACK 1", ack(1))
+				p.send(data(2, b[512:]))
+			}
 			if said == "0" || said == "1000" {
 				p.want("ACK 2", ack(2))
 				wantFile(t, w.mem, "new", b)
@@ -140,8 +142,34 @@ func TestDownloadSizeLies(t *testing.T) {
 	})
 }
 
-// A server that never stops sending is stopped by the store, which alone
-// knows how much is too much.
+// What is longer than its tsize said is not taken to its end, which may never come.
+func TestEndlessSizeLies(t *testing.T) {
+	const said, most = 1000, 2 * 512 // blocks of 512 bytes are beyond it with the second
+	inWorld(t, nil, func(w *world) {
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(wrq("new", "tsize", fmt.Sprint(said)))
+		p.want("OACK", oack("tsize", fmt.Sprint(said)))
+		p.send(data(1, make([]byte, 512)))
+		p.want("ACK 1", ack(1))
+		p.send(data(2, make([]byte, 512)))
+		p.wantError("beyond the size announced", transfer.NotDefined)
+		wantNoFile(t, w.mem, "new")
+	})
+	inWorld(t, nil, func(w *world) {
+		to, wg := fakeServer(w, oack("blksize", "512", "tsize", fmt.Sprint(said)), 1000)
+		here := store.Mem(0)
+		res, err := w.client().Get(context.Background(), to, into(here, "image"))
+		wg.Wait()
+		if !errors.Is(err, errNotAnnounced) || res.Bytes > most {
+			t.Errorf("%d bytes of a file of 500 kB, %v", res.Bytes, err)
+		}
+		wantNoFile(t, here, "image")
+	})
+}
+
+// A server that never stops sending, and does not say how much, is stopped by the store,
+// which alone knows how much is too much.
 func TestEndlessDownload(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		to, wg := fakeServer(w, oack("blksize", "512"), 1<<30)

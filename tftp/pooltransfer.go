@@ -177,8 +177,8 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 
 // keep takes what is new of the file.
 func (x *poolTransfer) keep(now time.Time, c transfer.Chunk) error {
-	if c.Last && !announced(x.receiver.Agreed(), x.request.target.Mode, x.receiver.Received()) {
-		return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, x.receiver.Received(), x.known)
+	if err := announced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
+		return err
 	}
 	if w := x.request.blocks; w != nil {
 		size := int64(-1)

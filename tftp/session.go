@@ -2,6 +2,7 @@ package tftp
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/netip"
 	"sync/atomic"
@@ -295,19 +296,21 @@ func (s *session) keep(now time.Time, c transfer.Chunk) error {
 			return err
 		}
 	}
-	if err := s.intake.put(c, s.receiver.Received()); err != nil {
+	if err := announced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
 		return err
 	}
-	if o := s.request.Offer; c.Last && !announced(o, s.request.Mode, s.receiver.Received()) {
-		return errNotAnnounced
-	}
-	return nil
+	return s.intake.put(c, s.receiver.Received())
 }
 
-// announced reports whether a file has the size that its sender announced by
-// tsize. 0 stands for unknown, and in netascii sizes are a matter of opinion.
-func announced(o transfer.Options, m transfer.Mode, size int64) bool {
-	return !o.HasSize || o.Size == 0 || o.Size == size || m == transfer.Netascii
+// announced returns an error if a file has not the size that its sender announced by
+// tsize, or is larger already. 0 stands for unknown, and in netascii sizes are a
+// matter of opinion.
+func announced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received int64) error {
+	most := max(received, c.Offset+int64(len(c.Data)))
+	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, most, o.Size)
 }
 
 // admit lets the ACK go that is due if the intake could take another window,

@@ -1,0 +1,196 @@
+package tftp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// A liar is a server that answers requests with whatever comes to its mind, from any
+// of its ports. Of a file it sends what is at the place that it says, if anything.
+type liar struct {
+	ports []*udp.Conn // the first is asked
+	rng   *rand.Rand
+	truth []byte
+	block int // bytes, where options are asked for
+	next  int // block of the read that is answered
+	sent  int
+}
+
+func newLiar(t *testing.T, seed uint64, truth []byte) (*liar, Target) {
+	v := &liar{rng: rand.New(rand.NewPCG(seed, 7)), truth: truth}
+	v.block = 8 + v.rng.IntN(990)
+	for range 3 {
+		v.ports = append(v.ports, listenUDP(t, "127.0.0.1:0"))
+	}
+	a := v.ports[0].LocalAddr()
+	return v, Target{Host: a.Addr().String(), Port: a.Port(), Name: "file"}
+}
+
+// serve answers requests until its port is closed, and returns how many packets came
+// to any port.
+func (v *liar) serve() (came int) {
+	in := []udp.Message{{Data: make([]byte, 1<<16)}}
+	for {
+		n, err := v.ports[0].Read(in, time.Time{})
+		if err != nil {
+			break
+		}
+		came += n
+		if q, err := transfer.ParseRequest(in[0].Data); n > 0 && err == nil {
+			v.answer(in[0].Peer, q)
+		}
+	}
+	for _, p := range v.ports[1:] {
+		for n := 1; n > 0; came += n {
+			n, _ = p.Read(in, time.Unix(1, 0))
+		}
+	}
+	return came
+}
+
+// answer answers a request with many packets, and ERRORs behind them.
+func (v *liar) answer(to netip.AddrPort, q transfer.Request) {
+	home := v.ports[v.rng.IntN(len(v.ports))]
+	send := func(from *udp.Conn, b []byte) {
+		v.sent++
+		_, _ = from.Write([]udp.Message{{Peer: to, Data: b}})
+	}
+	v.next = 1
+	block := 512
+	if q.Offer.BlockSize > 0 {
+		block = v.block
+		send(home, oack("blksize", fmt.Sprint(block), "windowsize", fmt.Sprint(q.Offer.Window)))
+	}
+	for range v.rng.IntN(60) {
+		from := home
+		if v.rng.IntN(6) == 0 {
+			from = v.ports[v.rng.IntN(len(v.ports))]
+		}
+		send(from, v.say(q, block))
+	}
+	for _, p := range v.ports {
+		send(p, errorPacket(byte(v.rng.IntN(5)), "enough"))
+	}
+}
+
+// say returns a packet that could answer a request, or could not.
+func (v *liar) say(q transfer.Request, block int) []byte {
+	pick := func(of ...string) string { return of[v.rng.IntN(len(of))] }
+	switch n := v.rng.IntN(20); {
+	case n == 0:
+		o := oack(pick("blksize", "windowsize", "timeout", "tsize", "multicast", "rollover", "", "BLKSIZE"),
+			pick("0", "-1", "8", "1", "512", "1000", "65464", "65535", "9223372036854775807", "9223372036854775808", "", "x"))
+		return o[:len(o)-v.rng.IntN(2)]
+	case n == 1:
+		return errorPacket(5, "unknown transfer ID")
+	case n == 2:
+		b := make([]byte, v.rng.IntN(8))
+		for i := range b {
+			b[i] = byte(v.rng.IntN(7))
+		}
+		return b
+	case q.Write || n == 3:
+		return ack(v.rng.IntN(8) * v.rng.IntN(2) * (1 + v.rng.IntN(2)*9000))
+	}
+	number, length := v.next, block
+	switch v.rng.IntN(10) {
+	case 0:
+		number += v.rng.IntN(9) - 4 // from the past, or the future
+	case 1:
+		number += v.rng.IntN(1 << 16)
+	case 2:
+		length = v.rng.IntN(2 * block)
+	default:
+		v.next++
+	}
+	number = max(number, 0) & 0xffff
+	off := min(max(0, number-1)*block, len(v.truth))
+	return data(number, v.truth[off:min(off+length, len(v.truth))])
+}
+
+// Whatever a server answers: transfers end, no file appears that is not what the server
+// sent from its beginning, nothing is left open, and not much more is sent than has come.
+func TestHostileServers(t *testing.T) {
+	client := &Client{BlockSize: 1000, Window: 4}
+	const limit = time.Second
+	for seed := range uint64(20) {
+		for what, pool := range map[string]*ClientPool{
+			"client":          nil,
+			"own sockets":     {Client: client, Transfers: 8, Sockets: 8, Limit: limit},
+			"shared sockets":  {Client: client, Transfers: 8, Sockets: 4, Limit: limit},
+			"many per server": {Client: client, Transfers: 8, Sockets: 2, Limit: limit, ManyPerServer: true},
+		} {
+			t.Run(fmt.Sprint(what, " ", seed), func(t *testing.T) {
+				t.Parallel()
+				askLiar(t, seed, client, pool, limit)
+			})
+		}
+	}
+}
+
+// askLiar has a few files fetched from a liar, and sent to it.
+func askLiar(t *testing.T, seed uint64, client *Client, pool *ClientPool, limit time.Duration) {
+	const transfers = 6
+	truth, here := content("file", 60_000), store.Mem(0)
+	v, to := newLiar(t, seed, truth)
+	came := make(chan int, 1)
+	go func() { came <- v.serve() }()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Add(transfers)
+	done := func(Result, error) { all.Done() }
+	for i := range transfers {
+		src, size, create := bytes.NewReader(truth), int64(len(truth)), into(here, fmt.Sprint(i))
+		var err error
+		switch put := i%3 == 2; {
+		case pool == nil && put:
+			go func() { done(client.Put(ctx, to, src, size)) }()
+		case pool == nil:
+			go func() { done(client.Get(ctx, to, create)) }()
+		case put:
+			err = pool.Put(t.Context(), to, src, size, done)
+		default:
+			err = pool.Get(t.Context(), to, create, done)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+	if pool != nil {
+		pool.Close()
+	}
+	client.Wait()
+	v.ports[0].Close()
+	const byTimers = 2 * 20 // of each transfer, with and without options
+	if n := <-came; n > v.sent+transfers*byTimers {
+		t.Errorf("%d packets came for %d that were sent", n, v.sent)
+	}
+	for i := range transfers {
+		f, err := here.Open(t.Context(), fmt.Sprint(i))
+		if err != nil {
+			continue
+		}
+		fi, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, fi.Size())
+		_, _ = f.ReadAt(got, 0)
+		f.Close()
+		if !bytes.HasPrefix(truth, got) {
+			t.Errorf("a file has %d bytes that are not what the server sent", len(got))
+		}
+	}
+}
