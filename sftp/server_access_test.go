@@ -387,3 +387,26 @@ func TestServerLeavesAfterClose(t *testing.T) {
 }
 
 var _ store.Tree = serverBroken{}
+
+// Those who may only add files are often many people with one login. What one of them
+// is uploading is hidden from the others, who neither change nor publish it.
+func TestServerCreateOnlyPending(t *testing.T) {
+	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
+	p, q := d.session(d.connect()), d.session(d.connect())
+	h := p.open("file", serverAnew)
+	p.write(h, 0, "brought")
+	for _, packet := range q.changes("file")[1:] {
+		q.id = wireID(packet)
+		if q.ask(packet).Status == wire.OK {
+			t.Errorf("request %d of another is done", packet[4])
+		}
+	}
+	for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
+		if _, status := q.tryOpen("file", flags, wire.Attrs{}); status != wire.NoSuchFile {
+			t.Errorf("another opens it with %v: %v", flags, status)
+		}
+	}
+	q.wantNone("file")
+	p.close(h)
+	q.wantFile("file", "brought")
+}

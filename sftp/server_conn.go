@@ -370,7 +370,7 @@ func (c *serverConn) enter(a *Account) {
 	case users.UploadOnly:
 		c.tree = store.UploadOnly(a.Tree, isSecret)
 	default:
-		c.tree = store.ReadOnly(a.Tree)
+		c.tree = store.ReadOnly(store.Finished(a.Tree))
 	}
 	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
 		c.home = "."

@@ -82,11 +82,14 @@ func TestServerUploadOnlyClient(t *testing.T) {
 // knows one neither changes nor removes another's record, and an upload that finds
 // one in its way does without.
 func TestServerUploadOnlyRecords(t *testing.T) {
-	for _, hidden := range []bool{false, true} {
+	for _, account := range []Account{{Access: users.UploadOnly}, {Access: users.UploadOnly, Hidden: true}, {CreateOnly: true}, {CreateOnly: true, Hidden: true}} {
+		hidden := account.Hidden
 		tree := store.Mem(0)
 		h := newHaulHost(t, tree, hidden)
 		h.server.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
-			return &Account{User: "me", Tree: tree, Hidden: hidden, Access: users.UploadOnly}, nil
+			a := account
+			a.User, a.Tree = "me", tree
+			return &a, nil
 		}
 		record := uploadPrefix + keepKey("me", "file") + recordSuffix
 		f, err := tree.OpenFile(t.Context(), record, store.Access{Write: true, Create: true, Perm: firstPerm})
@@ -100,6 +103,9 @@ func TestServerUploadOnlyRecords(t *testing.T) {
 		c, over := h.client(t, ClientConfig{})
 		if w, err := c.OpenFile(t.Context(), record, os.O_WRONLY, 0); !errors.Is(err, fs.ErrPermission) {
 			t.Fatalf("hidden %v: another's record is opened: %v, %v", hidden, w, err)
+		}
+		if r, err := c.Open(t.Context(), record); !errors.Is(err, fs.ErrPermission) {
+			t.Fatalf("hidden %v: another's record is read: %v, %v", hidden, r, err)
 		}
 		for what, err := range map[string]error{
 			"removed": c.RemoveFile(t.Context(), record),

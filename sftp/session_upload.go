@@ -72,15 +72,18 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 	return p.byKey[key]
 }
 
-// pending returns the hidden upload of that name, or nil. Who may only read has
-// nothing to do with one. Users who may only upload are often many people, and
-// none of them is let near the others'.
+// addsOnly reports whether the account may change and remove only what its connection
+// has made. Such users are often many people.
+func (a *Account) addsOnly() bool { return a.Access == users.UploadOnly || a.CreateOnly }
+
+// pending returns the hidden upload of that name, or nil. Those who may only read have
+// nothing to do with one, and those who may only add with none of another connection.
 func (c *serverConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil
 	}
 	u := c.server.pending.get(uploadKey{c.info.User, name})
-	if u != nil && c.account.Access == users.UploadOnly && !u.of(c) && !isSecret(name) {
+	if u != nil && c.account.addsOnly() && !u.of(c) && !isSecret(name) {
 		return nil
 	}
 	return u
@@ -168,7 +171,7 @@ func (u *hiddenUpload) setAttr(a store.Attr) error {
 	case u.hidden == nil:
 		return u.failed
 	}
-	refused := u.conn.account.Access != users.Full && (a.UID != nil || a.GID != nil)
+	refused := u.conn.account.addsOnly() && (a.UID != nil || a.GID != nil)
 	if refused {
 		a.UID, a.GID = nil, nil
 	}

@@ -218,14 +218,17 @@ const (
 // isTemp reports whether the last element of name is that of an upload under
 // way. It looks at the name the way a file system might that takes upper
 // for lower case, or drops what Windows drops from the end.
-func isTemp(name string) bool {
+func isTemp(name string) bool { return hasTempForm(name, tempSuffix, keepSuffix, markSuffix) }
+
+// hasTempForm is isTemp for names with one of some suffixes.
+func hasTempForm(name string, suffixes ...string) bool {
 	base := strings.Map(plain, name[strings.LastIndexByte(name, '/')+1:])
 	base = strings.TrimRight(base, " .")
 	s, ok := strings.CutPrefix(base, strings.ToUpper(tempPrefix))
 	if !ok {
 		return false
 	}
-	for _, suffix := range [...]string{tempSuffix, keepSuffix, markSuffix} {
+	for _, suffix := range suffixes {
 		if s, ok := strings.CutSuffix(s, strings.ToUpper(suffix)); ok {
 			return len(s) == tempRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -50,7 +51,7 @@ func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 
 // CreateOnly returns t without the right to change or remove what was there before:
 // new files and directories come in as with [UploadOnly], and all can be read and
-// listed.
+// listed but for what [Finished] hides: that is not listed, and only its maker reads it.
 func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 	u := UploadOnly(t, secret...).(*uploadOnly)
 	u.reads, u.reason = true, errCreateOnly
@@ -176,10 +177,10 @@ func (f ownFile) isStill(now ownFile) bool {
 }
 
 func (u *uploadOnly) Open(ctx context.Context, name string) (File, error) {
-	if u.reads {
-		return u.tree.Open(ctx, name)
+	if err := u.read(ctx, "open", name); err != nil {
+		return nil, err
 	}
-	return nil, u.refuse("open", name)
+	return u.tree.Open(ctx, name)
 }
 
 func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload, error) {
@@ -222,6 +223,9 @@ func (o ownAttrUpload) SetAttr(a Attr) error { return o.attr.SetAttr(a) }
 func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
 	switch {
 	case u.reads && !a.writes():
+		if err := u.read(ctx, "open", name); err != nil {
+			return nil, err
+		}
 		return readOnly{u.refusing}.OpenFile(ctx, name, a)
 	case !u.reads && a.Read, !a.writes():
 		return nil, u.refuse("open", name)
@@ -292,51 +296,23 @@ func (u *uploadOnly) SetAttr(ctx context.Context, name string, a Attr, _ bool) e
 }
 
 func (u *uploadOnly) Readlink(ctx context.Context, name string) (string, error) {
-	if u.reads {
-		return u.tree.Readlink(ctx, name)
+	if err := u.read(ctx, "readlink", name); err != nil {
+		return "", err
 	}
-	return "", u.refuse("readlink", name)
+	return u.tree.Readlink(ctx, name)
 }
 
 func (u *uploadOnly) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	all, err := u.tree.ReadDir(ctx, name)
-	if u.reads {
-		return all, err
-	}
-	dirs := all[:0]
-	for _, e := range all {
-		if e.IsDir() {
-			dirs = append(dirs, e)
-		}
-	}
-	return dirs, err
+	return slices.DeleteFunc(all, func(e fs.DirEntry) bool { return u.hides(e.Name(), e.IsDir()) }), err
 }
 
 func (u *uploadOnly) OpenDir(ctx context.Context, name string) (Entries, error) {
 	e, err := u.tree.OpenDir(ctx, name)
-	if err != nil || u.reads {
-		return e, err
+	if err != nil {
+		return nil, err
 	}
-	return dirsOnly{e}, nil
-}
-
-// dirsOnly are the directories among the entries of one.
-type dirsOnly struct{ Entries }
-
-func (d dirsOnly) Next(into []fs.FileInfo) (int, error) {
-	for {
-		n, err := d.Entries.Next(into)
-		dirs := 0
-		for _, fi := range into[:n] {
-			if fi.IsDir() {
-				into[dirs] = fi
-				dirs++
-			}
-		}
-		if dirs > 0 || err != nil || len(into) == 0 {
-			return dirs, err
-		}
-	}
+	return filter{e, func(fi fs.FileInfo) bool { return u.hides(fi.Name(), fi.IsDir()) }}, nil
 }
 
 // An uploadHandle is a file that its uploader created.

@@ -110,7 +110,7 @@ func (m *MemStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 }
 
 func (v visible) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
-	if err := see("remove", name); err != nil {
+	if err := v.see("remove", name); err != nil {
 		return err
 	}
 	return RemoveIf(ctx, v.tree, name, was)

@@ -31,9 +31,14 @@ var errVisible = fmt.Errorf("%w: the view is for whole files only", fs.ErrPermis
 //
 // Files can be created and removed. All else that changes anything is an
 // [fs.ErrPermission].
-func Visible(t Tree) Tree { return visible{refusing{t, errVisible}} }
+func Visible(t Tree) Tree { return visible{refusing{t, errVisible}, isHidden, errHidden} }
 
-type visible struct{ refusing }
+// A visible Tree is one without the names that are hidden.
+type visible struct {
+	refusing
+	hidden func(name string) bool
+	taken  error // why such a name cannot be created
+}
 
 // isHidden reports whether an element of a name begins with a dot, or would on a file
 // system that passes over characters which show nothing. "." itself is the root.
@@ -58,83 +63,83 @@ func isHidden(name string) bool {
 }
 
 // see returns an error for a hidden name, as if there were none.
-func see(op, name string) error {
-	if isHidden(name) {
+func (v visible) see(op, name string) error {
+	if v.hidden(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
 	return nil
 }
 
 func (v visible) Open(ctx context.Context, name string) (File, error) {
-	if err := see("open", name); err != nil {
+	if err := v.see("open", name); err != nil {
 		return nil, err
 	}
 	return v.tree.Open(ctx, name)
 }
 
 func (v visible) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if err := see("stat", name); err != nil {
+	if err := v.see("stat", name); err != nil {
 		return nil, err
 	}
 	return v.tree.Stat(ctx, name)
 }
 
 func (v visible) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if err := see("lstat", name); err != nil {
+	if err := v.see("lstat", name); err != nil {
 		return nil, err
 	}
 	return v.tree.Lstat(ctx, name)
 }
 
 func (v visible) Readlink(ctx context.Context, name string) (string, error) {
-	if err := see("readlink", name); err != nil {
+	if err := v.see("readlink", name); err != nil {
 		return "", err
 	}
 	return v.tree.Readlink(ctx, name)
 }
 
 func (v visible) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	if err := see("readdir", name); err != nil {
+	if err := v.see("readdir", name); err != nil {
 		return nil, err
 	}
 	entries, err := v.tree.ReadDir(ctx, name)
-	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isHidden(e.Name()) }), err
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return v.hidden(e.Name()) }), err
 }
 
 func (v visible) OpenDir(ctx context.Context, name string) (Entries, error) {
-	if err := see("readdir", name); err != nil {
+	if err := v.see("readdir", name); err != nil {
 		return nil, err
 	}
 	entries, err := v.tree.OpenDir(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return visibleEntries{entries}, nil
+	return filter{entries, func(fi fs.FileInfo) bool { return v.hidden(fi.Name()) }}, nil
 }
 
 func (v visible) Create(ctx context.Context, name string, c Create) (Upload, error) {
-	if isHidden(name) {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: errHidden}
+	if v.hidden(name) {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: v.taken}
 	}
 	return v.tree.Create(ctx, name, c)
 }
 
 func (v visible) Remove(ctx context.Context, name string) error {
-	if err := see("remove", name); err != nil {
+	if err := v.see("remove", name); err != nil {
 		return err
 	}
 	return v.tree.Remove(ctx, name)
 }
 
 func (v visible) Space(ctx context.Context, name string) (Space, error) {
-	if err := see("statfs", name); err != nil {
+	if err := v.see("statfs", name); err != nil {
 		return Space{}, err
 	}
 	return v.tree.Space(ctx, name)
 }
 
 func (v visible) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
-	if err := see("open", name); err != nil {
+	if err := v.see("open", name); err != nil {
 		return nil, err
 	}
 	if a.writes() {
@@ -145,18 +150,4 @@ func (v visible) OpenFile(ctx context.Context, name string, a Access) (Handle, e
 
 func (v visible) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
 	return v.refuse("mkdir", name)
-}
-
-// visibleEntries are those entries of a directory that are not hidden.
-type visibleEntries struct{ Entries }
-
-// Next returns none only at the end, as [Entries] has it.
-func (e visibleEntries) Next(into []fs.FileInfo) (int, error) {
-	for {
-		n, err := e.Entries.Next(into)
-		kept := slices.DeleteFunc(into[:n], func(fi fs.FileInfo) bool { return isHidden(fi.Name()) })
-		if len(kept) > 0 || err != nil || len(into) == 0 {
-			return len(kept), err
-		}
-	}
 }

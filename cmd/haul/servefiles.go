@@ -253,7 +253,7 @@ func (f *serveFlags) openUploads(s *served) (store.Store, error) {
 // shown returns what is served of a directory's files.
 func (f *serveFlags) shown(files *store.DirStore) store.Tree {
 	if f.hidden {
-		return files
+		return store.Finished(files)
 	}
 	return store.Visible(files)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
@@ -204,6 +205,9 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 	if err != nil {
 		leave()
 		return nil, err
+	}
+	if v.Login.Access != users.Full {
+		files = store.Finished(files)
 	}
 	return &web.Account{
 		User: u.Name, Store: files, Access: web.AccessOf(v.Login.Access), Rate: u.Limit,
