@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/handover"
 )
 
 const rootHelp = `haul moves files as fast as the link allows.
@@ -58,8 +60,8 @@ func main() {
 }
 
 func run() int {
-	if starter, is := isStarter(); is {
-		return starter()
+	if spawner, is := handover.IsSpawner(); is {
+		return spawner()
 	}
 	ctx, stop := interruptible()
 	defer stop()

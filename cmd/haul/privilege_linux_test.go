@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/handover/handovertest"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
@@ -46,12 +48,12 @@ func settledServer(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	m, err := findManager()
+	m, err := handover.FindManager()
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	conns, _, err := activated(udp.Config{}, false)
+	passed, err := handover.Inherit(udp.Config{}, []string{handover.TFTP}, false, nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func settledServer(dir, name string) error {
 	}
 	defer root.Close()
 	s := &tftp.Server{Store: store.Dir(root), Upload: tftp.CreateUploads}
-	l, err := s.ListenOn(ctx, conns...)
+	l, err := s.ListenOn(ctx, passed.Datagram()...)
 	if err != nil {
 		return err
 	}
@@ -72,12 +74,12 @@ func settledServer(dir, name string) error {
 	if _, err := os.ReadFile("/etc/passwd"); !errors.Is(err, syscall.EACCES) && strings.Contains(log.String(), "ABI") {
 		return fmt.Errorf("confined, and reads /etc/passwd: %v; log: %s", err, &log)
 	}
-	if err := m.ready(fmt.Sprintf("uid %d", os.Getuid())); err != nil {
+	if err := m.Ready(fmt.Sprintf("uid %d", os.Getuid())); err != nil {
 		return err
 	}
-	go func() { _ = m.keepAlive(ctx, func() bool { return true }) }()
+	go func() { _ = m.KeepAlive(ctx, func() bool { return true }) }()
 	err = l.Serve(ctx)
-	return errors.Join(err, m.stopping("done"))
+	return errors.Join(err, m.Stopping("done"))
 }
 
 // A server with next to no rights still serves, and takes uploads.
@@ -107,15 +109,15 @@ func TestSettledServer(t *testing.T) {
 	url := "tftp://" + socket.LocalAddr().String() + "/"
 	socket.Close()
 
-	s := newSystemd(t)
-	cmd := s.command(t, "", []*os.File{f}, env...)
+	s := handovertest.NewSystemd(t)
+	cmd := s.Command(t, []*os.File{f}, env...)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
-	if got, want := s.hear(t), fmt.Sprintf("READY=1\nSTATUS=uid %d", uid); got != want {
+	if got, want := s.Receive(t), fmt.Sprintf("READY=1\nSTATUS=uid %d", uid); got != want {
 		t.Errorf("the server said %q, want %q", got, want)
 	}
 	local := filepath.Join(t.TempDir(), "f")
@@ -130,7 +132,7 @@ func TestSettledServer(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.hear(t); got != "STOPPING=1\nSTATUS=done" {
+	if got := s.Receive(t); got != "STOPPING=1\nSTATUS=done" {
 		t.Errorf("the server's last words are %q", got)
 	}
 	if err := cmd.Wait(); err != nil {

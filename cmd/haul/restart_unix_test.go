@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -241,7 +240,7 @@ func TestRestartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR2)
-	s.await("there is no successor, and this process serves on", "exit status")
+	s.await("there is no successor, and this process continues to serve", "exit status")
 	s.wantGet("kernel", "image")
 	session.wantRead("kernel", "image")
 	s.files(config).wantRead("kernel", "image")
@@ -309,24 +308,4 @@ func TestRestartInterrupted(t *testing.T) {
 		}
 	}
 	c.wantExit(0) // and so all have ended that had its standard error
-}
-
-// A server whose successor has gone before it, as that was succeeded too, has nobody to
-// tell of its end, and that is no reason for a line in the log.
-func TestRestartedTwice(t *testing.T) {
-	line, theirs, err := newLine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said strings.Builder
-	r := &restarter{log: slog.New(slog.NewTextHandler(&said, nil))}
-	r.next.Store(&successor{line: line})
-	defer line.Close()
-	r.over(httpName)
-	_ = theirs.Close() // with a line unread, and then without one
-	r.over(httpName)
-	r.over(httpName)
-	if said.Len() > 0 {
-		t.Errorf("it says %s", said.String())
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -16,9 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
-	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/udp"
 )
 
 const serveHelp = `Serve the files under DIR until a signal ends it, by TFTP, or by the protocols
@@ -119,17 +119,17 @@ var giveUp = settle
 type service interface {
 	secrets() []secret             // files of its own that no client may have
 	keepSecret(all []secret) error // refuses to serve any of those of all services
-	listen(ctx context.Context, passed *inheritedSockets) error
-	show(counts *meter.Registry)     // what it counts by itself
-	announce()                       // where it is, and how to use it
-	needs(c *privilege.Confinement)  // adds what it needs of the file system
-	settled(ctx context.Context)     // nothing more can be opened; begins what goes on beside the serving
-	serve(ctx context.Context) error // until ctx ends, and what is under way has
-	sockets() ([]handed, error)      // duplicates of what it listens on, for a successor
-	retire(limit time.Duration)      // a successor has the sockets: serve ends with what is under way, or when limit is over
-	alive() bool                     // for the watchdog; while it serves
-	name() string                    // as sockets are named by
-	String() string                  // "TFTP on [127.0.0.1:69]"
+	listen(ctx context.Context, passed *handover.Inherited) error
+	show(counts *meter.Registry)         // what it counts by itself
+	announce()                           // where it is, and how to use it
+	needs(c *privilege.Confinement)      // adds what it needs of the file system
+	settled(ctx context.Context)         // nothing more can be opened; begins what goes on beside the serving
+	serve(ctx context.Context) error     // until ctx ends, and what is under way has
+	sockets() ([]handover.Socket, error) // duplicates of what it listens on, for a successor
+	retire(limit time.Duration)          // a successor has the sockets: serve ends with what is under way, or when limit is over
+	alive() bool                         // for the watchdog; while it serves
+	name() string                        // as sockets are named by
+	String() string                      // "TFTP on [127.0.0.1:69]"
 	close()
 }
 
@@ -143,7 +143,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		return err
 	}
 	env := os.Environ() // some of it is taken out, being for this process alone
-	before, err := findPredecessor()
+	before, err := handover.FindPredecessor()
 	if err != nil {
 		return err
 	}
@@ -179,25 +179,25 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 	if err := keepSecrets(all); err != nil {
 		return err
 	}
-	manager, err := findManager()
+	manager, err := handover.FindManager()
 	if err != nil {
 		return err
 	}
 	defer manager.Close()
-	passed, err := f.activated(before.take())
+	passed, err := handover.Inherit(udp.Config{Plain: f.noOffload}, f.services(), f.web.unixProxies, before.Take())
 	if err != nil {
-		return err
+		return listenError{err}
 	}
-	defer passed.close()
-	restart := &restarter{log: log}
+	defer passed.Close()
+	restart := &handover.Restarter{Log: log}
 	if f.restartable {
-		if restart.starter, err = startStarter(env); err != nil {
+		if restart.Spawner, err = startSpawner(env); err != nil {
 			return err
 		}
-		defer restart.starter.Close()
+		defer restart.Spawner.Close()
 	}
 	var stop func()
-	restart.asked, stop = restartSignals()
+	restart.Requests, stop = handover.Requests()
 	defer stop()
 	defer restart.Close()
 	for _, s := range all {
@@ -210,7 +210,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 		for _, s := range all {
 			s.show(counts)
 		}
-		m, err := serveMetrics(ctx, f.metrics, passed.takeMetrics(), counts.Handler(), log)
+		m, err := serveMetrics(ctx, f.metrics, passed.Metrics(), counts.Handler(), log)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 	if err := giveUp(user, needs, log); err != nil {
 		return err
 	}
-	if err := before.ready(ctx); err != nil {
+	if err := before.Ready(ctx); err != nil {
 		return err
 	}
 	return runAll(ctx, all, metrics, manager, restart, log, f.grace)
@@ -237,12 +237,12 @@ func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
 // runAll serves, and keeps the service manager informed. If one of several
 // services fails, all end. When there is a successor, each goes on with what is
 // under way. metrics may be nil.
-func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manager, restart *restarter, log *slog.Logger, grace time.Duration) error {
+func runAll(ctx context.Context, all []service, metrics *metricsServer, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
 	}
-	if err := m.ready("serving " + strings.Join(names, ", ")); err != nil {
+	if err := m.Ready("serving " + strings.Join(names, ", ")); err != nil {
 		log.Warn("service manager", "error", err)
 	}
 	running, end := context.WithCancel(ctx)
@@ -253,31 +253,31 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manag
 	}
 	watched, unwatch := context.WithCancel(running) // by the service manager
 	defer unwatch()
-	restart.sockets = func() ([]handed, error) { return allSockets(all, metrics) }
-	restart.handOver = func(pid int) {
+	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, metrics) }
+	restart.HandOver = func(pid int) {
 		// The manager is to know whom to listen to before the successor speaks.
 		unwatch()
-		if err := m.succeededBy(pid); err != nil {
+		if err := m.SucceededBy(pid); err != nil {
 			log.Warn("service manager", "error", err)
 		}
 	}
-	restart.retire = func() {
+	restart.Retire = func() {
 		if metrics != nil {
 			metrics.Close()
 		}
 		for _, s := range all {
-			s.retire(retireTime)
+			s.retire(handover.RetireTime)
 		}
 	}
 	var told, served sync.WaitGroup
-	told.Go(func() { restart.run(running) })
+	told.Go(func() { restart.Run(running) })
 	told.Go(func() {
-		if err := m.keepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
+		if err := m.KeepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
 			log.Warn("service manager", "error", err)
 		}
 		<-running.Done()
-		if !restart.retired() {
-			_ = m.stopping("waiting for transfers to finish") // it is going to notice
+		if !restart.Retired() {
+			_ = m.Stopping("waiting for transfers to finish") // it is going to notice
 		}
 	})
 	errs := make([]error, len(all))
@@ -286,7 +286,7 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manag
 			errs[i] = s.serve(running)
 			// It ends because ctx has, or it failed; or the successor has all that
 			// comes, and the other services have not ended yet.
-			if restart.over(s.name()); !restart.retired() {
+			if restart.Ended(s.name()); !restart.Retired() {
 				end()
 			}
 		})
@@ -295,6 +295,18 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *manag
 	end()
 	told.Wait() // or the process might be gone before that is said
 	return errors.Join(errs...)
+}
+
+// startSpawner starts what starts a successor.
+func startSpawner(env []string) (*handover.Spawner, error) {
+	s, err := handover.StartSpawner(env)
+	switch {
+	case errors.Is(err, handover.ErrProcessOne) || errors.Is(err, handover.ErrNoRestart):
+		return nil, usagef("--restartable: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("--restartable: %w", err)
+	}
+	return s, nil
 }
 
 // logSignal has the signal logged that ends ctx. It returns what waits for the line.
@@ -315,48 +327,18 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 }
 
 // allSockets returns what a successor needs to take over.
-func allSockets(all []service, metrics *metricsServer) (sockets []handed, err error) {
+func allSockets(all []service, metrics *metricsServer) (sockets []handover.Socket, err error) {
 	for _, s := range all {
 		some, failed := s.sockets()
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if metrics != nil {
-		some, failed := handOver(metricsName, metrics.socket)
+		some, failed := handover.FromListeners(handover.Metrics, metrics.socket)
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if err != nil {
-		closeHanded(sockets)
+		handover.CloseSockets(sockets)
 		return nil, err
-	}
-	return sockets, nil
-}
-
-// handOver duplicates listening sockets of package net.
-func handOver(name string, listeners ...net.Listener) (sockets []handed, err error) {
-	for _, l := range listeners {
-		f, ok := l.(interface{ File() (*os.File, error) })
-		if !ok {
-			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), errors.ErrUnsupported)
-		}
-		file, err := f.File()
-		if err != nil {
-			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), err)
-		}
-		sockets = append(sockets, handed{name, file})
-	}
-	return sockets, nil
-}
-
-// handOverSockets duplicates those of package tcp.
-func handOverSockets(name string, at []*tcp.Socket) (sockets []handed, err error) {
-	for _, socket := range at {
-		files, err := socket.Files()
-		if err != nil {
-			return sockets, err
-		}
-		for _, f := range files {
-			sockets = append(sockets, handed{name, f})
-		}
 	}
 	return sockets, nil
 }

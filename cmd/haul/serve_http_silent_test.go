@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/web"
@@ -75,7 +76,7 @@ func pipeTo(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, l := &httpPort{scheme: httpName}, newPipeListener()
+	p, l := &httpPort{scheme: handover.HTTP}, newPipeListener()
 	p.open(&web.Handler{Store: st}, slog.New(slog.DiscardHandler))
 	startPort(t, p, l)
 	here, there := net.Pipe()
@@ -245,7 +246,7 @@ func TestSilentConnectionOfHTTP2(t *testing.T) {
 func testSilentConnection(t *testing.T, streams int, size int64, files store.Store, cert tls.Certificate) {
 	var opened, open atomic.Int64
 	h := &web.Handler{Store: countingStore{files, &opened, &open}, Stall: 24 * time.Hour}
-	p := &httpPort{scheme: httpsName, accept: tcp.Server{Log: slog.New(slog.DiscardHandler)}}
+	p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler)}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
 	p.open(h, slog.New(slog.DiscardHandler))
 	p.second.HTTP2.WriteByteTimeout /= 60 // what is never would be so still
@@ -291,7 +292,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &httpPort{scheme: httpsName, accept: tcp.Server{TLS: &tls.Config{}}}
+		p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{TLS: &tls.Config{}}}
 		p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 		l := newPipeListener()
 		startPort(t, p, l)

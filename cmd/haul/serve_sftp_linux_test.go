@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover/handovertest"
 	"github.com/haul-project/haul/store"
 )
 
@@ -226,20 +227,20 @@ func TestServeSFTPActivated(t *testing.T) {
 		if os.Geteuid() == 0 {
 			args = append(args, "--user", "65534:65534")
 		}
-		m := newSystemd(t)
+		m := handovertest.NewSystemd(t)
 		s := &sftpChild{child: runChild(t, childOptions{
 			systemd: true,
 			files:   files,
-			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd", noUsers(t)},
+			env:     []string{fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET=" + m.Path, "WATCHDOG_USEC=300000", peekVar + "=/etc/passwd", noUsers(t)},
 		}, args...)}
-		if got := m.hear(t); got != status {
+		if got := m.Receive(t); got != status {
 			t.Errorf("heard %q, want %q", got, status)
 		}
 		s.awaitSFTP()
 		s.wantSettled()
 		s.files(s.once()).wantRead("kernel", "image")
 		for range 2 {
-			if got := m.hear(t); got != "WATCHDOG=1" {
+			if got := m.Receive(t); got != "WATCHDOG=1" {
 				t.Errorf("heard %q, want WATCHDOG=1", got)
 			}
 		}

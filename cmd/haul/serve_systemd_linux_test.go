@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/haul-project/haul/internal/handover/handovertest"
 )
 
 // passedSockets opens sockets as systemd does for a socket unit, and returns
@@ -34,7 +36,7 @@ func TestServeActivated(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			dir := servedDir(t, map[string]string{"kernel": "image"})
 			files, addrs := passedSockets(t, n)
-			s := newSystemd(t)
+			s := handovertest.NewSystemd(t)
 			args := []string{"serve", dir, "--upload", "overwrite"}
 			if os.Geteuid() == 0 {
 				args = append(args, "--user", "65534:65534")
@@ -42,9 +44,9 @@ func TestServeActivated(t *testing.T) {
 			c := runChild(t, childOptions{
 				systemd: true,
 				files:   files,
-				env:     []string{fmt.Sprint("LISTEN_FDS=", n), "NOTIFY_SOCKET=" + s.path, peekVar + "=/etc/passwd"},
+				env:     []string{fmt.Sprint("LISTEN_FDS=", n), "NOTIFY_SOCKET=" + s.Path, peekVar + "=/etc/passwd"},
 			}, args...)
-			ready := s.hear(t)
+			ready := s.Receive(t)
 			if !strings.HasPrefix(ready, "READY=1\nSTATUS=serving TFTP on ") || strings.Count(ready, "\n") != 1 {
 				t.Errorf("heard %q, want READY=1", ready)
 			}
@@ -60,7 +62,7 @@ func TestServeActivated(t *testing.T) {
 				c.wantGet("log", addr)
 			}
 			c.signal(syscall.SIGTERM)
-			if got := s.hear(t); !strings.HasPrefix(got, "STOPPING=1\nSTATUS=") {
+			if got := s.Receive(t); !strings.HasPrefix(got, "STOPPING=1\nSTATUS=") {
 				t.Errorf("heard %q, want STOPPING=1", got)
 			}
 			c.wantExit(0)
@@ -91,23 +93,23 @@ func TestServeActivatedByTCP(t *testing.T) {
 // A service of Type=notify, with sockets of its own and a watchdog.
 func TestServeNotifies(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
-	s := newSystemd(t)
-	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.path, "WATCHDOG_USEC=300000"}},
+	s := handovertest.NewSystemd(t)
+	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.Path, "WATCHDOG_USEC=300000"}},
 		append([]string{"serve", dir}, anyPort...)...)
-	if got := s.hear(t); !strings.HasPrefix(got, "READY=1\nSTATUS=serving TFTP on [127.0.0.1:") {
+	if got := s.Receive(t); !strings.HasPrefix(got, "READY=1\nSTATUS=serving TFTP on [127.0.0.1:") {
 		t.Errorf("heard %q, want READY=1", got)
 	}
 	c.awaitURL()
 	c.wantGet("kernel", "image")
 	for range 3 {
-		if got := s.hear(t); got != "WATCHDOG=1" {
+		if got := s.Receive(t); got != "WATCHDOG=1" {
 			t.Errorf("heard %q, want WATCHDOG=1", got)
 		}
 	}
 	c.signal(syscall.SIGTERM)
-	last := s.hear(t)
+	last := s.Receive(t)
 	for last == "WATCHDOG=1" {
-		last = s.hear(t)
+		last = s.Receive(t)
 	}
 	if !strings.HasPrefix(last, "STOPPING=1\nSTATUS=") {
 		t.Errorf("heard %q, want STOPPING=1", last)
@@ -122,14 +124,14 @@ func TestServeNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s := newSystemd(t)
-	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.path}},
+	s := handovertest.NewSystemd(t)
+	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.Path}},
 		"serve", t.TempDir(), "--tftp", taken.LocalAddr().String())
 	if said := c.wantExit(exitFailed); !strings.Contains(said, "another server has that port") {
 		t.Errorf("said %s", said)
 	}
 	// What it said would have come before this.
-	conn, err := net.Dial("unixgram", s.path)
+	conn, err := net.Dial("unixgram", s.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func TestServeNotReady(t *testing.T) {
 	if _, err := conn.Write([]byte("END")); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.hear(t); got != "END" {
+	if got := s.Receive(t); got != "END" {
 		t.Errorf("heard %q of a service that could not start", got)
 	}
 }
@@ -153,14 +155,14 @@ func TestServeManagerMissing(t *testing.T) {
 
 // systemd learns who the service is from now on, before that speaks.
 func TestServeSucceeded(t *testing.T) {
-	s := newSystemd(t)
-	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.path, "WATCHDOG_USEC=3600000000"}},
+	s := handovertest.NewSystemd(t)
+	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.Path, "WATCHDOG_USEC=3600000000"}},
 		append([]string{"serve", bigDir(t), "--restartable"}, anyPort...)...)
 	hear := func(begins string) {
 		t.Helper()
-		got := s.hear(t)
+		got := s.Receive(t)
 		for got == "WATCHDOG=1" {
-			got = s.hear(t)
+			got = s.Receive(t)
 		}
 		if !strings.HasPrefix(got, begins) {
 			t.Errorf("heard %q, want %q", got, begins)

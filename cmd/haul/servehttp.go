@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/store"
@@ -94,8 +95,8 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	s.plain.scheme, s.plain.asked = httpName, f.http
-	s.secure.scheme, s.secure.asked = httpsName, f.https
+	s.plain.scheme, s.plain.asked = handover.HTTP, f.http
+	s.secure.scheme, s.secure.asked = handover.HTTPS, f.https
 	if f.web.cert != "" {
 		if s.secure.accept.TLS, err = s.openCertificate(); err != nil {
 			return nil, err
@@ -235,12 +236,12 @@ func (s *httpService) close() {
 }
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
-func (s *httpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	s.fitDescriptors(openFiles())
 	for _, p := range s.ports() {
 		p.accept.Proxies, p.accept.UnixProxies = s.f.web.proxies, s.f.web.unixProxies
 		p.accept.HandshakeTimeout, p.accept.Log, p.accept.Admit = httpHeaderTime, s.logger, s.f.admits(&s.log.away)
-		if p.sockets, err = passed.takeStream(p.scheme, httpOptions); err != nil {
+		if p.sockets, err = passed.Stream(p.scheme, httpOptions); err != nil {
 			return listenError{err}
 		}
 		if len(p.sockets) > 0 {
@@ -408,9 +409,9 @@ func (s *httpService) settled(ctx context.Context) {
 	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.users.dir)) })
 }
 
-func (s *httpService) sockets() (all []handed, err error) {
+func (s *httpService) sockets() (all []handover.Socket, err error) {
 	for _, p := range s.ports() {
-		some, err := handOverSockets(p.scheme, p.sockets)
+		some, err := handover.FromTCP(p.scheme, p.sockets)
 		if all = append(all, some...); err != nil {
 			return all, err
 		}
@@ -420,7 +421,7 @@ func (s *httpService) sockets() (all []handed, err error) {
 
 func (s *httpService) retire(limit time.Duration) { s.retired <- limit }
 
-func (s *httpService) name() string { return httpName }
+func (s *httpService) name() string { return handover.HTTP }
 
 // serve serves until ctx ends. If one port fails, all end.
 func (s *httpService) serve(server context.Context) error {

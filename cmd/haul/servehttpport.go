@@ -217,3 +217,9 @@ func (w *lastWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.Res
 
 // Unwrap is for [http.ResponseController].
 func (w *lastWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func closeAll[C io.Closer](conns []C) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
@@ -184,13 +185,13 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 }
 
 // listen loads the host keys, and opens the sockets, unless systemd has done so.
-func (s *sftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	if err := s.openKeys(); err != nil {
 		return err
 	}
 	s.fitDescriptors(s.f.shareOf(openFiles()))
 	s.accept.Log = s.log.log
-	if s.at, err = passed.takeStream(sftpName, tcp.Options{}); err != nil {
+	if s.at, err = passed.Stream(handover.SFTP, tcp.Options{}); err != nil {
 		return listenError{err}
 	}
 	if len(s.at) > 0 {
@@ -369,11 +370,13 @@ func (s *sftpService) serve(ctx context.Context) error {
 	return err
 }
 
-func (s *sftpService) sockets() ([]handed, error) { return handOverSockets(sftpName, s.at) }
+func (s *sftpService) sockets() ([]handover.Socket, error) {
+	return handover.FromTCP(handover.SFTP, s.at)
+}
 
 func (s *sftpService) retire(limit time.Duration) { s.retired <- limit }
 
-func (s *sftpService) name() string { return sftpName }
+func (s *sftpService) name() string { return handover.SFTP }
 
 // alive looks at what every new connection needs: a lock that nobody gives back
 // would keep it here, and the watchdog hungry.

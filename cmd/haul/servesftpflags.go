@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/sftp"
 )
@@ -106,14 +107,25 @@ const (
 )
 
 // shareOf returns how many of the descriptors one of the services may count on.
-func (f *serveFlags) shareOf(limit int) int { return limit / f.services() }
-
-// services returns how many services share the descriptors.
-func (f *serveFlags) services() (n int) {
+func (f *serveFlags) shareOf(limit int) int {
+	n := 0
 	for _, served := range []bool{f.servesTFTP(), f.servesSFTP(), f.servesHTTP()} {
 		if served {
 			n++
 		}
 	}
-	return n
+	return limit / n
+}
+
+// services returns the names of the services.
+func (f *serveFlags) services() (names []string) {
+	for _, s := range []struct {
+		name   string
+		served bool
+	}{{handover.TFTP, f.servesTFTP()}, {handover.SFTP, f.servesSFTP()}, {handover.HTTP, anyAddr(f.http)}, {handover.HTTPS, anyAddr(f.https)}} {
+		if s.served {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
@@ -28,14 +29,14 @@ type tftpService struct {
 	out      io.Writer
 	srv      *tftp.Server
 	files    *served
-	tracer   *tracer        // nil without --trace and --pcap
-	listener *tftp.Listener // nil before listen
-	before   *predecessor   // nil if there is none
-	waits    atomic.Bool    // for the predecessor
+	tracer   *tracer               // nil without --trace and --pcap
+	listener *tftp.Listener        // nil before listen
+	before   *handover.Predecessor // nil if there is none
+	waits    atomic.Bool           // for the predecessor
 }
 
 // openTFTP opens what TFTP needs but for its sockets. counts may be nil.
-func (f *serveFlags) openTFTP(before *predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
+func (f *serveFlags) openTFTP(before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
 	t := &tftpService{f: f, out: out, before: before}
 	defer func() {
 		if err != nil {
@@ -78,9 +79,9 @@ func (t *tftpService) close() {
 }
 
 // listen opens the sockets, unless systemd has done so.
-func (t *tftpService) listen(ctx context.Context, passed *inheritedSockets) (err error) {
+func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	t.f.fitDescriptors(t.srv, t.f.shareOf(openFiles()))
-	if conns := passed.takeDatagram(); len(conns) > 0 {
+	if conns := passed.Datagram(); len(conns) > 0 {
 		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
 			return listenError{err}
 		}
@@ -137,16 +138,16 @@ func (t *tftpService) serve(ctx context.Context) error {
 		// The predecessor's transfers share the port: until they have ended, what
 		// comes there is for them, and who asks for something new asks again.
 		t.waits.Store(true)
-		t.before.wait(ctx, tftpName)
+		t.before.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
 	}
 	return t.listener.Serve(ctx)
 }
 
-func (t *tftpService) sockets() (all []handed, err error) {
+func (t *tftpService) sockets() (all []handover.Socket, err error) {
 	files, err := t.listener.Files()
 	for _, f := range files {
-		all = append(all, handed{tftpName, f})
+		all = append(all, handover.Socket{Service: handover.TFTP, File: f})
 	}
 	return all, err
 }
@@ -160,7 +161,7 @@ func (t *tftpService) retire(limit time.Duration) {
 	t.listener.Retire(limit)
 }
 
-func (t *tftpService) name() string { return tftpName }
+func (t *tftpService) name() string { return handover.TFTP }
 
 func (t *tftpService) alive() bool { return t.waits.Load() || t.listener.Alive() }
 

@@ -1,4 +1,4 @@
-package main
+package handover
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -15,8 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover/handovertest"
 	"github.com/haul-project/haul/udp"
 )
+
+// patience is how long a test waits for what must come.
+const patience = time.Minute
 
 // A service is this test binary in another role, as systemd would start it.
 const serviceVar = "HAUL_TEST_SERVICE"
@@ -43,12 +46,12 @@ func init() {
 func echoService() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	conns, _, err := activated(udp.Config{}, false)
+	inherited, err := Inherit(udp.Config{}, []string{TFTP}, false, nil)
 	if err != nil {
 		return err
 	}
-	defer closeAll(conns)
-	m, err := findManager()
+	conns := inherited.Datagram()
+	m, err := FindManager()
 	if err != nil {
 		return err
 	}
@@ -58,11 +61,11 @@ func echoService() error {
 			return fmt.Errorf("%s=%s is left for children", name, v)
 		}
 	}
-	if err := m.ready(fmt.Sprintf("echoing on\n%d sockets", len(conns))); err != nil {
+	if err := m.Ready(fmt.Sprintf("echoing on\n%d sockets", len(conns))); err != nil {
 		return err
 	}
 	fed := make(chan error)
-	go func() { fed <- m.keepAlive(ctx, func() bool { return true }) }()
+	go func() { fed <- m.KeepAlive(ctx, func() bool { return true }) }()
 	echoed := make(chan error)
 	for _, c := range conns {
 		go func() { echoed <- echo(ctx, c) }()
@@ -74,7 +77,7 @@ func echoService() error {
 	for range conns {
 		err = errors.Join(err, <-echoed)
 	}
-	return errors.Join(err, <-fed, m.stopping("done"))
+	return errors.Join(err, <-fed, m.Stopping("done"))
 }
 
 func echo(ctx context.Context, c *udp.Conn) error {
@@ -96,65 +99,19 @@ func echo(ctx context.Context, c *udp.Conn) error {
 
 // unexpectedService was started with something that is not for it.
 func unexpectedService() error {
-	conns, _, err := activated(udp.Config{}, false)
-	defer closeAll(conns)
+	inherited, err := Inherit(udp.Config{}, []string{TFTP}, false, nil)
 	if err != nil {
 		return err
 	}
-	if len(conns) > 0 {
+	defer inherited.Close()
+	if len(inherited.datagram) > 0 {
 		return errors.New("took sockets that were not for it")
 	}
 	return nil
 }
 
-// A systemd starts services and listens to them.
-type systemd struct {
-	notify *net.UnixConn
-	path   string
-}
-
-func newSystemd(t *testing.T) *systemd {
-	t.Helper()
-	s := &systemd{path: filepath.Join(t.TempDir(), "notify")}
-	var err error
-	if s.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.path, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.notify.Close() })
-	return s
-}
-
-// command prepares a service. The shell is there because a process must be
-// told its own number.
-func (s *systemd) command(t *testing.T, service string, files []*os.File, env ...string) *exec.Cmd {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `LISTEN_PID=${LISTEN_PID-$$} WATCHDOG_PID=$$ exec "$0"`, exe)
-	cmd.Env = append(os.Environ(), serviceVar+"="+service, fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET="+s.path)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.ExtraFiles = files // from 3 on, where systemd puts them
-	return cmd
-}
-
-// hear returns the next message of a service.
-func (s *systemd) hear(t *testing.T) string {
-	t.Helper()
-	s.notify.SetReadDeadline(time.Now().Add(patience))
-	b := make([]byte, 4096)
-	n, err := s.notify.Read(b)
-	if err != nil {
-		t.Fatalf("the service said nothing more: %v", err)
-	}
-	return string(b[:n])
-}
-
 func TestActivated(t *testing.T) {
-	s := newSystemd(t)
+	s := handovertest.NewSystemd(t)
 	var files []*os.File
 	var peers []net.Conn
 	for range 2 {
@@ -178,17 +135,17 @@ func TestActivated(t *testing.T) {
 	if _, err := peers[0].Write([]byte("first")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := s.command(t, "echo", files, "LISTEN_FDNAMES=tftp:haul.socket", "WATCHDOG_USEC=30000")
+	cmd := s.Command(t, files, serviceVar+"="+"echo", "LISTEN_FDNAMES=tftp:haul.socket", "WATCHDOG_USEC=30000")
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := s.hear(t), "READY=1\nSTATUS=echoing on 2 sockets"; got != want {
+	if got, want := s.Receive(t), "READY=1\nSTATUS=echoing on 2 sockets"; got != want {
 		t.Errorf("the service said %q, want %q", got, want)
 	}
 	for range 2 {
-		if got := s.hear(t); got != "WATCHDOG=1" {
+		if got := s.Receive(t); got != "WATCHDOG=1" {
 			t.Errorf("the service said %q, want a sign of life", got)
 		}
 	}
@@ -205,9 +162,9 @@ func TestActivated(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	last := s.hear(t)
+	last := s.Receive(t)
 	for last == "WATCHDOG=1" {
-		last = s.hear(t)
+		last = s.Receive(t)
 	}
 	if want := "STOPPING=1\nSTATUS=done"; last != want {
 		t.Errorf("the service's last words are %q, want %q", last, want)
@@ -258,7 +215,7 @@ func TestActivatedUnexpected(t *testing.T) {
 		{"too many", nil, []string{"LISTEN_FDS=1000"}, "at most 64"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := newSystemd(t).command(t, "unexpected", c.files, c.env...).CombinedOutput()
+			out, err := handovertest.NewSystemd(t).Command(t, c.files, append(c.env, serviceVar+"=unexpected")...).CombinedOutput()
 			if (err != nil) != (c.says != "") || !strings.Contains(string(out), c.says) {
 				t.Errorf("%v, said %q; want %q", err, out, c.says)
 			}
@@ -269,12 +226,12 @@ func TestActivatedUnexpected(t *testing.T) {
 // Without a manager all is silence.
 func TestNoManager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	m, err := findManager()
+	m, err := FindManager()
 	if m != nil || err != nil {
 		t.Fatal(m, err)
 	}
 	never := func() bool { t.Error("asked for a sign of life"); return true }
-	for _, err := range []error{m.ready("x"), m.stopping("x"), m.keepAlive(t.Context(), never), m.Close()} {
+	for _, err := range []error{m.Ready("x"), m.Stopping("x"), m.KeepAlive(t.Context(), never), m.Close()} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -283,12 +240,12 @@ func TestNoManager(t *testing.T) {
 
 func TestFindManagerErrors(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
-	if _, err := findManager(); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET=") {
+	if _, err := FindManager(); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET=") {
 		t.Errorf("a manager that is not there: %v", err)
 	}
 	for _, usec := range []string{"x", "-1"} {
 		t.Setenv("WATCHDOG_USEC", usec)
-		if _, err := findManager(); err == nil || !strings.Contains(err.Error(), "WATCHDOG_USEC") {
+		if _, err := FindManager(); err == nil || !strings.Contains(err.Error(), "WATCHDOG_USEC") {
 			t.Errorf("WATCHDOG_USEC=%s: %v", usec, err)
 		}
 	}
@@ -296,10 +253,10 @@ func TestFindManagerErrors(t *testing.T) {
 
 // A server that hangs lets its watchdog go hungry.
 func TestWatchdogGoesHungry(t *testing.T) {
-	s := newSystemd(t)
-	t.Setenv("NOTIFY_SOCKET", s.path)
+	s := handovertest.NewSystemd(t)
+	t.Setenv("NOTIFY_SOCKET", s.Path)
 	t.Setenv("WATCHDOG_USEC", "3000")
-	m, err := findManager()
+	m, err := FindManager()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +264,7 @@ func TestWatchdogGoesHungry(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := []bool{true, false, false, true}
 	asked := 0
-	err = m.keepAlive(ctx, func() bool {
+	err = m.KeepAlive(ctx, func() bool {
 		asked++
 		if asked == len(answers) {
 			cancel()
@@ -317,12 +274,12 @@ func TestWatchdogGoesHungry(t *testing.T) {
 	if err != nil || asked != len(answers) {
 		t.Fatalf("asked %d times: %v", asked, err)
 	}
-	if err := m.tell("END"); err != nil {
+	if err := m.notify("END"); err != nil {
 		t.Fatal(err)
 	}
 	var heard []string
 	for !slices.Contains(heard, "END") {
-		heard = append(heard, s.hear(t))
+		heard = append(heard, s.Receive(t))
 	}
 	if want := []string{"WATCHDOG=1", "WATCHDOG=1", "END"}; !slices.Equal(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
@@ -331,17 +288,17 @@ func TestWatchdogGoesHungry(t *testing.T) {
 
 // A manager that has gone is an error, not a wait.
 func TestManagerGone(t *testing.T) {
-	s := newSystemd(t)
-	t.Setenv("NOTIFY_SOCKET", s.path)
+	s := handovertest.NewSystemd(t)
+	t.Setenv("NOTIFY_SOCKET", s.Path)
 	t.Setenv("WATCHDOG_USEC", "3000")
-	m, err := findManager()
+	m, err := FindManager()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	s.notify.Close()
+	s.Close()
 	alive := func() bool { return true }
-	for _, err := range []error{m.ready("x"), m.stopping("x"), m.keepAlive(t.Context(), alive)} {
+	for _, err := range []error{m.Ready("x"), m.Stopping("x"), m.KeepAlive(t.Context(), alive)} {
 		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTCONN) {
 			t.Errorf("%v, want what the kernel says of a socket without a peer", err)
 		}

@@ -1,0 +1,52 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"os"
+)
+
+// Windows has no signals that could ask for a restart, and no descriptors to hand on.
+
+// A Spawner starts children. There is none on Windows.
+type Spawner struct{}
+
+// StartSpawner fails.
+func StartSpawner([]string) (*Spawner, error) { return nil, ErrNoRestart }
+
+func (*Spawner) start(context.Context, []Socket) (*child, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Close does nothing.
+func (*Spawner) Close() error { return nil }
+
+type child struct{ pid int }
+
+func (*child) begin() error       { return nil }
+func (*child) ended(string) error { return nil }
+func (*child) Close() error       { return nil }
+
+// A Predecessor hands its sockets to this process. There is none on Windows.
+type Predecessor struct{}
+
+// FindPredecessor finds none.
+func FindPredecessor() (*Predecessor, error) { return nil, nil }
+
+// Take returns nothing.
+func (*Predecessor) Take() []Socket { return nil }
+
+// Ready does nothing.
+func (*Predecessor) Ready(context.Context) error { return nil }
+
+// Wait does nothing.
+func (*Predecessor) Wait(context.Context, string) {}
+
+// Close does nothing.
+func (*Predecessor) Close() error { return nil }
+
+// Requests returns a channel on which nothing comes.
+func Requests() (<-chan os.Signal, func()) { return nil, func() {} }
+
+// IsSpawner reports false.
+func IsSpawner() (run func() (exitCode int), is bool) { return nil, false }

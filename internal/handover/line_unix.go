@@ -1,0 +1,93 @@
+//go:build unix
+
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// newLine makes a line between this process and one that it starts.
+func newLine() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	near := os.NewFile(uintptr(fds[0]), "line")
+	defer near.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "line")
+	if ours, err = lineOf(near); err != nil {
+		_ = theirs.Close()
+	}
+	return ours, theirs, err
+}
+
+// lineOf is the line of which f is an end.
+func lineOf(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	line, ok := c.(*net.UnixConn)
+	if !ok {
+		_ = c.Close()
+		return nil, fmt.Errorf("%s is a socket of network %q", f.Name(), c.LocalAddr().Network())
+	}
+	return line, nil
+}
+
+// maxLine is how long a line may be, in bytes.
+const maxLine = 8 << 10
+
+// receiveLine returns the next line, without its end, and the files that came
+// with it.
+func receiveLine(line *net.UnixConn) (text string, files []*os.File, err error) {
+	var all []byte
+	b := make([]byte, maxLine)
+	oob := make([]byte, syscall.CmsgSpace(4*(maxHanded+1)))
+	for {
+		n, m, _, _, err := line.ReadMsgUnix(b, oob)
+		if err == nil && n == 0 {
+			err = net.ErrClosed
+		}
+		if err != nil {
+			return "", files, err
+		}
+		files = append(files, filesBeside(oob[:m])...)
+		if all = append(all, b[:n]...); len(all) > maxLine {
+			return "", files, errors.New("a line is too long")
+		}
+		if text, whole := strings.CutSuffix(string(all), "\n"); whole {
+			return text, files, nil
+		}
+	}
+}
+
+// filesBeside returns the files in what came beside a line.
+func filesBeside(oob []byte) (files []*os.File) {
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		fds, err := syscall.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "handed"))
+		}
+	}
+	return files
+}

@@ -1,0 +1,115 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// A Manager is the service manager that started this process: systemd, or one with
+// sd_notify(3). A nil Manager is none: its methods do nothing.
+type Manager struct {
+	conn     *net.UnixConn
+	watchdog time.Duration // it expects a message this often; 0 means never
+}
+
+// maxNotify is how long a message may wait for a manager that is slow to read.
+const maxNotify = 5 * time.Second
+
+// FindManager connects to the service manager, if there is one. Call it once: it removes
+// the variables that say so from the environment.
+//
+// Package daemon would connect anew for each message. A process that has
+// confined itself may not (Landlock ABI 6 for abstract sockets, 9 for others),
+// so the connection is made beforehand, and kept.
+func FindManager() (*Manager, error) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	watchdog, err := daemon.SdWatchdogEnabled(true)
+	if err != nil {
+		return nil, fmt.Errorf("service manager: %w", err)
+	}
+	if path == "" {
+		return nil, nil
+	}
+	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {
+		return nil, err
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("service manager, at NOTIFY_SOCKET=%s: %w", path, err)
+	}
+	return &Manager{conn, watchdog}, nil
+}
+
+// Close ends the connection.
+func (m *Manager) Close() error {
+	if m == nil {
+		return nil
+	}
+	return m.conn.Close()
+}
+
+// Ready reports that requests are answered from now on. "systemctl status" shows the
+// status.
+func (m *Manager) Ready(status string) error {
+	return m.notify(daemon.SdNotifyReady, statusLine(status))
+}
+
+// SucceededBy reports that another process is the service from now on. The manager then
+// listens to that one only (NotifyAccess=main): later messages have no effect.
+func (m *Manager) SucceededBy(pid int) error {
+	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("a child takes over"))
+}
+
+// Stopping reports that this process is about to end: the watchdog no longer counts.
+func (m *Manager) Stopping(status string) error {
+	return m.notify(daemon.SdNotifyStopping, statusLine(status))
+}
+
+// statusLine puts a status on one line, as a message has several.
+func statusLine(status string) string {
+	return "STATUS=" + strings.Join(strings.Fields(status), " ")
+}
+
+func (m *Manager) notify(lines ...string) error {
+	if m == nil {
+		return nil
+	}
+	m.conn.SetWriteDeadline(time.Now().Add(maxNotify))
+	if _, err := m.conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
+		return fmt.Errorf("notify the service manager %s: %w", lines[0], err)
+	}
+	return nil
+}
+
+// KeepAlive resets the manager's watchdog until ctx ends, if it has one. While alive
+// returns false it does not, and the manager restarts the service when the time that its
+// unit sets has passed.
+func (m *Manager) KeepAlive(ctx context.Context, alive func() bool) error {
+	if m == nil || m.watchdog == 0 {
+		return nil
+	}
+	// sd_watchdog_enabled(3) recommends half the time. A third leaves room for
+	// one message that comes late.
+	tick := time.NewTicker(max(m.watchdog/3, time.Millisecond))
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if alive() {
+			err := m.notify(daemon.SdNotifyWatchdog)
+			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	return nil
+}

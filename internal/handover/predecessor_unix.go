@@ -1,0 +1,149 @@
+//go:build unix
+
+package handover
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Predecessor is the process that hands its sockets to this one. A nil Predecessor is
+// none: its methods do nothing.
+type Predecessor struct {
+	line    *net.UnixConn
+	lines   *bufio.Scanner
+	sockets []Socket
+
+	mu    sync.Mutex
+	ended map[string]chan struct{} // mu: services by name; closed when they have
+	gone  bool                     // mu: the whole process has ended
+}
+
+// FindPredecessor returns the predecessor, if this process was started to take over
+// from one. Call it once: it removes the variable that says so from the environment.
+func FindPredecessor() (*Predecessor, error) {
+	names, ok := os.LookupEnv(handedVar)
+	if !ok {
+		return nil, nil
+	}
+	if err := os.Unsetenv(handedVar); err != nil {
+		return nil, err
+	}
+	// The line first: if that is none, the descriptors behind it are not ours.
+	f := os.NewFile(firstHanded-1, "line to the predecessor")
+	line, err := lineOf(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is set, and haul sets it for its own successor only: %w", handedVar, err)
+	}
+	_ = f.Close()
+	p := &Predecessor{line: line, lines: bufio.NewScanner(line), ended: map[string]chan struct{}{}}
+	for i, name := range strings.Split(names, ",") {
+		switch {
+		case i == maxHanded:
+			_ = p.Close()
+			return nil, fmt.Errorf("%s names more than %d sockets", handedVar, maxHanded)
+		case name == "":
+			continue
+		}
+		syscall.CloseOnExec(firstHanded + i)
+		p.sockets = append(p.sockets, Socket{name, os.NewFile(uintptr(firstHanded+i), name+" of the predecessor")})
+	}
+	return p, nil
+}
+
+// Take returns the sockets. The caller closes them.
+func (p *Predecessor) Take() []Socket {
+	if p == nil {
+		return nil
+	}
+	all := p.sockets
+	p.sockets = nil
+	return all
+}
+
+// Ready reports that this process could serve, and waits until it shall.
+func (p *Predecessor) Ready(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() { p.line.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := p.line.Write([]byte("ready\n")); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the predecessor no longer waits for this process: %w", err)
+	}
+	// If it has died meanwhile, this process is the only one to serve.
+	if p.lines.Scan() && p.lines.Text() != "go" && ctx.Err() == nil {
+		return errors.New("the predecessor continues to serve")
+	}
+	go p.read()
+	return nil
+}
+
+// read reads which services of the predecessor have ended, until all have.
+func (p *Predecessor) read() {
+	for p.lines.Scan() {
+		if service, ok := strings.CutPrefix(p.lines.Text(), "over "); ok {
+			p.mu.Lock()
+			closeOnce(p.service(service))
+			p.mu.Unlock()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	for _, c := range p.ended {
+		closeOnce(c)
+	}
+}
+
+// service returns a channel that is closed when a service has ended. The caller holds mu.
+func (p *Predecessor) service(name string) chan struct{} {
+	c := p.ended[name]
+	if c == nil {
+		c = make(chan struct{})
+		p.ended[name] = c
+	}
+	return c
+}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Wait waits until a service of the predecessor has ended, or ctx has.
+func (p *Predecessor) Wait(ctx context.Context, name string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	c := p.service(name)
+	if p.gone {
+		closeOnce(c)
+	}
+	p.mu.Unlock()
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+// Close ends the line, and closes the sockets that were not taken.
+func (p *Predecessor) Close() error {
+	if p == nil {
+		return nil
+	}
+	CloseSockets(p.sockets)
+	return p.line.Close()
+}

@@ -1,0 +1,244 @@
+//go:build unix
+
+package handover
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Spawner is the process that starts children, as the server sees it.
+type Spawner struct {
+	line    *net.UnixConn
+	answers *bufio.Reader
+	lost    error // it has left a request open: its next answer would be to that one
+}
+
+// StartSpawner starts a spawner, with the environment that its children get. It has all
+// the rights that this process has now, and ends with it. The error is [ErrProcessOne] or
+// [ErrNoRestart] where there can be none.
+func StartSpawner(env []string) (*Spawner, error) {
+	if os.Getpid() == 1 {
+		return nil, ErrProcessOne
+	}
+	ours, theirs, err := newLine()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	cmd := exec.Command(exe)
+	// A list of processes shows the title; the arguments of its children follow, with
+	// the name of this program.
+	cmd.Args = append([]string{spawnerTitle}, os.Args...)
+	cmd.Env = append(spawnerEnv(env), spawnerVar+"=1")
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // for the children
+	if err := cmd.Start(); err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	go func() { _ = cmd.Wait() }() // a request shows that it has ended
+	return &Spawner{line: ours, answers: bufio.NewReaderSize(ours, maxLine)}, nil
+}
+
+const (
+	// spawnerVar marks a process as a spawner.
+	spawnerVar = "HAUL_STARTER"
+
+	spawnerTitle = "haul: starts successors of"
+)
+
+// spawnerEnv leaves out what is for this process alone: systemd's sockets, and its
+// watchdog.
+func spawnerEnv(env []string) (kept []string) {
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", handedVar, spawnerVar:
+		default:
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// Close ends the spawner. Its children continue.
+func (s *Spawner) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.line.Close()
+}
+
+// start has a child started with the sockets, and waits until it is ready. A child that
+// is not ready when ctx ends is killed.
+func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
+	if s.lost != nil {
+		return nil, fmt.Errorf("the process that starts successors no longer answers: %w", s.lost)
+	}
+	ours, theirs, err := newLine()
+	if err != nil {
+		return nil, err
+	}
+	// Whatever is waited for ends when ctx does.
+	stop := context.AfterFunc(ctx, func() {
+		ours.SetDeadline(time.Unix(1, 0))
+		s.line.SetDeadline(time.Unix(1, 0))
+	})
+	n := &child{line: ours}
+	defer func() {
+		stop()
+		s.line.SetDeadline(time.Time{})
+		if err != nil {
+			_ = n.Close()
+			if cause := context.Cause(ctx); cause != nil {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+		}
+	}()
+	err = s.request(theirs, sockets)
+	_ = theirs.Close()
+	if err != nil {
+		s.lost = err
+		return nil, fmt.Errorf("ask the process that starts successors: %w", err)
+	}
+	if n.pid, err = s.started(); err != nil {
+		_ = n.write("stop\n") // in case it is started yet
+		return nil, err
+	}
+	said, err := bufio.NewReaderSize(ours, 16).ReadString('\n')
+	switch {
+	case err != nil:
+		err = fmt.Errorf("wait for the successor, process %d: %w", n.pid, err)
+	case said != "ready\n":
+		err = fmt.Errorf("the successor, process %d, said %q", n.pid, said)
+	case !stop(): // ctx has ended
+		err = fmt.Errorf("the successor, process %d, was ready too late", n.pid)
+	default:
+		return n, nil
+	}
+	// A child that is only left alone would take the end of its line for our death, and
+	// serve.
+	_ = n.write("stop\n")
+	return nil, fmt.Errorf("%w; %w", err, s.kill())
+}
+
+// request sends the sockets to the spawner, the line to the child first.
+func (s *Spawner) request(line *os.File, sockets []Socket) error {
+	names := make([]string, len(sockets))
+	files := []*os.File{line}
+	for i, h := range sockets {
+		names[i] = h.Service
+		files = append(files, h.File)
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		// Fd would have reads of the socket block, those of this process as well:
+		// its duplicates share that.
+		raw, err := f.SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	text := []byte("start " + strings.Join(names, ",") + "\n")
+	n, _, err := s.line.WriteMsgUnix(text, syscall.UnixRights(fds...), nil)
+	if err == nil && n < len(text) {
+		_, err = s.line.Write(text[n:])
+	}
+	return err
+}
+
+// started returns the number of the process that was started.
+func (s *Spawner) started() (pid int, err error) {
+	said, err := s.answers.ReadString('\n')
+	if err != nil {
+		s.lost = err
+		return 0, fmt.Errorf("wait for the process that starts successors: %w", err)
+	}
+	word, rest, _ := strings.Cut(strings.TrimSuffix(said, "\n"), " ")
+	if word == "failed" {
+		return 0, fmt.Errorf("start a successor: %s", rest)
+	}
+	if pid, err = strconv.Atoi(rest); word != "started" || err != nil {
+		return 0, fmt.Errorf("the process that starts successors said %q", said)
+	}
+	return pid, nil
+}
+
+// killTime is how long a killed process may take to die: one that waits for a disk dies
+// when the disk is back.
+const killTime = 5 * time.Second
+
+// stopTime is how long a child may take to end by itself before it is killed: its exit
+// status then shows why.
+const stopTime = time.Second
+
+// kill ends a child that has failed, and returns its exit status as an error.
+func (s *Spawner) kill() error {
+	s.line.SetDeadline(time.Now().Add(killTime))
+	var said string
+	_, err := s.line.Write([]byte("kill\n"))
+	if err == nil {
+		said, err = s.answers.ReadString('\n')
+	}
+	if err != nil {
+		s.lost = err
+		return fmt.Errorf("have it killed: %w", err)
+	}
+	return errors.New(strings.TrimSpace(said)) // "it has ended: exit status 2"
+}
+
+// A child is the process that takes over, as the server sees it.
+type child struct {
+	pid int
+
+	mu   sync.Mutex
+	line *net.UnixConn // mu
+}
+
+// begin has it serve.
+func (n *child) begin() error { return n.write("go\n") }
+
+// ended reports that a service of this process has ended.
+func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
+
+// writeTime is how long the other side may take to read a line.
+const writeTime = 5 * time.Second
+
+func (n *child) write(text string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.line.SetWriteDeadline(time.Now().Add(writeTime))
+	_, err := n.line.Write([]byte(text))
+	return err
+}
+
+// Close ends the line, which the child takes for the end of this process.
+func (n *child) Close() error { return n.line.Close() }
+
+// Requests returns the signals that ask for a restart (SIGUSR2). A signal that comes
+// during a restart counts once.
+func Requests() (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR2)
+	return c, func() { signal.Stop(c) }
+}
