@@ -47,7 +47,7 @@ func (s *clientStore) path(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if !fs.ValidPath(name) || strings.IndexByte(name, 0) >= 0 || len(name) > wire.MaxPath {
+	if !store.ValidName(name) || len(name) > wire.MaxPath {
 		return "", fs.ErrInvalid
 	}
 	p := s.dir + "/" + name

@@ -153,11 +153,17 @@ func check(ctx context.Context, name string) error {
 	if len(name) > maxName {
 		return fs.ErrInvalid
 	}
-	if !ValidName(name) || !localName(name) {
+	if !ValidName(name) {
 		return fs.ErrInvalid
+	}
+	if !localName(name) {
+		return errNotLocal
 	}
 	return nil
 }
+
+// errNotLocal says that a name of other systems is none here.
+var errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
 
 // hook calls d.before, if a test has set it.
 func (d *DirStore) hook(call string) error {

@@ -290,7 +290,7 @@ func checkName(ctx context.Context, name string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !fs.ValidPath(name) || strings.IndexByte(name, 0) >= 0 {
+	if !store.ValidName(name) {
 		return fs.ErrInvalid
 	}
 	return nil

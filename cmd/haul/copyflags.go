@@ -44,7 +44,7 @@ Symbolic links in directories:
                   error, and so is, for put, one that leads out of the directory
   get over HTTP follows them always, as servers list them as what they lead to.
 
-Names that are not UTF-8 are errors. Of names that the target takes for one, as README
+Names may be any bytes; one that the target cannot hold is an error. Of names that the target takes for one, as README
 and readme on Windows and macOS, the first is copied, and the others are errors. A copy
 ends at 4,000,000 directories: a server whose links lead in a circle has no end.
 

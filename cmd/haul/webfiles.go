@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/web"
 )
@@ -170,7 +171,7 @@ func (l *lister) webDirectory(ctx context.Context, w *webs, c *web.Client, dir s
 		return
 	}
 	for _, e := range list {
-		if e.IsDir() && fs.ValidPath(e.path) && ctx.Err() == nil {
+		if e.IsDir() && store.ValidName(e.path) && ctx.Err() == nil {
 			l.webDirectory(ctx, w, c, e.path, depth+1)
 		}
 	}

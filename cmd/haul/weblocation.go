@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"unicode/utf8"
 )
 
 // A webSite is a web server as a location names it.
@@ -56,8 +55,6 @@ func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 		return site, "", errors.New("a slash within a name (%2F) cannot be asked for")
 	case strings.IndexByte(u.Path, 0) >= 0:
 		return site, "", errors.New("a name cannot hold a NUL")
-	case !utf8.ValidString(u.Path):
-		return site, "", errors.New("a name that is not UTF-8 cannot be asked for")
 	}
 	site.root = scheme + "://" + u.Host + "/"
 	site.query = u.RawQuery

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxNames is how many names of one listing are remembered, to find those that
@@ -31,7 +32,11 @@ var errCase = fmt.Errorf("%w: another file or directory has this name but for up
 // checkTwice returns an error for an entry that would replace another one of the
 // same listing.
 func (c *copier) checkTwice(d *dir, names listedNames, name string) error {
-	folded, exact := maphash.String(namesSeed, strings.ToLower(name)), maphash.String(namesSeed, name)
+	lower := name
+	if utf8.ValidString(name) { // to ToLower, all other bytes are one letter
+		lower = strings.ToLower(name)
+	}
+	folded, exact := maphash.String(namesSeed, lower), maphash.String(namesSeed, name)
 	first, there := names[folded]
 	switch {
 	case !there:

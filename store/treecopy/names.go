@@ -1,22 +1,16 @@
 package treecopy
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/haul-project/haul/store"
 )
 
-// unsafeName returns an error unless an entry of a directory may have the name.
-// Whoever made the listing may want to be written somewhere else.
-func unsafeName(name string) error {
-	switch {
-	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
-		return ErrUnsafeName
-	case !utf8.ValidString(name):
-		return fmt.Errorf("%w, as it is not UTF-8", ErrUnsafeName)
-	}
-	return nil
+// isElement reports whether an entry of a directory may have the name. Whoever made
+// the listing may want to be written somewhere else.
+func isElement(name string) bool {
+	return name != "." && strings.IndexByte(name, '/') < 0 && store.ValidName(name)
 }
 
 // printable returns a name so that it can be shown: if it has bytes in it that

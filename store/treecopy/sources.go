@@ -64,7 +64,7 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 		if s.Tree == nil {
 			return nil, fmt.Errorf("copy %s: %w: no tree", printable(s.Name), fs.ErrInvalid)
 		}
-		if s.As != "" && unsafeName(s.As) != nil {
+		if s.As != "" && !isElement(s.As) {
 			return nil, fmt.Errorf("copy %s as %s: %w", printable(s.Name), printable(s.As), fs.ErrInvalid)
 		}
 	}

@@ -312,9 +312,9 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names listedNames) (below []*d
 		if isLeftover(fi.Name()) {
 			continue
 		}
-		if wrong := unsafeName(fi.Name()); wrong != nil {
+		if !isElement(fi.Name()) {
 			f.item.From, f.item.As, f.item.To = d.from+"/"+fi.Name(), "", ""
-			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", wrong, fi.Name(), printable(d.from)))
+			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", ErrUnsafeName, fi.Name(), printable(d.from)))
 			continue
 		}
 		if leads[i] != nil {
@@ -383,7 +383,7 @@ func (c *copier) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 	for i, fi := range list {
 		t := fi.Mode().Type()
 		follow := t == fs.ModeSymlink && c.opts.Links == FollowLinks
-		if (follow || t == fs.ModeIrregular) && unsafeName(fi.Name()) == nil {
+		if (follow || t == fs.ModeIrregular) && isElement(fi.Name()) {
 			which = append(which, i)
 		}
 	}
