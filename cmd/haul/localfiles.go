@@ -83,6 +83,9 @@ func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
 	if err != nil {
 		return nil, "", false
 	}
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
+		above = filepath.Dir(clean)
+	}
 	r.targetAt = localPrefix(above)
 	return store.Dir(root), name, true
 }

@@ -535,6 +535,17 @@ func TestVerbose(t *testing.T) {
 			t.Errorf("exit code %d, no %q in %s", code, want, msg)
 		}
 	}
+	// The target is named as it was typed, also where it could be another run's.
+	t.Chdir(to)
+	for there, flags := range map[string]string{"one": "-rv", "two": "-rv --continue"} {
+		if err := os.Mkdir(there, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		code, _, msg := l.haul(append(append([]string{"get"}, strings.Fields(flags)...), "lab:d", there)...)
+		if want := "copied lab:d/a -> " + filepath.Join(there, "d", "a") + "\n"; code != 0 || !strings.Contains(msg, want) {
+			t.Errorf("%s: exit code %d, no %q in %s", flags, code, want, msg)
+		}
+	}
 }
 
 // --unchanged keeps times, and so a second run copies nothing.

@@ -270,7 +270,7 @@ func TestVerify(t *testing.T) {
 				}}
 				o := treecopy.Options{Recursive: true, Verify: true}
 				r, s, err := copyAll(t.Context(), from, to, ".", o, "d")
-				if !errors.Is(err, treecopy.ErrDiffers) || r.Failed != 1 || !s.outcomes["d/short"].Verified {
+				if !errors.Is(err, treecopy.ErrDiffers) || r.Failed != 1 || r.Bytes != int64(len("short")) || !s.outcomes["d/short"].Verified {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if _, err := dest.Stat(t.Context(), "d/damaged"); errors.Is(err, fs.ErrNotExist) != early {

@@ -89,6 +89,7 @@ func (r *report) fileEnded(i *Item, o Outcome) {
 func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	r.mu.Lock()
 	counted = true
+	refused := false
 	switch o.What {
 	case Failed:
 		if counted = r.ctx.Err() == nil; !counted {
@@ -98,6 +99,8 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 		r.add(e)
 		if r.fatal != nil && r.fatal(o.Err) {
 			r.stop(e)
+		} else {
+			refused = true
 		}
 	case Copied:
 		r.sums.Copied++
@@ -108,8 +111,10 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	case Skipped:
 		r.sums.Skipped++
 	}
-	r.sums.Bytes += o.Bytes
-	r.sums.Resumed += o.Resumed
+	if !refused {
+		r.sums.Bytes += o.Bytes
+		r.sums.Resumed += o.Resumed
+	}
 	r.mu.Unlock()
 	if r.hooks.Ended != nil {
 		r.hooks.Ended(i, o)

@@ -339,9 +339,11 @@ type Result struct {
 	// may be more that were not found by then.
 	Left int64
 
-	Bytes   int64 // moved
-	Resumed int64 // bytes that were there from earlier copies
-	Found   Totals
+	// Bytes counts those that were moved, and Resumed those that were there from
+	// earlier copies: of files that are copied, or were under way when the copy ended.
+	Bytes, Resumed int64
+
+	Found Totals
 }
 
 // MaxErrors is how many errors of entries are kept. All are counted.
