@@ -17,20 +17,26 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP. A SOURCE is sftp://[USER@]HOST[:PORT]/PATH
-or [USER@]HOST:PATH, http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME.
-LOCAL is the file to write, a directory to put files into, or - for standard
-output; without it files go to the current directory, under their own names.
+const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP.
 
-A file appears under its name when it is whole. Until then it is a hidden file
-beside it, and if the transfer fails nothing is left of it, except with --continue
-or --in-place.
+SOURCE is one of
+  sftp://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH
+  http(s)://[USER@]HOST[:PORT]/PATH
+  tftp://HOST[:PORT]/NAME
+
+LOCAL is the file to write, a directory to put files into, or - for standard output.
+Without it files go to the current directory, under their own names.
+
+A file appears under its name when it is whole. If its transfer fails nothing is left of
+it, except with --continue or --in-place.
 
 Over SFTP and HTTP, -r fetches a directory with all that is in it; one that ends in /.
 stands for its contents. A PATH may be a pattern, in quotes for the shell: *, ? and [...]
 as in a shell, and ** for any number of directories. Names with a dot in front match only
 if the pattern has one there.
-` + copyHelp
+
+"haul help copying" says how copies resume, skip what is unchanged and treat links, and
+how long they wait.`
 
 const getExamples = `  haul get host:backup/db.sql.gz
   haul get -r -p --continue me@192.0.2.1:/srv/images .

@@ -359,7 +359,7 @@ func TestHTTPPassword(t *testing.T) {
 		cmd.SetArgs([]string{command, "--password-file", secret, at})
 		cmd.SetErr(io.Discard)
 		err := cmd.ExecuteContext(t.Context())
-		if text := webAdvice(err); exitCode(err) != exitRefused || !strings.Contains(text, "the password is wrong") {
+		if text := adviceFor(err); exitCode(err) != exitRefused || !strings.Contains(text, "the password is wrong") {
 			t.Errorf("%s with a wrong password: %v, %q", command, err, text)
 		}
 	}

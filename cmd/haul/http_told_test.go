@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -101,16 +102,23 @@ func printed(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// Who cannot trust a server, or takes one of HTTP for one of HTTPS, is told what to do,
-// once, whatever command it was.
+// A note says once what to do about a server that is not to be trusted, or that speaks
+// another protocol, whatever command it was.
 func TestHTTPAdvice(t *testing.T) {
 	secure, plain := startSecureWeb(t, map[string]string{"a": "aaa", "b": "bbb"}), startWeb(t, nil)
 	const trust, scheme = "haul: note: --cacert FILE", "haul: note: that port speaks HTTP without TLS: its URL begins with http://\n"
+	const ssh = "haul: note: that port speaks SSH: its URL begins with sftp://\n"
+	lab, file := startLab(t, nil), filepath.Join(t.TempDir(), "file")
+	writeFile(t, file, "text")
 	for _, c := range []struct{ args, want string }{
 		{"get " + secure.URL + "/a -", trust},
 		{"get -q " + secure.URL + "/a " + secure.URL + "/b " + t.TempDir(), trust},
 		{"probe " + secure.URL + "/a", trust},
 		{"get https" + strings.TrimPrefix(plain.URL, "http") + "/a -", scheme},
+		{"ls --batch sftp" + strings.TrimPrefix(plain.URL, "http") + "/", scheme},
+		{"get http://" + lab.addr + "/a -", ssh},
+		{"put -q " + file + " http://" + lab.addr + "/a", ssh},
+		{"ls https://" + lab.addr + "/", ssh},
 	} {
 		if got := printed(t, strings.Fields(c.args)...); strings.Count(got, "haul: note: ") != 1 || !strings.Contains(got, c.want) {
 			t.Errorf("%s: it says %q; want %q, once", c.args, got, c.want)
@@ -119,8 +127,11 @@ func TestHTTPAdvice(t *testing.T) {
 	if got := printed(t, "get", plain.URL+"/none", "-"); strings.Contains(got, "note") {
 		t.Errorf("a file that is missing: it says %q", got)
 	}
-	if got := webAdvice(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
+	if got := adviceFor(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
 		t.Errorf("another name: it says %q", got)
+	}
+	if got := adviceFor(fmt.Errorf("get: %w", &net.DNSError{Name: "h.example", IsNotFound: true})); !strings.Contains(got, "no host has the name h.example") {
+		t.Errorf("a name that is not there: it says %q", got)
 	}
 	if got := printed(t, "get", "https://me:secret@h.example/a", "-"); !strings.Contains(got, "--password-file") || strings.Contains(got, "secret@") {
 		t.Errorf("a password in the URL: it says %q", got)

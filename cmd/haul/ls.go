@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func newLs() *cobra.Command {
 	flags.BoolVarP(&l.recursive, "recursive", "R", false, "list directories in directories too")
 	flags.BoolVarP(&l.all, "all", "a", false, "list names that begin with a dot too")
 	flags.BoolFuncP("by-time", "t", "sort by time, newest first", l.sortBy(newerFirst))
-	flags.BoolFuncP("by-size", "S", "sort by size, largest first", l.sortBy(largerFirst))
+	flags.BoolFuncP("by-size", "S", "sort by size, largest first; directories come last", l.sortBy(largerFirst))
 	flags.BoolVarP(&l.reverse, "reverse", "r", false, "reverse the order")
 	flags.BoolP("one", "1", false, "print one name a line, as ls always does here")
 	flags.BoolVar(&l.asJSON, "json", false, "print a JSON object for each entry")
@@ -240,7 +241,16 @@ func (l *lister) sortBy(order func(a, b listed) int) func(string) error {
 
 // newerFirst and largerFirst compare entries for -t and -S.
 func newerFirst(a, b listed) int  { return b.ModTime().Compare(a.ModTime()) }
-func largerFirst(a, b listed) int { return cmp.Compare(b.Size(), a.Size()) }
+func largerFirst(a, b listed) int { return cmp.Compare(b.fileSize(), a.fileSize()) }
+
+// fileSize is the size of a file. Directories come behind all files: the size that some
+// servers give them says nothing of what is in them, and HTTP has none.
+func (e listed) fileSize() int64 {
+	if e.IsDir() {
+		return math.MinInt64
+	}
+	return e.Size()
+}
 
 // sort sorts entries in the order that was asked for.
 func (l *lister) sort(list []listed) {

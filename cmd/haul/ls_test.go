@@ -55,6 +55,19 @@ func TestLsOrder(t *testing.T) {
 	}
 }
 
+// By size, directories come behind all files, over SFTP and HTTP.
+func TestLsSizeOfDirectories(t *testing.T) {
+	files := map[string]string{"b/x": "", "d/x": "", "z": "", "c": "22", "large": strings.Repeat("x", 10_000)}
+	l, w := startLab(t, files), startWeb(t, files)
+	for flag, want := range map[string]string{"-S": "large c z b d", "-Sr": "d b z c large"} {
+		for over, got := range map[string]string{"SFTP": l.must("ls", flag, "lab:"), "HTTP": w.must("ls", flag, w.URL+"/")} {
+			if got := strings.Join(strings.Fields(got), " "); got != want {
+				t.Errorf("ls %s over %s: %q, want %q", flag, over, got, want)
+			}
+		}
+	}
+}
+
 // ls -l over HTTP has the columns that HTTP can fill, and -h writes sizes short.
 func TestLsLongHTTP(t *testing.T) {
 	w := startWeb(t, map[string]string{"d/x": "", "file": strings.Repeat("x", 2000)})

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -65,7 +66,7 @@ func run() int {
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	cmd, err := newRoot().ExecuteContextC(ctx)
+	cmd, err := execute(ctx, newRoot(), os.Stdout)
 	if err == nil {
 		return 0
 	}
@@ -73,13 +74,44 @@ func run() int {
 	return exitCode(err)
 }
 
+// execute runs a command line. A command that has succeeded fails nevertheless if not
+// all of its output could be written.
+func execute(ctx context.Context, root *cobra.Command, stdout *os.File) (*cobra.Command, error) {
+	out := &checkedOutput{File: stdout}
+	root.SetOut(out)
+	cmd, err := root.ExecuteContextC(ctx)
+	if failed := out.failed.Load(); err == nil && failed != nil {
+		err = localError{*failed}
+	}
+	return cmd, err
+}
+
+// A checkedOutput is standard output that remembers whether a write failed. Help and
+// most commands print without looking.
+type checkedOutput struct {
+	*os.File
+	failed atomic.Pointer[error] // the first, an *fs.PathError
+}
+
+// Write implements [io.Writer].
+func (c *checkedOutput) Write(p []byte) (int, error) {
+	n, err := c.File.Write(p)
+	if err != nil {
+		c.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// WriteString writes by Write.
+func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }
+
 // printFailure prints why a command has failed, and where to read more, or what helps.
 func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
 	if exitCode(err) == exitUsage {
 		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
 	}
-	if text := webAdvice(err); text != "" {
+	if text := adviceFor(err); text != "" {
 		fmt.Fprintln(out, "haul: note:", text)
 	}
 }
@@ -125,7 +157,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion(), newSizes())
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion(), newSizes(), newCopying())
 	addCompletion(root)
 	completeFlags(root)
 	return root

@@ -11,21 +11,28 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-const putHelp = `Send files over SFTP, HTTP(S) or TFTP. TARGET is sftp://[USER@]HOST[:PORT]/PATH
-or [USER@]HOST:PATH, http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME.
-Several files go to a directory, under their own names: over SFTP to one that
-exists or is made, over HTTP and TFTP to a URL that ends in a slash. When haul ends
-without an error, the server has acknowledged every file whole.
+const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
 
-Over SFTP, -r sends a directory with all that is in it; one that ends in /. stands
-for its contents. A file appears under its name when it is whole; if a transfer
-fails nothing is left of it, except with --continue or --in-place. - is standard
-input, and TARGET then names the file.
+TARGET is one of
+  sftp://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH
+  http(s)://[USER@]HOST[:PORT]/PATH
+  tftp://HOST[:PORT]/NAME
+
+Several files go to a directory, under their own names: over SFTP to one that exists or
+is made, over HTTP and TFTP to a URL that ends in a slash. Over SFTP and HTTP, -r sends a
+directory with all that is in it; one that ends in /. stands for its contents. - is
+standard input, and TARGET then names the file.
+
+When haul ends without an error, the server has acknowledged every file whole. A file
+appears under its name when it is whole. If its transfer fails nothing is left of it,
+except with --continue or --in-place.
 
 Over HTTP files are sent by PUT. A directory that is missing comes with its first file,
-if the server makes it, as haul's does, and nginx's with create_full_put_path; HTTP has
+if the server makes it, as haul's does, and nginx's with create_full_put_path. HTTP has
 no directories without files, and they are left out.
-` + copyHelp
+
+"haul help copying" says how copies resume, skip what is unchanged and treat links, and
+how long they wait.`
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/

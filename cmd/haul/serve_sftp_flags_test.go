@@ -51,7 +51,7 @@ func TestServeSFTPConflicts(t *testing.T) {
 		{args: append([]string{""}, sftp...), code: exitUsage, says: []string{"empty"}},
 		{args: append([]string{in(dir, "none")}, sftp...), code: exitLocal, says: []string{"none", "no such file"}},
 		{args: append([]string{file}, sftp...), code: exitLocal, says: []string{file, "not a directory"}},
-		{args: append([]string{dir, "--users", in(state, "none")}, sftp...), code: exitLocal, says: []string{"none", "no such file"}},
+		{args: append([]string{dir, "--users", in(state, "none")}, sftp...), code: exitLocal, says: []string{"there is no users file " + in(state, "none") + ";", "haul user add NAME --users"}},
 		{args: append([]string{dir, "--users", empty}, sftp...), code: exitUsage, says: []string{empty, "no users", "haul user add NAME --users"}},
 		{args: append([]string{dir, "--users", wrong}, sftp...), code: exitLocal, says: []string{wrong, "line 2", "sing"}},
 		{args: append([]string{dir, "--users", open}, sftp...), code: exitLocal, says: []string{open, "everybody may read it", "chmod 600"}, skip: runtime.GOOS == "windows"},

@@ -132,9 +132,9 @@ func (s *httpService) openUsers(owners []int) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := users.Open(file, owners...)
+	dir, err := openUsersFile(file, owners...)
 	if err != nil {
-		return localError{err}
+		return err
 	}
 	if len(dir.Names()) == 0 {
 		return usagef("the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)

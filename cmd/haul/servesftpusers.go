@@ -81,11 +81,11 @@ func (f *serveFlags) openPeople(owners []int) (*people, error) {
 	case policy != site.UploadNone && !f.servesAnybody():
 		return nil, usagef("--upload is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", file)
 	}
-	if p.dir, err = users.Open(file, owners...); err != nil {
+	if p.dir, err = openUsersFile(file, owners...); err != nil {
 		if f.ssh.users == "" {
-			err = fmt.Errorf("%w; that is where users are looked for without --users FILE", err)
+			err = localError{fmt.Errorf("%w; that is where users are looked for without --users FILE", err)}
 		}
-		return nil, localError{err}
+		return nil, err
 	}
 	if len(p.dir.Names()) == 0 {
 		return nil, usagef("the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/term"
@@ -39,7 +40,10 @@ func (s *stream) Close() error  { return nil }
 // readerMayWait reports whether whoever reads w may take its time, as a pager
 // does. A transfer cannot: the server gives up.
 func readerMayWait(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface {
+		Fd() uintptr
+		Stat() (fs.FileInfo, error)
+	})
 	if !ok {
 		return false
 	}

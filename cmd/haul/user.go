@@ -83,14 +83,20 @@ func (f *usersFlag) open() (*users.Directory, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := users.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no users file %s; \"haul user add NAME\" makes one, --users names another: %w", path, fs.ErrNotExist)
+	d, err := openUsersFile(path)
+	return d, path, err
+}
+
+// openUsersFile loads a users file, which must be there.
+func openUsersFile(path string, owners ...int) (*users.Directory, error) {
+	d, err := users.Open(path, owners...)
+	if err == nil {
+		return d, nil
 	}
-	if err != nil {
-		return nil, "", localError{err}
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // else it names a file that is missing
+		err = namedError{fmt.Sprintf("there is no users file %s; \"haul user add NAME --users %s\" makes it", path, path), err}
 	}
-	return d, path, nil
+	return nil, localError{err}
 }
 
 // complete offers the names of users.

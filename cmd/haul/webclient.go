@@ -169,25 +169,6 @@ func (f *webFlags) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// webAdvice says what to do about a server of HTTPS that is not to be trusted, or is none;
-// "" where there is nothing to be said.
-func webAdvice(err error) string {
-	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
-	name, misnamed := errors.AsType[x509.HostnameError](err)
-	status, answered := errors.AsType[*web.ClientStatusError](err)
-	switch {
-	case answered && status.Code == http.StatusUnauthorized:
-		return "the user or the password is wrong, or this user may not log in from here"
-	case signer:
-		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
-	case misnamed && name.Host != "":
-		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", visible(name.Host))
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "that port speaks HTTP without TLS: its URL begins with http://"
-	}
-	return ""
-}
-
 // readBounded reads a file that is not large.
 func readBounded(name string) ([]byte, error) {
 	f, err := os.Open(name)

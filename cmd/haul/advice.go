@@ -1,0 +1,38 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/haul-project/haul/web"
+)
+
+// adviceFor says what to do about a server that is not to be trusted, is not there, or
+// speaks another protocol; "" where there is nothing to be said.
+func adviceFor(err error) string {
+	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
+	name, misnamed := errors.AsType[x509.HostnameError](err)
+	status, answered := errors.AsType[*web.ClientStatusError](err)
+	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	lookup, unnamed := errors.AsType[*net.DNSError](err)
+	switch {
+	case unnamed && lookup.IsNotFound:
+		return fmt.Sprintf("no host has the name %s: check how it is spelled", visible(lookup.Name))
+	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
+		return "that port speaks SSH: its URL begins with sftp://"
+	case answered && status.Code == http.StatusUnauthorized:
+		return "the user or the password is wrong, or this user may not log in from here"
+	case signer:
+		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
+	case misnamed && name.Host != "":
+		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", visible(name.Host))
+	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
+		return "that port speaks HTTP without TLS: its URL begins with http://"
+	}
+	return ""
+}
