@@ -119,6 +119,7 @@ func TestClientHostileServers(t *testing.T) {
 		{"NUL in a name", reply(wire.TypeReaddir, name("a\x00b")), list, ErrProtocol, ""},
 		{"empty name", reply(wire.TypeReaddir, name("")), list, ErrProtocol, ""},
 		{"no names for ever", reply(wire.TypeReaddir, name()), list, ErrProtocol, "without a name"},
+		{"no names but dots for ever", reply(wire.TypeReaddir, name(".", "..")), list, ErrProtocol, "without a name"},
 		{"more names than bytes", reply(wire.TypeReaddir, func(q wire.Request) []byte { return rawPacket(wire.TypeName, q.ID, 0xff, 0xff, 0xff, 0xff) }), list, ErrProtocol, "cannot be in"},
 		{"names for ever", reply(wire.TypeReaddir, name(strings.Repeat("n", 200_000))), list, nil, "more than"},
 		{"names without end in a store", reply(wire.TypeReaddir, name(strings.Split(strings.Repeat("n,", 9000), ",")[:9000]...)),

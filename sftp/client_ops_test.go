@@ -295,3 +295,11 @@ func TestClientManySmallFiles(t *testing.T) {
 		}
 	})
 }
+
+// A server that has more room free than there is has nothing used, not less than that.
+func TestSpaceThatMakesNoSense(t *testing.T) {
+	s := spaceOf(wire.StatVFS{FragmentSize: 4096, Blocks: 10, FreeBlocks: 1 << 62, AvailableBlocks: 1 << 63})
+	if s.Total != 40960 || s.Free != s.Total || s.Available != s.Total {
+		t.Errorf("%+v", s)
+	}
+}

@@ -26,7 +26,8 @@ func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
 	}
 }
 
-// spaceOf says in bytes what a server says in fragments.
+// spaceOf says in bytes what a server says in fragments. No part is more than the whole:
+// else what is used would be negative.
 func spaceOf(v wire.StatVFS) store.Space {
 	unit := v.FragmentSize
 	if unit == 0 {
@@ -39,8 +40,9 @@ func spaceOf(v wire.StatVFS) store.Space {
 		return int64(n * unit)
 	}
 	count := func(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+	free := min(v.FreeBlocks, v.Blocks)
 	return store.Space{
-		Total: bytes(v.Blocks), Free: bytes(v.FreeBlocks), Available: bytes(v.AvailableBlocks),
+		Total: bytes(v.Blocks), Free: bytes(free), Available: bytes(min(v.AvailableBlocks, free)),
 		BlockSize: count(unit),
 		Files:     count(v.Files), FreeFiles: count(v.FreeFiles), AvailableFiles: count(v.AvailableFiles),
 		MaxName: int(min(v.MaxName, math.MaxInt32)), ID: v.ID, ReadOnly: v.Flags&wire.StatVFSReadOnly != 0,

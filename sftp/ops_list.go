@@ -20,7 +20,7 @@ const (
 	// It begins with two, of which the second brings the end of a short one.
 	maxListAhead = 64
 
-	// maxListEmpty is how many answers in a row may have no names.
+	// maxListEmpty is how many answers in a row may have no names but "." and "..".
 	maxListEmpty = 16
 
 	// maxListLies is how many answers may have names that no entry may have.
@@ -106,8 +106,7 @@ func (d *dirReader) ask() {
 				if p.Type != wire.TypeName {
 					return unexpected(p, wire.TypeName)
 				}
-				names = p.Names.Len()
-				list, unsafe = d.infos(p.Names)
+				list, names, unsafe = d.infos(p.Names)
 				return nil
 			},
 			then: func(err error) {
@@ -160,13 +159,16 @@ func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error)
 	}
 }
 
-// infos describes names. Those that would lead out of a directory it leaves out,
-// and returns an error about the first.
-func (d *dirReader) infos(names wire.Names) (list []fs.FileInfo, unsafe error) {
+// infos describes names, and counts those besides "." and "..". Those that would
+// lead out of a directory it leaves out, and returns an error about the first.
+func (d *dirReader) infos(names wire.Names) (list []fs.FileInfo, count int, unsafe error) {
 	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {
 		name := string(e.Name)
-		if name == "." || name == ".." || d.hide != nil && d.hide(name) {
+		if name == "." || name == ".." {
+			continue
+		}
+		if count++; d.hide != nil && d.hide(name) {
 			continue
 		}
 		if name == "" || bytes.ContainsAny(e.Name, "/\x00") {
@@ -177,7 +179,7 @@ func (d *dirReader) infos(names wire.Names) (list []fs.FileInfo, unsafe error) {
 		}
 		list = append(list, infoOf(name, e.Attrs))
 	}
-	return list, unsafe
+	return list, count, unsafe
 }
 
 // Next describes the next entries, as store.Entries says. If some had names that

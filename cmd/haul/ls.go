@@ -16,10 +16,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/store/treecopy"
 )
 
-// maxListDepth is how deep ls -R goes.
-const maxListDepth = 1000
+// maxListDepth, maxListDirs and maxListErrors are how deep ls -R goes, how many
+// directories it lists and how many errors it prints: a server can make up directories
+// without end.
+const (
+	maxListDepth  = 1000
+	maxListDirs   = treecopy.DefaultMaxDirs
+	maxListErrors = 1000
+)
 
 const lsHelp = `List files on an SFTP or a web server: those at the locations, and what is in those that
 are directories. Entries are sorted by name, with -t by time and with -S by size, newest
@@ -57,6 +65,8 @@ type lister struct {
 
 	out    *bufio.Writer
 	errs   []error
+	more   int                 // errors besides
+	dirs   int                 // directories that were begun
 	name   func(string) string // how names are shown
 	now    time.Time
 	titles bool // each directory has a line with its name
@@ -82,6 +92,9 @@ func newLs() *cobra.Command {
 			end := func() error {
 				if err := l.out.Flush(); err != nil {
 					l.errs = append(l.errs, localError{fmt.Errorf("write the list: %w", err)})
+				}
+				if l.more > 0 {
+					l.errs = append(l.errs, remoteError{fmt.Errorf("%d more errors are not shown", l.more)})
 				}
 				return errors.Join(l.errs...)
 			}
@@ -133,12 +146,12 @@ func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
 	for _, loc := range locations {
 		c, err := r.connect(ctx, loc, "")
 		if err != nil {
-			l.errs = append(l.errs, err)
+			l.failed(err)
 			continue
 		}
 		names, err := c.paths(ctx, loc)
 		if err != nil {
-			l.errs = append(l.errs, err)
+			l.failed(err)
 			continue
 		}
 		for _, name := range names {
@@ -149,7 +162,7 @@ func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
 				}
 			}
 			if err != nil {
-				l.errs = append(l.errs, asRemote(err))
+				l.failed(asRemote(err))
 				continue
 			}
 			e := found{c, listed{FileInfo: fi, path: name, shown: name}}
@@ -176,11 +189,39 @@ func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
 	}
 }
 
+// failed notes errors, to be printed at the end.
+func (l *lister) failed(errs ...error) {
+	n := min(len(errs), max(maxListErrors-len(l.errs), 0))
+	l.errs = append(l.errs, errs[:n]...)
+	l.more += len(errs) - n
+}
+
+// listBelow has each list the directories of a list that was printed, with -R.
+func (l *lister) listBelow(ctx context.Context, dir string, depth int, list []listed, each func(dir string)) {
+	if l.recursive && depth == maxListDepth {
+		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", visible(dir), maxListDepth)})
+		return
+	}
+	for _, e := range list {
+		if !l.recursive || ctx.Err() != nil || l.dirs > maxListDirs {
+			return
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if l.dirs++; l.dirs > maxListDirs {
+			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", visible(e.path), l.dirs)})
+			return
+		}
+		each(e.path)
+	}
+}
+
 // directory lists one.
 func (l *lister) directory(ctx context.Context, c *remote, dir string, depth int) {
 	entries, err := c.ReadDir(ctx, dir)
 	if err != nil {
-		l.errs = append(l.errs, asRemote(err))
+		l.failed(asRemote(err))
 		return
 	}
 	if l.titles && !l.asJSON {
@@ -197,24 +238,13 @@ func (l *lister) directory(ctx context.Context, c *remote, dir string, depth int
 		}
 		fi, err := e.Info()
 		if err != nil {
-			l.errs = append(l.errs, asRemote(err))
+			l.failed(asRemote(err))
 			continue
 		}
 		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name()})
 	}
 	l.print(ctx, c, list)
-	if !l.recursive {
-		return
-	}
-	if depth == maxListDepth {
-		l.errs = append(l.errs, remoteError{fmt.Errorf("list %s: deeper than %d directories", dir, maxListDepth)})
-		return
-	}
-	for _, e := range list {
-		if e.IsDir() && ctx.Err() == nil {
-			l.directory(ctx, c, e.path, depth+1)
-		}
-	}
+	l.listBelow(ctx, dir, depth, list, func(dir string) { l.directory(ctx, c, dir, depth+1) })
 }
 
 // below returns the path of a name in a directory.
@@ -282,7 +312,7 @@ func (l *lister) print(ctx context.Context, c *remote, list []listed) {
 	owners := c.ownersOf(ctx, list)
 	if l.asJSON {
 		for _, e := range list {
-			l.errs = append(l.errs, writeJSON(l.out, describe(e, owners))...)
+			l.failed(writeJSON(l.out, describe(e, owners))...)
 		}
 		return
 	}

@@ -107,3 +107,36 @@ func TestLsLongHTML(t *testing.T) {
 		t.Errorf("ls -l: exit code %d, %q, %s; want %q and a HEAD, not %d", code, out, msg, want, heads)
 	}
 }
+
+// ls -R of a server that makes up directories, or errors, has an end, and keeps few of
+// the errors.
+func TestLsBounds(t *testing.T) {
+	const dirs = maxListErrors + 500
+	w := startWeb(t, nil)
+	w.setHook(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/" {
+			rw.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		list := make([]string, dirs)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"name":"d%d","type":"directory"}`, i)
+		}
+		fmt.Fprintf(rw, "[%s]", strings.Join(list, ","))
+		return true
+	})
+	code, _, msg := haul(t, "ls", "-R", w.URL+"/")
+	if n := strings.Count(msg, "readdir"); code != exitRefused || n != maxListErrors || !strings.Contains(msg, "500 more errors are not shown") {
+		t.Errorf("exit code %d, %d of them, the last %q", code, n, msg[max(len(msg)-100, 0):])
+	}
+
+	l, called := lister{recursive: true, dirs: maxListDirs - 1}, 0
+	two := []listed{{FileInfo: assumedDir("a"), path: "a"}, {FileInfo: assumedDir("b"), path: "b"}}
+	for range 2 {
+		l.listBelow(t.Context(), ".", 0, two, func(string) { called++ })
+	}
+	if called != 1 || len(l.errs) != 1 {
+		t.Errorf("%d directories more, errors %v", called, l.errs)
+	}
+}

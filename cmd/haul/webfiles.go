@@ -121,7 +121,7 @@ func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
 	for _, loc := range locations {
 		c, list, err := w.names(ctx, loc)
 		if err != nil {
-			l.errs = append(l.errs, err)
+			l.failed(err)
 			continue
 		}
 		for _, e := range list {
@@ -146,7 +146,7 @@ func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
 func (l *lister) webDirectory(ctx context.Context, w *webs, c *web.Client, dir string, depth int) {
 	all, err := w.entries(ctx, c, dir, l.detailed())
 	if err != nil {
-		l.errs = append(l.errs, err)
+		l.failed(err)
 		return
 	}
 	if l.titles && !l.asJSON {
@@ -163,18 +163,11 @@ func (l *lister) webDirectory(ctx context.Context, w *webs, c *web.Client, dir s
 		}
 	}
 	l.print(ctx, nil, list)
-	if !l.recursive {
-		return
-	}
-	if depth == maxListDepth {
-		l.errs = append(l.errs, remoteError{fmt.Errorf("list %s: deeper than %d directories", visible(dir), maxListDepth)})
-		return
-	}
-	for _, e := range list {
-		if e.IsDir() && store.ValidName(e.path) && ctx.Err() == nil {
-			l.webDirectory(ctx, w, c, e.path, depth+1)
+	l.listBelow(ctx, dir, depth, list, func(dir string) {
+		if store.ValidName(dir) {
+			l.webDirectory(ctx, w, c, dir, depth+1)
 		}
-	}
+	})
 }
 
 // stat describes what is at a location.

@@ -110,7 +110,7 @@ func TestSetAside(t *testing.T) {
 		}
 		d := &dir{source: &start{tree: e}, tree: e, from: "top", to: "top"}
 		list := append(e.entries(), renamed{e.file, "another file"})
-		below, err := c.take(d, list, listedNames{})
+		below, err := c.take(d, list, &listedNames{seen: map[uint64]uint64{}})
 		files := len(c.small)
 		if wrong := errors.Is(err, fs.ErrInvalid); wrong != full || files != 2 || c.report.sums.Found.Files != 2 {
 			t.Errorf("full %v: %d files, %v", full, files, err)

@@ -14,14 +14,20 @@ import (
 // are there twice: 16 MiB of them or so.
 const maxNames = 1 << 18
 
+// maxTwice is how many names a listing may have twice before it is given up: a
+// server can repeat one without end.
+const maxTwice = 1000
+
 // probeSuffix is the end of the name of a directory by which foldsCase asks.
 const probeSuffix = ".case"
 
 var namesSeed = maphash.MakeSeed()
 
-// listedNames are the files and directories of one listing so far: by the hash of
-// the name without regard to case, that of the name itself.
-type listedNames map[uint64]uint64
+// listedNames are the files and directories of one listing so far.
+type listedNames struct {
+	seen  map[uint64]uint64 // by the hash of the name without regard to case, that of the name itself
+	twice int               // names that were there before
+}
 
 // errTwice says that a listing has a name twice.
 var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
@@ -31,19 +37,20 @@ var errCase = fmt.Errorf("%w: another file or directory has this name but for up
 
 // checkTwice returns an error for an entry that would replace another one of the
 // same listing.
-func (c *copier) checkTwice(d *dir, names listedNames, name string) error {
+func (c *copier) checkTwice(d *dir, names *listedNames, name string) error {
 	lower := name
 	if utf8.ValidString(name) { // to ToLower, all other bytes are one letter
 		lower = strings.ToLower(name)
 	}
 	folded, exact := maphash.String(namesSeed, lower), maphash.String(namesSeed, name)
-	first, there := names[folded]
+	first, there := names.seen[folded]
 	switch {
 	case !there:
-		if len(names) < maxNames {
-			names[folded] = exact
+		if len(names.seen) < maxNames {
+			names.seen[folded] = exact
 		}
 	case first == exact:
+		names.twice++
 		return errTwice
 	case c.foldsCase(d):
 		return errCase

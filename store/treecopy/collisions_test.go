@@ -130,3 +130,33 @@ func TestNamesTwice(t *testing.T) {
 		})
 	}
 }
+
+// oneName is a listing that has one name without end.
+type oneName struct{ fs.FileInfo }
+
+func (o oneName) Next(into []fs.FileInfo) (int, error) {
+	for i := range into {
+		into[i] = o.FileInfo
+	}
+	return len(into), nil
+}
+
+func (oneName) Close() error { return nil }
+
+type repeating struct {
+	store.Tree
+	entry fs.FileInfo
+}
+
+func (r repeating) OpenDir(context.Context, string) (store.Entries, error) {
+	return oneName{r.entry}, nil
+}
+
+// A listing that repeats a name without end is given up.
+func TestNameTwiceWithoutEnd(t *testing.T) {
+	from, entry := newLiar(t)
+	r, _, err := copyAll(t.Context(), repeating{from, entry("f", 0o644)}, store.Mem(0), "new", recursive, "top")
+	if !errors.Is(err, treecopy.ErrConflict) || r.Copied != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -278,7 +278,7 @@ func inTheWay(fi fs.FileInfo) error {
 // list hands the files of a directory over, and returns the directories in it.
 func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
 	defer entries.Close()
-	into, names := make([]fs.FileInfo, listBatch), listedNames{}
+	into, names := make([]fs.FileInfo, listBatch), &listedNames{seen: map[uint64]uint64{}}
 	for {
 		n, err := entries.Next(into)
 		some, e := c.take(d, into[:n], names)
@@ -290,6 +290,8 @@ func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
 			return below, err
 		case e != nil:
 			return below, e
+		case names.twice > maxTwice:
+			return below, fmt.Errorf("%w: more than %d of them", errTwice, maxTwice)
 		}
 	}
 }
@@ -297,7 +299,7 @@ func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
 // take hands over the files among some entries of a directory, and returns the
 // directories. Behind an error those that are missing are left out. names are those
 // that the listing had before.
-func (c *copier) take(d *dir, list []fs.FileInfo, names listedNames) (below []*dir, err error) {
+func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*dir, err error) {
 	leads := make([]error, len(list)) // why it is not known what a link leads to
 	c.lookAt(d, list, leads)
 	var files []*file
