@@ -3,12 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -24,12 +24,14 @@ const restartedSize = 64 << 20
 type relay struct {
 	addr string
 	left atomic.Int64
+	full chan struct{} // closed when bytes are held back
+	once sync.Once     // for full
 	all  chan struct{} // closed: everything is forwarded
 }
 
 func startRelay(t *testing.T, to string, most int64) *relay {
 	t.Helper()
-	r := &relay{all: make(chan struct{})}
+	r := &relay{full: make(chan struct{}), all: make(chan struct{})}
 	r.left.Store(most)
 	r.addr = listen(t, func(client net.Conn) {
 		defer client.Close()
@@ -52,6 +54,7 @@ func (r *relay) forward(to io.Writer, from io.Reader) {
 	for {
 		n, err := from.Read(buf)
 		if r.left.Add(-int64(n)) < 0 {
+			r.once.Do(func() { close(r.full) })
 			<-r.all
 		}
 		if _, e := to.Write(buf[:n]); err != nil || e != nil {
@@ -98,10 +101,13 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 	dir := servedDir(t, map[string]string{"big": string(content)})
 	here, s := t.TempDir(), startHTTP(t, dir)
 	s.awaitStrong("/big")
-	const some = 8 << 20
-	between := startRelay(t, s.hostPort(), 2*some)
+	between := startRelay(t, s.hostPort(), restartedSize/4)
 	c := runChild(t, childOptions{}, "get", "http://"+between.addr+"/big", here)
-	awaitHidden(t, here, "", func(b []byte) bool { return len(b) > some && bytes.Equal(b[some-64:some], content[some-64:some]) })
+	select {
+	case <-between.full:
+	case <-time.After(patience):
+		t.Fatal("the get did not begin")
+	}
 	s = s.killAndRestart(5*time.Second, dir)
 	between.open()
 	c.wantExit(0)
