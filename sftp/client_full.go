@@ -3,6 +3,7 @@ package sftp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"time"
@@ -28,6 +29,16 @@ func (fullError) Error() string { return "the server has no space left on its di
 
 // Unwrap returns [store.ErrNoSpace] and the refusal.
 func (e fullError) Unwrap() []error { return []error{store.ErrNoSpace, e.err} }
+
+// A roomError says that a file is larger than the room on the server's disk.
+type roomError struct{ free, size int64 }
+
+func (e roomError) Error() string {
+	return fmt.Sprintf("the server has %.1f MB free on its disk, and the file has %.1f MB", float64(e.free)/1e6, float64(e.size)/1e6)
+}
+
+// Unwrap returns [store.ErrNoSpace].
+func (roomError) Unwrap() error { return store.ErrNoSpace }
 
 // explain adds to the error of writing a file, or of making one, that the disk is
 // full, if the server refused without a reason and its disk is. To find out it

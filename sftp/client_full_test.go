@@ -161,3 +161,30 @@ func TestClientServerDiskFullTogether(t *testing.T) {
 		}
 	})
 }
+
+// A large upload is refused before a byte is sent where the disk cannot hold it, and only
+// there: neither for want of what is kept for the administrator, nor by a file system
+// that does not know its size.
+func TestClientAsksForRoom(t *testing.T) {
+	const size = 200 << 20
+	for name, c := range map[string]struct {
+		space store.Space
+		says  string // "" if it is begun
+	}{
+		"too small":             {store.Space{Total: 1 << 30, Free: 100 << 20, Available: 100 << 20, BlockSize: 4096}, "104.9 MB free on its disk, and the file has 209.7 MB"},
+		"for the administrator": {store.Space{Total: 1 << 30, Free: size, BlockSize: 4096}, ""},
+		"without a size":        {store.Space{BlockSize: 4096}, ""},
+	} {
+		for _, resume := range []string{"", "me"} {
+			inClientWorld(t, ClientConfig{}, func(p *clientPeer) { p.tree = clientDisk{p.tree, c.space} }, func(t *testing.T, _ *clientPeer, client *Client) {
+				u, err := client.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: resume, Source: "s"})
+				if err == nil {
+					err = u.Close()
+				}
+				if errors.Is(err, store.ErrNoSpace) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%s, resume %q: %v; want %q", name, resume, err, c.says)
+				}
+			})
+		}
+	}
+}

@@ -94,14 +94,16 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 	return u
 }
 
-// askRoom returns an error if a directory has no room for so many bytes.
+// askRoom returns an error if a directory has no room for so many bytes. It refuses
+// nothing that might succeed: what is kept for the administrator counts, as the user may
+// be that, and a file system that claims to have no size at all is not believed.
 func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
 	if size < askSpace || !c.ext.Has(wire.ExtStatVFS) {
 		return nil
 	}
 	s, err := c.Space(ctx, dir)
-	if err == nil && s.Available < size {
-		return fmt.Errorf("%w: %d bytes are left, and %d wanted", store.ErrNoSpace, s.Available, size)
+	if err == nil && s.Total > 0 && s.Free < size {
+		return roomError{s.Free, size}
 	}
 	return nil
 }
