@@ -32,7 +32,8 @@ const (
 	maxTold = 10
 
 	// minVisitors is how many addresses are kept in mind, or twice as many as
-	// there may be transfers if that is more.
+	// there may be transfers, displaced ones included, if that is more. Each
+	// takes some 200 bytes.
 	minVisitors = 1 << 16
 )
 
@@ -74,7 +75,7 @@ func (g *guard) reset(s *Server) {
 	if g.rate == 0 {
 		g.rate, g.rateOfLocal = DefaultRate, -1
 	}
-	g.most = max(minVisitors, 2*s.MaxTransfers)
+	g.most = max(minVisitors, 2*2*s.MaxTransfers)
 	g.visitors = make(map[netip.Addr]*visitor)
 }
 

@@ -231,26 +231,43 @@ func TestSuspectsAreBounded(t *testing.T) {
 	}
 }
 
-// The table of addresses is bounded, and forgets nobody who has a transfer.
+// The table of addresses is bounded, and forgets nobody who has a transfer, even where
+// as many have one as may be: with those displaced that wait for a store, twice MaxTransfers.
 func TestVisitorsAreBounded(t *testing.T) {
+	const transfers, sources, each = minVisitors / 2, 5 * minVisitors, 256
 	var g guard
-	g.reset(&Server{MaxTransfers: 100, MaxPerClient: 1, Rate: 5})
+	before := heap()
+	g.reset(&Server{MaxTransfers: transfers, MaxPerClient: 1, Rate: 5})
 	now := time.Unix(1e9, 0)
-	busy := netip.MustParseAddr("192.0.2.1")
-	if _, err := g.begin(now, busy); err != nil {
-		t.Fatal(err)
+	busy := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)}) }
+	for i := range 2 * transfers {
+		if _, err := g.begin(now, busy(i)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for i := range 3 * minVisitors {
+	scans, last := 0, len(g.visitors)
+	for i := range sources {
 		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		if err := g.request(now, a); err != nil {
 			t.Fatal(err)
 		}
+		if len(g.visitors) <= last {
+			scans++
+		}
+		if last = len(g.visitors); scans > sources/transfers {
+			t.Fatalf("the table was looked through %d times for %d addresses", scans, i)
+		}
 	}
-	if n := len(g.visitors); n > minVisitors {
-		t.Errorf("%d addresses kept", n)
+	if len(g.visitors) > g.most {
+		t.Errorf("%d addresses kept, want at most %d", len(g.visitors), g.most)
 	}
-	if _, err := g.begin(now, busy); err != errPerClient {
-		t.Errorf("a busy address was forgotten: %v", err)
+	if grown := heap() - before; grown > int64(g.most*each) {
+		t.Errorf("the heap has grown by %d bytes for %d addresses", grown, g.most)
+	}
+	for i := range 2 * transfers {
+		if _, err := g.begin(now, busy(i)); err != errPerClient {
+			t.Fatalf("a busy address was forgotten: %v", err)
+		}
 	}
 }
 
