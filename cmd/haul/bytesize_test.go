@@ -72,7 +72,7 @@ func TestSizeFlags(t *testing.T) {
 				t.Errorf("%s --%s 3MB: %s (%v)", cmd.CommandPath(), f.Name, f.Value, err)
 			}
 		})
-		for _, name := range []string{"limit", "max-upload", "memory", "sftp-rate", "size", "max-bytes"} {
+		for _, name := range []string{"limit", "max-upload", "memory", "sftp-rate", "http-rate", "size", "max-bytes"} {
 			if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() != "SIZE" {
 				t.Errorf("%s --%s takes no SIZE but a %s", cmd.CommandPath(), name, f.Value.Type())
 			}

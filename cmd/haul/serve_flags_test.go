@@ -59,6 +59,8 @@ var badValues = []struct {
 	{"sftp", "127.0.0.1:0,", "HOST:PORT"},
 	{"sftp-rate", "x", "not a size"},
 	{"sftp-rate", "-1", "not a size"},
+	{"http-rate", "x", "not a size"},
+	{"http-rate", "1M", "add --http"},
 	{"sftp-conns", "0", "1 to 65536"},
 	{"sftp-conns", "65537", "1 to 65536"},
 	{"http-conns-per-source", "7", "add --http"},

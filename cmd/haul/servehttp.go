@@ -84,7 +84,7 @@ func (f *serveFlags) openHTTP(owners []int, counts *meter.Registry, log *slog.Lo
 	}()
 	s.handler = &web.Handler{
 		Account: s.account, Listing: f.web.listing, Index: f.web.index, Precompressed: f.web.precompressed, PlainPasswords: f.web.plainAuth,
-		Exempt: f.web.exempted, MaxUpload: f.maxUpload,
+		Exempt: f.web.exempted, MaxUpload: f.maxUpload, Rate: int64(f.web.rate),
 	}
 	s.log.listen(s.handler)
 	if f.web.auth != "" {

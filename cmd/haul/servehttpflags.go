@@ -23,6 +23,7 @@ type httpFlags struct {
 	exempt        []string
 	proxy         []string
 	perSource     int // connections
+	rate          byteSize
 
 	exempted, proxies []netip.Prefix // of exempt and proxy
 	unixProxies       bool           // of proxy
@@ -32,7 +33,7 @@ type httpFlags struct {
 const unixProxy = "unix"
 
 // httpOnly are flags that mean nothing without HTTP.
-var httpOnly = strings.Fields("cert key listing index precompressed http-auth http-plain-auth http-exempt http-conns-per-source http-proxy")
+var httpOnly = strings.Fields("cert key listing index precompressed http-auth http-plain-auth http-exempt http-rate http-conns-per-source http-proxy")
 
 // fileRules are flags about files that TFTP has in common with HTTP without users.
 var fileRules = strings.Fields("root per-client shared map fold-case hidden access upload upload-dir")
@@ -47,6 +48,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.auth, "http-auth", "", "users `FILE` of those who may log in by HTTP with a password: see haul user --help (default: no login)")
 	flags.BoolVar(&f.plainAuth, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
 	flags.StringSliceVar(&f.exempt, "http-exempt", nil, "`NETWORK` that is never locked out for wrong passwords; several are separated by commas")
+	flags.Var(&f.rate, "http-rate", "bytes a second each way for all of HTTP together, such as 50MB (0: no limit)")
 	flags.IntVar(&f.perSource, "http-conns-per-source", 0, "at most `N` HTTP connections at a time to a port from one address (IPv6: from one /64); 0: half of all")
 	flags.StringSliceVar(&f.proxy, "http-proxy", nil, "`NETWORK` of proxies that begin each connection with a PROXY header (version 1 or 2), which says for whom it is; addresses, limits and the log go by that; unix is all who connect by a unix socket from systemd")
 }
