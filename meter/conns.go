@@ -2,24 +2,52 @@ package meter
 
 import (
 	"iter"
+	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/haul-project/haul/tcp"
 )
 
-// A Conn is a connection that there is, and what it speaks.
+// A Conn is a live connection, and what it speaks.
 type Conn struct {
 	Protocol Protocol
-	tcp.Peer
+	Peer
+}
+
+// A Peer is the other side of a connection.
+type Peer struct {
+	Remote, Local net.Addr
+	Since         time.Duration // since it was accepted, to a second or so; 0 where no times are kept
+	Waits         bool          // for another request
+}
+
+// ConnCounters are what a server counts of its connections.
+type ConnCounters struct {
+	Conns      int // now
+	Handshakes int // of TLS, now, but for those that wait for their client
+
+	Accepted      uint64
+	Refused       uint64 // by a limit
+	TimedOut      uint64
+	AcceptErrors  uint64
+	BadHandshakes uint64 // TLS or PROXY headers that failed
+	Panics        uint64 // of handlers
+	Cut           uint64 // ended because the server did
+}
+
+// A ConnServer is a server of connections, such as one of package tcp, whose types convert
+// to these.
+type ConnServer struct {
+	Counters func() ConnCounters
+	Peers    iter.Seq[Peer] // of its live connections
 }
 
 // Connections shows what a server of connections counts, under the label of its
 // protocol, and lists those it has in LiveConns. A server stays for as long as the
 // Registry does. Several may have one protocol: they are shown as one.
-func (r *Registry) Connections(p Protocol, s *tcp.Server) {
+func (r *Registry) Connections(p Protocol, s ConnServer) {
 	if r == nil {
 		return
 	}
@@ -38,7 +66,7 @@ func (r *Registry) LiveConns() iter.Seq[Conn] {
 		}
 		for at := range r.conns.servers {
 			for _, s := range r.conns.of(at) {
-				for peer := range s.Peers() {
+				for peer := range s.Peers {
 					if !yield(Conn{Protocol: Protocol(word(protocols, at)), Peer: peer}) {
 						return
 					}
@@ -51,11 +79,11 @@ func (r *Registry) LiveConns() iter.Seq[Conn] {
 // conns are the servers of connections, which are asked at each scrape.
 type conns struct {
 	mu      sync.Mutex
-	servers [][]*tcp.Server // mu, but for its length: for each of protocols, and for others
+	servers [][]ConnServer // mu, but for its length: for each of protocols, and for others
 }
 
 // of returns the servers of a protocol, which is given by its place.
-func (c *conns) of(at int) []*tcp.Server {
+func (c *conns) of(at int) []ConnServer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.servers[at])
@@ -65,30 +93,30 @@ func (c *conns) of(at int) []*tcp.Server {
 type connFamily struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(tcp.Counters) uint64
+	value func(ConnCounters) uint64
 }
 
 var connFamilies = []connFamily{
-	connGauge("connections", "Connections that there are.", func(c tcp.Counters) uint64 { return uint64(c.Conns) }),
-	connGauge("tls_handshakes", "TLS handshakes under way, but for those that wait for their client.", func(c tcp.Counters) uint64 { return uint64(c.Handshakes) }),
-	connCounter("accepted_total", "Connections accepted, and let in.", func(c tcp.Counters) uint64 { return c.Accepted }),
-	connCounter("refused_total", "Connections reset by a limit.", func(c tcp.Counters) uint64 { return c.Refused }),
-	connCounter("timed_out_total", "Connections that a time limit ended.", func(c tcp.Counters) uint64 { return c.TimedOut }),
-	connCounter("bad_handshakes_total", "Connections ended by a TLS handshake or PROXY header that failed.", func(c tcp.Counters) uint64 { return c.BadHandshakes }),
-	connCounter("accept_errors_total", "Times that accepting failed, such as for want of descriptors.", func(c tcp.Counters) uint64 { return c.AcceptErrors }),
-	connCounter("panics_total", "Connections that a fault of the program ended.", func(c tcp.Counters) uint64 { return c.Panics }),
-	connCounter("cut_total", "Connections ended because the server did.", func(c tcp.Counters) uint64 { return c.Cut }),
+	connGauge("connections", "Connections that there are.", func(c ConnCounters) uint64 { return uint64(c.Conns) }),
+	connGauge("tls_handshakes", "TLS handshakes under way, but for those that wait for their client.", func(c ConnCounters) uint64 { return uint64(c.Handshakes) }),
+	connCounter("accepted_total", "Connections accepted, and let in.", func(c ConnCounters) uint64 { return c.Accepted }),
+	connCounter("refused_total", "Connections reset by a limit.", func(c ConnCounters) uint64 { return c.Refused }),
+	connCounter("timed_out_total", "Connections that a time limit ended.", func(c ConnCounters) uint64 { return c.TimedOut }),
+	connCounter("bad_handshakes_total", "Connections ended by a TLS handshake or PROXY header that failed.", func(c ConnCounters) uint64 { return c.BadHandshakes }),
+	connCounter("accept_errors_total", "Times that accepting failed, such as for want of descriptors.", func(c ConnCounters) uint64 { return c.AcceptErrors }),
+	connCounter("panics_total", "Connections that a fault of the program ended.", func(c ConnCounters) uint64 { return c.Panics }),
+	connCounter("cut_total", "Connections ended because the server did.", func(c ConnCounters) uint64 { return c.Cut }),
 }
 
-func connGauge(name, help string, value func(tcp.Counters) uint64) connFamily {
+func connGauge(name, help string, value func(ConnCounters) uint64) connFamily {
 	return newConnFamily("", name, help, prometheus.GaugeValue, value)
 }
 
-func connCounter(name, help string, value func(tcp.Counters) uint64) connFamily {
+func connCounter(name, help string, value func(ConnCounters) uint64) connFamily {
 	return newConnFamily("connections", name, help, prometheus.CounterValue, value)
 }
 
-func newConnFamily(subsystem, name, help string, kind prometheus.ValueType, value func(tcp.Counters) uint64) connFamily {
+func newConnFamily(subsystem, name, help string, kind prometheus.ValueType, value func(ConnCounters) uint64) connFamily {
 	desc := prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, []string{"protocol"}, nil)
 	return connFamily{desc, kind, value}
 }
@@ -107,7 +135,7 @@ func (c *conns) Collect(out chan<- prometheus.Metric) {
 		if len(servers) == 0 {
 			continue
 		}
-		all := make([]tcp.Counters, len(servers))
+		all := make([]ConnCounters, len(servers))
 		for i, s := range servers {
 			all[i] = s.Counters()
 		}

@@ -1,52 +1,54 @@
 package meter
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/haul-project/haul/tcp"
 )
 
-// What a server counts is shown under its protocol, and its connections are listed.
+// connServer is a server with connections from some ports.
+func connServer(c ConnCounters, ports ...int) ConnServer {
+	c.Conns = len(ports)
+	return ConnServer{
+		Counters: func() ConnCounters { return c },
+		Peers: func(yield func(Peer) bool) {
+			for _, p := range ports {
+				if !yield(Peer{Remote: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p}}) {
+					return
+				}
+			}
+		},
+	}
+}
+
+// The counters of servers are shown under their protocol, and their connections listed.
 func TestConnections(t *testing.T) {
 	r := New(Config{})
-	first, more := tcpServer(t), tcpServer(t)
-	r.Connections(HTTP, first.s)
-	r.Connections(HTTP, more.s)
-	other := tcpServer(t)
-	r.Connections("gopher", other.s)
-	clients := map[string]Protocol{}
-	for _, at := range []*served{first, first, more, other} {
-		c := at.connect(t)
-		clients[c.LocalAddr().String()] = HTTP
-		if at == other {
-			clients[c.LocalAddr().String()] = "other"
+	r.Connections(HTTP, connServer(ConnCounters{Accepted: 5, Cut: 2, Handshakes: 1}, 1, 2))
+	r.Connections(HTTP, connServer(ConnCounters{Accepted: 1, Refused: 7, TimedOut: 8, AcceptErrors: 9, BadHandshakes: 10, Panics: 11}, 3))
+	r.Connections("gopher", connServer(ConnCounters{}, 4))
+	text := scrape(t, r.Handler(), http.MethodGet, nil).Body.String()
+	for _, l := range []string{
+		`haul_connections{protocol="http"} 3`, `haul_connections{protocol="other"} 1`, `haul_tls_handshakes{protocol="http"} 1`,
+		`haul_connections_accepted_total{protocol="http"} 6`, `haul_connections_refused_total{protocol="http"} 7`,
+		`haul_connections_timed_out_total{protocol="http"} 8`, `haul_connections_accept_errors_total{protocol="http"} 9`,
+		`haul_connections_bad_handshakes_total{protocol="http"} 10`, `haul_connections_panics_total{protocol="http"} 11`,
+		`haul_connections_cut_total{protocol="http"} 2`,
+	} {
+		if !strings.Contains(text, "\n"+l+"\n") {
+			t.Errorf("no %s in\n%s", l, text)
 		}
 	}
-	has := func(lines ...string) {
-		t.Helper()
-		text := scrape(t, r.Handler(), http.MethodGet, nil).Body.String()
-		for _, l := range lines {
-			if !strings.Contains(text, "\n"+l+"\n") {
-				t.Errorf("no %s in\n%s", l, text)
-			}
-		}
-	}
-	has(`haul_connections{protocol="http"} 3`, `haul_connections{protocol="other"} 1`, `haul_connections_accepted_total{protocol="http"} 3`,
-		`haul_connections_refused_total{protocol="http"} 0`, `haul_tls_handshakes{protocol="http"} 0`)
+	want := map[string]Protocol{"127.0.0.1:1": HTTP, "127.0.0.1:2": HTTP, "127.0.0.1:3": HTTP, "127.0.0.1:4": "other"}
 	for c := range r.LiveConns() {
-		if p := clients[c.Remote.String()]; p != c.Protocol {
+		if p := want[c.Remote.String()]; p != c.Protocol {
 			t.Errorf("%v speaks %q, want %q", c.Remote, c.Protocol, p)
 		}
-		delete(clients, c.Remote.String())
+		delete(want, c.Remote.String())
 	}
-	if len(clients) > 0 {
-		t.Errorf("not listed: %v", clients)
+	if len(want) > 0 {
+		t.Errorf("not listed: %v", want)
 	}
 	n := 0
 	for range r.LiveConns() {
@@ -56,71 +58,12 @@ func TestConnections(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d were listed for one", n)
 	}
-	first.end(t)
-	has(`haul_connections{protocol="http"} 1`, `haul_connections_accepted_total{protocol="http"} 3`, `haul_connections_cut_total{protocol="http"} 2`)
 }
 
 func TestNoConnections(t *testing.T) {
 	var none *Registry
-	none.Connections(HTTP, &tcp.Server{})
+	none.Connections(HTTP, connServer(ConnCounters{}, 1))
 	for range none.LiveConns() {
-		t.Error("a connection of nobody")
-	}
-}
-
-// A served server serves, and its connections last until it ends.
-type served struct {
-	s    *tcp.Server
-	at   net.Addr
-	stop context.CancelFunc
-	over chan error
-}
-
-func tcpServer(t *testing.T) *served {
-	t.Helper()
-	at, err := tcp.Listen(t.Context(), "127.0.0.1:0", tcp.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	s := &tcp.Server{Grace: 1, Handle: func(_ context.Context, c net.Conn) {
-		var b [1]byte
-		for {
-			if _, err := c.Read(b[:]); err != nil {
-				return
-			}
-			if _, err := c.Write(b[:]); err != nil {
-				return
-			}
-		}
-	}}
-	v := &served{s: s, at: at.Addr(), stop: stop, over: make(chan error, 1)}
-	go func() { v.over <- s.Serve(ctx, at) }()
-	t.Cleanup(stop)
-	return v
-}
-
-// connect returns a connection that is served.
-func (v *served) connect(t *testing.T) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", v.at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	if _, err := fmt.Fprint(c, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func (v *served) end(t *testing.T) {
-	t.Helper()
-	v.stop()
-	if err := <-v.over; !errors.Is(err, tcp.ErrCut) {
-		t.Errorf("it ended by %v", err)
+		t.Error("a nil Registry lists a connection")
 	}
 }

@@ -12,8 +12,8 @@
 //
 // What was turned away before it became a transfer is counted by
 // [Registry.Refuse], and numbers that are kept elsewhere are shown by
-// [Registry.Counter] and [Registry.Gauge]; those of package tcp's servers, with
-// their connections, by [Registry.Connections].
+// [Registry.Counter] and [Registry.Gauge]; those of servers of connections by
+// [Registry.Connections].
 //
 // # Bounds
 //
@@ -39,8 +39,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/haul-project/haul/tcp"
 )
 
 // A Protocol is what a transfer speaks: one of the constants, or it counts as
@@ -142,7 +140,7 @@ func New(c Config) *Registry {
 		registry: prometheus.NewRegistry(),
 		families: newFamilies(),
 		counts:   make([]protocolCounts, len(protocols)+1),
-		conns:    conns{servers: make([][]*tcp.Server, len(protocols)+1)},
+		conns:    conns{servers: make([][]ConnServer, len(protocols)+1)},
 	}
 	r.registerAll(c.Version)
 	for _, p := range c.Protocols {

@@ -471,7 +471,7 @@ func (s *httpService) show(counts *meter.Registry) {
 	counts.Gauge("http_requests", "Requests under way.", func() float64 { return float64(s.handler.Counters().Active) })
 	for _, p := range s.ports() {
 		if len(p.sockets) > 0 {
-			counts.Connections(meter.Protocol(p.scheme), &p.accept)
+			counts.Connections(meter.Protocol(p.scheme), connServer(&p.accept))
 		}
 	}
 	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.lost.Load)

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -96,6 +97,20 @@ func (s *sftpService) show(counts *meter.Registry) {
 	} {
 		counts.Gauge(g.name, g.help, func() float64 { return float64(g.value(s.srv.Counters())) })
 	}
-	counts.Connections(meter.SFTP, &s.accept)
+	counts.Connections(meter.SFTP, connServer(&s.accept))
 	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
+}
+
+// connServer has package meter count and list what a server has of connections.
+func connServer(s *tcp.Server) meter.ConnServer {
+	return meter.ConnServer{
+		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },
+		Peers: func(yield func(meter.Peer) bool) {
+			for p := range s.Peers() {
+				if !yield(meter.Peer(p)) {
+					return
+				}
+			}
+		},
+	}
 }
