@@ -8,31 +8,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks f until it is closed, by this process or by its death. It
-// reports false if f is locked through another handle, and fails if the file
-// system has no locks.
-func tryLock(f *os.File) (bool, error) {
-	c, err := f.SyscallConn()
-	if err != nil {
-		return false, err
-	}
-	var lockErr error
-	err = c.Control(func(fd uintptr) {
-		// Windows forbids others to touch the bytes that are locked, so lock
-		// one that no file has.
-		far := &windows.Overlapped{OffsetHigh: 1<<31 - 1}
-		const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-		lockErr = windows.LockFileEx(windows.Handle(fd), flags, 0, 1, 0, far)
-	})
-	if err != nil {
-		return false, err
-	}
-	if lockErr == windows.ERROR_LOCK_VIOLATION || lockErr == windows.ERROR_IO_PENDING {
-		return false, nil
-	}
-	return lockErr == nil, os.NewSyscallError("LockFileEx", lockErr)
-}
-
 // syncDir does nothing: Windows journals names and has no call to wait for it.
 func syncDir(*os.Root) error { return nil }
 

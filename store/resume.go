@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
 const (
@@ -170,7 +172,7 @@ func (k *keptUpload) restore() bool {
 	}
 	m, ok := readMark(f)
 	markInfo, err := f.Stat()
-	if locked, lockErr := tryLock(f); err != nil || lockErr != nil || !locked || !ok || !k.owned(markInfo) {
+	if locked, lockErr := filelock.Try(f); err != nil || lockErr != nil || !locked || !ok || !k.owned(markInfo) {
 		_ = f.Close()
 		return false
 	}
@@ -392,7 +394,7 @@ func (k *keptUpload) openMarks() error {
 	if err != nil {
 		return err
 	}
-	_, _ = tryLock(k.marks) // a sweep in between costs the resumption
+	_, _ = filelock.Try(k.marks) // a sweep in between costs the resumption
 	return k.call("syncdir", func() error { return syncDir(k.dir) })
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
 const (
@@ -141,7 +143,7 @@ func (s *sweep) remove(name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	locked, err := tryLock(f)
+	locked, err := filelock.Try(f)
 	if err != nil || !locked {
 		return false, err
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
 // maxLockTries and lockEvery are how long an upload that goes on waits for a sweep,
@@ -21,7 +23,7 @@ func (k *keptUpload) lockSoon() (locked bool, err error) {
 		if err := k.store.hook("lock"); err != nil {
 			return false, err
 		}
-		if locked, err = tryLock(k.file); err != nil {
+		if locked, err = filelock.Try(k.file); err != nil {
 			return false, errors.ErrUnsupported
 		}
 		if locked {
@@ -53,7 +55,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if _, _, over := s.surplus(name, f); !over {
 		return false, nil
 	}
-	locked, err := tryLock(f)
+	locked, err := filelock.Try(f)
 	if err != nil || !locked {
 		return false, err
 	}

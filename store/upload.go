@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
 const maxTempTries = 8 // temporary names tried before giving up
@@ -196,7 +198,7 @@ func (u *dirUpload) openTemp() error {
 // lockTemp locks the hidden file. It reports false if a sweep got hold of
 // the file between its creation and its lock.
 func (u *dirUpload) lockTemp() bool {
-	locked, err := tryLock(u.file)
+	locked, err := filelock.Try(u.file)
 	if err != nil {
 		return true // no locks on this file system: nor can a sweep get one
 	}

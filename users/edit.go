@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
 // Add adds a user to the end of a users file, which is made if there is none.
@@ -127,27 +130,30 @@ func (u *User) statement() []string {
 // fileHead begins a users file that is new.
 const fileHead = "# Users of haul. \"haul user --help\" says what may stand here.\n"
 
+const (
+	// lockPatience is how long a change waits for others that are under way.
+	lockPatience = time.Minute
+
+	lockEvery = 10 * time.Millisecond // how often it looks
+)
+
 // edit changes a users file in one step: whoever reads it sees the old one or
 // the new one. What would not be a valid users file is never written.
 func edit(file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // or the link would be replaced
 	}
-	// The new file is also the lock, so of two edits at once one fails rather
-	// than being lost.
 	temp := file + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("another change is under way, or was cut short; in that case remove %s: %w", temp, err)
-	}
+	f, err := openNew(temp)
 	if err != nil {
 		return err
 	}
+	renamed := false
 	defer func() {
-		if err != nil {
-			_ = f.Close()
+		if !renamed { // or it is the next one's
 			_ = os.Remove(temp)
 		}
+		_ = f.Close() // last, as the lock goes with it
 	}()
 	var l loader
 	text, err := l.read(file, MaxFile, openToOthers|writable)
@@ -157,21 +163,8 @@ func edit(file string, create bool, change func(lines []string) ([]string, error
 	if err != nil {
 		return err
 	}
-	lines := strings.SplitAfter(text, "\n")
-	if last := len(lines) - 1; lines[last] == "" {
-		lines = lines[:last]
-	} else {
-		lines[last] += "\n"
-	}
-	if lines, err = change(lines); err != nil {
+	if text, err = changed(file, text, change); err != nil {
 		return err
-	}
-	text = strings.Join(lines, "")
-	if _, err := parseFile(file, text); err != nil {
-		return fmt.Errorf("the result would be wrong: %w", err)
-	}
-	if len(text) > MaxFile {
-		return fmt.Errorf("the result would have %d bytes, and %d are the most", len(text), MaxFile)
 	}
 	if _, err := f.WriteString(text); err != nil {
 		return err
@@ -190,11 +183,83 @@ func edit(file string, create bool, change func(lines []string) ([]string, error
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
+	if runtime.GOOS == "windows" { // renames no file that is open
+		if err := f.Close(); err != nil {
+			return err
+		}
 	}
 	if err := os.Rename(temp, file); err != nil {
 		return err
 	}
+	renamed = true
 	return syncDir(filepath.Dir(file))
+}
+
+// changed returns the text of a users file as change has it, if that is valid.
+func changed(file, text string, change func(lines []string) ([]string, error)) (string, error) {
+	lines := strings.SplitAfter(text, "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	} else {
+		lines[last] += "\n"
+	}
+	lines, err := change(lines)
+	if err != nil {
+		return "", err
+	}
+	text = strings.Join(lines, "")
+	if _, err := parseFile(file, text); err != nil {
+		return "", fmt.Errorf("the result would be wrong: %w", err)
+	}
+	if len(text) > MaxFile {
+		return "", fmt.Errorf("the result would have %d bytes, and %d are the most", len(text), MaxFile)
+	}
+	return text, nil
+}
+
+// openNew creates the file that a change is written to. It is also the lock: changes at
+// the same time wait for each other, and one that a dead process has left is taken over.
+func openNew(temp string) (*os.File, error) {
+	for late := time.Now().Add(lockPatience); time.Now().Before(late); time.Sleep(lockEvery) {
+		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		created := err == nil
+		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // there the lock ends before the rename
+			if f, err = openLeft(temp); missing(err) { // it is done just now
+				continue
+			}
+		}
+		if err == nil {
+			locked, lockErr := filelock.Try(f)
+			switch {
+			case lockErr != nil && created: // the file system has no locks
+				return f, nil
+			case locked && isNamed(f, temp):
+				return f, errors.Join(f.Truncate(0), f.Chmod(0o600))
+			}
+			_ = f.Close()
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("another change is under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
+}
+
+// openLeft opens the file of another change, if it may be taken over.
+func openLeft(temp string) (*os.File, error) {
+	info, err := os.Lstat(temp)
+	if err != nil {
+		return nil, err
+	}
+	if uid, known := ownerOf(info); !info.Mode().IsRegular() || known && uid != os.Geteuid() {
+		return nil, fs.ErrExist
+	}
+	return os.OpenFile(temp, os.O_WRONLY, 0)
+}
+
+// isNamed reports whether an open file still has its name: once a change is done, it has
+// that of the users file.
+func isNamed(f *os.File, name string) bool {
+	mine, err := f.Stat()
+	named, nameErr := os.Lstat(name)
+	return err == nil && nameErr == nil && os.SameFile(mine, named)
 }

@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/users"
+)
+
+// Of commands that change a users file at the same time, none is lost, and one that is
+// killed has done all of its change or nothing.
+func TestUserProcesses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "real", "users"), filepath.Join(dir, "users")
+	text := "# kept\nuser alice\n"
+	var changes [][]string
+	for i := range 4 {
+		text += fmt.Sprintf("user old%d\n  key %s\n", i, keyLine(t))
+		name := fmt.Sprintf("new%d", i)
+		changes = append(changes,
+			[]string{"add", name, "--key", keyLine(t)}, []string{"key", "add", "alice", keyLine(t) + " " + name}, []string{"remove", fmt.Sprintf("old%d", i)})
+	}
+	changes = append(changes, []string{"set", "alice", "--access", "read-only"}, []string{"disable", "alice"})
+	err := os.Mkdir(filepath.Dir(file), 0o755)
+	if err = errors.Join(err, os.WriteFile(file, []byte(text), 0o640), os.Chmod(file, 0o640), os.Symlink("real/users", link)); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args []string) *child {
+		return runChild(t, childOptions{}, append(append([]string{"user"}, args...), "--users", link)...)
+	}
+	var all []*child
+	for i, change := range changes {
+		killed := run([]string{"add", fmt.Sprintf("killed%d", i), "--key", keyLine(t)})
+		time.AfterFunc(time.Duration(i)*5*time.Millisecond, func() { _ = killed.cmd.Process.Kill() })
+		all = append(all, run(change))
+	}
+	for _, c := range all {
+		c.wantExit(0)
+	}
+	d, err := users.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, _ := d.User("alice")
+	if len(alice.Keys) != 4 || alice.Access != users.ReadOnly || !alice.Disabled {
+		t.Errorf("alice has %d keys, %v, disabled %v", len(alice.Keys), alice.Access, alice.Disabled)
+	}
+	for i := range 4 {
+		if _, ok := d.User(fmt.Sprintf("new%d", i)); !ok {
+			t.Errorf("new%d is missing", i)
+		}
+		if _, ok := d.User(fmt.Sprintf("old%d", i)); ok {
+			t.Errorf("old%d is there", i)
+		}
+	}
+	for _, name := range d.Names() {
+		if u, _ := d.User(name); strings.HasPrefix(name, "killed") && len(u.Keys) != 1 {
+			t.Errorf("%s has %d keys", name, len(u.Keys))
+		}
+	}
+	run([]string{"enable", "alice"}).wantExit(0) // takes over what one that was killed has left
+	if _, err := os.Lstat(file + ".new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("left behind:", err)
+	}
+	real, err := os.Stat(file)
+	said, err2 := os.Lstat(link)
+	if err = errors.Join(err, err2); err != nil || real.Mode().Perm() != 0o640 || said.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the file and the link are %v, %v, %v", real, said, err)
+	}
+	if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "# kept\n") {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+}

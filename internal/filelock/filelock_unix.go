@@ -1,0 +1,31 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+// Package filelock locks files against other processes.
+package filelock
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Try locks f until it is closed, by this process or by its death. It
+// reports false if f is locked through another open file, even one of this
+// process, and fails if the file system has no locks.
+func Try(f *os.File) (bool, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	var lockErr error
+	err = c.Control(func(fd uintptr) {
+		lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err != nil {
+		return false, err
+	}
+	if lockErr == unix.EWOULDBLOCK {
+		return false, nil
+	}
+	return lockErr == nil, os.NewSyscallError("flock", lockErr)
+}
