@@ -32,6 +32,10 @@ const (
 
 	// progressEvery is the least time between two calls of Progress.
 	progressEvery = 50 * time.Millisecond
+
+	// maxHostAddrs is how many addresses of a host are tried. Each takes seconds
+	// where nobody answers, and a name server may return thousands.
+	maxHostAddrs = 8
 )
 
 // A Client fetches files from TFTP servers and sends files to them. The zero
@@ -218,7 +222,7 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 	if err := t.Check(); err != nil {
 		return Result{}, err
 	}
-	ips, err := lookUp(ctx, t.Host)
+	ips, err := lookUpFew(ctx, t.Host)
 	if err != nil {
 		return Result{}, err
 	}
@@ -234,6 +238,12 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 		}
 	}
 	return res, err
+}
+
+// lookUpFew returns the addresses of a host that a client tries.
+func lookUpFew(ctx context.Context, host string) ([]netip.Addr, error) {
+	ips, err := lookUp(ctx, host)
+	return ips[:min(len(ips), maxHostAddrs)], err
 }
 
 // unreachable reports whether another address may do better.

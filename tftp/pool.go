@@ -256,7 +256,7 @@ func (p *ClientPool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.life, func() { cancel(ErrPoolClosed) })()
-	ips, err := lookUp(ctx, q.target.Host)
+	ips, err := lookUpFew(ctx, q.target.Host)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
