@@ -189,11 +189,7 @@ func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload,
 	if err != nil {
 		return nil, err
 	}
-	own := ownUpload{up, u, context.WithoutCancel(ctx), name}
-	if a, ok := up.(AttrUpload); ok {
-		return ownAttrUpload{own, a}, nil
-	}
-	return own, nil
+	return carry(ownUpload{up, u, context.WithoutCancel(ctx), name}, up, u.reads), nil
 }
 
 // An ownUpload notes the name that it is given.
@@ -211,14 +207,6 @@ func (o ownUpload) Commit() error {
 	}
 	return err
 }
-
-// An ownAttrUpload is an [AttrUpload] too.
-type ownAttrUpload struct {
-	ownUpload
-	attr AttrUpload
-}
-
-func (o ownAttrUpload) SetAttr(a Attr) error { return o.attr.SetAttr(a) }
 
 func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
 	switch {

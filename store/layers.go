@@ -83,12 +83,11 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	if err := l[1:].vacant(ctx, "create", name); err != nil {
 		return nil, err
 	}
-	c.Resume = "" // which a layersUpload would hide
 	u, err := l[0].Create(ctx, name, c)
 	if err != nil {
 		return nil, err
 	}
-	return &layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, nil
+	return carry(&layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, u, true), nil
 }
 
 // vacant returns an error for op if any store has the name.
@@ -114,7 +113,11 @@ type layersUpload struct {
 // Commit looks below once more.
 func (u *layersUpload) Commit() error {
 	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
-		_ = u.Close() // a Commit that fails discards
+		// A Commit that fails discards.
+		if r, ok := u.Upload.(Resumer); ok {
+			_ = r.Discard()
+		}
+		_ = u.Close()
 		return err
 	}
 	return u.Upload.Commit()
