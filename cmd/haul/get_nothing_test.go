@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 
+	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/sftp"
@@ -58,7 +59,7 @@ func TestGetOfNothingLeavesNothing(t *testing.T) {
 					c.args[i] = "new" + a[len("HERE"):]
 				}
 			}
-			if code, _, msg := haul(t, c.args...); code != c.code {
+			if code, _, msg := haul(t, append(c.args, "-v")...); code != c.code || strings.Contains(msg, "made ") && !strings.HasSuffix(c.args[len(c.args)-1], "/") {
 				t.Errorf("exit code %d, want %d: %s", code, c.code, msg)
 			}
 			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {

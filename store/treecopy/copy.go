@@ -265,11 +265,6 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 	case p.exact:
 		top.source, top.tree, top.from, top.origin = &s, s.tree, s.name, c.identityOf(&s)
 		top.pending.Add(1)
-		if top.fresh {
-			c.tellMade(top)
-		} else {
-			c.report.ended(top.item, Outcome{What: Present})
-		}
 		c.spawn(top)
 	case s.contents:
 		d := &dir{parent: top, source: &s, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh, origin: c.identityOf(&s)}

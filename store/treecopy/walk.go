@@ -137,9 +137,20 @@ func (c *copier) walk(d *dir) {
 		c.unlisted(d, err)
 		return
 	}
-	if !d.made && !c.arrive(d) {
-		_ = entries.Close()
-		return
+	if !d.made {
+		if err := c.makeDir(d); err != nil {
+			_ = entries.Close()
+			c.report.failed(d.item, err)
+			return
+		}
+		d.made = true
+		c.landed.Store(true)
+		if !d.fresh {
+			c.sweep(d.to)
+		}
+	}
+	if d.item != nil { // else it is not copied itself
+		c.tellMade(d)
 	}
 	below, err := c.list(d, entries)
 	if err != nil {
@@ -150,26 +161,6 @@ func (c *copier) walk(d *dir) {
 		c.aside.Add(-1)
 		c.spawn(b)
 	}
-}
-
-// arrive makes the target of a directory, and reports whether it is there.
-func (c *copier) arrive(d *dir) bool {
-	what, err := c.makeDir(d)
-	if err != nil {
-		c.report.failed(d.item, err)
-		return false
-	}
-	d.made = true
-	if !d.fresh {
-		c.sweep(d.to)
-	}
-	if what == Made {
-		c.landed.Store(true)
-		c.tellMade(d)
-	} else {
-		c.report.ended(d.item, Outcome{What: what})
-	}
-	return true
 }
 
 // unlisted reports a directory that cannot be listed, or not to its end.
@@ -205,27 +196,27 @@ func (c *copier) setAside() error {
 }
 
 // makeDir makes the target of a directory, unless it is there.
-func (c *copier) makeDir(d *dir) (What, error) {
+func (c *copier) makeDir(d *dir) error {
 	switch {
 	case d.depth > maxDepth:
-		return 0, fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
+		return fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
 	case c.target != nil && store.SameFile(d.info, c.target):
-		return 0, fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
+		return fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
 	}
 	if !d.parent.fresh {
 		fi, err := c.to.Lstat(c.ctx, d.to)
 		switch {
 		case err == nil && fi.IsDir():
-			return Present, nil
+			return nil
 		case err == nil:
-			return 0, inTheWay(fi)
+			return inTheWay(fi)
 		case !errors.Is(err, fs.ErrNotExist):
-			return 0, err
+			return err
 		}
 	}
 	d.fresh = true
 	if c.opts.DryRun || c.implied {
-		return Made, nil
+		return nil
 	}
 	err := c.to.Mkdir(c.ctx, d.to, c.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
@@ -234,17 +225,21 @@ func (c *copier) makeDir(d *dir) (What, error) {
 		fi, e := c.to.Lstat(c.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
-			return Present, nil
+			return nil
 		case e == nil:
-			return 0, inTheWay(fi)
+			return inTheWay(fi)
 		}
 	}
-	return Made, err
+	return err
 }
 
-// tellMade tells that a directory was made, unless that is yet to be seen.
+// tellMade reports that a directory was made, unless that is yet to be seen, or that it
+// was there.
 func (c *copier) tellMade(d *dir) {
-	if !c.implied {
+	switch {
+	case !d.fresh:
+		c.report.ended(d.item, Outcome{What: Present})
+	case !c.implied:
 		c.report.ended(d.item, Outcome{What: Made})
 	}
 }
