@@ -157,7 +157,7 @@ func (p Pattern) matches(n *subject, last form) bool {
 	return p.text == "" ||
 		p.matchElements(n, func(i, j int) bool { return matchElement(p.elements[i], n.in(exact)[j]) }) ||
 		last >= folded && p.matchElements(n, func(i, j int) bool { return matchElement(p.folded[i], n.in(folded)[j]) }) ||
-		last >= spelled && !(p.plain && isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
+		last >= spelled && (!p.plain || !isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
 }
 
 // matchElements matches the elements of p with those of a name. Where they part, only
