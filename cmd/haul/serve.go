@@ -21,37 +21,42 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-const serveHelp = `Serve the files under DIR until a signal ends it, by TFTP, or by the protocols
-whose addresses are given: --tftp, --sftp, --http, --https. At the first signal
-running transfers get --grace to finish; the second ends at once.
+const serveHelp = `Serve the files under DIR by TFTP, SFTP, HTTP or HTTPS, until a signal ends it.
+--tftp, --sftp, --http and --https choose the protocols; without them it is TFTP alone.
+After the first signal, transfers under way have --grace to finish; a second signal
+ends haul at once.
 
-Nothing outside DIR can be read or written: not by "..", nor by a symbolic
-link. An upload appears under its name when it is whole and safe on disk, and
-never before. Once everything is open the kernel is told to deny haul all other
-files, where it can (Landlock).
+Nothing outside DIR can be read or written, neither by ".." nor through a symbolic
+link. An upload gets its name when it is whole and safe on disk, and never before.
+Once all is open, the kernel denies haul every other file, where it can (Landlock).
 
-SFTP is for users who log in. --users FILE names them: see "haul user --help".
-Without it, a file that "haul user" has made is taken, and if there is none,
-one user gets a password for this run, which is printed; this user may read, with
---upload create also add files, with --upload overwrite change and remove all. What
-other users may do, how fast, and with which directory is in the file; a change of it
-holds within seconds, and sessions whose login would be refused now are disconnected.
-After three wrong passwords, passwords from that address are refused for a time; keys
-still work. The host key is made at the first start, and kept (--host-keys). There is
-no shell and no forwarding; md5sum, sha1sum and sha256sum are answered, for rclone.
+SFTP users log in. --users FILE names them; without it, haul takes the file that
+"haul user" has made. If there is none, one user gets a password for this run, which
+haul prints. This user may read, with --upload create also add files, and with
+--upload overwrite change and remove all.
 
-HTTP is for everybody, or with --http-auth FILE for users with a password, by
-HTTPS: what they may do is in that file, too. GET takes ranges and conditions. For
-a directory it sends its index.html (--index); --listing shows directories
-without one. PUT resumes where it was cut off, and makes the directories of a file
-that are missing. Behind a proxy that does TLS,
---http-plain-auth takes passwords, and --http-proxy has the proxy say who each
-client is.
+The users file says what each user may do, how fast, and in which directory: see
+"haul user --help". A change takes effect within seconds, and disconnects sessions
+whose login would be refused now. Three wrong passwords block further passwords from
+that address for a time; keys still work.
 
-TFTP knows no users, nor does HTTP without --http-auth: anybody may read, and
-write only with --upload. Names that begin with a dot, and what is below them, do not
-exist for them without --hidden, except .well-known. Of several DIRs the first that
-has a file serves it, and uploads go to the first. Which client gets which file:
+The host key is made at the first start, and kept (--host-keys). SFTP users get no
+shell and no forwarding; md5sum, sha1sum and sha256sum are answered, for rclone.
+
+HTTP is open to everybody. With --http-auth FILE, users log in with a password over
+HTTPS, and may do what that file says. Behind a proxy that does TLS, --http-plain-auth
+takes passwords over HTTP, and --http-proxy has the proxy say who each client is.
+
+GET takes ranges and conditions. For a directory it sends its index.html (--index);
+with --listing, it lists a directory that has none. PUT makes missing directories, and
+can resume an upload that was cut off.
+
+TFTP has no users, nor has HTTP without --http-auth: anybody may read, and write only
+with --upload. Names that begin with a dot, and all below them, do not exist there
+without --hidden, except .well-known.
+
+Of several DIRs, the first that has a file serves it; uploads go to the first. Over
+TFTP, and HTTP without --http-auth, these select what a client gets:
   --root CLIENT=DIR gives some clients another directory. CLIENT is an address
     or network, a hardware address, or on=ADDRESS, where the client asked;
     several are separated by commas: --root 52:54:00:12:34:56,10.1.0.0/16=/srv/lab
@@ -63,13 +68,13 @@ has a file serves it, and uploads go to the first. Which client gets which file:
     CLIENT or *, then a pattern of names if not for all; the first that fits
     decides: --access 'deny read * *.key' --access 'allow write 10.0.0.0/8 logs/**'
 
-With --restartable, the signal SIGUSR2 has haul start anew, as after an update of
-the program, and nobody is disconnected: the new process has the same arguments
-and takes the sockets over when it is ready; the old one accepts nothing more, and
-ends with its last connection, after an hour at the latest. If the new one fails,
-the old one serves on. With --single-port, transfers under way get --grace.
+With --restartable, the signal SIGUSR2 starts haul anew, as after an update, and
+disconnects nobody. The new process has the same arguments, and takes over the sockets
+when it is ready. The old one accepts nothing more, and ends with its last connection,
+or after an hour. If the new process fails, the old one continues to serve. With
+--single-port, transfers under way have --grace to finish.
 
-Each transfer, login and change leaves one line in the log on standard error.`
+Each transfer, login and change is logged on standard error, in one line.`
 
 const serveExamples = `  haul serve /srv/tftp                       on port 69, or 6969 without privilege
   haul serve . --tftp 127.0.0.1:6969         on one address

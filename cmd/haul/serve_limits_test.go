@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tftp"
@@ -214,5 +217,29 @@ func TestBoundSFTP(t *testing.T) {
 	f.boundThreads()
 	if got := debug.SetMaxThreads(usualThreads); got != usualThreads {
 		t.Errorf("a limit of %d threads, want %d", got, usualThreads)
+	}
+}
+
+// docs/http.md has the bounds of net/http's servers, and those have them.
+func TestDocumentedHTTPBounds(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p httpPort
+	p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	defer p.close()
+	for _, s := range []*http.Server{&p.first, &p.second} {
+		for _, want := range []string{
+			fmt.Sprintf("| head of a request, in `haul serve` | %d KiB, %d seconds |", s.MaxHeaderBytes>>10, s.ReadHeaderTimeout/time.Second),
+			fmt.Sprintf("| silence between requests, in `haul serve` | %d minutes |", s.IdleTimeout/time.Minute),
+			fmt.Sprintf("| requests at a time on a connection of HTTP/2, in `haul serve` | %d |", s.HTTP2.MaxConcurrentStreams),
+			fmt.Sprintf("| connections, in `haul serve` | %d,%03d a port", mostHTTPConns/1000, mostHTTPConns%1000),
+			fmt.Sprintf("| upload, in `haul serve`, of users too | %d GiB (`--max-upload`) |", tftp.DefaultMaxUpload>>30),
+		} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("docs/http.md does not say %q", want)
+			}
+		}
 	}
 }
