@@ -24,11 +24,12 @@ type liar struct {
 	block int // bytes, where options are asked for
 	next  int // block of the read that is answered
 	sent  int
+	calm  int // the more, the fewer lies
 }
 
 func newLiar(t *testing.T, seed uint64, truth []byte) (*liar, Target) {
 	v := &liar{rng: rand.New(rand.NewPCG(seed, 7)), truth: truth}
-	v.block = 8 + v.rng.IntN(990)
+	v.block, v.calm = 8+v.rng.IntN(990), 20+100*int(seed%3)
 	for range 3 {
 		v.ports = append(v.ports, listenUDP(t, "127.0.0.1:0"))
 	}
@@ -86,7 +87,7 @@ func (v *liar) answer(to netip.AddrPort, q transfer.Request) {
 // say returns a packet that could answer a request, or could not.
 func (v *liar) say(q transfer.Request, block int) []byte {
 	pick := func(of ...string) string { return of[v.rng.IntN(len(of))] }
-	switch n := v.rng.IntN(20); {
+	switch n := v.rng.IntN(v.calm); {
 	case n == 0:
 		o := oack(pick("blksize", "windowsize", "timeout", "tsize", "multicast", "rollover", "", "BLKSIZE"),
 			pick("0", "-1", "8", "1", "512", "1000", "65464", "65535", "9223372036854775807", "9223372036854775808", "", "x"))
@@ -103,7 +104,7 @@ func (v *liar) say(q transfer.Request, block int) []byte {
 		return ack(v.rng.IntN(8) * v.rng.IntN(2) * (1 + v.rng.IntN(2)*9000))
 	}
 	number, length := v.next, block
-	switch v.rng.IntN(10) {
+	switch v.rng.IntN(v.calm / 2) {
 	case 0:
 		number += v.rng.IntN(9) - 4 // from the past, or the future
 	case 1:
@@ -115,7 +116,8 @@ func (v *liar) say(q transfer.Request, block int) []byte {
 	}
 	number = max(number, 0) & 0xffff
 	off := min(max(0, number-1)*block, len(v.truth))
-	return data(number, v.truth[off:min(off+length, len(v.truth))])
+	b := data(number, v.truth[off:min(off+min(length, block), len(v.truth))])
+	return append(b, bytes.Repeat([]byte{0xff}, max(0, length-block))...)
 }
 
 // Whatever a server answers: transfers end, no file appears that is not what the server
