@@ -26,10 +26,12 @@ func TestPutAgainWhereFilesAreOnlyAdded(t *testing.T) {
 	if code, _, msg := l.haul("put", "-rp", "tree", "lab:"); code != 0 || strings.Contains(msg, "kept") {
 		t.Fatalf("the first time: exit code %d, says %s", code, msg)
 	}
-	writeFile(t, filepath.Join(here, "tree/new/file"), "new")
-	code, _, msg := l.haul("put", "-rp", "--unchanged", "tree", "lab:")
-	if code != 0 || !strings.Contains(msg, "; 2 kept their permissions and times") {
-		t.Errorf("the second time: exit code %d, says %s", code, msg)
+	for _, how := range []string{"--unchanged", "--continue"} {
+		writeFile(t, filepath.Join(here, "tree/new"+how+"/file"), "new")
+		code, _, msg := l.haul("put", "-rp", how, "tree", "lab:")
+		if code != 0 || !strings.Contains(msg, " kept their permissions and times") {
+			t.Errorf("again with %s: exit code %d, says %s", how, code, msg)
+		}
 	}
-	wantTree(t, l.dir, map[string]string{"tree/sub/file": "file", "tree/new/file": "new"})
+	wantTree(t, l.dir, map[string]string{"tree/sub/file": "file", "tree/new--unchanged/file": "new", "tree/new--continue/file": "new"})
 }
