@@ -20,7 +20,10 @@ type clientDisk struct {
 	space store.Space
 }
 
-func (d clientDisk) Space(context.Context, string) (store.Space, error) { return d.space, nil }
+func (d clientDisk) Space(context.Context, string) (store.Space, error) {
+	d.space.Free = max(d.space.Free, d.space.Available) // as on any disk
+	return d.space, nil
+}
 
 // OpenSSH's server says no more than failure where its disk is full. The client
 // asks it how much room there is, and says that there is none.
