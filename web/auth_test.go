@@ -354,3 +354,37 @@ func TestLoginOfGoneClient(t *testing.T) {
 	}
 	c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
 }
+
+// Of one address, 64 requests at a time have their passwords checked; one more is
+// answered 503, and other addresses are not held up.
+func TestManyLoginsAtATime(t *testing.T) {
+	const most = 64
+	hash := hashOf(t, "wonderland")
+	all := []users.User{{Name: "other", Password: hash}}
+	for i := range most + 1 {
+		all = append(all, users.User{Name: fmt.Sprint("u", i), Password: hash})
+	}
+	c := newClub(t, all...)
+	checked, release := make(chan struct{}, most), make(chan struct{})
+	c.Audit = func(e users.Event) {
+		if e.User != "other" && e.User != "u64" {
+			checked <- struct{}{}
+			<-release
+		}
+	}
+	var waiting sync.WaitGroup
+	for i := range most {
+		waiting.Go(func() { c.as(here, fmt.Sprint("u", i), "wonderland", "GET /whose").want(t, 200, "*") })
+	}
+	for range most {
+		<-checked
+	}
+	more := c.as(here, "u64", "wonderland", "GET /whose")
+	more.want(t, http.StatusServiceUnavailable, "*")
+	if more.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	c.as("198.51.100.9", "other", "wonderland", "GET /whose").want(t, 200, "other")
+	close(release)
+	waiting.Wait()
+}

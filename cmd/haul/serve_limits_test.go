@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/users"
@@ -220,11 +221,15 @@ func TestBoundSFTP(t *testing.T) {
 	}
 }
 
-// docs/http.md has the bounds of net/http's servers, and those have them.
+// docs/http.md has the bounds of net/http's servers, and those have them; the help of
+// --restartable has that of a server that was succeeded.
 func TestDocumentedHTTPBounds(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if handover.RetireTime != time.Hour || !strings.Contains(serveHelp, "or after an hour") {
+		t.Errorf("a server that was succeeded has %v, which the help does not say", handover.RetireTime)
 	}
 	var p httpPort
 	p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
