@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/glob store/treecopy internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak internal/handover/handovertest",
 	},
 	"examples/collect":               {imports: "store tftp"},
@@ -52,6 +52,7 @@ var rules = map[string]rule{
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true},
 	"meter":                          {imports: "tcp"},
+	"internal/console":               {}, // knows no protocol
 	"internal/filelock":              {},
 	"internal/penalty":               {},
 	"internal/rate":                  {},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/web"
 )
 
@@ -22,7 +23,7 @@ func adviceFor(err error) string {
 	lookup, unnamed := errors.AsType[*net.DNSError](err)
 	switch {
 	case unnamed && lookup.IsNotFound:
-		return fmt.Sprintf("no host has the name %s: check how it is spelled", visible(lookup.Name))
+		return fmt.Sprintf("no host has the name %s: check how it is spelled", console.Visible(lookup.Name))
 	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
 		return "that port speaks SSH: its URL begins with sftp://"
 	case answered && status.Code == http.StatusUnauthorized:
@@ -30,7 +31,7 @@ func adviceFor(err error) string {
 	case signer:
 		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
 	case misnamed && name.Host != "":
-		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", visible(name.Host))
+		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", console.Visible(name.Host))
 	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
 		return "that port speaks HTTP without TLS: its URL begins with http://"
 	}

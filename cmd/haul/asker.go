@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/openssh"
 )
 
@@ -55,7 +56,7 @@ func (a *asker) Password(ctx context.Context, user, host string) (string, error)
 
 // Passphrase implements [openssh.Prompter].
 func (a *asker) Passphrase(ctx context.Context, keyFile string) (string, error) {
-	return a.ask(ctx, fmt.Sprintf("Passphrase of the key %s (empty to do without it): ", visible(keyFile)), false)
+	return a.ask(ctx, fmt.Sprintf("Passphrase of the key %s (empty to do without it): ", console.Visible(keyFile)), false)
 }
 
 // Confirm implements [openssh.Prompter].

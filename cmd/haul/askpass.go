@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/console"
 )
 
 // The bounds of a program that asks.
@@ -58,7 +60,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 		err = errTooLong
 	}
 	if err != nil {
-		return "", fmt.Errorf("no answer from SSH_ASKPASS, which is %s: %w", visible(program), err)
+		return "", fmt.Errorf("no answer from SSH_ASKPASS, which is %s: %w", console.Visible(program), err)
 	}
 	line, _, _ := bytes.Cut(answer.text, []byte("\n"))
 	return string(bytes.TrimSuffix(line, []byte("\r"))), nil

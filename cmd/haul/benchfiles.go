@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp/load"
 )
 
@@ -26,7 +27,7 @@ const benchFilesExamples = `  haul bench files /srv/tftp --size 1MB --count 100
 func newBenchFiles() *cobra.Command {
 	var count int
 	var name string
-	size := byteSize(1 << 20)
+	size := console.ByteSize(1 << 20)
 	cmd := &cobra.Command{
 		Use:     "files DIR",
 		Short:   "Make files for a benchmark",

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp/load"
 )
 
@@ -101,7 +102,7 @@ func writeBenchText(out io.Writer, r *load.Report) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("transfers", "%d in %v, %d failed", r.Transfers, formatDuration(r.Duration), r.Failed)
+	line("transfers", "%d in %v, %d failed", r.Transfers, console.FormatDuration(r.Duration), r.Failed)
 	if r.Cut > 0 {
 		line("", "%d more were under way", r.Cut)
 	}
@@ -114,12 +115,12 @@ func writeBenchText(out io.Writer, r *load.Report) error {
 	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
 		line("", "%d x %s", r.Errors[text], text)
 	}
-	line("content", "%s, %s/s", formatBytes(r.Bytes), formatBytes(int64(bytes)))
+	line("content", "%s, %s/s", console.FormatBytes(r.Bytes), console.FormatBytes(int64(bytes)))
 	line("packets", "%d of DATA, %.0f/s, blksize %d, windowsize %d", r.Packets, packets, r.BlockSize, r.Window)
 	line("losses", "%d resent, %d came twice, %d timeouts", r.Resent, r.Duplicates, r.Timeouts)
 	latency := func(name string, l load.Latency) {
 		line(name, "p50 %v, p90 %v, p99 %v, max %v",
-			formatDuration(l.P50), formatDuration(l.P90), formatDuration(l.P99), formatDuration(l.Max))
+			console.FormatDuration(l.P50), console.FormatDuration(l.P90), console.FormatDuration(l.P99), console.FormatDuration(l.Max))
 	}
 	if r.Transfers > r.Failed {
 		latency("whole transfer", r.Latency)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp/load"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -51,7 +52,7 @@ var errBenchFailed = errors.New("some transfers failed")
 func newBenchTFTP() *cobra.Command {
 	var l load.Load
 	var asJSON bool
-	size := byteSize(0)
+	size := console.ByteSize(0)
 	cmd := &cobra.Command{
 		Use:     "tftp URL",
 		Short:   "Put a TFTP server under load",
@@ -144,5 +145,5 @@ func progressOf(p load.Progress) string {
 		of = fmt.Sprintf(" of %d", p.Transfers)
 	}
 	return fmt.Sprintf("%s%d%s transfers, %d failed, %s, %s/s, %v", what, p.Done, of, p.Failed,
-		formatBytes(p.Bytes), formatBytes(perSecond(p.Bytes, p.Elapsed)), p.Elapsed.Round(time.Second))
+		console.FormatBytes(p.Bytes), console.FormatBytes(console.PerSecond(p.Bytes, p.Elapsed)), p.Elapsed.Round(time.Second))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -40,7 +41,7 @@ type copyFlags struct {
 	preserve  bool
 	links     linksFlag
 	sparse    bool
-	limit     byteSize
+	limit     console.ByteSize
 	verify    bool
 	fsync     bool
 	inPlace   bool

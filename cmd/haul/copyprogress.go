@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -118,11 +119,11 @@ func (p *copyProgress) hooks() treecopy.Hooks {
 func (p *copyProgress) verbose(o treecopy.Outcome, from, to string) {
 	switch o.What {
 	case treecopy.Copied, treecopy.Made:
-		p.printf("%v %s -> %s\n", o.What, visible(from), visible(to))
+		p.printf("%v %s -> %s\n", o.What, console.Visible(from), console.Visible(to))
 	case treecopy.Same:
-		p.printf("unchanged %s\n", visible(from))
+		p.printf("unchanged %s\n", console.Visible(from))
 	case treecopy.Skipped:
-		p.printf("skipped %s: %v\n", visible(from), o.Err)
+		p.printf("skipped %s: %v\n", console.Visible(from), o.Err)
 	}
 }
 
@@ -182,13 +183,13 @@ func (r *rateMeter) add(now time.Time, bytes int64) {
 	}
 }
 
-// perSecond returns the rate in bytes a second.
+// console.PerSecond returns the rate in bytes a second.
 func (r *rateMeter) perSecond() int64 {
 	n := len(r.times)
 	if n < 2 {
 		return 0
 	}
-	return max(perSecond(r.bytes[n-1]-r.bytes[0], r.times[n-1].Sub(r.times[0])), 0)
+	return max(console.PerSecond(r.bytes[n-1]-r.bytes[0], r.times[n-1].Sub(r.times[0])), 0)
 }
 
 // A copyState is how far a copy is.
@@ -211,14 +212,14 @@ func (s copyState) String() string {
 	if s.found.All && s.found.Bytes > 0 {
 		text = fmt.Sprintf("%d %%, ", int(min(float64(s.moved)/float64(s.found.Bytes)*100, 100)))
 	}
-	text += fmt.Sprintf("%s of %s", formatBytes(s.moved), formatBytes(max(s.found.Bytes, s.moved)))
+	text += fmt.Sprintf("%s of %s", console.FormatBytes(s.moved), console.FormatBytes(max(s.found.Bytes, s.moved)))
 	if !s.found.All {
 		text += " or more"
 	}
 	if s.found.Files > 1 || !s.found.All {
 		text += fmt.Sprintf(", %d of %d files", s.files, max(s.found.Files, s.files))
 	}
-	text += fmt.Sprintf(", %s/s", formatBytes(s.rate))
+	text += fmt.Sprintf(", %s/s", console.FormatBytes(s.rate))
 	if left := s.left(); left > 0 {
 		text += fmt.Sprintf(", %v left", left)
 	}
@@ -336,7 +337,7 @@ const (
 // barLabel returns a name for a bar, of at most so many columns if there are
 // minLabel. A long name loses its middle: files of a directory often begin alike.
 func barLabel(name string, columns int) string {
-	label := visible(path.Base(name))
+	label := console.Visible(path.Base(name))
 	columns = min(max(columns, minLabel), maxLabel)
 	if runewidth.StringWidth(label) <= columns {
 		return label

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
@@ -61,7 +62,7 @@ func newDoctor() *cobra.Command {
 			case c.Timeout <= 0:
 				return usagef("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:
-				return usagef("--max-bytes %s: must be above 0", formatSize(c.MaxBytes))
+				return usagef("--max-bytes %s: must be above 0", console.FormatSize(c.MaxBytes))
 			case c.MTU != 0 && (c.MTU < leastMTU || c.MTU > mostMTU):
 				return usagef("--mtu %d: it is 0, or %d to %d bytes", c.MTU, leastMTU, mostMTU)
 			}

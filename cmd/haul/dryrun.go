@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -40,7 +41,7 @@ func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) 
 // print prints the plan, sorted by the names of the sources.
 func (p *dryRunPlan) print(out io.Writer) error {
 	slices.SortFunc(p.lines, func(a, b plannedItem) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	name := shown(out)
+	name := console.NameFormat(out)
 	w := bufio.NewWriter(out)
 	for _, l := range p.lines {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", l.what, l.size, name(l.from), name(l.to))

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/console"
 )
 
 // onServers runs a command on locations of SFTP servers, with a connection to
@@ -30,7 +32,7 @@ func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	r := f.remotes(stderr, func(text string) { fmt.Fprintln(stderr, "haul:", visibleLines(text)) })
+	r := f.remotes(stderr, func(text string) { fmt.Fprintln(stderr, "haul:", console.VisibleLines(text)) })
 	defer r.close()
 	return run(cmd.Context(), r, list)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/treecopy"
@@ -47,7 +48,7 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 			}
 		}
 	case several && err == nil:
-		return nil, "", usagef("several sources need a directory, and %s is none", visible(local))
+		return nil, "", usagef("several sources need a directory, and %s is none", console.Visible(local))
 	default:
 		if real, err := filepath.EvalSymlinks(local); err == nil {
 			local = real
@@ -99,7 +100,7 @@ func (r *copyRun) localSources(ctx context.Context, file string) ([]treecopy.Sou
 	names := []string{file}
 	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) && glob.HasMeta(filepath.ToSlash(file)) {
 		if names, err = localMatches(ctx, file); err != nil {
-			return nil, localError{fmt.Errorf("put %s: %w", visible(file), err)}
+			return nil, localError{fmt.Errorf("put %s: %w", console.Visible(file), err)}
 		}
 	}
 	var all []treecopy.Source
@@ -109,7 +110,7 @@ func (r *copyRun) localSources(ctx context.Context, file string) ([]treecopy.Sou
 			return nil, localError{err}
 		}
 		if err := r.checkLocal(info); err != nil {
-			r.refused = append(r.refused, fmt.Errorf("put %s: %w", visible(name), err))
+			r.refused = append(r.refused, fmt.Errorf("put %s: %w", console.Visible(name), err))
 			continue
 		}
 		s, err := r.localSource(name)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/openssh"
 )
 
@@ -58,7 +59,7 @@ type location struct {
 func (l location) remote() bool { return l.protocol != ofLocal }
 
 // String returns what was typed, safe to print.
-func (l location) String() string { return visible(l.text) }
+func (l location) String() string { return console.Visible(l.text) }
 
 // parseLocation reads a location: a URL of SFTP, HTTP or TFTP, host:path as scp has
 // it, or else the path of a local file. Errors are usage errors.
@@ -82,7 +83,7 @@ func parseLocation(s string) (location, error) {
 		l.protocol = ofHTTP
 		l.site, l.path, err = parseHTTP(scheme, rest)
 	case isURL:
-		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", visible(scheme), visible(s))
+		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(s))
 	case isHost:
 		l.protocol = ofSFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {
@@ -158,7 +159,7 @@ func parseServer(s string) (openssh.Target, error) {
 	if inside, ok := strings.CutPrefix(host, "["); ok {
 		inside = strings.TrimSuffix(inside, "]")
 		if a, err := netip.ParseAddr(inside); err != nil || !a.Is6() {
-			return openssh.Target{}, fmt.Errorf("[%s] is no IPv6 address; a port goes into a URL, or -P", visible(inside))
+			return openssh.Target{}, fmt.Errorf("[%s] is no IPv6 address; a port goes into a URL, or -P", console.Visible(inside))
 		}
 	}
 	return openssh.ParseTarget(s)
@@ -196,10 +197,10 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 		host = strings.ReplaceAll(host, "%25", "%") // of a zone, by RFC 6874
 		inside, _, _ := strings.Cut(host[1:], "]")
 		if a, err := netip.ParseAddr(inside); err != nil || !a.Is6() {
-			return t, "", fmt.Errorf("[%s] is no IPv6 address", visible(inside))
+			return t, "", fmt.Errorf("[%s] is no IPv6 address", console.Visible(inside))
 		}
 	} else if strings.Count(host, ":") > 1 {
-		return t, "", fmt.Errorf("an IPv6 address goes into brackets: [%s]", visible(host))
+		return t, "", fmt.Errorf("an IPv6 address goes into brackets: [%s]", console.Visible(host))
 	} else if strings.HasSuffix(host, ":") {
 		host = host[:len(host)-1] // an empty port is none: RFC 3986, section 6.2.3
 	}

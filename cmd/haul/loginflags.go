@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/web"
 )
 
@@ -34,7 +35,7 @@ func (f *loginFlags) password() (string, error) {
 	line, _, _ := strings.Cut(string(text), "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if line == "" {
-		return "", localError{fmt.Errorf("--password-file %s: the first line is empty", visible(f.passwordFile))}
+		return "", localError{fmt.Errorf("--password-file %s: the first line is empty", console.Visible(f.passwordFile))}
 	}
 	return line, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -87,7 +88,7 @@ func newLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, words []string) error {
 			begin := func() {
 				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
-				l.name, l.now = shown(cmd.OutOrStdout()), time.Now()
+				l.name, l.now = console.NameFormat(cmd.OutOrStdout()), time.Now()
 			}
 			end := func() error {
 				if err := l.out.Flush(); err != nil {
@@ -199,7 +200,7 @@ func (l *lister) failed(errs ...error) {
 // listBelow has each list the directories of a list that was printed, with -R.
 func (l *lister) listBelow(ctx context.Context, dir string, depth int, list []listed, each func(dir string)) {
 	if l.recursive && depth == maxListDepth {
-		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", visible(dir), maxListDepth)})
+		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)})
 		return
 	}
 	for _, e := range list {
@@ -210,7 +211,7 @@ func (l *lister) listBelow(ctx context.Context, dir string, depth int, list []li
 			continue
 		}
 		if l.dirs++; l.dirs > maxListDirs {
-			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", visible(e.path), l.dirs)})
+			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs)})
 			return
 		}
 		each(e.path)
@@ -320,7 +321,7 @@ func (l *lister) print(ctx context.Context, c *remote, list []listed) {
 	for i, e := range list {
 		rows[i] = longRow(e, owners, l.now, l.human)
 	}
-	widths := columns(rows)
+	widths := console.ColumnWidths(rows)
 	for i, row := range rows {
 		for j, cell := range row {
 			// Numbers to the right, words to the left, as ls has it.
@@ -356,7 +357,7 @@ func (c *remote) readLinks(ctx context.Context, list []listed) {
 // writeJSON writes a value on a line of its own, in characters that do nothing to
 // a terminal.
 func writeJSON(w io.Writer, v any) []error {
-	e := json.NewEncoder(&plainWriter{out: w})
+	e := json.NewEncoder(console.NewPlainWriter(w))
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return []error{localError{err}}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
 )
 
@@ -128,7 +129,7 @@ func printError(out io.Writer, err error) {
 		}
 		return
 	}
-	text := visibleLines(err.Error())
+	text := console.VisibleLines(err.Error())
 	if errors.Is(err, context.Canceled) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 )
 
@@ -78,7 +79,7 @@ func newProbe() *cobra.Command {
 // probe prints the sizes of files, each as soon as it is known.
 func probe(ctx context.Context, out io.Writer, list []location, size func(context.Context, location) (int64, error)) error {
 	var errs []error
-	name := shown(out)
+	name := console.NameFormat(out)
 	for _, l := range list {
 		n, err := size(ctx, l)
 		switch {

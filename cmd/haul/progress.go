@@ -11,6 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -68,9 +69,9 @@ func (p *progress) begin(label string) *progressLine {
 // counters shows the bytes moved, and of how many if that is known.
 func counters(s decor.Statistics) string {
 	if s.Total <= 0 {
-		return formatBytes(s.Current)
+		return console.FormatBytes(s.Current)
 	}
-	return formatBytes(s.Current) + " of " + formatBytes(s.Total)
+	return console.FormatBytes(s.Current) + " of " + console.FormatBytes(s.Total)
 }
 
 // update is a Client's Progress.
@@ -85,9 +86,9 @@ func (l *progressLine) update(bytes, size int64) {
 	case time.Since(l.last) >= lineEvery:
 		l.last = time.Now()
 		if size > 0 {
-			l.of.printf("%s: %s of %s (%d %%)\n", l.label, formatBytes(bytes), formatBytes(size), bytes*100/size)
+			l.of.printf("%s: %s of %s (%d %%)\n", l.label, console.FormatBytes(bytes), console.FormatBytes(size), bytes*100/size)
 		} else {
-			l.of.printf("%s: %s\n", l.label, formatBytes(bytes))
+			l.of.printf("%s: %s\n", l.label, console.FormatBytes(bytes))
 		}
 	}
 }
@@ -101,8 +102,8 @@ func (l *progressLine) end(res tftp.Result, err error) {
 	if l.of.quiet || err != nil {
 		return
 	}
-	l.of.printf("%s: %s in %v, %s/s, %d packets/s, %d resends\n", l.label, formatBytes(res.Bytes), formatDuration(res.Duration),
-		formatBytes(perSecond(res.Bytes, res.Duration)), perSecond(res.Packets(), res.Duration), res.Resent)
+	l.of.printf("%s: %s in %v, %s/s, %d packets/s, %d resends\n", l.label, console.FormatBytes(res.Bytes), console.FormatDuration(res.Duration),
+		console.FormatBytes(console.PerSecond(res.Bytes, res.Duration)), console.PerSecond(res.Packets(), res.Duration), res.Resent)
 }
 
 // endCopy shows how a copy of one file went over a protocol that resends
@@ -116,7 +117,7 @@ func (l *progressLine) endCopy(bytes int64, err error) {
 		return
 	}
 	took := time.Since(l.began)
-	l.of.printf("%s: %s in %v, %s/s\n", l.label, formatBytes(bytes), formatDuration(took), formatBytes(perSecond(bytes, took)))
+	l.of.printf("%s: %s in %v, %s/s\n", l.label, console.FormatBytes(bytes), console.FormatDuration(took), console.FormatBytes(console.PerSecond(bytes, took)))
 }
 
 func (p *progress) printf(format string, args ...any) {
@@ -128,32 +129,4 @@ func (p *progress) printf(format string, args ...any) {
 		} // else the bars have ended
 	}
 	fmt.Fprintf(p.out, format, args...)
-}
-
-// formatDuration rounds to what a reader wants to know.
-func formatDuration(d time.Duration) time.Duration {
-	if d < 10*time.Millisecond {
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
-}
-
-func perSecond(bytes int64, d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64(float64(bytes) / d.Seconds())
-}
-
-// formatBytes gives a number of bytes in decimal units, as links are measured.
-func formatBytes(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%d B", n)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -103,7 +104,7 @@ func splitTarget(words []string) (files []string, to location, err error) {
 			return nil, to, err
 		case l.remote():
 			if _, err := os.Lstat(file); err == nil {
-				return nil, to, usagef("put %v: that means a file on a server; the local one of that name is ./%s", l, visible(file))
+				return nil, to, usagef("put %v: that means a file on a server; the local one of that name is ./%s", l, console.Visible(file))
 			}
 			return nil, to, usagef("put %v: a file to send is a local one; get it first", l)
 		}

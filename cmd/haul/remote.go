@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/sftp"
 )
@@ -32,7 +33,7 @@ type sshFlags struct {
 
 	// Of get and put alone; 0 means automatic.
 	requests    int
-	requestSize byteSize
+	requestSize console.ByteSize
 
 	flags *pflag.FlagSet
 }
@@ -53,7 +54,7 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 func (f *sshFlags) addRequests(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftp.MaxRequests))
-	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", formatSize(sftp.MaxRequestBytes)))
+	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftp.MaxRequestBytes)))
 }
 
 // check refuses what can be known to be wrong before anything begins.
@@ -63,14 +64,14 @@ func (f *sshFlags) check() error {
 	}
 	for _, o := range f.options {
 		if !strings.ContainsAny(o, "= \t") {
-			return usagef("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", visible(o))
+			return usagef("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
 		}
 	}
 	if f.requests < 0 || f.requests > sftp.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
 		return usagef("--requests %d: choose 1 to %d", f.requests, sftp.MaxRequests)
 	}
 	if f.requestSize > sftp.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
-		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), formatSize(sftp.MaxRequestBytes))
+		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftp.MaxRequestBytes))
 	}
 	return nil
 }
@@ -235,7 +236,7 @@ func (c *remote) path(ctx context.Context, l location) (string, error) {
 	}
 	p, err := c.ExpandPath(ctx, l.path)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return "", remoteError{fmt.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, visible(l.path), err)}
+		return "", remoteError{fmt.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, console.Visible(l.path), err)}
 	}
 	return p, asRemote(err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store/glob"
 )
 
@@ -58,7 +59,7 @@ func newRm() *cobra.Command {
 					return usagef("rm %v: refused; name what is in it", l)
 				}
 			}
-			m.out, m.name = cmd.OutOrStdout(), shown(cmd.OutOrStdout())
+			m.out, m.name = cmd.OutOrStdout(), console.NameFormat(cmd.OutOrStdout())
 			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
 				for _, l := range list {
 					m.note(m.removeWeb(ctx, ws, l))
@@ -133,9 +134,9 @@ func (m *removal) remove(ctx context.Context, r *remotes, l location) error {
 		switch {
 		case err != nil:
 		case !fi.IsDir() && strings.HasSuffix(l.path, "/"):
-			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", visible(name), visible(name))
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", console.Visible(name), console.Visible(name))
 		case fi.IsDir() && !m.recursive:
-			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", visible(name))
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", console.Visible(name))
 		case fi.IsDir():
 			if err = m.removeDir(ctx, c, name); err == nil {
 				gone[name] = true
@@ -182,7 +183,7 @@ func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
 func namesIn(ctx context.Context, c *remote, dir string, depth int) ([]string, error) {
 	all := []string{dir + "/"}
 	if depth > maxListDepth {
-		return all, fmt.Errorf("list %s: deeper than %d directories", visible(dir), maxListDepth)
+		return all, fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
 	}
 	entries, err := c.ReadDir(ctx, dir)
 	errs := []error{err}
@@ -220,7 +221,7 @@ func (m *removal) removeWeb(ctx context.Context, w *webs, l location) error {
 		names = names[:0]
 		for _, e := range list {
 			if e.IsDir() {
-				m.note(remoteError{fmt.Errorf("rm %s: is a directory, and HTTP can remove files only", visible(e.path))})
+				m.note(remoteError{fmt.Errorf("rm %s: is a directory, and HTTP can remove files only", console.Visible(e.path))})
 				continue
 			}
 			names = append(names, e.path)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -361,13 +360,4 @@ func (f *serveFlags) say(out io.Writer, format string, args ...any) {
 	} else {
 		fmt.Fprintf(out, "haul: %s\n", text)
 	}
-}
-
-// unwrapPath takes the operation and path off an error that will name them
-// itself.
-func unwrapPath(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }

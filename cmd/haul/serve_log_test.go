@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/console"
 )
 
 // logLines returns the lines of the log, without what haul says in its own name
@@ -196,7 +198,7 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 	for _, name := range hostileNames {
 		want := name
 		if !utf8.ValidString(name) { // JSON is Unicode
-			want = visible(name)
+			want = console.Visible(name)
 		}
 		if !slices.Contains(names, want) {
 			t.Errorf("no line tells of %q", name)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
@@ -160,7 +161,7 @@ func parseUpload(word string) (site.Policy, error) {
 func readMap(path string) (*remap.Rules, error) {
 	text, err := readSome(path, remap.MaxFile)
 	if err != nil {
-		return nil, localError{fmt.Errorf("read %s: %w", path, unwrapPath(err))}
+		return nil, localError{fmt.Errorf("read %s: %w", path, console.WithoutPath(err))}
 	}
 	rules, err := remap.Parse(string(text))
 	if err != nil {
@@ -267,7 +268,7 @@ func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
 		return nil, usagef("serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
 	}
 	if err != nil {
-		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
 	}
 	s.roots = append(s.roots, root)
 	absolute, err := filepath.Abs(dir)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -255,7 +256,7 @@ func (f *serveFlags) checkNumbers() error {
 	case f.rate < -1:
 		return usagef("--rate %d: it is -1 for no limit, 0, or a number above", f.rate)
 	case f.memory < leastMemory || f.memory > mostMemory:
-		return usagef("--memory %s: it is %s to %s", formatSize(f.memory), formatSize(leastMemory), formatSize(mostMemory))
+		return usagef("--memory %s: it is %s to %s", console.FormatSize(f.memory), console.FormatSize(leastMemory), console.FormatSize(mostMemory))
 	case f.loops < 0 || f.loops > mostLoops:
 		return usagef("--loops %d: it is 0 to %d", f.loops, mostLoops)
 	case f.windowsize == 0:
@@ -388,7 +389,7 @@ func (f *serveFlags) fitDescriptors(srv *tftp.Server, limit int) {
 
 // log returns the log that the flags ask for.
 func (f *serveFlags) log(out io.Writer) *slog.Logger {
-	out = &plainWriter{out: out}
+	out = console.NewPlainWriter(out)
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if f.quiet {
 		o.Level = slog.LevelWarn
@@ -409,7 +410,7 @@ func forPrograms(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
 	case slog.KindString:
 		if s := a.Value.String(); !utf8.ValidString(s) {
-			return slog.String(a.Key+"_escaped", visible(s))
+			return slog.String(a.Key+"_escaped", console.Visible(s))
 		}
 	}
 	return a
@@ -418,7 +419,7 @@ func forPrograms(_ []string, a slog.Attr) slog.Attr {
 // forPeople gives rates with a unit.
 func forPeople(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
-		a.Value = slog.StringValue(formatBytes(a.Value.Int64()) + "/s")
+		a.Value = slog.StringValue(console.FormatBytes(a.Value.Int64()) + "/s")
 	}
 	return a
 }

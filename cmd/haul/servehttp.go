@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -372,7 +373,7 @@ func (s *httpService) announce() {
 		}
 	}
 	if s.users != nil {
-		s.f.say(s.out, "HTTP: %s, from %s", plural(int64(len(s.users.dir.Names())), "user"), s.users.file)
+		s.f.say(s.out, "HTTP: %s, from %s", console.Plural(int64(len(s.users.dir.Names())), "user"), s.users.file)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tcp"
 )
@@ -23,7 +24,7 @@ type httpFlags struct {
 	exempt        []string
 	proxy         []string
 	perSource     int // connections
-	rate          byteSize
+	rate          console.ByteSize
 
 	exempted, proxies []netip.Prefix // of exempt and proxy
 	unixProxies       bool           // of proxy

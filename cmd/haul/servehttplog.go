@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
@@ -72,7 +73,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 		slog.Int("status", x.Status),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
-		slog.Int64("rate", perSecond(bytes, x.Duration)))
+		slog.Int64("rate", console.PerSecond(bytes, x.Duration)))
 	if x.Path != "" {
 		attrs = append(attrs, slog.String("path", x.Path))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -256,7 +257,7 @@ func (s *sftpService) announce() {
 		}
 	}
 	if s.people.file != "" {
-		say("%s, from %s", plural(int64(len(s.people.dir.Names())), "user"), s.people.file)
+		say("%s, from %s", console.Plural(int64(len(s.people.dir.Names())), "user"), s.people.file)
 		s.warn()
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/sftp"
@@ -16,7 +17,7 @@ import (
 // sftpFlags are those flags of "haul serve" that SFTP alone has.
 type sftpFlags struct {
 	users, hostKeys string
-	rate            byteSize
+	rate            console.ByteSize
 	conns           int
 	connsPerSource  int
 	inPlace         bool

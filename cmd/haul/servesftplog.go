@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
@@ -235,7 +236,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 		slog.String("peer", t.Conn.Peer.String()),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
-		slog.Int64("rate", perSecond(bytes, t.Duration)))
+		slog.Int64("rate", console.PerSecond(bytes, t.Duration)))
 	if t.Path != "" {
 		attrs = append(attrs, slog.String("path", t.Path))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
@@ -48,12 +49,12 @@ func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 	}
 	main, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
 	}
 	self, err := main.Stat(".")
 	if err != nil {
 		_ = main.Close()
-		return nil, localError{fmt.Errorf("serve %s: %w", dir, unwrapPath(err))}
+		return nil, localError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
 	}
 	r := &sftpRoots{main: main, dir: settledPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
 	r.files = r.filesIn(main, wholeDir)
@@ -150,7 +151,7 @@ func (r *sftpRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 
 // explainRoot says what to do about a root that cannot be opened.
 func explainRoot(err error) error {
-	err = unwrapPath(err)
+	err = console.WithoutPath(err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w; make the directory, or correct the users file", err)

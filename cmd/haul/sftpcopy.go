@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -58,7 +59,7 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 	}
 	r.remotes = f.ssh.remotes(r.stderr, func(text string) {
 		if !quiet {
-			r.say(visibleLines(text))
+			r.say(console.VisibleLines(text))
 		}
 	})
 	r.webs = f.web.webs(r.say, r.remotes.asker)
@@ -283,7 +284,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 // fromStart says, once for each reason, that --continue cannot resume a file.
 func (r *copyRun) fromStart(i *treecopy.Item, why error) {
 	if _, said := r.saidWhy.LoadOrStore(why.Error(), true); !said && !r.quiet {
-		r.say(fmt.Sprintf("note: %s is copied from its start: %v", visible(r.typedName(i)), visible(why.Error())))
+		r.say(fmt.Sprintf("note: %s is copied from its start: %v", console.Visible(r.typedName(i)), console.Visible(why.Error())))
 	}
 }
 
@@ -291,13 +292,13 @@ func (r *copyRun) fromStart(i *treecopy.Item, why error) {
 func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 	var parts []string
 	if r.dryRun {
-		parts = append(parts, fmt.Sprintf("would copy %s, %s", plural(s.Copied, "file"), formatBytes(s.Bytes)))
+		parts = append(parts, fmt.Sprintf("would copy %s, %s", console.Plural(s.Copied, "file"), console.FormatBytes(s.Bytes)))
 	} else {
-		parts = append(parts, fmt.Sprintf("%s, %s in %v, %s/s", plural(s.Copied, "file"), formatBytes(s.Bytes),
-			formatDuration(took), formatBytes(perSecond(s.Bytes, took))))
+		parts = append(parts, fmt.Sprintf("%s, %s in %v, %s/s", console.Plural(s.Copied, "file"), console.FormatBytes(s.Bytes),
+			console.FormatDuration(took), console.FormatBytes(console.PerSecond(s.Bytes, took))))
 	}
 	if s.Resumed > 0 {
-		parts = append(parts, formatBytes(s.Resumed)+" were there before")
+		parts = append(parts, console.FormatBytes(s.Resumed)+" were there before")
 	}
 	for _, other := range []struct {
 		n    int64
@@ -310,13 +311,6 @@ func (r *copyRun) summary(s treecopy.Result, took time.Duration) string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // A copyError is why a copy over SFTP or HTTP is not complete.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
@@ -46,7 +47,7 @@ func (r *copyRun) onlyPlain(stream string) error {
 func (r *copyRun) getStream(ctx context.Context, from []location, local string) error {
 	name, to := "standard output", r.stdout
 	if local != "-" {
-		name = visible(local)
+		name = console.Visible(local)
 	}
 	if len(from) > 1 {
 		return usagef("several files cannot go to %s", name)
@@ -87,8 +88,8 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		defer pipe.Close()
 		to = pipe
 	}
-	show := r.newProgress(local != "-" || !isTerminal(r.stdout))
-	line := show.begin(visible(path.Base(paths[0])))
+	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
+	line := show.begin(console.Visible(path.Base(paths[0])))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
 	w.pace.Set(int64(r.limit))
 	n, err := f.WriteTo(w)
@@ -141,7 +142,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 // showStream sends standard input, and shows how it goes.
 func (r *copyRun) showStream(ctx context.Context, name string, create func() (store.Upload, error)) error {
 	show := r.newProgress(true)
-	line := show.begin(visible(path.Base(name)))
+	line := show.begin(console.Visible(path.Base(name)))
 	n, err := r.sendStream(ctx, create, name, line)
 	line.endCopy(n, err)
 	show.end()
@@ -153,7 +154,7 @@ func (r *copyRun) showStream(ctx context.Context, name string, create func() (st
 func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *progressLine) (int64, error) {
 	u, err := create()
 	if err != nil {
-		return 0, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+		return 0, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
 	}
 	defer u.Close()
 	in := &interruptibleReader{ctx: ctx, r: r.stdin}
@@ -165,7 +166,7 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 		n, err := in.Read(buf)
 		if n > 0 {
 			if _, err := u.WriteAt(buf[:n], at); err != nil {
-				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+				return at, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
 			}
 			at += int64(n)
 			line.update(at, 0)
@@ -176,11 +177,11 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 		switch {
 		case err == io.EOF:
 			if err := u.Commit(); err != nil {
-				return at, remoteError{fmt.Errorf("put - to %s: %w", visible(name), err)}
+				return at, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
 			}
 			return at, nil
 		case ctx.Err() != nil:
-			return at, fmt.Errorf("put - to %s: %w", visible(name), ctx.Err())
+			return at, fmt.Errorf("put - to %s: %w", console.Visible(name), ctx.Err())
 		case err != nil:
 			return at, localError{fmt.Errorf("read standard input: %w", err)}
 		}

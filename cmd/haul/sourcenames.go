@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
@@ -148,7 +149,7 @@ func (r *copyRun) nameSource(err error) error {
 	if !ok {
 		return err
 	}
-	return namedError{fmt.Sprintf("%s %s: %s", r.verb(), visible(name), reason(e.Err)), err}
+	return namedError{fmt.Sprintf("%s %s: %s", r.verb(), console.Visible(name), reason(e.Err)), err}
 }
 
 // reason says why an entry failed. With a lost connection much fails behind the

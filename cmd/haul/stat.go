@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 )
 
@@ -88,7 +89,7 @@ func (r *remotes) stat(ctx context.Context, l location, follow, asJSON bool, out
 
 // printStat describes an entry for people.
 func printStat(out io.Writer, e listed, o owners) error {
-	name := shown(out)
+	name := console.NameFormat(out)
 	line := func(key, format string, args ...any) error {
 		_, err := fmt.Fprintf(out, "%9s  %s\n", key, fmt.Sprintf(format, args...))
 		return asLocal(err)
@@ -99,13 +100,13 @@ func printStat(out io.Writer, e listed, o owners) error {
 	}
 	errs := []error{
 		line("File", "%s%s", name(e.path), target),
-		line("Type", "%s", typeName(e.Mode())),
+		line("Type", "%s", console.TypeName(e.Mode())),
 	}
 	if e.sized() {
-		errs = append(errs, line("Size", "%d bytes (%s)", e.Size(), formatBytes(e.Size())))
+		errs = append(errs, line("Size", "%d bytes (%s)", e.Size(), console.FormatBytes(e.Size())))
 	}
 	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
-		errs = append(errs, line("Mode", "%04o %s", unixBits(e.Mode()), modeString(e.Mode())))
+		errs = append(errs, line("Mode", "%04o %s", console.UnixBits(e.Mode()), console.ModeString(e.Mode())))
 	}
 	if d, ok := store.DetailsOf(e); ok {
 		errs = append(errs, line("Owner", "%s", owner(d.UID, name(o.users[d.UID]))), line("Group", "%s", owner(d.GID, name(o.groups[d.GID]))))
@@ -151,7 +152,7 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 					case asJSON:
 						errs = append(errs, writeJSON(out, spaceJSON(l, s))...)
 					default:
-						rows = append(rows, spaceRow(l, s, human, shown(out)))
+						rows = append(rows, spaceRow(l, s, human, console.NameFormat(out)))
 					}
 				}
 				if len(rows) > 0 {
@@ -207,7 +208,7 @@ func spaceJSON(l location, s store.Space) spaceDescribed {
 func spaceRow(l location, s store.Space, human bool, name func(string) string) []string {
 	size := func(n int64) string {
 		if human {
-			return humanSize(n)
+			return console.HumanSize(n)
 		}
 		return strconv.FormatInt(n/1024, 10)
 	}
@@ -225,7 +226,7 @@ func printSpace(out io.Writer, rows [][]string, human bool) error {
 		head = "Size"
 	}
 	rows = append([][]string{{head, "Used", "Avail", "Use%", "Location"}}, rows...)
-	widths := columns(rows)
+	widths := console.ColumnWidths(rows)
 	var errs []error
 	for _, r := range rows {
 		_, err := fmt.Fprintf(out, "%*s %*s %*s %*s %s\n", widths[0], r[0], widths[1], r[1], widths[2], r[2], widths[3], r[3], r[4])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/tftp/trace"
 )
 
@@ -65,7 +66,7 @@ func (f *traceFlags) open(out io.Writer) (*tracer, error) {
 	if f.pcap != "" {
 		file, err := os.Create(f.pcap)
 		if err != nil {
-			return nil, localError{fmt.Errorf("write %s: %w", f.pcap, unwrapPath(err))}
+			return nil, localError{fmt.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))}
 		}
 		t.file, c.Pcap = file, file
 	}
@@ -90,7 +91,7 @@ func closeTrace(t *tracer, out io.Writer) {
 		return
 	}
 	if err := t.file.Close(); err != nil {
-		fmt.Fprintf(out, "haul: write %s: %v\n", t.path, unwrapPath(err))
+		fmt.Fprintf(out, "haul: write %s: %v\n", t.path, console.WithoutPath(err))
 	}
 	if n := t.Lost(); n > 0 {
 		fmt.Fprintf(out, "haul: %s lacks %d packets, for which the disk was too slow\n", t.path, n)

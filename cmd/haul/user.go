@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/users"
 )
 
@@ -125,7 +126,7 @@ func newUserList() *cobra.Command {
 				return err
 			}
 			for _, w := range d.Warnings() {
-				fmt.Fprintf(&plainWriter{out: cmd.ErrOrStderr()}, "haul: %v\n", w)
+				fmt.Fprintf(console.NewPlainWriter(cmd.ErrOrStderr()), "haul: %v\n", w)
 			}
 			return listUsers(cmd.OutOrStdout(), d)
 		},
@@ -136,7 +137,7 @@ func newUserList() *cobra.Command {
 
 // listUsers writes a table.
 func listUsers(out io.Writer, d *users.Directory) error {
-	w := tabwriter.NewWriter(&plainWriter{out: out}, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(console.NewPlainWriter(out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "USER\tLOGIN\tACCESS\tROOT\tLIMIT\tFROM")
 	for _, name := range d.Names() {
 		u, _ := d.User(name)
@@ -145,7 +146,7 @@ func listUsers(out io.Writer, d *users.Directory) error {
 			root = u.Root
 		}
 		if u.Limit != 0 {
-			limit = formatSize(u.Limit) + "/s"
+			limit = console.FormatSize(u.Limit) + "/s"
 		}
 		if len(u.From) > 0 {
 			from = strings.Trim(fmt.Sprint(u.From), "[]")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/users"
 )
 
@@ -46,7 +47,7 @@ type addFlags struct {
 	password      passwordFlags
 	keys, from    []string
 	root, access  string
-	limit         byteSize
+	limit         console.ByteSize
 	needsPassword bool
 }
 
@@ -185,11 +186,11 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	case statErr != nil && looksLikeKey(word):
 		source, text = "key", word
 	case statErr != nil:
-		return nil, localError{fmt.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, unwrapPath(statErr))}
+		return nil, localError{fmt.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))}
 	default:
 		b, err := readSome(word, maxKeyFile)
 		if err != nil {
-			return nil, localError{fmt.Errorf("key %s: %w", word, unwrapPath(err))}
+			return nil, localError{fmt.Errorf("key %s: %w", word, console.WithoutPath(err))}
 		}
 		text = string(b)
 	}

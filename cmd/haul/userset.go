@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/users"
 )
 
@@ -26,7 +27,7 @@ const userSetExamples = `  haul user set alice --access read-only --limit 20M
 func newUserSet() *cobra.Command {
 	var file usersFlag
 	var root, access, require string
-	var limit byteSize
+	var limit console.ByteSize
 	var from []string
 	cmd := &cobra.Command{
 		Use:     "set NAME",
@@ -154,7 +155,7 @@ func showUser(out io.Writer, file *usersFlag, name string) error {
 	if err != nil {
 		return err
 	}
-	out = &plainWriter{out: out}
+	out = console.NewPlainWriter(out)
 	line := func(what, value string) { fmt.Fprintf(out, "%-9s %s\n", what, value) }
 	orDash := func(value string) string {
 		if value == "" {
@@ -170,7 +171,7 @@ func showUser(out io.Writer, file *usersFlag, name string) error {
 	line("root", orDash(u.Root))
 	limit := "-"
 	if u.Limit != 0 {
-		limit = formatSize(u.Limit) + "/s"
+		limit = console.FormatSize(u.Limit) + "/s"
 	}
 	line("limit", limit)
 	line("from", orDash(strings.Trim(fmt.Sprint(u.From), "[]")))
@@ -317,7 +318,7 @@ func newUserKeyList() *cobra.Command {
 				return errors.New("user " + u.Name + " has no keys")
 			}
 			for _, k := range u.Keys {
-				fmt.Fprintln(&plainWriter{out: cmd.OutOrStdout()}, describeKey(k))
+				fmt.Fprintln(console.NewPlainWriter(cmd.OutOrStdout()), describeKey(k))
 			}
 			return nil
 		},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/web"
 )
 
@@ -78,7 +79,7 @@ func (w *webs) tellOf(what, text string) {
 	w.told[what] = true
 	w.mu.Unlock()
 	if !told {
-		w.say(visibleLines(text))
+		w.say(console.VisibleLines(text))
 	}
 }
 
@@ -164,7 +165,7 @@ func (f *webFlags) tls() (*tls.Config, error) {
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(text) {
-		return nil, localError{fmt.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", visible(f.cacert))}
+		return nil, localError{fmt.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(f.cacert))}
 	}
 	return c, nil
 }
@@ -208,7 +209,7 @@ func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (st
 			return "", "", cannotAsk(err)
 		}
 	}
-	password, err = w.asker.ask(ctx, fmt.Sprintf("Password of %s@%s: ", visible(user), u.Host), false)
+	password, err = w.asker.ask(ctx, fmt.Sprintf("Password of %s@%s: ", console.Visible(user), u.Host), false)
 	if err != nil {
 		return "", "", cannotAsk(err)
 	}

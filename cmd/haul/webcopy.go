@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
@@ -137,8 +138,8 @@ func (r *copyRun) getWebStream(ctx context.Context, from location, local, name s
 		defer pipe.Close()
 		to = pipe
 	}
-	show := r.newProgress(local != "-" || !isTerminal(r.stdout))
-	line := show.begin(visible(path.Base(file)))
+	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
+	line := show.begin(console.Visible(path.Base(file)))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, max(info.Size(), 0)) }}
 	w.pace.Set(int64(r.limit))
 	n, err := readAll(f, w, name)

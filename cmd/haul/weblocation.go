@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/haul-project/haul/internal/console"
 )
 
 // A webSite is a web server as a location names it.
@@ -68,7 +70,7 @@ func checkHost(u *url.URL) error {
 	case name == "":
 		return errors.New("the URL has no host")
 	case port != "" && !isPort(port):
-		return fmt.Errorf("%s is no port; choose 1 to 65535", visible(port))
+		return fmt.Errorf("%s is no port; choose 1 to 65535", console.Visible(port))
 	}
 	u.Host = strings.TrimSuffix(u.Host, ":") // an empty port is none: RFC 3986, section 6.2.3
 	return nil

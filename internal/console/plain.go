@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -7,18 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A plainWriter writes text that cannot take hold of a terminal, whatever
-// names strangers put into it: what is not printable, but ends of lines, becomes
-// \u and its number. The logs of package slog escape the rest of ASCII
-// themselves, and in JSON such a text stands for the same character.
-type plainWriter struct {
+// A PlainWriter escapes text so that it cannot control a terminal, whatever names
+// strangers put into it. Each character that is not printable, line ends excepted,
+// becomes \u and its number, which in JSON stands for the same character. Package
+// slog itself escapes what is in ASCII.
+type PlainWriter struct {
 	out io.Writer
 	buf []byte
 }
 
-// Write takes whole lines. It is called by one goroutine at a time, as slog's
-// handlers do.
-func (w *plainWriter) Write(p []byte) (int, error) {
+// NewPlainWriter returns a writer that escapes what it passes on to out.
+func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} }
+
+// Write takes whole lines. Only one goroutine may call it at a time, as the handlers
+// of slog do.
+func (w *PlainWriter) Write(p []byte) (int, error) {
 	clean := true
 	for _, c := range p {
 		if c >= 0x7f || c < ' ' && c != '\n' {

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestPlainWriter(t *testing.T) {
 		"\U0001f600 is fine\n": "\U0001f600 is fine\n",
 	} {
 		var out bytes.Buffer
-		w := plainWriter{out: &out}
+		w := NewPlainWriter(&out)
 		if n, err := w.Write([]byte(in)); n != len(in) || err != nil || out.String() != want {
 			t.Errorf("%q became %q, want %q (%d, %v)", in, out.String(), want, n, err)
 		}
@@ -32,7 +32,7 @@ func TestPlainWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back string
-	w := plainWriter{out: &out}
+	w := NewPlainWriter(&out)
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}

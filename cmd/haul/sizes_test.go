@@ -6,29 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-)
 
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]int64{
-		"0": 0, "512": 512, "512B": 512, "64k": 65536, "64K": 65536, "64KiB": 65536, "64kB": 64000, "64KB": 64000,
-		"10MB": 10_000_000, "20m": 20 << 20, "20M": 20 << 20, "20MiB": 20 << 20, "2G": 2 << 30, "3GB": 3_000_000_000, "1TB": 1e12, "1TiB": 1 << 40,
-	} {
-		var s byteSize
-		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%q is %d (%v), want %d", text, int64(s), err, want)
-		}
-		var again byteSize
-		if err := again.Set(s.String()); err != nil || again != s {
-			t.Errorf("%q is written as %q, which is read as %d (%v)", text, s.String(), int64(again), err)
-		}
-	}
-	for _, text := range []string{"", "k", "-1", "1.5M", "1kk", "1X", "9999999999G", "B1", "1 M"} {
-		var s byteSize
-		if err := s.Set(text); err == nil || !strings.Contains(err.Error(), "haul help sizes") {
-			t.Errorf("%q is taken for %d (%v)", text, int64(s), err)
-		}
-	}
-}
+	"github.com/haul-project/haul/internal/console"
+)
 
 // Every row of the table in the help text is what Set reads.
 func TestSizesHelp(t *testing.T) {
@@ -43,12 +23,12 @@ func TestSizesHelp(t *testing.T) {
 		if m[4] != "" {
 			units, bytes = []string{m[4]}, m[5]
 		}
-		var want byteSize
+		var want console.ByteSize
 		if err := want.Set(strings.ReplaceAll(bytes, ",", "")); err != nil {
 			t.Errorf("%q: %v", m[0], err)
 		}
 		for _, u := range units {
-			var got byteSize
+			var got console.ByteSize
 			if err := got.Set("1" + u); err != nil || got != want {
 				t.Errorf("1%s is %d (%v), and the help says %d", u, int64(got), err, int64(want))
 			}

@@ -1,4 +1,7 @@
-package main
+// Package console puts text together for people to read on a terminal: names that
+// strangers chose, made safe to print; sizes, rates and times; columns. It knows
+// nothing of protocols.
+package console
 
 import (
 	"fmt"
@@ -10,11 +13,11 @@ import (
 	"golang.org/x/term"
 )
 
-// visible returns a name, or other text of strangers, so that it cannot take
-// hold of a terminal nor look like another: what is not printable becomes \n, \t,
-// \x and the byte, or \u and its number, and a backslash two where that is needed
-// to tell.
-func visible(s string) string {
+// Visible escapes a name, or other text from a stranger, so that it can neither
+// control a terminal nor pass for another name. A character that is not printable
+// becomes \n, \t, \x and the byte, or \u and its number. In such a text a backslash
+// is doubled, so that the result is unambiguous.
+func Visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -46,33 +49,33 @@ func visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character does not show as itself. Besides control
-// characters that are those which turn the direction of writing.
+// hidden reports whether a character is not printed as itself: control characters,
+// and those that change the direction of writing.
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// visibleLines does the same with a message, whose lines stay.
-func visibleLines(s string) string {
+// VisibleLines escapes a message as [Visible] does, and keeps its line ends.
+func VisibleLines(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return hidden(r) && r != '\n' }) < 0 && utf8.ValidString(s) {
 		return s
 	}
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = visible(l)
+		lines[i] = Visible(l)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// isTerminal reports whether what is written to w is seen at once.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// shown returns how to show names to w: to a terminal they are visible, and a
-// program gets them as they are.
-func shown(w io.Writer) func(string) string {
-	if isTerminal(w) {
-		return visible
+// NameFormat returns how names are written to w: escaped by [Visible] if w is a
+// terminal, and unchanged if a program reads them.
+func NameFormat(w io.Writer) func(string) string {
+	if IsTerminal(w) {
+		return Visible
 	}
 	return func(name string) string { return name }
 }
