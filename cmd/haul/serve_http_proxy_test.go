@@ -4,12 +4,17 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -136,3 +141,58 @@ func TestServeHTTPMaxUploadOfUsers(t *testing.T) {
 	s.want(413, "*", "PUT /g", "12345", alice)
 	s.want(413, "*", "PUT /h", "1", alice, "Content-Range: bytes 0-0/5")
 }
+
+// What is denied, or too much of one source, is refused before TLS: not one byte of a
+// handshake is answered, whether the connection or a PROXY header says whose it is.
+func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {
+	flags, trust := certificate(t, t.TempDir())
+	s := startHTTPS(t, trust, append(flags, servedDir(t, nil), "--http-conns-per-source", "1", "--http-proxy", "127.0.0.3/32", "--deny", "127.0.0.2,192.0.2.13")...)
+	var hello bytes.Buffer // a ClientHello
+	_ = tls.Client(recorder{&hello}, &tls.Config{ServerName: "h"}).Handshake()
+	header := func(client string) string { return "PROXY TCP4 " + client + " 198.51.100.1 4321 443\r\n" }
+	for _, test := range []struct {
+		what, from, text string
+		answered, stays  bool
+	}{
+		{"a denied address", "127.0.0.2", hello.String(), false, false},
+		{"another address", "127.0.0.1", hello.String(), true, true},
+		{"the same again", "127.0.0.1", hello.String(), false, false},
+		{"a denied client", "127.0.0.3", header("192.0.2.13") + hello.String(), false, false},
+		{"a client", "127.0.0.3", header("192.0.2.1") + hello.String(), true, true},
+		{"the same client again", "127.0.0.3", header("192.0.2.1") + hello.String(), false, false},
+		{"another client", "127.0.0.3", header("192.0.2.2") + hello.String(), true, false},
+		{"a proxy without a header", "127.0.0.3", hello.String(), false, false},
+	} {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(test.from)}}
+		c, err := d.Dial("tcp", strings.TrimPrefix(s.at, "https://"))
+		if err != nil && runtime.GOOS != "linux" {
+			t.Skip(err) // other systems have one address of this network
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, test.text) // a refusal shows when it is read
+		var first [1]byte
+		n, err := c.Read(first[:])
+		const handshake = 22 // RFC 8446 §5.1
+		if (n == 1) != test.answered || test.stays && first[0] != handshake || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: answered by %d (%v), %v", test.what, n, first, err)
+		}
+		if !test.stays {
+			_ = c.Close()
+		}
+	}
+}
+
+// A recorder is a connection that only takes.
+type recorder struct{ *bytes.Buffer }
+
+func (recorder) Read([]byte) (int, error)         { return 0, io.EOF }
+func (recorder) Close() error                     { return nil }
+func (recorder) LocalAddr() net.Addr              { return nil }
+func (recorder) RemoteAddr() net.Addr             { return nil }
+func (recorder) SetDeadline(time.Time) error      { return nil }
+func (recorder) SetReadDeadline(time.Time) error  { return nil }
+func (recorder) SetWriteDeadline(time.Time) error { return nil }
