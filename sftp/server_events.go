@@ -64,7 +64,7 @@ func (t *Transfer) Received() int64 { return t.received.Load() }
 // out of the tree.
 type Operation struct {
 	Conn *Conn
-	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink" or "setattr"; "open" if that failed; "stat", "opendir" or "readlink" if forbidden
+	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink", "setattr", "check-file", or a program that hashes such as "md5sum"; "open" if that failed; "stat", "opendir" or "readlink" if forbidden
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name; of a symbolic link, what it says
 	Err  error  // why it came to nothing; nil if it did not
@@ -135,8 +135,12 @@ func (s *session) looked(what, name string, err error) error {
 
 // audit tells of an operation. It returns err.
 func (s *session) audit(what, name, to string, err error) error {
-	if s.conn.server.Audit != nil {
-		s.conn.server.Audit(&Operation{Conn: s.conn.info, What: what, Name: shown(name), To: to, Err: err})
+	return s.conn.audit(what, name, to, err)
+}
+
+func (c *serverConn) audit(what, name, to string, err error) error {
+	if c.server.Audit != nil {
+		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})
 	}
 	return err
 }

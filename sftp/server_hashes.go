@@ -108,7 +108,9 @@ func (c *serverConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.R
 // coreutils do, and an error for each that cannot. It returns the exit status.
 func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) (status uint32) {
 	_, h := chooseHash([]byte(hashPrograms[cmd.program]))
-	paths, sum := cmd.paths, func(path string) error { return c.hashPath(ctx, path, h) }
+	paths, sum := cmd.paths, func(path string) error {
+		return c.audit(cmd.program, c.join(path), "", c.hashPath(ctx, path, h))
+	}
 	if len(paths) == 0 {
 		paths, sum = []string{"-"}, func(string) error { return c.hashStream(ctx, stdin, h) }
 	}

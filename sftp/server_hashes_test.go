@@ -8,12 +8,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"golang.org/x/crypto/ssh"
@@ -298,4 +300,30 @@ func TestServerHashesDrain(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	w.last(1)
+}
+
+// Each file that the server hashes is reported, by whichever way it is asked for.
+func TestServerHashesAudit(t *testing.T) {
+	told := make(chan string, 10)
+	w := newServerWorld(t, func(_ *serverWorld, s *Server) {
+		s.Audit = func(o *Operation) { told <- fmt.Sprint(o.What, " ", o.Name, " ", o.Err == nil) }
+	})
+	w.file("file", "data")
+	c := w.login("192.0.2.1")
+	if _, _, status, _ := runOver(t, c, "md5sum /file /none", nil); status != 1 {
+		t.Errorf("status %d", status)
+	}
+	p := w.sftp(c)
+	p.ask(wire.AppendCheckFileName(nil, p.n(), "file", "md5", 0, 0, 0))
+	p.ask(wire.AppendCheckFileName(nil, p.n(), "none", "md5", 0, 0, 0))
+	for _, want := range []string{"md5sum /file true", "md5sum /none false", "check-file /file true", "check-file /none false"} {
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		default:
+			t.Errorf("lacks %q", want)
+		}
+	}
 }

@@ -39,4 +39,11 @@ func TestHTTPOutcome(t *testing.T) {
 			t.Errorf("%d, %v: %v %q, want %v %q", test.status, test.err, level, result, test.level, test.result)
 		}
 	}
+	for status, want := range map[int]slog.Level{405: slog.LevelWarn, 409: slog.LevelWarn, 413: slog.LevelWarn, 401: slog.LevelInfo, 412: slog.LevelInfo, 423: slog.LevelInfo} {
+		for _, method := range []string{http.MethodPut, http.MethodDelete} {
+			if level, result := outcomeOf(&web.Exchange{Method: method, Status: status}); level != want || result != meter.Refused {
+				t.Errorf("%s: %d: %v %q, want %v", method, status, level, result, want)
+			}
+		}
+	}
 }

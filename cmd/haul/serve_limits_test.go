@@ -25,20 +25,22 @@ func TestFitDescriptors(t *testing.T) {
 		asked, limit int
 		upload       string
 		want         int
+		logged       bool
 	}{
-		{16384, 1 << 30, "", 0},
-		{16384, 20000, "", 0},
-		{16384, 20000, "create", 9936},
-		{16384, 1024, "", 896},
-		{16384, 200, "", 100},
-		{16384, 1, "create", 1},
-		{10, 1024, "create", 0},
+		{16384, 1 << 30, "", 0, false},
+		{16384, 20000, "", 0, false},
+		{16384, 20000, "create", 9936, false}, // the default, and enough for most
+		{20000, 20000, "create", 9936, true},
+		{16384, 1024, "", 896, true},
+		{16384, 200, "", 100, true},
+		{16384, 1, "create", 1, true},
+		{10, 1024, "create", 0, false},
 	} {
 		var out bytes.Buffer
 		f := serveFlags{upload: test.upload}
 		srv := &tftp.Server{MaxTransfers: test.asked, Log: slog.New(slog.NewTextHandler(&out, nil))}
 		f.fitDescriptors(srv, test.limit)
-		if srv.MaxTransfers != test.asked || srv.MaxFiles != test.want || (test.want > 0) != strings.Contains(out.String(), "ulimit") {
+		if srv.MaxTransfers != test.asked || srv.MaxFiles != test.want || test.logged != strings.Contains(out.String(), "ulimit") {
 			t.Errorf("%+v: %d transfers, %d files, %s", test, srv.MaxTransfers, srv.MaxFiles, out.String())
 		}
 	}

@@ -371,6 +371,11 @@ const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 	spareFiles    = 128
+
+	// What descriptors allow is logged if it is less than was asked for by a flag, or
+	// fewer than these.
+	fewFiles = 1000
+	fewConns = 100
 )
 
 // fitDescriptors opens fewer files where there would not be descriptors for a
@@ -383,7 +388,9 @@ func (f *serveFlags) fitDescriptors(srv *tftp.Server, limit int) {
 	most := max(1, (limit-min(spareFiles, limit/2))/each)
 	if srv.MaxTransfers > most {
 		srv.MaxFiles = most
-		srv.Log.Info(fmt.Sprintf("open-file limit %d allows transfers of %d different files at once; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+		if srv.MaxTransfers != tftp.DefaultMaxTransfers || most < fewFiles {
+			srv.Log.Info(fmt.Sprintf("open-file limit %d allows transfers of %d different files at once; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+		}
 	}
 }
 

@@ -104,8 +104,10 @@ func peerText[A interface {
 	return a.String()
 }
 
-// outcomeOf says how a request ended, and how much that matters: clients ask for
-// what is not there every day.
+// outcomeOf says how a request ended, and how much that matters. By each protocol a line
+// is a warning if a write was refused or has failed, and of reads what is not allowed or
+// has failed here: clients ask for what is not there every day. Of a write a challenge and
+// what the client made it depend on are no refusals.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {
@@ -121,7 +123,7 @@ func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 		return slog.LevelWarn, meter.PeerSilent
 	case x.Status >= 500, x.Status == 0:
 		return slog.LevelWarn, meter.Failed
-	case x.Status == http.StatusForbidden, x.Status == http.StatusTooManyRequests:
+	case x.Status == http.StatusForbidden, x.Status == http.StatusTooManyRequests, refusedWrite(x):
 		return slog.LevelWarn, meter.Refused
 	case x.Status >= 400:
 		return slog.LevelInfo, meter.Refused
@@ -133,6 +135,18 @@ func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 		return slog.LevelWarn, meter.Failed
 	}
 	return slog.LevelInfo, meter.PeerEnded
+}
+
+// refusedWrite reports whether a request that would change something was refused.
+func refusedWrite(x *web.Exchange) bool {
+	if x.Method != http.MethodPut && x.Method != http.MethodDelete {
+		return false
+	}
+	switch x.Status {
+	case http.StatusUnauthorized, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusLocked:
+		return false
+	}
+	return x.Status >= 400
 }
 
 // attempt tells of a password that was checked.

@@ -122,8 +122,10 @@ func (s *sftpService) keepSecret(all []secret) error {
 func (s *sftpService) fitDescriptors(limit int) {
 	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.people.dir)))
 	if s.srv.MaxConns > most {
+		if s.srv.MaxConns != defaultConns || most < fewConns {
+			s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+		}
 		s.srv.MaxConns = most
-		s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
 	}
 	s.srv.MaxHandles = min(handlesPerUser, max(16, limit/16))
 }

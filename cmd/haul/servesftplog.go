@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -180,6 +181,9 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 func shortError(err error) string {
 	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
 		return "the client left"
+	}
+	if errors.Is(err, io.EOF) {
+		return "the client left before it had logged in"
 	}
 	text := err.Error()
 	return text[:min(len(text), 4*maxShown)]
