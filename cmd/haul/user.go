@@ -78,6 +78,19 @@ func (f *usersFlag) path() (string, error) {
 	return defaultUsersFile()
 }
 
+// change makes cmd one that changes the users file, of which run gets the path.
+func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
+	f.add(cmd)
+	cmd.ValidArgsFunction = f.complete
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := f.path()
+		if err != nil {
+			return err
+		}
+		return run(cmd, path, args)
+	}
+}
+
 // open loads the users file, which must be there.
 func (f *usersFlag) open() (*users.Directory, string, error) {
 	path, err := f.path()
@@ -193,22 +206,16 @@ func newUserRemove() *cobra.Command {
 		Long:    userRemoveHelp,
 		Example: "  haul user remove alice",
 		Args:    args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			path, err := file.path()
-			if err != nil {
-				return err
-			}
-			for _, name := range names {
-				if err := users.Remove(path, name); err != nil {
-					return explainUsers(err, path)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", name, path)
-			}
-			return nil
-		},
-		ValidArgsFunction: file.complete,
 	}
-	file.add(cmd)
+	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
+		for _, name := range names {
+			if err := users.Remove(path, name); err != nil {
+				return explainUsers(err, path)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", name, path)
+		}
+		return nil
+	})
 	return cmd
 }
 

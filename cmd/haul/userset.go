@@ -35,46 +35,40 @@ func newUserSet() *cobra.Command {
 		Long:    userSetHelp,
 		Example: userSetExamples,
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			nets, err := parseNetworks("from", from)
-			if err != nil {
-				return err
-			}
-			rate := ""
-			if limit != 0 {
-				rate = strconv.FormatInt(int64(limit), 10)
-			}
-			values := map[string]string{
-				"root": root, "access": access, "require": require,
-				"limit": rate, "from": strings.Trim(fmt.Sprint(nets), "[]"),
-			}
-			if _, err := users.ParseAccess(access); err != nil && access != "" {
-				return usagef("--%w", err)
-			}
-			if _, err := users.ParseRequire(require); err != nil && require != "" {
-				return usagef("--require: %w", err)
-			}
-			var settings []users.Setting
-			for _, keyword := range []string{"root", "access", "limit", "from", "require"} {
-				if cmd.Flags().Changed(keyword) {
-					settings = append(settings, users.Setting{Keyword: keyword, Value: values[keyword]})
-				}
-			}
-			if len(settings) == 0 {
-				return usagef("nothing to change: give --root, --access, --limit, --from or --require")
-			}
-			path, err := file.path()
-			if err != nil {
-				return err
-			}
-			if err := users.Set(path, args[0], settings...); err != nil {
-				return explainUsers(err, path)
-			}
-			return showUser(cmd.OutOrStdout(), &file, args[0])
-		},
-		ValidArgsFunction: file.complete,
 	}
-	file.add(cmd)
+	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
+		nets, err := parseNetworks("from", from)
+		if err != nil {
+			return err
+		}
+		rate := ""
+		if limit != 0 {
+			rate = strconv.FormatInt(int64(limit), 10)
+		}
+		values := map[string]string{
+			"root": root, "access": access, "require": require,
+			"limit": rate, "from": strings.Trim(fmt.Sprint(nets), "[]"),
+		}
+		if _, err := users.ParseAccess(access); err != nil && access != "" {
+			return usagef("--%w", err)
+		}
+		if _, err := users.ParseRequire(require); err != nil && require != "" {
+			return usagef("--require: %w", err)
+		}
+		var settings []users.Setting
+		for _, keyword := range []string{"root", "access", "limit", "from", "require"} {
+			if cmd.Flags().Changed(keyword) {
+				settings = append(settings, users.Setting{Keyword: keyword, Value: values[keyword]})
+			}
+		}
+		if len(settings) == 0 {
+			return usagef("nothing to change: give --root, --access, --limit, --from or --require")
+		}
+		if err := users.Set(path, args[0], settings...); err != nil {
+			return explainUsers(err, path)
+		}
+		return showUser(cmd.OutOrStdout(), &file, args[0])
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&root, "root", "", "`DIR` that the user sees as /")
 	flags.StringVar(&access, "access", "", "what the user may do: `ACCESS` is full, read-only or upload-only")
@@ -100,12 +94,7 @@ func newUserDisable(disable bool) *cobra.Command {
 		cmd.Long = "Let users log in again whom \"haul user disable\" has kept from it."
 	}
 	cmd.Args = args(cobra.MinimumNArgs(1))
-	cmd.ValidArgsFunction = file.complete
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		path, err := file.path()
-		if err != nil {
-			return err
-		}
+	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
 		verb, _, _ := strings.Cut(cmd.Use, " ")
 		for _, name := range names {
 			if err := users.SetDisabled(path, name, disable); err != nil {
@@ -114,8 +103,7 @@ func newUserDisable(disable bool) *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "%sd %s in %s\n", verb, name, path)
 		}
 		return nil
-	}
-	file.add(cmd)
+	})
 	return cmd
 }
 
@@ -221,30 +209,24 @@ func newUserKeyAdd() *cobra.Command {
 			"line of such a file, or - for standard input. The options of the line hold.",
 		Example: "  haul user key add alice ~/.ssh/id_ed25519.pub",
 		Args:    args(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var keys []users.Key
-			for _, word := range args[1:] {
-				more, err := readKeys(cmd.InOrStdin(), word)
-				if err != nil {
-					return err
-				}
-				keys = append(keys, more...)
-			}
-			path, err := file.path()
+	}
+	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
+		var keys []users.Key
+		for _, word := range args[1:] {
+			more, err := readKeys(cmd.InOrStdin(), word)
 			if err != nil {
 				return err
 			}
-			if err := users.AddKeys(path, args[0], keys...); err != nil {
-				return explainUsers(err, path)
-			}
-			for _, k := range keys {
-				fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", describeKey(k), args[0])
-			}
-			return nil
-		},
-		ValidArgsFunction: file.complete,
-	}
-	file.add(cmd)
+			keys = append(keys, more...)
+		}
+		if err := users.AddKeys(path, args[0], keys...); err != nil {
+			return explainUsers(err, path)
+		}
+		for _, k := range keys {
+			fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", describeKey(k), args[0])
+		}
+		return nil
+	})
 	return cmd
 }
 
@@ -256,31 +238,25 @@ func newUserKeyRemove() *cobra.Command {
 		Long:    "Remove keys from a user. A KEY is a fingerprint as \"haul user key list\" prints it, or a comment\nthat one key has. Keys in files that the users file names are removed there.",
 		Example: "  haul user key remove alice alice@laptop",
 		Args:    args(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.path()
-			if err != nil {
-				return err
-			}
-			u, err := file.find(args[0])
-			if err != nil {
-				return err
-			}
-			for _, word := range args[1:] {
-				k, err := findKey(u, word)
-				if err != nil {
-					return err
-				}
-				same := func(other users.Key) bool { return other.Fingerprint() == k.Fingerprint() }
-				if err := users.RemoveKeys(path, u.Name, same); err != nil {
-					return explainUsers(err, path)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", describeKey(k), u.Name)
-			}
-			return nil
-		},
-		ValidArgsFunction: file.complete,
 	}
-	file.add(cmd)
+	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
+		u, err := file.find(args[0])
+		if err != nil {
+			return err
+		}
+		for _, word := range args[1:] {
+			k, err := findKey(u, word)
+			if err != nil {
+				return err
+			}
+			same := func(other users.Key) bool { return other.Fingerprint() == k.Fingerprint() }
+			if err := users.RemoveKeys(path, u.Name, same); err != nil {
+				return explainUsers(err, path)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", describeKey(k), u.Name)
+		}
+		return nil
+	})
 	return cmd
 }
 
