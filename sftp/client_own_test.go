@@ -207,6 +207,9 @@ type readerAt func(p []byte, off int64) (int, error)
 func (r readerAt) ReadAt(p []byte, off int64) (int, error) { return r(p, off) }
 
 func TestHaulToHaulContends(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, hidden := range []bool{false, true} {
 		tree := openHaulTree(t, "directory")
 		h := newHaulHost(t, tree, hidden)

@@ -33,6 +33,9 @@ func serverDrain(t testing.TB, sc *ssh.ServerConn) {
 // with a reader that nobody can end. The server is rid of the connection all the
 // same, and soon of the peer.
 func TestServerBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w := newServerWorld(t, nil)
 	n, stuck := 0, 0
 	for ; n < 10; n++ {

@@ -157,6 +157,9 @@ func (e *serverUnexpected) Error() string {
 }
 
 func TestServerHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, test := range serverHostiles {
 		t.Run(name, func(t *testing.T) {
 			w := newServerWorld(t, nil)

@@ -310,6 +310,9 @@ func TestServerIntakeIgnored(t *testing.T) {
 // A peer that sends requests of a byte a packet and takes no answers costs no
 // more than is bounded, be there a session on its channels or not.
 func TestServerTinyPackets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	tests := map[string]struct {
 		channels int
 		begin    bool // sessions, with a window of 1000 bytes

@@ -261,6 +261,9 @@ func TestServerOpenSSHResume(t *testing.T) {
 
 // A tree, with empty directories, odd names and many files, goes there and back.
 func TestServerOpenSSHTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	tree := map[string]string{"a/b/c/deep": "deep", "a/empty": "", "with space": "x", "-dash": "y", "日本": "z", "qu'ote": "q"}
 	for i := range 300 {
 		tree[fmt.Sprintf("many/%03d", i)] = fmt.Sprint(i)

@@ -19,6 +19,9 @@ const crashCheckpoint = 1000
 // process, and as after the death of the machine: which loses of the data all
 // that was not synced, and of the marks nothing.
 func TestResumeCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if arg := os.Getenv(childEnv); arg != "" {
 		resumeCrashChild(t, arg)
 		return

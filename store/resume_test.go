@@ -23,6 +23,9 @@ import (
 // TestResumeIsAnUpload keeps the contract of all uploads with those that can be
 // resumed, but for what Close does.
 func TestResumeIsAnUpload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		_, d := tempDir(t)
 		d.SetCheckpoint(5000)
@@ -415,6 +418,9 @@ func TestResumeConcurrently(t *testing.T) {
 // TestResumeFailures has each system call fail in turn, of an upload that goes
 // on from another. Whatever happens, the next one has the right bytes.
 func TestResumeFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	data := source(10_000)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for k := 1; k < 100; k++ {

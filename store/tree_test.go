@@ -262,6 +262,9 @@ func failOnce(err error, calls ...string) func(string) error {
 // TestTreeFailures has each system call of each operation fail in turn. What
 // fails says why, and has changed nothing.
 func TestTreeFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EROFS} {
 		for _, op := range storetest.Operations() {
 			for k := 1; failTreeOp(t, op, k, errno); k++ {

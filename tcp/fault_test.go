@@ -390,6 +390,9 @@ func TestFaultProxy(t *testing.T) {
 
 // A server that ends under load answers all that it has begun to.
 func TestFaultShutdown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for round := range 3 { // each ends with clients who try once more after a second
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			v := startVictim(t, &Server{Grace: faultPatience})

@@ -16,6 +16,9 @@ const maxFloodHeap = 64 << 20
 // A flood ends soon, is counted, is answered sparingly, takes a bounded part
 // of everything, and lets those go on who were there before.
 func TestNastyFloods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	watchHeap(t)
 	began := time.Now()
 	loop := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.by.reader.to) }

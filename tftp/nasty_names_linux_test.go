@@ -14,6 +14,9 @@ import (
 // is no file. Nothing outside may be read or touched, nothing inside but the
 // file that is meant, and nobody learns of our paths.
 func TestNastyNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	watchHeap(t)
 	deep := strings.Repeat("x/", 999) + "x"
 	tests := []struct {

@@ -125,6 +125,9 @@ func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name st
 
 // More blocks than there are block numbers, in both ways to go on counting.
 func TestRollover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
 		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})

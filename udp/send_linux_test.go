@@ -251,6 +251,9 @@ func sendLong(t *testing.T, c *cable, from, to *Conn, long []Message) {
 
 // IPv6 has its own rules, and the same is promised.
 func TestFragments6(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, config := range configs {
 		for _, at := range []string{"", hereIP6} {
 			t.Run(name+"/on "+at, func(t *testing.T) {

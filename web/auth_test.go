@@ -246,6 +246,14 @@ func TestUsersChange(t *testing.T) {
 	}
 	c := clubOf(t, d)
 	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	account, limit := c.Account, int64(0) // of the last request
+	c.Account = func(ctx context.Context, v web.Visitor) (*web.Account, error) {
+		a, err := account(ctx, v)
+		if err == nil {
+			limit = a.Rate
+		}
+		return a, err
+	}
 	steps := []struct {
 		text                  string
 		firstStatus, secondIs int
@@ -285,6 +293,12 @@ func TestUsersChange(t *testing.T) {
 		}
 	}
 	c.as(here, "alice", "first", "PUT /f").want(t, 405, "*")
+	for _, want := range []int64{1000, 2000} {
+		use(fmt.Sprintf("user alice\n  password %s\n  limit %d\n", first.Encoded(), want))
+		if c.as(here, "alice", "first", "GET /whose").want(t, 200, "alice"); limit != want {
+			t.Errorf("the limit is %d, want %d", limit, want)
+		}
+	}
 }
 
 // Who guesses is kept out, whatever he guesses then; others are not.

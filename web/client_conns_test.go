@@ -21,6 +21,9 @@ import (
 // However many files are read and written at a time, there are no more connections
 // than the client may have, and everything is done, be it with one connection.
 func TestClientConns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const large, small = 12 << 20, 20
 	content := bytes.Repeat([]byte("0123456789abcdef"), large/16)
 	for _, conns := range []int{1, 3} {

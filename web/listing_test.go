@@ -304,6 +304,9 @@ func (c crowdInfo) Sys() any           { return nil }
 
 // A directory of 100,000 files is listed in order, and sent as it is written.
 func TestLargeListing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 100_000
 	path := t.TempDir()
 	for i := range n {

@@ -13,6 +13,9 @@ var simBugs = []uint64{}
 // TestSim moves small files over random paths from random servers, and checks
 // every byte after every event.
 func TestSim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seeds := simBugs
 	n := uint64(*simSeeds)
 	if raceEnabled {

@@ -22,6 +22,9 @@ const seedEnv = "HAUL_SEED"
 // Whatever a tree looks like, and however it is copied, and between whatever
 // stores, the copy is the same; and is left alone when it is copied again.
 func TestRandomTrees(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if runtime.GOOS == "windows" {
 		t.Skip("files have other modes and names there")
 	}

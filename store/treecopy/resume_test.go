@@ -77,6 +77,9 @@ func TestDownloadCutOff(t *testing.T) {
 // An upload as well. What is left there of a file, its record tells after each
 // 32 MiB; to keep more, the connection would have to be there.
 func TestUploadCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, hidden := range []bool{false, true} {
 		for _, cut := range []int64{100_000, 3 << 20, 44 << 20} {
 			t.Run(fmt.Sprint(hidden, " ", cut), func(t *testing.T) {
@@ -234,6 +237,9 @@ const childEnv = "HAUL_TREECOPY_CHILD"
 // A process that is killed leaves what the next one goes on with, whichever way
 // the files went.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if arg := os.Getenv(childEnv); arg != "" {
 		killedChild(t, arg)
 		return

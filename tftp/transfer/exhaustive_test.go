@@ -92,6 +92,9 @@ func (a action) String() string {
 
 // TestEveryBeginning tries every fate of the first datagrams.
 func TestEveryBeginning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	worlds := 0
 	smallWorlds(func(name string, fresh func() *world) {
 		if t.Failed() {

@@ -8,6 +8,9 @@ import (
 var simBugs = []uint64{}
 
 func TestSim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seeds := simBugs
 	first := uint64(1)
 	for i := range uint64(*simSeeds) {

@@ -86,6 +86,9 @@ func TestThroughput(t *testing.T) {
 // tell apart: at 1 % the worst cell keeps a little more than half, the others two
 // thirds and more, and at 5 % nothing is promised.
 func TestBottleneck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if raceEnabled {
 		t.Skip("a table of virtual time in one goroutine: nothing to race, and slow")
 	}
