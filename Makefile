@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build run quick test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -34,7 +34,10 @@ run: build ## serve DIR, by default a small sample tree
 test: ## everything that CI runs
 	@scripts/test
 
-vet: ## quick; lint does all of it and more
+quick: vet ## before each commit: a minute or so
+	$(GO) test -short $(UNIT)
+
+vet: ## a part of lint that takes seconds
 	$(GO) vet ./...
 	$(GO) vet -tags haul_portable ./...
 
