@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp sftp/sftpclient web tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak internal/handover/handovertest",
 	},
 	"examples/collect":               {imports: "store tftp"},
@@ -42,7 +42,11 @@ var rules = map[string]rule{
 	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":                           {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
 	"site":                           {imports: "tftp/remap store"},
-	"sftp":                           {imports: "sftp/internal/wire internal/pipeline internal/penalty internal/rate store users", tests: "internal/leak internal/sim store/storetest"},
+	"sftp":                           {imports: "sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/sim store/storetest"},
+	"sftp/sftpclient":                {imports: "sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users"},
+	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
+	"internal/sshconn":               {tests: "internal/leak"},
+	"internal/race":                  {},                     // for tests: nobody's imports, only their tests
 	"internal/sim":                   {imports: "udp store"}, // for tests: nobody's imports, only their tests
 	"internal/leak":                  {},                     // the same
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak"},
@@ -64,7 +68,7 @@ var rules = map[string]rule{
 	"internal/privilege":             {},
 	"udp":                            {tests: "internal/leak"},
 	"store":                          {imports: "internal/filelock", tests: "store/storetest"},
-	"store/treecopy":                 {imports: "store store/glob internal/rate", tests: "sftp internal/leak"},
+	"store/treecopy":                 {imports: "store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak"},
 	"store/glob":                     {imports: "store"},
 	"store/storetest":                {imports: "store"},
 	"scripts":                        {},

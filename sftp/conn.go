@@ -1,200 +1,438 @@
 package sftp
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"path"
+	"runtime/debug"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/sshconn"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"golang.org/x/crypto/ssh"
 )
 
-const (
-	// connFirst and connMost are the size of a conn's read buffer, in bytes:
-	// it begins small, since most who knock do not get in, and doubles each
-	// time that a read fills it.
-	connFirst = 4 << 10
-	connMost  = 128 << 10
-
-	// connGather is how many bytes wait, at most, for a write under way.
-	connGather = 256 << 10
-
-	// connInline is how short a write is that goes out at once where none is
-	// under way: for what one waits, another goroutine would only delay it.
-	connInline = 2 << 10
-
-	// connQuick is how many reads acknowledge at once what came. Peers that
-	// leave Nagle's algorithm on, as OpenSSH does, keep back a second small
-	// packet until the first is acknowledged, which matters while both sides
-	// shake hands and log in; afterwards there is mostly something to send.
-	connQuick = 32
-
-	// connLinger is how long Close lets what has gathered go out.
-	connLinger = time.Second
+// Why connections end, besides what the network and the peer say.
+var (
+	errLoginGrace = errors.New("the login took too long")
+	errIdle       = errors.New("idle for too long")
+	errBroken     = errors.New("the client broke the protocol, and sent more")
 )
 
-// A conn stands between x/crypto/ssh and a socket, and spares system calls:
-// x/crypto reads through a buffer of 4 KiB and writes each packet in two or
-// three parts. A conn reads as much as there is, and while one write is under
-// way, it gathers what comes behind it for the next.
-//
-// So Write returns before all is out, as it does with a kernel's buffer. An
-// error shows at a later call, and once there was one nothing more goes out,
-// not even after another deadline.
-type conn struct {
-	net.Conn
+// errLeft is why the context of a connection ends whose client was gone before.
+var errLeft = errors.New("the client left")
 
-	reading sync.Mutex
-	in      []byte // reading
-	r, w    int    // reading: in[r:w] has not been handed out
-	quick   func() // reading: acknowledges; nil if it is not needed any more
-	quicks  int    // reading: how often it was called
+// maxWait is how long x/crypto may take to end a connection. It is some
+// milliseconds, or what Close of the connection lingers.
+const maxWait = sshconn.Linger + 4*time.Second
 
-	mu       sync.Mutex
-	changed  sync.Cond // mu: a write ended
-	gathered []byte    // mu
-	spare    []byte    // mu: the other buffer, while nothing is written from it
-	writing  bool      // mu: somebody writes to the socket
-	closed   bool      // mu
-	err      error     // mu: of the first write that failed
+// A serverConn is one connection of a server.
+type serverConn struct {
+	server *Server
+	nc     *sshconn.Conn   // to close it lets what was written go out first
+	ctx    context.Context // ends with the connection, which ends with it
+	cancel context.CancelCauseFunc
+	visit  *penalty.Visit
+	info   *Conn
+
+	// Set by the login, and not changed after.
+	account  *Account
+	tree     store.Tree // what the access leaves of the account's
+	home     string     // where relative names begin, as the store has it
+	throttle *rate.Pair
+	draft    bool // the client sends SYMLINK in the draft's order
+
+	entered chan struct{} // closed when that is set
+
+	locked  error  // handshake only: a password was not checked, as too many were wrong before
+	guessed func() // handshake only: ends the turn of the password that is being checked; nil if there is none
+
+	intake intake // of what comes
+
+	channels atomic.Int64 // of this connection, as long as either side may use them
+	handles  atomic.Int64
+	refusals atomic.Int64 // what was refused and is told, but for changes
+	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
+	ending   atomic.Bool  // to end as soon as no handle is left
+
+	work sync.WaitGroup // all goroutines of the connection but the one that serves it
 }
 
-// Gather returns c with buffers, for SSH to run over: it reads what there is at
-// once, and while one write is under way it gathers what comes behind it, which
-// saves most of the system calls that x/crypto/ssh would make. [Dial] and
-// [Server] do so themselves; it is for who makes connections for [NewClient].
-//
-// Write may return before all is out, and an error then shows at a later call.
-// Close waits for it, no longer than a second, and closes c.
-func Gather(c net.Conn) net.Conn { return newConn(c) }
-
-// newConn returns c with buffers. Who needs the socket itself gets it from
-// NetConn.
-func newConn(c net.Conn) *conn {
-	w := &conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
-	w.changed.L = &w.mu
-	return w
+func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
+	c := &serverConn{server: s, nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
+	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.intake.stop, c.intake.run = c.cancel, c.work.Go
+	return c
 }
 
-// NetConn returns the connection below.
-func (c *conn) NetConn() net.Conn { return c.Conn }
-
-func (c *conn) Read(p []byte) (int, error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	if c.r == c.w {
-		if len(p) >= len(c.in) {
-			n, err := c.Conn.Read(p)
-			c.acknowledge()
-			c.grow(n)
-			return n, err
-		}
-		n, err := c.Conn.Read(c.in)
-		if n == 0 {
-			return 0, err // an error that came with bytes comes again
-		}
-		c.acknowledge()
-		c.r, c.w = 0, n
+// serve serves the connection until it is over, or comes to an end when soft
+// does.
+func (c *serverConn) serve(soft context.Context) {
+	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
+	defer stop()
+	err := c.run(soft)
+	if c.account == nil {
+		c.server.counts.failures.Add(1)
+		c.punish(err)
 	}
-	n := copy(p, c.in[c.r:c.w])
-	if c.r += n; c.r == c.w {
-		c.grow(c.w)
-	}
-	return n, nil
+	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
+	c.tellEnd()
 }
 
-// acknowledge lets what came be acknowledged, the first few times.
-func (c *conn) acknowledge() {
-	if c.quick == nil {
+func (c *serverConn) tellEnd() {
+	defer c.recover(nil)
+	if c.server.Disconnected != nil {
+		c.server.Disconnected(c.info)
+	}
+}
+
+// punish notes what a connection without a login did wrong. One that merely ended is
+// noted by its visit: clients end connections when they know no host key, have no
+// key that fits, or speak no algorithm of ours, and some only look who is there.
+func (c *serverConn) punish(err error) {
+	_, isPanic := errors.AsType[*panicError](err)
+	switch {
+	case isPanic, errors.Is(err, errTalkative):
+		c.fail(penalty.Malformed)
+	case errors.Is(err, errLoginGrace):
+		c.fail(penalty.TooSlow)
+	}
+}
+
+// fail notes an offence, and reports if the peer is refused from now on.
+func (c *serverConn) fail(o penalty.Offence) {
+	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
+}
+
+// errOurs marks what is no fault of the peer.
+var errOurs = errors.New("refused by the server's configuration")
+
+// recover is deferred where a panic must end the connection and nothing else. It
+// sets err, if that is not nil.
+func (c *serverConn) recover(err *error) {
+	v := recover()
+	if v == nil {
 		return
 	}
-	c.quick()
-	if c.quicks++; c.quicks == connQuick {
-		c.quick = nil
+	c.server.counts.panics.Add(1)
+	e := &panicError{v, debug.Stack()}
+	c.cancel(e)
+	if err != nil {
+		*err = e
 	}
 }
 
-// grow makes room for more where n bytes came at once. The buffer is empty.
-func (c *conn) grow(n int) {
-	if n >= len(c.in) && len(c.in) < connMost {
-		c.in = make([]byte, 2*len(c.in))
-		c.r, c.w = 0, 0
+// run logs in and serves.
+func (c *serverConn) run(soft context.Context) (err error) {
+	defer c.recover(&err)
+	// Who has not logged in has nothing to bring to an end.
+	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
+	defer loggedIn()
+	sc, channels, requests, err := c.handshake()
+	if err != nil {
+		return c.reason(err)
 	}
+	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
+	c.intake.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
+	// All that comes must be taken off, or the connection can't even be closed.
+	c.work.Go(func() { c.refuseAll(requests) })
+	defer func() {
+		c.cancel(errLeft) // if it has not ended yet
+		_ = c.nc.Close()
+		for range channels {
+		}
+		c.work.Wait()
+		c.leave()
+	}()
+	if err := c.login(sc); err != nil {
+		c.refuseSessions(channels)
+		return c.reason(err)
+	}
+	loggedIn()
+	defer c.watchIdle()()
+	if life := c.account.Life; life != nil {
+		defer context.AfterFunc(life, func() { c.cancel(context.Cause(life)) })()
+	}
+	stop := context.AfterFunc(soft, c.finish)
+	defer stop()
+	if c.server.Connected != nil {
+		c.server.Connected(c.info)
+	}
+	for nc := range channels {
+		c.accept(nc)
+	}
+	if err = c.wait(sc); isFarewell(err) {
+		err = nil
+	}
+	return c.reason(err)
 }
 
-func (c *conn) Write(p []byte) (n int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+const (
+	// refuseTime is how long a client has to open a session, be refused and leave,
+	// after a login that failed on this side.
+	refuseTime = 5 * time.Second
+
+	// loginFailed is the reason that it gets. The true one may be about files that are
+	// not its business.
+	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
+)
+
+// refuseSessions refuses what a client opens, with a reason, until it leaves: SSH has no
+// other way to say that a user who has logged in gets nothing.
+func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
+	timer := time.NewTimer(refuseTime)
+	defer timer.Stop()
 	for {
-		switch {
-		case c.err != nil:
-			return n, c.err
-		case c.closed:
-			return n, net.ErrClosed
-		case len(p) == 0:
-			return n, nil
-		case !c.writing && n == 0 && len(p) <= connInline:
-			return c.write(p)
-		}
-		some := min(len(p), connGather-len(c.gathered))
-		c.gathered = append(c.gathered, p[:some]...)
-		n, p = n+some, p[some:]
-		if !c.writing {
-			c.writing = true
-			go c.flush()
-		}
-		if len(p) > 0 {
-			c.changed.Wait()
+		select {
+		case nc, ok := <-channels:
+			if !ok {
+				return
+			}
+			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // or the connection is gone
+		case <-timer.C:
+			return
+		case <-c.ctx.Done():
+			return
 		}
 	}
 }
 
-// write writes p itself. The caller holds mu, and no write is under way.
-func (c *conn) write(p []byte) (int, error) {
-	c.writing = true
-	c.mu.Unlock()
-	n, err := c.Conn.Write(p)
-	c.mu.Lock()
-	if err != nil && c.err == nil {
-		c.err = err
+// wait returns why x/crypto has ended the connection, which takes no more
+// channels.
+//
+// It ends on whatever breaks the protocol, but if more than 16 packets come
+// behind that, its reader is left with one that nobody takes, and its Wait waits
+// for the reader: so here nobody waits for that. What is left behind holds the
+// packets as long as the process lives, and whoever sent them is kept out.
+func (c *serverConn) wait(sc *ssh.ServerConn) error {
+	over := make(chan error, 1)
+	go func() { over <- sc.Wait() }()
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case err := <-over:
+		return err
+	case <-timer.C:
 	}
-	if len(c.gathered) > 0 { // by another writer, meanwhile
-		go c.flush()
-		return n, err
-	}
-	c.writing = false
-	c.changed.Broadcast()
-	return n, err
+	c.server.counts.stuck.Add(1)
+	c.fail(penalty.Malformed)
+	return errBroken
 }
 
-// flush writes until nothing is left. It is the writer that writing stands for.
-func (c *conn) flush() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.gathered) > 0 && c.err == nil {
-		out := c.gathered
-		c.gathered, c.spare = c.spare[:0], nil
-		c.changed.Broadcast() // there is room again
-		c.mu.Unlock()
-		_, err := c.Conn.Write(out)
-		c.mu.Lock()
-		c.spare, c.err = out[:0], err
+// reason returns why the connection was ended here, if it was, and err otherwise:
+// all that comes of closing it is no news.
+func (c *serverConn) reason(err error) error {
+	if cause := context.Cause(c.ctx); cause != nil {
+		return cause
 	}
-	c.writing = false
-	c.changed.Broadcast()
+	return err
 }
 
-// Close closes the connection. What was written before still goes out, if it
-// takes no longer than a second.
-func (c *conn) Close() error {
-	c.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		if c.writing {
-			_ = c.SetWriteDeadline(time.Now().Add(connLinger))
+// abandoned returns why something ends that the client did not close.
+func (c *serverConn) abandoned() error {
+	if cause := context.Cause(c.ctx); cause != nil && cause != errLeft {
+		return fmt.Errorf("%w: %w", ErrEnded, cause)
+	}
+	return ErrAbandoned
+}
+
+// isFarewell reports whether a connection ended because the client meant it to.
+// x/crypto keeps the type of a disconnect message to itself; reason 11 is "by
+// application" (RFC 4253, section 11.1), which is how OpenSSH's client leaves.
+func isFarewell(err error) bool {
+	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
+}
+
+// refuseAll answers requests that nobody here knows. Clients take that as a sign
+// of life.
+func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
+	defer func() {
+		for r := range requests { // all that comes must be taken off, whatever a hook does
+			_ = r.Reply(false, nil)
 		}
-		c.changed.Broadcast()
+	}()
+	defer c.recover(nil)
+	for r := range requests {
+		_ = r.Reply(false, nil) // or the connection is gone
+		if r.Type == "tcpip-forward" || r.Type == "streamlocal-forward@openssh.com" {
+			select {
+			case <-c.entered: // whose request it is is known from then on
+				c.refused(r.Type, addressIn(r.Payload))
+			case <-c.ctx.Done():
+			}
+		}
 	}
-	for c.writing {
-		c.changed.Wait()
+}
+
+// handshake lets somebody log in. No longer than the grace time, whatever he
+// does or leaves.
+func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+	timer := time.AfterFunc(c.server.loginGrace(), func() { c.cancel(errLoginGrace) })
+	defer timer.Stop()
+	config, err := c.server.SSH(c.ctx, c.nc.NetConn())
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", errOurs, err)
 	}
-	c.mu.Unlock()
-	return c.Conn.Close()
+	config = prepared(config)
+	c.guardPasswords(config)
+	defer c.endGuess()
+	log := config.AuthLogCallback
+	config.AuthLogCallback = func(m ssh.ConnMetadata, method string, err error) {
+		c.tried(m, method, err)
+		if log != nil {
+			log(m, method, err)
+		}
+	}
+	banner := config.BannerCallback
+	config.BannerCallback = func(m ssh.ConnMetadata) string { // before the first attempt to log in
+		if err := checkHostKey(m); err != nil {
+			c.cancel(err)
+			return ""
+		}
+		text := c.lockoutBanner()
+		if banner != nil {
+			text += banner(m)
+		}
+		return text
+	}
+	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
+	if err != nil {
+		if _, isAuth := errors.AsType[*ssh.ServerAuthError](err); isAuth && c.locked != nil {
+			err = c.locked
+		}
+		return nil, nil, nil, err
+	}
+	c.intake.known.Store(true)
+	return sc, channels, requests, nil
+}
+
+// tried notes an attempt to log in. A wrong password is held against the peer at
+// once. Keys that do not fit are not: clients offer all they have, and nobody can
+// guess one.
+func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
+	defer c.endGuess() // the password counts, before the next is checked
+	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
+	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
+	switch {
+	case err == nil, partial, errors.Is(err, errUnchecked), errors.Is(err, users.ErrBusy):
+	case method == "password", method == "keyboard-interactive":
+		c.fail(penalty.BadLogin)
+	}
+}
+
+// login gives somebody what is his.
+func (c *serverConn) login(sc *ssh.ServerConn) error {
+	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
+	c.draft = wire.ClientSwapsLinks(c.info.Client, string(sc.ServerVersion()))
+	// The timer of the handshake has stopped, if it did not go off just now.
+	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
+	defer done()
+	account, err := c.server.Login(ctx, sc)
+	if err == nil && (account == nil || account.Tree == nil) {
+		err = errors.New("no files came of Login")
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+		if err != nil && account.Close != nil {
+			account.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errOurs, err)
+	}
+	c.visit.Succeed()
+	c.server.counts.logins.Add(1)
+	c.enter(account)
+	close(c.entered)
+	return nil
+}
+
+// enter begins with an account.
+func (c *serverConn) enter(a *Account) {
+	c.account, c.info.Account = a, a
+	if a.User != "" {
+		c.info.User = a.User
+	}
+	switch c.tree = a.Tree; a.Access {
+	case users.Full:
+		if a.CreateOnly {
+			c.tree = store.CreateOnly(a.Tree, isSecret)
+		}
+	case users.UploadOnly:
+		c.tree = store.UploadOnly(a.Tree, isSecret)
+	default:
+		c.tree = store.ReadOnly(store.Finished(a.Tree))
+	}
+	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
+		c.home = "."
+	}
+	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
+	c.touch()
+}
+
+// isSecret reports whether a name is one that haul's client gives a file until it
+// is whole. It is chosen at random, so whoever names the file has made it, on
+// whichever of their connections. The name of a record is none: it follows from the
+// name of the file that is uploaded.
+func isSecret(name string) bool {
+	base := path.Base(name)
+	return wire.IsUpload(base) && strings.HasSuffix(base, wire.UploadSuffix)
+}
+
+// leave ends with it.
+func (c *serverConn) leave() {
+	if c.account == nil {
+		return
+	}
+	c.server.accounts.Leave(c.info.User)
+	if c.account.Close != nil {
+		c.account.Close()
+	}
+}
+
+// finish lets the connection come to an end: at once if nothing is open, or as
+// soon as nothing is.
+func (c *serverConn) finish() {
+	c.ending.Store(true)
+	if c.handles.Load() == 0 {
+		c.cancel(errEnding)
+	}
+}
+
+// touch notes that the connection is in use.
+func (c *serverConn) touch() { c.active.Store(int64(time.Since(c.info.Began))) }
+
+// watchIdle ends the connection when it has not been in use for long. It
+// returns what stops it.
+func (c *serverConn) watchIdle() (stop func()) {
+	limit := c.server.idleTimeout()
+	if limit == 0 {
+		return func() {}
+	}
+	var mu sync.Mutex
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(limit, func() {
+		left := limit - (time.Since(c.info.Began) - time.Duration(c.active.Load()))
+		if left <= 0 {
+			c.cancel(errIdle)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Reset(left)
+	})
+	return func() { timer.Stop() }
 }

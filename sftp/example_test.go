@@ -1,136 +1,85 @@
 package sftp_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
+	"log"
 	"net"
-
-	"golang.org/x/crypto/ssh"
+	"os"
 
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"golang.org/x/crypto/ssh"
 )
 
-// serveMemory serves a store in memory to one user, on a port of the kernel's
-// choice.
-func serveMemory() (addr string, client *ssh.ClientConfig, stop func()) {
-	_, key, err := ed25519.GenerateKey(nil)
+// A server of one directory, for the users of a program's own.
+func ExampleServer() {
+	dir, err := os.MkdirTemp("", "")
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	signer, err := ssh.NewSignerFromKey(key)
+	defer os.RemoveAll(dir)
+	if err := os.Mkdir(dir+"/files", 0o755); err != nil {
+		log.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir + "/files")
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	config := &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) {
-		if string(p) != "secret" {
-			return nil, errors.New("wrong password")
-		}
-		return nil, nil
-	}}
-	config.AddHostKey(signer)
-	files := store.Mem(0)
-	s := &sftp.Server{
-		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return config, nil },
-		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
-			return &sftp.Account{User: c.User(), Tree: files}, nil
+	defer root.Close()
+	hostKeys, err := users.HostKeys(dir + "/keys") // which are not served
+	if err != nil {
+		log.Fatal(err)
+	}
+	who, password, err := users.OneTime(users.Full)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	files := store.Dir(root)
+	server := &sftp.Server{
+		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+			c := &ssh.ServerConfig{}
+			for _, k := range hostKeys {
+				c.AddHostKey(k.Signer)
+			}
+			who.Configure(c, users.Options{})
+			return c, nil
 		},
+		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+			l, ok := users.LoginOf(c.Permissions)
+			if !ok {
+				return nil, errors.New("nobody has logged in")
+			}
+			return &sftp.Account{User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access}, nil
+		},
+		Connected: func(c *sftp.Conn) { fmt.Println(c.User, "is here") },
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- s.Serve(ctx, l) }()
-	client = &ssh.ClientConfig{
-		User: "me", Auth: []ssh.AuthMethod{ssh.Password("secret")}, HostKeyCallback: ssh.FixedHostKey(signer.PublicKey()),
-	}
-	return l.Addr().String(), client, func() {
-		cancel()
-		if err := <-done; err != nil {
-			panic(err)
-		}
-	}
-}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(ctx, l) }()
 
-func ExampleDial() {
-	addr, config, stop := serveMemory()
-	defer stop()
-	ctx := context.Background()
-
-	c, err := sftp.Dial(ctx, addr, config, sftp.ClientConfig{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-
-	f, err := c.Create(ctx, "greeting")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer f.Close()
-	fmt.Fprint(f, "hello, world\n") // written behind
-	if err := f.Close(); err != nil {
-		fmt.Println(err) // here is where it would show
-	}
-
-	if f, err = c.Open(ctx, "greeting"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer f.Close()
-	b, err := io.ReadAll(f)
-	fmt.Printf("%q %v\n", b, err)
-
-	_, err = c.Stat(ctx, "nothing")
-	fmt.Println(errors.Is(err, fs.ErrNotExist))
-	// Output:
-	// "hello, world\n" <nil>
-	// true
-}
-
-// An upload appears when it is whole, in one step.
-func ExampleClient_Store() {
-	addr, config, stop := serveMemory()
-	defer stop()
-	ctx := context.Background()
-	c, err := sftp.Dial(ctx, addr, config, sftp.ClientConfig{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-
-	put := func(st store.Store, name string, data []byte) error {
-		u, err := st.Create(ctx, name, store.Create{Size: int64(len(data))})
-		if err != nil {
-			return err
-		}
-		defer u.Close() // discards, unless committed
-		if _, err := u.WriteAt(data, 0); err != nil {
-			return err
-		}
-		return u.Commit()
-	}
-	if err := put(c.Store("/"), "report", bytes.Repeat([]byte("x"), 100_000)); err != nil {
-		fmt.Println(err)
-	}
-
-	err = fs.WalkDir(c.FS("/"), ".", func(name string, d fs.DirEntry, err error) error {
-		fmt.Println(name)
-		return err
+	c, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{
+		User:            users.OneTimeUser,
+		Auth:            []ssh.AuthMethod{ssh.Password(password)},
+		HostKeyCallback: ssh.FixedHostKey(hostKeys[0].Signer.PublicKey()),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _, err = c.OpenChannel("direct-tcpip", nil)
 	fmt.Println(err)
+	c.Close()
+	cancel()
+	fmt.Println(<-ended)
 	// Output:
-	// .
-	// report
+	// haul is here
+	// ssh: rejected: administratively prohibited ("there are sessions only")
 	// <nil>
 }

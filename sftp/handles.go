@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -123,7 +124,7 @@ func (s *session) file(key []byte) *sessionHandle {
 func (c *serverConn) reserve() error {
 	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
 		c.handles.Add(-1)
-		return errBusy
+		return storewire.ErrBusy
 	}
 	c.server.counts.handles.Add(1)
 	return nil

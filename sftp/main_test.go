@@ -13,4 +13,6 @@ const patience = 20 * time.Second
 
 // Package ssh may forget a channel that is opened while the connection ends. Of
 // a connection that is still there others show.
-func TestMain(m *testing.M) { leak.Main(m, "haul/sftp.", "crypto/ssh.", "!ssh.(*mux).openChannel") }
+func TestMain(m *testing.M) {
+	leak.Main(m, "haul/sftp.", "haul/internal/sshconn.", "crypto/ssh.", "!ssh.(*mux).openChannel")
+}

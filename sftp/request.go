@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/users"
 )
@@ -68,7 +69,7 @@ func (s *session) status(err error) error {
 	if err == errAnswered {
 		return nil
 	}
-	code, text := statusOf(s.explain(err))
+	code, text := storewire.StatusOf(s.explain(err))
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
 	return nil
 }
@@ -80,13 +81,13 @@ func (s *session) explain(err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrExist):
-		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, errNotEmpty) {
-			return errKept
+		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, storewire.ErrNotEmpty) {
+			return storewire.ErrKept
 		}
 	case errors.Is(err, fs.ErrInvalid):
 		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // others take any bytes
 		if wantsText && (!utf8.Valid(q.Path) || !utf8.Valid(q.NewPath)) {
-			return errNotUTF8
+			return storewire.ErrNotUTF8
 		}
 	}
 	return err
@@ -135,7 +136,7 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 func (s *session) describe(fi fs.FileInfo, err error) error {
 	var a wire.Attrs
 	if err == nil {
-		a, _ = attrsOf(fi)
+		a, _ = storewire.AttrsOf(fi)
 	}
 	return s.attrs(a, err)
 }
@@ -160,10 +161,10 @@ func (s *session) setstat(q *wire.Request, follow bool) error {
 	}
 	err = fs.ErrClosed
 	if u := s.conn.pending(name); u != nil {
-		err = u.setAttr(attrOf(q.Attrs))
+		err = u.setAttr(storewire.AttrOf(q.Attrs))
 	}
 	if err == fs.ErrClosed { // there is none, or it was closed just now
-		err = s.conn.tree.SetAttr(s.ctx, name, attrOf(q.Attrs), follow)
+		err = s.conn.tree.SetAttr(s.ctx, name, storewire.AttrOf(q.Attrs), follow)
 	}
 	return s.audit("setattr", name, "", err)
 }
@@ -175,9 +176,9 @@ func (s *session) fsetstat(q *wire.Request) error {
 	}
 	var err error
 	if h.upload != nil {
-		err = h.upload.setAttr(attrOf(q.Attrs))
+		err = h.upload.setAttr(storewire.AttrOf(q.Attrs))
 	} else {
-		err = h.file.SetAttr(attrOf(q.Attrs))
+		err = h.file.SetAttr(storewire.AttrOf(q.Attrs))
 	}
 	return s.audit("setattr", h.name, "", err)
 }
@@ -229,7 +230,7 @@ func (s *session) rmdir(q *wire.Request) error {
 	}
 	err = s.conn.tree.RemoveDir(s.ctx, name)
 	if errors.Is(err, fs.ErrExist) {
-		err = errNotEmpty
+		err = storewire.ErrNotEmpty
 	}
 	return s.audit("rmdir", name, "", err)
 }
@@ -248,7 +249,7 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 		err = s.conn.tree.Rename(s.ctx, from, to, replace)
 	}
 	if errors.Is(err, fs.ErrInvalid) && strings.HasPrefix(to, from+"/") {
-		err = errBelowItself
+		err = storewire.ErrBelowItself
 	}
 	return s.audit("rename", from, shown(to), err)
 }

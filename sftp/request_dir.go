@@ -6,6 +6,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -55,7 +56,7 @@ func (s *session) opendir(q *wire.Request) error {
 	for _, d := range [...]struct{ base, of string }{{".", name}, {"..", path.Dir(name)}} {
 		e := dot{name: d.base}
 		if fi, err := s.conn.tree.Stat(s.ctx, d.of); err == nil {
-			e.attrs, e.links = attrsOf(fi)
+			e.attrs, e.links = storewire.AttrsOf(fi)
 		}
 		l.dots = append(l.dots, e)
 	}
@@ -117,7 +118,7 @@ func (l *dirListing) peek() (d dot, ok bool, err error) {
 	}
 	fi := l.ready[0]
 	d.name = fi.Name()
-	d.attrs, d.links = attrsOf(fi)
+	d.attrs, d.links = storewire.AttrsOf(fi)
 	return d, d.name != "" && len(d.name) <= maxListedName, nil
 }
 

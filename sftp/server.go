@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"golang.org/x/crypto/ssh"
@@ -164,7 +165,7 @@ type counts struct {
 
 // Prepare looks up what Serve would ask the system for. It is for programs that
 // give up the right to read its files before they serve; others need not call it.
-func (s *Server) Prepare() { largestSend() }
+func (s *Server) Prepare() { sshconn.LargestSend() }
 
 // Counters returns the counters as they are.
 func (s *Server) Counters() Counters {

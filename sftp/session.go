@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -258,7 +259,7 @@ func (s *session) handle(packet []byte) (err error) {
 		}
 		text := "" // the code's meaning
 		if e.Status == wire.Unsupported {
-			_, text = statusOf(errors.ErrUnsupported)
+			_, text = storewire.StatusOf(errors.ErrUnsupported)
 		}
 		s.out.b = wire.AppendStatus(s.out.b, e.ID, e.Status, text)
 		return nil

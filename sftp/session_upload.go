@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -204,7 +205,7 @@ func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 	case u.placed != nil:
 		fi, err := u.placed.Stat()
 		if err == nil {
-			a, _ = attrsOf(fi)
+			a, _ = storewire.AttrsOf(fi)
 		}
 		return a, err
 	case u.hidden == nil:

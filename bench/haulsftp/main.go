@@ -13,6 +13,7 @@ import (
 
 	"github.com/haul-project/haul/bench/sftpprog"
 	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 )
 
@@ -24,7 +25,7 @@ func (library) Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o
 	if o.ConcurrentWrites {
 		return nil, errors.New("-concurrent-writes: package sftp has no such thing, all its writes overlap")
 	}
-	c, err := sftp.Dial(ctx, addr, login, sftp.ClientConfig{Delay: o.Delay, Requests: o.Requests, RequestBytes: o.RequestBytes})
+	c, err := sftpclient.Dial(ctx, addr, login, sftpclient.Config{Delay: o.Delay, Requests: o.Requests, RequestBytes: o.RequestBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConf
 	return s.Serve(ctx, l)
 }
 
-type client struct{ *sftp.Client }
+type client struct{ *sftpclient.Client }
 
 func (c client) Get(ctx context.Context, remote string, to *os.File) error {
 	f, err := c.Client.Open(ctx, remote)

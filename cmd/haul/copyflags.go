@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
@@ -98,7 +98,7 @@ func (f *copyFlags) options(files int) treecopy.Options {
 		InPlace:       f.inPlace,
 		DryRun:        f.dryRun,
 		Fatal: func(err error) bool {
-			return errors.Is(err, sftp.ErrConnectionLost) || errors.Is(err, sftp.ErrClientClosed) || errors.Is(err, store.ErrNoSpace) ||
+			return errors.Is(err, sftpclient.ErrConnectionLost) || errors.Is(err, sftpclient.ErrClosed) || errors.Is(err, store.ErrNoSpace) ||
 				errors.Is(err, web.ErrClientLost) || errors.Is(err, web.ErrClientLogin)
 		},
 	}

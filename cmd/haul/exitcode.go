@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/openssh"
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/web"
@@ -66,10 +66,10 @@ func sshCode(err error) int {
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	config, badConfig := errors.AsType[*openssh.ConfigError](err)
 	_, dial := errors.AsType[dialError](err)
-	moved, moving := errors.AsType[*sftp.TransferError](err)
+	moved, moving := errors.AsType[*sftpclient.TransferError](err)
 	run, copying := errors.AsType[copyError](err)
 	missing := errors.Is(err, fs.ErrNotExist)
-	server = server || sftp.IsRemote(err)
+	server = server || sftpclient.IsRemote(err)
 	// What a copy itself says of its sources, without either side's having refused
 	// anything.
 	ofSource := copying && !server && !isLocal(err)
@@ -80,7 +80,7 @@ func sshCode(err error) int {
 		return exitUsage
 	case badConfig:
 		return exitLocal
-	case dial, errors.Is(err, sftp.ErrConnectionLost), errors.Is(err, sftp.ErrStalled), errors.Is(err, sftp.ErrClientClosed):
+	case dial, errors.Is(err, sftpclient.ErrConnectionLost), errors.Is(err, sftpclient.ErrStalled), errors.Is(err, sftpclient.ErrClosed):
 		return exitNoAnswer
 	case refusal && missing, server && missing, ofSource && run.get && missing:
 		return exitNotFound
@@ -94,7 +94,7 @@ func sshCode(err error) int {
 		return exitLocal
 	case server && isNoAnswer(err):
 		return exitNoAnswer
-	case errors.Is(err, sftp.ErrProtocol):
+	case errors.Is(err, sftpclient.ErrProtocol):
 		return exitFailed
 	case server:
 		return exitRefused
@@ -127,7 +127,7 @@ func webCode(err error) int {
 
 // isLocal reports whether an error is of a file of this machine.
 func isLocal(err error) bool {
-	if sftp.IsRemote(err) || web.IsRemote(err) {
+	if sftpclient.IsRemote(err) || web.IsRemote(err) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)
@@ -137,7 +137,7 @@ func isLocal(err error) bool {
 
 // isRefusal reports whether an SFTP server has refused something.
 func isRefusal(err error) bool {
-	_, ok := errors.AsType[*sftp.StatusError](err)
+	_, ok := errors.AsType[*sftpclient.StatusError](err)
 	return ok
 }
 
@@ -149,7 +149,7 @@ func isNoAnswer(err error) bool {
 		return true
 	}
 	for _, e := range []error{
-		transfer.ErrSilent, sftp.ErrConnectionLost, sftp.ErrStalled, web.ErrClientLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, web.ErrClientLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
 	} {
 		if errors.Is(err, e) {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/openssh"
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // sshFlags are the flags about SSH, spelled as those of scp and sftp.
@@ -53,8 +53,8 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 // sftp.
 func (f *sshFlags) addRequests(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftp.MaxRequests))
-	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftp.MaxRequestBytes)))
+	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftpclient.MaxRequests))
+	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftpclient.MaxRequestBytes)))
 }
 
 // check refuses what can be known to be wrong before anything begins.
@@ -67,11 +67,11 @@ func (f *sshFlags) check() error {
 			return usagef("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
 		}
 	}
-	if f.requests < 0 || f.requests > sftp.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
-		return usagef("--requests %d: choose 1 to %d", f.requests, sftp.MaxRequests)
+	if f.requests < 0 || f.requests > sftpclient.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
+		return usagef("--requests %d: choose 1 to %d", f.requests, sftpclient.MaxRequests)
 	}
-	if f.requestSize > sftp.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
-		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftp.MaxRequestBytes))
+	if f.requestSize > sftpclient.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
+		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftpclient.MaxRequestBytes))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (f *sshFlags) remotes(stderr io.Writer, say func(text string)) *remotes {
 				say(text)
 			}
 		},
-		Wrap:   sftp.Gather,
+		Wrap:   sftpclient.Gather,
 		Stderr: stderr,
 	}
 	if !f.batch {
@@ -124,7 +124,7 @@ func (r *remotes) close() {
 
 // A remote is the connection to a server.
 type remote struct {
-	*sftp.Client
+	*sftpclient.Client
 	ssh  *openssh.Client
 	dest openssh.Destination
 }
@@ -161,7 +161,7 @@ func (r *remotes) connect(ctx context.Context, l location, first string) (*remot
 	if err != nil {
 		return nil, dialError{adviseSSH(err, l, r.flags)}
 	}
-	c, err := sftp.NewClient(ctx, s.Client, sftp.ClientConfig{
+	c, err := sftpclient.New(ctx, s.Client, sftpclient.Config{
 		Connect: r.further(dest), First: first, Conns: r.conns,
 		Requests: r.flags.requests, RequestBytes: int(r.flags.requestSize),
 	})

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // succeeded waits until a server has its nth successor, and returns the number of
@@ -132,7 +132,7 @@ func fetchOnce(client *http.Client, url string) (string, error) {
 
 // readOnce logs in, reads a file, and goes.
 func readOnce(s *sftpChild, config *ssh.ClientConfig, name string) (string, error) {
-	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
 	if err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 )
 
@@ -40,7 +40,7 @@ func TestServeSFTPFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := sftp.NewClient(t.Context(), ssh.NewClient(sc, channels, requests), sftp.ClientConfig{})
+	c, err := sftpclient.New(t.Context(), ssh.NewClient(sc, channels, requests), sftpclient.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

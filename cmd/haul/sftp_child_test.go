@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // An sftpChild is a server of SFTP in a process of its own.
@@ -104,7 +104,7 @@ func (s *sftpChild) wantNoLogin(config *ssh.ClientConfig) {
 // wantNoFiles checks that somebody can log in, but gets no files, and learns so.
 func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
 	s.t.Helper()
-	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
 	if err == nil {
 		c.Close()
 		s.t.Errorf("%s has files", config.User)
@@ -116,7 +116,7 @@ func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
 // files opens a client for somebody.
 func (s *sftpChild) files(config *ssh.ClientConfig) *sftpFiles {
 	s.t.Helper()
-	c, err := sftp.Dial(s.t.Context(), s.at, config, sftp.ClientConfig{Conns: 1})
+	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
 	if err != nil {
 		s.t.Fatalf("log in as %s: %v", config.User, err)
 	}
@@ -127,7 +127,7 @@ func (s *sftpChild) files(config *ssh.ClientConfig) *sftpFiles {
 // sftpFiles are those that a client sees.
 type sftpFiles struct {
 	t *testing.T
-	*sftp.Client
+	*sftpclient.Client
 }
 
 func (f *sftpFiles) read(name string) (string, error) {

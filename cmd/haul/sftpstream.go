@@ -12,7 +12,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/rate"
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -93,7 +93,7 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
 	w.pace.Set(int64(r.limit))
 	n, err := f.WriteTo(w)
-	if transfer, ok := errors.AsType[*sftp.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
+	if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
 		err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
 	}
 	line.endCopy(n, asSide(err))
@@ -198,7 +198,7 @@ func createHidden(ctx context.Context, c *remote, name string) (store.Upload, er
 }
 
 // An inPlace is a file that is written where it is, as an upload.
-type inPlace struct{ *sftp.File }
+type inPlace struct{ *sftpclient.File }
 
 // Commit waits until the server has all that was written.
 func (f inPlace) Commit() error { return f.File.Close() }

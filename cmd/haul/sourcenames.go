@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
 )
@@ -158,12 +158,12 @@ func (r *copyRun) nameSource(err error) error {
 func reason(err error) string {
 	if reflect.TypeOf(err) == joined {
 		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
-			if errors.Is(one, sftp.ErrConnectionLost) {
+			if errors.Is(one, sftpclient.ErrConnectionLost) {
 				return reason(one)
 			}
 		}
 	}
-	if t, ok := errors.AsType[*sftp.TransferError](err); ok && t.Local {
+	if t, ok := errors.AsType[*sftpclient.TransferError](err); ok && t.Local {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
 	if t, ok := errors.AsType[*web.ClientTransferError](err); ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // A directory among files is an error without -r, for put as for get, and the
@@ -70,8 +70,8 @@ func TestSourcesAsTyped(t *testing.T) {
 // What fails here is not called by what is done on the server, and a connection
 // is lost once.
 func TestReasons(t *testing.T) {
-	here := &sftp.TransferError{Op: "read", Name: "/f", Offset: 5, Local: true, Err: errors.New("write x: no space left")}
-	there := &sftp.TransferError{Op: "write", Name: "/f", Offset: 5, Err: sftp.ErrConnectionLost}
+	here := &sftpclient.TransferError{Op: "read", Name: "/f", Offset: 5, Local: true, Err: errors.New("write x: no space left")}
+	there := &sftpclient.TransferError{Op: "write", Name: "/f", Offset: 5, Err: sftpclient.ErrConnectionLost}
 	for _, c := range []struct {
 		err  error
 		want string
@@ -79,7 +79,7 @@ func TestReasons(t *testing.T) {
 		{here, "at byte 5: write x: no space left"},
 		{fmt.Errorf("copy: %w", here), "copy: at byte 5: write x: no space left"},
 		{there, there.Error()},
-		{errors.Join(there, fmt.Errorf("cut /f: %w", sftp.ErrConnectionLost)), there.Error()},
+		{errors.Join(there, fmt.Errorf("cut /f: %w", sftpclient.ErrConnectionLost)), there.Error()},
 		{errors.Join(here, errors.New("other")), "at byte 5: write x: no space left\nother"},
 	} {
 		if got := reason(c.err); got != c.want {

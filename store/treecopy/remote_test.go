@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 )
 
@@ -139,7 +140,7 @@ func newHost(t testing.TB, tree store.Tree, hidden bool) *host {
 
 // dial connects a client over a line, which is cut after some bytes each way if
 // they are not 0.
-func (h *host) dial(t testing.TB, latency time.Duration, cutIn, cutOut int64) *sftp.Client {
+func (h *host) dial(t testing.TB, latency time.Duration, cutIn, cutOut int64) *sftpclient.Client {
 	t.Helper()
 	in, out := newLine(latency, cutIn), newLine(latency, cutOut)
 	h.wait.Go(func() { h.server.ServeConn(h.ctx, lineConn{out, in}) })
@@ -150,7 +151,7 @@ func (h *host) dial(t testing.TB, latency time.Duration, cutIn, cutOut int64) *s
 		t.Fatal(err)
 	}
 	s := ssh.NewClient(conn, channels, requests)
-	c, err := sftp.NewClient(t.Context(), s, sftp.ClientConfig{Stall: -1})
+	c, err := sftpclient.New(t.Context(), s, sftpclient.Config{Stall: -1})
 	if err != nil {
 		_ = s.Close()
 		t.Fatal(err)

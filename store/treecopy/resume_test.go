@@ -19,14 +19,14 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
 var continued = treecopy.Options{Recursive: true, Continue: true, PreserveTimes: true, Fatal: isLost}
 
-func isLost(err error) bool { return errors.Is(err, sftp.ErrConnectionLost) }
+func isLost(err error) bool { return errors.Is(err, sftpclient.ErrConnectionLost) }
 
 // Cut off anywhere, a download goes on where it was, and is what it should be.
 func TestDownloadCutOff(t *testing.T) {
@@ -288,7 +288,7 @@ func TestKilled(t *testing.T) {
 					}
 				}
 			}
-			c := dialTCP(t, l.Addr().String(), sftp.ClientConfig{})
+			c := dialTCP(t, l.Addr().String(), sftpclient.Config{})
 			defer c.Close()
 			use, target := c.Store("/"), store.Tree(local)
 			if way != "download" {
@@ -362,7 +362,7 @@ func killedChild(t *testing.T, arg string) {
 	}()
 	args := strings.Split(arg, "\t")
 	// What has been sent is no more than this ahead of what is kept.
-	c := dialTCP(t, args[1], sftp.ClientConfig{Memory: 4 << 20})
+	c := dialTCP(t, args[1], sftpclient.Config{Memory: 4 << 20})
 	root, err := os.OpenRoot(args[2])
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +409,7 @@ func killedChild(t *testing.T, arg string) {
 }
 
 // recorded reports whether the server has a record that something is there.
-func recorded(t *testing.T, c *sftp.Client) bool {
+func recorded(t *testing.T, c *sftpclient.Client) bool {
 	list, err := c.ReadDir(t.Context(), "/d")
 	if err != nil {
 		t.Error(err)
@@ -432,9 +432,9 @@ func recorded(t *testing.T, c *sftp.Client) bool {
 	return false
 }
 
-func dialTCP(t *testing.T, addr string, config sftp.ClientConfig) *sftp.Client {
+func dialTCP(t *testing.T, addr string, config sftpclient.Config) *sftpclient.Client {
 	t.Helper()
-	c, err := sftp.Dial(t.Context(), addr, &ssh.ClientConfig{User: "me", HostKeyCallback: ssh.InsecureIgnoreHostKey()}, config)
+	c, err := sftpclient.Dial(t.Context(), addr, &ssh.ClientConfig{User: "me", HostKeyCallback: ssh.InsecureIgnoreHostKey()}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
 // inBubble runs f with a client of a server that serves a tree, so far away.
-func inBubble(t *testing.T, tree store.Tree, latency time.Duration, f func(t *testing.T, c *sftp.Client)) {
+func inBubble(t *testing.T, tree store.Tree, latency time.Duration, f func(t *testing.T, c *sftpclient.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, tree, false)
 		c := h.dial(t, latency, 0, 0)
@@ -47,7 +47,7 @@ func TestRoundTrips(t *testing.T) {
 			if !upload {
 				local, served = served, local
 			}
-			inBubble(t, served, trip/2, func(t *testing.T, c *sftp.Client) {
+			inBubble(t, served, trip/2, func(t *testing.T, c *sftpclient.Client) {
 				from, to := c.Store("/"), local
 				if upload {
 					from, to = to, from
@@ -77,7 +77,7 @@ func TestListingRoundTrips(t *testing.T) {
 	for i := range 1000 {
 		put(t, m, fmt.Sprintf("d/%d/%d/f", i/100, i), nil)
 	}
-	inBubble(t, m, trip/2, func(t *testing.T, c *sftp.Client) {
+	inBubble(t, m, trip/2, func(t *testing.T, c *sftpclient.Client) {
 		began := time.Now()
 		r, _, err := copyAll(t.Context(), c.Store("/"), store.Mem(0), ".", treecopy.Options{Recursive: true, DryRun: true}, "d")
 		took := time.Since(began)
@@ -90,7 +90,7 @@ func TestListingRoundTrips(t *testing.T) {
 		}
 	})
 	crowd := crowded{m, 100_000}
-	inBubble(t, crowd, trip/2, func(t *testing.T, c *sftp.Client) {
+	inBubble(t, crowd, trip/2, func(t *testing.T, c *sftpclient.Client) {
 		r, _, err := copyAll(t.Context(), c.Store("/"), store.Mem(0), ".", treecopy.Options{Recursive: true, DryRun: true}, "crowd")
 		if err != nil || r.Found.Files != 100_000 || r.Copied != 100_000 {
 			t.Errorf("%+v, %v", r, err)
@@ -139,7 +139,7 @@ func TestLimit(t *testing.T) {
 	}
 	total := int64(50*100_000 + 3*3<<20)
 	want := time.Duration(total) * time.Second / limit
-	inBubble(t, m, 5*time.Millisecond, func(t *testing.T, c *sftp.Client) {
+	inBubble(t, m, 5*time.Millisecond, func(t *testing.T, c *sftpclient.Client) {
 		for i, to := range []store.Tree{store.Mem(256 << 20), c.Store("/")} {
 			began := time.Now()
 			target := "copy"

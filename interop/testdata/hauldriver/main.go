@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"golang.org/x/crypto/ssh"
 )
@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := sftp.Dial(ctx, j.Addr, login, sftp.ClientConfig{Conns: j.Conns, Lanes: j.Lanes})
+	c, err := sftpclient.Dial(ctx, j.Addr, login, sftpclient.Config{Conns: j.Conns, Lanes: j.Lanes})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func kind(err error) string {
 		name string
 	}{
 		{fs.ErrNotExist, "not exist"}, {fs.ErrExist, "exist"}, {fs.ErrPermission, "permission"},
-		{errors.ErrUnsupported, "unsupported"}, {fs.ErrInvalid, "invalid"}, {sftp.ErrConnectionLost, "lost"},
+		{errors.ErrUnsupported, "unsupported"}, {fs.ErrInvalid, "invalid"}, {sftpclient.ErrConnectionLost, "lost"},
 	} {
 		if errors.Is(err, k.err) {
 			return k.name
@@ -133,7 +133,7 @@ func kind(err error) string {
 }
 
 // do does one operation.
-func do(ctx context.Context, c *sftp.Client, op string, a []string) (any, error) {
+func do(ctx context.Context, c *sftpclient.Client, op string, a []string) (any, error) {
 	number := func(i, base int) int64 {
 		n, err := strconv.ParseInt(a[i], base, 64)
 		if err != nil {
@@ -208,7 +208,7 @@ func do(ctx context.Context, c *sftp.Client, op string, a []string) (any, error)
 	return nil, fmt.Errorf("%w: operation %s", errors.ErrUnsupported, op)
 }
 
-func get(ctx context.Context, c *sftp.Client, remote, local string, from int64) error {
+func get(ctx context.Context, c *sftpclient.Client, remote, local string, from int64) error {
 	f, err := c.Open(ctx, remote)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func get(ctx context.Context, c *sftp.Client, remote, local string, from int64) 
 	return errors.Join(err, w.Truncate(from+n), w.Close())
 }
 
-func put(ctx context.Context, c *sftp.Client, local, remote string, flag int, from int64) error {
+func put(ctx context.Context, c *sftpclient.Client, local, remote string, flag int, from int64) error {
 	r, err := os.Open(local)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func put(ctx context.Context, c *sftp.Client, local, remote string, flag int, fr
 }
 
 // publish puts a file through the client's store: unseen until it is whole.
-func publish(ctx context.Context, c *sftp.Client, local, remote string) error {
+func publish(ctx context.Context, c *sftpclient.Client, local, remote string) error {
 	b, err := os.ReadFile(local)
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func publish(ctx context.Context, c *sftp.Client, local, remote string) error {
 	return u.Commit()
 }
 
-func read(ctx context.Context, c *sftp.Client, name string, off int64, n int) (any, error) {
+func read(ctx context.Context, c *sftpclient.Client, name string, off int64, n int) (any, error) {
 	f, err := c.Open(ctx, name)
 	if err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func read(ctx context.Context, c *sftp.Client, name string, off int64, n int) (a
 	return hex.EncodeToString(b[:got]), err
 }
 
-func write(ctx context.Context, c *sftp.Client, name string, off int64, data string) error {
+func write(ctx context.Context, c *sftpclient.Client, name string, off int64, data string) error {
 	b, err := hex.DecodeString(data)
 	if err != nil {
 		return err
@@ -301,7 +301,7 @@ func describe(fi fs.FileInfo, err error) (any, error) {
 	return attributes{fi.Size(), mode, fi.ModTime().Unix()}, nil
 }
 
-func list(ctx context.Context, c *sftp.Client, dir string) (any, error) {
+func list(ctx context.Context, c *sftpclient.Client, dir string) (any, error) {
 	entries, err := c.ReadDir(ctx, dir)
 	names := []string{}
 	for _, e := range entries {

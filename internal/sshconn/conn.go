@@ -1,0 +1,195 @@
+package sshconn
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// connFirst and connMost are the size of a Conn's read buffer, in bytes:
+	// it begins small, since most who knock do not get in, and doubles each
+	// time that a read fills it.
+	connFirst = 4 << 10
+	connMost  = 128 << 10
+
+	// connGather is how many bytes wait, at most, for a write under way.
+	connGather = 256 << 10
+
+	// connInline is how short a write is that goes out at once where none is
+	// under way: for what one waits, another goroutine would only delay it.
+	connInline = 2 << 10
+
+	// connQuick is how many reads acknowledge at once what came. Peers that
+	// leave Nagle's algorithm on, as OpenSSH does, keep back a second small
+	// packet until the first is acknowledged, which matters while both sides
+	// shake hands and log in; afterwards there is mostly something to send.
+	connQuick = 32
+
+	// Linger is how long [Conn.Close] lets what has gathered go out.
+	Linger = time.Second
+)
+
+// A Conn stands between x/crypto/ssh and a socket, and spares system calls:
+// x/crypto reads through a buffer of 4 KiB and writes each packet in two or
+// three parts. A Conn reads as much as there is, and while one write is under
+// way, it gathers what comes behind it for the next.
+//
+// So Write returns before all is out, as it does with a kernel's buffer. An
+// error shows at a later call, and once there was one nothing more goes out,
+// not even after another deadline.
+type Conn struct {
+	net.Conn
+
+	reading sync.Mutex
+	in      []byte // reading
+	r, w    int    // reading: in[r:w] has not been handed out
+	quick   func() // reading: acknowledges; nil if it is not needed any more
+	quicks  int    // reading: how often it was called
+
+	mu       sync.Mutex
+	changed  sync.Cond // mu: a write ended
+	gathered []byte    // mu
+	spare    []byte    // mu: the other buffer, while nothing is written from it
+	writing  bool      // mu: somebody writes to the socket
+	closed   bool      // mu
+	err      error     // mu: of the first write that failed
+}
+
+// New returns c with buffers, for SSH to run over. NetConn has the socket itself.
+//
+// Write may return before all is out, and an error then shows at a later call.
+// Close waits for it, no longer than [Linger], and closes c.
+func New(c net.Conn) *Conn {
+	w := &Conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
+	w.changed.L = &w.mu
+	return w
+}
+
+// NetConn returns the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Read reads what there is, as far as p has room.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.r == c.w {
+		if len(p) >= len(c.in) {
+			n, err := c.Conn.Read(p)
+			c.acknowledge()
+			c.grow(n)
+			return n, err
+		}
+		n, err := c.Conn.Read(c.in)
+		if n == 0 {
+			return 0, err // an error that came with bytes comes again
+		}
+		c.acknowledge()
+		c.r, c.w = 0, n
+	}
+	n := copy(p, c.in[c.r:c.w])
+	if c.r += n; c.r == c.w {
+		c.grow(c.w)
+	}
+	return n, nil
+}
+
+// acknowledge lets what came be acknowledged, the first few times.
+func (c *Conn) acknowledge() {
+	if c.quick == nil {
+		return
+	}
+	c.quick()
+	if c.quicks++; c.quicks == connQuick {
+		c.quick = nil
+	}
+}
+
+// grow makes room for more where n bytes came at once. The buffer is empty.
+func (c *Conn) grow(n int) {
+	if n >= len(c.in) && len(c.in) < connMost {
+		c.in = make([]byte, 2*len(c.in))
+		c.r, c.w = 0, 0
+	}
+}
+
+// Write writes p, or gathers it for the next write while one is under way.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.err != nil:
+			return n, c.err
+		case c.closed:
+			return n, net.ErrClosed
+		case len(p) == 0:
+			return n, nil
+		case !c.writing && n == 0 && len(p) <= connInline:
+			return c.write(p)
+		}
+		some := min(len(p), connGather-len(c.gathered))
+		c.gathered = append(c.gathered, p[:some]...)
+		n, p = n+some, p[some:]
+		if !c.writing {
+			c.writing = true
+			go c.flush()
+		}
+		if len(p) > 0 {
+			c.changed.Wait()
+		}
+	}
+}
+
+// write writes p itself. The caller holds mu, and no write is under way.
+func (c *Conn) write(p []byte) (int, error) {
+	c.writing = true
+	c.mu.Unlock()
+	n, err := c.Conn.Write(p)
+	c.mu.Lock()
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	if len(c.gathered) > 0 { // by another writer, meanwhile
+		go c.flush()
+		return n, err
+	}
+	c.writing = false
+	c.changed.Broadcast()
+	return n, err
+}
+
+// flush writes until nothing is left. It is the writer that writing stands for.
+func (c *Conn) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.gathered) > 0 && c.err == nil {
+		out := c.gathered
+		c.gathered, c.spare = c.spare[:0], nil
+		c.changed.Broadcast() // there is room again
+		c.mu.Unlock()
+		_, err := c.Conn.Write(out)
+		c.mu.Lock()
+		c.spare, c.err = out[:0], err
+	}
+	c.writing = false
+	c.changed.Broadcast()
+}
+
+// Close closes the connection. What was written before still goes out, if it
+// takes no longer than a second.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		if c.writing {
+			_ = c.SetWriteDeadline(time.Now().Add(Linger))
+		}
+		c.changed.Broadcast()
+	}
+	for c.writing {
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	return c.Conn.Close()
+}

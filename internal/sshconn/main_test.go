@@ -1,0 +1,9 @@
+package sshconn
+
+import (
+	"testing"
+
+	"github.com/haul-project/haul/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m, "haul/internal/sshconn.") }

@@ -1,0 +1,183 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/sshconn"
+)
+
+const (
+	// How long accepting waits when the process has run out of descriptors.
+	firstAcceptDelay = 5 * time.Millisecond
+	maxAcceptDelay   = time.Second
+
+	// stuckGrace is how long a server that ends waits for a store that answers
+	// none of its calls, such as a network file system whose server is gone.
+	stuckGrace = 20 * time.Second
+)
+
+// ErrStuck says that a server ended although calls to its store, or to its
+// hooks, had not returned.
+var ErrStuck = errors.New("sftp: the store does not answer")
+
+// errEnding is why connections end when their server does.
+var errEnding = errors.New("the server ends")
+
+// Serve takes connections until ctx ends, or accepting fails, which is the error
+// then. It closes l, ends the connections that have no file open, gives the
+// others the Grace to close theirs, and returns when the last is over.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer l.Close()
+	if err := s.check(); err != nil {
+		return err
+	}
+	// A connection is told twice: to come to an end, and then that it is over.
+	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(errEnding)
+	soft, end := context.WithCancel(ctx)
+	defer end()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+
+	var conns sync.WaitGroup
+	err := s.accept(ctx, l, func(c net.Conn) {
+		conns.Go(func() { s.serve(hard, soft, c) })
+	})
+	end()
+	over := make(chan struct{})
+	go func() {
+		conns.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return err
+	case <-time.After(s.grace()):
+	}
+	cut(errEnding)
+	select {
+	case <-over:
+		return err
+	case <-time.After(stuckGrace):
+	}
+	return errors.Join(err, ErrStuck)
+}
+
+// accept takes connections. It returns nil when ctx has ended.
+func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
+	delay := time.Duration(0)
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			delay = 0
+			take(c)
+		case ctx.Err() != nil:
+			return nil
+		case !isTemporary(err):
+			return err
+		default:
+			delay = min(max(firstAcceptDelay, 2*delay), maxAcceptDelay)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(delay):
+			}
+		}
+	}
+}
+
+// isTemporary reports whether accepting may go on: there are no descriptors
+// left, or a peer has gone before it was its turn. Nothing else in the standard
+// library tells these from a listener that is broken.
+func isTemporary(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err)
+	return ok && t.Temporary()
+}
+
+// ServeConn serves one connection, closes it, and returns when all is over. If
+// ctx ends that is at once.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.serve(ctx, ctx, c) }
+
+// serve is ServeConn for a connection that comes to an end when soft does, and
+// at once when hard does.
+func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
+	defer nc.Close()
+	s.once.Do(s.init)
+	var visit *penalty.Visit
+	err := s.check()
+	if err == nil {
+		visit, err = s.enter(soft, nc)
+	}
+	if err != nil {
+		s.counts.turnedAway.Add(1)
+		sayWhy(nc, err)
+		if s.TurnedAway != nil {
+			s.TurnedAway(nc.RemoteAddr(), err)
+		}
+		return
+	}
+	defer func() { s.lockedOut(nc.RemoteAddr(), visit.End(time.Now())) }()
+	tune(nc)
+	c := newServerConn(s, hard, nc, visit)
+	defer c.cancel(errEnding)
+	c.serve(soft)
+}
+
+// enter admits a connection, be it after others of its source have logged in.
+func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
+	defer cancel()
+	return s.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
+}
+
+// sayTime is how long it may take to say why somebody is turned away: as good as
+// always, the line fits what the system takes at once.
+const sayTime = time.Second
+
+// sayWhy tells somebody who is turned away why, as OpenSSH does: a server may send
+// other lines before that of its version, and clients show them (RFC 4253,
+// section 4.2).
+func sayWhy(nc net.Conn, err error) {
+	r, ok := errors.AsType[*penalty.Refusal](err)
+	if !ok {
+		return
+	}
+	line := "Too many connections\r\n"
+	if r.Cause == penalty.Penalized {
+		line = "Not allowed at this time\r\n"
+	}
+	if nc.SetWriteDeadline(time.Now().Add(sayTime)) == nil {
+		_, _ = io.WriteString(nc, line) // or he does not learn it
+	}
+}
+
+// addressOf returns the address of a peer, not valid if it has none.
+func addressOf(a net.Addr) netip.Addr {
+	switch a := a.(type) {
+	case nil:
+		return netip.Addr{}
+	case *net.TCPAddr:
+		return a.AddrPort().Addr()
+	}
+	p, _ := netip.ParseAddrPort(a.String())
+	return p.Addr()
+}
+
+// tune sets what is to be set of a TCP connection, be it wrapped or not.
+func tune(c net.Conn) {
+	if t, ok := c.(interface{ SetNoDelay(bool) error }); ok {
+		_ = t.SetNoDelay(true) // it is slower without, but works
+	}
+	sshconn.WidenSend(c)
+}

@@ -1,0 +1,412 @@
+package sftp
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// serverShared is a desk at which the account's access changes from one
+// connection to the next.
+func serverShared(t *testing.T, hidden bool) (d *serverDesk, as func(users.Access) *serverPeer) {
+	d = newServerDesk(t, func(_ *Server, a *Account) { a.Hidden = hidden })
+	tree := d.account.Tree
+	as = func(access users.Access) *serverPeer {
+		d.account = &Account{User: "alice", Tree: tree, Access: access, Hidden: hidden}
+		return d.session(d.connect())
+	}
+	return d, as
+}
+
+// changes are requests that change something, of which none may be possible.
+func (p *serverPeer) changes(file string) [][]byte {
+	var a wire.Attrs
+	a.SetMode(0o600)
+	return [][]byte{
+		wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}),
+		wire.AppendRemove(nil, p.n(), file),
+		wire.AppendRmdir(nil, p.n(), "dir"),
+		wire.AppendRename(nil, p.n(), file, "other"),
+		wire.AppendPosixRename(nil, p.n(), file, "other"),
+		wire.AppendHardlink(nil, p.n(), file, "other"),
+		wire.AppendSymlink(nil, p.n(), "x", "other"),
+		wire.AppendSetstat(nil, p.n(), file, a),
+		wire.AppendLsetstat(nil, p.n(), file, a),
+	}
+}
+
+func TestServerReadOnly(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("file", "content")
+		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
+		p := as(users.ReadOnly)
+		for _, packet := range p.changes("file") {
+			p.id = wireID(packet)
+			p.want(wire.PermissionDenied, packet)
+		}
+		for _, flags := range []wire.OpenFlags{
+			wire.OpenWrite, serverAnew, serverInsert, wire.OpenRead | wire.OpenWrite,
+			wire.OpenWrite | wire.OpenAppend, wire.OpenWrite | wire.OpenCreate | wire.OpenExclusive,
+		} {
+			for _, name := range []string{"file", "none"} {
+				if _, status := p.tryOpen(name, flags, wire.Attrs{}); status != wire.PermissionDenied {
+					t.Errorf("open %s with %v: %v", name, flags, status)
+				}
+			}
+		}
+		h := p.open("file", wire.OpenRead)
+		p.want(wire.PermissionDenied, wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
+		var mode, times wire.Attrs
+		mode.SetMode(0o600)
+		times.SetTimes(serverThen, serverThen)
+		for _, a := range []wire.Attrs{{Flags: wire.AttrSize}, {}, mode, times} {
+			p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
+		}
+		p.close(h)
+		p.wantFile("file", "content")
+		if entries, _ := p.list("/"); len(entries) != 4 {
+			t.Errorf("%d entries", len(entries))
+		}
+		r := p.ask(wire.AppendStatVFS(nil, p.n(), "/"))
+		if v, err := r.StatVFS(); err != nil || v.Flags&wire.StatVFSReadOnly == 0 {
+			t.Errorf("statvfs: %+v, %v", v, err)
+		}
+	}
+}
+
+func TestServerUploadOnly(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("file", "content")
+		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
+		p := as(users.UploadOnly)
+		for _, packet := range p.changes("file")[1:] {
+			p.id = wireID(packet)
+			p.want(wire.PermissionDenied, packet)
+		}
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenRead | wire.OpenWrite, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
+			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.PermissionDenied {
+				t.Errorf("open with %v: %v", flags, status)
+			}
+		}
+		for _, flags := range []wire.OpenFlags{serverAnew, wire.OpenRead | serverAnew, serverInsert, serverInsert | wire.OpenExclusive} {
+			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.Failure {
+				t.Errorf("open what exists with %v: %v", flags, status)
+			}
+		}
+		// What is new can be brought, with its mode and times.
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		a.SetMode(0o640)
+		h := p.open("dir/new", serverAnew)
+		p.write(h, 0, "brought")
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		a.SetOwner(0, 0)
+		a.SetMode(0o660)
+		p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
+		if got := p.attrs(wire.AppendFstat(nil, p.n(), h)); got.Mode.FileMode() != 0o660 {
+			t.Errorf("an owner keeps the mode from being set: %+v", got)
+		}
+		a = wire.Attrs{}
+		a.SetMode(0o640)
+		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
+		p.close(h)
+		if got := p.stat("dir/new"); got.Size != 7 || !got.Modified().Equal(serverThen) || got.Mode.FileMode() != 0o640 {
+			t.Errorf("it is %+v", got)
+		}
+		full.wantFile("dir/new", "brought")
+		// Who asks to read it, too, may bring it, and not read it.
+		h = p.open("dir/both", wire.OpenRead|serverAnew)
+		p.write(h, 0, "brought")
+		p.want(wire.PermissionDenied, wire.AppendRead(nil, p.n(), h, 0, 10))
+		p.close(h)
+		full.wantFile("dir/both", "brought")
+		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
+		// Others do nothing to it.
+		q := as(users.UploadOnly)
+		for _, packet := range q.changes("dir/new")[1:] {
+			q.id = wireID(packet)
+			q.want(wire.PermissionDenied, packet)
+		}
+		full.wantFile("dir/new", "brought")
+		// Of what there is directories show, so that a client finds its way.
+		entries, _ := p.list("/")
+		var names []string
+		for _, e := range entries {
+			names = append(names, string(e.Name))
+		}
+		slices.Sort(names)
+		if want := []string{".", "..", "dir", "newdir"}; !slices.Equal(names, want) {
+			t.Errorf("there is %q, want %q", names, want)
+		}
+		full.wantFile("file", "content")
+	}
+}
+
+// Clients upload under another name, and give the file its own when it is whole,
+// with its times: they may, in a drop box, and replace nothing by it.
+func TestServerUploadOnlyFinishes(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		_, as := serverShared(t, hidden)
+		full := as(users.Full)
+		full.put("old", "content")
+		p, q := as(users.UploadOnly), as(users.UploadOnly)
+		var a wire.Attrs
+		a.SetTimes(serverThen, serverThen)
+		for i, rename := range []func([]byte, uint32, string, string) []byte{wire.AppendRename, wire.AppendPosixRename} {
+			part, name := "new.filepart", []string{"new", "newer"}[i]
+			p.put(part, "brou")
+			h := p.open(part, wire.OpenWrite)
+			p.write(h, 4, "ght")
+			p.close(h)
+			q.want(wire.PermissionDenied, rename(nil, q.n(), part, name))
+			p.want(wire.Failure, rename(nil, p.n(), part, "old"))
+			p.want(wire.OK, rename(nil, p.n(), part, name))
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), name, a))
+			if got := p.stat(name); got.Size != 7 || !got.Modified().Equal(serverThen) {
+				t.Errorf("it is %+v", got)
+			}
+			q.want(wire.PermissionDenied, wire.AppendRemove(nil, q.n(), name))
+			// The name it had may be another's.
+			full.put(part, "another's")
+			p.want(wire.PermissionDenied, wire.AppendRemove(nil, p.n(), name+"/../old"))
+			full.want(wire.OK, wire.AppendRemove(nil, full.n(), part))
+			full.wantFile(name, "brought")
+		}
+		full.wantFile("old", "content")
+		// One that comes to nothing is removed.
+		p.put("failed", "x")
+		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "failed"))
+		full.wantNone("failed")
+		a.SetOwner(0, 0)
+		p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "new", a))
+		// What is not there is no refusal.
+		for _, packet := range [][]byte{
+			wire.AppendRemove(nil, 0, "none"), wire.AppendRmdir(nil, 0, "none"),
+			wire.AppendRename(nil, 0, "none", "x"), wire.AppendSetstat(nil, 0, "none", wire.Attrs{}),
+		} {
+			p.id = wireID(packet)
+			p.want(wire.NoSuchFile, packet)
+		}
+		// The name of a client's hidden file is a secret, by which it is his on any
+		// connection: but nobody reads it.
+		secret := wire.UploadPrefix + strings.Repeat("A", wire.UploadRandom) + wire.UploadSuffix
+		p.put(secret, "x")
+		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
+			t.Errorf("read: %v", status)
+		}
+		q.close(q.open(secret, wire.OpenWrite))
+		q.want(wire.OK, wire.AppendPosixRename(nil, q.n(), secret, "found"))
+		q.want(wire.OK, wire.AppendRemove(nil, q.n(), "found"))
+	}
+}
+
+// Each operation is told, with how it ended.
+func TestServerAudit(t *testing.T) {
+	var told []string
+	p := serverSession(t, func(s *Server, a *Account) {
+		a.Dir = "home"
+		if err := a.Tree.Mkdir(t.Context(), "home", 0); err != nil {
+			t.Fatal(err)
+		}
+		s.Audit = func(o *Operation) {
+			line := o.What + " " + o.Name
+			if o.To != "" {
+				line += " " + o.To
+			}
+			switch {
+			case errors.Is(o.Err, fs.ErrNotExist):
+				line += ": none"
+			case o.Err != nil:
+				line += ": " + o.Err.Error()
+			}
+			if o.Conn.User != "alice" {
+				line += " by " + o.Conn.User
+			}
+			told = append(told, line)
+		}
+		s.Started = func(t *Transfer) { told = append(told, "open "+t.Name) }
+		s.Ended = func(t *Transfer) { told = append(told, "close "+t.Name) }
+	})
+	p.put("file", "x")
+	p.ask(wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
+	p.ask(wire.AppendRename(nil, p.n(), "file", "dir/file"))
+	p.ask(wire.AppendPosixRename(nil, p.n(), "none", "/x"))
+	p.ask(wire.AppendHardlink(nil, p.n(), "dir/file", "/linked"))
+	p.ask(wire.AppendSymlink(nil, p.n(), "../any/thing", "soft"))
+	p.ask(wire.AppendSetstat(nil, p.n(), "dir", wire.Attrs{}))
+	p.ask(wire.AppendRemove(nil, p.n(), "/home/dir/file"))
+	p.ask(wire.AppendRmdir(nil, p.n(), "dir"))
+	p.ask(wire.AppendStat(nil, p.n(), "dir")) // changes nothing
+	p.ask(wire.AppendOpen(nil, p.n(), "gone", wire.OpenRead, wire.Attrs{}))
+	want := []string{
+		"open /home/file", "close /home/file",
+		"mkdir /home/dir",
+		"rename /home/file /home/dir/file",
+		"rename /home/none /x: none",
+		"link /home/dir/file /linked",
+		"symlink /home/soft ../any/thing",
+		"setattr /home/dir",
+		"remove /home/dir/file",
+		"rmdir /home/dir",
+		"open /home/gone: none",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// What is told of a transfer is what was transferred.
+func TestServerTransfers(t *testing.T) {
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		s.Started = func(t *Transfer) { t.Value = "mine" }
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	c := d.connect()
+	p := d.session(c)
+	p.put("file", "0123456789")
+	h := p.open("file", wire.OpenRead)
+	p.read(h, 0, 4)
+	p.read(h, 8, 4)
+	p.read(h, 10, 4) // an end is no error
+	p.close(h)
+	h = p.open("file", wire.OpenRead)
+	p.ask(wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
+	p.close(h)
+	p.open("file", wire.OpenRead|wire.OpenWrite)
+	p.hangUp(c)
+	want := []struct {
+		sent, received int64
+		read, write    bool
+		err            error
+	}{
+		{0, 10, false, true, nil},
+		{6, 0, true, false, nil},
+		{0, 0, true, false, fs.ErrPermission},
+		{0, 0, true, true, ErrAbandoned},
+	}
+	if len(ended) != len(want) {
+		t.Fatalf("%d transfers were told, want %d", len(ended), len(want))
+	}
+	for i, w := range want {
+		e := ended[i]
+		if e.Sent() != w.sent || e.Received() != w.received || e.Read != w.read || e.Write != w.write || !errors.Is(e.Err, w.err) {
+			t.Errorf("transfer %d: sent %d, received %d, %v, %v, %v", i, e.Sent(), e.Received(), e.Read, e.Write, e.Err)
+		}
+		if e.Name != "/file" || e.Value != "mine" || e.Conn.User != "alice" {
+			t.Errorf("transfer %d is %+v", i, e)
+		}
+	}
+	if n := d.server.Counters(); n.Sent != 6 || n.Received != 10 || c.info.Sent() != 6 || c.info.Received() != 10 {
+		t.Errorf("counted %+v", n)
+	}
+}
+
+// What was read whole is done, even if the client leaves without closing it.
+func TestServerTransferDelivered(t *testing.T) {
+	var ended []*Transfer
+	d := newServerDesk(t, func(s *Server, a *Account) {
+		s.Ended = func(t *Transfer) { ended = append(ended, t) }
+	})
+	d.session(d.connect()).put("file", "0123456789")
+	d.session(d.connect()).put("empty", "")
+	for i, c := range []struct {
+		name  string
+		reads [][2]int64 // offset and length
+		whole bool
+	}{
+		{"file", [][2]int64{{0, 10}}, true},
+		{"file", [][2]int64{{4, 10}, {0, 4}}, true},
+		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // it has been told where the end is
+		{"file", [][2]int64{{0, 9}}, false},
+		{"file", nil, false},
+		{"empty", [][2]int64{{0, 10}}, true},
+		{"empty", nil, false},
+	} {
+		ended = nil
+		conn := d.connect()
+		p := d.session(conn)
+		h := p.open(c.name, wire.OpenRead)
+		for _, r := range c.reads {
+			p.read(h, r[0], uint32(r[1]))
+		}
+		p.hangUp(conn)
+		if len(ended) != 1 || (ended[0].Err == nil) != c.whole || !c.whole && !errors.Is(ended[0].Err, ErrAbandoned) {
+			t.Errorf("%d: %s, reading %v: told %+v", i, c.name, c.reads, ended)
+		}
+	}
+}
+
+// What a client has sent before it left is done as far as it ends what was begun:
+// a file is closed, though nobody hears it.
+func TestServerLeavesAfterClose(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		var ended []*Transfer
+		d := newServerDesk(t, func(s *Server, a *Account) {
+			a.Hidden = hidden
+			s.Ended = func(t *Transfer) { ended = append(ended, t) }
+		})
+		d.session(d.connect()).put("file", "content")
+		ended = nil
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, serverAnew} {
+			c := d.connect()
+			client, server := serverWires("192.0.2.1")
+			first := string(make([]byte, handleSize))
+			b := wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", flags, wire.Attrs{})
+			for range 500 { // more than is taken at once, so that replies are due before
+				b = wire.AppendStat(b, 2, "file")
+			}
+			if flags == serverAnew {
+				b = wire.AppendWrite(b, 3, first, 0, []byte("more"))
+			}
+			b = wire.AppendClose(b, 4, first)
+			b = wire.AppendRemove(b, 5, "file") // this is not wanted any more, as far as anybody knows
+			if _, err := client.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			client.Close()
+			if err := newSession(c.ctx, c, server).serve(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(ended) != 2 || ended[0].Err != nil || ended[1].Err != nil {
+			t.Errorf("hidden %v: told %+v", hidden, ended)
+		}
+		d.session(d.connect()).wantFile("file", "more")
+	}
+}
+
+var _ store.Tree = serverBroken{}
+
+// Those who may only add files are often many people with one login. What one of them
+// is uploading is hidden from the others, who neither change nor publish it.
+func TestServerCreateOnlyPending(t *testing.T) {
+	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
+	p, q := d.session(d.connect()), d.session(d.connect())
+	h := p.open("file", serverAnew)
+	p.write(h, 0, "brought")
+	for _, packet := range q.changes("file")[1:] {
+		q.id = wireID(packet)
+		if q.ask(packet).Status == wire.OK {
+			t.Errorf("request %d of another is done", packet[4])
+		}
+	}
+	for _, flags := range []wire.OpenFlags{wire.OpenRead, wire.OpenWrite, wire.OpenWrite | wire.OpenAppend} {
+		if _, status := q.tryOpen("file", flags, wire.Attrs{}); status != wire.NoSuchFile {
+			t.Errorf("another opens it with %v: %v", flags, status)
+		}
+	}
+	q.wantNone("file")
+	p.close(h)
+	q.wantFile("file", "brought")
+}

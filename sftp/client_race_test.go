@@ -1,6 +1,0 @@
-//go:build race
-
-package sftp
-
-// raceEnabled is for tests that the race detector disturbs.
-const raceEnabled = true

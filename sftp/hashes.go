@@ -1,0 +1,185 @@
+package sftp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+)
+
+// Clients such as rclone check copies by running md5sum or sha1sum over SSH. The
+// server answers these commands itself: there is no shell and no program.
+
+// hashPrograms are the commands that are answered, and the names of their hashes.
+var hashPrograms = map[string]string{"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
+
+// maxCommand is how many bytes a command may have. The longest path of Linux fits,
+// even with each of its bytes escaped.
+const maxCommand = 16 << 10
+
+// A hashCommand is a command that hashes files.
+type hashCommand struct {
+	program string
+	paths   []string // if there are none, it hashes the standard input
+}
+
+// parseHashCommand reads the text of an exec request (RFC 4254, section 6.5). It
+// accepts the name of a program and any number of paths. There are no options.
+func parseHashCommand(text string) (cmd hashCommand, ok bool) {
+	words, ok := splitWords(text)
+	if !ok || len(words) == 0 || hashPrograms[words[0]] == "" {
+		return hashCommand{}, false
+	}
+	for _, path := range words[1:] {
+		if strings.HasPrefix(path, "-") {
+			return hashCommand{}, false
+		}
+	}
+	return hashCommand{words[0], words[1:]}, true
+}
+
+// splitWords splits a command into words as a POSIX shell does that finds nothing to
+// expand and nothing else to run in it. It refuses all that a shell might read
+// otherwise: a character with a meaning must be in single quotes or behind a
+// backslash.
+func splitWords(text string) (words []string, ok bool) {
+	if len(text) > maxCommand || strings.IndexByte(text, 0) >= 0 {
+		return nil, false
+	}
+	var word []byte
+	inWord := false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == ' ' {
+			if inWord {
+				words, word, inWord = append(words, string(word)), word[:0], false
+			}
+			continue
+		}
+		inWord = true
+		switch {
+		case c == '\'':
+			quoted, _, closed := strings.Cut(text[i+1:], "'")
+			if !closed {
+				return nil, false
+			}
+			word = append(word, quoted...)
+			i += len(quoted) + 1
+		case c == '\\':
+			i++
+			if i == len(text) || text[i] == '\n' { // a shell drops both
+				return nil, false
+			}
+			word = append(word, text[i])
+		case isPlain(c):
+			word = append(word, c)
+		default:
+			return nil, false
+		}
+	}
+	if inWord {
+		words = append(words, string(word))
+	}
+	return words, true
+}
+
+// isPlain reports whether a byte means itself to a shell, wherever it stands.
+func isPlain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c >= 0x80 || strings.IndexByte("@%+:,./-_", c) >= 0
+}
+
+// serveHashes runs a command in a channel.
+func (c *serverConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) {
+	defer c.recover(nil)
+	endChannel(ch, c.runHashes(ctx, ch, stdin, cmd))
+	if c.ending.Load() && c.handles.Load() == 0 {
+		c.cancel(errEnding)
+	}
+}
+
+// runHashes writes a line for each file that can be read, as the programs of GNU
+// coreutils do, and an error for each that cannot. It returns the exit status.
+func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) (status uint32) {
+	_, h := chooseHash([]byte(hashPrograms[cmd.program]))
+	paths, sum := cmd.paths, func(path string) error {
+		return c.audit(cmd.program, c.join(path), "", c.hashPath(ctx, path, h))
+	}
+	if len(paths) == 0 {
+		paths, sum = []string{"-"}, func(string) error { return c.hashStream(ctx, stdin, h) }
+	}
+	for _, path := range paths {
+		h.Reset()
+		var err error
+		if e := sum(path); e != nil {
+			status = 1
+			_, text := storewire.StatusOf(e)
+			_, err = fmt.Fprintf(ch.Stderr(), "%s: %q: %s\n", cmd.program, path, text)
+		} else {
+			_, err = io.WriteString(ch, hashLine(h.Sum(nil), path))
+		}
+		if err != nil || ctx.Err() != nil { // nobody takes the rest
+			return 1
+		}
+	}
+	return status
+}
+
+// hashPath hashes a file, as long as it is now.
+func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) error {
+	if err := c.reserve(); err != nil {
+		return err
+	}
+	defer c.unreserve()
+	f, err := c.openToHash(ctx, c.join(path))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = c.hashBlock(ctx, io.NewSectionReader(f, 0, fi.Size()), fi.Size(), h)
+	return err
+}
+
+// hashStream hashes all that a client sends. It has its turn when there is
+// something to be hashed, so that a slow client holds up nobody.
+func (c *serverConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
+	buf := bigBuffers.Get().(*[bigBuffer]byte)
+	defer bigBuffers.Put(buf)
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			if _, err := c.hashInTurn(ctx, bytes.NewReader(buf[:n]), nil, h); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// hashLine returns a line of output. A backslash in front says that there are
+// escaped characters in the path.
+func hashLine(sum []byte, path string) string {
+	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(path)
+	mark := ""
+	if escaped != path {
+		mark = `\`
+	}
+	return mark + hex.EncodeToString(sum) + "  " + escaped + "\n"
+}

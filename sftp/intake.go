@@ -1,0 +1,263 @@
+package sftp
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/haul-project/haul/internal/sshconn"
+)
+
+// What a peer may have sent that nobody has taken is bounded by the windows of
+// its channels, but only in bytes of data: x/crypto keeps each packet as it
+// came, and one that carries a single byte costs it some fifty, and 36 on the
+// wire. So bytes are counted on the wire too.
+const (
+	// channelWindow is how many bytes of data a channel of x/crypto holds.
+	channelWindow = 2 << 20
+
+	// intakeSlack is how many bytes of the wire may wait in all beyond the
+	// windows of the channels that are open. With a kilobyte in a packet, all
+	// windows full need a twentieth of their size more.
+	intakeSlack = 4 << 20
+
+	// intakeStep is how many bytes come between two looks at it.
+	intakeStep = 1 << 20
+
+	// maxBeforeLogin is how many bytes a peer may send until it has logged in:
+	// some dozens of keys, or signatures.
+	maxBeforeLogin = 256 << 10
+)
+
+var (
+	errTalkative = errors.New("too much came before the login")
+	errFlood     = errors.New("requests come that are too many to be kept, and their answers are not taken")
+)
+
+// An intake counts what has come on a connection, and what of it was taken by
+// those it was for. It ends the connection when too much lies in between.
+//
+// What lies in between for one channel nobody knows: x/crypto does not tell. It
+// is at most what has come on the whole connection, and was not taken, since a
+// moment at which there was nothing for the channel. Such moments are: when less
+// was read than there was room for; and, whatever has been read since, when as
+// much as the window holds has been.
+type intake struct {
+	came  atomic.Int64 // bytes of the wire
+	known atomic.Bool  // who it is has logged in
+	wrote atomic.Int64 // writes that have gone through
+
+	stop func(error)  // ends the connection
+	run  func(func()) // has something done by another goroutine
+	poke func()       // writes something that means nothing; set before there are channels
+
+	looked, lookedWrote int64 // reader of the wire only: when it last looked
+
+	mu     sync.Mutex
+	taken  int64               // mu: bytes of data
+	queues map[*queue]struct{} // mu
+	pokes  bool                // mu: it is to be found out whether writes go through
+}
+
+// A countedConn is a connection whose reader is counted.
+type countedConn struct {
+	*sshconn.Conn
+	in *intake
+}
+
+func (c countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if over := c.in.count(n); over != nil {
+		return 0, over // until the connection is closed more would come
+	}
+	return n, err
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.in.wrote.Add(1)
+	return n, err
+}
+
+// count counts n bytes that have come. It returns why the connection ends, if it does.
+func (i *intake) count(n int) error {
+	came := i.came.Add(int64(n))
+	switch {
+	case !i.known.Load():
+		if came > maxBeforeLogin {
+			i.stop(errTalkative)
+			return errTalkative
+		}
+	case came-i.looked >= intakeStep:
+		i.looked = came
+		return i.look()
+	}
+	return nil
+}
+
+// excess is how many bytes of the wire have come that were not taken, or were
+// not data. The caller holds mu.
+func (i *intake) excess() int64 { return i.came.Load() - i.taken }
+
+// take counts n bytes of data that were taken by somebody who is always there.
+func (i *intake) take(n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.taken += int64(n)
+}
+
+// look looks for channels for which too much has come. It returns why the connection
+// ends, if it does.
+func (i *intake) look() error {
+	wrote := i.wrote.Load()
+	moves := wrote != i.lookedWrote
+	i.lookedWrote = wrote
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	most := intakeSlack + channelWindow*int64(len(i.queues))
+	for q := range i.queues {
+		over := i.excess() - q.base - most
+		switch {
+		// Who waits to read has nothing, if it is that he waits for. After it
+		// has read, x/crypto gives the peer window, which may wait too, for a
+		// peer that takes nothing or leaves a key exchange undone; but then
+		// nothing at all is written.
+		case q.waits && moves:
+			q.empty(i.excess())
+		case over <= 0:
+		case len(q.kept) == channelWindow, over >= intakeSlack:
+			i.stop(errFlood)
+			return errFlood
+		case q.waits && !i.pokes: // or it is only that there was nothing to be written
+			i.pokes = true
+			i.run(i.tryWrite)
+		case !q.waits && !q.moving:
+			q.moving = true
+			i.run(q.move)
+		}
+	}
+	return nil
+}
+
+// tryWrite writes something. If that goes through, the next look sees it.
+func (i *intake) tryWrite() {
+	i.poke()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pokes = false
+}
+
+// A queue is what has come for one channel. Its reader is the session of the
+// channel, and as long as that does something else, the intake may move what
+// there is to memory of the queue's own, where tiny packets become few bytes.
+type queue struct {
+	in *intake
+	ch io.Reader
+
+	reading sync.Mutex // held while something is read from ch, and before the intake's mu
+	kept    []byte     // reading and in.mu, to change it: what was moved
+	err     error      // reading: what came at the end of that
+
+	base    int64 // in.mu: excess when the channel was known to be empty
+	mark    int64 // in.mu: excess when so many bytes had been taken from the channel:
+	marked  int64 // in.mu
+	taken   int64 // in.mu: bytes taken from the channel in all
+	emptied int   // in.mu: how often that was known
+	waits   bool  // in.mu: a read is under way
+	moving  bool  // in.mu
+}
+
+// open begins to count for a channel.
+func (i *intake) open(ch io.Reader) *queue {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.queues == nil {
+		i.queues = map[*queue]struct{}{}
+	}
+	q := &queue{in: i, ch: ch}
+	q.empty(i.excess())
+	i.queues[q] = struct{}{}
+	return q
+}
+
+// close ends that.
+func (i *intake) close(q *queue) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.queues, q)
+}
+
+// empty notes that the channel was empty at that excess. The caller holds in.mu.
+func (q *queue) empty(excess int64) {
+	q.base, q.mark, q.marked = excess, excess, q.taken
+	q.emptied++
+}
+
+// Read reads what was moved, or else from the channel.
+func (q *queue) Read(p []byte) (int, error) {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	if len(q.kept) == 0 {
+		if q.err != nil {
+			return 0, q.err
+		}
+		return q.read(p)
+	}
+	q.in.mu.Lock()
+	defer q.in.mu.Unlock()
+	n := copy(p, q.kept)
+	if q.kept = q.kept[n:]; len(q.kept) == 0 {
+		q.kept = nil
+	}
+	return n, nil
+}
+
+// read reads from the channel. The caller holds reading.
+func (q *queue) read(p []byte) (int, error) {
+	in := q.in
+	in.mu.Lock()
+	before, emptied := in.excess(), q.emptied
+	q.waits = true
+	in.mu.Unlock()
+	n, err := q.ch.Read(p)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q.waits = false
+	in.taken += int64(n)
+	q.taken += int64(n)
+	switch {
+	case n < len(p):
+		if emptied == q.emptied { // or it is known of a later moment
+			q.empty(before)
+		}
+	case q.taken-q.marked >= channelWindow:
+		q.base = q.mark
+		q.mark, q.marked = in.excess(), q.taken
+	}
+	return n, err
+}
+
+// move moves what the channel holds, if it holds something, or else what comes
+// next.
+func (q *queue) move() {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	defer func() {
+		q.in.mu.Lock()
+		defer q.in.mu.Unlock()
+		q.moving = false
+	}()
+	if q.err != nil {
+		return
+	}
+	memory := make([]byte, channelWindow)
+	n := copy(memory, q.kept)
+	m, err := q.read(memory[n:])
+	q.err = err
+	q.in.mu.Lock()
+	defer q.in.mu.Unlock()
+	if q.kept = memory[:n+m]; n+m == 0 {
+		q.kept = nil
+	}
+}

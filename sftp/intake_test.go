@@ -1,0 +1,486 @@
+package sftp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// A serverPackets is what x/crypto keeps for a channel. Data comes in packets,
+// each of which is more on the wire than in it.
+type serverPackets struct {
+	in      *intake
+	mu      sync.Mutex
+	change  *sync.Cond
+	b       []byte // mu
+	readers int    // mu: those who wait
+	closed  bool   // mu
+}
+
+func newServerPackets(in *intake) *serverPackets {
+	p := &serverPackets{in: in}
+	p.change = sync.NewCond(&p.mu)
+	return p
+}
+
+// send sends n bytes of data that are more on the wire, of which each piece is
+// counted as it comes.
+func (p *serverPackets) send(n, wire int) {
+	p.mu.Lock()
+	p.b = append(p.b, make([]byte, n)...)
+	p.change.Broadcast()
+	p.mu.Unlock()
+	for wire > 0 {
+		_ = p.in.count(min(wire, 4096))
+		wire -= 4096
+	}
+}
+
+func (p *serverPackets) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readers++
+	p.change.Broadcast()
+	defer func() { p.readers-- }()
+	for len(p.b) == 0 {
+		if p.closed {
+			return 0, io.EOF
+		}
+		p.change.Wait()
+	}
+	n := copy(b, p.b)
+	p.b = p.b[n:]
+	return n, nil
+}
+
+// waitForReader returns when somebody waits for data.
+func (p *serverPackets) waitForReader() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.readers == 0 {
+		p.change.Wait()
+	}
+}
+
+// isRead reports whether somebody waits for data.
+func (p *serverPackets) isRead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readers > 0 && len(p.b) == 0
+}
+
+func (p *serverPackets) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.change.Broadcast()
+}
+
+// serverIntake returns an intake after a login, whose other goroutines are
+// waited for by settle, and the reason for which it has ended the connection.
+func serverIntake(t *testing.T) (in *intake, settle func(), why *error) {
+	t.Helper()
+	var work sync.WaitGroup
+	why = new(error)
+	in = &intake{run: work.Go, poke: func() { in.wrote.Add(1) }}
+	in.stop = func(err error) {
+		if *why == nil {
+			*why = err
+		}
+	}
+	in.known.Store(true)
+	return in, work.Wait, why
+}
+
+// Windows full of data are no more than they should be, on as many channels as
+// there are, and for as long as it takes.
+func TestServerIntakeWindows(t *testing.T) {
+	in, _, why := serverIntake(t)
+	var all []*serverPackets
+	var queues []*queue
+	for range 10 {
+		p := newServerPackets(in)
+		all, queues = append(all, p), append(queues, in.open(p))
+	}
+	for _, p := range all {
+		p.send(channelWindow, channelWindow*21/20)
+	}
+	b := make([]byte, 64<<10) // which is never more than there is
+	for range 500 {
+		for i, q := range queues {
+			if n, err := q.Read(b); n != len(b) || err != nil {
+				t.Fatal(n, err)
+			}
+			all[i].send(len(b), len(b)*21/20)
+		}
+	}
+	for _, q := range queues {
+		if q.kept != nil {
+			t.Error("something was moved")
+		}
+	}
+	if *why != nil {
+		t.Error(*why)
+	}
+}
+
+// Who waits to read is not to blame for what comes for others; nor is who does
+// something else meanwhile, such as to write to a peer that reads on another
+// channel only. What there is for him is moved, and comes in its turn.
+func TestServerIntakeOthers(t *testing.T) {
+	in, _, why := serverIntake(t)
+	slow, busy := newServerPackets(in), newServerPackets(in)
+	q, r := in.open(slow), in.open(busy)
+	another := func() { // most of it no data
+		busy.send(20, 100_000)
+		in.wrote.Add(1) // an answer
+		if n, err := r.Read(make([]byte, 100)); n != 20 || err != nil {
+			t.Fatal(n, err)
+		}
+		for q.isToMove() {
+			runtime.Gosched()
+		}
+	}
+	others := func() { // half a gigabyte
+		for range 5_000 {
+			another()
+		}
+	}
+	got := make(chan string, 1)
+	read := func() {
+		var b [100]byte
+		n, err := q.Read(b[:])
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(b[:n])
+	}
+	go read()
+	slow.waitForReader()
+	others()
+	slow.sendText("first")
+	if s := <-got; s != "first" {
+		t.Errorf("%q comes first", s)
+	}
+	slow.sendText("second")
+	others()
+	for !slow.isRead() { // who has moved that may be slow to return; then more has to come until he is there again
+		another()
+	}
+	if string(q.kept) != "second" {
+		t.Errorf("moved: %q", q.kept)
+	}
+	slow.sendText("third")
+	for q.isToMove() || !q.isStill() {
+		runtime.Gosched()
+	}
+	go read()
+	if s := <-got; s != "secondthird" || q.kept != nil {
+		t.Errorf("%q comes then, and %q is left", s, q.kept)
+	}
+	slow.close()
+	if n, err := q.Read(make([]byte, 10)); n != 0 || err != io.EOF {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+	if *why != nil {
+		t.Error(*why)
+	}
+}
+
+func (p *serverPackets) sendText(s string) {
+	p.mu.Lock()
+	p.b = append(p.b, s...)
+	p.change.Broadcast()
+	p.mu.Unlock()
+	_ = p.in.count(len(s))
+}
+
+// isToMove reports whether something is to be moved, and nobody waits for more.
+func (q *queue) isToMove() bool {
+	q.in.mu.Lock()
+	defer q.in.mu.Unlock()
+	return q.moving && !q.waits
+}
+
+// isStill reports whether nothing is being moved.
+func (q *queue) isStill() bool {
+	q.in.mu.Lock()
+	defer q.in.mu.Unlock()
+	return !q.moving
+}
+
+// Tiny packets that nobody takes end the connection, before what is kept of
+// them is more than a bound, on as many channels as they come.
+func TestServerIntakeFlood(t *testing.T) {
+	for _, channels := range []int{1, 10} {
+		in, settle, why := serverIntake(t)
+		var all []*serverPackets
+		var queues []*queue
+		for range channels {
+			p := newServerPackets(in)
+			all, queues = append(all, p), append(queues, in.open(p))
+		}
+		sent, left := 0, int64(0) // how much may be in x/crypto, at most
+		for *why == nil && sent < 1<<30 {
+			all[sent/3600%channels].send(100, 3600)
+			sent += 3600
+			for _, q := range queues {
+				for q.isToMove() {
+					runtime.Gosched()
+				}
+				in.mu.Lock()
+				left = max(left, in.excess()-q.base)
+				in.mu.Unlock()
+			}
+		}
+		kept := 0
+		for i, q := range queues {
+			in.mu.Lock()
+			kept += cap(q.kept)
+			in.mu.Unlock()
+			all[i].close()
+		}
+		settle()
+		most := int64(2*intakeSlack + intakeStep + channels*channelWindow)
+		if !errors.Is(*why, errFlood) || left > most || kept > channels*channelWindow {
+			t.Errorf("%d channels: after %d bytes it ends by %v; up to %d were left and %d kept", channels, sent, *why, left, kept)
+		}
+	}
+}
+
+// The same if the server waits to tell the peer of window, so that it seems to
+// wait for data.
+func TestServerIntakeStuck(t *testing.T) {
+	in, settle, why := serverIntake(t)
+	free := make(chan struct{})
+	in.poke = func() { <-free }
+	p := newServerPackets(in)
+	q := in.open(p)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = q.Read(make([]byte, 10))
+	}()
+	p.waitForReader()
+	sent := 0
+	for ; *why == nil && sent < 1<<30; sent += 4096 {
+		_ = in.count(4096)
+	}
+	if most := 2*intakeSlack + channelWindow + 2*intakeStep; !errors.Is(*why, errFlood) || sent > most {
+		t.Errorf("after %d bytes: %v", sent, *why)
+	}
+	close(free)
+	p.close()
+	<-done
+	settle()
+}
+
+// And if it only waits, for a peer that sends what is no data and has no answer,
+// that is found out.
+func TestServerIntakeIgnored(t *testing.T) {
+	in, settle, why := serverIntake(t)
+	p := newServerPackets(in)
+	q := in.open(p)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = q.Read(make([]byte, 10))
+	}()
+	p.waitForReader()
+	for range 100 {
+		for range intakeStep / 4096 {
+			_ = in.count(4096)
+		}
+		settle()
+	}
+	if *why != nil {
+		t.Error(*why)
+	}
+	p.close()
+	<-done
+}
+
+// A peer that sends requests of a byte a packet and takes no answers costs no
+// more than is bounded, be there a session on its channels or not.
+func TestServerTinyPackets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	tests := map[string]struct {
+		channels int
+		begin    bool // sessions, with a window of 1000 bytes
+	}{
+		"a session":         {1, true},
+		"sessions":          {3, true},
+		"channels, unused":  {3, false},
+		"a channel, unused": {1, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && test.channels > 1 {
+				t.Skip("some millions of packets")
+			}
+			w := newServerWorld(t, nil)
+			s := newServerRawSSH(w.connect("192.0.2.1"))
+			if err := s.login(); err != nil {
+				t.Fatal(err)
+			}
+			var theirs []uint32
+			for i := range test.channels {
+				if !test.begin {
+					if err := s.write(message(msgChannelOpen, "session", uint32(i), uint32(1000), uint32(32<<10))); err != nil {
+						t.Fatal(err)
+					}
+					b, err := s.wait(msgChannelConfirm)
+					if err != nil {
+						t.Fatal(err)
+					}
+					theirs = append(theirs, binary.BigEndian.Uint32(b[5:]))
+					continue
+				}
+				id, err := s.open(uint32(i), 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				theirs = append(theirs, id)
+				b := wire.AppendInit(nil, 3)
+				for range 1000 { // whose answers find no window
+					b = wire.AppendRealpath(b, 1, ".")
+				}
+				if err := s.write(message(msgChannelData, id, b)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, most := heap(), int64(0)
+			window := channelWindow - 30_000
+			if race.Enabled { // for what the goroutines do, fewer are enough
+				window /= 16
+			}
+			pieces := make([][]byte, len(theirs))
+			for i, id := range theirs {
+				pieces[i] = message(msgChannelData, id, []byte{0})
+			}
+			total := window * len(theirs)
+			for sent := range total {
+				if err := s.write(pieces[sent%len(theirs)]); err != nil {
+					t.Fatalf("after %d: %v", sent, err)
+				}
+				if sent%(total/8) == total/8-1 {
+					most = max(most, heap()-before)
+				}
+			}
+			if bound := int64(16<<20 + test.channels*5<<20); most > bound {
+				t.Errorf("it takes %d bytes", most)
+			}
+			// No more has come than may, so the answers still can be had.
+			if test.begin {
+				if err := s.write(message(msgWindowAdjust, theirs[0], uint32(1<<30))); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.wait(msgChannelData); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// Before the login little may come, whatever it is.
+func TestServerTalkative(t *testing.T) {
+	tests := map[string]func(s *serverRawSSH) error{
+		"no end of a line": func(s *serverRawSSH) error {
+			_, err := io.WriteString(s.nc, strings.Repeat("x", 1<<20))
+			return err
+		},
+		"lines before a version": func(s *serverRawSSH) error {
+			_, err := io.WriteString(s.nc, strings.Repeat("welcome\r\n", 100_000))
+			return err
+		},
+		"ignored messages": func(s *serverRawSSH) error {
+			if err := serverRawKeys(s); err != nil {
+				return err
+			}
+			return s.writeMany(1000, message(msgIgnore, bytes.Repeat([]byte("x"), 30<<10)))
+		},
+		"key exchanges": func(s *serverRawSSH) error {
+			if err := serverRawKeys(s); err != nil {
+				return err
+			}
+			// With the answer to this the server has seen the first exchange through.
+			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+				return err
+			}
+			if _, err := s.wait(msgServiceAccept); err != nil {
+				return err
+			}
+			for range 10_000 {
+				mine := s.kexInit()
+				if err := s.write(mine); err != nil {
+					return err
+				}
+				theirs, err := s.wait(20)
+				if err != nil {
+					return err
+				}
+				if err := s.exchange(mine, theirs); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"long logins": func(s *serverRawSSH) error {
+			if err := serverRawKeys(s); err != nil {
+				return err
+			}
+			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+				return err
+			}
+			name := strings.Repeat("x", 200<<10)
+			return s.writeMany(1000, message(msgUserauth, name, "ssh-connection", "none"))
+		},
+	}
+	for name, talk := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newServerWorld(t, nil)
+			before := heap()
+			s := newServerRawSSH(w.connect("192.0.2.1"))
+			if err := talk(s); err == nil {
+				_, err = io.Copy(io.Discard, s.nc)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			e := w.last(1)
+			if e.Account != nil || e.Err == nil {
+				t.Errorf("it ended by %v", e.Err)
+			}
+			if wrote := s.nc.(*serverWire).out.wrote; wrote > 3<<20 { // of which a wire holds one
+				t.Errorf("%d bytes were sent before it ended by %v", wrote, e.Err)
+			}
+			if grown := heap() - before; grown > 3<<20 {
+				t.Errorf("it takes %d bytes", grown)
+			}
+			if c := w.server.Counters(); c.Failures != 1 || c.Panics != 0 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// writeMany sends a message again and again.
+func (s *serverRawSSH) writeMany(n int, payload []byte) error {
+	for range n {
+		if err := s.write(payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}

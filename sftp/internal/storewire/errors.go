@@ -1,0 +1,102 @@
+package storewire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// The kinds of errors that files have, and how the protocol says them. The
+// codes are those of OpenSSH's server (errno_to_portable in sftp-server.c), as
+// clients have learned to read them, and so are its words, where it has some.
+// What it calls a failure has a word of its own here, by which the other side
+// of haul knows the kind again.
+//
+// Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
+var errorKinds = [...]struct {
+	kind   error
+	status wire.Status
+	text   string
+}{
+	{io.EOF, wire.EOF, "End of file"},
+	{errors.ErrUnsupported, wire.Unsupported, "Operation unsupported"},
+	{store.ErrNoSpace, wire.Failure, "No space left"},
+	{store.ErrNotRegular, wire.Failure, "Not a regular file"},
+	{syscall.ELOOP, wire.NoSuchFile, "No such file"},
+	{fs.ErrNotExist, wire.NoSuchFile, "No such file"},
+	{fs.ErrPermission, wire.PermissionDenied, "Permission denied"},
+	{ErrNotEmpty, wire.Failure, "Directory not empty"},
+	{ErrKept, wire.Failure, "File exists, and upload-only access replaces nothing"},
+	{fs.ErrExist, wire.Failure, "File exists"},
+	{ErrBelowItself, wire.Failure, "A directory cannot move below itself"},
+	{ErrNotUTF8, wire.BadMessage, "The name is not UTF-8"},
+	{fs.ErrInvalid, wire.BadMessage, "Bad message"},
+	{ErrBusy, wire.Failure, "Too many open files"},
+}
+
+// StatusOf returns the code and the words by which a server answers err. The
+// words are always one of a few: the text of an error may have paths of this
+// machine in it, and those are nobody's business.
+func StatusOf(err error) (wire.Status, string) {
+	if err == nil {
+		return wire.OK, "Success"
+	}
+	for i := range errorKinds {
+		if k := &errorKinds[i]; errors.Is(err, k.kind) {
+			return k.status, k.text
+		}
+	}
+	return wire.Failure, "Failure"
+}
+
+// What the codes of later versions, and those of version 3 that say enough,
+// mean to errors.Is. A plain failure says nothing.
+var statusKinds = map[wire.Status]error{
+	wire.EOF:              io.EOF,
+	wire.NoSuchFile:       fs.ErrNotExist,
+	wire.PermissionDenied: fs.ErrPermission,
+	wire.BadMessage:       fs.ErrInvalid,
+	wire.Unsupported:      errors.ErrUnsupported,
+	wire.NoSuchPath:       fs.ErrNotExist,
+	wire.FileExists:       fs.ErrExist,
+	wire.WriteProtected:   fs.ErrPermission,
+	wire.NoSpace:          store.ErrNoSpace,
+	wire.QuotaExceeded:    store.ErrNoSpace,
+	wire.DirNotEmpty:      fs.ErrExist,
+	wire.NotADirectory:    fs.ErrNotExist,
+	wire.InvalidName:      fs.ErrInvalid,
+	wire.LinkLoop:         syscall.ELOOP,
+}
+
+// KindOf returns what a refusal means to errors.Is, or nil if that is not known. A
+// plain failure says something by the words of a haul server alone.
+func KindOf(e *wire.StatusError) error {
+	if e.Status == wire.Failure {
+		for i := range errorKinds {
+			if k := &errorKinds[i]; k.status == wire.Failure && k.text == e.Message {
+				return k.kind
+			}
+		}
+	}
+	return statusKinds[e.Status]
+}
+
+// ErrNotEmpty is what fs.ErrExist means where a directory is to be removed.
+var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
+
+// ErrKept is what fs.ErrExist means to who may only upload.
+var ErrKept = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
+
+// What fs.ErrInvalid means of the names that a request has.
+var (
+	ErrBelowItself = fmt.Errorf("%w: a directory cannot move below itself", fs.ErrInvalid)
+	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
+)
+
+// ErrBusy says that somebody has opened as much as may be open.
+var ErrBusy = errors.New("too many open files and directories")

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package sftp
-
-import "net"
-
-// quickAck returns nil: there is no such thing here.
-func quickAck(net.Conn) func() { return nil }

@@ -1,0 +1,111 @@
+package sftpclient
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// Who hangs up after a download has closed what he had open, on each lane, and
+// has waited for that no longer than it takes.
+func TestDrain(t *testing.T) {
+	const latency = 50 * time.Millisecond
+	for _, test := range []struct {
+		name  string
+		size  int64
+		files int // at a time
+		lanes int // at least
+		most  time.Duration
+	}{
+		{"small", 5000, 1, 1, 0},
+		{"several lanes", 300 << 20, 1, 2, 3 * latency},
+		{"several files", 5000, 3, 3, 3 * latency},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHaulHost(t, newEndlessTree(test.size), false)
+				h.link.latency = latency
+				var mu sync.Mutex
+				ended := 0
+				h.server.Ended = func(x *sftp.Transfer) {
+					mu.Lock()
+					defer mu.Unlock()
+					if ended++; x.Err != nil {
+						t.Errorf("%s: %d bytes, %v", x.Name, x.Sent(), x.Err)
+					}
+				}
+				s, err := h.dial(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := New(t.Context(), s, Config{Connect: h.dial})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var files []*File
+				for range test.files {
+					f, err := c.Open(t.Context(), "void")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n, err := f.FetchTo(t.Context(), nowhere{}, 0); n != test.size || err != nil {
+						t.Errorf("FetchTo = %d, %v", n, err)
+					}
+					files = append(files, f)
+				}
+				for _, f := range files {
+					if err := f.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				begin := time.Now()
+				c.Drain()
+				if took := time.Since(begin); took > test.most {
+					t.Errorf("Drain took %v", took)
+				}
+				c.mu.Lock()
+				if c.closing > 0 && test.most > 0 || !c.told() {
+					t.Errorf("%d CLOSEs are not answered, or not sent", c.closing)
+				}
+				c.mu.Unlock()
+				_ = s.Close()
+				_ = c.Close()
+				h.wait.Wait()
+				if ended < test.lanes {
+					t.Errorf("the server had %d handles, so that this shows nothing", ended)
+				}
+			})
+		})
+	}
+}
+
+// A server that answers no CLOSE keeps nobody.
+func TestDrainEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.tree = store.Mem(1 << 20)
+		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) { return nil, q.Type == wire.TypeClose }
+		p.put(t, "f", pattern(1000, 1))
+		c := p.client(t, Config{})
+		for range 3 {
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		begin := time.Now()
+		_ = c.Close()
+		if took := time.Since(begin); took != hangUpTime {
+			t.Errorf("Close took %v, want %v", took, hangUpTime)
+		}
+		p.wait.Wait()
+	})
+}

@@ -1,0 +1,74 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// A StatusError is a STATUS by which a server refused a request. To errors.Is
+// it is fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
+// errors.ErrUnsupported or one of package store's errors, where the code, or
+// the words of a haul server, say so. OpenSSH's server says no more than
+// "Failure" of most.
+type StatusError struct {
+	Code    uint32 // SSH_FX_...; see draft-ietf-secsh-filexfer-02, section 7, and -13, section 9.1
+	Message string // the server's own words, as they came
+
+	kind error // nil if the code says nothing
+}
+
+// newStatusError makes a StatusError of a reply's.
+func newStatusError(e *wire.StatusError) *StatusError {
+	return &StatusError{Code: uint32(e.Status), Message: e.Message, kind: storewire.KindOf(e)}
+}
+
+// Error says how the server refused. Its words are cut, and what could hurt a
+// terminal or a log is replaced.
+func (e *StatusError) Error() string {
+	return (&wire.StatusError{Status: wire.Status(e.Code), Message: e.Message}).Error()
+}
+
+// Is reports whether the server's refusal is of the kind of target.
+func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
+
+// IsRemote reports whether an error is of a server's side: it has refused what a
+// [Client] asked for, or has not got what that takes, or the way to it is lost.
+// What is not is of this side, such as that of a reader or a writer that the
+// caller gave. The end of a context is of neither.
+//
+// All that a Client and what it opens return says so itself, whichever phase it
+// is of: of copies, this tells which end of them has failed.
+func IsRemote(err error) bool {
+	_, remote := errors.AsType[remoteError](err)
+	moved, ok := errors.AsType[*TransferError](err)
+	return remote || ok && !moved.Local
+}
+
+// A remoteError marks an error as one of the server's side.
+type remoteError struct{ error }
+
+func (e remoteError) Unwrap() error { return e.error }
+
+// onServer marks an error as the server's, unless it is known for this side's.
+func onServer(err error) error {
+	moved, ok := errors.AsType[*TransferError](err)
+	if ok && moved.Local || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return remoteError{err}
+}
+
+// pathError says what was attempted on which file of the server.
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: onServer(err)}
+}
+
+// linkError is a pathError for two names.
+func linkError(op, from, to string, err error) error {
+	return &os.LinkError{Op: op, Old: from, New: to, Err: onServer(err)}
+}

@@ -1,0 +1,496 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// A File is a file open on a server. It is an io.Reader, io.Writer, io.ReaderAt,
+// io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom; what reads and writes
+// in one order goes on while the program does something else:
+//
+// Reading ahead, a Read takes what has come already, and the more is read, the
+// more is asked for. So what is read may be as old as the last Read, if somebody
+// else changes the file. The File's own writes are always seen. ReadAt does the
+// same once it is called with offsets that follow each other; else it asks for
+// just what it is to read.
+//
+// Writing behind, a Write or WriteAt returns when it has copied what it got.
+// When the server refuses a write, the next of Write, WriteAt, ReadFrom,
+// FillFrom, Sync, Truncate and Close says so, and so do all after it. Nothing is
+// written for certain, and none of it can be seen by others for certain, before
+// Sync or Close has returned nil. Writes take effect in the order of the calls
+// wherever they overlap.
+//
+// If writing fails, a file that was created, emptied or made longer is cut to
+// what the server has acknowledged without a gap: nothing is left that looks
+// whole, and is not.
+//
+// The context that the File was opened with ends all that is under way, and all
+// that comes after, but Close. Any goroutine may call the methods; Read, Write,
+// Seek, ReadFrom and WriteTo share one offset.
+type File struct {
+	c      *Client
+	name   string
+	remote *remoteFile
+	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
+	append bool
+	old    int64  // bytes the file had before it was opened; all of MaxInt64 if it is not known
+	made   bool   // it was not there before
+	small  []byte // all of it, if that came with the greeting
+
+	life  context.Context // ends with the file, or with the context it was opened with
+	end   context.CancelCauseFunc
+	dirty atomic.Bool // there are writes that are not confirmed
+
+	// confirmed, if set, is told how far FillFrom has come: the server has all
+	// from start to end. It must not wait.
+	confirmed func(start, end int64)
+
+	// uncut is set if the file is not cut when writing fails: something else tells
+	// what of it is whole, and it may be somebody else's by then.
+	uncut bool
+
+	mu     sync.Mutex
+	pos    int64      // mu: of Read and Write
+	next   int64      // mu: where the last ReadAt ended
+	ahead  *readAhead // mu: what Read reads from
+	behind behind     // mu: what Write writes to
+	closed bool       // mu
+}
+
+var (
+	_ store.File    = (*File)(nil)
+	_ store.Handle  = (*File)(nil)
+	_ io.ReadSeeker = (*File)(nil)
+	_ io.ReaderFrom = (*File)(nil)
+	_ io.WriterTo   = (*File)(nil)
+	_ io.Writer     = (*File)(nil)
+)
+
+// Open opens a file for reading. ctx bounds its life.
+func (c *Client) Open(ctx context.Context, name string) (*File, error) {
+	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
+}
+
+// Create creates a file for reading and writing, or empties the one there is.
+// ctx bounds its life.
+func (c *Client) Create(ctx context.Context, name string) (*File, error) {
+	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+}
+
+// OpenFile opens a file with the flags of package os. Of these O_SYNC is passed
+// over: there is [File.Sync]. perm holds the permission bits of a new file, of
+// which the server may take away some. What is a directory is
+// [store.ErrNotRegular]. ctx bounds the life of the file.
+func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
+	f, err := c.openFile(ctx, name, flag, perm, openHow{})
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return f, nil
+}
+
+// openFlags translates flags of package os.
+func openFlags(flag int) (wire.OpenFlags, error) {
+	var w wire.OpenFlags
+	switch flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR) {
+	case os.O_RDONLY:
+		w = wire.OpenRead
+	case os.O_WRONLY:
+		w = wire.OpenWrite
+	case os.O_RDWR:
+		w = wire.OpenRead | wire.OpenWrite
+	}
+	for _, f := range [...]struct {
+		flag int
+		wire wire.OpenFlags
+	}{{os.O_APPEND, wire.OpenAppend}, {os.O_CREATE, wire.OpenCreate}, {os.O_TRUNC, wire.OpenTruncate}, {os.O_EXCL, wire.OpenExclusive}} {
+		if flag&f.flag != 0 {
+			w |= f.wire
+		}
+	}
+	if w&wire.OpenCreate == 0 {
+		w &^= wire.OpenExclusive // as with open(2)
+	}
+	if w.Check() != nil {
+		return 0, fs.ErrInvalid
+	}
+	return w, nil
+}
+
+// openHow says how openFile opens a file. Unless it says otherwise, what the file
+// is like is asked at the same time.
+type openHow struct {
+	on     *lane       // to be open there; nil for anywhere
+	also   *call       // to be asked in place of what the file is like
+	listed *wire.Attrs // what it is like, so that nothing is asked
+
+	// patient waits for the answer even if the context has ended, for who has to
+	// know whether there is a file now.
+	patient bool
+}
+
+func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how openHow) (*File, error) {
+	flags, err := openFlags(flag)
+	if err == nil {
+		err = checkPath(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var attrs wire.Attrs
+	if flags&wire.OpenCreate != 0 {
+		attrs.SetMode(wire.Mode(perm.Perm()))
+	}
+	r := &remoteFile{c: c, name: name, path: name, write: flags&wire.OpenWrite != 0,
+		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
+	var was error // why it is not known what was there
+	var small []byte
+	if first := c.takeFirst(name, flag); first != nil && how.on == nil && how.also == nil {
+		was, err, small = first.stat, first.open, first.whole()
+		r.known = first.attrs
+		if err == nil {
+			r.handles = []handleAt{{first.lane, first.handle}}
+		}
+	} else {
+		was, err = r.open(ctx, flags, attrs, how)
+	}
+	existed := how.also == nil && was == nil
+	switch {
+	case err == nil && ctx.Err() != nil && !how.patient:
+		_ = r.close(ctx, false)
+		return nil, context.Cause(ctx)
+	case err == nil && existed && r.known.Mode.IsDir():
+		_ = r.close(ctx, false)
+		return nil, fmt.Errorf("%w but a directory", store.ErrNotRegular)
+	case isFailure(err) && existed && r.known.Mode.IsDir() && flags&wire.OpenExclusive == 0:
+		return nil, fmt.Errorf("%w but a directory: %w", store.ErrNotRegular, err)
+	case isFailure(err) && existed && flags&wire.OpenExclusive != 0:
+		return nil, exists(err)
+	case err != nil:
+		return nil, err
+	}
+	f := &File{c: c, name: name, remote: r, append: r.single, next: -1, old: math.MaxInt64, small: small}
+	f.behind.whole = math.MaxInt64
+	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
+	switch {
+	case f.made, flags&wire.OpenTruncate != 0:
+		f.old = 0
+		r.known = wire.Attrs{}
+	case existed && r.known.Has(wire.AttrSize):
+		f.old = r.known.Size
+	}
+	f.life, f.end = context.WithCancelCause(ctx)
+	return f, nil
+}
+
+// open opens the file for the first time. was is why it is not known what was
+// there before.
+func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how openHow) (was, err error) {
+	c := f.c
+	wait := ctx
+	if how.patient {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.config.Timeout)
+		defer cancel()
+	}
+	for tries := 1; ; tries++ {
+		stat := how.also
+		if stat == nil && how.listed == nil {
+			stat = &call{take: takeAttrs(&f.known), build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, f.path) }}
+		}
+		var h string
+		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
+			return wire.AppendOpen(b, id, f.path, flags, attrs)
+		}}
+		open.orphan = func() { c.closeHandle(handleAt{open.at, h}) }
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if stat != nil {
+			c.start(stat, open)
+			was = c.await(wait, stat)
+		} else {
+			c.start(open)
+			f.known = *how.listed
+		}
+		if err = c.await(wait, open); err == nil {
+			f.handles = []handleAt{{open.at, h}}
+		}
+		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
+			return was, err
+		}
+	}
+}
+
+// wrote notes that the server was told to write to the file.
+func (f *File) wrote() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind.wrote = true
+}
+
+// checkPath returns an error if a server cannot be asked for a name.
+func checkPath(name string) error {
+	if name == "" || len(name) > wire.MaxPath || strings.IndexByte(name, 0) >= 0 {
+		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// isFailure reports whether a server refused without saying why.
+func isFailure(err error) bool {
+	s := (*StatusError)(nil)
+	return errors.As(err, &s) && s.Code == uint32(wire.Failure)
+}
+
+// exists says of a failure what the client has found out.
+func exists(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fs.ErrExist, err)
+}
+
+// Name returns the name that the file was opened by.
+func (f *File) Name() string { return f.name }
+
+func (f *File) fail(op string, err error) error {
+	return pathError(op, f.name, err)
+}
+
+// alive returns an error if the file has been closed, or its context has ended.
+func (f *File) alive() error {
+	if f.life.Err() != nil {
+		return context.Cause(f.life)
+	}
+	return nil
+}
+
+var (
+	errNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
+	errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
+)
+
+func (f *File) forReading(op string, off int64) error {
+	switch {
+	case f.life.Err() != nil:
+		return f.fail(op, f.alive())
+	case f.access == os.O_WRONLY:
+		return f.fail(op, errNotReading)
+	case off < 0:
+		return f.fail(op, fs.ErrInvalid)
+	}
+	return nil
+}
+
+// maxFile is the size that no file has, in bytes. It leaves room for offsets of
+// requests behind it, as the codec wants it.
+const maxFile = math.MaxInt64 - math.MaxUint32
+
+func (f *File) forWriting(op string, off int64, n int) error {
+	switch {
+	case f.life.Err() != nil:
+		return f.fail(op, f.alive())
+	case f.access == os.O_RDONLY:
+		return f.fail(op, errNotWriting)
+	case off < 0 || off > maxFile-int64(n):
+		return f.fail(op, fs.ErrInvalid)
+	}
+	return nil
+}
+
+// Stat describes the file as it is on the server now; one of which all came with
+// the greeting as it was then (see [Config.First]).
+func (f *File) Stat() (fs.FileInfo, error) {
+	if f.small != nil && f.alive() == nil {
+		return storewire.InfoOf(path.Base(f.name), f.remote.known), nil
+	}
+	if err := f.settle(f.life); err != nil {
+		return nil, err
+	}
+	var a wire.Attrs
+	err := f.remote.ask(f.life, call{take: takeAttrs(&a), again: true}, wire.AppendFstat)
+	if err != nil {
+		return nil, f.fail("stat", err)
+	}
+	return storewire.InfoOf(path.Base(f.name), a), nil
+}
+
+// sizeFrom returns how many bytes the file had from off on when it was opened,
+// or -1 if that is not known.
+func (f *File) sizeFrom(off int64) int64 {
+	if f.access != os.O_RDONLY || f.old == math.MaxInt64 {
+		return -1
+	}
+	return max(0, f.old-off)
+}
+
+// Seek sets the offset of the next Read or Write. Relative to the end, it asks
+// the server where that is.
+func (f *File) Seek(offset int64, whence int) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.alive(); err != nil {
+		return 0, f.fail("seek", err)
+	}
+	switch whence {
+	case io.SeekStart:
+	case io.SeekCurrent:
+		offset += f.pos
+	case io.SeekEnd:
+		f.mu.Unlock()
+		fi, err := f.Stat()
+		f.mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+		offset += fi.Size()
+	default:
+		return 0, f.fail("seek", fs.ErrInvalid)
+	}
+	if offset < 0 {
+		return 0, f.fail("seek", fs.ErrInvalid)
+	}
+	f.pos = offset
+	return offset, nil
+}
+
+// Truncate sets the size, in bytes: it cuts, or adds zeros.
+func (f *File) Truncate(size int64) error {
+	return f.SetAttr(store.Attr{Size: &size})
+}
+
+// SetAttr changes what a says of the file. One of two owners, or of two times,
+// takes a question for the other.
+func (f *File) SetAttr(a store.Attr) error {
+	if a.Size != nil && (*a.Size < 0 || *a.Size > maxFile) {
+		return f.fail("setattr", fs.ErrInvalid)
+	}
+	if err := f.forWriting("setattr", 0, 0); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.settled(f.life); err != nil {
+		return err
+	}
+	f.dropAhead()
+	var now fs.FileInfo
+	if halfKnown(a) {
+		var attrs wire.Attrs
+		if err := f.remote.ask(f.life, call{take: takeAttrs(&attrs), again: true}, wire.AppendFstat); err != nil {
+			return f.fail("setattr", err)
+		}
+		now = storewire.InfoOf(path.Base(f.name), attrs)
+	}
+	if err := f.setstat(f.life, storewire.ChangesOf(a, now)); err != nil {
+		return f.fail("setattr", err)
+	}
+	return nil
+}
+
+// setstat changes attributes, and keeps what is known of the file in step.
+func (f *File) setstat(ctx context.Context, a wire.Attrs) error {
+	err := f.remote.ask(ctx, call{take: takeOK, again: true}, func(b []byte, id uint32, h string) []byte {
+		return wire.AppendFsetstat(b, id, h, a)
+	})
+	r := f.remote
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if err == nil && a.Has(wire.AttrSize) {
+		r.known.Size, r.sure, r.reach = a.Size, 0, a.Size
+		f.old = min(f.old, a.Size)
+	}
+	if r.known.Flags&a.Flags&^wire.AttrSize != 0 {
+		r.known.Flags &= wire.AttrSize // what else it was like is history
+	}
+	return err
+}
+
+// halfKnown reports whether it takes a question to send a: version 3 has the
+// owner together with the group, and one time with the other.
+func halfKnown(a store.Attr) bool {
+	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
+}
+
+// Sync waits until the server has all that was written, and has put it on its
+// disk. A server that cannot be told to do so gives errors.ErrUnsupported; it
+// has the data all the same.
+func (f *File) Sync() error {
+	if err := f.settle(f.life); err != nil {
+		return err
+	}
+	if !f.c.ext.Has(wire.ExtFsync) {
+		return f.fail("sync", errors.ErrUnsupported)
+	}
+	if err := f.remote.ask(f.life, call{take: takeOK, again: true, slow: true}, wire.AppendFsync); err != nil {
+		return f.fail("sync", err)
+	}
+	return nil
+}
+
+// Space returns how much room there is where the file is. It needs an extension
+// of OpenSSH's; without it, it is errors.ErrUnsupported.
+func (f *File) Space() (store.Space, error) {
+	if !f.c.ext.Has(wire.ExtFstatVFS) {
+		return store.Space{}, f.fail("space", errors.ErrUnsupported)
+	}
+	var v wire.StatVFS
+	if err := f.remote.ask(f.life, call{take: takeStatVFS(&v), again: true}, wire.AppendFstatVFS); err != nil {
+		return store.Space{}, f.fail("space", err)
+	}
+	return spaceOf(v), nil
+}
+
+// Close closes the file. If it was written, it waits for the server to confirm
+// that, and returns what went wrong since the file was opened, or with closing
+// it. Closing again is fs.ErrClosed.
+func (f *File) Close() error { return f.close(true) }
+
+func (f *File) close(flush bool) error {
+	var err error
+	if flush && f.dirty.Load() {
+		f.mu.Lock()
+		err = f.settled(f.life)
+		f.mu.Unlock()
+	}
+	f.end(fs.ErrClosed) // who reads or writes lets go of mu
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return f.fail("close", fs.ErrClosed)
+	}
+	f.closed = true
+	// The context that it was opened with may have ended; it is closed all the
+	// same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.life), f.c.config.Timeout)
+	defer cancel()
+	f.dropAhead()
+	cut := f.endBehind(ctx, flush)
+	if err == nil {
+		err = f.behind.err
+	}
+	if cut != nil {
+		err = errors.Join(err, cut)
+	}
+	if e := f.remote.close(ctx, f.behind.wrote); err == nil && e != nil {
+		err = f.fail("close", e)
+	}
+	return err
+}

@@ -1,0 +1,244 @@
+package sftpclient
+
+import (
+	"io"
+	"math"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+// A run is a range of a file that is written behind, and grows at its end.
+type run struct {
+	f        *File
+	t        *transfer
+	start    int64
+	end      int64      // Client.mu
+	segments []*segment // Client.mu: of what is not confirmed, in order
+}
+
+// A segment is some of the bytes of a run. It is kept until the server has
+// confirmed it, as its lane may be lost.
+type segment struct {
+	run     *run
+	off     int64
+	n       int // bytes
+	room    int // for so many
+	buffer  *buffer
+	asked   bool // it has been sent: nothing is added to it
+	writing int  // packets in lanes that are in buffer
+	done    bool // nobody needs it but those
+}
+
+func (s *segment) end() int64 { return s.off + int64(s.n) }
+
+// release gives the buffer back if nobody needs it any more. The caller holds
+// Client.mu.
+func (s *segment) release() {
+	if !s.done || s.writing > 0 || s.buffer == nil {
+		return
+	}
+	f := s.run.f
+	f.hold(-1, -int64(len(s.buffer.b)))
+	s.buffer.free()
+	*s = segment{}
+	f.c.segments = append(f.c.segments, s)
+}
+
+func (r *run) place(pipeline.Request) []byte               { return nil }
+func (r *run) came(time.Time, uint32, int64, *buffer, int) {}
+
+func (r *run) granted(g grant) {
+	i := 0
+	for r.segments[i].end() <= g.Offset {
+		i++
+	}
+	if s := r.segments[i]; s.off == g.Offset && s.n == g.Len && s.writing == 0 {
+		s.asked = true
+		s.writing++
+		g.send(s.buffer.b, s.n, outgoing{segment: s})
+		return
+	}
+	// Several short ones, or what is left of those that a lane took with it.
+	b := newBuffer(writeHead + g.Len)
+	n := 0
+	for ; n < g.Len; i++ {
+		s := r.segments[i]
+		s.asked = true
+		from := int(g.Offset + int64(n) - s.off)
+		n += copy(b.b[writeHead+n:writeHead+g.Len], s.buffer.b[writeHead+from:writeHead+s.n])
+	}
+	g.send(b.b, n, outgoing{buffer: b})
+}
+
+func (r *run) changed() {
+	sure := r.t.plan.Contiguous()
+	n := 0
+	for n < len(r.segments) && r.segments[n].asked && r.segments[n].end() <= sure {
+		r.segments[n].done = true
+		r.segments[n].release()
+		n++
+	}
+	if n > 0 {
+		r.segments = append(r.segments[:0], r.segments[n:]...)
+	}
+	r.t.ring()
+}
+
+// drop gives up what is not confirmed. The caller holds Client.mu.
+func (r *run) drop() {
+	for _, s := range r.segments {
+		s.done = true
+		s.release()
+	}
+	r.segments = nil
+}
+
+// idle reports whether a run can be forgotten as it is. The caller holds
+// Client.mu.
+func (r *run) idle() bool {
+	return r.t.err == nil && len(r.segments) == 0 && r.t.plan.Outstanding() == 0
+}
+
+// add copies some of p to the end of a run. The caller holds File.mu.
+func (r *run) add(p []byte) (n int, err error) {
+	c := r.f.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := r.tail(len(p))
+	if err != nil {
+		return 0, err
+	}
+	n = copy(s.buffer.b[writeHead+s.n:writeHead+s.room], p[:min(len(p), maxCopy)])
+	r.grow(s, n, n == len(p))
+	return n, nil
+}
+
+// grow takes n bytes more, at the end of the last segment. If it should not wait
+// for more, it is asked for; then it depends on what is on its way whether it
+// goes out at once. The caller holds Client.mu.
+func (r *run) grow(s *segment, n int, ready bool) {
+	s.n += n
+	r.end += int64(n)
+	r.t.plan.Limit(r.end)
+	if s.n == s.room || ready && r.t.plan.Outstanding() == 0 {
+		now := time.Now()
+		r.t.ask(now)
+		r.t.spread()
+		r.f.c.serve(now)
+	}
+}
+
+// tail returns the last segment of a run if there is room in it, or another one
+// for n bytes more, as soon as there is memory. The caller holds File.mu and
+// Client.mu.
+func (r *run) tail(n int) (*segment, error) {
+	c, f := r.f.c, r.f
+	for {
+		if r.failed() {
+			return nil, r.failure()
+		}
+		if i := len(r.segments); i > 0 && !r.segments[i-1].asked && r.segments[i-1].n < r.segments[i-1].room {
+			return r.segments[i-1], nil
+		}
+		// A short write takes little memory, and a long run large requests.
+		want := min(c.chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
+		b := newBuffer(writeHead + want)
+		if size := int64(len(b.b)); f.mayHold(size) {
+			f.hold(1, size)
+			s := c.newSegment()
+			*s = segment{run: r, off: r.end, room: min(c.chunk[1], len(b.b)-writeHead), buffer: b}
+			r.segments = append(r.segments, s)
+			return s, nil
+		}
+		b.free()
+		for _, other := range f.behind.runs { // nothing may wait for what we wait with
+			other.t.plan.Flush()
+			other.t.ask(time.Now())
+		}
+		c.serve(time.Now())
+		c.mu.Unlock()
+		err := r.t.wait(f.life, f.life, time.Time{})
+		c.mu.Lock()
+		if err != nil {
+			return nil, f.failed("write", r.t.plan.Contiguous(), err, true)
+		}
+	}
+}
+
+// mayHold reports whether a file may have a segment of so many bytes more: what
+// the path holds is enough, and what all together may have is the most. The
+// caller holds Client.mu.
+func (f *File) mayHold(size int64) bool {
+	c := f.c
+	return f.behind.segments < sureSegments ||
+		c.held+size <= int64(c.config.Memory) && f.behind.held+size <= int64(c.link.Window()+2*c.chunk[1])
+}
+
+func (f *File) hold(segments int, bytes int64) {
+	f.behind.segments += segments
+	f.behind.held += bytes
+	f.c.held += bytes
+}
+
+// newSegment returns a segment, of those not used any more if there is one. The
+// caller holds mu.
+func (c *Client) newSegment() *segment {
+	n := len(c.segments)
+	if n == 0 {
+		return &segment{}
+	}
+	s := c.segments[n-1]
+	c.segments = c.segments[:n-1]
+	return s
+}
+
+// failed reports whether a run cannot go on. The caller holds Client.mu.
+func (r *run) failed() bool {
+	remote, local := r.t.plan.Err()
+	return remote != nil || local != nil || r.t.err != nil
+}
+
+// failure returns why. The caller holds Client.mu.
+func (r *run) failure() error {
+	err, local := r.t.failure()
+	return r.f.failed("write", r.t.plan.Contiguous(), err, local)
+}
+
+// readFrom reads once from r, to the end of a run. The caller holds File.mu.
+func (r *run) readFrom(src io.Reader) (int, error) {
+	c := r.f.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := r.tail(c.chunk[1])
+	if err != nil {
+		return 0, r.f.noteFailure(err)
+	}
+	to := s.buffer.b[writeHead+s.n : writeHead+s.room]
+	s.writing++ // it stays where it is
+	c.mu.Unlock()
+	n, err := src.Read(to)
+	to = to[:min(max(n, 0), len(to))]
+	if err != nil && err != io.EOF {
+		err = &TransferError{Op: "write", Name: r.f.name, Offset: r.f.pos + int64(len(to)), Local: true, Err: err}
+	}
+	c.mu.Lock()
+	if s.asked {
+		// What it had before was sent meanwhile.
+		c.mu.Unlock()
+		for n = 0; n < len(to); {
+			some, e := r.add(to[n:])
+			if n += some; e != nil {
+				err = r.f.noteFailure(e)
+				break
+			}
+		}
+		c.mu.Lock()
+		s.writing--
+		s.release()
+		return n, err
+	}
+	s.writing--
+	r.grow(s, len(to), true)
+	return len(to), err
+}

@@ -1,0 +1,167 @@
+package sftpclient
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+const (
+	// firstData is how much of a first file is asked for: what every server
+	// must answer, and what most files that only just matter are below.
+	firstData = wire.SureData
+
+	// firstLife is how long what was learned of a first file is good for: who
+	// opens it later wants to know what it is like then.
+	firstLife = 5 * time.Second
+
+	// firstStats is how often what it is like is told from what is known: to who
+	// looks for it, and to who makes sure, before he opens it, that it is a file.
+	firstStats = 2
+)
+
+// firstHandles are the handles that servers are known to give out first.
+// OpenSSH counts from zero, in four bytes, and so does our own in eight. A read
+// from a handle that is none is refused and does no harm; one from a handle that
+// turns out to be the one of the file is a round trip that was spared.
+var firstHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
+
+// Ids of the requests for a first file.
+const (
+	firstStat = greetID + 1 + iota
+	firstOpen
+	firstRead // and those behind it, one for each of firstHandles
+)
+
+// A firstFile is what was asked along with the greeting.
+type firstFile struct {
+	name  string
+	lane  *lane
+	until time.Time
+	stats int // answers taken
+
+	attrs  wire.Attrs
+	stat   error // why they are not known
+	handle string
+	open   error // why there is no handle
+	data   []byte
+	begins bool // data is how the file begins
+}
+
+// ask appends the requests.
+func (f *firstFile) ask(b []byte) []byte {
+	b = wire.AppendStat(b, firstStat, f.name)
+	b = wire.AppendOpen(b, firstOpen, f.name, wire.OpenRead, wire.Attrs{})
+	for i, h := range firstHandles {
+		b = wire.AppendRead(b, uint32(firstRead+i), h, 0, firstData)
+	}
+	return b
+}
+
+// answers reads what comes for the requests behind INIT.
+func (l *lane) answers(g *greeting) error {
+	f := g.first
+	var read [len(firstHandles)][]byte
+	seen := 0
+	for range firstRead + len(firstHandles) - greetID {
+		p, err := l.reply()
+		if err != nil {
+			return err
+		}
+		if p.ID < greetID || p.ID >= firstRead+uint32(len(firstHandles)) || seen&(1<<p.ID) != 0 {
+			return fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, p.Type, p.ID)
+		}
+		seen |= 1 << p.ID
+		switch p.ID {
+		case greetID:
+			if err := g.takeLimits(&p); err != nil {
+				return err
+			}
+		case firstStat:
+			f.stat = takeAttrs(&f.attrs)(&p)
+		case firstOpen:
+			f.open = takeHandle(&f.handle)(&p)
+		default:
+			if len(p.Data) > firstData {
+				return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, len(p.Data), firstData)
+			}
+			if p.Type == wire.TypeData {
+				read[p.ID-firstRead] = append([]byte{}, p.Data...)
+			} else if p.Type == wire.TypeStatus && p.Status == wire.EOF {
+				read[p.ID-firstRead] = []byte{}
+			}
+		}
+	}
+	for i, h := range firstHandles {
+		if f.open == nil && f.handle == h && read[i] != nil {
+			f.data, f.begins = read[i], true
+		}
+	}
+	f.until = time.Now().Add(firstLife)
+	return nil
+}
+
+// takeFirst returns what is known of a first file, once, if it is the one that
+// is to be opened now, and on a lane that is alive.
+func (c *Client) takeFirst(name string, flag int) *firstFile {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.first
+	if f == nil || f.name != name || flag != os.O_RDONLY {
+		return nil
+	}
+	c.first = nil
+	if f.lane.err == nil && time.Now().Before(f.until) {
+		return f
+	}
+	if f.open == nil {
+		c.closeHandle(handleAt{f.lane, f.handle})
+	}
+	return nil
+}
+
+// firstAttrs returns what a Stat of the first file has said, a few times.
+func (c *Client) firstAttrs(name string) (wire.Attrs, error, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.first
+	if f == nil || f.name != name || f.stats == firstStats || !time.Now().Before(f.until) {
+		return wire.Attrs{}, nil, false
+	}
+	f.stats++
+	return f.attrs, f.stat, true
+}
+
+// whole returns all of a file, if what has come with the greeting is just that.
+func (f *firstFile) whole() []byte {
+	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < firstData {
+		return f.data
+	}
+	return nil
+}
+
+// fetchSmall is FetchTo for a file of which all is here.
+func (f *File) fetchSmall(w io.WriterAt, off int64) (int64, error) {
+	b := f.small[min(off, int64(len(f.small))):]
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := w.WriteAt(b, off)
+	if err != nil {
+		moved := int64(min(max(n, 0), len(b)))
+		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+	}
+	return int64(len(b)), nil
+}
+
+// readSmall is ReadAt for such a file.
+func (f *File) readSmall(p []byte, off int64) (int, error) {
+	n := copy(p, f.small[min(off, int64(len(f.small))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}

@@ -1,0 +1,153 @@
+package sftpclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// What is asked for along with the greeting is the same file that it would have
+// been otherwise.
+func TestFirstFile(t *testing.T) {
+	for i, size := range []int{0, 0, 1, 1, 5000, 5000, firstData - 1, firstData - 1, firstData, firstData, firstData + 1, 300_000} {
+		first := []string{"read", "fetch"}[i%2]
+		t.Run(fmt.Sprint(first, " ", size), func(t *testing.T) {
+			data := pattern(size, 3)
+			withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
+				if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(size) {
+					t.Errorf("Stat = %v, %v", fi, err)
+				}
+				// What came with the greeting is there once, for the first of these.
+				read := func() {
+					f, err := c.Open(t.Context(), "f")
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					if b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30)); err != nil || !bytes.Equal(b, data) {
+						t.Errorf("read %d bytes by ReadAt, %v", len(b), err)
+					}
+				}
+				fetch := func() {
+					if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+						t.Error(err)
+					}
+				}
+				if first == "read" {
+					read()
+					fetch()
+				} else {
+					fetch()
+					read()
+				}
+				if n := p.count("OPEN"); n != 2 {
+					t.Errorf("%d times opened, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+func TestFirstFileIsNone(t *testing.T) {
+	for _, test := range []struct {
+		name, first string
+		want        error
+	}{
+		{"missing", "missing", fs.ErrNotExist},
+		{"directory", "d", store.ErrNotRegular},
+		{"not a name", "a\x00b", fs.ErrInvalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prepare := func(p *fakeServer) {
+				if err := p.tree.Mkdir(t.Context(), "d", 0); err != nil {
+					t.Error(err)
+				}
+			}
+			withFakeServer(t, Config{First: test.first}, prepare, func(t *testing.T, _ *fakeServer, c *Client) {
+				for range 2 {
+					if _, err := c.Open(t.Context(), test.first); !errors.Is(err, test.want) {
+						t.Errorf("Open: %v, want %v", err, test.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Who comes late, or wants something else, gets what there is then.
+func TestFirstFileIsOld(t *testing.T) {
+	data, other := pattern(100, 1), pattern(200, 2)
+	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
+		time.Sleep(firstLife)
+		p.put(t, "f", other)
+		if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != 200 {
+			t.Errorf("Stat = %v, %v", fi, err)
+		}
+		if err := fetchAndCompare(t.Context(), c, "f", other); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := p.openHandles(); n != 0 {
+			t.Errorf("%d handles are open", n)
+		}
+	})
+}
+
+// OpenSSH gives out the handle that is guessed.
+func TestOpenSSHServerFirstFile(t *testing.T) {
+	for _, size := range []int{0, 1000, firstData, 1 << 20} {
+		_, dir := openSSHClient(t, Config{})
+		data := pattern(size, 1)
+		writeFile(t, dir, "f", data)
+		c := openSSHClientIn(t, Config{First: "f"}, dir)
+		if first := c.first; first == nil || !first.begins {
+			t.Errorf("%d bytes: the handle was another one: %+v", size, first)
+		}
+		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A server that answers wrongly is asked again, step by step, and nothing of
+// what it said is believed.
+func TestFirstFileHostile(t *testing.T) {
+	data := pattern(1000, 1)
+	for name, wrong := range map[string]func(q wire.Request) []byte{
+		"twice": func(q wire.Request) []byte {
+			b := wire.AppendAttrs(nil, q.ID, wire.Attrs{})
+			return wire.AppendAttrs(b, q.ID, wire.Attrs{})
+		},
+		"unknown id": func(q wire.Request) []byte { return wire.AppendAttrs(nil, 1<<30, wire.Attrs{}) },
+		"id of 64":   func(q wire.Request) []byte { return wire.AppendAttrs(nil, q.ID+64, wire.Attrs{}) },
+		"too long":   func(q wire.Request) []byte { return wire.AppendData(nil, firstRead, make([]byte, firstData+1)) },
+		"garbage":    func(q wire.Request) []byte { return rawPacket(99, q.ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoilt := false
+			hook := func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeStat || spoilt {
+					return nil, false
+				}
+				spoilt = true
+				return wrong(q), true
+			}
+			withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data); p.hook = hook }, func(t *testing.T, _ *fakeServer, c *Client) {
+				if !spoilt || c.first != nil {
+					t.Errorf("spoilt %v, and believed %+v", spoilt, c.first)
+				}
+				if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,441 @@
+package sftpclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+func withCancel(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+// rawPacket returns a packet of a type with whatever in it.
+func rawPacket(t wire.Type, id uint32, payload ...byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(5+len(payload)))
+	b = append(b, byte(t))
+	return append(binary.BigEndian.AppendUint32(b, id), payload...)
+}
+
+// Whatever a server says, the client says what is wrong, in bounded time and
+// memory, and does not panic.
+func TestHostileServers(t *testing.T) {
+	reply := func(of wire.Type, f func(q wire.Request) []byte) func(*fakeSession, wire.Request, []byte) ([]byte, bool) {
+		return func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != of {
+				return nil, false
+			}
+			return f(q), true
+		}
+	}
+	stat := func(ctx context.Context, c *Client) error { _, err := c.Stat(ctx, "f"); return err }
+	fetch := func(ctx context.Context, c *Client) error {
+		f, err := c.Open(ctx, "f")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.FetchTo(ctx, nowhere{}, 0)
+		return err
+	}
+	readAt := func(ctx context.Context, c *Client) error {
+		f, err := c.Open(ctx, "f")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.ReadAt(make([]byte, 100_000), 0)
+		return err
+	}
+	put := func(ctx context.Context, c *Client) error {
+		return uploadAll(ctx, c, "g", make([]byte, 100_000))
+	}
+	list := func(ctx context.Context, c *Client) error { _, err := c.ReadDir(ctx, "."); return err }
+	name := func(names ...string) func(q wire.Request) []byte {
+		return func(q wire.Request) []byte {
+			b := wire.AppendNames(nil, q.ID)
+			for _, n := range names {
+				b = wire.AppendEntry(b, 0, n, nil, wire.Attrs{})
+			}
+			return b
+		}
+	}
+	tests := []struct {
+		name string
+		hook func(*fakeSession, wire.Request, []byte) ([]byte, bool)
+		do   func(context.Context, *Client) error
+		want error // nil for any error
+		text string
+	}{
+		{"unknown id", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendAttrs(nil, q.ID+77, wire.Attrs{}) }), stat, ErrProtocol, "nothing was asked"},
+		{"id of nobody's", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendAttrs(nil, 1<<31, wire.Attrs{}) }), stat, ErrProtocol, ""},
+		{"answer twice", reply(wire.TypeStat, func(q wire.Request) []byte {
+			b := wire.AppendAttrs(nil, q.ID, wire.Attrs{})
+			return wire.AppendAttrs(b, q.ID, wire.Attrs{})
+		}), func(ctx context.Context, c *Client) error {
+			_, _ = c.Stat(ctx, "f")
+			time.Sleep(time.Second)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.last
+		}, ErrProtocol, ""},
+		{"wrong type", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, "h") }), stat, ErrProtocol, "HANDLE in place of ATTRS"},
+		{"success for a value", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, wire.OK, "") }), stat, ErrProtocol, ""},
+		{"a request", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendStat(nil, q.ID, "x") }), stat, ErrProtocol, "not a reply"},
+		{"a version", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendVersion(nil, 3, nil) }), stat, ErrProtocol, ""},
+		{"no type at all", reply(wire.TypeStat, func(q wire.Request) []byte { return rawPacket(99, q.ID) }), stat, ErrProtocol, ""},
+		{"too short", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0, 0, 0, 1, 101, 0, 0, 0, 0} }), stat, ErrProtocol, "length"},
+		{"too long", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0xff, 0xff, 0xff, 0xff, 101, 0, 0, 0, 0} }), stat, ErrProtocol, "length"},
+		{"cut attributes", reply(wire.TypeStat, func(q wire.Request) []byte { return rawPacket(wire.TypeAttrs, q.ID, 0, 0, 0, 1) }), stat, ErrProtocol, "cut off"},
+		{"long handle", reply(wire.TypeOpen, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, strings.Repeat("h", 257)) }), fetch, ErrProtocol, "handle"},
+		{"end of the session", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0, 0} }), func(ctx context.Context, c *Client) error {
+			time.AfterFunc(time.Second, func() { _ = c.conns[0].carrier.Close() })
+			return stat(ctx, c)
+		}, ErrConnectionLost, ""},
+
+		{"more than asked", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, make([]byte, q.Length+1)) }), fetch, ErrProtocol, "were asked for"},
+		{"more than asked, to the caller", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, make([]byte, q.Length+1)) }), readAt, ErrProtocol, "were asked for"},
+		{"data longer than the packet", reply(wire.TypeRead, func(q wire.Request) []byte { return rawPacket(wire.TypeData, q.ID, 0, 1, 0, 0, 'x') }), fetch, ErrProtocol, "cut off"},
+		{"data for a write", reply(wire.TypeWrite, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, []byte("x")) }), put, ErrProtocol, "not a READ"},
+		{"data for a stat", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, []byte("x")) }), stat, ErrProtocol, "not a READ"},
+		{"success for a read", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, wire.OK, "") }), fetch, ErrProtocol, ""},
+		{"attributes for a read", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendAttrs(nil, q.ID, wire.Attrs{}) }), fetch, ErrProtocol, ""},
+		{"empty data", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, nil) }), fetch, nil, "no data"},
+		{"end in the middle of a write", reply(wire.TypeWrite, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, wire.EOF, "") }), put, io.EOF, ""},
+		{"unknown status", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, 4711, "\x1b[2J") }), fetch, nil, "status 4711"},
+
+		{"slash in a name", reply(wire.TypeReaddir, name("a", "../../etc/passwd")), list, ErrProtocol, "passwd"},
+		{"NUL in a name", reply(wire.TypeReaddir, name("a\x00b")), list, ErrProtocol, ""},
+		{"empty name", reply(wire.TypeReaddir, name("")), list, ErrProtocol, ""},
+		{"no names for ever", reply(wire.TypeReaddir, name()), list, ErrProtocol, "without a name"},
+		{"no names but dots for ever", reply(wire.TypeReaddir, name(".", "..")), list, ErrProtocol, "without a name"},
+		{"more names than bytes", reply(wire.TypeReaddir, func(q wire.Request) []byte { return rawPacket(wire.TypeName, q.ID, 0xff, 0xff, 0xff, 0xff) }), list, ErrProtocol, "cannot be in"},
+		{"names for ever", reply(wire.TypeReaddir, name(strings.Repeat("n", 200_000))), list, nil, "more than"},
+		{"names without end in a store", reply(wire.TypeReaddir, name(strings.Split(strings.Repeat("n,", 9000), ",")[:9000]...)),
+			func(ctx context.Context, c *Client) error { _, err := c.Store("").ReadDir(ctx, "."); return err }, nil, "more than 65536"},
+		{"two names for a link", reply(wire.TypeReadlink, name("a", "b")), func(ctx context.Context, c *Client) error { _, err := c.Readlink(ctx, "f"); return err }, ErrProtocol, "2 names"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				p.hook = tt.hook
+				p.put(t, "f", pattern(200_000, 1))
+				c := p.client(t, Config{Stall: 10 * time.Second})
+				err := tt.do(t.Context(), c)
+				if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("error %v, want %v and %q", err, tt.want, tt.text)
+				}
+				if err != nil && strings.ContainsRune(err.Error(), '\x1b') {
+					t.Errorf("the server writes to the terminal: %q", err)
+				}
+				_ = c.Close()
+				p.wait.Wait()
+			})
+		})
+	}
+}
+
+// Byte by byte, a server takes long, and not much memory.
+func TestServerOfSingleBytes(t *testing.T) {
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead {
+				return nil, false
+			}
+			q.Length = min(q.Length, 1)
+			return s.answer(q), true
+		}
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		data := pattern(20_000, 1)
+		p.put(t, "f", data)
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got, err := io.ReadAll(f)
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("ReadAll = %d bytes, %v", len(got), err)
+		}
+	})
+}
+
+// A lane that breaks the protocol is not used again, but its connection is, and
+// the file goes on.
+func TestRecoversFromOneLie(t *testing.T) {
+	lied := false
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead || lied || q.Offset < 100_000 {
+				return nil, false
+			}
+			lied = true
+			return wire.AppendData(nil, q.ID+1<<20, []byte("x")), true
+		}
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		data := pattern(3<<20, 1)
+		p.put(t, "f", data)
+		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A second answer to a request of long ago is not taken for one to a request of
+// now, though that has the other's place in the table.
+func TestLateSecondAnswer(t *testing.T) {
+	for _, late := range []int{1, 2, 3, 130, 131} {
+		var ids []uint32
+		withFakeServer(t, Config{Requests: 2, RequestBytes: 4 << 10}, func(p *fakeServer) {
+			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeRead {
+					return nil, false
+				}
+				ids = append(ids, q.ID)
+				if len(ids) != late+1 {
+					return nil, false
+				}
+				lie := wire.AppendData(nil, ids[0], bytes.Repeat([]byte{'x'}, 4<<10))
+				return append(lie, s.answer(q)...), true
+			}
+		}, func(t *testing.T, p *fakeServer, c *Client) {
+			data := pattern(1<<20, 1)
+			p.put(t, "f", data)
+			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+				t.Errorf("a second answer %d READs later: %v", late, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !errors.Is(c.last, ErrProtocol) {
+				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.last)
+			}
+			slices.Sort(ids)
+			if n := len(slices.Compact(ids)); n != len(ids) {
+				t.Errorf("%d READs have %d ids", len(ids), n)
+			}
+		})
+	}
+}
+
+// The client passes over what a server adds behind the data of a packet: later versions
+// add whether the file ends there.
+func TestDataWithMore(t *testing.T) {
+	for more := range 3 {
+		withFakeServer(t, Config{}, func(p *fakeServer) {
+			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeRead {
+					return nil, false
+				}
+				b := s.answer(q)
+				if b[4] == byte(wire.TypeData) {
+					b = append(b, make([]byte, more)...)
+					binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+				}
+				return b, true
+			}
+		}, func(t *testing.T, p *fakeServer, c *Client) {
+			data := pattern(1<<20, 1)
+			p.put(t, "f", data)
+			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+				t.Errorf("%d bytes more: %v", more, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.last != nil {
+				t.Errorf("%d bytes more: a lane ended: %v", more, c.last)
+			}
+		})
+	}
+}
+
+// An answer that comes on another lane than its request is none.
+func TestAnswerOnAnotherLane(t *testing.T) {
+	var mu sync.Mutex
+	var reads []*fakeSession // those that have had a READ
+	lied := false
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.link.latency = tripTime / 2
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead {
+				return nil, false
+			}
+			mu.Lock()
+			if !slices.Contains(reads, s) {
+				reads = append(reads, s)
+			}
+			now := !lied && len(reads) == 2
+			lied = lied || now
+			mu.Unlock()
+			if !now {
+				return nil, false
+			}
+			reads[0].write(wire.AppendData(nil, q.ID, bytes.Repeat([]byte{'x'}, int(q.Length))))
+			time.Sleep(10 * tripTime) // so that it comes first
+			return nil, false
+		}
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		data := pattern(60<<20, 1)
+		p.put(t, "f", data)
+		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+		if !lied {
+			t.Error("there was never another lane to answer on")
+		}
+	})
+}
+
+// Of two READs for the same bytes, on two lanes, the second answer may have less than
+// the first: then it brings nothing.
+func TestShortAnswersToRepeatedRead(t *testing.T) {
+	const size = 20<<20 + 100_000
+	var mu sync.Mutex
+	var asked []*fakeSession // READs of the file's end, by their order
+	var first time.Time
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.link.latency = 50 * time.Millisecond
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type != wire.TypeRead || q.Offset >= size || q.Offset+q.Length < size {
+				return nil, false
+			}
+			mu.Lock()
+			n := len(asked)
+			if asked = append(asked, s); n == 0 {
+				first = time.Now()
+			}
+			until := first.Add(time.Duration(5+min(n, 2)) * time.Second)
+			mu.Unlock()
+			time.Sleep(time.Until(until))
+			if n < 2 {
+				q.Length = []int64{1000, 500}[n]
+			}
+			return s.answer(q), true
+		}
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		data := pattern(size, 1)
+		p.put(t, "f", data)
+		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+		if len(asked) < 3 || asked[0] == asked[1] {
+			t.Errorf("%d READs of the end, want two of the same bytes on two lanes, and one of the rest", len(asked))
+		}
+	})
+}
+
+func TestGreetings(t *testing.T) {
+	tests := []struct {
+		name  string
+		reply []byte
+		text  string
+	}{
+		{"nothing", nil, ""},
+		{"old version", wire.AppendVersion(nil, 2, nil), "version 2"},
+		{"status", wire.AppendStatus(nil, 0, wire.Failure, "go away"), "STATUS"},
+		{"text", []byte("This account is not available.\n"), "length"},
+		{"cut", []byte{0, 0}, ""},
+		{"limits for another", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendLimitsReply(nil, 9, wire.Limits{})...), "id 9"},
+		{"no limits", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendHandle(nil, greetID, "x")...), "HANDLE"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeServer()
+			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type == wire.TypeInit {
+					_ = s.write(tt.reply)
+					s.stream.out.end(false)
+					s.kill2()
+				}
+				return nil, true
+			}
+			c, err := p.dial(Config{})
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: %v, want %q", tt.name, err, tt.text)
+			}
+			if err == nil {
+				_ = c.Close()
+			}
+			p.wait.Wait()
+		})
+	}
+}
+
+// kill2 ends what the client sends.
+func (s *fakeSession) kill2() { s.stream.in.end(true) }
+
+// FuzzReplies gives a client whatever bytes as the answer of a server: to
+// its greeting, or to all that it asks later.
+func FuzzReplies(f *testing.F) {
+	hello := wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs())
+	hello = wire.AppendLimitsReply(hello, greetID, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})
+	// The first two requests are a STAT and an OPEN, and have these ids.
+	const stat, open = 1 << tableBits, 1<<tableBits + 1
+	opened := wire.AppendHandle(wire.AppendAttrs(nil, stat, wire.Attrs{Flags: wire.AttrSize, Size: 4}), open, "h")
+	f.Add(false, []byte{})
+	f.Add(false, opened)
+	for id := range uint32(4) {
+		f.Add(false, wire.AppendData(bytes.Clone(opened), id%2+(2+id/2)<<tableBits, []byte("data")))
+		f.Add(false, wire.AppendStatus(bytes.Clone(opened), id%2+(2+id/2)<<tableBits, wire.EOF, ""))
+	}
+	f.Add(false, wire.AppendData(nil, stat, []byte("data")))
+	f.Add(true, []byte{0, 0, 0, 5, 2, 0, 0, 0, 3})
+	f.Add(true, hello)
+	f.Fuzz(func(t *testing.T, early bool, b []byte) {
+		greeting, rest := hello, b
+		if early {
+			greeting, rest = b, nil
+		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			c, err := newClient(ctx, scriptedServer{greeting, rest}, true, Config{Stall: time.Minute}, nil)
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			if f, err := c.Open(ctx, "f"); err == nil {
+				_, _ = f.FetchTo(ctx, nowhere{}, 0)
+				_, _ = io.CopyN(io.Discard, f, 100)
+				_ = f.Close()
+			}
+			_, _ = c.ReadDir(ctx, "d")
+			_, _ = c.Store("").Create(ctx, "x", store.Create{})
+			_, _ = c.Space(ctx, "x")
+			_, _, _ = c.OwnerNames(ctx, []uint32{1}, []uint32{2})
+			_, _, _ = c.Hash(ctx, "x", 0, 0, "md5")
+		})
+	})
+}
+
+// A scriptedServer is a connection whose streams say what is written down: the
+// rest comes once something was asked.
+type scriptedServer struct{ greeting, rest []byte }
+
+func (s scriptedServer) open(context.Context, bool) (stream, error) {
+	here, there := newNetStreams(&netLink{})
+	go func() {
+		b := make([]byte, 1<<10)
+		_, _ = there.Read(b)
+		_, _ = there.Write(s.greeting)
+		_, _ = there.Read(b)
+		_, _ = there.Write(s.rest)
+		there.out.end(false)
+		_, _ = io.Copy(io.Discard, there)
+	}()
+	return here, nil
+}
+
+func (s scriptedServer) ping() error  { return nil }
+func (s scriptedServer) Close() error { return nil }

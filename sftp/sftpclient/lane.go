@@ -1,0 +1,438 @@
+package sftpclient
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+const (
+	// laneBuffer is how many bytes of replies are read ahead: enough for many
+	// short ones, and little enough that the data of a long one goes to its
+	// place at once.
+	laneBuffer = 4 << 10
+
+	// maxSend is the most bytes in one Write to a channel.
+	maxSend = 256 << 10
+
+	// maxGather is how long a packet of data may be to be copied to others, so
+	// that they go out as one.
+	maxGather = 16 << 10
+
+	// keepText is the most bytes of a buffer for requests that is kept.
+	keepText = 64 << 10
+
+	// laneEnd is how long a lane that has failed may take to end before its
+	// connection is closed.
+	laneEnd = 5 * time.Second
+
+	// packetRoom is what a packet has besides its data, at most, as OpenSSH
+	// reckons it.
+	packetRoom = 1 << 10
+)
+
+// errGoodLane ends a lane that nothing is wrong with.
+var errGoodLane = errors.New("not needed any more")
+
+// A lane is one SFTP session. One goroutine reads its replies, and one writes
+// requests: whatever has gathered since its last write goes out as one.
+//
+// Only the writer may wait for the server to read. If the reader did, and the
+// server for us, both would wait for ever.
+type lane struct {
+	c      *Client
+	conn   *connection
+	stream stream
+	in     *bufio.Reader
+	head   [wire.DataHeaderSize]byte // reader
+	body   []byte                    // reader: the packet that is read
+	parsed wire.Reply                // reader: what it says
+	moved  atomic.Int64              // when a byte last went either way, in nanoseconds since 1970
+
+	// All of Client.mu:
+	n       int // its number
+	era     int // of losses, when it was opened
+	due     sync.Cond
+	text    []byte // requests to be sent
+	spare   []byte
+	sending bool           // what was in text
+	bulk    fifo[outgoing] // packets of data, behind them
+	pending int            // requests to be answered
+	slow    int            // of these, ones that may take for ever
+	running int            // goroutines
+	timer   *time.Timer    // to see whether the server stalls
+	err     error          // why it ends
+	gone    bool
+}
+
+// An outgoing is a packet of data, and who is to be told that it was sent.
+type outgoing struct {
+	b       []byte
+	buffer  *buffer  // to be given back; nil if it is not the packet's
+	segment *segment // nil if it is none's
+}
+
+// newLane returns a lane that only its caller knows.
+func newLane(c *Client, conn *connection, s stream) *lane {
+	l := &lane{c: c, conn: conn, stream: s}
+	l.due.L = &c.mu
+	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
+	l.timer = time.AfterFunc(time.Hour, l.look)
+	l.timer.Stop()
+	return l
+}
+
+// A laneReader notes that something came.
+type laneReader struct{ l *lane }
+
+func (r laneReader) Read(p []byte) (int, error) {
+	n, err := r.l.stream.Read(p)
+	if n > 0 {
+		r.l.moves()
+	}
+	return n, err
+}
+
+func (l *lane) moves() { l.moved.Store(time.Now().UnixNano()) }
+
+// start starts the goroutines. The caller holds Client.mu.
+func (l *lane) start() {
+	l.running = 2
+	l.c.work.Go(func() { l.end(l.read()) })
+	l.c.work.Go(func() { l.end(l.write()) })
+}
+
+// end is called by both goroutines when they end.
+func (l *lane) end(err error) {
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.fail(err)
+	if l.running--; l.running == 0 {
+		l.timer.Stop()
+		c.gone(l)
+	}
+}
+
+// fail ends a lane. The caller holds Client.mu.
+func (l *lane) fail(err error) {
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	l.due.Signal()
+	// To close a channel may take as long as the connection likes; if it takes
+	// too long, that one goes too.
+	l.c.work.Go(func() { _ = l.stream.Close() })
+	l.timer.Reset(laneEnd)
+}
+
+// write sends what there is to send.
+func (l *lane) write() error {
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		for l.err == nil && len(l.text) == 0 && l.bulk.len() == 0 {
+			l.due.Wait()
+		}
+		if l.err != nil {
+			l.discard()
+			return l.err
+		}
+		var err error
+		if len(l.text) > 0 {
+			out := l.text
+			l.text, l.spare = l.spare[:0], nil
+			l.sending = true
+			c.mu.Unlock()
+			err = l.send(out)
+			c.mu.Lock()
+			l.sending = false
+			c.wakeDrain()
+			if cap(out) <= keepText {
+				l.spare = out[:0]
+			}
+		} else {
+			o, _ := l.bulk.pop()
+			c.mu.Unlock()
+			err = l.send(o.b)
+			c.mu.Lock()
+			o.sent()
+		}
+		if err != nil {
+			l.discard()
+			return lost("write", err)
+		}
+	}
+}
+
+func (l *lane) send(b []byte) error {
+	for len(b) > 0 {
+		n, err := l.stream.Write(b[:min(len(b), maxSend)])
+		if err != nil {
+			return err
+		}
+		l.moves()
+		b = b[n:]
+	}
+	return nil
+}
+
+// discard forgets packets that will not be sent. The caller holds Client.mu.
+func (l *lane) discard() {
+	for {
+		o, ok := l.bulk.pop()
+		if !ok {
+			return
+		}
+		o.sent()
+	}
+}
+
+// sent is called when nothing reads the packet any more. The caller holds
+// Client.mu.
+func (o outgoing) sent() {
+	if o.buffer != nil {
+		o.buffer.free()
+	}
+	if o.segment != nil {
+		o.segment.writing--
+		o.segment.release()
+	}
+}
+
+// push queues a packet of data. The caller holds Client.mu.
+func (l *lane) push(o outgoing) {
+	switch {
+	case l.err != nil:
+		o.sent() // it never will be
+	case len(o.b) <= maxGather:
+		l.text = append(l.text, o.b...)
+		o.sent()
+	default:
+		l.bulk.push(o)
+	}
+	l.due.Signal()
+}
+
+// expect counts a request that is sent on l. The caller holds Client.mu.
+func (l *lane) expect(slow bool) {
+	if l.pending == 0 && l.c.config.Stall > 0 && l.err == nil {
+		l.moves()
+		l.timer.Reset(l.c.config.Stall)
+	}
+	l.pending++
+	if slow {
+		l.slow++
+	}
+}
+
+// answered is the opposite.
+func (l *lane) answered(slow bool) {
+	l.pending--
+	if slow {
+		l.slow--
+	}
+	if l.pending == 0 && l.err == nil {
+		l.timer.Stop()
+	}
+}
+
+// look is called when the server may have stalled, and when a lane that has
+// failed should have ended.
+func (l *lane) look() {
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case l.gone:
+		return
+	case l.err != nil:
+		c.abandon(l.conn)
+		return
+	case l.pending == 0:
+		return
+	}
+	stall := c.config.Stall
+	idle := time.Since(time.Unix(0, l.moved.Load()))
+	switch {
+	case idle < stall:
+		l.timer.Reset(stall - idle)
+	case l.slow > 0:
+		// To copy or to hash a large file takes its time, and what comes behind
+		// it waits. Is anybody there?
+		c.ping(l.conn)
+		l.timer.Reset(stall)
+	default:
+		l.fail(fmt.Errorf("%w for %v", ErrStalled, idle.Round(time.Second)))
+	}
+}
+
+// ping asks whether a connection is alive, and gives it up if there is no
+// answer in the time after which a server has stalled. The caller holds mu.
+func (c *Client) ping(conn *connection) {
+	if conn.pinging {
+		c.abandon(conn)
+		return
+	}
+	conn.pinging = true
+	go func() { // it ends with the connection
+		err := conn.carrier.ping()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		conn.pinging = false
+		if err != nil {
+			c.abandon(conn)
+		}
+	}()
+}
+
+// abandon closes a connection under all of its lanes. The caller holds mu.
+func (c *Client) abandon(conn *connection) {
+	conn.limit = 0
+	go func() { _ = conn.carrier.Close() }()
+	for _, l := range c.lanes {
+		if l != nil && l.conn == conn {
+			l.fail(ErrStalled)
+		}
+	}
+}
+
+// A greeting is what a server says of itself.
+type greeting struct {
+	ext    wire.Extensions
+	limits wire.Limits
+	first  *firstFile // nil if none was asked for
+}
+
+// greetID is the id of the request for limits, which is sent before a lane
+// starts.
+const greetID = 1
+
+// greet shakes hands. Unless careful, it asks for the server's limits in the
+// same breath, and for a file if there is one to begin with: a server that does
+// not know the question says so.
+func (l *lane) greet(ctx context.Context, careful bool, first string) (greeting, error) {
+	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
+	g, err := l.shake(careful, first)
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	return g, err
+}
+
+func (l *lane) shake(careful bool, first string) (g greeting, err error) {
+	hello := wire.AppendInit(nil, wire.ProtocolVersion)
+	if !careful {
+		hello = wire.AppendLimits(hello, greetID)
+		if first != "" {
+			g.first = &firstFile{name: first, lane: l}
+			hello = g.first.ask(hello)
+		}
+	}
+	if err := l.send(hello); err != nil {
+		return g, lost("write", err)
+	}
+	p, err := l.reply()
+	if err != nil {
+		return g, err
+	}
+	if p.Type != wire.TypeVersion {
+		return g, fmt.Errorf("%w: %v in answer to INIT", ErrProtocol, p.Type)
+	}
+	if p.Version < wire.ProtocolVersion {
+		return g, fmt.Errorf("server speaks version %d of SFTP, and %d is spoken here", p.Version, wire.ProtocolVersion)
+	}
+	g.ext = p.Pairs.Known()
+	if careful {
+		if !g.ext.Has(wire.ExtLimits) {
+			return g, nil
+		}
+		if err := l.send(wire.AppendLimits(nil, greetID)); err != nil {
+			return g, lost("write", err)
+		}
+	}
+	if g.first != nil {
+		return g, l.answers(&g)
+	}
+	if p, err = l.reply(); err != nil {
+		return g, err
+	}
+	return g, g.takeLimits(&p)
+}
+
+// takeLimits takes the answer to the request for limits.
+func (g *greeting) takeLimits(p *wire.Reply) (err error) {
+	switch {
+	case p.ID != greetID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
+		return fmt.Errorf("%w: %v with id %d in answer to the question for limits", ErrProtocol, p.Type, p.ID)
+	case p.Type == wire.TypeExtendedReply:
+		g.limits, err = p.Limits()
+	}
+	return protocol(err)
+}
+
+// reply reads a packet, whatever it is.
+func (l *lane) reply() (wire.Reply, error) {
+	h, err := l.header()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := l.rest(h); err != nil {
+		return wire.Reply{}, err
+	}
+	p, err := wire.ParseReply(l.body)
+	return p, protocol(err)
+}
+
+// header reads the beginning of a packet.
+func (l *lane) header() (wire.Header, error) {
+	if _, err := io.ReadFull(l.in, l.head[:wire.HeaderSize]); err != nil {
+		return wire.Header{}, lost("read", err)
+	}
+	h, err := wire.ParseHeader(l.head[:wire.HeaderSize])
+	return h, protocol(err)
+}
+
+// rest reads the rest of a packet behind its header, so that body is all of it.
+func (l *lane) rest(h wire.Header) error {
+	if cap(l.body) < h.Size {
+		l.body = make([]byte, h.Size)
+	}
+	l.body = l.body[:h.Size]
+	n := copy(l.body, l.head[:wire.HeaderSize])
+	if _, err := io.ReadFull(l.in, l.body[n:]); err != nil {
+		return lost("read", err)
+	}
+	return nil
+}
+
+// lost is the error of a stream that has ended.
+func lost(op string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrConnectionLost, op, noEOF(err))
+}
+
+// noEOF returns an error that is no io.EOF: an end of the connection must not be
+// taken for that of a file.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// protocol marks what is wrong with a packet.
+func protocol(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return err
+}

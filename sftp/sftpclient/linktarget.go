@@ -1,0 +1,100 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/haul-project/haul/store"
+)
+
+// maxLinks is how many symbolic links a name may lead over, as on Linux.
+const maxLinks = 40
+
+// linkTarget returns where what is written to a symbolic link goes: the name
+// that no link is part of, of a file or of nothing yet.
+//
+// REALPATH tells that on OpenSSH's server. Others take names for text, haul's
+// among them, and then each part is looked at in turn. As the server may not
+// follow a link at all that can be read, the target must look as what the
+// server finds by the link.
+func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
+	real, err := c.RealPath(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	fi, err := c.Lstat(ctx, real)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && fi.Mode().Type() != fs.ModeSymlink {
+		return real, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	found, followed := c.Stat(ctx, name)
+	if followed != nil && !errors.Is(followed, fs.ErrNotExist) {
+		return "", followed
+	}
+	if real, err = c.walkLinks(ctx, real); err != nil {
+		return "", err
+	}
+	fi, err = c.Lstat(ctx, real)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && followed != nil:
+		return real, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err != nil || followed != nil || fi.Mode() != found.Mode() || fi.Size() != found.Size() || !fi.ModTime().Equal(found.ModTime()):
+		return "", fmt.Errorf("%w: the server does not follow the link %s to %s", store.ErrNotRegular, name, real)
+	}
+	return real, nil
+}
+
+// walkLinks resolves the links of an absolute name, one part after the other.
+// Only the last may be missing.
+func (c *Client) walkLinks(ctx context.Context, name string) (string, error) {
+	done, rest := "/", strings.Split(name, "/")
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			done = path.Dir(done)
+			continue
+		}
+		next := path.Join(done, part)
+		fi, err := c.Lstat(ctx, next)
+		if errors.Is(err, fs.ErrNotExist) && len(rest) == 0 {
+			return next, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if fi.Mode().Type() != fs.ModeSymlink {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks) // as servers have it
+		}
+		target, err := c.Readlink(ctx, next)
+		if err != nil {
+			return "", err
+		}
+		if strings.HasPrefix(target, "/") {
+			done = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+		if len(target)+len(rest) > maxLinkParts {
+			return "", fmt.Errorf("%w: the links make too long a name", store.ErrNotRegular)
+		}
+	}
+	return done, nil
+}
+
+// maxLinkParts bounds what links add to a name.
+const maxLinkParts = 8192

@@ -1,0 +1,115 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+)
+
+// A server may end sessions as often as it likes, and give a little each time:
+// what moves between two losses must not be enough to log in again and again
+// without a pause.
+const (
+	// firstPause is how long the client waits after the second loss in short
+	// order before it opens another session; the first is made good at once. It
+	// doubles with each loss, up to maxPause.
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+
+	// calmTime is how long it takes for one loss to be forgotten.
+	calmTime = 30 * time.Second
+
+	// maxLosses is how many losses are made good in short order. calmBytes is
+	// how much has to move for one of them not to count; for the pauses it
+	// counts all the same.
+	maxLosses = 10
+	calmBytes = 1 << 20
+)
+
+// maxViolations is how often the server may break the protocol under one file,
+// or under one request, and is asked again: a connection may be to blame that
+// others have written to. A server that does so twice will do so a third time.
+const maxViolations = 1
+
+// losses are sessions that ended and were not meant to. Those that end together
+// are one.
+type losses struct {
+	era   int       // how many there were; what was opened before the last counts with that
+	level int       // those not forgotten
+	spent int       // those that nothing made up for
+	moved int64     // bytes of files since the last
+	last  time.Time // when that was
+	until time.Time // no session is opened before
+}
+
+// forgotten returns how many losses time has made up for.
+func (s *losses) forgotten(now time.Time) int { return int(now.Sub(s.last) / calmTime) }
+
+// add counts the loss of a session that was opened in an era.
+func (s *losses) add(now time.Time, era int) {
+	if era != s.era {
+		return
+	}
+	calm := s.forgotten(now)
+	s.era++
+	s.level = max(0, s.level-calm) + 1
+	s.spent = max(0, s.spent-calm-int(s.moved/calmBytes)) + 1
+	s.moved, s.last = 0, now
+	if s.level > 1 {
+		s.until = now.Add(min(firstPause<<min(s.level-2, 16), maxPause))
+	}
+}
+
+// tooMany reports whether there is no sense in opening another session.
+func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }
+
+// pause waits until another session may be opened.
+func (c *Client) pause(ctx context.Context) error {
+	c.mu.Lock()
+	d := time.Until(c.losses.until)
+	c.mu.Unlock()
+	return rate.Sleep(ctx, d)
+}
+
+// lostTooOften is the error for what there is no session for. The caller holds
+// mu.
+func (c *Client) lostTooOften() error {
+	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, c.losses.spent, c.last)
+}
+
+// askAgain reports whether a request is made once more that so many lanes ended
+// under, the last one for err.
+func askAgain(err error, tries int) bool {
+	return tries < maxTries && (tries <= maxViolations || !errors.Is(err, ErrProtocol))
+}
+
+// broken is told of a lane on which the server broke the protocol. The caller
+// holds mu.
+func (f *remoteFile) broken(l *lane) {
+	if f.err != nil || f.brokeOn == l || !f.on(l) {
+		return
+	}
+	f.brokeOn = l
+	if f.mayAskAgain(l.err) {
+		return
+	}
+	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
+	f.tell()
+	for t := range f.c.transfers {
+		if t.file == f && !t.gone {
+			t.fail(f.err)
+		}
+	}
+}
+
+// mayAskAgain counts violations of the protocol, and reports whether the file is
+// used on after err. The caller holds mu.
+func (f *remoteFile) mayAskAgain(err error) bool {
+	if errors.Is(err, ErrProtocol) {
+		f.broke++
+	}
+	return f.broke <= maxViolations
+}

@@ -1,0 +1,219 @@
+package sftpclient
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// endless is what a file is like whose end nobody sees.
+var endless = wire.Attrs{
+	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
+}
+
+// serveEndless lets a peer have such a file, and a test answer its READs.
+func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]byte, bool)) {
+	p.tree = newEndlessTree(endless.Size)
+	p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+		switch q.Type {
+		case wire.TypeStat, wire.TypeFstat:
+			return wire.AppendAttrs(nil, q.ID, endless), true
+		case wire.TypeRead:
+			return read(s, q)
+		}
+		return nil, false
+	}
+}
+
+// A server that gives some data and then breaks the protocol is asked once more,
+// and no third time, however much comes between: with each new connection
+// somebody logs in.
+func TestGivesUpOnViolations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.conns, p.link.latency = 1000, time.Millisecond
+		var mu sync.Mutex
+		begun := map[*fakeSession]bool{}
+		p.serveEndless(func(s *fakeSession, q wire.Request) ([]byte, bool) {
+			b := s.answer(q)
+			mu.Lock()
+			first := !begun[s]
+			begun[s] = true
+			mu.Unlock()
+			if first {
+				return b, true
+			}
+			time.Sleep(time.Microsecond) // the first has been written when this comes
+			return append(b, b...), true
+		})
+		c := p.client(t, Config{})
+		f, err := c.Open(t.Context(), "void")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		n, err := f.FetchTo(t.Context(), nowhere{}, 0)
+		if !errors.Is(err, ErrProtocol) || errors.Is(err, ErrConnectionLost) || !strings.Contains(err.Error(), "second time") || n == 0 {
+			t.Errorf("FetchTo = %d, %v; want some bytes, and a protocol that was violated twice", n, err)
+		}
+		took := time.Since(begin)
+		_ = f.Close()
+		_ = c.Close()
+		p.wait.Wait()
+		if took > 10*time.Second || p.made > 3 {
+			t.Errorf("%d connections in %v", p.made, took)
+		}
+	})
+}
+
+// A server that answers so many READs of each session, and ends it then, is asked
+// again at a pace that slows down; and if hardly anything comes, not for long.
+func TestBacksOff(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		lanes int           // on one connection; 0 for all that may be, on several
+		reads int           // answered in a session
+		most  int           // connections
+		until time.Duration // that the file is fetched for
+		gives bool          // up
+	}{
+		{"hardly anything", 1, 1, maxLosses + 2, time.Hour, true},
+		{"some", 1, 8, 45, 3 * time.Minute, false},
+		{"hardly anything on many", 0, 1, 8 * maxLosses, time.Hour, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				p.conns, p.link.latency = 100_000, time.Millisecond
+				answered := map[*fakeSession]int{}
+				p.serveEndless(func(s *fakeSession, _ wire.Request) ([]byte, bool) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					if answered[s]++; answered[s] == test.reads+1 {
+						s.stream.out.end(false) // behind what was answered
+					}
+					return nil, answered[s] > test.reads
+				})
+				c := p.client(t, Config{Conns: test.lanes, Lanes: test.lanes})
+				f, err := c.Open(t.Context(), "void")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := withCancel(t)
+				time.AfterFunc(test.until, cancel)
+				begin := time.Now()
+				n, err := f.FetchTo(ctx, nowhere{}, 0)
+				took := time.Since(begin)
+				if errors.Is(err, ErrConnectionLost) != test.gives || test.gives == (took == test.until) {
+					t.Errorf("FetchTo = %d, %v after %v; that it gives up is %v", n, err, took, test.gives)
+				}
+				t.Logf("%d connections in %v, %d bytes", p.made, took, n)
+				if p.made > test.most || p.made < maxLosses/2 {
+					t.Errorf("%d connections in %v, want %d at the most, and half of maxLosses at least", p.made, took, test.most)
+				}
+				_ = f.Close()
+				_ = c.Close()
+				p.wait.Wait()
+			})
+		})
+	}
+}
+
+// Who has given up tries again when there is something to do later.
+func TestGivesUpForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.conns = 1000
+		bad := true
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type == wire.TypeStat && bad {
+				s.stream.out.end(false)
+				return nil, true
+			}
+			return nil, false
+		}
+		p.put(t, "f", nil)
+		c := p.client(t, Config{})
+		for range 2 * maxLosses {
+			if _, err := c.Stat(t.Context(), "f"); !errors.Is(err, ErrConnectionLost) {
+				t.Errorf("Stat: %v", err)
+			}
+		}
+		if p.made > maxLosses+2 {
+			t.Errorf("%d connections", p.made)
+		}
+		bad = false
+		time.Sleep(calmTime)
+		if _, err := c.Stat(t.Context(), "f"); err != nil {
+			t.Errorf("Stat: %v", err)
+		}
+		p.end(t, c)
+	})
+}
+
+// Losses that are rare cost no more than they did: the first is made good at
+// once, and one of long ago does not count.
+func TestRareLosses(t *testing.T) {
+	data := pattern(20_000, 2)
+	withFakeServer(t, Config{}, func(p *fakeServer) {
+		p.conns, p.link.latency = 1000, time.Millisecond
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		p.put(t, "f", data)
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for range 3 * maxLosses {
+			p.open[len(p.open)-1].kill()
+			begin := time.Now()
+			var b growingFile
+			if n, err := f.FetchTo(t.Context(), &b, 0); err != nil || !bytes.Equal(b.b, data) {
+				t.Fatalf("FetchTo = %d, %v", n, err)
+			}
+			if took := time.Since(begin); took >= firstPause {
+				t.Errorf("it took %v", took)
+			}
+			time.Sleep(calmTime)
+		}
+	})
+}
+
+// Sessions that end together are one loss.
+func TestLosses(t *testing.T) {
+	var s losses
+	now := time.Now()
+	add := func(era, wantSpent int, wantPause time.Duration) {
+		t.Helper()
+		s.add(now, era)
+		if pause := max(0, s.until.Sub(now)); s.spent != wantSpent || pause != wantPause {
+			t.Errorf("%d losses count and the pause is %v, want %d and %v", s.spent, pause, wantSpent, wantPause)
+		}
+	}
+	add(0, 1, 0)
+	add(0, 1, 0)
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 50, 50} {
+		add(s.era, 2+i, want*100*time.Millisecond)
+	}
+	s.moved = 3*calmBytes + calmBytes/2
+	add(s.era, 7, maxPause)
+	now = now.Add(3 * calmTime)
+	add(s.era, 5, maxPause)
+	s.moved = 1 << 60
+	add(s.era, 1, maxPause)
+	now = now.Add(time.Hour)
+	add(s.era, 1, -0)
+	for range 1000 {
+		s.add(now, s.era)
+	}
+	add(s.era, 1002, maxPause)
+	if !s.tooMany(now) || s.tooMany(now.Add(1000*calmTime)) {
+		t.Error("too many are not too many, or for ever")
+	}
+}

@@ -1,0 +1,13 @@
+package sftpclient
+
+import (
+	"testing"
+
+	"github.com/haul-project/haul/internal/leak"
+)
+
+// Package ssh may forget a channel that is opened while the connection ends. Of
+// a connection that is still there others show.
+func TestMain(m *testing.M) {
+	leak.Main(m, "haul/sftp", "haul/internal/sshconn.", "crypto/ssh.", "!ssh.(*mux).openChannel")
+}

@@ -1,0 +1,292 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// pathCall makes a call about one name.
+func pathCall(append func(b []byte, id uint32, name string) []byte, name string) func([]byte, uint32) []byte {
+	return func(b []byte, id uint32) []byte { return append(b, id, name) }
+}
+
+// one asks something about one name.
+func (c *Client) one(ctx context.Context, op, name string, k call, append func(b []byte, id uint32, name string) []byte) error {
+	err := checkPath(name)
+	if err == nil {
+		k.build = pathCall(append, name)
+		err = c.do(ctx, &k)
+	}
+	if err != nil {
+		return pathError(op, name, err)
+	}
+	return nil
+}
+
+// two asks something about two names.
+func (c *Client) two(ctx context.Context, op, from, to string, k call, append func(b []byte, id uint32, from, to string) []byte) error {
+	err := checkPath(from)
+	if err == nil {
+		err = checkPath(to)
+	}
+	if err == nil {
+		k.build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
+		err = c.do(ctx, &k)
+	}
+	if err != nil {
+		return linkError(op, from, to, err)
+	}
+	return nil
+}
+
+// Stat describes what a name leads to.
+func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if a, err, ok := c.firstAttrs(name); ok {
+		if err != nil {
+			return nil, pathError("stat", name, err)
+		}
+		return storewire.InfoOf(path.Base(name), a), nil
+	}
+	var a wire.Attrs
+	if err := c.one(ctx, "stat", name, call{take: takeAttrs(&a), again: true}, wire.AppendStat); err != nil {
+		return nil, err
+	}
+	return storewire.InfoOf(path.Base(name), a), nil
+}
+
+// Lstat describes what has a name, even if that is a symbolic link.
+func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	var a wire.Attrs
+	if err := c.one(ctx, "lstat", name, call{take: takeAttrs(&a), again: true}, wire.AppendLstat); err != nil {
+		return nil, err
+	}
+	return storewire.InfoOf(path.Base(name), a), nil
+}
+
+// taken turns the error of what makes a name into fs.ErrExist if the server did
+// not say why, and something has the name.
+func (c *Client) taken(ctx context.Context, err error, name string) error {
+	if !isFailure(err) {
+		return err
+	}
+	if _, e := c.Lstat(ctx, name); e != nil {
+		return err
+	}
+	switch e := err.(type) {
+	case *fs.PathError:
+		e.Err = exists(e.Err)
+	case *os.LinkError:
+		e.Err = exists(e.Err)
+	}
+	return err
+}
+
+// Mkdir makes a directory. The server may take away some of perm's bits.
+func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	var a wire.Attrs
+	a.SetMode(wire.Mode(perm.Perm()))
+	err := c.one(ctx, "mkdir", name, call{take: takeOK}, func(b []byte, id uint32, name string) []byte {
+		return wire.AppendMkdir(b, id, name, a)
+	})
+	return c.taken(ctx, err, name)
+}
+
+// MkdirAll makes a directory and those above it that are missing.
+func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+	fi, err := c.Stat(ctx, name)
+	switch {
+	case err == nil && fi.IsDir():
+		return nil
+	case err == nil:
+		return pathError("mkdir", name, fmt.Errorf("%w, and no directory", fs.ErrExist))
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if above := path.Dir(path.Clean(name)); above != "." && above != "/" && above != name {
+		if err := c.MkdirAll(ctx, above, perm); err != nil {
+			return err
+		}
+	}
+	err = c.Mkdir(ctx, name, perm)
+	if errors.Is(err, fs.ErrExist) {
+		// Somebody else was faster.
+		if fi, e := c.Stat(ctx, name); e == nil && fi.IsDir() {
+			return nil
+		}
+	}
+	return err
+}
+
+// Remove removes a file, a symbolic link or an empty directory. A directory that
+// is not empty is fs.ErrExist.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	err := c.RemoveFile(ctx, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
+		return err
+	}
+	// The server may call it a failure, or not permitted.
+	fi, e := c.Lstat(ctx, name)
+	if e != nil || !fi.IsDir() {
+		return err
+	}
+	return c.RemoveDir(ctx, name)
+}
+
+// isStatus reports whether an error is the server's refusal.
+func isStatus(err error) bool {
+	s := (*StatusError)(nil)
+	return errors.As(err, &s)
+}
+
+// RemoveFile removes a file or a symbolic link.
+func (c *Client) RemoveFile(ctx context.Context, name string) error {
+	return c.one(ctx, "remove", name, call{take: takeOK}, wire.AppendRemove)
+}
+
+// RemoveDir removes a directory that is empty. One that is not is fs.ErrExist.
+func (c *Client) RemoveDir(ctx context.Context, name string) error {
+	err := c.one(ctx, "rmdir", name, call{take: takeOK}, wire.AppendRmdir)
+	if !isFailure(err) {
+		return err
+	}
+	return c.filled(ctx, err, name)
+}
+
+// filled turns the error of an RMDIR into fs.ErrExist if the directory has
+// entries.
+func (c *Client) filled(ctx context.Context, err error, name string) error {
+	d, e := c.OpenDir(ctx, name)
+	if e != nil {
+		return err
+	}
+	defer d.Close()
+	if n, _ := d.Next(make([]fs.FileInfo, 1)); n > 0 {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+			p.Err = exists(p.Err)
+		}
+	}
+	return err
+}
+
+// Rename gives what has one name another, and replaces what has that, as
+// rename(2) does. Without an extension of OpenSSH's the server may refuse to
+// replace anything: then the error is fs.ErrExist.
+func (c *Client) Rename(ctx context.Context, from, to string) error {
+	if c.ext.Has(wire.ExtPosixRename) {
+		return c.two(ctx, "rename", from, to, call{take: takeOK}, wire.AppendPosixRename)
+	}
+	return c.Move(ctx, from, to)
+}
+
+// Move gives what has one name another. If that is taken, it is fs.ErrExist.
+func (c *Client) Move(ctx context.Context, from, to string) error {
+	return c.taken(ctx, c.two(ctx, "rename", from, to, call{take: takeOK}, wire.AppendRename), to)
+}
+
+// Link gives a file a second name. It needs an extension of OpenSSH's; without
+// it, it is errors.ErrUnsupported.
+func (c *Client) Link(ctx context.Context, from, to string) error {
+	if !c.ext.Has(wire.ExtHardlink) {
+		return linkError("link", from, to, errors.ErrUnsupported)
+	}
+	return c.taken(ctx, c.two(ctx, "link", from, to, call{take: takeOK}, wire.AppendHardlink), to)
+}
+
+// Symlink makes a symbolic link of that name. target is kept as it is.
+func (c *Client) Symlink(ctx context.Context, target, name string) error {
+	build := wire.AppendSymlink
+	if c.draft {
+		build = func(b []byte, id uint32, target, name string) []byte { return wire.AppendSymlink(b, id, name, target) }
+	}
+	return c.taken(ctx, c.two(ctx, "symlink", target, name, call{take: takeOK}, build), name)
+}
+
+// Readlink returns the text of a symbolic link. Anything else is
+// fs.ErrInvalid.
+func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
+	var target string
+	err := c.one(ctx, "readlink", name, call{take: takeName(&target), again: true}, wire.AppendReadlink)
+	if isFailure(err) {
+		if fi, e := c.Lstat(ctx, name); e == nil && fi.Mode().Type() != fs.ModeSymlink {
+			return "", pathError("readlink", name, fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid))
+		}
+	}
+	return target, err
+}
+
+// RealPath returns a name as an absolute one, without symbolic links if the
+// server resolves them.
+func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
+	var real string
+	err := c.one(ctx, "realpath", name, call{take: takeName(&real), again: true}, wire.AppendRealpath)
+	return real, err
+}
+
+// SetAttr changes what a says of a file. If it is a symbolic link that shall be
+// changed itself, and not what it leads to, follow is false; that needs an
+// extension of OpenSSH's, and without it, it is errors.ErrUnsupported. One of
+// two owners, or of two times, takes a question for the other.
+func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	err := c.setAttr(ctx, name, a, follow)
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		return pathError("setattr", name, err)
+	}
+	return err
+}
+
+func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	send, stat := wire.AppendSetstat, c.Stat
+	if a.Size != nil && (*a.Size < 0 || *a.Size > maxFile) {
+		return fs.ErrInvalid
+	}
+	if !follow {
+		if a.Size != nil || a.Mode != nil || !c.ext.Has(wire.ExtLsetstat) {
+			return errors.ErrUnsupported
+		}
+		send, stat = wire.AppendLsetstat, c.Lstat
+	}
+	var now fs.FileInfo
+	if halfKnown(a) {
+		var err error
+		if now, err = stat(ctx, name); err != nil {
+			return err
+		}
+	}
+	changes := storewire.ChangesOf(a, now)
+	if changes.Flags == 0 {
+		return nil
+	}
+	return c.one(ctx, "setattr", name, call{take: takeOK, again: true}, func(b []byte, id uint32, name string) []byte {
+		return send(b, id, name, changes)
+	})
+}
+
+// Chmod sets the mode of a file: its permissions, and the setuid, setgid and
+// sticky bits.
+func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
+	return c.SetAttr(ctx, name, store.Attr{Mode: &mode}, true)
+}
+
+// Chown sets the numbers of a file's owner and group.
+func (c *Client) Chown(ctx context.Context, name string, uid, gid uint32) error {
+	return c.SetAttr(ctx, name, store.Attr{UID: &uid, GID: &gid}, true)
+}
+
+// Chtimes sets a file's times, to the second. A zero time is left as it is.
+func (c *Client) Chtimes(ctx context.Context, name string, accessed, modified time.Time) error {
+	return c.SetAttr(ctx, name, store.Attr{AccessTime: accessed, ModTime: modified}, true)
+}
+
+// Truncate sets the size of a file, in bytes: it cuts, or adds zeros.
+func (c *Client) Truncate(ctx context.Context, name string, size int64) error {
+	return c.SetAttr(ctx, name, store.Attr{Size: &size}, true)
+}

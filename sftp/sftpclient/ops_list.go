@@ -1,0 +1,374 @@
+package sftpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxListAhead is how many READDIRs may be on their way for one directory.
+	// It begins with two, of which the second brings the end of a short one.
+	maxListAhead = 64
+
+	// maxListEmpty is how many answers in a row may have no names but "." and "..".
+	maxListEmpty = 16
+
+	// maxListLies is how many answers may have names that no entry may have.
+	maxListLies = 64
+
+	// maxListHeld is how many entries may have come and not been taken before
+	// no more are asked for: some 4 MiB. Those on their way come on top.
+	maxListHeld = 16 << 10
+
+	// maxEntries and maxEntryBytes are what ReadDir may return.
+	maxEntries    = 1 << 20
+	maxEntryBytes = 128 << 20 // of names
+)
+
+// A dirReader lists a directory. It has several requests on their way.
+type dirReader struct {
+	c    *Client
+	name string
+	hide func(name string) bool // entries that are left out; may be nil
+
+	mu     sync.Mutex // of those who call Next, and Close
+	at     handleAt   // mu
+	closed bool       // mu
+
+	// All of Client.mu:
+	entries fifo[fs.FileInfo]
+	ahead   int   // requests that may be on their way
+	asked   []int // the numbers of those that are, in the order of asking
+	last    int   // the latest number
+	endedAt int   // the number of the one that was answered by the end
+	empty   int   // answers without names in a row
+	end     error
+	unsafe  error // about the first name that no entry may have
+	lies    int   // answers with such names
+	bell    chan struct{}
+	ctx     context.Context
+}
+
+// OpenDir opens a directory to be listed in pieces, however large it is, in the
+// order in which the server has it. ctx ends the listing too. What is no
+// directory is fs.ErrNotExist or what the server says. Names that no entry may
+// have are left out, and are an [ErrProtocol] in place of the end.
+func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	d, err := c.openDir(ctx, name, nil)
+	if err != nil {
+		return nil, pathError("readdir", name, err)
+	}
+	return d, nil
+}
+
+func (c *Client) openDir(ctx context.Context, name string, hide func(string) bool) (*dirReader, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	var h string
+	var err error
+	var k *call
+	for tries := 1; ; tries++ {
+		k = &call{take: takeHandle(&h), build: pathCall(wire.AppendOpendir, name)}
+		k.orphan = func() { c.closeHandle(handleAt{k.at, h}) }
+		if err = c.do(ctx, k); !isLaneGone(err) || tries == maxTries {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &dirReader{c: c, name: name, hide: hide, at: handleAt{k.at, h}, ahead: 2, bell: make(chan struct{}, 1), ctx: ctx}, nil
+}
+
+// ask asks for more. The caller holds Client.mu.
+func (d *dirReader) ask() {
+	for len(d.asked) < d.ahead && d.end == nil && d.entries.len() < maxListHeld {
+		d.last++
+		number := d.last
+		d.asked = append(d.asked, number)
+		var list []fs.FileInfo
+		var names int
+		var unsafe error
+		d.c.submit(&call{lane: d.at.lane,
+			build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.handle) },
+			take: func(p *wire.Reply) (err error) {
+				if p.Type != wire.TypeName {
+					return unexpected(p, wire.TypeName)
+				}
+				list, names, unsafe = d.infos(p.Names)
+				return nil
+			},
+			then: func(err error) {
+				if unsafe != nil && d.unsafe == nil {
+					d.unsafe = unsafe
+				}
+				if unsafe != nil {
+					if d.lies++; d.lies == maxListLies && err == nil {
+						err = unsafe
+					}
+				}
+				d.answer(number, list, names, err)
+			},
+		})
+	}
+}
+
+// over reports whether nothing more can come: what was asked behind the end has
+// no names. The caller holds Client.mu.
+func (d *dirReader) over() bool {
+	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
+}
+
+// answer takes the answer to one request. The caller holds Client.mu.
+func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error) {
+	if i, ok := slices.BinarySearch(d.asked, number); ok {
+		d.asked = slices.Delete(d.asked, i, i+1)
+	}
+	for _, fi := range list {
+		d.entries.push(fi)
+	}
+	switch {
+	case err != nil:
+		if d.end == nil || d.end == io.EOF && number < d.endedAt {
+			if d.end = plain(err); errors.Is(err, io.EOF) {
+				d.end, d.endedAt = io.EOF, cmp.Or(min(d.endedAt, number), number)
+			}
+		}
+	case names == 0:
+		if d.empty++; d.empty == maxListEmpty && d.end == nil {
+			d.end = fmt.Errorf("%w: %d lists in a row without a name and without an end", ErrProtocol, d.empty)
+		}
+	default:
+		d.empty = 0
+		d.ahead = min(2*d.ahead, maxListAhead)
+	}
+	select {
+	case d.bell <- struct{}{}:
+	default:
+	}
+}
+
+// infos describes names, and counts those besides "." and "..". Those that would
+// lead out of a directory it leaves out, and returns an error about the first.
+func (d *dirReader) infos(names wire.Names) (list []fs.FileInfo, count int, unsafe error) {
+	list = make([]fs.FileInfo, 0, names.Len())
+	for e := range names.All() {
+		name := string(e.Name)
+		if name == "." || name == ".." {
+			continue
+		}
+		if count++; d.hide != nil && d.hide(name) {
+			continue
+		}
+		if name == "" || bytes.ContainsAny(e.Name, "/\x00") {
+			if unsafe == nil {
+				unsafe = fmt.Errorf("%w: name %.100q in a directory", ErrProtocol, name)
+			}
+			continue
+		}
+		list = append(list, storewire.InfoOf(name, e.Attrs))
+	}
+	return list, count, unsafe
+}
+
+// Next describes the next entries, as store.Entries says. If some had names that
+// no entry may have, such as one with a slash, the error behind the last of the
+// others says so.
+func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, pathError("readdir", d.name, fs.ErrClosed)
+	}
+	c := d.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		d.ask()
+		n := 0
+		for n < len(into) {
+			fi, ok := d.entries.pop()
+			if !ok {
+				break
+			}
+			into[n] = fi
+			n++
+		}
+		switch {
+		case n > 0 || len(into) == 0:
+			return n, nil
+		case d.over() && d.end == io.EOF && d.unsafe != nil:
+			return 0, pathError("readdir", d.name, d.unsafe)
+		case d.over() && d.end == io.EOF:
+			return 0, io.EOF
+		case d.over():
+			return 0, pathError("readdir", d.name, d.end)
+		}
+		c.mu.Unlock()
+		var err error
+		select {
+		case <-d.bell:
+		case <-d.ctx.Done():
+			err = pathError("readdir", d.name, context.Cause(d.ctx))
+		}
+		c.mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close closes the directory, and does not wait for the server.
+func (d *dirReader) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return pathError("close", d.name, fs.ErrClosed)
+	}
+	d.closed = true
+	d.c.mu.Lock()
+	defer d.c.mu.Unlock()
+	if d.end == nil {
+		d.end = fs.ErrClosed
+	}
+	d.c.closeHandle(d.at)
+	return nil
+}
+
+// ReadDir lists a directory, sorted by name. The entries are described as they
+// were then; a symbolic link is a link. One of more than a million entries is an
+// error: that is for [Client.OpenDir].
+func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return c.readDir(ctx, name, nil, maxEntries)
+}
+
+// readDir lists a directory, once more if the lane is lost under it.
+func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
+	for tries := 1; ; tries++ {
+		list, err := c.listDir(ctx, name, hide, most)
+		if !isLaneGone(err) || tries == maxTries {
+			return list, err
+		}
+	}
+}
+
+func (c *Client) listDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
+	d, err := c.openDir(ctx, name, hide)
+	if err != nil {
+		return nil, pathError("readdir", name, err)
+	}
+	defer d.Close()
+	var list []fs.DirEntry
+	into := make([]fs.FileInfo, 256)
+	size := 0
+	for {
+		n, err := d.Next(into)
+		for _, fi := range into[:n] {
+			list = append(list, fs.FileInfoToDirEntry(fi))
+			size += len(fi.Name())
+		}
+		switch {
+		case err == io.EOF:
+			slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+			return list, nil
+		case err != nil:
+			return nil, err
+		case len(list) > most || size > maxEntryBytes:
+			return nil, pathError("readdir", name, fmt.Errorf("more than %d entries, or %d bytes of names", most, maxEntryBytes))
+		}
+	}
+}
+
+// RemoveAll removes what has a name, and all that is below it. What is not there
+// is no error. A symbolic link is removed, and what it leads to is not.
+func (c *Client) RemoveAll(ctx context.Context, name string) error {
+	fi, err := c.Lstat(ctx, name)
+	if err == nil && !fi.IsDir() {
+		err = c.RemoveFile(ctx, name)
+	} else if err == nil {
+		err = c.removeTree(ctx, name, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+const (
+	// maxDepth is how many directories may be below each other.
+	maxDepth = 1000
+
+	// removesAtOnce is how many files are removed at a time.
+	removesAtOnce = 64
+
+	// removePasses is how many times a directory is gone through that does not
+	// get empty: what is removed may hide what else there is from a listing
+	// under way.
+	removePasses = 3
+)
+
+// removeTree removes a directory and what is in it.
+func (c *Client) removeTree(ctx context.Context, name string, depth int) error {
+	if depth > maxDepth {
+		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))
+	}
+	for pass := 1; ; pass++ {
+		err := c.emptyDir(ctx, name, depth)
+		if err == nil {
+			err = c.RemoveDir(ctx, name)
+		}
+		if !errors.Is(err, fs.ErrExist) || pass == removePasses {
+			return err
+		}
+	}
+}
+
+// emptyDir removes what is in a directory, several files at a time.
+func (c *Client) emptyDir(ctx context.Context, name string, depth int) (first error) {
+	d, err := c.openDir(ctx, name, nil)
+	if err != nil {
+		return pathError("readdir", name, err)
+	}
+	defer d.Close()
+	note := func(err error) {
+		if first == nil && !errors.Is(err, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	into := make([]fs.FileInfo, removesAtOnce)
+	for {
+		n, err := d.Next(into)
+		if err == io.EOF {
+			return first
+		}
+		if err != nil {
+			return err
+		}
+		errs := make(chan error, n)
+		files := 0
+		for _, fi := range into[:n] {
+			below := name + "/" + fi.Name() // not cleaned: what name means depends on links
+			if fi.IsDir() {
+				note(c.removeTree(ctx, below, depth+1))
+				continue
+			}
+			files++
+			go func() { errs <- c.RemoveFile(ctx, below) }()
+		}
+		for range files {
+			note(<-errs)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package sftpclient
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// A netLink is a way to a server: each byte arrives latency later, and no
+// faster than rate. Inside of a bubble its time is virtual.
+type netLink struct {
+	latency time.Duration // one way
+	rate    int64         // bytes a second; 0 for no bound
+	shared  int64         // bytes a second of all streams of a connection, each way; 0 for no bound
+	window  int           // bytes in a stream that the receiver has not read; 0 for 2 MiB, as SSH has it
+}
+
+func (k netLink) roundTrip() time.Duration { return 2 * k.latency }
+
+// A netRoad is what the streams of one connection share, each way.
+type netRoad struct {
+	rate int64 // bytes a second
+
+	mu   sync.Mutex
+	free time.Time // mu: when what was sent so far has left
+}
+
+// send returns when n bytes have left that are sent now.
+func (r *netRoad) send(n int) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.free.Before(now) {
+		r.free = now
+	}
+	r.free = r.free.Add(time.Duration(int64(n) * int64(time.Second) / r.rate))
+	return r.free
+}
+
+// A netPipe is one direction of a stream.
+type netPipe struct {
+	link *netLink
+	road *netRoad // nil if the stream has the way for itself
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   []netParcel // mu: by the time of arrival
+	leaves  time.Time   // mu: when the last of them has left
+	unread  int         // mu: bytes that count against the window
+	total   int64       // mu: bytes written
+	cutAt   int64       // mu: after so many bytes nothing comes any more; 0 for never
+	closed  bool        // mu: no more is written
+	broken  bool        // mu: and none is read either
+}
+
+type netParcel struct {
+	at time.Time
+	b  []byte
+}
+
+func newNetPipe(k *netLink) *netPipe {
+	p := &netPipe{link: k}
+	p.changed.L = &p.mu
+	return p
+}
+
+var errNetPipe = errors.New("pipe is broken")
+
+func (p *netPipe) Write(b []byte) (n int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	window := p.link.window
+	if window == 0 {
+		window = 2 << 20
+	}
+	for len(b) > 0 {
+		for p.unread >= window && !p.closed {
+			p.changed.Wait()
+		}
+		if p.closed {
+			return n, errNetPipe
+		}
+		some := min(len(b), window-p.unread, 32<<10)
+		now := time.Now()
+		if p.leaves.Before(now) {
+			p.leaves = now
+		}
+		if p.link.rate > 0 {
+			p.leaves = p.leaves.Add(time.Duration(int64(some) * int64(time.Second) / p.link.rate))
+		}
+		if p.road != nil {
+			p.leaves = p.road.send(some)
+		}
+		keep := some
+		if p.cutAt > 0 {
+			keep = int(min(int64(some), max(0, p.cutAt-p.total)))
+		}
+		if keep > 0 {
+			p.queue = append(p.queue, netParcel{p.leaves.Add(p.link.latency), append([]byte(nil), b[:keep]...)})
+		}
+		p.total += int64(some)
+		p.unread += some
+		n, b = n+some, b[some:]
+		p.changed.Broadcast()
+		if p.cutAt > 0 && p.total >= p.cutAt {
+			p.closed = true
+		}
+	}
+	return n, nil
+}
+
+func (p *netPipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.broken:
+			return 0, errNetPipe
+		case len(p.queue) > 0:
+			if wait := time.Until(p.queue[0].at); wait > 0 {
+				p.mu.Unlock()
+				time.Sleep(wait)
+				p.mu.Lock()
+				continue
+			}
+			n := copy(b, p.queue[0].b)
+			if p.queue[0].b = p.queue[0].b[n:]; len(p.queue[0].b) == 0 {
+				p.queue = p.queue[1:]
+			}
+			p.credit(n)
+			return n, nil
+		case p.closed:
+			return 0, io.EOF
+		}
+		p.changed.Wait()
+	}
+}
+
+// credit lets the sender send n bytes more, once it has heard of them. The
+// caller holds mu.
+func (p *netPipe) credit(n int) {
+	if p.link.latency == 0 {
+		p.unread -= n
+		p.changed.Broadcast()
+		return
+	}
+	time.AfterFunc(p.link.latency, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unread -= n
+		p.changed.Broadcast()
+	})
+}
+
+// end ends the pipe: for the writer, and if now for the reader too, whatever is
+// on its way.
+func (p *netPipe) end(now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.broken = p.broken || now
+	p.changed.Broadcast()
+}
+
+// A netStream is one end of a stream.
+type netStream struct {
+	in, out *netPipe
+}
+
+func newNetStreams(k *netLink) (a, b *netStream) {
+	there, back := newNetPipe(k), newNetPipe(k)
+	return &netStream{back, there}, &netStream{there, back}
+}
+
+func (s *netStream) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s *netStream) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// Close ends the stream: the other end reads what is on its way, and this one
+// nothing more.
+func (s *netStream) Close() error {
+	s.out.end(false)
+	s.in.end(true)
+	return nil
+}

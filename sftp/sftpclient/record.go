@@ -1,0 +1,194 @@
+package sftpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// A keptRecord says how much of a kept upload is whole. It is a line of text, in
+// one of two places in turn, so that one that is cut short leaves the other.
+type keptRecord struct {
+	seq    uint64 // of two, the one with the higher counts
+	whole  int64  // bytes, from the start
+	size   int64  // that the file is expected to have; 0 if unknown
+	source uint64 // a hash of Create.Source
+	open   bool   // whoever wrote it may be at it still
+	file   string // what is random in the hidden file's name
+}
+
+const (
+	recordLine = "haul-upload 2 seq=%d whole=%d size=%d source=%016x open=%t file=%s"
+	recordSum  = " crc=%08x\n"
+	recordSlot = 256 // bytes from one place to the other
+)
+
+// appendTo appends r as it is stored.
+func (r keptRecord) appendTo(b []byte) []byte {
+	start := len(b)
+	b = fmt.Appendf(b, recordLine, r.seq, r.whole, r.size, r.source, r.open, r.file)
+	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
+}
+
+// parseRecord returns false for what is no record.
+func parseRecord(b []byte) (r keptRecord, ok bool) {
+	line, _, _ := bytes.Cut(b, []byte{'\n'})
+	if len(line) >= recordSlot {
+		return keptRecord{}, false
+	}
+	var sum uint32
+	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &r.open, &r.file, &sum)
+	// Whatever else Sscanf takes for the same is not what was written.
+	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !wire.IsUpload(wire.UploadPrefix+r.file+wire.UploadSuffix) ||
+		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
+		return keptRecord{}, false
+	}
+	return r, true
+}
+
+// newestRecord returns the newest of the two in b, or false if there is none.
+func newestRecord(b []byte) (newest keptRecord, ok bool) {
+	for _, at := range [...]int{0, recordSlot} {
+		r, valid := parseRecord(b[min(at, len(b)):])
+		if valid && (!ok || r.seq > newest.seq) {
+			newest, ok = r, true
+		}
+	}
+	return newest, ok
+}
+
+// readRecord reads the record of an earlier upload. What is no record is none.
+func (k *keptUpload) readRecord() (r keptRecord, ok bool, err error) {
+	f, err := k.c.openRegular(k.ctx, k.record)
+	if err != nil {
+		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = nil // anew will run into it
+		}
+		return r, false, err
+	}
+	defer f.Close()
+	r, ok, _ = recordIn(f)
+	return r, ok, nil
+}
+
+// recordIn returns the record that a file has, or false if it has none.
+func recordIn(f *File) (r keptRecord, ok bool, err error) {
+	b := make([]byte, 2*recordSlot)
+	n, err := f.ReadAt(b, 0) // what is missing is no record
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	r, ok = newestRecord(b[:n])
+	return r, ok, err
+}
+
+// openRegular opens a file for reading that is ours alone. For any other file the error
+// is fs.ErrPermission, and no [StatusError].
+func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
+	fi, err := c.Lstat(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm {
+		return nil, fs.ErrPermission
+	}
+	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
+}
+
+// mark records that so many bytes are whole, once they are on the server's disk
+// if sync says so. If the record is another upload's by now it is left alone, and
+// this one goes on without. The caller holds marking.
+func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
+	if k.ousted {
+		return store.ErrBusy
+	}
+	if sync && !k.noSync && k.c.ext.Has(wire.ExtFsync) {
+		err := k.f.remote.ask(ctx, call{take: takeOK, again: true, slow: true}, wire.AppendFsync)
+		if err != nil {
+			return err
+		}
+	}
+	// It is read and written by one handle: what others put in its place meanwhile
+	// is another file.
+	f, err := k.c.OpenFile(ctx, k.record, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		k.ousted = true
+		return store.ErrBusy
+	}
+	if err != nil {
+		k.blind = errors.Is(err, fs.ErrPermission)
+		return err
+	}
+	// Who may upload only reads nothing; nor can anybody else there put a record
+	// in place of his.
+	now, ok, err := recordIn(f)
+	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != k.token) {
+		_ = f.Close()
+		k.ousted = true
+		return store.ErrBusy
+	}
+	r := k.state(whole)
+	// newRecord begins with 1, in the first place.
+	_, err = f.WriteAt(r.appendTo(nil), int64((r.seq+1)%2)*recordSlot)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		k.seq, k.marked = r.seq, whole
+	}
+	return err
+}
+
+// state returns what is to be recorded next.
+func (k *keptUpload) state(whole int64) keptRecord {
+	return keptRecord{seq: k.seq + 1, whole: whole, size: k.size, source: k.source, open: !k.closing, file: k.token}
+}
+
+// newRecord puts a record of this upload in the place of what is there. The
+// caller holds marking, or is alone.
+func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
+	r := k.state(whole)
+	if err := k.createEmpty(ctx, k.record, r.appendTo(nil)); err != nil {
+		return err
+	}
+	k.seq, k.marked = r.seq, whole
+	return nil
+}
+
+// removeRecord removes the record if it is ours. A record that is left means nothing
+// without the file. The caller holds marking.
+func (k *keptUpload) removeRecord(ctx context.Context) {
+	ours, err := k.whoseRecord(ctx)
+	if isStatus(err) && errors.Is(err, fs.ErrPermission) && k.seq > 0 {
+		ours = true // users who may upload only cannot read, and can remove only their own files
+	}
+	if !k.ousted && ours {
+		_ = k.remove(ctx, k.record)
+	}
+}
+
+// recordIsOurs reports whether the record tells of this upload.
+func (k *keptUpload) recordIsOurs(ctx context.Context) bool {
+	ours, _ := k.whoseRecord(ctx)
+	return ours
+}
+
+// whoseRecord is that, and why it cannot be told.
+func (k *keptUpload) whoseRecord(ctx context.Context) (ours bool, err error) {
+	f, err := k.c.openRegular(ctx, k.record)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	r, ok, err := recordIn(f)
+	return ok && r.file == k.token, err
+}

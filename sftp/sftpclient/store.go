@@ -1,0 +1,374 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// Store returns the directory as a store: what is uploaded to it is hidden until
+// it is whole, and then has its name in one step, if the server has OpenSSH's
+// posix-rename. The directory need not exist yet. An empty one is where the user
+// begins.
+//
+// The files that it opens have FetchTo and Hash, and its uploads FillFrom, like
+// [File]. An upload is a [store.AttrUpload], a [store.ReadableUpload] and, with
+// Create.Resume, a [store.Resumer]; but two of them to one name at a time are not
+// kept apart.
+//
+// It keeps the contract of [store.Tree] as far as the server lets it: that links
+// do not lead out of the directory is the server's to see to, version 3 has
+// times in whole seconds, and what another program does at the same time may
+// come between two requests.
+func (c *Client) Store(dir string) store.Tree {
+	if dir == "" {
+		dir = "."
+	}
+	return &remoteTree{c, dir}
+}
+
+type remoteTree struct {
+	c   *Client
+	dir string
+}
+
+// maxStoreEntries is how many entries a list of package store may have.
+const maxStoreEntries = 65536
+
+// path returns what the server is asked for.
+func (s *remoteTree) path(ctx context.Context, name string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if !store.ValidName(name) || len(name) > wire.MaxPath {
+		return "", fs.ErrInvalid
+	}
+	p := s.dir + "/" + name
+	switch {
+	case name == ".":
+		p = s.dir
+	case s.dir == ".":
+		p = name
+	case strings.HasSuffix(s.dir, "/"):
+		p = s.dir + name
+	}
+	return p, checkPath(p)
+}
+
+// below is path for what must not be the root.
+func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err == nil && name == "." {
+		err = fmt.Errorf("%w: it is the root", fs.ErrPermission)
+	}
+	return p, err
+}
+
+// shown is what messages call a name of the store: what the server is asked for.
+// The user knows that from what he has typed, and nothing of stores.
+func (s *remoteTree) shown(name string) string {
+	return path.Join(s.dir, name)
+}
+
+// fail says what was attempted on which name of the store.
+func (s *remoteTree) fail(op, name string, err error) error { return fail(op, s.shown(name), err) }
+
+func (s *remoteTree) failLink(op, from, to string, err error) error {
+	return failLink(op, s.shown(from), s.shown(to), err)
+}
+
+// fail says what was attempted on which file, once.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	return pathError(op, name, err)
+}
+
+func failLink(op, from, to string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if l := (*os.LinkError)(nil); errors.As(err, &l) {
+		err = l.Err
+	}
+	return linkError(op, from, to, err)
+}
+
+// RealPath returns the absolute path of a name, without symbolic links: those that
+// the server leaves in it are looked up.
+func (s *remoteTree) RealPath(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err == nil {
+		p, err = s.c.RealPath(ctx, p)
+	}
+	if err == nil {
+		p, err = s.c.walkLinks(ctx, p)
+	}
+	return p, s.fail("realpath", name, err)
+}
+
+func (s *remoteTree) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.open(ctx, name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	return f, nil
+}
+
+// open opens a regular file. It looks first: to open a pipe, the server would
+// wait for who is at its other end, and all that comes behind would wait too.
+func (s *remoteTree) open(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if flag&os.O_EXCL == 0 {
+		fi, err := s.c.Stat(ctx, p)
+		switch {
+		case err == nil && !fi.Mode().IsRegular():
+			return nil, store.ErrNotRegular
+		case err != nil && (flag&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist)):
+			return nil, err
+		}
+	}
+	return s.c.OpenFile(ctx, p, flag, perm)
+}
+
+func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	p, err := s.path(ctx, name)
+	if err == nil && name == "." {
+		if err = store.ErrNotRegular; c.Exclusive {
+			err = fs.ErrExist
+		}
+	}
+	if err != nil {
+		return nil, s.fail("create", name, err)
+	}
+	if c.Resume != "" {
+		u, err := s.c.createKept(ctx, p, c)
+		if err != nil {
+			return nil, s.fail("create", name, s.c.explain(ctx, p, err))
+		}
+		return u, nil
+	}
+	u, err := s.c.create(ctx, p, c, nil)
+	if err != nil {
+		return nil, s.fail("create", name, s.c.explain(ctx, p, err))
+	}
+	return u, nil
+}
+
+// OpenListed opens a file that a listing has just described, and does not look
+// again what it is: that saves a round trip. What was no regular file then is
+// looked at after all.
+func (s *remoteTree) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
+	attrs, ok := storewire.DescribedBy(listed)
+	if !ok || !listed.Mode().IsRegular() || !attrs.Has(wire.AttrSize) {
+		return s.Open(ctx, name)
+	}
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	f, err := s.c.openFile(ctx, p, os.O_RDONLY, 0, openHow{listed: &attrs})
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	return f, nil
+}
+
+func (s *remoteTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	flag := os.O_RDONLY
+	switch {
+	case a.Read && (a.Write || a.Append):
+		flag = os.O_RDWR
+	case a.Write || a.Append:
+		flag = os.O_WRONLY
+	case !a.Read, a.Create, a.Exclusive, a.Truncate:
+		return nil, s.fail("open", name, fs.ErrInvalid)
+	}
+	if a.Exclusive && !a.Create {
+		return nil, s.fail("open", name, fs.ErrInvalid)
+	}
+	for _, o := range [...]struct {
+		set  bool
+		flag int
+	}{{a.Append, os.O_APPEND}, {a.Create, os.O_CREATE}, {a.Exclusive, os.O_EXCL}, {a.Truncate, os.O_TRUNC}} {
+		if o.set {
+			flag |= o.flag
+		}
+	}
+	perm := a.Perm.Perm()
+	if perm == 0 {
+		perm = 0o644
+	}
+	f, err := s.open(ctx, name, flag, perm)
+	if a.Create {
+		err = s.c.explain(ctx, s.shown(name), err)
+	}
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	if f.made {
+		// The server's umask may have taken something away.
+		var attrs wire.Attrs
+		attrs.SetMode(wire.Mode(perm))
+		if err := f.setstat(ctx, attrs); err != nil {
+			_ = f.Close()
+			return nil, s.fail("open", name, err)
+		}
+	}
+	return f, nil
+}
+
+func (s *remoteTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, s.fail("stat", name, err)
+	}
+	fi, err := s.c.Stat(ctx, p)
+	return fi, s.fail("stat", name, err)
+}
+
+func (s *remoteTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, s.fail("lstat", name, err)
+	}
+	fi, err := s.c.Lstat(ctx, p)
+	return fi, s.fail("lstat", name, err)
+}
+
+func (s *remoteTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, s.fail("readdir", name, err)
+	}
+	list, err := s.c.readDir(ctx, p, wire.IsUpload, maxStoreEntries)
+	return list, s.fail("readdir", name, err)
+}
+
+func (s *remoteTree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return nil, s.fail("readdir", name, err)
+	}
+	d, err := s.c.openDir(ctx, p, wire.IsUpload)
+	if err != nil {
+		return nil, s.fail("readdir", name, err)
+	}
+	return d, nil
+}
+
+func (s *remoteTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if perm = perm.Perm(); perm == 0 {
+		perm = 0o755
+	}
+	p, err := s.path(ctx, name)
+	if err == nil {
+		if err = s.c.Mkdir(ctx, p, perm); err == nil {
+			err = s.c.Chmod(ctx, p, perm)
+		}
+	}
+	return s.fail("mkdir", name, s.c.explain(ctx, p, err))
+}
+
+func (s *remoteTree) Remove(ctx context.Context, name string) error {
+	p, err := s.below(ctx, name)
+	if err != nil {
+		return s.fail("remove", name, err)
+	}
+	if err = s.c.RemoveFile(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrNotExist) {
+		if fi, e := s.c.Lstat(ctx, p); e == nil && fi.IsDir() {
+			err = store.ErrNotRegular
+		}
+	}
+	return s.fail("remove", name, err)
+}
+
+func (s *remoteTree) RemoveDir(ctx context.Context, name string) error {
+	p, err := s.below(ctx, name)
+	if err != nil {
+		return s.fail("rmdir", name, err)
+	}
+	if err = s.c.RemoveDir(ctx, p); isStatus(err) && !errors.Is(err, fs.ErrExist) {
+		if fi, e := s.c.Lstat(ctx, p); e == nil && !fi.IsDir() {
+			err = fmt.Errorf("%w: not a directory", fs.ErrNotExist)
+		}
+	}
+	return s.fail("rmdir", name, err)
+}
+
+func (s *remoteTree) Rename(ctx context.Context, from, to string, replace bool) error {
+	a, err := s.below(ctx, from)
+	var b string
+	if err == nil {
+		b, err = s.below(ctx, to)
+	}
+	switch {
+	case err != nil:
+	case !replace:
+		err = s.c.Move(ctx, a, b)
+	default:
+		err = s.c.taken(ctx, s.c.Rename(ctx, a, b), b)
+	}
+	return s.failLink("rename", from, to, err)
+}
+
+func (s *remoteTree) Link(ctx context.Context, from, to string) error {
+	a, err := s.below(ctx, from)
+	var b string
+	if err == nil {
+		b, err = s.below(ctx, to)
+	}
+	if err == nil {
+		err = s.c.Link(ctx, a, b)
+	}
+	return s.failLink("link", from, to, err)
+}
+
+func (s *remoteTree) Symlink(ctx context.Context, target, name string) error {
+	p, err := s.below(ctx, name)
+	if err == nil {
+		err = s.c.Symlink(ctx, target, p)
+	}
+	return failLink("symlink", target, s.shown(name), err)
+}
+
+func (s *remoteTree) Readlink(ctx context.Context, name string) (string, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return "", s.fail("readlink", name, err)
+	}
+	target, err := s.c.Readlink(ctx, p)
+	return target, s.fail("readlink", name, err)
+}
+
+func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	p, err := s.path(ctx, name)
+	if err == nil {
+		err = s.c.SetAttr(ctx, p, a, follow)
+	}
+	return s.fail("setattr", name, err)
+}
+
+func (s *remoteTree) Space(ctx context.Context, name string) (store.Space, error) {
+	p, err := s.path(ctx, name)
+	if err != nil {
+		return store.Space{}, s.fail("space", name, err)
+	}
+	space, err := s.c.Space(ctx, p)
+	return space, s.fail("space", name, err)
+}

@@ -1,0 +1,101 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+const (
+	// sweepAfter is for how long nobody has written to an upload that is taken to
+	// be dead, and sweepKept for how long one is kept that could be gone on with.
+	sweepAfter = 24 * time.Hour
+	sweepKept  = 7 * 24 * time.Hour
+
+	// maxSweep is how many entries of a directory a sweep looks at, and
+	// maxSweepRecords how many records it reads.
+	maxSweep        = 16384
+	maxSweepRecords = 64
+)
+
+// SweepDir removes what uploads left in a directory whose process died: files of
+// their names that are the owner's alone, and that nobody has written to for a
+// day, or for a week if they can be gone on with. It looks at no more than 16384
+// entries. What cannot be removed is passed over.
+func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
+	p, err := s.path(ctx, dir)
+	if err != nil {
+		return s.fail("sweep", dir, err)
+	}
+	old, records, err := s.c.leftovers(ctx, p, time.Now())
+	if err != nil || len(old) == 0 {
+		return s.fail("sweep", dir, err)
+	}
+	if len(records) > maxSweepRecords {
+		return nil // it would take long to find out what they tell of
+	}
+	wanted := map[string]bool{}
+	for _, name := range records {
+		f, err := s.c.openRegular(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return s.fail("sweep", dir, err)
+		}
+		if r, ok, _ := recordIn(f); ok {
+			wanted[wire.UploadPrefix+r.file+wire.UploadSuffix] = true
+		}
+		_ = f.Close()
+	}
+	for _, name := range old {
+		if !wanted[path.Base(name)] {
+			_ = s.c.RemoveFile(ctx, name)
+		}
+	}
+	return nil
+}
+
+// leftovers returns the uploads in a directory that are old, and the records that
+// are not.
+func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
+	d, err := c.openDir(ctx, dir, func(name string) bool { return !wire.IsUpload(name) })
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	list := make([]fs.FileInfo, 256)
+	for seen := 0; seen < maxSweep; {
+		n, err := d.Next(list)
+		seen += n
+		for _, fi := range list[:n] {
+			// Others could not have made it so, and what the server does not
+			// describe is nothing to judge.
+			if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.ModTime().IsZero() {
+				continue
+			}
+			age := now.Sub(fi.ModTime())
+			name := path.Join(dir, fi.Name())
+			record := strings.HasSuffix(fi.Name(), wire.RecordSuffix)
+			switch {
+			case record && age < sweepKept:
+				records = append(records, name)
+			case record || age >= sweepAfter:
+				old = append(old, name)
+			}
+		}
+		if err == io.EOF {
+			return old, records, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, nil // there may be records behind that
+}

@@ -1,0 +1,80 @@
+package sftpclient
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// A sweep removes what is old, has the name of an upload and is its owner's alone,
+// but nothing that can be gone on with.
+func TestSweeps(t *testing.T) {
+	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
+		hidden := func(i int, suffix string) string {
+			return wire.UploadPrefix + strings.Repeat(string(rune('A'+i)), wire.UploadRandom) + suffix
+		}
+		day := 24 * time.Hour
+		var want []string
+		for i, f := range []struct {
+			suffix string
+			perm   fs.FileMode
+			age    time.Duration
+			stays  bool
+		}{
+			{wire.UploadSuffix, 0o600, 2 * day, false},
+			{wire.UploadSuffix, 0o600, day / 2, true},
+			{wire.UploadSuffix, 0o644, 2 * day, true},
+			{wire.RecordSuffix, 0o600, 8 * day, false},
+			{wire.RecordSuffix, 0o600, 2 * day, true},
+			{".other", 0o600, 30 * day, true},
+		} {
+			name := hidden(i, f.suffix)
+			p.put(t, name, []byte("x"))
+			if err := c.Chmod(t.Context(), name, f.perm); err != nil {
+				t.Fatal(err)
+			}
+			setAge(t, c, name, f.age)
+			if f.stays {
+				want = append(want, name)
+			}
+		}
+		k := keeper(t, c, "f", 500_000)
+		if _, err := k.WriteAt(pattern(400_000, 1), 0); err != nil {
+			t.Error(err)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		setAge(t, c, k.temp, 3*day)
+		want = append(want, k.temp, k.record)
+		if err := c.Store("").(*remoteTree).SweepDir(t.Context(), "."); err != nil {
+			t.Error(err)
+		}
+		list, err := p.tree.ReadDir(t.Context(), ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range list {
+			got = append(got, e.Name())
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("there are %q, want %q", got, want)
+		}
+	})
+}
+
+func setAge(t *testing.T, c *Client, name string, age time.Duration) {
+	t.Helper()
+	then := time.Now().Add(-age)
+	if err := c.SetAttr(t.Context(), name, store.Attr{AccessTime: then, ModTime: then}, true); err != nil {
+		t.Fatal(err)
+	}
+}

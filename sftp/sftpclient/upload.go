@@ -1,0 +1,384 @@
+package sftpclient
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// askSpace is from how many bytes on it is worth a round trip to ask
+	// whether they have room.
+	askSpace = 64 << 20
+
+	// firstPerm is what a file may be used for before it is whole.
+	firstPerm = 0o600
+)
+
+// An upload is a hidden file beside its target.
+type upload struct {
+	c      *Client
+	ctx    context.Context
+	target string
+	temp   string
+	perm   fs.FileMode // to have in the end
+	only   bool        // the target must not exist
+	noSync bool
+	f      *File
+
+	// vanished, if set, says whether it was us that renamed a hidden file which is
+	// gone. Without it nobody else knows of the file.
+	vanished func() error
+
+	mu   sync.Mutex
+	done bool       // mu
+	attr store.Attr // mu: mode and times to have in the end
+}
+
+var (
+	_ store.AttrUpload     = (*upload)(nil)
+	_ store.ReadableUpload = (*upload)(nil)
+)
+
+// create begins an upload, on a lane or on any for nil.
+func (c *Client) create(ctx context.Context, name string, o store.Create, on *lane) (*upload, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	if err := c.askRoom(ctx, path.Dir(name), o.Size); err != nil {
+		return nil, err
+	}
+	u := c.newUpload(ctx, name, o)
+	if err := u.begin(on, true); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *upload {
+	u := &upload{c: c, ctx: ctx, target: name, perm: o.Perm.Perm(), only: o.Exclusive, noSync: o.NoSync}
+	if u.perm == 0 {
+		u.perm = 0o644
+	}
+	return u
+}
+
+// askRoom returns an error if a directory has no room for so many bytes. It refuses
+// nothing that might succeed: what is kept for the administrator counts, as the user may
+// be that, and a file system that claims to have no size at all is not believed.
+func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
+	if size < askSpace || !c.ext.Has(wire.ExtStatVFS) {
+		return nil
+	}
+	s, err := c.Space(ctx, dir)
+	if err == nil && s.Total > 0 && s.Free < size {
+		return roomError{s.Free, size}
+	}
+	return nil
+}
+
+// begin creates the hidden file, and looks what is in its place at the same
+// time. If that is a symbolic link, it goes on with what that leads to.
+func (u *upload) begin(on *lane, follow bool) error {
+	dir, _ := path.Split(u.target)
+	u.temp = dir + wire.UploadPrefix + rand.Text()[:wire.UploadRandom] + wire.UploadSuffix
+	var old wire.Attrs
+	missing := error(nil)
+	look := &call{build: pathCall(wire.AppendLstat, u.target)}
+	look.take = func(p *wire.Reply) error {
+		missing = takeAttrs(&old)(p)
+		return missing
+	}
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, openHow{on: on, also: look, patient: true})
+	if err != nil {
+		return err
+	}
+	u.f, f.remote.own = f, true
+	f.name = u.target // for messages: nobody knows the hidden one
+	link, err := u.replaces(storewire.InfoOf("", old), missing)
+	switch {
+	case u.ctx.Err() != nil:
+		err = context.Cause(u.ctx)
+	case link && !follow:
+		err = store.ErrNotRegular
+	}
+	if err == nil && !link {
+		return nil
+	}
+	_ = u.discard()
+	if err != nil {
+		return err
+	}
+	if u.target, err = u.c.linkTarget(u.ctx, u.target); err != nil {
+		return err
+	}
+	return u.begin(on, false)
+}
+
+// replaces takes over the permissions of what is in the upload's place, or
+// returns an error if that may not be replaced. missing is why it is not known.
+// Whether it is a symbolic link is said for what that leads to to be tried.
+func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
+	switch {
+	case errors.Is(missing, fs.ErrNotExist):
+	case missing != nil:
+		return false, missing
+	case u.only:
+		return false, fs.ErrExist
+	case fi.Mode().Type() == fs.ModeSymlink:
+		return true, nil
+	case fi.Mode().IsRegular():
+		u.perm = fi.Mode().Perm()
+	default:
+		return false, store.ErrNotRegular
+	}
+	return false, nil
+}
+
+// SetAttr sets the mode and the times that Commit gives the file.
+func (u *upload) SetAttr(a store.Attr) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.done:
+		return u.fail("setattr", fs.ErrClosed)
+	case a.Size != nil || a.UID != nil || a.GID != nil:
+		return u.fail("setattr", errors.ErrUnsupported)
+	case a.Mode != nil:
+		mode := a.Mode.Perm()
+		u.attr.Mode = &mode
+	}
+	if !a.AccessTime.IsZero() {
+		u.attr.AccessTime = a.AccessTime
+	}
+	if !a.ModTime.IsZero() {
+		u.attr.ModTime = a.ModTime
+	}
+	return nil
+}
+
+// Open opens what was written so far, when the server has all of it.
+func (u *upload) Open(ctx context.Context) (store.File, error) {
+	if err := u.f.settle(ctx); err != nil {
+		return nil, err
+	}
+	f, err := u.c.openFile(ctx, u.temp, os.O_RDONLY, 0, openHow{})
+	if err != nil {
+		return nil, u.fail("open", err)
+	}
+	f.name = u.target
+	return f, nil
+}
+
+func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(p, off) }
+
+func (u *upload) Truncate(size int64) error { return u.f.Truncate(size) }
+
+// FillFrom is [File.FillFrom].
+func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+	return u.f.FillFrom(ctx, r, off, size)
+}
+
+// end ends the upload, or reports that it has ended before.
+func (u *upload) end() (first bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	first = !u.done
+	u.done = true
+	return first
+}
+
+// Commit waits until all is written, has it put on the server's disk if that
+// can be told to, and gives the file its name.
+func (u *upload) Commit() error {
+	if !u.end() {
+		return u.fail("commit", fs.ErrClosed)
+	}
+	if err := u.publish(); err != nil {
+		err = u.c.explain(u.ctx, u.temp, err) // before there is room again
+		_ = u.discard()
+		return u.fail("commit", err)
+	}
+	return nil
+}
+
+func (u *upload) fail(op string, err error) error {
+	return pathError(op, u.target, err)
+}
+
+func (u *upload) publish() error {
+	f := u.f
+	if err := f.settle(u.ctx); err != nil {
+		return err
+	}
+	if u.noSync {
+		if err := u.closeWith(u.attrs()); err != nil {
+			return err
+		}
+		return u.rename(nil)
+	}
+	h, err := u.secure()
+	if err != nil {
+		return err
+	}
+	if u.c.ext.Has(wire.ExtFsync) {
+		// All is on the disk: there is nothing more to learn from CLOSE. Sent
+		// on one lane, it comes before the new name.
+		f.end(fs.ErrClosed)
+		_ = f.remote.close(u.ctx, false)
+		return u.rename(h.lane)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return u.rename(nil)
+}
+
+// attrs returns what the file shall have in the end.
+func (u *upload) attrs() wire.Attrs {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.attr
+	if a.Mode == nil {
+		a.Mode = &u.perm
+	}
+	return storewire.ChangesOf(a, nil)
+}
+
+// closeWith gives the file its attributes and closes it, in one round trip.
+func (u *upload) closeWith(a wire.Attrs) error {
+	if _, err := u.f.remote.handle(u.ctx); err != nil {
+		return err
+	}
+	// On its lane the attributes come before the end of the handle that made the
+	// file. Where uploads are kept from sight, as by haul's own server, that end
+	// publishes it, whatever else is open, and then it is no upload any more.
+	h, ok := u.f.remote.eldest()
+	if !ok {
+		return fmt.Errorf("%w: %w", ErrConnectionLost, errLaneGone)
+	}
+	set := &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+		return wire.AppendFsetstat(b, id, h.handle, a)
+	}}
+	u.c.start(set)
+	u.f.wrote() // so that it waits
+	err := u.f.Close()
+	if e := u.c.await(u.ctx, set); err == nil {
+		err = e
+	}
+	return err
+}
+
+// secure gives the file its attributes and puts it on the disk. It returns on
+// which lane that was.
+func (u *upload) secure() (handleAt, error) {
+	c := u.c
+	a := u.attrs()
+	for tries := 1; ; tries++ {
+		h, err := u.f.remote.handle(u.ctx)
+		if err != nil {
+			return h, err
+		}
+		calls := []*call{{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+			return wire.AppendFsetstat(b, id, h.handle, a)
+		}}}
+		if c.ext.Has(wire.ExtFsync) {
+			calls = append(calls, &call{lane: h.lane, slow: true, take: takeOK, build: func(b []byte, id uint32) []byte {
+				return wire.AppendFsync(b, id, h.handle)
+			}})
+		}
+		c.start(calls...)
+		for _, k := range calls {
+			if e := c.await(u.ctx, k); err == nil {
+				err = e
+			}
+		}
+		if !isLaneGone(err) || tries == maxTries {
+			return h, err
+		}
+	}
+}
+
+// rename gives the file its name. on is the lane to do so, or nil for any. If
+// that lane is lost and the old name is gone, it was us who knew it.
+func (u *upload) rename(on *lane) error {
+	for tries := 1; ; tries++ {
+		err := u.tryRename(on)
+		on = nil
+		if err == nil || !isLaneGone(err) && tries == 1 {
+			return err
+		}
+		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
+			if u.vanished != nil {
+				return u.vanished()
+			}
+			return nil
+		}
+		if !isLaneGone(err) || tries == maxTries {
+			return err
+		}
+	}
+}
+
+func (u *upload) tryRename(on *lane) error {
+	c := u.c
+	rename := func(append func([]byte, uint32, string, string) []byte) error {
+		return c.do(u.ctx, &call{lane: on, take: takeOK, build: func(b []byte, id uint32) []byte {
+			return append(b, id, u.temp, u.target)
+		}})
+	}
+	if !u.only && c.ext.Has(wire.ExtPosixRename) {
+		return rename(wire.AppendPosixRename)
+	}
+	err := rename(wire.AppendRename)
+	if !isStatus(err) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fi, e := c.Lstat(u.ctx, u.target)
+	switch {
+	case e != nil:
+		return err
+	case u.only:
+		return exists(err)
+	case !fi.Mode().IsRegular() && fi.Mode().Type() != fs.ModeSymlink:
+		return fmt.Errorf("%w: %w", store.ErrNotRegular, err)
+	}
+	// The server cannot replace a file in one step. For a moment there is none.
+	if err := c.RemoveFile(u.ctx, u.target); err != nil {
+		return err
+	}
+	return rename(wire.AppendRename)
+}
+
+// Close discards the file unless it was committed.
+func (u *upload) Close() error {
+	if !u.end() {
+		return nil
+	}
+	if err := u.discard(); err != nil {
+		return u.fail("discard", err)
+	}
+	return nil
+}
+
+// discard removes the hidden file, even if the context has ended.
+func (u *upload) discard() error {
+	_ = u.f.close(false) // it need not be cut
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
+	defer cancel()
+	err := u.c.RemoveFile(ctx, u.temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

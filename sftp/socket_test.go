@@ -1,0 +1,73 @@
+package sftp
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/sshconn"
+)
+
+// A serverTuned is a connection that notes what is set of it.
+type serverTuned struct {
+	*serverWire
+	noDelay             bool
+	writeBuffer, others int
+}
+
+func (c *serverTuned) SetNoDelay(on bool) error        { c.noDelay = on; return nil }
+func (c *serverTuned) SetWriteBuffer(n int) error      { c.writeBuffer = n; return nil }
+func (c *serverTuned) SetReadBuffer(int) error         { c.others++; return nil }
+func (c *serverTuned) SetLinger(int) error             { c.others++; return nil }
+func (c *serverTuned) SetReadDeadline(time.Time) error { c.others++; return nil }
+
+// The kernel may hold much that is on its way out. How much it takes in stays
+// its own decision.
+func TestServerSocket(t *testing.T) {
+	w := newServerWorld(t, nil)
+	client, server := serverWires("192.0.2.1")
+	tuned := &serverTuned{serverWire: server}
+	w.conns.Go(func() { w.server.ServeConn(w.ctx, tuned) })
+	c, err := w.dial(client, w.clientConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sftp(c)
+	c.Close()
+	w.last(1)
+	if !tuned.noDelay || tuned.writeBuffer != sshconn.LargestSend() || tuned.others != 0 {
+		t.Errorf("set: %+v", tuned)
+	}
+}
+
+// A real socket, and a listener of package net.
+func TestServerLoopback(t *testing.T) {
+	w := newServerWorld(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.server.Serve(ctx, l) }()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.dial(nc, w.clientConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.sftp(c)
+	data := serverBytes(maxData)
+	p.put("file", data)
+	p.wantFile("file", data)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("somebody still listens")
+	}
+}
