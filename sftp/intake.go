@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/haul-project/haul/internal/sshconn"
 )
@@ -24,6 +25,10 @@ const (
 
 	// intakeStep is how many bytes come between two looks at it.
 	intakeStep = 1 << 20
+
+	// tryTime is how long a write may take that shows whether writes go through.
+	// Meanwhile nothing is read.
+	tryTime = 10 * time.Second
 
 	// maxBeforeLogin is how many bytes a peer may send until it has logged in:
 	// some dozens of keys, or signatures.
@@ -57,7 +62,7 @@ type intake struct {
 	mu     sync.Mutex
 	taken  int64               // mu: bytes of data
 	queues map[*queue]struct{} // mu
-	pokes  bool                // mu: it is to be found out whether writes go through
+	trying chan struct{}       // mu: closed when a write has gone through; nil if none is tried
 }
 
 // A countedConn is a connection whose reader is counted.
@@ -108,8 +113,29 @@ func (i *intake) take(n int) {
 }
 
 // look looks for channels for which too much has come. It returns why the connection
-// ends, if it does.
+// ends, if it does. Before it ends because of a reader that waits, a write is tried, and
+// nothing more is read until that has gone through: on a busy machine it may be late.
 func (i *intake) look() error {
+	tried, err := i.judge()
+	if tried == nil {
+		return err
+	}
+	timer := time.NewTimer(tryTime)
+	defer timer.Stop()
+	select {
+	case <-tried:
+		if tried, err = i.judge(); tried == nil {
+			return err
+		}
+	case <-timer.C:
+	}
+	i.stop(errFlood)
+	return errFlood
+}
+
+// judge looks at each channel. If the verdict depends on a write that is being tried,
+// tried is closed when that has gone through.
+func (i *intake) judge() (tried <-chan struct{}, err error) {
 	wrote := i.wrote.Load()
 	moves := wrote != i.lookedWrote
 	i.lookedWrote = wrote
@@ -119,25 +145,29 @@ func (i *intake) look() error {
 	for q := range i.queues {
 		over := i.excess() - q.base - most
 		switch {
-		// Who waits to read has nothing, if it is that he waits for. After it
-		// has read, x/crypto gives the peer window, which may wait too, for a
-		// peer that takes nothing or leaves a key exchange undone; but then
-		// nothing at all is written.
+		// A reader that waits has nothing, if it waits for data. After a read,
+		// x/crypto gives the peer window, which may wait too, for a peer that takes
+		// nothing or leaves a key exchange undone; but then nothing at all is written.
 		case q.waits && moves:
 			q.empty(i.excess())
 		case over <= 0:
-		case len(q.kept) == channelWindow, over >= intakeSlack:
+		case len(q.kept) == channelWindow, over >= intakeSlack && !q.waits:
 			i.stop(errFlood)
-			return errFlood
-		case q.waits && !i.pokes: // or it is only that there was nothing to be written
-			i.pokes = true
-			i.run(i.tryWrite)
-		case !q.waits && !q.moving:
+			return nil, errFlood
+		case q.waits: // perhaps there was only nothing to be written
+			if i.trying == nil {
+				i.trying = make(chan struct{})
+				i.run(i.tryWrite)
+			}
+			if over >= intakeSlack {
+				tried = i.trying
+			}
+		case !q.moving:
 			q.moving = true
 			i.run(q.move)
 		}
 	}
-	return nil
+	return tried, nil
 }
 
 // tryWrite writes something. If that goes through, the next look sees it.
@@ -145,7 +175,8 @@ func (i *intake) tryWrite() {
 	i.poke()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.pokes = false
+	close(i.trying)
+	i.trying = nil
 }
 
 // A queue is what has come for one channel. Its reader is the session of the

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -258,7 +260,9 @@ func TestServerIntakeFlood(t *testing.T) {
 
 // The same if the server waits to tell the peer of window, so that it seems to
 // wait for data.
-func TestServerIntakeStuck(t *testing.T) {
+func TestServerIntakeStuck(t *testing.T) { synctest.Test(t, testServerIntakeStuck) }
+
+func testServerIntakeStuck(t *testing.T) {
 	in, settle, why := serverIntake(t)
 	free := make(chan struct{})
 	in.poke = func() { <-free }
@@ -306,6 +310,35 @@ func TestServerIntakeIgnored(t *testing.T) {
 	}
 	p.close()
 	<-done
+}
+
+// A write that is late, as on a busy machine, ends no connection.
+func TestServerIntakeLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
+
+func testServerIntakeLateWrite(t *testing.T) {
+	in, settle, why := serverIntake(t)
+	poke := in.poke
+	in.poke = func() {
+		time.Sleep(tryTime / 2)
+		poke()
+	}
+	p := newServerPackets(in)
+	q := in.open(p)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = q.Read(make([]byte, 10))
+	}()
+	p.waitForReader()
+	for range 100 * intakeStep / 4096 {
+		_ = in.count(4096)
+	}
+	if *why != nil {
+		t.Error(*why)
+	}
+	p.close()
+	<-done
+	settle()
 }
 
 // A peer that sends requests of a byte a packet and takes no answers costs no
