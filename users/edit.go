@@ -150,6 +150,9 @@ func edit(file string, create bool, change func(lines []string) ([]string, error
 	}
 	renamed := false
 	defer func() {
+		if runtime.GOOS == "windows" { // removes no file that is open
+			_ = f.Close()
+		}
 		if !renamed { // or it is the next one's
 			_ = os.Remove(temp)
 		}
@@ -241,7 +244,7 @@ func openNew(temp string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("another change is under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
+	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }
 
 // openLeft opens the file of another change, if it may be taken over.
