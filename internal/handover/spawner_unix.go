@@ -97,13 +97,23 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		return nil, err
 	}
 	// Whatever is waited for ends when ctx does.
+	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
 		ours.SetDeadline(time.Unix(1, 0))
 		s.line.SetDeadline(time.Unix(1, 0))
 	})
+	// late reports whether it has. From then on, only this goroutine sets deadlines.
+	late := sync.OnceValue(func() bool {
+		if stop() {
+			return false
+		}
+		<-cut
+		return true
+	})
 	n := &child{line: ours}
 	defer func() {
-		stop()
+		late()
 		s.line.SetDeadline(time.Time{})
 		if err != nil {
 			_ = n.Close()
@@ -119,16 +129,17 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		return nil, fmt.Errorf("ask the process that starts successors: %w", err)
 	}
 	if n.pid, err = s.started(); err != nil {
+		late()
 		_ = n.write("stop\n") // in case it is started yet
 		return nil, err
 	}
 	said, err := bufio.NewReaderSize(ours, 16).ReadString('\n')
-	switch {
+	switch late := late(); {
 	case err != nil:
 		err = fmt.Errorf("wait for the successor, process %d: %w", n.pid, err)
 	case said != "ready\n":
 		err = fmt.Errorf("the successor, process %d, said %q", n.pid, said)
-	case !stop(): // ctx has ended
+	case late:
 		err = fmt.Errorf("the successor, process %d, was ready too late", n.pid)
 	default:
 		return n, nil
