@@ -55,7 +55,7 @@ var rules = map[string]rule{
 	"web":                            {imports: "internal/penalty internal/pipeline internal/rate store users", tests: "internal/leak store/treecopy"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true},
-	"meter":                          {imports: "tcp"},
+	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
 	"internal/filelock":              {},
 	"internal/penalty":               {},
