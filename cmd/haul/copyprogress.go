@@ -183,7 +183,7 @@ func (r *rateMeter) add(now time.Time, bytes int64) {
 	}
 }
 
-// console.PerSecond returns the rate in bytes a second.
+// perSecond returns the rate in bytes a second.
 func (r *rateMeter) perSecond() int64 {
 	n := len(r.times)
 	if n < 2 {

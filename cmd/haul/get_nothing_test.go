@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-
 	"strings"
 	"testing"
 

@@ -162,13 +162,20 @@ func (c *child) stop() string {
 	return c.wantExit(0)
 }
 
-// wantExit waits for the end, and returns all that the child has said.
-func (c *child) wantExit(code int) string {
+// waitEnded waits for the end, and returns all that the child has said.
+func (c *child) waitEnded() string {
 	c.t.Helper()
 	text, ok := c.stderr.await(func(_ string, ended bool) bool { return ended })
 	if !ok {
 		c.t.Fatal("haul does not end")
 	}
+	return text
+}
+
+// wantExit waits for the end, checks the exit code, and returns all that the child has said.
+func (c *child) wantExit(code int) string {
+	c.t.Helper()
+	text := c.waitEnded()
 	if got := c.cmd.ProcessState.ExitCode(); got != code {
 		c.t.Errorf("exit code %d (%v), want %d", got, c.cmd.ProcessState, code)
 	}

@@ -37,14 +37,18 @@ func TestUserProcesses(t *testing.T) {
 	run := func(args []string) *child {
 		return runChild(t, childOptions{}, append(append([]string{"user"}, args...), "--users", link)...)
 	}
-	var all []*child
+	var all, killed []*child
 	for i, change := range changes {
-		killed := run([]string{"add", fmt.Sprintf("killed%d", i), "--key", keyLine(t)})
-		time.AfterFunc(time.Duration(i)*5*time.Millisecond, func() { _ = killed.cmd.Process.Kill() })
+		c := run([]string{"add", fmt.Sprintf("killed%d", i), "--key", keyLine(t)})
+		time.AfterFunc(time.Duration(i)*5*time.Millisecond, func() { _ = c.cmd.Process.Kill() })
+		killed = append(killed, c)
 		all = append(all, run(change))
 	}
 	for _, c := range all {
 		c.wantExit(0)
+	}
+	for _, c := range killed {
+		c.waitEnded()
 	}
 	d, err := users.Open(file)
 	if err != nil {

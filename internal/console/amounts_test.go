@@ -8,7 +8,7 @@ func TestHumanSize(t *testing.T) {
 		1<<20 - 1: "1.0M", 1<<20 + 1: "1.1M", 1023 << 20: "1023M", 1<<30 - 1: "1.0G", 1 << 60: "1.0E", 1<<63 - 1: "8.0E",
 	} {
 		if got := HumanSize(n); got != want {
-			t.Errorf("humanSize(%d) is %s, want %s", n, got, want)
+			t.Errorf("HumanSize(%d) is %s, want %s", n, got, want)
 		}
 	}
 }
