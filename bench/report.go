@@ -17,12 +17,13 @@ it comes from the lines of the files, and the same lines always give the same
 report. Where several runs have a scenario, the latest one counts.
 
 --readme and --docs put tables into documents that people write: between
-"<!-- bench:begin -->" and "<!-- bench:end -->" the headline figures, and
+"<!-- bench:begin -->" and "<!-- bench:end -->" a few figures, and
 between "<!-- bench:NAME:begin -->" and "<!-- bench:NAME:end -->" the tables of
-that name, for every such pair. A NAME that is none is answered with all names.`
+that name, for every such pair. A NAME that is none is answered with all names.
+--chart draws the few figures as an SVG picture.`
 
 // outputs are the files that a report goes to; empty means not there.
-type outputs struct{ markdown, html, readme, docs string }
+type outputs struct{ markdown, html, readme, docs, chart string }
 
 func reportCommand() *cobra.Command {
 	var to outputs
@@ -30,7 +31,7 @@ func reportCommand() *cobra.Command {
 		Use:     "report FILE...",
 		Short:   "Make tables and plots of results",
 		Long:    reportHelp,
-		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md",
+		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md --chart docs/img/figures.svg",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := to.spare(files); err != nil {
@@ -46,14 +47,15 @@ func reportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&to.markdown, "md", "", "write the report to this `file`, as Markdown")
 	flags.StringVar(&to.html, "html", "", "write it to this `file`, as a page with plots that needs nothing else")
-	flags.StringVar(&to.readme, "readme", "", "replace the headline figures in this `document`")
+	flags.StringVar(&to.readme, "readme", "", "replace the few figures in this `document`")
 	flags.StringVar(&to.docs, "docs", "", "replace the named tables in this `document`")
+	flags.StringVar(&to.chart, "chart", "", "write a chart of the few figures to this `file`, as SVG for light and dark pages")
 	return cmd
 }
 
 // spare refuses to write over the results that are to be reported.
 func (to outputs) spare(files []string) error {
-	for _, path := range []string{to.markdown, to.html, to.readme, to.docs} {
+	for _, path := range []string{to.markdown, to.html, to.readme, to.docs, to.chart} {
 		out, err := os.Stat(path)
 		if err != nil {
 			continue // nothing is there
@@ -80,6 +82,7 @@ func (to outputs) write(stdout io.Writer, r *report.Report) error {
 		{to.html, func(path string) error { return savePage(path, r) }},
 		{to.readme, r.Readme},
 		{to.docs, r.Docs},
+		{to.chart, func(path string) error { return save(path, r.Chart()) }},
 	} {
 		if o.path == "" {
 			continue

@@ -14,11 +14,11 @@ import (
 const readmeBlock = ""
 
 // Readme replaces the block of a document between the lines
-// "<!-- bench:begin -->" and "<!-- bench:end -->" by the headline figures. It
+// "<!-- bench:begin -->" and "<!-- bench:end -->" by README's figures. It
 // changes nothing, and returns an error, unless the document has both markers
 // once and in that order.
 func (r *Report) Readme(path string) error {
-	return rewrite(path, func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Headline()) })
+	return rewrite(path, func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) })
 }
 
 // Docs replaces every block of a document between "<!-- bench:NAME:begin -->"

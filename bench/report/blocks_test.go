@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/xml"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,7 +34,7 @@ func TestReadmeBlockIsReplaced(t *testing.T) {
 		if err := r.Readme(path); err != nil {
 			t.Fatal(err)
 		}
-		want := "before\n<!-- bench:begin -->\n\n" + strings.TrimSpace(r.Headline()) + "\n\n<!-- bench:end -->\nafter\n"
+		want := "before\n<!-- bench:begin -->\n\n" + strings.TrimSpace(r.Summary()) + "\n\n<!-- bench:end -->\nafter\n"
 		if got := contents(t, path); got != want {
 			t.Errorf("got:\n%s", got)
 		}
@@ -98,18 +99,44 @@ func TestResultsNameNoPaths(t *testing.T) {
 	}
 }
 
-// README quotes the newest committed results, and cannot drift from them.
-func TestReadmeIsFromTheLatestResults(t *testing.T) {
+// README, its chart and docs/benchmarks.md quote the newest committed results,
+// and cannot drift from them.
+func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
 	if err != nil || len(latest) == 0 {
 		t.Fatalf("no results are committed in results/latest: %v", err)
 	}
-	readme := contents(t, "../../README.md")
-	want, err := replaced(readme, readmeBlock, loaded(t, latest...).Headline())
-	if err != nil {
+	r := loaded(t, latest...)
+	readme := func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) }
+	chart := func(string) (string, error) { return r.Chart(), nil }
+	for path, make := range map[string]func(string) (string, error){
+		"README.md": readme, "docs/benchmarks.md": r.docs, "docs/img/figures.svg": chart,
+	} {
+		doc := contents(t, filepath.Join("../..", path))
+		want, err := make(doc)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if doc != want {
+			t.Errorf("%s has other figures than bench/results/latest; \"bench report --help\" has the command that mends it", path)
+		}
+	}
+}
+
+// README has few rows, of haul's defeats too, and the chart is a picture of
+// them.
+func TestSummary(t *testing.T) {
+	r := loaded(t, madeUp)
+	if n := len(r.summary()); n == 0 || n > 8 {
+		t.Errorf("it has %d rows", n)
+	}
+	var drawn struct {
+		Bars []struct{} `xml:"rect"`
+	}
+	if err := xml.Unmarshal([]byte(r.Chart()), &drawn); err != nil {
 		t.Fatal(err)
 	}
-	if readme != want {
-		t.Error("README.md has other figures than bench/results/latest: bench report bench/results/latest/*.jsonl --readme README.md")
+	if len(drawn.Bars) != 2*len(r.summary()) {
+		t.Errorf("%d bars for %d rows:\n%s", len(drawn.Bars), len(r.summary()), r.Chart())
 	}
 }

@@ -80,7 +80,7 @@ var (
 // Goals returns all goals. A figure without a rival is absolute.
 func Goals() []Goal {
 	all := append(lockstepGoals("haul"), lockstepGoals("haul single-port")...)
-	all = append(all, documentGoals()...)
+	all = append(all, stockClientGoals()...)
 	all = append(all, windowGoals()...)
 	all = append(all, lossGoals()...)
 	for _, l := range links {
@@ -140,8 +140,8 @@ func lockstepGoals(who string) []Goal {
 	}
 }
 
-func documentGoals() []Goal {
-	const source = "document 1"
+func stockClientGoals() []Goal {
+	const source = "three files at once"
 	ordinary, perFile := rival{kind: contender, name: "goserver"}, record.SecondsPerFile
 	return []Goal{
 		{"3 uploads with the tftp-hpa client, half the time of an ordinary Go server", source, []string{"doc1-upload-stock"}, "", perFile, ordinary, atMost, 0.5},

@@ -8,63 +8,59 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A headline is a row of the table that README has.
+// A headline is a row of the short table.
 type headline struct {
 	title    string
 	scenario string
 	metric   record.Metric
+	readme   string // its title in README, where other rows surround it; empty means not there
 }
 
 var headlines = []headline{
-	{"3 x 10 MB down at once, lock-step", "doc1-download", record.SecondsPerFile},
-	{"3 x 10 MB up at once, lock-step", "doc1-upload", record.SecondsPerFile},
-	{"100 x 1 MB down at once, lock-step", "many-100-1MB", record.CPUPerPacket},
-	{"1,000 x 256 kB down at once, lock-step", "many-1000-256kB", record.CPUPerPacket},
-	{"10,000 x 64 kB down at once, lock-step", "many-10000-64kB", record.CPUPerPacket},
-	{"64 MB down, blksize 1468, windowsize 64", "window-down", record.Rate},
-	{"64 MB up, blksize 1468, windowsize 64", "window-up", record.Rate},
-	{"16 x 1 MB down at once, windowsize 16, 1 % lost each way", "loss", record.Seconds},
-	{"the same over 1 Gb/s, each server with a client program of its own", "loss-programs", record.Seconds},
-	{"over 1 Gb/s, 0.14 ms, windowsize 64", "links-lan1g-w64", record.Rate},
-	{"over 100 Mb/s, 0.48 ms, windowsize 64", "links-lan100m-w64", record.Rate},
-	{"over a 40 Mb/s VPN, 10 ms, windowsize 64", "links-vpn-w64", record.Rate},
-	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate},
+	{"3 x 10 MB down at once, lock-step", "doc1-download", record.SecondsPerFile, ""},
+	{"3 x 10 MB up at once, lock-step", "doc1-upload", record.SecondsPerFile, ""},
+	{"100 x 1 MB down at once, lock-step", "many-100-1MB", record.CPUPerPacket, ""},
+	{"1,000 x 256 kB down at once, lock-step", "many-1000-256kB", record.CPUPerPacket, ""},
+	{"10,000 x 64 kB down at once, lock-step", "many-10000-64kB", record.CPUPerPacket, "TFTP: 10,000 downloads at once, one block at a time"},
+	{"64 MB down, blksize 1468, windowsize 64", "window-down", record.Rate, "TFTP: 64 MB down, windowsize 64"},
+	{"64 MB up, blksize 1468, windowsize 64", "window-up", record.Rate, "TFTP: 64 MB up, windowsize 64"},
+	{"16 x 1 MB down at once, windowsize 16, 1 % lost each way", "loss", record.Seconds, ""},
+	{"the same over 1 Gb/s, each server with a client program of its own", "loss-programs", record.Seconds, "TFTP: 16 x 1 MB down over 1 Gb/s, 1 % lost each way"},
+	{"over 1 Gb/s, 0.14 ms, windowsize 64", "links-lan1g-w64", record.Rate, ""},
+	{"over 100 Mb/s, 0.48 ms, windowsize 64", "links-lan100m-w64", record.Rate, ""},
+	{"over a 40 Mb/s VPN, 10 ms, windowsize 64", "links-vpn-w64", record.Rate, ""},
+	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate, ""},
 }
 
-// sftpHeadlines are rows that README has once SFTP was measured.
+// sftpHeadlines are rows of the table once SFTP was measured.
 var sftpHeadlines = []headline{
-	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate},
-	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate},
-	{"the same at 20 ms", "sftp-get-rtt20", record.DataRate},
-	{"the same at 100 ms", "sftp-get-rtt100", record.DataRate},
-	{"1 GiB down at 100 ms", "sftp-get-ramp-rtt100", record.DataRate},
-	{"1 GiB up at 100 ms", "sftp-put-ramp-rtt100", record.DataRate},
-	{"10,000 files of 4 KiB down at 20 ms", "sftp-tree-get-rtt20", record.FileRate},
-	{"File.Read with 32 KiB at 20 ms", "sftp-read-rtt20-32KiB", record.Rate},
-	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate},
+	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate, ""},
+	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate, ""},
+	{"the same at 20 ms", "sftp-get-rtt20", record.DataRate, ""},
+	{"the same at 100 ms", "sftp-get-rtt100", record.DataRate, ""},
+	{"1 GiB down at 100 ms", "sftp-get-ramp-rtt100", record.DataRate, ""},
+	{"1 GiB up at 100 ms", "sftp-put-ramp-rtt100", record.DataRate, "SFTP: 1 GiB up to OpenSSH at 100 ms"},
+	{"10,000 files of 4 KiB down at 20 ms", "sftp-tree-get-rtt20", record.FileRate, "SFTP: 10,000 files of 4 KiB down at 20 ms"},
+	{"File.Read with 32 KiB at 20 ms", "sftp-read-rtt20-32KiB", record.Rate, ""},
+	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate, ""},
 }
 
-// tcpHeadlines are rows that README has once TCP was measured.
+// tcpHeadlines are rows of the table once TCP was measured.
 var tcpHeadlines = []headline{
-	{"1 kB over TCP, 1,000 clients, a connection for each request", "tcp-each-1kB", record.CPUPerRequest},
-	{"the same, connections kept open", "tcp-keep-1kB", record.CPUPerRequest},
-	{"1 kB over TLS, 1,000 clients, a connection for each request", "tcp-tls-each-1kB", record.CPUPerRequest},
-	{"the same, connections kept open", "tcp-tls-keep-1kB", record.CPUPerRequest},
-	{"10,000 idle connections", "tcp-idle-10000", record.IdleMemory},
-	{"256 MiB down by HTTP", "http-file", record.Rate},
-	{"the same by HTTPS", "https-file", record.Rate},
+	{"1 kB over TCP, 1,000 clients, a connection for each request", "tcp-each-1kB", record.CPUPerRequest, "TCP: 1 kB on a new connection, 1,000 clients"},
+	{"the same, connections kept open", "tcp-keep-1kB", record.CPUPerRequest, ""},
+	{"1 kB over TLS, 1,000 clients, a connection for each request", "tcp-tls-each-1kB", record.CPUPerRequest, ""},
+	{"the same, connections kept open", "tcp-tls-keep-1kB", record.CPUPerRequest, ""},
+	{"10,000 idle connections", "tcp-idle-10000", record.IdleMemory, ""},
+	{"256 MiB down by HTTP", "http-file", record.Rate, ""},
+	{"the same by HTTPS", "https-file", record.Rate, "HTTPS: 256 MiB down"},
 }
 
 // Headline returns the short table, with a line that says from what.
 func (r *Report) Headline() string {
 	t := Table{Head: []string{"load", "unit", "haul", "best peer", "haul to it", "floor, or bound"}}
 	var n notes
-	missing, all := 0, slices.Clone(headlines)
-	for _, more := range [][]headline{sftpHeadlines, tcpHeadlines} {
-		if slices.ContainsFunc(more, func(h headline) bool { return r.of[h.scenario] != nil }) {
-			all = append(all, more...)
-		}
-	}
+	missing, all := 0, r.headlines()
 	for _, h := range all {
 		if r.of[h.scenario] == nil {
 			missing++
@@ -77,6 +73,17 @@ func (r *Report) Headline() string {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d of %d loads were not measured.", missing, len(all)))
 	}
 	return t.markdown() + "\n" + r.provenance() + "\n"
+}
+
+// headlines returns those of the protocols that were measured.
+func (r *Report) headlines() []headline {
+	all := slices.Clone(headlines)
+	for _, more := range [][]headline{sftpHeadlines, tcpHeadlines} {
+		if slices.ContainsFunc(more, func(h headline) bool { return r.of[h.scenario] != nil }) {
+			all = append(all, more...)
+		}
+	}
+	return all
 }
 
 func (r *Report) headline(h headline, n *notes) []string {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// linkSection is document 2's table for a link: a row for each windowsize.
+// linkSection is the table of a link: a row for each windowsize.
 func (r *Report) linkSection(link string) Section {
 	group := "links-" + link
 	s := Section{

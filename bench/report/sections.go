@@ -14,7 +14,7 @@ import (
 // Those of which nothing was measured have no tables.
 func (r *Report) Sections() []Section {
 	all := []Section{
-		r.environment(), r.goalSection(), r.document1(),
+		r.environment(), r.goalSection(), r.threeFiles(),
 		r.many("many", "Many downloads at once"), r.many("many-up", "Many uploads at once"),
 		r.goAndC(), r.loops(), r.windows(), r.windowSizes(), r.losses(),
 	}
@@ -27,11 +27,11 @@ func (r *Report) Sections() []Section {
 	return append(all, r.others(all)...)
 }
 
-// document1 is three files at once, with haul's client and a stock one.
-func (r *Report) document1() Section {
+// threeFiles is three files at once, with haul's client and a stock one.
+func (r *Report) threeFiles() Section {
 	s := Section{
 		Name: "doc1", Title: "Three files at once",
-		Intro: "Document 1's test: 512-byte blocks, each acknowledged before the next. Seconds a file, and server CPU for each DATA packet with its acknowledgement.",
+		Intro: "Three files of 10 MB at once, in 512-byte blocks, each acknowledged before the next. Seconds a file, and server CPU for each DATA packet with its acknowledgement.",
 	}
 	for _, way := range []struct{ of, title string }{{"doc1-download", "Downloads"}, {"doc1-upload", "Uploads"}} {
 		stock := way.of + "-stock"

@@ -21,7 +21,7 @@ var sftpGroups = []string{
 func (r *Report) sftp() []Section {
 	return []Section{
 		r.sftpFiles("sftp-get", "SFTP: one large file down"), r.sftpFiles("sftp-put", "SFTP: one large file up"),
-		r.sftpRamps(), r.sftpTiny(), r.sftpBuffers(), r.sftpTrees(), r.document3(),
+		r.sftpRamps(), r.sftpTiny(), r.sftpBuffers(), r.sftpTrees(), r.nagle(),
 	}
 }
 
@@ -239,11 +239,11 @@ func (r *Report) sftpTrees() Section {
 	return s
 }
 
-// document3 is TCP_NODELAY and overlap.
-func (r *Report) document3() Section {
+// nagle is TCP_NODELAY and overlap.
+func (r *Report) nagle() Section {
 	s := Section{
 		Name: "sftp-doc3", Title: "SFTP: TCP_NODELAY, and requests that overlap",
-		Intro: "Document 3's experiment with package sftp and a stock sshd: MB/s of the data with requests of 8 KiB, of which so many more than one are under way, and with requests as many and as large as haul likes.",
+		Intro: "Package sftp with a stock sshd, with TCP_NODELAY and without: MB/s of the data with requests of 8 KiB, of which so many more than one are under way, and with requests as many and as large as haul likes.",
 	}
 	for _, way := range []struct{ word, title string }{{"down", "Downloads"}, {"up", "Uploads"}} {
 		var columns []column

@@ -101,7 +101,7 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 	found := 0
 	texts := map[string]string{"haul serve --help": serveHelp + serveExamples, "haul user --help": userHelp + userAddHelp + userAddExamples}
-	for _, path := range []string{"README.md", "packaging/README.md", "packaging/systemd/haul.service", "packaging/systemd/haul-sftp.service"} {
+	for _, path := range []string{"README.md", "docs/guide.md", "packaging/README.md", "packaging/systemd/haul.service", "packaging/systemd/haul-sftp.service"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", path))
 		if err != nil {
 			t.Fatal(err)
