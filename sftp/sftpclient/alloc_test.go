@@ -188,7 +188,7 @@ func TestAllocations(t *testing.T) {
 			run := func(n int64) uint64 {
 				for range 2 { // the first time, pools and tables are filled
 					if err := way(f, n); err != nil {
-						t.Fatalf("%s: %v (%v)", name, err, c.last)
+						t.Fatalf("%s: %v (%v)", name, err, c.mux.last)
 					}
 				}
 				var before, after runtime.MemStats

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -140,38 +138,19 @@ var (
 // request itself may have been carried out.
 type Client struct {
 	config Config
+	server *serverInfo
+	mux    *mux
+	full   fullDisk
+
+	keepEvery int64 // see keepEvery; less in tests
+}
+
+// A serverInfo is what a server has said of itself. It does not change.
+type serverInfo struct {
 	ext    wire.Extensions
 	limits wire.Limits
 	chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
 	draft  bool   // the server takes SYMLINK in the draft's order
-
-	keepEvery int64 // see keepEvery; less in tests
-
-	ctx     context.Context // ends with the Client
-	stop    context.CancelCauseFunc
-	work    sync.WaitGroup // the Client's goroutines
-	connect func(context.Context) (carrier, error)
-
-	mu        sync.Mutex
-	link      *pipeline.Link         // mu
-	ops       *pipeline.Ops          // mu
-	table     askedTable             // mu
-	conns     []*connection          // mu
-	lanes     []*lane                // mu: by number; nil where there is none
-	careful   bool                   // mu: how channels are opened, see lane.greet
-	opening   int                    // mu: lanes
-	queue     fifo[*transfer]        // mu: those that may have something to ask
-	calls     fifo[*call]            // mu: those not sent yet
-	transfers map[*transfer]struct{} // mu
-	held      int64                  // mu: bytes in buffers of files
-	segments  []*segment             // mu: not used
-	first     *firstFile             // mu: nil if there is none, or it was taken
-	closing   int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
-	drained   chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
-	last      error                  // mu: why a lane ended last
-	losses    losses                 // mu
-	foundFull time.Time              // mu: when the server's disk was found full; see isFull
-	err       error                  // mu: why no more can be done
 }
 
 // New opens an SFTP session on a connection, which remains the caller's
@@ -198,110 +177,17 @@ func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) 
 // Client, or if there is an error.
 func newClient(ctx context.Context, first carrier, owned bool, config Config, connect func(context.Context) (carrier, error)) (*Client, error) {
 	config.setDefaults()
-	c := &Client{config: config, connect: connect, transfers: map[*transfer]struct{}{}, keepEvery: keepEvery}
-	c.ctx, c.stop = context.WithCancelCause(context.Background())
-	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
-	c.conns = []*connection{conn}
-	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, errHandshakeTime)
-	defer cancel()
-	l, g, err := c.firstLane(ctx, conn)
+	m, err := newMux(ctx, first, owned, config, connect)
 	if err != nil {
-		c.stop(err)
-		if owned {
-			_ = first.Close()
-		}
 		return nil, err
 	}
-	c.ext, c.limits = g.ext, g.limits
-	if s, ok := first.(sshCarrier); ok {
-		c.draft = wire.ServerSwapsLinks(string(s.client.ServerVersion()), string(s.client.ClientVersion()))
-	}
-	c.chunk[0] = c.chunkFor(g.limits.Read)
-	c.chunk[1] = c.chunkFor(g.limits.Write)
-	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
-	if n := min(config.Requests, MaxRequests); n > 0 {
-		limits.Requests = n
-		limits.MaxBytes = min(config.Memory, n*max(c.chunk[0], c.chunk[1]))
-	}
-	c.link = pipeline.NewLink(limits)
-	c.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
-	c.mu.Lock()
-	c.first = g.first
-	c.startLane(l)
-	c.mu.Unlock()
-	return c, nil
-}
-
-// chunkFor returns how many bytes of data a request is about, of which a server
-// says that it takes so many, or 0 if it does not say.
-func (c *Client) chunkFor(limit uint64) int {
-	n := wire.SureData
-	if limit > 0 {
-		n = int(min(limit, wire.CommonData))
-		if p := c.limits.Packet; p > packetRoom {
-			n = min(n, int(min(p-packetRoom, wire.CommonData)))
-		}
-	}
-	if want := c.config.RequestBytes; want > 0 {
-		n = min(n, want)
-	}
-	return max(1, min(n, c.config.Memory))
+	return &Client{config: config, server: m.server, mux: m, keepEvery: keepEvery}, nil
 }
 
 // Close ends all lanes, and the connections that the Client made. Calls under
 // way fail with [ErrClosed]. It does not wait for the server, but for what
 // [Client.Drain] does.
-func (c *Client) Close() error {
-	c.Drain()
-	c.mu.Lock()
-	closed := c.err
-	c.fail(ErrClosed)
-	conns := c.conns
-	c.conns = nil
-	c.mu.Unlock()
-	c.stop(ErrClosed)
-	for _, conn := range conns {
-		if conn.owned && conn.carrier != nil { // one that is being made ends by itself
-			_ = conn.carrier.Close()
-		}
-	}
-	c.work.Wait()
-	if errors.Is(closed, ErrClosed) {
-		return closed
-	}
-	return nil
-}
-
-// fail ends all that is under way. The caller holds mu.
-func (c *Client) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-	for _, l := range c.lanes {
-		if l != nil {
-			l.fail(c.err)
-		}
-	}
-	c.failWaiting(c.err)
-	c.wakeDrain()
-}
-
-// failWaiting fails what cannot go on without a lane. The caller holds mu.
-func (c *Client) failWaiting(err error) {
-	for {
-		k, ok := c.calls.pop()
-		if !ok {
-			break
-		}
-		k.end(err)
-	}
-	for t := range c.transfers {
-		if len(t.file.handles) == 0 || c.err != nil {
-			t.file.fail(err)
-			t.fail(err)
-		}
-	}
-}
+func (c *Client) Close() error { return c.mux.close() }
 
 // A Path says what a Client knows of the way to its server.
 type Path struct {
@@ -315,58 +201,15 @@ type Path struct {
 }
 
 // Path returns what is known of the way to the server now.
-func (c *Client) Path() Path {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return Path{
-		Conns: len(c.conns), Lanes: c.open(), Window: c.link.Window(), InFlight: c.outstanding(),
-		RoundTrip: c.link.RoundTrip(), Rate: c.link.Rate(), ReadBytes: c.chunk[0], WriteBytes: c.chunk[1],
-	}
-}
+func (c *Client) Path() Path { return c.mux.path() }
 
 // Offers reports whether the server has announced an extension that the Client
 // knows, such as "posix-rename@openssh.com".
 func (c *Client) Offers(extension string) bool {
-	for _, p := range c.ext.Pairs() {
+	for _, p := range c.server.ext.Pairs() {
 		if p.Name == extension {
 			return true
 		}
 	}
 	return false
-}
-
-// A fifo is a queue that takes and gives at constant cost.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
-
-func (q *fifo[T]) push(v T) {
-	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, v)
-}
-
-func (q *fifo[T]) pop() (v T, ok bool) {
-	if q.len() == 0 {
-		return v, false
-	}
-	var zero T
-	v, q.items[q.head] = q.items[q.head], zero
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return v, true
-}
-
-// remove takes one out of a queue, wherever it is.
-func remove[T comparable](q *fifo[T], v T) {
-	if i := slices.Index(q.items[q.head:], v); i >= 0 {
-		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)
-	}
 }

@@ -16,23 +16,25 @@ const hangUpTime = time.Second
 //
 // It takes no longer than a second, whatever the server does. [Client.Close] does
 // it too; it is for who ends the connection itself, before the Client.
-func (c *Client) Drain() {
+func (c *Client) Drain() { c.mux.drain() }
+
+func (m *mux) drain() {
 	timer := time.NewTimer(hangUpTime)
 	defer timer.Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	several := c.closing > 1
-	for c.closing > 0 && c.err == nil && (several || !c.told()) {
-		if c.drained == nil {
-			c.drained = make(chan struct{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	several := m.closing > 1
+	for m.closing > 0 && m.err == nil && (several || !m.told()) {
+		if m.drained == nil {
+			m.drained = make(chan struct{})
 		}
-		look := c.drained
-		c.mu.Unlock()
+		look := m.drained
+		m.mu.Unlock()
 		select {
 		case <-look:
-			c.mu.Lock()
+			m.mu.Lock()
 		case <-timer.C:
-			c.mu.Lock()
+			m.mu.Lock()
 			return
 		}
 	}
@@ -40,11 +42,11 @@ func (c *Client) Drain() {
 
 // told reports whether all requests but those of data have been sent. The caller
 // holds mu.
-func (c *Client) told() bool {
-	if c.calls.len() > 0 {
+func (m *mux) told() bool {
+	if m.calls.len() > 0 {
 		return false
 	}
-	for _, l := range c.lanes {
+	for _, l := range m.lanes {
 		if l != nil && l.err == nil && (len(l.text) > 0 || l.sending) {
 			return false
 		}
@@ -54,15 +56,15 @@ func (c *Client) told() bool {
 
 // closedHandle is told of the end of a CLOSE that nobody waits for. The caller
 // holds mu.
-func (c *Client) closedHandle(error) {
-	c.closing--
-	c.wakeDrain()
+func (m *mux) closedHandle(error) {
+	m.closing--
+	m.wakeDrain()
 }
 
 // wakeDrain lets those look who wait in Drain. The caller holds mu.
-func (c *Client) wakeDrain() {
-	if c.drained != nil {
-		close(c.drained)
-		c.drained = nil
+func (m *mux) wakeDrain() {
+	if m.drained != nil {
+		close(m.drained)
+		m.drained = nil
 	}
 }

@@ -68,11 +68,11 @@ func TestDrain(t *testing.T) {
 				if took := time.Since(begin); took > test.most {
 					t.Errorf("Drain took %v", took)
 				}
-				c.mu.Lock()
-				if c.closing > 0 && test.most > 0 || !c.told() {
-					t.Errorf("%d CLOSEs are not answered, or not sent", c.closing)
+				c.mux.mu.Lock()
+				if c.mux.closing > 0 && test.most > 0 || !c.mux.told() {
+					t.Errorf("%d CLOSEs are not answered, or not sent", c.mux.closing)
 				}
-				c.mu.Unlock()
+				c.mux.mu.Unlock()
 				_ = s.Close()
 				_ = c.Close()
 				h.wait.Wait()

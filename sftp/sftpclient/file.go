@@ -156,11 +156,11 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	if flags&wire.OpenCreate != 0 {
 		attrs.SetMode(wire.Mode(perm.Perm()))
 	}
-	r := &remoteFile{c: c, name: name, path: name, write: flags&wire.OpenWrite != 0,
+	r := &remoteFile{mux: c.mux, name: name, path: name, write: flags&wire.OpenWrite != 0,
 		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
 	var was error // why it is not known what was there
 	var small []byte
-	if first := c.takeFirst(name, flag); first != nil && how.on == nil && how.also == nil {
+	if first := c.mux.takeFirst(name, flag); first != nil && how.on == nil && how.also == nil {
 		was, err, small = first.stat, first.open, first.whole()
 		r.known = first.attrs
 		if err == nil {
@@ -202,11 +202,11 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 // open opens the file for the first time. was is why it is not known what was
 // there before.
 func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how openHow) (was, err error) {
-	c := f.c
+	m := f.mux
 	wait := ctx
 	if how.patient {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.config.Timeout)
+		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), m.config.Timeout)
 		defer cancel()
 	}
 	for tries := 1; ; tries++ {
@@ -218,18 +218,18 @@ func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.
 		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
 			return wire.AppendOpen(b, id, f.path, flags, attrs)
 		}}
-		open.orphan = func() { c.closeHandle(handleAt{open.at, h}) }
+		open.orphan = func() { m.closeHandle(handleAt{open.at, h}) }
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if stat != nil {
-			c.start(stat, open)
-			was = c.await(wait, stat)
+			m.start(stat, open)
+			was = m.await(wait, stat)
 		} else {
-			c.start(open)
+			m.start(open)
 			f.known = *how.listed
 		}
-		if err = c.await(wait, open); err == nil {
+		if err = m.await(wait, open); err == nil {
 			f.handles = []handleAt{{open.at, h}}
 		}
 		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
@@ -411,8 +411,8 @@ func (f *File) setstat(ctx context.Context, a wire.Attrs) error {
 		return wire.AppendFsetstat(b, id, h, a)
 	})
 	r := f.remote
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.c.mux.mu.Lock()
+	defer f.c.mux.mu.Unlock()
 	if err == nil && a.Has(wire.AttrSize) {
 		r.known.Size, r.sure, r.reach = a.Size, 0, a.Size
 		f.old = min(f.old, a.Size)
@@ -436,7 +436,7 @@ func (f *File) Sync() error {
 	if err := f.settle(f.life); err != nil {
 		return err
 	}
-	if !f.c.ext.Has(wire.ExtFsync) {
+	if !f.c.server.ext.Has(wire.ExtFsync) {
 		return f.fail("sync", errors.ErrUnsupported)
 	}
 	if err := f.remote.ask(f.life, call{take: takeOK, again: true, slow: true}, wire.AppendFsync); err != nil {
@@ -448,7 +448,7 @@ func (f *File) Sync() error {
 // Space returns how much room there is where the file is. It needs an extension
 // of OpenSSH's; without it, it is errors.ErrUnsupported.
 func (f *File) Space() (store.Space, error) {
-	if !f.c.ext.Has(wire.ExtFstatVFS) {
+	if !f.c.server.ext.Has(wire.ExtFstatVFS) {
 		return store.Space{}, f.fail("space", errors.ErrUnsupported)
 	}
 	var v wire.StatVFS

@@ -30,9 +30,9 @@ type readAhead struct {
 	shown bool  // File.mu: the reader has taken enough of the block to go on
 	block block // File.mu: the one that is taken from
 
-	blocks []block // Client.mu: in order of their offsets
-	limit  int64   // Client.mu: up to here may be asked
-	held   int64   // Client.mu: how much of Client.held that is
+	blocks []block // mux.mu: in order of their offsets
+	limit  int64   // mux.mu: up to here may be asked
+	held   int64   // mux.mu: how much of Client.held that is
 }
 
 // A block is bytes that have come.
@@ -77,33 +77,33 @@ func (f *File) startAhead(off, ahead int64) {
 	r := &readAhead{pos: off, start: off, limit: off, ahead: ahead}
 	r.t = &transfer{file: f.remote, side: r}
 	f.ahead = r
-	c := f.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
-	c.askAhead(r)
+	m := f.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
+	m.askAhead(r)
 }
 
 // askAhead asks for what a reader may want next. The caller holds File.mu and
 // mu.
-func (c *Client) askAhead(r *readAhead) {
+func (m *mux) askAhead(r *readAhead) {
 	chunk := int64(r.t.plan.Chunk())
 	// Beyond what the path holds, more would only fill memory.
-	r.ahead = min(r.ahead, int64(c.link.Window())+2*chunk)
+	r.ahead = min(r.ahead, int64(m.link.Window())+2*chunk)
 	want := r.pos + r.ahead
-	if over := c.held - r.held + (want - r.pos) - int64(c.config.Memory); over > 0 {
+	if over := m.held - r.held + (want - r.pos) - int64(m.config.Memory); over > 0 {
 		want = max(want-over, r.pos+1) // one request is for everybody
 	}
 	want = r.start + (want-r.start+chunk-1)/chunk*chunk
 	r.limit = max(r.limit, want)
-	c.held -= r.held
+	m.held -= r.held
 	r.held = r.limit - r.pos
-	c.held += r.held
+	m.held += r.held
 	r.t.plan.Limit(r.limit)
 	now := time.Now()
 	r.t.ask(now)
 	r.t.spread()
-	c.serve(now)
+	m.serve(now)
 }
 
 // dropAhead forgets what was read ahead. The caller holds File.mu.
@@ -113,10 +113,10 @@ func (f *File) dropAhead() {
 		return
 	}
 	f.ahead = nil
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.c.mux.mu.Lock()
+	defer f.c.mux.mu.Unlock()
 	r.t.finish()
-	f.c.held -= r.held
+	f.c.mux.held -= r.held
 	r.blocks = append(r.blocks, r.block)
 	for _, b := range r.blocks {
 		if b.buffer != nil {
@@ -129,14 +129,14 @@ func (f *File) dropAhead() {
 // fill waits until there is a block to take from. At the end of the file it
 // returns io.EOF. The caller holds File.mu.
 func (f *File) fill(r *readAhead) error {
-	c := f.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := f.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if r.block.buffer != nil {
 		r.block.buffer.free()
 		r.block = block{}
 	}
-	c.askAhead(r)
+	m.askAhead(r)
 	for {
 		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
 			r.block = r.blocks[0]
@@ -159,9 +159,9 @@ func (f *File) fill(r *readAhead) error {
 			}
 			return f.failed("read", r.pos, err, local)
 		}
-		c.mu.Unlock()
+		m.mu.Unlock()
 		err := r.t.wait(f.life, f.life, time.Time{})
-		c.mu.Lock()
+		m.mu.Lock()
 		if err != nil {
 			return f.failed("read", r.pos, err, true)
 		}
@@ -177,9 +177,9 @@ func (f *File) took(r *readAhead, n int) {
 	if !r.shown && len(b.b) <= b.size-b.size/aheadShown {
 		r.shown = true
 		r.ahead *= aheadGrowth
-		f.c.mu.Lock()
-		f.c.askAhead(r)
-		f.c.mu.Unlock()
+		f.c.mux.mu.Lock()
+		f.c.mux.askAhead(r)
+		f.c.mux.mu.Unlock()
 	}
 }
 
@@ -188,7 +188,7 @@ func (f *File) took(r *readAhead, n int) {
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	r := f.ahead
 	if r == nil || r.pos != off {
-		f.startAhead(off, int64(max(len(p), f.c.chunk[0])))
+		f.startAhead(off, int64(max(len(p), f.c.server.chunk[0])))
 		r = f.ahead
 	}
 	if len(r.block.b) == 0 {
@@ -320,10 +320,10 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 
 // writeToDirect is WriteTo without reading ahead.
 func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
-	b := newBuffer(f.c.chunk[0])
+	b := newBuffer(f.c.server.chunk[0])
 	defer b.free()
 	for {
-		got, err := f.readDirect(b.b[:f.c.chunk[0]], f.pos)
+		got, err := f.readDirect(b.b[:f.c.server.chunk[0]], f.pos)
 		some, werr := w.Write(b.b[:got])
 		f.pos += int64(some)
 		n += int64(some)

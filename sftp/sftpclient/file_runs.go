@@ -13,8 +13,8 @@ type run struct {
 	f        *File
 	t        *transfer
 	start    int64
-	end      int64      // Client.mu
-	segments []*segment // Client.mu: of what is not confirmed, in order
+	end      int64      // mux.mu
+	segments []*segment // mux.mu: of what is not confirmed, in order
 }
 
 // A segment is some of the bytes of a run. It is kept until the server has
@@ -33,7 +33,7 @@ type segment struct {
 func (s *segment) end() int64 { return s.off + int64(s.n) }
 
 // release gives the buffer back if nobody needs it any more. The caller holds
-// Client.mu.
+// mux.mu.
 func (s *segment) release() {
 	if !s.done || s.writing > 0 || s.buffer == nil {
 		return
@@ -42,7 +42,7 @@ func (s *segment) release() {
 	f.hold(-1, -int64(len(s.buffer.b)))
 	s.buffer.free()
 	*s = segment{}
-	f.c.segments = append(f.c.segments, s)
+	f.c.mux.segments = append(f.c.mux.segments, s)
 }
 
 func (r *run) place(pipeline.Request) []byte               { return nil }
@@ -85,7 +85,7 @@ func (r *run) changed() {
 	r.t.ring()
 }
 
-// drop gives up what is not confirmed. The caller holds Client.mu.
+// drop gives up what is not confirmed. The caller holds mux.mu.
 func (r *run) drop() {
 	for _, s := range r.segments {
 		s.done = true
@@ -95,16 +95,16 @@ func (r *run) drop() {
 }
 
 // idle reports whether a run can be forgotten as it is. The caller holds
-// Client.mu.
+// mux.mu.
 func (r *run) idle() bool {
 	return r.t.err == nil && len(r.segments) == 0 && r.t.plan.Outstanding() == 0
 }
 
 // add copies some of p to the end of a run. The caller holds File.mu.
 func (r *run) add(p []byte) (n int, err error) {
-	c := r.f.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := r.f.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s, err := r.tail(len(p))
 	if err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (r *run) add(p []byte) (n int, err error) {
 
 // grow takes n bytes more, at the end of the last segment. If it should not wait
 // for more, it is asked for; then it depends on what is on its way whether it
-// goes out at once. The caller holds Client.mu.
+// goes out at once. The caller holds mux.mu.
 func (r *run) grow(s *segment, n int, ready bool) {
 	s.n += n
 	r.end += int64(n)
@@ -125,13 +125,13 @@ func (r *run) grow(s *segment, n int, ready bool) {
 		now := time.Now()
 		r.t.ask(now)
 		r.t.spread()
-		r.f.c.serve(now)
+		r.f.c.mux.serve(now)
 	}
 }
 
 // tail returns the last segment of a run if there is room in it, or another one
 // for n bytes more, as soon as there is memory. The caller holds File.mu and
-// Client.mu.
+// mux.mu.
 func (r *run) tail(n int) (*segment, error) {
 	c, f := r.f.c, r.f
 	for {
@@ -142,12 +142,12 @@ func (r *run) tail(n int) (*segment, error) {
 			return r.segments[i-1], nil
 		}
 		// A short write takes little memory, and a long run large requests.
-		want := min(c.chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
+		want := min(c.server.chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
 		b := newBuffer(writeHead + want)
 		if size := int64(len(b.b)); f.mayHold(size) {
 			f.hold(1, size)
-			s := c.newSegment()
-			*s = segment{run: r, off: r.end, room: min(c.chunk[1], len(b.b)-writeHead), buffer: b}
+			s := c.mux.newSegment()
+			*s = segment{run: r, off: r.end, room: min(c.server.chunk[1], len(b.b)-writeHead), buffer: b}
 			r.segments = append(r.segments, s)
 			return s, nil
 		}
@@ -156,10 +156,10 @@ func (r *run) tail(n int) (*segment, error) {
 			other.t.plan.Flush()
 			other.t.ask(time.Now())
 		}
-		c.serve(time.Now())
-		c.mu.Unlock()
+		c.mux.serve(time.Now())
+		c.mux.mu.Unlock()
 		err := r.t.wait(f.life, f.life, time.Time{})
-		c.mu.Lock()
+		c.mux.mu.Lock()
 		if err != nil {
 			return nil, f.failed("write", r.t.plan.Contiguous(), err, true)
 		}
@@ -168,38 +168,38 @@ func (r *run) tail(n int) (*segment, error) {
 
 // mayHold reports whether a file may have a segment of so many bytes more: what
 // the path holds is enough, and what all together may have is the most. The
-// caller holds Client.mu.
+// caller holds mux.mu.
 func (f *File) mayHold(size int64) bool {
-	c := f.c
+	m := f.c.mux
 	return f.behind.segments < sureSegments ||
-		c.held+size <= int64(c.config.Memory) && f.behind.held+size <= int64(c.link.Window()+2*c.chunk[1])
+		m.held+size <= int64(m.config.Memory) && f.behind.held+size <= int64(m.link.Window()+2*m.server.chunk[1])
 }
 
 func (f *File) hold(segments int, bytes int64) {
 	f.behind.segments += segments
 	f.behind.held += bytes
-	f.c.held += bytes
+	f.c.mux.held += bytes
 }
 
 // newSegment returns a segment, of those not used any more if there is one. The
 // caller holds mu.
-func (c *Client) newSegment() *segment {
-	n := len(c.segments)
+func (m *mux) newSegment() *segment {
+	n := len(m.segments)
 	if n == 0 {
 		return &segment{}
 	}
-	s := c.segments[n-1]
-	c.segments = c.segments[:n-1]
+	s := m.segments[n-1]
+	m.segments = m.segments[:n-1]
 	return s
 }
 
-// failed reports whether a run cannot go on. The caller holds Client.mu.
+// failed reports whether a run cannot go on. The caller holds mux.mu.
 func (r *run) failed() bool {
 	remote, local := r.t.plan.Err()
 	return remote != nil || local != nil || r.t.err != nil
 }
 
-// failure returns why. The caller holds Client.mu.
+// failure returns why. The caller holds mux.mu.
 func (r *run) failure() error {
 	err, local := r.t.failure()
 	return r.f.failed("write", r.t.plan.Contiguous(), err, local)
@@ -207,25 +207,25 @@ func (r *run) failure() error {
 
 // readFrom reads once from r, to the end of a run. The caller holds File.mu.
 func (r *run) readFrom(src io.Reader) (int, error) {
-	c := r.f.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, err := r.tail(c.chunk[1])
+	m := r.f.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := r.tail(m.server.chunk[1])
 	if err != nil {
 		return 0, r.f.noteFailure(err)
 	}
 	to := s.buffer.b[writeHead+s.n : writeHead+s.room]
 	s.writing++ // it stays where it is
-	c.mu.Unlock()
+	m.mu.Unlock()
 	n, err := src.Read(to)
 	to = to[:min(max(n, 0), len(to))]
 	if err != nil && err != io.EOF {
 		err = &TransferError{Op: "write", Name: r.f.name, Offset: r.f.pos + int64(len(to)), Local: true, Err: err}
 	}
-	c.mu.Lock()
+	m.mu.Lock()
 	if s.asked {
 		// What it had before was sent meanwhile.
-		c.mu.Unlock()
+		m.mu.Unlock()
 		for n = 0; n < len(to); {
 			some, e := r.add(to[n:])
 			if n += some; e != nil {
@@ -233,7 +233,7 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 				break
 			}
 		}
-		c.mu.Lock()
+		m.mu.Lock()
 		s.writing--
 		s.release()
 		return n, err

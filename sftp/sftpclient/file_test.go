@@ -315,13 +315,13 @@ func TestMemory(t *testing.T) {
 		data := pattern(30<<20, 1)
 		p.put(t, "f", data)
 		check := func(what string) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if n := c.outstanding(); n > memory {
+			c.mux.mu.Lock()
+			defer c.mux.mu.Unlock()
+			if n := c.mux.outstanding(); n > memory {
 				t.Errorf("%s: %d bytes on their way", what, n)
 			}
-			if c.held > memory+5*(264<<10) { // each file has room for something
-				t.Errorf("%s: %d bytes held", what, c.held)
+			if c.mux.held > memory+5*(264<<10) { // each file has room for something
+				t.Errorf("%s: %d bytes held", what, c.mux.held)
 			}
 		}
 		var wg sync.WaitGroup

@@ -29,7 +29,7 @@ type behind struct {
 	err   error         // File.mu: what went wrong first
 	whole int64         // File.mu: up to here nothing is missing, of what has failed
 
-	// Client.mu: how many there are, and how many bytes their buffers have.
+	// mux.mu: how many there are, and how many bytes their buffers have.
 	segments int
 	held     int64
 }
@@ -105,8 +105,8 @@ func (f *File) noteFailure(err error) error {
 // runAt returns the run that ends at off, or a new one. What overlaps is waited
 // for. The caller holds mu.
 func (f *File) runAt(off, n int64) (*run, error) {
-	c := f.c
-	c.mu.Lock()
+	m := f.c.mux
+	m.mu.Lock()
 	overlaps, kept := false, f.behind.runs[:0]
 	var found *run
 	for _, r := range f.behind.runs {
@@ -123,7 +123,7 @@ func (f *File) runAt(off, n int64) (*run, error) {
 	}
 	clear(f.behind.runs[len(kept):])
 	f.behind.runs = kept
-	c.mu.Unlock()
+	m.mu.Unlock()
 	if found != nil && !overlaps {
 		return found, nil
 	}
@@ -137,9 +137,9 @@ func (f *File) runAt(off, n int64) (*run, error) {
 	}
 	r := &run{f: f, start: off, end: off}
 	r.t = &transfer{file: f.remote, side: r, write: true, bell: f.behind.bell}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begin(r.t, f.fillConfig(off, -1))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(r.t, f.fillConfig(off, -1))
 	r.t.plan.Limit(off)
 	f.behind.runs = append(f.behind.runs, r)
 	f.dirty.Store(true)
@@ -167,21 +167,21 @@ func (f *File) settled(ctx context.Context) error {
 
 // awaitRuns waits until all runs are over. The caller holds mu.
 func (f *File) awaitRuns(ctx context.Context) error {
-	c := f.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := f.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now()
 	for _, r := range f.behind.runs {
 		r.t.plan.EndAt(r.end)
 		r.t.ask(now)
 	}
-	c.serve(now)
+	m.serve(now)
 	for len(f.behind.runs) > 0 {
 		r := f.behind.runs[0]
 		for !r.t.over() {
-			c.mu.Unlock()
+			m.mu.Unlock()
 			err := r.t.wait(ctx, f.life, time.Time{})
-			c.mu.Lock()
+			m.mu.Lock()
 			if err != nil {
 				// It is not known what becomes of the rest. Close sees to it.
 				for _, r := range f.behind.runs {
@@ -197,7 +197,7 @@ func (f *File) awaitRuns(ctx context.Context) error {
 }
 
 // forgetRun forgets the first run, which is over. The caller holds mu and
-// Client.mu.
+// mux.mu.
 func (f *File) forgetRun() {
 	r := f.behind.runs[0]
 	if r.failed() {
@@ -213,21 +213,21 @@ func (f *File) forgetRun() {
 // up. If anything has failed, the file is cut, if that is wanted. The caller holds
 // mu.
 func (f *File) endBehind(ctx context.Context, cut bool) error {
-	c := f.c
-	c.mu.Lock()
+	m := f.c.mux
+	m.mu.Lock()
 	for len(f.behind.runs) > 0 {
 		r := f.behind.runs[0]
 		if !r.idle() {
 			r.t.halt(errGivenUp)
 		}
 		for err := error(nil); !r.t.over() && r.t.plan.Outstanding() > 0 && err == nil; {
-			c.mu.Unlock()
+			m.mu.Unlock()
 			err = r.t.wait(ctx, ctx, time.Time{})
-			c.mu.Lock()
+			m.mu.Lock()
 		}
 		f.forgetRun()
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	if !cut || f.behind.err == nil || f.behind.whole == math.MaxInt64 {
 		return nil
 	}
@@ -275,10 +275,10 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 
 // readFromDirect is ReadFrom without writing behind.
 func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
-	b := newBuffer(f.c.chunk[1])
+	b := newBuffer(f.c.server.chunk[1])
 	defer b.free()
 	for {
-		got, rerr := io.ReadFull(r, b.b[:f.c.chunk[1]])
+		got, rerr := io.ReadFull(r, b.b[:f.c.server.chunk[1]])
 		some, err := f.fillFrom(f.life, at{bytes.NewReader(b.b[:got]), f.pos}, f.pos, int64(got))
 		n += some
 		f.pos += some

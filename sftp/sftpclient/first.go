@@ -106,28 +106,28 @@ func (l *lane) answers(g *greeting) error {
 
 // takeFirst returns what is known of a first file, once, if it is the one that
 // is to be opened now, and on a lane that is alive.
-func (c *Client) takeFirst(name string, flag int) *firstFile {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.first
+func (m *mux) takeFirst(name string, flag int) *firstFile {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.first
 	if f == nil || f.name != name || flag != os.O_RDONLY {
 		return nil
 	}
-	c.first = nil
+	m.first = nil
 	if f.lane.err == nil && time.Now().Before(f.until) {
 		return f
 	}
 	if f.open == nil {
-		c.closeHandle(handleAt{f.lane, f.handle})
+		m.closeHandle(handleAt{f.lane, f.handle})
 	}
 	return nil
 }
 
 // firstAttrs returns what a Stat of the first file has said, a few times.
-func (c *Client) firstAttrs(name string) (wire.Attrs, error, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.first
+func (m *mux) firstAttrs(name string) (wire.Attrs, error, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.first
 	if f == nil || f.name != name || f.stats == firstStats || !time.Now().Before(f.until) {
 		return wire.Attrs{}, nil, false
 	}

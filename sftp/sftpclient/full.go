@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -63,22 +64,38 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 // isFull reports whether there is no room for another request of data, or for
 // another file, in a directory of the server, as far as that can be asked.
 func (c *Client) isFull(ctx context.Context, dir string) bool {
-	c.mu.Lock()
-	known := time.Since(c.foundFull) < fullFor
-	c.mu.Unlock()
-	if known || !c.ext.Has(wire.ExtStatVFS) {
-		return known
+	if c.full.isKnown() {
+		return true
+	}
+	if !c.server.ext.Has(wire.ExtStatVFS) {
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fullTime)
 	defer cancel()
 	s, err := c.Space(ctx, dir)
-	full := err == nil && s.Total > 0 && (s.Available < int64(c.chunk[1]) || s.Files > 0 && s.AvailableFiles == 0)
+	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.chunk[1]) || s.Files > 0 && s.AvailableFiles == 0)
 	if full {
-		c.mu.Lock()
-		c.foundFull = time.Now()
-		c.mu.Unlock()
+		c.full.note()
 	}
 	return full
+}
+
+// A fullDisk remembers for a while that the server's disk was full.
+type fullDisk struct {
+	mu    sync.Mutex
+	found time.Time // mu
+}
+
+func (d *fullDisk) isKnown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.found) < fullFor
+}
+
+func (d *fullDisk) note() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.found = time.Now()
 }
 
 // explained is explain for what writing the file has failed of. The caller holds

@@ -86,9 +86,9 @@ func TestHostileServers(t *testing.T) {
 		}), func(ctx context.Context, c *Client) error {
 			_, _ = c.Stat(ctx, "f")
 			time.Sleep(time.Second)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.last
+			c.mux.mu.Lock()
+			defer c.mux.mu.Unlock()
+			return c.mux.last
 		}, ErrProtocol, ""},
 		{"wrong type", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, "h") }), stat, ErrProtocol, "HANDLE in place of ATTRS"},
 		{"success for a value", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, wire.OK, "") }), stat, ErrProtocol, ""},
@@ -100,7 +100,7 @@ func TestHostileServers(t *testing.T) {
 		{"cut attributes", reply(wire.TypeStat, func(q wire.Request) []byte { return rawPacket(wire.TypeAttrs, q.ID, 0, 0, 0, 1) }), stat, ErrProtocol, "cut off"},
 		{"long handle", reply(wire.TypeOpen, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, strings.Repeat("h", 257)) }), fetch, ErrProtocol, "handle"},
 		{"end of the session", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0, 0} }), func(ctx context.Context, c *Client) error {
-			time.AfterFunc(time.Second, func() { _ = c.conns[0].carrier.Close() })
+			time.AfterFunc(time.Second, func() { _ = c.mux.conns[0].carrier.Close() })
 			return stat(ctx, c)
 		}, ErrConnectionLost, ""},
 
@@ -216,10 +216,10 @@ func TestLateSecondAnswer(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Errorf("a second answer %d READs later: %v", late, err)
 			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if !errors.Is(c.last, ErrProtocol) {
-				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.last)
+			c.mux.mu.Lock()
+			defer c.mux.mu.Unlock()
+			if !errors.Is(c.mux.last, ErrProtocol) {
+				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.mux.last)
 			}
 			slices.Sort(ids)
 			if n := len(slices.Compact(ids)); n != len(ids) {
@@ -251,10 +251,10 @@ func TestDataWithMore(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Errorf("%d bytes more: %v", more, err)
 			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.last != nil {
-				t.Errorf("%d bytes more: a lane ended: %v", more, c.last)
+			c.mux.mu.Lock()
+			defer c.mux.mu.Unlock()
+			if c.mux.last != nil {
+				t.Errorf("%d bytes more: a lane ended: %v", more, c.mux.last)
 			}
 		})
 	}

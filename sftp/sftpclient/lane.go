@@ -47,7 +47,7 @@ var errGoodLane = errors.New("not needed any more")
 // Only the writer may wait for the server to read. If the reader did, and the
 // server for us, both would wait for ever.
 type lane struct {
-	c      *Client
+	mux    *mux
 	conn   *connection
 	stream stream
 	in     *bufio.Reader
@@ -56,7 +56,7 @@ type lane struct {
 	parsed wire.Reply                // reader: what it says
 	moved  atomic.Int64              // when a byte last went either way, in nanoseconds since 1970
 
-	// All of Client.mu:
+	// All of mux.mu:
 	n       int // its number
 	era     int // of losses, when it was opened
 	due     sync.Cond
@@ -80,9 +80,9 @@ type outgoing struct {
 }
 
 // newLane returns a lane that only its caller knows.
-func newLane(c *Client, conn *connection, s stream) *lane {
-	l := &lane{c: c, conn: conn, stream: s}
-	l.due.L = &c.mu
+func newLane(m *mux, conn *connection, s stream) *lane {
+	l := &lane{mux: m, conn: conn, stream: s}
+	l.due.L = &m.mu
 	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
 	l.timer = time.AfterFunc(time.Hour, l.look)
 	l.timer.Stop()
@@ -102,26 +102,26 @@ func (r laneReader) Read(p []byte) (int, error) {
 
 func (l *lane) moves() { l.moved.Store(time.Now().UnixNano()) }
 
-// start starts the goroutines. The caller holds Client.mu.
+// start starts the goroutines. The caller holds mux.mu.
 func (l *lane) start() {
 	l.running = 2
-	l.c.work.Go(func() { l.end(l.read()) })
-	l.c.work.Go(func() { l.end(l.write()) })
+	l.mux.work.Go(func() { l.end(l.read()) })
+	l.mux.work.Go(func() { l.end(l.write()) })
 }
 
 // end is called by both goroutines when they end.
 func (l *lane) end(err error) {
-	c := l.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := l.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	l.fail(err)
 	if l.running--; l.running == 0 {
 		l.timer.Stop()
-		c.gone(l)
+		m.gone(l)
 	}
 }
 
-// fail ends a lane. The caller holds Client.mu.
+// fail ends a lane. The caller holds mux.mu.
 func (l *lane) fail(err error) {
 	if l.err != nil {
 		return
@@ -130,15 +130,15 @@ func (l *lane) fail(err error) {
 	l.due.Signal()
 	// To close a channel may take as long as the connection likes; if it takes
 	// too long, that one goes too.
-	l.c.work.Go(func() { _ = l.stream.Close() })
+	l.mux.work.Go(func() { _ = l.stream.Close() })
 	l.timer.Reset(laneEnd)
 }
 
 // write sends what there is to send.
 func (l *lane) write() error {
-	c := l.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := l.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for {
 		for l.err == nil && len(l.text) == 0 && l.bulk.len() == 0 {
 			l.due.Wait()
@@ -152,19 +152,19 @@ func (l *lane) write() error {
 			out := l.text
 			l.text, l.spare = l.spare[:0], nil
 			l.sending = true
-			c.mu.Unlock()
+			m.mu.Unlock()
 			err = l.send(out)
-			c.mu.Lock()
+			m.mu.Lock()
 			l.sending = false
-			c.wakeDrain()
+			m.wakeDrain()
 			if cap(out) <= keepText {
 				l.spare = out[:0]
 			}
 		} else {
 			o, _ := l.bulk.pop()
-			c.mu.Unlock()
+			m.mu.Unlock()
 			err = l.send(o.b)
-			c.mu.Lock()
+			m.mu.Lock()
 			o.sent()
 		}
 		if err != nil {
@@ -186,7 +186,7 @@ func (l *lane) send(b []byte) error {
 	return nil
 }
 
-// discard forgets packets that will not be sent. The caller holds Client.mu.
+// discard forgets packets that will not be sent. The caller holds mux.mu.
 func (l *lane) discard() {
 	for {
 		o, ok := l.bulk.pop()
@@ -198,7 +198,7 @@ func (l *lane) discard() {
 }
 
 // sent is called when nothing reads the packet any more. The caller holds
-// Client.mu.
+// mux.mu.
 func (o outgoing) sent() {
 	if o.buffer != nil {
 		o.buffer.free()
@@ -209,7 +209,7 @@ func (o outgoing) sent() {
 	}
 }
 
-// push queues a packet of data. The caller holds Client.mu.
+// push queues a packet of data. The caller holds mux.mu.
 func (l *lane) push(o outgoing) {
 	switch {
 	case l.err != nil:
@@ -223,11 +223,11 @@ func (l *lane) push(o outgoing) {
 	l.due.Signal()
 }
 
-// expect counts a request that is sent on l. The caller holds Client.mu.
+// expect counts a request that is sent on l. The caller holds mux.mu.
 func (l *lane) expect(slow bool) {
-	if l.pending == 0 && l.c.config.Stall > 0 && l.err == nil {
+	if l.pending == 0 && l.mux.config.Stall > 0 && l.err == nil {
 		l.moves()
-		l.timer.Reset(l.c.config.Stall)
+		l.timer.Reset(l.mux.config.Stall)
 	}
 	l.pending++
 	if slow {
@@ -249,19 +249,19 @@ func (l *lane) answered(slow bool) {
 // look is called when the server may have stalled, and when a lane that has
 // failed should have ended.
 func (l *lane) look() {
-	c := l.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := l.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
 	case l.gone:
 		return
 	case l.err != nil:
-		c.abandon(l.conn)
+		m.abandon(l.conn)
 		return
 	case l.pending == 0:
 		return
 	}
-	stall := c.config.Stall
+	stall := m.config.Stall
 	idle := time.Since(time.Unix(0, l.moved.Load()))
 	switch {
 	case idle < stall:
@@ -269,7 +269,7 @@ func (l *lane) look() {
 	case l.slow > 0:
 		// To copy or to hash a large file takes its time, and what comes behind
 		// it waits. Is anybody there?
-		c.ping(l.conn)
+		m.ping(l.conn)
 		l.timer.Reset(stall)
 	default:
 		l.fail(fmt.Errorf("%w for %v", ErrStalled, idle.Round(time.Second)))
@@ -278,28 +278,28 @@ func (l *lane) look() {
 
 // ping asks whether a connection is alive, and gives it up if there is no
 // answer in the time after which a server has stalled. The caller holds mu.
-func (c *Client) ping(conn *connection) {
+func (m *mux) ping(conn *connection) {
 	if conn.pinging {
-		c.abandon(conn)
+		m.abandon(conn)
 		return
 	}
 	conn.pinging = true
 	go func() { // it ends with the connection
 		err := conn.carrier.ping()
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		conn.pinging = false
 		if err != nil {
-			c.abandon(conn)
+			m.abandon(conn)
 		}
 	}()
 }
 
 // abandon closes a connection under all of its lanes. The caller holds mu.
-func (c *Client) abandon(conn *connection) {
+func (m *mux) abandon(conn *connection) {
 	conn.limit = 0
 	go func() { _ = conn.carrier.Close() }()
-	for _, l := range c.lanes {
+	for _, l := range m.lanes {
 		if l != nil && l.conn == conn {
 			l.fail(ErrStalled)
 		}

@@ -27,12 +27,12 @@ func (l *lane) read() error {
 	}
 }
 
-// find returns the request that a reply is for. The caller holds Client.mu.
+// find returns the request that a reply is for. The caller holds mux.mu.
 func (l *lane) find(t wire.Type, id uint32) (*asked, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	a := l.c.table.find(id)
+	a := l.mux.table.find(id)
 	if a == nil || a.lane != l || !a.sent {
 		return nil, fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, t, id)
 	}
@@ -49,8 +49,8 @@ func (l *lane) data() error {
 	if err != nil {
 		return protocol(err)
 	}
-	c := l.c
-	c.mu.Lock()
+	m := l.mux
+	m.mu.Lock()
 	a, err := l.find(wire.TypeData, id)
 	if err == nil && (a.transfer == nil || a.transfer.write) {
 		err = fmt.Errorf("%w: DATA for id %d, which is not a READ", ErrProtocol, id)
@@ -59,7 +59,7 @@ func (l *lane) data() error {
 		err = fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, a.n)
 	}
 	if err != nil {
-		c.mu.Unlock()
+		m.mu.Unlock()
 		return err
 	}
 	t := a.transfer
@@ -74,7 +74,7 @@ func (l *lane) data() error {
 	default:
 		a.filling = true
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 
 	got := n
 	if to != nil {
@@ -84,8 +84,8 @@ func (l *lane) data() error {
 		_, err = l.in.Discard(extra)
 	}
 	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	a.filling = false
 	if err != nil {
 		if b != nil {
@@ -99,8 +99,8 @@ func (l *lane) data() error {
 	l.answered(false)
 	inner, off := a.inner, a.off
 	t.file.tries = 0
-	c.losses.moved += int64(got)
-	c.table.remove(a)
+	m.losses.moved += int64(got)
+	m.table.remove(a)
 	if t.gone || b == nil {
 		if b != nil {
 			b.free()
@@ -125,29 +125,29 @@ func (l *lane) other() error {
 	}
 	p := &l.parsed // which need not be allocated for each
 	now := time.Now()
-	c := l.c
-	c.mu.Lock()
+	m := l.mux
+	m.mu.Lock()
 	a, err := l.find(p.Type, p.ID)
 	if err != nil {
-		c.mu.Unlock()
+		m.mu.Unlock()
 		return err
 	}
 	if a.transfer != nil {
-		defer c.mu.Unlock()
+		defer m.mu.Unlock()
 		return l.status(now, a, p)
 	}
 	k, inner := a.call, a.inner
 	l.answered(k.slow)
-	c.table.remove(a)
-	c.ops.Reply(now, inner)
+	m.table.remove(a)
+	m.ops.Reply(now, inner)
 	k.state = callAnswered
-	c.mu.Unlock()
+	m.mu.Unlock()
 
 	err = k.take(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	k.end(err)
-	c.serveCalls(now)
+	m.serveCalls(now)
 	if errors.Is(err, ErrProtocol) {
 		return err
 	}
@@ -155,7 +155,7 @@ func (l *lane) other() error {
 }
 
 // status takes the answer to a READ or a WRITE that is not DATA. The caller
-// holds Client.mu.
+// holds mux.mu.
 func (l *lane) status(now time.Time, a *asked, p *wire.Reply) error {
 	t := a.transfer
 	if p.Type != wire.TypeStatus || !t.write && p.Status == wire.OK {
@@ -164,11 +164,11 @@ func (l *lane) status(now time.Time, a *asked, p *wire.Reply) error {
 	l.answered(false)
 	inner, off, n := a.inner, a.off, a.n
 	t.file.tries = 0
-	c := l.c
-	c.table.remove(a)
+	m := l.mux
+	m.table.remove(a)
 	switch {
 	case p.Status == wire.OK:
-		c.losses.moved += int64(n)
+		m.losses.moved += int64(n)
 		t.file.sure = max(t.file.sure, off+int64(n))
 		t.plan.Reply(now, inner, n)
 	case p.Status == wire.EOF && !t.write:

@@ -52,7 +52,7 @@ type connection struct {
 	carrier carrier
 	owned   bool // to be closed with the Client
 
-	// All of Client.mu:
+	// All of mux.mu:
 	lanes   int // open
 	opening int
 	limit   int  // lanes the server allows, as far as known
@@ -62,10 +62,10 @@ type connection struct {
 
 // firstLane opens a lane on the first connection, and learns what the server
 // can do, and how it likes its sessions to be opened.
-func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeting, error) {
+func (m *mux) firstLane(ctx context.Context, conn *connection) (*lane, greeting, error) {
 	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, errHandshakeTime)
 	defer cancel()
-	l, g, err := c.newLane(hasty, conn, false, c.config.First)
+	l, g, err := m.newLane(hasty, conn, false, m.config.First)
 	if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
 		return l, g, err
 	}
@@ -75,8 +75,8 @@ func (c *Client) firstLane(ctx context.Context, conn *connection) (*lane, greeti
 	if hasEnded(hasty, conn.carrier) {
 		return nil, greeting{}, err
 	}
-	c.careful = true
-	l, g, again := c.newLane(ctx, conn, true, "")
+	m.careful = true
+	l, g, again := m.newLane(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
 		again = err // a connection that ended says most when it does
 	}
@@ -100,12 +100,12 @@ func hasEnded(ctx context.Context, c carrier) bool {
 }
 
 // newLane opens a session and greets the server.
-func (c *Client) newLane(ctx context.Context, conn *connection, careful bool, first string) (*lane, greeting, error) {
+func (m *mux) newLane(ctx context.Context, conn *connection, careful bool, first string) (*lane, greeting, error) {
 	s, err := conn.carrier.open(ctx, careful)
 	if err != nil {
 		return nil, greeting{}, err
 	}
-	l := newLane(c, conn, s)
+	l := newLane(m, conn, s)
 	g, err := l.greet(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
@@ -115,9 +115,9 @@ func (c *Client) newLane(ctx context.Context, conn *connection, careful bool, fi
 }
 
 // open returns how many lanes are open. The caller holds mu.
-func (c *Client) open() int {
+func (m *mux) open() int {
 	n := 0
-	for _, l := range c.lanes {
+	for _, l := range m.lanes {
 		if l != nil {
 			n++
 		}
@@ -126,90 +126,90 @@ func (c *Client) open() int {
 }
 
 // outstanding returns how many bytes are on their way. The caller holds mu.
-func (c *Client) outstanding() int {
+func (m *mux) outstanding() int {
 	n := 0
-	for i, l := range c.lanes {
+	for i, l := range m.lanes {
 		if l != nil {
-			n += c.link.Outstanding(i)
+			n += m.link.Outstanding(i)
 		}
 	}
 	return n
 }
 
 // outstandingOn is the same for the lanes of one connection. The caller holds mu.
-func (c *Client) outstandingOn(conn *connection) int {
+func (m *mux) outstandingOn(conn *connection) int {
 	n := 0
-	for i, l := range c.lanes {
+	for i, l := range m.lanes {
 		if l != nil && l.conn == conn {
-			n += c.link.Outstanding(i)
+			n += m.link.Outstanding(i)
 		}
 	}
 	return n
 }
 
 // startLane gives a lane its number, and work. The caller holds mu.
-func (c *Client) startLane(l *lane) {
+func (m *mux) startLane(l *lane) {
 	l.conn.opening--
 	l.conn.lanes++
 	l.conn.served = true
-	if c.err != nil {
-		l.err = c.err
+	if m.err != nil {
+		l.err = m.err
 	}
-	l.n = slices.Index(c.lanes, nil)
+	l.n = slices.Index(m.lanes, nil)
 	if l.n < 0 {
-		l.n = len(c.lanes)
-		c.lanes = append(c.lanes, nil)
+		l.n = len(m.lanes)
+		m.lanes = append(m.lanes, nil)
 	}
-	c.lanes[l.n] = l
-	l.era = c.losses.era
-	c.widen()
+	m.lanes[l.n] = l
+	l.era = m.losses.era
+	m.widen()
 	l.start()
 	now := time.Now()
-	c.serveCalls(now)
-	for t := range c.transfers {
-		t.file.spread(t.plan.Lanes(), c.even(t.plan.Lanes(), t.plan.Left()))
+	m.serveCalls(now)
+	for t := range m.transfers {
+		t.file.spread(t.plan.Lanes(), m.even(t.plan.Lanes(), t.plan.Left()))
 	}
-	c.serve(now)
+	m.serve(now)
 }
 
 // grow opens lanes until there are so many, if that is possible. left is how
 // many bytes are still to be moved over them. The caller holds mu.
-func (c *Client) grow(want int, left int64) {
-	if c.err != nil {
+func (m *mux) grow(want int, left int64) {
+	if m.err != nil {
 		return
 	}
-	if c.losses.tooMany(time.Now()) {
-		if c.open()+c.opening == 0 {
-			c.failWaiting(c.lostTooOften())
+	if m.losses.tooMany(time.Now()) {
+		if m.open()+m.opening == 0 {
+			m.failWaiting(m.lostTooOften())
 		}
 		return
 	}
-	conns, each := c.worth(want, left)
-	for len(c.conns) < conns {
-		c.startOpening(c.newConnection())
+	conns, each := m.worth(want, left)
+	for len(m.conns) < conns {
+		m.startOpening(m.newConnection())
 	}
-	for _, conn := range c.conns {
+	for _, conn := range m.conns {
 		for conn.carrier != nil && conn.lanes > 0 && conn.lanes+conn.opening < min(each, conn.limit) {
-			c.startOpening(conn)
+			m.startOpening(conn)
 		}
 	}
-	for n := c.usable(); n < want; n++ {
-		conn, wait := c.place()
+	for n := m.usable(); n < want; n++ {
+		conn, wait := m.place()
 		if wait {
 			return // until it is known what the connection under way brings
 		}
-		if conn == nil && (c.connect == nil || len(c.conns) >= c.config.Conns) {
+		if conn == nil && (m.connect == nil || len(m.conns) >= m.config.Conns) {
 			if n == 0 {
-				c.fail(fmt.Errorf("%w: %w", ErrConnectionLost, c.last))
-			} else if c.opening == 0 {
-				c.link.LimitLanes(n)
+				m.fail(fmt.Errorf("%w: %w", ErrConnectionLost, m.last))
+			} else if m.opening == 0 {
+				m.link.LimitLanes(n)
 			}
 			return
 		}
 		if conn == nil {
-			conn = c.newConnection()
+			conn = m.newConnection()
 		}
-		c.startOpening(conn)
+		m.startOpening(conn)
 	}
 }
 
@@ -219,17 +219,17 @@ func (c *Client) grow(want int, left int64) {
 // it on a long way, where what is under way on one is bounded by the peers' TCP
 // as well, often at less than four lanes have room for; and on a fast one,
 // because each connection is encrypted by one core. The caller holds mu.
-func (c *Client) worth(want int, left int64) (conns, each int) {
-	rate, trip := c.link.Rate(), c.trip()
-	most := c.config.Conns
+func (m *mux) worth(want int, left int64) (conns, each int) {
+	rate, trip := m.link.Rate(), m.trip()
+	most := m.config.Conns
 	if trip < longTrip {
 		most = min(most, someConns)
 	}
 	switch {
-	case c.connect == nil:
+	case m.connect == nil:
 	case trip >= farTrip && left >= farBytes:
 		return most, farLanes
-	case trip >= farTrip && left/loginTrips >= int64(c.link.Window()/2):
+	case trip >= farTrip && left/loginTrips >= int64(m.link.Window()/2):
 		return min(want, most), 1
 	case rate >= cipherRate && left >= cipherBytes:
 		return min(int(rate/cipherRate)+1, most), 1
@@ -239,8 +239,8 @@ func (c *Client) worth(want int, left int64) (conns, each int) {
 
 // trip returns the least round trip that is known of, of those that move data
 // and those that do not. The caller holds mu.
-func (c *Client) trip() time.Duration {
-	data, calls := c.link.RoundTrip(), c.ops.RoundTrip()
+func (m *mux) trip() time.Duration {
+	data, calls := m.link.RoundTrip(), m.ops.RoundTrip()
 	if data == 0 || calls == 0 {
 		return max(data, calls)
 	}
@@ -250,29 +250,29 @@ func (c *Client) trip() time.Duration {
 // widen makes room in the window for connections that have yet to prove their
 // rate: what they are slow with must not be missing on those that are fast. The
 // caller holds mu.
-func (c *Client) widen() {
-	if c.link != nil {
-		c.link.Widen((len(c.conns) - 1) * pipeline.DefaultLaneBytes)
+func (m *mux) widen() {
+	if m.link != nil {
+		m.link.Widen((len(m.conns) - 1) * pipeline.DefaultLaneBytes)
 	}
 }
 
 // even returns on how many lanes of each connection a file should be open at
 // least, if it should be open on so many and so much of it is left. The caller
 // holds mu.
-func (c *Client) even(want int, left int64) int {
-	conns, each := c.worth(want, left)
+func (m *mux) even(want int, left int64) int {
+	conns, each := m.worth(want, left)
 	if conns == 1 {
 		return 0
 	}
-	return max(each, (want+len(c.conns)-1)/len(c.conns))
+	return max(each, (want+len(m.conns)-1)/len(m.conns))
 }
 
 // usable returns how many lanes there are, or soon will be. Where connections
 // are made for their own sake, their lanes do not count before they are there.
-func (c *Client) usable() int {
-	n := c.open() + c.opening
-	if c.link != nil && c.trip() >= farTrip && c.open() > 0 {
-		for _, conn := range c.conns {
+func (m *mux) usable() int {
+	n := m.open() + m.opening
+	if m.link != nil && m.trip() >= farTrip && m.open() > 0 {
+		for _, conn := range m.conns {
 			if conn.carrier == nil {
 				n -= conn.opening
 			}
@@ -281,23 +281,23 @@ func (c *Client) usable() int {
 	return n
 }
 
-func (c *Client) newConnection() *connection {
-	conn := &connection{owned: true, limit: c.config.Lanes}
-	c.conns = append(c.conns, conn)
+func (m *mux) newConnection() *connection {
+	conn := &connection{owned: true, limit: m.config.Lanes}
+	m.conns = append(m.conns, conn)
 	return conn
 }
 
 // startOpening begins to open a lane. The caller holds mu.
-func (c *Client) startOpening(conn *connection) {
+func (m *mux) startOpening(conn *connection) {
 	conn.opening++
-	c.opening++
-	c.work.Go(func() { c.openLane(conn) })
+	m.opening++
+	m.work.Go(func() { m.openLane(conn) })
 }
 
 // place returns the connection with room for a lane which has the fewest, or
 // nil, and whether one is about to be made. The caller holds mu.
-func (c *Client) place() (best *connection, wait bool) {
-	for _, conn := range c.conns {
+func (m *mux) place() (best *connection, wait bool) {
+	for _, conn := range m.conns {
 		if conn.carrier == nil {
 			wait = true
 			continue
@@ -311,16 +311,16 @@ func (c *Client) place() (best *connection, wait bool) {
 
 // openLane opens a lane, on a connection that has to be made first if it has no
 // carrier.
-func (c *Client) openLane(conn *connection) {
-	_ = c.pause(c.ctx) // or it ends now, and what follows with it
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.Timeout, errHandshakeTime)
+func (m *mux) openLane(conn *connection) {
+	_ = m.pause(m.ctx) // or it ends now, and what follows with it
+	ctx, cancel := context.WithTimeoutCause(m.ctx, m.config.Timeout, errHandshakeTime)
 	defer cancel()
-	l, err := c.tryLane(ctx, conn)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.opening--
+	l, err := m.tryLane(ctx, conn)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opening--
 	if err == nil {
-		c.startLane(l)
+		m.startLane(l)
 		return
 	}
 	conn.opening--
@@ -328,52 +328,52 @@ func (c *Client) openLane(conn *connection) {
 	case errors.Is(err, errRefused) && conn.lanes > 0:
 		conn.limit = conn.lanes // and never asked for more again
 	case conn.lanes == 0 && conn.opening == 0:
-		if c.drop(conn); conn.carrier == nil {
-			c.config.Conns = max(1, len(c.conns)) // there is no other to be had
+		if m.drop(conn); conn.carrier == nil {
+			m.config.Conns = max(1, len(m.conns)) // there is no other to be had
 		}
 	default:
 		conn.limit = conn.lanes
 	}
-	if c.open()+c.opening > 0 {
+	if m.open()+m.opening > 0 {
 		return
 	}
-	if room, _ := c.place(); room != nil || conn.served && c.connect != nil && len(c.conns) < c.config.Conns {
-		c.grow(1, 0)
+	if room, _ := m.place(); room != nil || conn.served && m.connect != nil && len(m.conns) < m.config.Conns {
+		m.grow(1, 0)
 		return
 	}
 	// Nothing is left to go on with. With Connect a later call may try again.
 	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
-	if c.connect == nil {
-		c.fail(err)
+	if m.connect == nil {
+		m.fail(err)
 		return
 	}
-	c.failWaiting(err)
+	m.failWaiting(err)
 }
 
-func (c *Client) tryLane(ctx context.Context, conn *connection) (*lane, error) {
+func (m *mux) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 	if conn.carrier == nil {
-		made, err := c.connect(ctx)
+		made, err := m.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.mu.Lock()
-		if c.err != nil {
-			c.mu.Unlock()
+		m.mu.Lock()
+		if m.err != nil {
+			m.mu.Unlock()
 			_ = made.Close()
-			return nil, c.err
+			return nil, m.err
 		}
 		conn.carrier = made
-		c.mu.Unlock()
+		m.mu.Unlock()
 	}
-	c.mu.Lock()
-	careful := c.careful
-	c.mu.Unlock()
-	l, g, err := c.newLane(ctx, conn, careful, "")
+	m.mu.Lock()
+	careful := m.careful
+	m.mu.Unlock()
+	l, g, err := m.newLane(ctx, conn, careful, "")
 	if err != nil {
 		return nil, err
 	}
 	// The next server behind the same name may be another one.
-	if g.ext != c.ext || g.limits != c.limits {
+	if g.ext != m.server.ext || g.limits != m.server.limits {
 		go func() { _ = l.stream.Close() }()
 		return nil, fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
 	}
@@ -381,60 +381,60 @@ func (c *Client) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 }
 
 // drop forgets a connection without lanes. The caller holds mu.
-func (c *Client) drop(conn *connection) {
-	i := slices.Index(c.conns, conn)
+func (m *mux) drop(conn *connection) {
+	i := slices.Index(m.conns, conn)
 	if i < 0 {
 		return // the Client was closed
 	}
-	c.conns = slices.Delete(c.conns, i, i+1)
+	m.conns = slices.Delete(m.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
-		c.work.Go(func() { _ = carrier.Close() })
+		m.work.Go(func() { _ = carrier.Close() })
 	}
 }
 
 // gone takes a lane away whose goroutines have ended: nothing comes from it,
 // and nothing reads what was to be sent. The caller holds mu.
-func (c *Client) gone(l *lane) {
+func (m *mux) gone(l *lane) {
 	l.conn.lanes--
 	l.gone = true
-	c.last = l.err
+	m.last = l.err
 	now := time.Now()
 	if !errors.Is(l.err, errGoodLane) {
-		c.losses.add(now, l.era)
+		m.losses.add(now, l.era)
 	}
 	if errors.Is(l.err, ErrProtocol) {
-		for t := range c.transfers {
+		for t := range m.transfers {
 			t.file.broken(l)
 		}
 	}
 	var again []*call
-	c.table.each(l, func(a *asked) {
+	m.table.each(l, func(a *asked) {
 		k, inner := a.call, a.inner
-		c.table.remove(a)
+		m.table.remove(a)
 		if k != nil {
-			c.ops.Lost(inner)
+			m.ops.Lost(inner)
 			again = append(again, k)
 		}
 	})
-	c.link.LaneLost(l.n)
-	c.lanes[l.n] = nil
+	m.link.LaneLost(l.n)
+	m.lanes[l.n] = nil
 	for _, k := range again {
-		c.retry(k, l.err)
+		m.retry(k, l.err)
 	}
 	if l.conn.lanes+l.conn.opening == 0 && !errors.Is(l.err, errGoodLane) {
-		c.suspect(l.conn)
+		m.suspect(l.conn)
 	}
-	for t := range c.transfers {
+	for t := range m.transfers {
 		t.laneGone(l)
 	}
-	c.serveCalls(now)
-	c.serve(now)
+	m.serveCalls(now)
+	m.serve(now)
 }
 
 // suspect drops a connection whose last lane has failed, unless it is the only
 // one and cannot be made anew. The caller holds mu.
-func (c *Client) suspect(conn *connection) {
-	if c.connect != nil || len(c.conns) > 1 {
-		c.drop(conn)
+func (m *mux) suspect(conn *connection) {
+	if m.connect != nil || len(m.conns) > 1 {
+		m.drop(conn)
 	}
 }

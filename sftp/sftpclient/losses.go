@@ -67,17 +67,17 @@ func (s *losses) add(now time.Time, era int) {
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }
 
 // pause waits until another session may be opened.
-func (c *Client) pause(ctx context.Context) error {
-	c.mu.Lock()
-	d := time.Until(c.losses.until)
-	c.mu.Unlock()
+func (m *mux) pause(ctx context.Context) error {
+	m.mu.Lock()
+	d := time.Until(m.losses.until)
+	m.mu.Unlock()
 	return rate.Sleep(ctx, d)
 }
 
 // lostTooOften is the error for what there is no session for. The caller holds
 // mu.
-func (c *Client) lostTooOften() error {
-	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, c.losses.spent, c.last)
+func (m *mux) lostTooOften() error {
+	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, m.losses.spent, m.last)
 }
 
 // askAgain reports whether a request is made once more that so many lanes ended
@@ -98,7 +98,7 @@ func (f *remoteFile) broken(l *lane) {
 	}
 	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
 	f.tell()
-	for t := range f.c.transfers {
+	for t := range f.mux.transfers {
 		if t.file == f && !t.gone {
 			t.fail(f.err)
 		}

@@ -17,13 +17,13 @@ const maxTries = 3
 type call struct {
 	build func(b []byte, id uint32) []byte // appends the request
 	take  func(p *wire.Reply) error        // takes the answer; the reply is gone after it
-	then  func(err error)                  // is told how it ended, once, under Client.mu
+	then  func(err error)                  // is told how it ended, once, under mux.mu
 
 	lane  *lane // the one it has to go to; nil for any
 	slow  bool  // it may take as long as it likes
 	again bool  // it can be asked twice, so another lane may have it if one is lost
 
-	// All of Client.mu:
+	// All of mux.mu:
 	at     *lane // the one it went to
 	state  callState
 	tries  int
@@ -41,7 +41,7 @@ const (
 	callEnded
 )
 
-// end ends a call. The caller holds Client.mu.
+// end ends a call. The caller holds mux.mu.
 func (k *call) end(err error) {
 	k.state = callEnded
 	if k.then != nil {
@@ -52,37 +52,37 @@ func (k *call) end(err error) {
 }
 
 // submit sends a call as soon as that is possible. The caller holds mu.
-func (c *Client) submit(k *call) {
-	if c.err != nil {
-		k.end(c.err)
+func (m *mux) submit(k *call) {
+	if m.err != nil {
+		k.end(m.err)
 		return
 	}
 	k.state = callQueued
-	c.calls.push(k)
-	c.serveCalls(time.Now())
+	m.calls.push(k)
+	m.serveCalls(time.Now())
 }
 
 // serveCalls sends calls as long as there is room. The caller holds mu.
-func (c *Client) serveCalls(now time.Time) {
-	for c.calls.len() > 0 {
-		k := c.calls.items[c.calls.head]
+func (m *mux) serveCalls(now time.Time) {
+	for m.calls.len() > 0 {
+		k := m.calls.items[m.calls.head]
 		l := k.lane
 		if l == nil {
-			if l = c.idlest(); l == nil {
-				c.grow(1, 0)
+			if l = m.idlest(); l == nil {
+				m.grow(1, 0)
 				return
 			}
 		} else if l.err != nil {
-			c.calls.pop()
+			m.calls.pop()
 			k.end(fmt.Errorf("%w: %w", errLaneGone, l.err))
 			continue
 		}
-		inner, ok := c.ops.Next(now)
+		inner, ok := m.ops.Next(now)
 		if !ok {
 			return
 		}
-		c.calls.pop()
-		a := c.table.add(l, inner)
+		m.calls.pop()
+		a := m.table.add(l, inner)
 		a.call, a.sent = k, true
 		k.state, k.at = callSent, l
 		l.text = k.build(l.text, a.id)
@@ -98,14 +98,14 @@ var errLaneGone = errors.New("session ended")
 func isLaneGone(err error) bool { return errors.Is(err, errLaneGone) }
 
 // idlest returns the lane with the least to do, or nil. The caller holds mu.
-func (c *Client) idlest() *lane {
+func (m *mux) idlest() *lane {
 	var best *lane
 	least := 0
-	for i, l := range c.lanes {
+	for i, l := range m.lanes {
 		if l == nil || l.err != nil {
 			continue
 		}
-		if n := c.link.Outstanding(i) + l.pending; best == nil || n < least {
+		if n := m.link.Outstanding(i) + l.pending; best == nil || n < least {
 			best, least = l, n
 		}
 	}
@@ -114,52 +114,52 @@ func (c *Client) idlest() *lane {
 
 // retry is called for a call whose lane has ended before the answer. The caller
 // holds mu.
-func (c *Client) retry(k *call, err error) {
+func (m *mux) retry(k *call, err error) {
 	k.tries++
-	if k.again && k.lane == nil && askAgain(err, k.tries) && c.err == nil && (k.then != nil || k.orphan != nil) {
-		c.submit(k)
+	if k.again && k.lane == nil && askAgain(err, k.tries) && m.err == nil && (k.then != nil || k.orphan != nil) {
+		m.submit(k)
 		return
 	}
 	k.end(fmt.Errorf("%w: %w", errLaneGone, err))
 }
 
 // start sends calls, in one packet if there is room for all.
-func (c *Client) start(calls ...*call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (m *mux) start(calls ...*call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, k := range calls {
 		done := make(chan error, 1)
 		k.done, k.then = done, func(err error) { done <- err }
-		c.submit(k)
+		m.submit(k)
 	}
 }
 
 // await waits for the end of a call that was started.
-func (c *Client) await(ctx context.Context, k *call) error {
+func (m *mux) await(ctx context.Context, k *call) error {
 	select {
 	case err := <-k.done:
 		return plain(err)
 	case <-ctx.Done():
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch k.state {
 	case callEnded:
 		return plain(<-k.done)
 	case callQueued:
-		remove(&c.calls, k)
+		remove(&m.calls, k)
 	}
 	k.then = nil
 	return context.Cause(ctx)
 }
 
 // do sends a call and waits for its end.
-func (c *Client) do(ctx context.Context, k *call) error {
+func (m *mux) do(ctx context.Context, k *call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c.start(k)
-	return c.await(ctx, k)
+	m.start(k)
+	return m.await(ctx, k)
 }
 
 // plain is an error as callers see it: they know of no lanes.

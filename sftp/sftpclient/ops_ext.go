@@ -52,7 +52,7 @@ func spaceOf(v wire.StatVFS) store.Space {
 // Space returns how much room there is where a name is (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
-	if !c.ext.Has(wire.ExtStatVFS) {
+	if !c.server.ext.Has(wire.ExtStatVFS) {
 		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
 	}
 	if err := c.one(ctx, "space", name, call{take: takeStatVFS(&v), again: true}, wire.AppendStatVFS); err != nil {
@@ -64,7 +64,7 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 // ExpandPath is RealPath for a name that may begin with a tilde, or that with a
 // user's name (expand-path@openssh.com).
 func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
-	if !c.ext.Has(wire.ExtExpandPath) {
+	if !c.server.ext.Has(wire.ExtExpandPath) {
 		return "", pathError("expand", name, errors.ErrUnsupported)
 	}
 	var real string
@@ -79,11 +79,11 @@ func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	if user == "" {
 		return c.RealPath(ctx, ".")
 	}
-	if !c.ext.Has(wire.ExtHomeDirectory) {
+	if !c.server.ext.Has(wire.ExtHomeDirectory) {
 		return "", fmt.Errorf("home directory of %s: %w", user, errors.ErrUnsupported)
 	}
 	var home string
-	err := c.do(ctx, &call{take: takeName(&home), again: true, build: pathCall(wire.AppendHomeDirectory, user)})
+	err := c.mux.do(ctx, &call{take: takeName(&home), again: true, build: pathCall(wire.AppendHomeDirectory, user)})
 	if err != nil {
 		return "", fmt.Errorf("home directory of %s: %w", user, err)
 	}
@@ -97,14 +97,14 @@ const maxIDs = 256
 // OwnerNames returns the names for numbers of users and groups, in their order,
 // and an empty one where the server has none (users-groups-by-id@openssh.com).
 func (c *Client) OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error) {
-	if !c.ext.Has(wire.ExtUsersGroupsByID) {
+	if !c.server.ext.Has(wire.ExtUsersGroupsByID) {
 		return nil, nil, fmt.Errorf("names of owners: %w", errors.ErrUnsupported)
 	}
 	for len(uids) > 0 || len(gids) > 0 {
 		u, g := uids[:min(len(uids), maxIDs)], gids[:min(len(gids), maxIDs)]
 		uids, gids = uids[len(u):], gids[len(g):]
 		var someUsers, someGroups []string
-		err := c.do(ctx, &call{again: true,
+		err := c.mux.do(ctx, &call{again: true,
 			build: func(b []byte, id uint32) []byte { return wire.AppendUsersGroupsByID(b, id, u, g) },
 			take: func(p *wire.Reply) error {
 				if p.Type != wire.TypeExtendedReply {
@@ -138,7 +138,7 @@ func texts(s wire.Strings) (list []string) {
 // first: names such as "sha256", "sha512", "sha1", "md5" (check-file-name, from
 // draft-ietf-secsh-filexfer-extensions). n 0 is all up to the end.
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
-	if !c.ext.Has(wire.ExtCheckFileName) {
+	if !c.server.ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)
 	}
 	if off < 0 || n < 0 || off > maxFile || len(algorithms) == 0 {
@@ -159,7 +159,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 // was written is part of it.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
-	case !f.c.ext.Has(wire.ExtCheckFileHandle) || n == 0:
+	case !f.c.server.ext.Has(wire.ExtCheckFileHandle) || n == 0:
 		return "", nil, f.fail("hash", errors.ErrUnsupported)
 	case off < 0 || n < 0 || off > maxFile || len(algorithms) == 0:
 		return "", nil, f.fail("hash", fs.ErrInvalid)
@@ -206,7 +206,7 @@ func (c *Client) CopyFile(ctx context.Context, from, to string) (int64, error) {
 }
 
 func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err error) {
-	if !c.ext.Has(wire.ExtCopyData) {
+	if !c.server.ext.Has(wire.ExtCopyData) {
 		return 0, errors.ErrUnsupported
 	}
 	src, err := c.Open(ctx, from)
@@ -238,7 +238,7 @@ func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err er
 	u.f.wrote()
 	for n < fi.Size() {
 		some := min(fi.Size()-n, maxCopyData)
-		err := c.do(ctx, &call{lane: a.lane, take: takeOK, slow: true, build: func(p []byte, id uint32) []byte {
+		err := c.mux.do(ctx, &call{lane: a.lane, take: takeOK, slow: true, build: func(p []byte, id uint32) []byte {
 			return wire.AppendCopyData(p, id, a.handle, n, some, b.handle, n)
 		}})
 		if err != nil {

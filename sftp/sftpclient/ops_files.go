@@ -24,7 +24,7 @@ func (c *Client) one(ctx context.Context, op, name string, k call, append func(b
 	err := checkPath(name)
 	if err == nil {
 		k.build = pathCall(append, name)
-		err = c.do(ctx, &k)
+		err = c.mux.do(ctx, &k)
 	}
 	if err != nil {
 		return pathError(op, name, err)
@@ -40,7 +40,7 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 	}
 	if err == nil {
 		k.build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
-		err = c.do(ctx, &k)
+		err = c.mux.do(ctx, &k)
 	}
 	if err != nil {
 		return linkError(op, from, to, err)
@@ -50,7 +50,7 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 
 // Stat describes what a name leads to.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if a, err, ok := c.firstAttrs(name); ok {
+	if a, err, ok := c.mux.firstAttrs(name); ok {
 		if err != nil {
 			return nil, pathError("stat", name, err)
 		}
@@ -181,7 +181,7 @@ func (c *Client) filled(ctx context.Context, err error, name string) error {
 // rename(2) does. Without an extension of OpenSSH's the server may refuse to
 // replace anything: then the error is fs.ErrExist.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
-	if c.ext.Has(wire.ExtPosixRename) {
+	if c.server.ext.Has(wire.ExtPosixRename) {
 		return c.two(ctx, "rename", from, to, call{take: takeOK}, wire.AppendPosixRename)
 	}
 	return c.Move(ctx, from, to)
@@ -195,7 +195,7 @@ func (c *Client) Move(ctx context.Context, from, to string) error {
 // Link gives a file a second name. It needs an extension of OpenSSH's; without
 // it, it is errors.ErrUnsupported.
 func (c *Client) Link(ctx context.Context, from, to string) error {
-	if !c.ext.Has(wire.ExtHardlink) {
+	if !c.server.ext.Has(wire.ExtHardlink) {
 		return linkError("link", from, to, errors.ErrUnsupported)
 	}
 	return c.taken(ctx, c.two(ctx, "link", from, to, call{take: takeOK}, wire.AppendHardlink), to)
@@ -204,7 +204,7 @@ func (c *Client) Link(ctx context.Context, from, to string) error {
 // Symlink makes a symbolic link of that name. target is kept as it is.
 func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	build := wire.AppendSymlink
-	if c.draft {
+	if c.server.draft {
 		build = func(b []byte, id uint32, target, name string) []byte { return wire.AppendSymlink(b, id, name, target) }
 	}
 	return c.taken(ctx, c.two(ctx, "symlink", target, name, call{take: takeOK}, build), name)
@@ -249,7 +249,7 @@ func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow 
 		return fs.ErrInvalid
 	}
 	if !follow {
-		if a.Size != nil || a.Mode != nil || !c.ext.Has(wire.ExtLsetstat) {
+		if a.Size != nil || a.Mode != nil || !c.server.ext.Has(wire.ExtLsetstat) {
 			return errors.ErrUnsupported
 		}
 		send, stat = wire.AppendLsetstat, c.Lstat

@@ -46,7 +46,7 @@ type dirReader struct {
 	at     handleAt   // mu
 	closed bool       // mu
 
-	// All of Client.mu:
+	// All of mux.mu:
 	entries fifo[fs.FileInfo]
 	ahead   int   // requests that may be on their way
 	asked   []int // the numbers of those that are, in the order of asking
@@ -81,8 +81,8 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	var k *call
 	for tries := 1; ; tries++ {
 		k = &call{take: takeHandle(&h), build: pathCall(wire.AppendOpendir, name)}
-		k.orphan = func() { c.closeHandle(handleAt{k.at, h}) }
-		if err = c.do(ctx, k); !isLaneGone(err) || tries == maxTries {
+		k.orphan = func() { c.mux.closeHandle(handleAt{k.at, h}) }
+		if err = c.mux.do(ctx, k); !isLaneGone(err) || tries == maxTries {
 			break
 		}
 	}
@@ -92,7 +92,7 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	return &dirReader{c: c, name: name, hide: hide, at: handleAt{k.at, h}, ahead: 2, bell: make(chan struct{}, 1), ctx: ctx}, nil
 }
 
-// ask asks for more. The caller holds Client.mu.
+// ask asks for more. The caller holds mux.mu.
 func (d *dirReader) ask() {
 	for len(d.asked) < d.ahead && d.end == nil && d.entries.len() < maxListHeld {
 		d.last++
@@ -101,7 +101,7 @@ func (d *dirReader) ask() {
 		var list []fs.FileInfo
 		var names int
 		var unsafe error
-		d.c.submit(&call{lane: d.at.lane,
+		d.c.mux.submit(&call{lane: d.at.lane,
 			build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.handle) },
 			take: func(p *wire.Reply) (err error) {
 				if p.Type != wire.TypeName {
@@ -126,12 +126,12 @@ func (d *dirReader) ask() {
 }
 
 // over reports whether nothing more can come: what was asked behind the end has
-// no names. The caller holds Client.mu.
+// no names. The caller holds mux.mu.
 func (d *dirReader) over() bool {
 	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
 }
 
-// answer takes the answer to one request. The caller holds Client.mu.
+// answer takes the answer to one request. The caller holds mux.mu.
 func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error) {
 	if i, ok := slices.BinarySearch(d.asked, number); ok {
 		d.asked = slices.Delete(d.asked, i, i+1)
@@ -192,9 +192,9 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 	if d.closed {
 		return 0, pathError("readdir", d.name, fs.ErrClosed)
 	}
-	c := d.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	m := d.c.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for {
 		d.ask()
 		n := 0
@@ -216,14 +216,14 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		case d.over():
 			return 0, pathError("readdir", d.name, d.end)
 		}
-		c.mu.Unlock()
+		m.mu.Unlock()
 		var err error
 		select {
 		case <-d.bell:
 		case <-d.ctx.Done():
 			err = pathError("readdir", d.name, context.Cause(d.ctx))
 		}
-		c.mu.Lock()
+		m.mu.Lock()
 		if err != nil {
 			return 0, err
 		}
@@ -238,12 +238,12 @@ func (d *dirReader) Close() error {
 		return pathError("close", d.name, fs.ErrClosed)
 	}
 	d.closed = true
-	d.c.mu.Lock()
-	defer d.c.mu.Unlock()
+	d.c.mux.mu.Lock()
+	defer d.c.mux.mu.Unlock()
 	if d.end == nil {
 		d.end = fs.ErrClosed
 	}
-	d.c.closeHandle(d.at)
+	d.c.mux.closeHandle(d.at)
 	return nil
 }
 

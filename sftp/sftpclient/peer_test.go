@@ -221,21 +221,21 @@ func (p *fakeServer) end(t testing.TB, c *Client) {
 func wantIdle(t testing.TB, c *Client) {
 	t.Helper()
 	time.Sleep(time.Minute) // in a bubble: until the last answer has come
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := c.outstanding(); n != 0 {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if n := c.mux.outstanding(); n != 0 {
 		t.Errorf("%d bytes still on their way", n)
 	}
-	if c.held != 0 {
-		t.Errorf("%d bytes still held by files", c.held)
+	if c.mux.held != 0 {
+		t.Errorf("%d bytes still held by files", c.mux.held)
 	}
-	if n := len(c.transfers); n != 0 {
+	if n := len(c.mux.transfers); n != 0 {
 		t.Errorf("%d transfers left", n)
 	}
-	if c.table.data != 0 || c.calls.len() != 0 || c.ops.Outstanding() != 0 {
-		t.Errorf("%d requests for data, %d calls and %d operations left", c.table.data, c.calls.len(), c.ops.Outstanding())
+	if c.mux.table.data != 0 || c.mux.calls.len() != 0 || c.mux.ops.Outstanding() != 0 {
+		t.Errorf("%d requests for data, %d calls and %d operations left", c.mux.table.data, c.mux.calls.len(), c.mux.ops.Outstanding())
 	}
-	for _, l := range c.lanes {
+	for _, l := range c.mux.lanes {
 		if l != nil && (l.pending != 0 || l.slow != 0) {
 			t.Errorf("lane %d waits for %d answers", l.n, l.pending)
 		}

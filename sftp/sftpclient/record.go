@@ -111,7 +111,7 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 	if k.ousted {
 		return store.ErrBusy
 	}
-	if sync && !k.noSync && k.c.ext.Has(wire.ExtFsync) {
+	if sync && !k.noSync && k.c.server.ext.Has(wire.ExtFsync) {
 		err := k.f.remote.ask(ctx, call{take: takeOK, again: true, slow: true}, wire.AppendFsync)
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ const maxTodo = 4
 const minChunk = 4 << 10
 
 // A side is this end of a transfer: where data goes to, or comes from. All of
-// it is called under Client.mu.
+// it is called under mux.mu.
 type side interface {
 	// place returns where the data of a READ goes, or nil for a buffer, with
 	// which came is called.
@@ -46,13 +46,13 @@ type grant struct {
 // A transfer moves one range of one file. Whoever needs it waits for its bell,
 // and looks how far it is.
 type transfer struct {
-	c     *Client
+	mux   *mux
 	file  *remoteFile
 	write bool
 	side  side
 	bell  chan struct{}
 
-	// All of Client.mu:
+	// All of mux.mu:
 	plan   *pipeline.Plan
 	queued bool
 	gone   bool  // nobody waits for it: what still comes is thrown away
@@ -61,28 +61,28 @@ type transfer struct {
 }
 
 // begin begins a transfer. The caller holds mu.
-func (c *Client) begin(t *transfer, p pipeline.Config) {
-	p.Link = c.link
-	p.Chunk = c.chunk[0]
+func (m *mux) begin(t *transfer, p pipeline.Config) {
+	p.Link = m.link
+	p.Chunk = m.server.chunk[0]
 	if t.write {
-		p.Chunk = c.chunk[1]
+		p.Chunk = m.server.chunk[1]
 	} else if p.UntilEOF && p.Size >= 0 {
 		// To see that a small file ends where it should, one asks for a little
 		// only: what is asked for takes room, even if it is not there.
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
-	t.c, t.plan = c, pipeline.New(p)
+	t.mux, t.plan = m, pipeline.New(p)
 	if t.bell == nil {
 		t.bell = make(chan struct{}, 1)
 	}
-	c.transfers[t] = struct{}{}
+	m.transfers[t] = struct{}{}
 	t.file.users++
 	t.file.spread(1, 0)
 	if t.err == nil {
 		t.err = t.file.err
 	}
 	if t.err == nil {
-		t.err = c.err
+		t.err = m.err
 	}
 }
 
@@ -98,7 +98,7 @@ func (t *transfer) finish() {
 // forget takes a transfer out of the list once nothing is outstanding.
 func (t *transfer) forget() {
 	if t.plan.Outstanding() == 0 {
-		delete(t.c.transfers, t)
+		delete(t.mux.transfers, t)
 	}
 }
 
@@ -163,7 +163,7 @@ func (t *transfer) changed(now time.Time) {
 		t.ask(now)
 		t.spread()
 	}
-	t.c.serve(now)
+	t.mux.serve(now)
 }
 
 // spread gets more lanes for a transfer that has use for them. The caller holds
@@ -173,9 +173,9 @@ func (t *transfer) spread() {
 		return
 	}
 	lanes, left := t.plan.Lanes(), t.plan.Left()
-	t.file.spread(lanes, t.c.even(lanes, left))
+	t.file.spread(lanes, t.mux.even(lanes, left))
 	if t.file.widens() {
-		t.c.grow(lanes, left)
+		t.mux.grow(lanes, left)
 	}
 }
 
@@ -183,15 +183,15 @@ func (t *transfer) spread() {
 func (t *transfer) ask(now time.Time) {
 	if !t.queued && !t.gone && !t.over() {
 		t.queued = true
-		t.c.queue.push(t)
+		t.mux.queue.push(t)
 	}
 }
 
 // serve gives what room there is to those who ask for it, one request each in
 // turn. The caller holds mu.
-func (c *Client) serve(now time.Time) {
-	for refused := 0; refused < c.queue.len(); {
-		t, _ := c.queue.pop()
+func (m *mux) serve(now time.Time) {
+	for refused := 0; refused < m.queue.len(); {
+		t, _ := m.queue.pop()
 		t.queued = false
 		if t.gone || t.over() {
 			continue
@@ -201,7 +201,7 @@ func (c *Client) serve(now time.Time) {
 		case ok:
 			refused = 0
 			t.ask(now)
-		case l != nil && c.full(l, t.plan.Chunk()):
+		case l != nil && m.full(l, t.plan.Chunk()):
 			refused++
 			t.ask(now)
 		default:
@@ -212,11 +212,11 @@ func (c *Client) serve(now time.Time) {
 
 // full reports whether it may be for want of room that a transfer got nothing
 // on a lane. The caller holds mu.
-func (c *Client) full(l *lane, chunk int) bool {
-	out := c.outstanding()
-	return out > 0 && out+chunk > c.link.Window() ||
-		c.link.Outstanding(l.n)+chunk > pipeline.DefaultLaneBytes ||
-		c.link.Full()
+func (m *mux) full(l *lane, chunk int) bool {
+	out := m.outstanding()
+	return out > 0 && out+chunk > m.link.Window() ||
+		m.link.Outstanding(l.n)+chunk > pipeline.DefaultLaneBytes ||
+		m.link.Full()
 }
 
 // next asks for the next range, if there is room, on the lane which has the
@@ -239,9 +239,9 @@ func (t *transfer) nextOn(now time.Time, h handleAt) bool {
 	if !ok {
 		return false
 	}
-	a := t.c.table.add(h.lane, q.ID)
+	a := t.mux.table.add(h.lane, q.ID)
 	a.transfer, a.off, a.n = t, q.Offset, q.Len
-	t.c.table.data++
+	t.mux.table.data++
 	if t.write {
 		t.file.reach = max(t.file.reach, q.Offset+int64(q.Len))
 		t.side.granted(grant{q, h, a, a.id})
@@ -276,11 +276,11 @@ func (g grant) send(b []byte, n int, o outgoing) {
 
 // stands reports whether a grant is still good: it is not if its lane has ended.
 // The caller holds mu.
-func (g grant) stands(t *transfer) bool { return t.c.table.find(g.id) == g.asked }
+func (g grant) stands(t *transfer) bool { return t.mux.table.find(g.id) == g.asked }
 
 // withdraw takes back a grant for which there is no data; the plan is still to
 // be told. The caller holds mu.
-func (g grant) withdraw(t *transfer) { t.c.table.remove(g.asked) }
+func (g grant) withdraw(t *transfer) { t.mux.table.remove(g.asked) }
 
 // wait waits until something has changed. ctx ends the wait, and so does life,
 // with an error.

@@ -20,7 +20,7 @@ const maxReopen = 3
 // A remoteFile is a file that is open on the server, on one lane or on several:
 // a handle is good on the lane it was given on, and nowhere else.
 type remoteFile struct {
-	c     *Client
+	mux   *mux
 	name  string // as the caller has it
 	path  string // as the server is asked
 	write bool
@@ -34,7 +34,7 @@ type remoteFile struct {
 	// what is appended has to come in order.
 	single bool
 
-	// All of Client.mu:
+	// All of mux.mu:
 	known   wire.Attrs // as the file was when it was opened
 	handles []handleAt
 	broke   int           // lanes under it on which the server broke the protocol,
@@ -83,7 +83,7 @@ func (f *remoteFile) spread(want, even int) {
 // is open on the fewest of, or nil if there is none.
 func (f *remoteFile) fresh() (best *lane) {
 	least := math.MaxInt
-	for _, l := range f.c.lanes {
+	for _, l := range f.mux.lanes {
 		if l == nil || l.err != nil || f.on(l) || slices.Contains(f.opening, l) {
 			continue
 		}
@@ -129,7 +129,7 @@ func (f *remoteFile) idlest(n int) (best handleAt, ok bool) {
 		if h.lane.err != nil {
 			continue
 		}
-		l := load{conn: f.c.outstandingOn(h.lane.conn), lane: f.c.link.Outstanding(h.lane.n)}
+		l := load{conn: f.mux.outstandingOn(h.lane.conn), lane: f.mux.link.Outstanding(h.lane.n)}
 		if l.lane+n > pipeline.DefaultLaneBytes {
 			l.full = 1
 		}
@@ -142,8 +142,8 @@ func (f *remoteFile) idlest(n int) (best handleAt, ok bool) {
 
 // eldest returns the handle that was opened first of those that there are.
 func (f *remoteFile) eldest() (handleAt, bool) {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.mux.mu.Lock()
+	defer f.mux.mu.Unlock()
 	for _, h := range f.handles {
 		if h.lane.err == nil {
 			return h, true
@@ -159,10 +159,10 @@ func (f *remoteFile) reopen() {
 	case f.users == 0 && f.changes == nil:
 		return
 	case f.single:
-		f.fail(fmt.Errorf("%w: %w", ErrConnectionLost, f.c.last))
+		f.fail(fmt.Errorf("%w: %w", ErrConnectionLost, f.mux.last))
 		return
 	case f.tries >= maxReopen:
-		f.fail(fmt.Errorf("%w, %d times in a row: %w", ErrConnectionLost, f.tries, f.c.last))
+		f.fail(fmt.Errorf("%w, %d times in a row: %w", ErrConnectionLost, f.tries, f.mux.last))
 		return
 	}
 	f.openOn(nil)
@@ -196,7 +196,7 @@ func (f *remoteFile) openOn(l *lane) {
 			}
 		},
 	}
-	f.c.submit(k)
+	f.mux.submit(k)
 }
 
 // compare looks whether a handle is one of the file, or of another that has its
@@ -231,7 +231,7 @@ func (f *remoteFile) compareWith(h, old handleAt) {
 
 // fstat asks for the attributes of a handle. The caller holds mu.
 func (f *remoteFile) fstat(h handleAt, a *wire.Attrs, then func(error)) {
-	f.c.submit(&call{lane: h.lane, take: takeAttrs(a), then: then, build: func(b []byte, id uint32) []byte {
+	f.mux.submit(&call{lane: h.lane, take: takeAttrs(a), then: then, build: func(b []byte, id uint32) []byte {
 		return wire.AppendFstat(b, id, h.handle)
 	}})
 }
@@ -242,7 +242,7 @@ func (f *remoteFile) compared(h handleAt, err error, then, now wire.Attrs, sure 
 		err = fmt.Errorf("%s is another file by now", f.name)
 	}
 	if err != nil {
-		f.c.closeHandle(h)
+		f.mux.closeHandle(h)
 	}
 	f.opened(h, err)
 }
@@ -272,14 +272,14 @@ func (f *remoteFile) opened(h handleAt, err error) {
 	switch {
 	case f.closed:
 		if err == nil {
-			f.c.closeHandle(h)
+			f.mux.closeHandle(h)
 		}
 		return
 	case err == nil && h.lane.err == nil:
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
 		f.narrow = true // it goes on with what it has
-	case f.c.err == nil && (err == nil || isLaneGone(err) && f.mayAskAgain(err)):
+	case f.mux.err == nil && (err == nil || isLaneGone(err) && f.mayAskAgain(err)):
 		f.tries++
 		f.reopen()
 		return
@@ -288,12 +288,12 @@ func (f *remoteFile) opened(h handleAt, err error) {
 	}
 	f.tell()
 	now := time.Now()
-	for t := range f.c.transfers {
+	for t := range f.mux.transfers {
 		if t.file == f {
 			t.ask(now)
 		}
 	}
-	f.c.serve(now)
+	f.mux.serve(now)
 }
 
 // fail gives up. The caller holds mu.
@@ -303,7 +303,7 @@ func (f *remoteFile) fail(err error) {
 	}
 	f.err = plain(err)
 	f.tell()
-	for t := range f.c.transfers {
+	for t := range f.mux.transfers {
 		if t.file == f && !t.gone {
 			t.fail(f.err)
 		}
@@ -329,8 +329,8 @@ func (f *remoteFile) laneGone(l *lane) {
 
 // handle waits until the file is open somewhere, and returns where.
 func (f *remoteFile) handle(ctx context.Context) (handleAt, error) {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
+	f.mux.mu.Lock()
+	defer f.mux.mu.Unlock()
 	for {
 		if h, ok := f.idlest(0); ok {
 			return h, nil
@@ -338,22 +338,22 @@ func (f *remoteFile) handle(ctx context.Context) (handleAt, error) {
 		if f.err != nil {
 			return handleAt{}, f.err
 		}
-		if f.c.err != nil {
-			return handleAt{}, f.c.err
+		if f.mux.err != nil {
+			return handleAt{}, f.mux.err
 		}
 		if f.changes == nil {
 			f.changes = make(chan struct{})
 		}
 		changes := f.changes
 		f.spread(1, 0)
-		f.c.mu.Unlock()
+		f.mux.mu.Unlock()
 		var err error
 		select {
 		case <-changes:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		f.c.mu.Lock()
+		f.mux.mu.Lock()
 		if err != nil {
 			return handleAt{}, err
 		}
@@ -371,7 +371,7 @@ func (f *remoteFile) ask(ctx context.Context, k call, build func(b []byte, id ui
 		next := k
 		next.lane = h.lane
 		next.build = func(b []byte, id uint32) []byte { return build(b, id, h.handle) }
-		err = f.c.do(ctx, &next)
+		err = f.mux.do(ctx, &next)
 		if !isLaneGone(err) || !k.again || !askAgain(err, tries) {
 			return err
 		}
@@ -381,7 +381,7 @@ func (f *remoteFile) ask(ctx context.Context, k call, build func(b []byte, id ui
 // close closes the file on all lanes. If it waits, it returns what the server
 // said of it, and else nothing.
 func (f *remoteFile) close(ctx context.Context, waits bool) error {
-	f.c.mu.Lock()
+	f.mux.mu.Lock()
 	f.closed = true
 	handles := f.handles
 	f.handles = nil
@@ -391,16 +391,16 @@ func (f *remoteFile) close(ctx context.Context, waits bool) error {
 	f.tell()
 	if !waits {
 		for _, h := range handles {
-			f.c.closeHandle(h)
+			f.mux.closeHandle(h)
 		}
-		f.c.mu.Unlock()
+		f.mux.mu.Unlock()
 		return nil
 	}
-	f.c.mu.Unlock()
+	f.mux.mu.Unlock()
 	errs := make(chan error, len(handles))
 	for _, h := range handles {
 		go func() {
-			errs <- f.c.do(ctx, &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
+			errs <- f.mux.do(ctx, &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
 				return wire.AppendClose(b, id, h.handle)
 			}})
 		}()
@@ -415,12 +415,12 @@ func (f *remoteFile) close(ctx context.Context, waits bool) error {
 }
 
 // closeHandle closes one handle, and does not wait. The caller holds mu.
-func (c *Client) closeHandle(h handleAt) {
-	if h.lane.err != nil || c.err != nil {
+func (m *mux) closeHandle(h handleAt) {
+	if h.lane.err != nil || m.err != nil {
 		return // it went with the lane
 	}
-	c.closing++
-	c.submit(&call{lane: h.lane, take: takeOK, then: c.closedHandle, build: func(b []byte, id uint32) []byte {
+	m.closing++
+	m.submit(&call{lane: h.lane, take: takeOK, then: m.closedHandle, build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.handle)
 	}})
 }

@@ -16,7 +16,7 @@ import (
 // might wait for itself.
 type fetch struct {
 	t       *transfer
-	arrived []arrival // Client.mu
+	arrived []arrival // mux.mu
 }
 
 // An arrival is data that has come and is not stored.
@@ -41,7 +41,7 @@ func (f *fetch) changed() {
 	}
 }
 
-// drop gives the buffers back. The caller holds Client.mu.
+// drop gives the buffers back. The caller holds mux.mu.
 func (f *fetch) drop() {
 	for _, a := range f.arrived {
 		f.t.plan.LocalFailed(a.id, errGone)
@@ -67,16 +67,16 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	if err := f.settle(ctx); err != nil {
 		return 0, err
 	}
-	c := f.c
+	m := f.c.mux
 	x := &fetch{}
 	t := &transfer{file: f.remote, side: x}
 	x.t = t
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
 	t.ask(time.Now())
 	t.spread()
-	c.serve(time.Now())
+	m.serve(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
 	for !t.over() {
 		if err := unwanted(ctx, f.life); err != nil {
@@ -91,9 +91,9 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 		if until.Equal(tried) {
 			until = time.Time{} // only an answer changes anything
 		}
-		c.mu.Unlock()
+		m.mu.Unlock()
 		err := t.wait(ctx, f.life, until)
-		c.mu.Lock()
+		m.mu.Lock()
 		if err != nil {
 			t.halt(err)
 			break
@@ -113,19 +113,19 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	return moved, nil
 }
 
-// store stores the first arrival. The caller holds Client.mu.
+// store stores the first arrival. The caller holds mux.mu.
 func (f *fetch) store(w io.WriterAt) {
 	a := f.arrived[0]
 	f.arrived = append(f.arrived[:0], f.arrived[1:]...)
 	t := f.t
-	c := t.c
-	p, ok := c.link.Find(a.id)
+	m := t.mux
+	p, ok := m.link.Find(a.id)
 	var err error
 	if from := p.Missing.Start; ok && p.Missing.End > from && a.off+int64(a.n) > from {
 		// Of what was asked for twice, one answer is stored.
-		c.mu.Unlock()
+		m.mu.Unlock()
 		_, err = w.WriteAt(a.buffer.b[from-a.off:a.n], from)
-		c.mu.Lock()
+		m.mu.Lock()
 	}
 	a.buffer.free()
 	now := time.Now()
@@ -160,20 +160,20 @@ func (d *direct) changed() {
 // readDirect reads into p what the file has at off, in as many requests at once
 // as it takes.
 func (f *File) readDirect(p []byte, off int64) (int, error) {
-	c := f.c
+	m := f.c.mux
 	d := &direct{p: p, off: off}
 	t := &transfer{file: f.remote, side: d}
 	d.t = t
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
 	t.ask(time.Now())
 	t.spread()
-	c.serve(time.Now())
+	m.serve(time.Now())
 	for !t.over() {
-		c.mu.Unlock()
+		m.mu.Unlock()
 		err := t.wait(f.life, f.life, time.Time{})
-		c.mu.Lock()
+		m.mu.Lock()
 		if err != nil {
 			t.halt(err)
 			break
@@ -182,12 +182,12 @@ func (f *File) readDirect(p []byte, off int64) (int, error) {
 	n := int(t.plan.Contiguous() - off)
 	err, local := t.failure()
 	t.finish()
-	for c.table.filling(t) {
+	for m.table.filling(t) {
 		// A lane writes to p. It is done when the packet has come, or the lane
 		// has ended.
-		c.mu.Unlock()
+		m.mu.Unlock()
 		<-t.bell
-		c.mu.Lock()
+		m.mu.Lock()
 	}
 	switch {
 	case err != nil:

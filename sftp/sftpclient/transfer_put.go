@@ -19,7 +19,7 @@ const drainTime = 5 * time.Second
 // wants it reads, right into the packets.
 type fill struct {
 	t    *transfer
-	todo []grant // Client.mu: to be read and sent
+	todo []grant // mux.mu: to be read and sent
 }
 
 func (x *fill) place(pipeline.Request) []byte               { return nil }
@@ -71,7 +71,7 @@ var errSize = errors.New("no size that a file can have")
 func (f *File) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.append {
-		p.Span = int64(f.c.chunk[1]) // one after the other
+		p.Span = int64(f.c.server.chunk[1]) // one after the other
 	}
 	return p
 }
@@ -81,12 +81,12 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	x := &fill{}
 	t := &transfer{file: f.remote, side: x, write: true}
 	x.t = t
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begin(t, f.fillConfig(off, size))
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.mux.begin(t, f.fillConfig(off, size))
 	t.ask(time.Now())
 	t.spread()
-	c.serve(time.Now())
+	c.mux.serve(time.Now())
 	told := off
 	for !t.over() {
 		if err := unwanted(ctx, f.life); err != nil {
@@ -95,18 +95,18 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 		}
 		if whole := t.plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
 			told = whole
-			c.mu.Unlock()
+			c.mux.mu.Unlock()
 			f.confirmed(off, whole)
-			c.mu.Lock()
+			c.mux.mu.Lock()
 			continue
 		}
 		if len(x.todo) > 0 {
 			x.load(r, size)
 			continue
 		}
-		c.mu.Unlock()
+		c.mux.mu.Unlock()
 		err := t.wait(ctx, f.life, time.Time{})
-		c.mu.Lock()
+		c.mux.mu.Lock()
 		if err != nil {
 			t.halt(err)
 			break
@@ -120,10 +120,10 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 		return moved, nil
 	}
 	err = f.failed("write", off+moved, err, local)
-	c.mu.Unlock()
+	c.mux.mu.Unlock()
 	err = c.explain(ctx, f.remote.path, err) // before there is room again
 	e := f.cut(ctx, off+moved)
-	c.mu.Lock()
+	c.mux.mu.Lock()
 	if e != nil {
 		err = errors.Join(err, e)
 	}
@@ -131,10 +131,10 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 }
 
 // load reads what the first grant is about, and sends it. The caller holds
-// Client.mu.
+// mux.mu.
 func (x *fill) load(r io.ReaderAt, size int64) {
 	t := x.t
-	c := t.c
+	m := t.mux
 	g := x.todo[0]
 	x.todo = append(x.todo[:0], x.todo[1:]...)
 	if !g.stands(t) {
@@ -144,10 +144,10 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 		x.giveBack(g)
 		return
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	b := newBuffer(writeHead + g.Len)
 	n, err := r.ReadAt(b.b[writeHead:writeHead+g.Len], g.Offset)
-	c.mu.Lock()
+	m.mu.Lock()
 	now := time.Now()
 	switch {
 	case !g.stands(t):
@@ -176,17 +176,17 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 }
 
 // giveBack gives back what is not wanted any more, as the transfer has failed.
-// The caller holds Client.mu.
+// The caller holds mux.mu.
 func (x *fill) giveBack(g grant) {
 	g.withdraw(x.t)
 	x.t.plan.LocalFailed(g.Request.ID, errGone)
 }
 
 // drain gives back what was granted and not sent, and waits, for some time, for
-// what was sent. The caller holds Client.mu.
+// what was sent. The caller holds mux.mu.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
-	c := t.c
+	m := t.mux
 	for _, g := range x.todo {
 		if g.stands(t) {
 			x.giveBack(g)
@@ -196,9 +196,9 @@ func (x *fill) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for !t.over() {
-		c.mu.Unlock()
+		m.mu.Unlock()
 		err := t.wait(ctx, ctx, time.Time{})
-		c.mu.Lock()
+		m.mu.Lock()
 		if err != nil {
 			return
 		}
@@ -210,9 +210,9 @@ func (f *File) cut(ctx context.Context, size int64) error {
 	if f.uncut {
 		return nil
 	}
-	f.c.mu.Lock()
+	f.c.mux.mu.Lock()
 	old, reach := f.old, f.remote.reach
-	f.c.mu.Unlock()
+	f.c.mux.mu.Unlock()
 	if f.append || old == math.MaxInt64 || reach <= max(size, old) {
 		return nil // nothing can lie behind it, or it is not known what did
 	}

@@ -77,7 +77,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 // nothing that might succeed: what is kept for the administrator counts, as the user may
 // be that, and a file system that claims to have no size at all is not believed.
 func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
-	if size < askSpace || !c.ext.Has(wire.ExtStatVFS) {
+	if size < askSpace || !c.server.ext.Has(wire.ExtStatVFS) {
 		return nil
 	}
 	s, err := c.Space(ctx, dir)
@@ -231,7 +231,7 @@ func (u *upload) publish() error {
 	if err != nil {
 		return err
 	}
-	if u.c.ext.Has(wire.ExtFsync) {
+	if u.c.server.ext.Has(wire.ExtFsync) {
 		// All is on the disk: there is nothing more to learn from CLOSE. Sent
 		// on one lane, it comes before the new name.
 		f.end(fs.ErrClosed)
@@ -270,10 +270,10 @@ func (u *upload) closeWith(a wire.Attrs) error {
 	set := &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
 		return wire.AppendFsetstat(b, id, h.handle, a)
 	}}
-	u.c.start(set)
+	u.c.mux.start(set)
 	u.f.wrote() // so that it waits
 	err := u.f.Close()
-	if e := u.c.await(u.ctx, set); err == nil {
+	if e := u.c.mux.await(u.ctx, set); err == nil {
 		err = e
 	}
 	return err
@@ -282,7 +282,7 @@ func (u *upload) closeWith(a wire.Attrs) error {
 // secure gives the file its attributes and puts it on the disk. It returns on
 // which lane that was.
 func (u *upload) secure() (handleAt, error) {
-	c := u.c
+	m := u.c.mux
 	a := u.attrs()
 	for tries := 1; ; tries++ {
 		h, err := u.f.remote.handle(u.ctx)
@@ -292,14 +292,14 @@ func (u *upload) secure() (handleAt, error) {
 		calls := []*call{{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
 			return wire.AppendFsetstat(b, id, h.handle, a)
 		}}}
-		if c.ext.Has(wire.ExtFsync) {
+		if m.server.ext.Has(wire.ExtFsync) {
 			calls = append(calls, &call{lane: h.lane, slow: true, take: takeOK, build: func(b []byte, id uint32) []byte {
 				return wire.AppendFsync(b, id, h.handle)
 			}})
 		}
-		c.start(calls...)
+		m.start(calls...)
 		for _, k := range calls {
-			if e := c.await(u.ctx, k); err == nil {
+			if e := m.await(u.ctx, k); err == nil {
 				err = e
 			}
 		}
@@ -333,11 +333,11 @@ func (u *upload) rename(on *lane) error {
 func (u *upload) tryRename(on *lane) error {
 	c := u.c
 	rename := func(append func([]byte, uint32, string, string) []byte) error {
-		return c.do(u.ctx, &call{lane: on, take: takeOK, build: func(b []byte, id uint32) []byte {
+		return c.mux.do(u.ctx, &call{lane: on, take: takeOK, build: func(b []byte, id uint32) []byte {
 			return append(b, id, u.temp, u.target)
 		}})
 	}
-	if !u.only && c.ext.Has(wire.ExtPosixRename) {
+	if !u.only && c.server.ext.Has(wire.ExtPosixRename) {
 		return rename(wire.AppendPosixRename)
 	}
 	err := rename(wire.AppendRename)
