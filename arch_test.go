@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp sftp/sftpclient web tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp sftp/sftpclient web web/webclient tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
 		tests:   "internal/sim internal/leak internal/handover/handovertest",
 	},
 	"examples/collect":               {imports: "store tftp"},
@@ -52,7 +52,8 @@ var rules = map[string]rule{
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true},
-	"web":                            {imports: "internal/penalty internal/pipeline internal/rate store users", tests: "internal/leak store/treecopy"},
+	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak"},
+	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "internal/leak store/treecopy web"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true},
 	"meter":                          {},

@@ -1,6 +1,4 @@
-// Package web is files over HTTP, after RFC 9110.
-//
-// # The server
+// Package web serves files over HTTP, by RFC 9110. Package webclient is the client.
 //
 // A [Handler] serves the files of a [store.Store], and takes uploads for it. It
 // is an [http.Handler]; listening, TLS and HTTP/2 are the business of the
@@ -34,17 +32,4 @@
 // With [Handler.Users] requests need a name and a password (RFC 7617). These are
 // taken over TLS only, unless the program insists. What somebody gets then is for
 // [Handler.Account] to say.
-//
-// # The client
-//
-// A [Client] is a store on a server of anybody's. Large files come by several ranges
-// at once, as many as make it faster, and go on where a connection was lost; what it
-// writes is one PUT, or with haul's server parts that can go on.
-//
-//	c, err := web.NewClient("https://example.com/files/", web.ClientConfig{})
-//	if err != nil {
-//		return err
-//	}
-//	defer c.Close()
-//	f, err := c.Open(ctx, "image")
 package web

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // adviceFor says what to do about a server that is not to be trusted, is not there, or
@@ -18,7 +18,7 @@ import (
 func adviceFor(err error) string {
 	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
 	name, misnamed := errors.AsType[x509.HostnameError](err)
-	status, answered := errors.AsType[*web.ClientStatusError](err)
+	status, answered := errors.AsType[*webclient.StatusError](err)
 	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	lookup, unnamed := errors.AsType[*net.DNSError](err)
 	switch {

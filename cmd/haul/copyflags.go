@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // defaultParallel is --parallel where it is not given.
@@ -99,7 +99,7 @@ func (f *copyFlags) options(files int) treecopy.Options {
 		DryRun:        f.dryRun,
 		Fatal: func(err error) bool {
 			return errors.Is(err, sftpclient.ErrConnectionLost) || errors.Is(err, sftpclient.ErrClosed) || errors.Is(err, store.ErrNoSpace) ||
-				errors.Is(err, web.ErrClientLost) || errors.Is(err, web.ErrClientLogin)
+				errors.Is(err, webclient.ErrLost) || errors.Is(err, webclient.ErrLogin)
 		},
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // Exit codes, as the help text tells them.
@@ -104,14 +104,14 @@ func sshCode(err error) int {
 
 // webCode maps an error of HTTP, or returns 0 for any other.
 func webCode(err error) int {
-	moved, moving := errors.AsType[*web.ClientTransferError](err)
-	server := web.IsRemote(err)
+	moved, moving := errors.AsType[*webclient.TransferError](err)
+	server := webclient.IsRemote(err)
 	switch {
-	case errors.Is(err, web.ErrClientLogin), web.IsCertificateError(err):
+	case errors.Is(err, webclient.ErrLogin), webclient.IsCertificateError(err):
 		return exitRefused
-	case errors.Is(err, web.ErrClientLost):
+	case errors.Is(err, webclient.ErrLost):
 		return exitNoAnswer
-	case errors.Is(err, web.ErrClientProtocol), errors.Is(err, web.ErrClientChanged), errors.Is(err, web.ErrClientEncoded):
+	case errors.Is(err, webclient.ErrProtocol), errors.Is(err, webclient.ErrChanged), errors.Is(err, webclient.ErrEncoded):
 		return exitFailed
 	case server && errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
@@ -127,7 +127,7 @@ func webCode(err error) int {
 
 // isLocal reports whether an error is of a file of this machine.
 func isLocal(err error) bool {
-	if sftpclient.IsRemote(err) || web.IsRemote(err) {
+	if sftpclient.IsRemote(err) || webclient.IsRemote(err) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)
@@ -149,7 +149,7 @@ func isNoAnswer(err error) bool {
 		return true
 	}
 	for _, e := range []error{
-		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, web.ErrClientLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, webclient.ErrLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
 	} {
 		if errors.Is(err, e) {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // loginFlags are the flags about passwords, which SFTP and HTTP share.
@@ -57,4 +57,4 @@ func (noTerminalForWeb) Error() string {
 }
 
 // Unwrap returns the kind of error, and why nobody was asked.
-func (e noTerminalForWeb) Unwrap() []error { return []error{web.ErrClientLogin, e.error} }
+func (e noTerminalForWeb) Unwrap() []error { return []error{webclient.ErrLogin, e.error} }

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store/treecopy"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // A typedSource is a source of a copy, with the words of the command line for it.
@@ -166,10 +166,10 @@ func reason(err error) string {
 	if t, ok := errors.AsType[*sftpclient.TransferError](err); ok && t.Local {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
-	if t, ok := errors.AsType[*web.ClientTransferError](err); ok {
+	if t, ok := errors.AsType[*webclient.TransferError](err); ok {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok && web.IsRemote(err) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && webclient.IsRemote(err) {
 		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // whose path is the URL again
 	}
 	return err.Error()

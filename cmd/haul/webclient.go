@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // maxSecretFile is how many bytes a file of certificates or of a password may have.
@@ -48,8 +48,8 @@ type webs struct {
 	conns int               // to one server at most; 0 means the usual
 
 	mu   sync.Mutex
-	open map[webSite]*web.Client // mu
-	told map[string]bool         // mu
+	open map[webSite]*webclient.Client // mu
+	told map[string]bool               // mu
 }
 
 // webs returns an empty set of clients. What package http has to say of servers
@@ -57,7 +57,7 @@ type webs struct {
 // matters of it comes as an error too.
 func (f *webFlags) webs(say func(text string), a *asker) *webs {
 	log.SetOutput(io.Discard)
-	return &webs{flags: f, asker: a, say: say, open: map[webSite]*web.Client{}, told: map[string]bool{}}
+	return &webs{flags: f, asker: a, say: say, open: map[webSite]*webclient.Client{}, told: map[string]bool{}}
 }
 
 func (w *webs) close() {
@@ -103,13 +103,13 @@ func (w *webs) reconnecting(host string, err error, pause time.Duration) {
 		return
 	}
 	w.tellOf("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and goes on then",
-		host, err, web.DefaultClientAbsenceTimeout))
+		host, err, webclient.DefaultAbsenceTimeout))
 }
 
 // connect returns the client of a location's server. first is the name that is
 // going to be read there first, if that is known. One goroutine at a time may call
 // it.
-func (w *webs) connect(l location, first string) (*web.Client, error) {
+func (w *webs) connect(l location, first string) (*webclient.Client, error) {
 	if c := w.open[l.site]; c != nil {
 		return c, nil
 	}
@@ -117,7 +117,7 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 	if err != nil {
 		return nil, usagef("location %v: %w", l, err)
 	}
-	o := web.ClientConfig{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul", Conns: w.conns}
+	o := webclient.Config{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul", Conns: w.conns}
 	if version != "" {
 		o.UserAgent += "/" + version
 	}
@@ -142,7 +142,7 @@ func (w *webs) connect(l location, first string) (*web.Client, error) {
 			return w.password(ctx, u, user, realm)
 		}
 	}
-	c, err := web.NewClient(l.site.root, o)
+	c, err := webclient.New(l.site.root, o)
 	if err != nil {
 		return nil, usagef("location %v: %w", l, err)
 	}
@@ -198,7 +198,7 @@ func (w *webs) password(ctx context.Context, u *url.URL, user, realm string) (st
 		return login, password, nil
 	}
 	if w.flags.login.batch {
-		return "", "", fmt.Errorf("%w; leave out --batch to be asked, or use --password-file or ~/.netrc", web.ErrClientLogin)
+		return "", "", fmt.Errorf("%w; leave out --batch to be asked, or use --password-file or ~/.netrc", webclient.ErrLogin)
 	}
 	if user == "" {
 		text := fmt.Sprintf("User for %s: ", u.Host)
@@ -224,7 +224,7 @@ func cannotAsk(err error) error {
 	case errors.Is(err, errNoTerminal):
 		return noTerminalForWeb{err}
 	}
-	return fmt.Errorf("%w: %w", web.ErrClientLogin, err)
+	return fmt.Errorf("%w: %w", webclient.ErrLogin, err)
 }
 
 // fromNetrc looks a host up in the file that NETRC names, or else ~/.netrc.
@@ -249,9 +249,9 @@ func fromNetrc(host, user string) (login, password string, ok bool, err error) {
 		return "", "", false, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, web.MaxClientNetrc+1))
+	text, err := io.ReadAll(io.LimitReader(f, webclient.MaxNetrc+1))
 	if err == nil {
-		login, password, ok, err = web.ClientNetrc(text, host, user)
+		login, password, ok, err = webclient.Netrc(text, host, user)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)

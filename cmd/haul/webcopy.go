@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // webSource returns a location on a web server as a source.
@@ -34,7 +34,7 @@ func (r *copyRun) webSource(l location, first string) (treecopy.Source, error) {
 // replacedOnWeb reports whether an error says that a web server has another
 // version of a file by now, of which what it says may be shorter.
 func replacedOnWeb(err error) bool {
-	return errors.Is(err, web.ErrClientChanged) || errors.Is(err, treecopy.ErrChanged)
+	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
 // onlyHTTP refuses flags that mean nothing for files that are sent over HTTP.
@@ -77,7 +77,7 @@ func (r *copyRun) webTarget(to location, several bool) (store.Tree, string, erro
 // A webTree is a web server that files are sent to. Not all of those tell what
 // they have, and some know of no directories.
 type webTree struct {
-	*web.Client
+	*webclient.Client
 	dir string // a name that the user says is a directory's; "" for none
 }
 
@@ -88,7 +88,7 @@ func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 		return assumedDir(path.Base(name)), nil
 	}
 	fi, err := t.Client.Stat(ctx, name)
-	if err != nil && !errors.Is(err, web.ErrClientLogin) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
+	if err != nil && !errors.Is(err, webclient.ErrLogin) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	return fi, err

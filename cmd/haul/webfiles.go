@@ -12,7 +12,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
-	"github.com/haul-project/haul/web"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // onWeb runs a command on locations of web servers. It reports false, and has done
@@ -39,7 +39,7 @@ func onWeb(cmd *cobra.Command, f *webFlags, words []string, run func(context.Con
 
 // names returns the entries that a location stands for: the one of its name, or
 // those that it matches as a pattern.
-func (w *webs) names(ctx context.Context, l location) (*web.Client, []listed, error) {
+func (w *webs) names(ctx context.Context, l location) (*webclient.Client, []listed, error) {
 	c, err := w.connect(l, "")
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +76,7 @@ func webListed(fi fs.FileInfo, name, shown string) listed {
 
 // entries lists a directory. With details the server is asked for the sizes and
 // times that its listing lacks.
-func (w *webs) entries(ctx context.Context, c *web.Client, dir string, details bool) ([]listed, error) {
+func (w *webs) entries(ctx context.Context, c *webclient.Client, dir string, details bool) ([]listed, error) {
 	var list []listed
 	add := func(fi fs.FileInfo) { list = append(list, webListed(fi, below(dir, fi.Name()), fi.Name())) }
 	if !details {
@@ -113,7 +113,7 @@ const listBatch = 256
 // runWeb lists locations on web servers: the files among them first, as ls does.
 func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
 	type place struct {
-		c    *web.Client
+		c    *webclient.Client
 		path string
 	}
 	var files []listed
@@ -143,7 +143,7 @@ func (l *lister) runWeb(ctx context.Context, w *webs, locations []location) {
 }
 
 // webDirectory lists one.
-func (l *lister) webDirectory(ctx context.Context, w *webs, c *web.Client, dir string, depth int) {
+func (l *lister) webDirectory(ctx context.Context, w *webs, c *webclient.Client, dir string, depth int) {
 	all, err := w.entries(ctx, c, dir, l.detailed())
 	if err != nil {
 		l.failed(err)

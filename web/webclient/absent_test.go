@@ -1,0 +1,548 @@
+package webclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// A mortal is a web server inside a synctest bubble that may be gone for a while, as
+// one that is killed and started again.
+type mortal struct {
+	*lab
+	conns  chan net.Conn
+	server *http.Server
+
+	mu    sync.Mutex
+	open  []net.Conn  // mu: the server's ends
+	gone  bool        // mu
+	dials []time.Time // mu: while it was gone
+	told  []time.Duration
+}
+
+// startMortal serves files as startLab does.
+func startMortal(t *testing.T, files map[string][]byte) *mortal {
+	t.Helper()
+	m := &mortal{lab: newLab(t, files), conns: make(chan net.Conn)}
+	m.server = &http.Server{Handler: m.lab}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = m.server.Serve(m) // until it is closed
+	}()
+	t.Cleanup(func() {
+		_ = m.server.Close()
+		<-served
+	})
+	return m
+}
+
+func (m *mortal) Accept() (net.Conn, error) {
+	c, ok := <-m.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (m *mortal) Close() error   { close(m.conns); return nil }
+func (m *mortal) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects to the server, or is refused as where nobody listens.
+func (m *mortal) dial(context.Context, string, string) (net.Conn, error) {
+	m.mu.Lock()
+	if m.gone {
+		defer m.mu.Unlock()
+		m.dials = append(m.dials, time.Now())
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	here, there := net.Pipe()
+	m.open = append(m.open, there)
+	m.mu.Unlock()
+	m.conns <- there
+	return here, nil
+}
+
+// kill ends all connections, and has the server gone for a time; 0 is for ever.
+func (m *mortal) kill(d time.Duration) {
+	m.mu.Lock()
+	m.gone = true
+	open := m.open
+	m.open = nil
+	m.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
+	if d > 0 {
+		time.AfterFunc(d, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.gone = false
+		})
+	}
+}
+
+// client returns a client with the times that it has by default.
+func (m *mortal) client(o Config) *Client {
+	m.t.Helper()
+	o.Dial = m.dial
+	o.Reconnecting = func(_ error, pause time.Duration) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.told = append(m.told, pause)
+	}
+	c, err := New("http://mortal", o)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// killAfter has the server killed whenever it has sent so many bytes of a file by one
+// answer, and gone for the first of times, then the second, and so on.
+func (m *mortal) killAfter(bytes int, times ...time.Duration) {
+	left := make(chan time.Duration, len(times))
+	for _, d := range times {
+		left <- d
+	}
+	m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		m.serveLabFile(&dyingWriter{w, m, bytes, left}, r, m.file("f"))
+		return true
+	})
+}
+
+// A dyingWriter has its server killed behind so many bytes.
+type dyingWriter struct {
+	http.ResponseWriter
+	m    *mortal
+	left int
+	gone chan time.Duration
+}
+
+func (d *dyingWriter) Write(p []byte) (int, error) {
+	if d.left > len(p) || len(d.gone) == 0 {
+		n, err := d.ResponseWriter.Write(p)
+		d.left -= n
+		return n, err
+	}
+	_, _ = d.ResponseWriter.Write(p[:d.left])
+	_ = http.NewResponseController(d.ResponseWriter).Flush()
+	d.m.kill(<-d.gone)
+	panic(http.ErrAbortHandler)
+}
+
+// A server that is gone for less than the time for that is found again, at each time:
+// what comes begins the time anew. Nobody hurries meanwhile.
+func TestServerGone(t *testing.T) {
+	content := randomContent(1 << 20)
+	for name, read := range map[string]func(t *testing.T, f *remoteFile){
+		"fetch": func(t *testing.T, f *remoteFile) { wantFetch(t, f, content, 0) },
+		"read": func(t *testing.T, f *remoteFile) {
+			p := make([]byte, len(content))
+			if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, content) {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := startMortal(t, map[string][]byte{"f": content})
+				m.killAfter(300_000, 14*time.Second, 14*time.Second, 14*time.Second)
+				began := time.Now()
+				read(t, openRemoteFile(t, m.client(Config{Lanes: -1}), "f"))
+				if took := time.Since(began); took < 3*14*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				m.wantPatience(3)
+			})
+		})
+	}
+}
+
+// wantPatience checks that who waited for the server has told, and has not tried more
+// often than the pauses allow, each time that it was gone.
+func (m *mortal) wantPatience(times int) {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.told) == 0 || slices.Max(m.told) > maxLossPause*3/2 || slices.Max(m.told) < maxLossPause/2 {
+		m.t.Errorf("the pauses were %v", m.told)
+	}
+	// 0.2, 0.4, 0.8, 1.6 and then 3 s, of which each may be half as long.
+	if most := times * 20; len(m.dials) > most || len(m.dials) < times {
+		m.t.Errorf("%d tries while it was gone %d times", len(m.dials), times)
+	}
+}
+
+// One that does not come back is given up, and not before its time.
+func TestServerGoneForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, map[string][]byte{"f": randomContent(1 << 20)})
+		m.killAfter(300_000, 0)
+		f := openRemoteFile(t, m.client(Config{Lanes: -1}), "f")
+		began := time.Now()
+		n, err := f.FetchTo(t.Context(), &memWriter{}, 0)
+		wantIs(t, "fetch", err, ErrLost)
+		wantIs(t, "fetch", err, syscall.ECONNREFUSED)
+		if took := time.Since(began); n != 300_000 || took < DefaultAbsenceTimeout || took > DefaultAbsenceTimeout*3/2 {
+			t.Errorf("%d bytes came, and it was given up after %v", n, took)
+		}
+		began = time.Now()
+		_, err = f.ReadAt(make([]byte, 10), 500_000)
+		wantIs(t, "read", err, ErrLost)
+		if took := time.Since(began); took < DefaultAbsenceTimeout || took > DefaultAbsenceTimeout*3/2 {
+			t.Errorf("the read was given up after %v", took)
+		}
+	})
+}
+
+// One that was never there is not waited for.
+func TestServerNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, nil)
+		m.kill(0)
+		began := time.Now()
+		_, err := m.client(Config{}).Open(t.Context(), "f")
+		wantIs(t, "open", err, syscall.ECONNREFUSED)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if took := time.Since(began); took > 0 || len(m.dials) != 1 {
+			t.Errorf("%d tries in %v", len(m.dials), took)
+		}
+	})
+}
+
+// A server that is gone takes all connections of a file with it, and that is one loss.
+func TestServerGoneInParallel(t *testing.T) {
+	content := randomContent(32 << 20)
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, map[string][]byte{"f": content})
+		var busy, killed atomic.Int32
+		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			defer busy.Add(-1)
+			if busy.Add(1) > maxTries && killed.CompareAndSwap(0, 1) {
+				time.AfterFunc(time.Millisecond, func() { m.kill(15 * time.Second) })
+			}
+			m.serveLabFile(slowWriter{w}, r, m.file("f"))
+			return true
+		})
+		wantFetch(t, openRemoteFile(t, m.client(Config{}), "f"), content, 0)
+		if killed.Load() == 0 {
+			t.Fatal("it had too few connections, which shows nothing")
+		}
+		m.wantPatience(1)
+	})
+}
+
+// A slowWriter takes its time, 25 MB/s.
+type slowWriter struct{ http.ResponseWriter }
+
+func (s slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(time.Duration(len(p)) * 40 * time.Nanosecond)
+	return s.ResponseWriter.Write(p)
+}
+
+// startMortalParts is a mortal that keeps what has come of uploads, but is killed
+// whenever its lab cuts one.
+func startMortalParts(t *testing.T, p *partsLab, gone time.Duration) *mortal {
+	t.Helper()
+	m := startMortal(t, nil)
+	hook := p.hook(m.lab)
+	m.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+		defer func() {
+			if v := recover(); v != nil {
+				m.kill(gone)
+				panic(v)
+			}
+		}()
+		return hook(w, r, n)
+	})
+	return m
+}
+
+// put sends content by one FillFrom, without being kept for another run.
+func (m *mortal) put(content []byte, o store.Create) error {
+	m.t.Helper()
+	o.Size = int64(len(content))
+	u, err := m.client(Config{}).Create(m.t.Context(), "f", o)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	if _, resumes := u.(store.Resumer); resumes {
+		m.t.Error("it says that another upload can go on with it")
+	}
+	if _, err := u.(*putUpload).FillFrom(m.t.Context(), bytes.NewReader(content), 0, o.Size); err != nil {
+		return err
+	}
+	return u.Commit()
+}
+
+// uploads returns the PUTs that had content.
+func (m *mortal) uploads() (all []*http.Request) {
+	for _, r := range m.asked() {
+		if r.Method == http.MethodPut && r.ContentLength != 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// An upload goes on where the server has it, though it need not be there for another
+// run, and nobody can take it for his.
+func TestPutServerGone(t *testing.T) {
+	content := randomContent(keptFrom + 1<<20)
+	synctest.Test(t, func(t *testing.T) {
+		p := &partsLab{cuts: []int{20 << 20, 0, 10 << 20}}
+		m := startMortalParts(t, p, 14*time.Second)
+		if err := m.put(content, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := m.stored("f"); !bytes.Equal(got, content) {
+			t.Errorf("%d other bytes have come", len(got))
+		}
+		var sources []string
+		all := m.uploads()
+		for _, r := range all {
+			sources = append(sources, r.Header.Get("Upload-Source"))
+		}
+		if len(slices.Compact(sources)) != 1 || len(sources[0]) < 16 {
+			t.Errorf("the sources are %q", sources)
+		}
+		if last := all[len(all)-1].Header.Get("Content-Range"); !strings.HasPrefix(last, "bytes 31457280-") {
+			t.Errorf("the last part is %q", last)
+		}
+		m.wantPatience(3)
+	})
+}
+
+// What the server does not keep is sent anew, if it can be read again, but not for ever.
+func TestPutAnew(t *testing.T) {
+	content := randomContent(2 << 20)
+	for cuts := range maxRestarts + 2 {
+		synctest.Test(t, func(t *testing.T) {
+			m := startMortal(t, nil)
+			var mu sync.Mutex
+			left := cuts
+			m.setHook(func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				if left == 0 {
+					return false
+				}
+				left--
+				_, _ = io.CopyN(io.Discard, r.Body, 1<<20)
+				m.kill(14 * time.Second)
+				panic(http.ErrAbortHandler)
+			})
+			err := m.put(content, store.Create{})
+			got, there := m.stored("f")
+			if cuts > maxRestarts {
+				wantIs(t, "put", err, ErrLost)
+				if there || len(m.uploads()) != cuts {
+					t.Errorf("%d uploads, and %d bytes have a name", len(m.uploads()), len(got))
+				}
+				return
+			}
+			if err != nil || !bytes.Equal(got, content) {
+				t.Errorf("cut %d times: %v, and %d other bytes have come", cuts, err, len(got))
+			}
+		})
+	}
+}
+
+// What cannot be read again is not sent again in part.
+func TestPutStreamLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, nil)
+		m.setHook(func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+			_, _ = io.CopyN(io.Discard, r.Body, 100_000)
+			m.kill(time.Second)
+			panic(http.ErrAbortHandler)
+		})
+		u, err := m.client(Config{}).Create(t.Context(), "f", store.Create{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		for off := int64(0); err == nil && off < 1<<20; off += 1000 {
+			_, err = u.WriteAt(make([]byte, 1000), off)
+		}
+		wantIs(t, "write", err, ErrLost)
+		if n := len(m.uploads()); n != 1 {
+			t.Errorf("%d uploads", n)
+		}
+	})
+}
+
+// A proxy whose server is gone is not the server's last word.
+func TestPutBehindProxy(t *testing.T) {
+	content := randomContent(2 << 20)
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, nil)
+		back := time.Now().Add(14 * time.Second)
+		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			if time.Now().After(back) {
+				return false
+			}
+			w.WriteHeader(http.StatusBadGateway)
+			return true
+		})
+		if err := m.put(content, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := m.stored("f"); !bytes.Equal(got, content) {
+			t.Errorf("%d other bytes have come", len(got))
+		}
+	})
+}
+
+// Where a server sees the end of a connection only long after the client, what comes on
+// the next one is locked out by what came before; and not for ever.
+func TestPutLockedOutByItself(t *testing.T) {
+	content := randomContent(keptFrom)
+	for _, locked := range []time.Duration{web.DefaultStall, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &partsLab{cuts: []int{20 << 20}}
+			m := startMortal(t, nil)
+			hook := p.hook(m.lab)
+			var cut time.Time
+			m.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
+				if !cut.IsZero() && time.Since(cut) < locked && r.Header.Get("Content-Range") != "" {
+					w.Header().Set("Retry-After", "1")
+					w.WriteHeader(http.StatusLocked)
+					return true
+				}
+				defer func() {
+					if v := recover(); v != nil {
+						cut = time.Now()
+						panic(v)
+					}
+				}()
+				return hook(w, r, n)
+			})
+			err := m.put(content, store.Create{})
+			took := time.Since(cut)
+			if locked > lockedPatience {
+				wantIs(t, "put", err, store.ErrBusy)
+				if took < lockedPatience || took > 2*lockedPatience {
+					t.Errorf("it is given up after %v", took)
+				}
+				return
+			}
+			if got, _ := m.stored("f"); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d other bytes have come, %v", len(got), err)
+			}
+			if took < locked || took > 2*locked {
+				t.Errorf("it goes on after %v", took)
+			}
+			if all := m.uploads(); len(all) < 2 || all[0].ContentLength != keptFrom || all[len(all)-1].ContentLength != keptFrom-20<<20 {
+				t.Errorf("%d PUTs, and not the rest in the last", len(all))
+			}
+		})
+	}
+}
+
+// An answer that was lost does not make the file another's.
+func TestPutAnswerLost(t *testing.T) {
+	content := randomContent(2 << 20)
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, nil)
+		first := true
+		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			if !first {
+				return false
+			}
+			first = false
+			m.servePut(w, r)
+			m.kill(time.Second)
+			panic(http.ErrAbortHandler)
+		})
+		err := m.put(content, store.Create{Exclusive: true})
+		wantIs(t, "put", err, os.ErrExist)
+		if err == nil || !strings.Contains(err.Error(), "may be this upload") {
+			t.Errorf("it says %v", err)
+		}
+	})
+}
+
+// An upload that is given up leaves nothing at the server, where nobody would go on
+// with it; and one that another is in the way of as a part goes as a whole.
+func TestPutForgets(t *testing.T) {
+	content := randomContent(keptFrom)
+	synctest.Test(t, func(t *testing.T) {
+		p := &partsLab{}
+		m := startMortalParts(t, p, 10*time.Millisecond)
+		broken := errors.New("the disk is broken")
+		u, err := m.client(Config{}).Create(t.Context(), "f", store.Create{Size: keptFrom})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = u.(*putUpload).FillFrom(t.Context(), &brokenReader{20 << 20, broken}, 0, keptFrom)
+		wantIs(t, "fill", err, broken)
+		synctest.Wait()
+		p.mu.Lock()
+		if len(p.part) == 0 {
+			t.Error("the server keeps nothing, which shows nothing")
+		}
+		p.mu.Unlock()
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.part) > 0 {
+			t.Errorf("the server keeps %d bytes", len(p.part))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, nil)
+		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			switch {
+			case r.Method == http.MethodOptions:
+				w.Header().Set(acceptUploadRange, "bytes")
+				w.WriteHeader(http.StatusNoContent)
+			case r.Header.Get("Content-Range") != "":
+				w.WriteHeader(http.StatusLocked)
+			default:
+				return false
+			}
+			return true
+		})
+		if err := m.put(content, store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := m.stored("f"); !bytes.Equal(got, content) {
+			t.Errorf("%d other bytes have come", len(got))
+		}
+	})
+}
+
+// A server that says it has more of an upload than it was sent is not believed.
+func TestPutHasMore(t *testing.T) {
+	content := randomContent(keptFrom)
+	synctest.Test(t, func(t *testing.T) {
+		p := &partsLab{cuts: []int{1 << 20}, lie: "33554000"}
+		m := startMortalParts(t, p, time.Second)
+		wantIs(t, "put", m.put(content, store.Create{}), ErrProtocol)
+		if _, there := m.stored("f"); there {
+			t.Error("something has its name")
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package webclient
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// What zero stands for in [Config].
+const (
+	DefaultConns = 8
+	DefaultLanes = 8
+
+	DefaultConnectTimeout = 30 * time.Second
+	DefaultAnswerTimeout  = time.Minute
+	DefaultStallTimeout   = time.Minute
+	DefaultAbsenceTimeout = 20 * time.Second
+)
+
+// Bounds.
+const (
+	// maxRedirects is how many redirects are followed for one request.
+	maxRedirects = 10
+
+	// maxHeader is how many bytes the headers of an answer may have.
+	maxHeader = 64 << 10
+
+	// maxCommit is how long a server may take to answer a PUT all of which
+	// it has: it may have a slow disk to wait for.
+	maxCommit = 10 * time.Minute
+
+	// maxIdle is how long an idle connection is kept.
+	maxIdle = 30 * time.Second
+)
+
+// A Config says how a [Client] reaches its server. The zero value is good.
+type Config struct {
+	// User logs in by basic authentication (RFC 7617), with what Password
+	// returns. "" logs nobody in, and a server that wants it is asked to Password
+	// with an empty user, if that is set.
+	User string
+
+	// Password, if set, returns the user and the password for a server that asks
+	// for them. host is the server, with its port, and realm what it calls what
+	// it protects: words of the server's, cut and without what could hurt a
+	// terminal. It is called once at most, whatever it returns.
+	Password func(ctx context.Context, user, host, realm string) (string, string, error)
+
+	// Eager sends User, and what Password returns, with the first request and
+	// does not wait to be asked. It is for passwords that need nobody to type
+	// them: a request that a server refuses for want of one takes a round trip.
+	Eager bool
+
+	TLS *tls.Config // nil means that of crypto/tls
+
+	// Query is added to every request, as the token of a URL that was signed.
+	Query string
+
+	// First is the name of the file that will be opened first, if that is known.
+	// To Stat it is to begin to read it, which saves a round trip.
+	First string
+
+	// Dial, if set, makes the connections, in place of net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Conns is how many connections there are at most at a time; 0 means
+	// DefaultConns. A file that is open for reading holds one until all of it
+	// is read, and an upload until it is committed; other requests wait for theirs.
+	// Over HTTP/2 all but the parts of large files share one.
+	Conns int
+
+	// Lanes is how many parts of one file are asked for at a time; 0 means
+	// DefaultLanes, and a negative number none, so that nothing is read in
+	// parallel.
+	Lanes int
+
+	ConnectTimeout time.Duration // 0 means DefaultConnectTimeout
+	AnswerTimeout  time.Duration // until the headers of an answer have come; 0 means DefaultAnswerTimeout
+
+	// StallTimeout is how long the body of a request or an answer may make no
+	// progress for want of the server; 0 means DefaultStallTimeout.
+	StallTimeout time.Duration
+
+	// AbsenceTimeout is how long a server that has answered before is tried again
+	// if connections to it are lost, or refused, and nothing comes any more; then
+	// what is under way is given up, but not before some tries. Whatever comes
+	// begins it anew. 0 means DefaultAbsenceTimeout. A server that cannot be
+	// reached from the first is not waited for.
+	AbsenceTimeout time.Duration
+
+	UserAgent string // "" means "haul"
+
+	// Waiting, if set, is told each time that the server has no time for a
+	// request, such as by 429 or 503, and is going to be asked again after a
+	// pause. Several goroutines may call it at a time, and it holds them up.
+	Waiting func(status int, pause time.Duration)
+
+	// Reconnecting, if set, is told each time that a connection was lost, or not
+	// made, for which reason, and that it is going to be tried again after a pause.
+	// It is called as Waiting is.
+	Reconnecting func(err error, pause time.Duration)
+}
+
+// A Client is a [store.Tree] on a web server, over HTTP/1.1 and HTTP/2:
+//
+//	c, err := webclient.New("https://example.com/images/", webclient.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	f, err := c.Open(ctx, "disk.raw")
+//
+// A file that is opened is asked for at once, as a whole. If that takes long, and
+// the server says that it has ranges (RFC 9110 §14), FetchTo goes on over several
+// connections, each of which asks for the next part; their number adapts to what
+// it brings. All parts are guarded by what the server says of the version of the
+// file: a strong ETag, or else a Last-Modified that is strong (RFC 9110 §8.8). A
+// file that has neither is read over one connection, and what of it is lost on the
+// way is not asked for again: it could be a part of another.
+//
+// An upload is a PUT. The server has all of it but for its last byte before
+// Commit, so that it has its name then and not before. HTTP has no such thing as
+// a directory to make, a file to rename, or a mode: those methods return
+// errors.ErrUnsupported. Directories are listed where the server does so in JSON,
+// as haul's own, nginx's (autoindex_format json) and Caddy's do, or by a page of
+// Apache, nginx, lighttpd or Python's http.server.
+//
+// Any goroutine may call its methods.
+type Client struct {
+	base    *url.URL // ends in a slash
+	config  Config
+	life    context.Context // ends with Close
+	end     context.CancelCauseFunc
+	any     *http.Client // HTTP/2 where the server has it
+	own     *http.Client // HTTP/1.1 alone, so that each request has a connection of its own
+	conns   *connLimit
+	account account
+	pause   time.Duration // firstPause, but in tests
+
+	mu      sync.Mutex
+	first   *response // mu: what Stat has begun to read of config.First
+	stated  bool      // mu: that was tried
+	reached bool      // mu: the server has answered before, or taken something
+	parts   int       // mu: 1 if it takes uploads in parts, -1 if not, 0 if that is not known
+
+	// mu: names whose next upload begins anew, those between Discard and Create.
+	anew map[string]bool
+}
+
+var _ store.Tree = (*Client)(nil)
+
+// New returns a client of what is below a URL of http or https. It does not
+// connect yet. A user or a password in the URL is refused: see [Config].
+func New(root string, c Config) (*Client, error) {
+	base, err := url.Parse(root)
+	if err != nil {
+		return nil, fmt.Errorf("webclient: %w", errors.Unwrap(err)) // its text has the URL, which may hold a secret
+	}
+	switch {
+	case base.Scheme != "http" && base.Scheme != "https":
+		return nil, fmt.Errorf("webclient: %w: a URL of %q; it must be http or https", fs.ErrInvalid, base.Scheme)
+	case base.Hostname() == "":
+		return nil, fmt.Errorf("webclient: %w: the URL has no host", fs.ErrInvalid)
+	case base.User != nil:
+		return nil, fmt.Errorf("webclient: %w: a user does not belong in the URL, but in the configuration", fs.ErrInvalid)
+	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
+		return nil, fmt.Errorf("webclient: %w: the root's URL has a query or a fragment", fs.ErrInvalid)
+	}
+	if !strings.HasSuffix(base.Path, "/") {
+		base = base.JoinPath("/")
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		usual time.Duration
+	}{
+		{&c.ConnectTimeout, DefaultConnectTimeout}, {&c.AnswerTimeout, DefaultAnswerTimeout}, {&c.StallTimeout, DefaultStallTimeout},
+		{&c.AbsenceTimeout, DefaultAbsenceTimeout},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.usual
+		}
+	}
+	if c.Conns <= 0 {
+		c.Conns = DefaultConns
+	}
+	if c.Lanes == 0 {
+		c.Lanes = DefaultLanes
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "haul"
+	}
+	client := &Client{base: base, config: c, pause: firstPause, conns: newConnLimit(c.Conns), anew: map[string]bool{}}
+	client.life, client.end = context.WithCancelCause(context.Background())
+	client.account.begin(c)
+	client.any, client.own = client.httpClient(true), client.httpClient(false)
+	return client, nil
+}
+
+// httpClient returns one that speaks HTTP/2 or does not.
+func (c *Client) httpClient(http2 bool) *http.Client {
+	dial := c.config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.config.ConnectTimeout}).DialContext
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(http2)
+	t := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dial,
+		TLSHandshakeTimeout:    c.config.ConnectTimeout,
+		Protocols:              protocols,
+		DisableCompression:     true, // a file is to come as it is: RFC 9110 §12.5.3
+		MaxResponseHeaderBytes: maxHeader,
+		MaxConnsPerHost:        c.config.Conns,
+		MaxIdleConnsPerHost:    c.config.Conns,
+		IdleConnTimeout:        maxIdle,
+		ExpectContinueTimeout:  time.Second, // a server that knows nothing of it: RFC 9110 §10.1.1
+		WriteBufferSize:        64 << 10,
+	}
+	if c.config.TLS != nil {
+		t.TLSClientConfig = c.config.TLS.Clone()
+	}
+	return &http.Client{Transport: &transport{c, t}, CheckRedirect: c.checkRedirect}
+}
+
+// Close ends all that is under way, and closes the connections.
+func (c *Client) Close() error {
+	c.end(fs.ErrClosed)
+	c.mu.Lock()
+	first := c.first
+	c.first = nil
+	c.mu.Unlock()
+	if first != nil {
+		first.close()
+	}
+	for _, h := range []*http.Client{c.any, c.own} {
+		h.CloseIdleConnections()
+	}
+	return nil
+}
+
+// URL returns the URL of a name, without the configuration's query.
+func (c *Client) URL(name string) string {
+	u := *c.urlOf(name, false)
+	u.RawQuery = ""
+	return u.String()
+}
+
+// urlOf returns what is asked for a name, or, with a slash, for the directory of
+// that name.
+func (c *Client) urlOf(name string, slash bool) *url.URL {
+	u := *c.base
+	u.RawQuery = c.config.Query
+	if name == "." {
+		return &u
+	}
+	escaped := c.base.EscapedPath() + escapeName(name)
+	u.Path += name
+	if slash {
+		u.Path += "/"
+		escaped += "/"
+	}
+	u.RawPath = escaped
+	return &u
+}
+
+// escapeName writes a name as a path of a URL. A plus is escaped too: there are
+// servers that take it for a space.
+func escapeName(name string) string {
+	elements := strings.Split(name, "/")
+	for i, e := range elements {
+		elements[i] = strings.ReplaceAll(url.PathEscape(e), "+", "%2B")
+	}
+	return strings.Join(elements, "/")
+}
+
+// checkName returns an error for what is no name of a store, or if ctx has ended.
+func checkName(ctx context.Context, name string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !store.ValidName(name) {
+		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// fail says what was attempted on what, once.
+func (c *Client) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	return &fs.PathError{Op: op, Path: c.URL(name), Err: onServer(err)}
+}
+
+// checkRedirect follows a redirect that is safe (RFC 9110 §15.4).
+func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return redirectError{fmt.Errorf("%w: more than %d redirects", ErrProtocol, maxRedirects)}
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return redirectError{fmt.Errorf("%w: a redirect to a URL of %q", ErrProtocol, cutText(req.URL.Scheme))}
+	case req.URL.Scheme == "http" && via[len(via)-1].URL.Scheme == "https":
+		return redirectError{fmt.Errorf("%w: a redirect from https to http://%s, where others can read and change the file", ErrProtocol, cutText(req.URL.Host))}
+	case req.Method != via[0].Method:
+		// 301, 302 and 303 turn a PUT or a DELETE into a GET, whose answer would
+		// be taken for that of the other.
+		return redirectError{fmt.Errorf("%w: a redirect that turns %s into %s", ErrProtocol, via[0].Method, req.Method)}
+	}
+	return nil
+}
+
+// sameOrigin reports whether two URLs are of one server (RFC 6454 §5).
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	if u.Scheme == "https" {
+		return "443"
+	}
+	return "80"
+}

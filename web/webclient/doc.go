@@ -1,0 +1,13 @@
+// Package webclient reads and writes files on HTTP servers of any kind.
+//
+// A [Client] is a [store.Tree]. It fetches a large file by several ranges at a time, as
+// many as make it faster, and resumes where a connection was lost. It writes a file by
+// one PUT, or, to haul's own server, in parts that can be resumed.
+//
+//	c, err := webclient.New("https://example.com/files/", webclient.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	f, err := c.Open(ctx, "image")
+package webclient

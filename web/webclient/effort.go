@@ -1,0 +1,169 @@
+package webclient
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxTries is how often in a row something is asked for before it is
+	// given up, if nothing comes of it. Where a server that was there before is
+	// gone, it is asked for longer: see Config.AbsenceTimeout.
+	maxTries = 5
+
+	// maxSilence is how often in a row a request may go without an answer:
+	// each time takes AnswerTimeout or StallTimeout.
+	maxSilence = 2
+
+	// firstPause is how long the second try waits, on average; each one
+	// after that waits twice as long as the one before, up to maxPause, or
+	// to maxLossPause if it is a connection that was lost: a server that is back
+	// is soon found.
+	firstPause   = 200 * time.Millisecond
+	maxPause     = 10 * time.Second
+	maxLossPause = 3 * time.Second
+
+	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
+	// for. A server that asks for more is taken at its word, and left alone.
+	maxRetryAfter = 2 * time.Minute
+
+	// lockedPatience is for how long a server may take to notice that a connection is
+	// gone, of an upload that is to go on: DefaultStall, and some more.
+	lockedPatience = 90 * time.Second
+)
+
+// A attempts is what is tried again until something comes of it. The zero value
+// is one that was not tried yet.
+type attempts struct {
+	begun    bool      // a part of a transfer has moved that can go on from there
+	tries    int       // in a row, of which nothing has come
+	silences int       // of them, those that ended without an answer
+	since    time.Time // when the first of them failed
+}
+
+// moved says that something has come of it.
+func (e *attempts) moved() { *e = attempts{begun: e.begun} }
+
+// count counts a try that has failed.
+func (e *attempts) count() {
+	if e.tries++; e.tries == 1 {
+		e.since = time.Now()
+	}
+}
+
+// late reports whether it was tried often enough, and for as long as there is patience.
+func (e *attempts) late(patience time.Duration) bool {
+	return e.tries >= maxTries && time.Since(e.since) >= patience
+}
+
+// again reports whether there is a point in sending a request again that had this
+// answer or error, and after which pause. Who waits is told.
+func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
+	if err != nil {
+		return c.againAfterLoss(e, err)
+	}
+	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // by an upload whose end the server has yet to see
+		return 0, false
+	}
+	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
+	return c.againAfterRefusal(e, a.StatusCode, after, said)
+}
+
+// againAfterLoss is again for a request that was not answered. A server that is gone
+// after it was there may be about to start anew, so that it is waited for; at one that
+// never was, nobody listens.
+func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, again bool) {
+	c.mu.Lock()
+	reached := c.reached
+	c.mu.Unlock()
+	patience := time.Duration(0)
+	if reached {
+		patience = c.config.AbsenceTimeout
+	}
+	e.count()
+	if errors.Is(err, ErrStalled) {
+		e.silences++
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case !isLoss(err), e.silences >= maxSilence, e.late(patience):
+		return 0, false
+	case ok && dial.Op == "dial" && !reached:
+		return 0, false
+	}
+	pause = c.backOff(e.tries, maxLossPause)
+	if c.config.Reconnecting != nil {
+		c.config.Reconnecting(err, pause)
+	}
+	return pause, true
+}
+
+// againAfterRefusal is again for a request that the server has no time for. If it has
+// said when to come again, that counts; if not, and a transfer is under way, it may be
+// a proxy whose server is gone. And an upload under way may be locked out by itself, as
+// the server has not noticed yet that the connection is gone on which that came before.
+func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
+	e.count()
+	patience := time.Duration(0)
+	switch {
+	case e.begun && status == http.StatusLocked:
+		patience = lockedPatience
+	case e.begun && !said:
+		patience = c.config.AbsenceTimeout
+	}
+	if e.late(patience) || after > maxRetryAfter {
+		return 0, false
+	}
+	if pause = after; !said || e.begun {
+		pause = max(after, c.backOff(e.tries, maxPause))
+	}
+	if c.config.Waiting != nil {
+		c.config.Waiting(status, pause)
+	}
+	return pause, true
+}
+
+// lost takes note of a request that came to nothing, and decides whether there
+// will be another. before is how many losses there were when it was sent: those that
+// end together are one, or a server that is gone for a moment would count for as
+// many as there were connections. The caller holds mu.
+func (x *download) lost(err error, before int) {
+	refused, isRefusal := errors.AsType[*StatusError](err)
+	if isRefusal {
+		if !hasNoTime(refused.Code) {
+			x.failLocked(err, false)
+			return
+		}
+		x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
+	} else if !isLoss(err) {
+		x.failLocked(err, false)
+		return
+	}
+	if before != x.losses {
+		return
+	}
+	x.losses++
+	var pause time.Duration
+	var again bool
+	if isRefusal {
+		pause, again = x.f.c.againAfterRefusal(&x.effort, refused.Code, refused.After, refused.After > 0)
+	} else {
+		pause, again = x.f.c.againAfterLoss(&x.effort, err)
+	}
+	if !again {
+		x.failLocked(lost(err, x.effort.tries), false)
+		return
+	}
+	x.notBefore = time.Now().Add(pause)
+}
+
+// backOff returns how long to wait after so many tries: by half more or less than what
+// doubles with each, up to most. It is random, so that many who were cut off together
+// do not come back together.
+func (c *Client) backOff(tries int, most time.Duration) time.Duration {
+	d := min(c.pause<<min(tries-1, 10), most)
+	return d/2 + rand.N(d)
+}

@@ -1,0 +1,476 @@
+package webclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+const (
+	// clientBuffer is how much of a body is read and written at once.
+	clientBuffer = 256 << 10
+
+	// splitAfter is how long a file comes over one connection before it is asked
+	// whether others would help: most have come by then. splitWorth is how long
+	// the rest must take for that.
+	splitAfter = 50 * time.Millisecond
+	splitWorth = 250 * time.Millisecond
+
+	// minSplit is how much of a file must be left for that, in bytes.
+	minSplit = 4 << 20
+
+	// A part of a file is what one connection brings in partTime, within bounds:
+	// how many connections there are is decided anew about as often. The parts on
+	// their way are what a copy that is killed loses.
+	partTime    = 500 * time.Millisecond
+	clientParts = 16 // at the least, if they are not very small
+	minChunk    = 512 << 10
+	maxChunk    = 8 << 20
+
+	// fetchTick is how often a fetch looks around if nothing happens.
+	fetchTick = 50 * time.Millisecond
+)
+
+var chunkBuffers = sync.Pool{New: func() any { return new([clientBuffer]byte) }}
+
+// A download is one FetchTo. It begins with the answer that Open has, or one to
+// a request for all from an offset on: the stream. If that takes long, the stream
+// ends early, and a plan asks for what is behind it, part by part and in order, so
+// that what a kill leaves has no large gaps. A plan also has what is left of a
+// stream that was lost.
+type download struct {
+	f      *remoteFile
+	w      io.WriterAt
+	off    int64
+	began  time.Time
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	bell   chan struct{}
+	work   sync.WaitGroup
+
+	mu        sync.Mutex
+	streaming bool           // mu
+	streamAt  int64          // mu: all before it, from off on, is written
+	streamEnd int64          // mu: MaxInt64 if the size is not known
+	link      *pipeline.Link // mu: nil before there is a part
+	parts     []*fetchPart   // mu: behind the stream's end, in order
+	parallel  bool           // mu: more than one request at a time is right
+	busy      int            // mu: requests of plans
+	shared    bool           // mu: they share a connection of HTTP/2, as those of their own come to nothing
+	brought   bool           // mu: one of them has brought something
+	effort    attempts       // mu: to get more
+	losses    int            // mu: those that came together are one
+	probing   bool           // mu: a request is under way since the last, of which nothing has come
+	notBefore time.Time      // mu: of the next request
+	err       error          // mu: why it has failed
+	local     bool           // mu: it is the writer that has
+}
+
+// A fetchPart is a part of the file that is asked for by a plan.
+type fetchPart struct {
+	start, end int64
+	plan       *pipeline.Plan
+	dead       bool // it is not asked for any more
+}
+
+// FetchTo writes what is behind off to w, at the offsets of the file, by several
+// goroutines at once, and returns how many bytes from off on have come without a
+// gap.
+func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
+	x := &download{f: f, w: w, off: off, began: time.Now(), bell: make(chan struct{}, 1), streamAt: off, effort: attempts{begun: true}}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
+	if off < 0 {
+		return 0, f.c.fail("read", f.name, errors.New("negative offset"))
+	}
+	size := f.knownSize()
+	if size >= 0 && off >= size {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.drop()
+		return 0, nil
+	}
+	stream, err := f.stream(x.ctx, off)
+	if err != nil {
+		return 0, x.failure(err, false)
+	}
+	f.mu.Lock()
+	guarded := f.info.version.guard() != "" && size >= 0
+	x.parallel = guarded && f.ranges == rangesYes && f.c.config.Lanes > 0 && !f.single
+	f.mu.Unlock()
+	if x.streamEnd = size; size < 0 {
+		x.streamEnd = math.MaxInt64
+	}
+	x.start(stream)
+	x.run()
+	x.cancel(nil)
+	x.work.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	moved := x.contiguous() - off
+	if x.err != nil {
+		return moved, x.failure(x.err, x.local)
+	}
+	return moved, nil
+}
+
+// stream returns an answer that leads to off: that of Open if it does, or a new
+// one.
+func (f *remoteFile) stream(ctx context.Context, off int64) (*rangeResponse, error) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	f.mu.Lock()
+	p := &rangeResponse{response: f.body, first: f.at, end: f.end}
+	good := f.body != nil && f.at <= off && (off-f.at <= maxSkip || f.ranges == rangesNo) && f.end == f.size
+	ranges := f.ranges
+	if good {
+		f.body = nil
+	} else {
+		f.drop()
+	}
+	f.mu.Unlock()
+	if !good {
+		var err error
+		if p, err = f.begin(new(attempts), off, -1, ranges); err != nil {
+			return nil, err
+		}
+	}
+	p.follow(ctx)
+	return p, nil
+}
+
+// failure says where the transfer has stopped.
+func (x *download) failure(err error, local bool) error {
+	return &TransferError{Op: "read", URL: x.f.c.URL(x.f.name), Offset: x.contiguous(), Local: local, Err: err}
+}
+
+// contiguous returns how far the file has come without a gap. The caller holds
+// mu, or there is nobody else yet.
+func (x *download) contiguous() int64 {
+	at := x.streamAt
+	if x.streaming && at < x.streamEnd {
+		return at
+	}
+	for _, p := range x.parts {
+		if p.start > at {
+			break
+		}
+		if at = p.plan.Contiguous(); at < p.end {
+			break
+		}
+	}
+	return at
+}
+
+// run runs the fetch until it is over.
+func (x *download) run() {
+	tick := time.NewTicker(fetchTick)
+	defer tick.Stop()
+	for {
+		x.mu.Lock()
+		over := x.manage(time.Now())
+		x.mu.Unlock()
+		if over {
+			return
+		}
+		select {
+		case <-x.bell:
+		case <-tick.C:
+		case <-x.ctx.Done():
+			x.fail(context.Cause(x.ctx), false)
+		}
+	}
+}
+
+// ring has run look around.
+func (x *download) ring() {
+	select {
+	case x.bell <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the fetch by an error, if it is the first.
+func (x *download) fail(err error, local bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failLocked(err, local)
+}
+
+func (x *download) failLocked(err error, local bool) {
+	if x.err == nil {
+		x.err, x.local = err, local
+	}
+	x.ring()
+}
+
+// manage asks for what is due. It reports whether the fetch is over. The caller
+// holds mu.
+func (x *download) manage(now time.Time) (over bool) {
+	if x.err != nil {
+		return true
+	}
+	if x.worthSplitting(now) {
+		x.split()
+	}
+	over = !x.streaming && x.busy == 0
+	for _, p := range x.parts {
+		over = over && p.plan.Done()
+		x.request(now, p)
+	}
+	return over
+}
+
+// worthSplitting reports whether other connections may help with the rest.
+func (x *download) worthSplitting(now time.Time) bool {
+	took, moved, left := now.Sub(x.began), x.streamAt-x.off, x.streamEnd-x.streamAt
+	if !x.parallel || !x.streaming || len(x.parts) > 0 || took < splitAfter || left < minSplit {
+		return false
+	}
+	return moved <= 0 || float64(left)/float64(moved)*float64(took) >= float64(splitWorth)
+}
+
+// split ends the stream early, and leaves the rest to a plan.
+func (x *download) split() {
+	end := x.streamEnd
+	x.streamEnd = x.streamAt + x.chunk(end-x.streamAt)
+	x.addPart(x.streamEnd, end)
+}
+
+// chunk returns how large the parts are of which so much is left.
+func (x *download) chunk(left int64) int64 {
+	most := min(max(left/clientParts, minChunk), maxChunk)
+	took := max(time.Since(x.began), time.Millisecond)
+	fair := float64(x.streamAt-x.off) * float64(partTime) / float64(took)
+	return min(max(int64(min(fair, maxChunk)), minChunk), most)
+}
+
+// addPart has a part of the file asked for, which lies before all others.
+func (x *download) addPart(start, end int64) {
+	if x.link == nil {
+		chunk, lanes := int(x.chunk(end-start)), 1
+		if x.parallel {
+			lanes = x.f.c.config.Lanes
+		}
+		x.link = pipeline.NewLink(pipeline.Limits{LaneBytes: chunk, MinBytes: min(2, lanes) * chunk, MaxBytes: lanes * chunk, Lanes: lanes})
+	}
+	p := &fetchPart{start: start, end: end}
+	p.plan = pipeline.New(pipeline.Config{Link: x.link, Offset: start, Size: end - start, Chunk: maxChunk})
+	x.parts = append([]*fetchPart{p}, x.parts...)
+}
+
+// request sends what a plan asks for now.
+func (x *download) request(now time.Time, p *fetchPart) {
+	if p.dead || now.Before(x.notBefore) {
+		return
+	}
+	for lane := range p.plan.Lanes() {
+		if x.link.Outstanding(lane) > 0 {
+			continue // HTTP/1.1 answers one request after the other
+		}
+		probe := x.effort.tries > 0
+		if probe && x.probing {
+			return // one is enough to see whether the server is back
+		}
+		own := !x.shared && x.f.c.conns.ownOnes()
+		conn, ok := x.f.c.conns.tryTake(own)
+		if !ok && (x.streaming || x.busy > 0) {
+			return // others have them all
+		}
+		q, due := p.plan.Next(now, lane)
+		if !due {
+			if ok {
+				conn.release()
+			}
+			continue
+		}
+		x.busy++
+		x.probing = x.probing || probe
+		x.work.Go(func() { x.part(p, lane, q, conn, own, probe) })
+	}
+}
+
+// part moves one part, over conn, or, if that is nil, over one that it waits for.
+func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSlot, own, probe bool) {
+	send := func(ctx context.Context, k request) (*response, error) {
+		k.conn = conn
+		return x.f.c.sendAs(ctx, k)
+	}
+	x.mu.Lock()
+	before := x.losses
+	x.mu.Unlock()
+	a, err := x.f.askPart(x.ctx, send, q.Offset, q.Offset+int64(q.Len)-1, own)
+	var n int64
+	local := false
+	if err == nil && !a.whole {
+		n, local, err = x.copyPart(a)
+		a.close()
+	}
+	if err != nil && conn != nil {
+		conn.release()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer x.ring()
+	x.busy--
+	if probe {
+		x.probing = false
+	}
+	if n > 0 {
+		x.effort.moved()
+		x.brought = true
+		p.plan.Reply(time.Now(), q.ID, int(n)) // and the rest, if any, is asked for again
+	} else {
+		x.link.LaneLost(lane)
+	}
+	switch {
+	case err != nil && p.dead && !local:
+	case err == nil && a.whole:
+		x.takeWhole(p, a)
+	case local:
+		x.failLocked(err, true)
+	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
+		x.shared = true // a server may have HTTP/2 alone
+	case err != nil:
+		x.lost(err, before)
+	}
+}
+
+// copyPart writes what an answer has. It returns how much of it is written.
+func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
+	buf := chunkBuffers.Get().(*[clientBuffer]byte)
+	defer chunkBuffers.Put(buf)
+	for at := a.first; at < a.end; {
+		got, err := a.Read(buf[:min(clientBuffer, a.end-at)])
+		if got > 0 {
+			if _, e := x.w.WriteAt(buf[:got], at); e != nil {
+				return n, true, e
+			}
+			at += int64(got)
+			n += int64(got)
+		}
+		if err == io.EOF && at == a.end {
+			return n, false, nil
+		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, checkEnd(a.response)
+}
+
+// takeWhole goes on where a server has no ranges after all, with the whole file
+// that it has sent. The caller holds mu.
+func (x *download) takeWhole(p *fetchPart, a *rangeResponse) {
+	x.parallel = false
+	switch {
+	case p.dead || x.err != nil:
+		a.close()
+	case !x.streaming:
+		x.streamAt = x.contiguous()
+		x.streamEnd = x.parts[len(x.parts)-1].end
+		x.forgetParts()
+		x.start(a)
+	case len(x.parts) == 1 && p.plan.Stats().Moved == 0:
+		// The stream is of the whole file, and can have the rest back.
+		x.streamEnd = p.end
+		x.forgetParts()
+		a.close()
+	default:
+		a.close()
+		x.failLocked(fmt.Errorf("%w: it has sent ranges before, and the whole file now", ErrProtocol), false)
+	}
+}
+
+func (x *download) forgetParts() {
+	for _, p := range x.parts {
+		p.dead = true
+	}
+	x.parts = nil
+}
+
+// start begins to write what an answer has. The caller holds mu, or there is
+// nobody else yet.
+func (x *download) start(a *rangeResponse) {
+	x.streaming = true
+	before := x.losses
+	x.work.Go(func() {
+		local, err := x.copyStream(a)
+		a.close()
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		defer x.ring()
+		x.streaming = false
+		switch {
+		case err == nil:
+		case local:
+			x.failLocked(err, true)
+		case !isLoss(err):
+			x.failLocked(err, false)
+		case x.f.info.version.guard() == "", x.streamEnd == math.MaxInt64:
+			x.failLocked(lostUnguarded(err), false)
+		default:
+			x.addPart(x.streamAt, x.streamEnd)
+			x.streamEnd = x.streamAt
+			x.lost(err, before)
+		}
+	})
+}
+
+// copyStream writes what an answer has, up to the stream's end as that is by then.
+func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
+	buf := chunkBuffers.Get().(*[clientBuffer]byte)
+	defer chunkBuffers.Put(buf)
+	for at := a.first; ; {
+		x.mu.Lock()
+		end := x.streamEnd
+		x.mu.Unlock()
+		if at >= end {
+			if a.end >= 0 && end < a.end {
+				return false, nil // others have the rest
+			}
+			return false, checkEnd(a.response)
+		}
+		n, err := a.Read(buf[:min(clientBuffer, end-at)])
+		x.mu.Lock()
+		from := max(at, x.streamAt)
+		x.mu.Unlock()
+		if at+int64(n) > from {
+			if _, e := x.w.WriteAt(buf[from-at:n], from); e != nil {
+				return true, e
+			}
+		}
+		at += int64(n)
+		x.mu.Lock()
+		if at > x.streamAt {
+			x.streamAt = at
+			x.effort.moved()
+		}
+		if err == io.EOF && x.streamEnd == math.MaxInt64 {
+			x.streamEnd = at
+			x.f.mu.Lock()
+			x.f.size = at
+			x.f.mu.Unlock()
+		}
+		end = x.streamEnd
+		x.mu.Unlock()
+		switch {
+		case err == io.EOF && at >= end:
+			return false, nil
+		case err == io.EOF:
+			return false, io.ErrUnexpectedEOF
+		case err != nil:
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,443 @@
+package webclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+)
+
+const (
+	// firstRun is how much ReadAt asks for at once, and maxRun what
+	// that grows to while a file is read in order.
+	firstRun = 1 << 20
+	maxRun   = 32 << 20
+
+	// maxSkip is how much of an answer is read and thrown away rather than
+	// asking for what is behind it.
+	maxSkip = 256 << 10
+
+	// maxHash is how long a server may take to compute a hash.
+	maxHash = 10 * time.Minute
+)
+
+// Whether a server has ranges.
+const (
+	rangesUnknown = iota // it does not say
+	rangesYes
+	rangesNo
+)
+
+// A remoteFile is a file of a server, open for reading. It is asked for as a
+// whole when it is opened, and by ranges when what is read is elsewhere.
+type remoteFile struct {
+	c      *Client
+	name   string
+	info   fileInfo
+	ctx    context.Context // ends with Close, or with that of Open
+	cancel context.CancelCauseFunc
+
+	reading sync.Mutex // held while ReadAt reads
+
+	mu     sync.Mutex
+	url    *url.URL  // mu: where redirects have led
+	ranges int       // mu
+	size   int64     // mu: -1 while it is not known
+	body   *response // mu: an answer that is being read, by ReadAt alone
+	at     int64     // mu: where that is
+	end    int64     // mu: where it ends; -1 if that is not known
+	run    int64     // mu: how much was asked for last
+	single bool      // mu: FetchTo has one request at a time
+}
+
+// newRemoteFile returns a file of which an answer has begun to come.
+func newRemoteFile(ctx context.Context, c *Client, name string, info fileInfo, a *response) *remoteFile {
+	f := &remoteFile{c: c, name: name, info: info, url: a.Request.URL, size: info.version.size, body: a, end: info.version.size}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	a.follow(f.ctx)
+	f.ranges = rangesOf(a)
+	return f
+}
+
+// rangesOf returns what an answer says about ranges (RFC 9110 §14.3).
+func rangesOf(a *response) int {
+	for _, all := range a.Header.Values("Accept-Ranges") {
+		for unit := range strings.SplitSeq(all, ",") {
+			switch strings.ToLower(strings.TrimSpace(unit)) {
+			case "bytes":
+				return rangesYes
+			case "none":
+				return rangesNo
+			}
+		}
+	}
+	return rangesUnknown
+}
+
+// Stat describes the file as it was when it was opened.
+func (f *remoteFile) Stat() (fs.FileInfo, error) {
+	if f.ctx.Err() != nil && errors.Is(context.Cause(f.ctx), fs.ErrClosed) {
+		return nil, f.c.fail("stat", f.name, fs.ErrClosed)
+	}
+	return f.info, nil
+}
+
+// Version is the same for two files only if they are of one version of one
+// content. It is "" if the server does not say enough to tell.
+func (f *remoteFile) Version() string { return f.info.version.key() }
+
+// OneStream has FetchTo take all from the answer that Open has got, and ask for
+// nothing besides: so a file that is replaced meanwhile comes whole nevertheless.
+func (f *remoteFile) OneStream() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.single = true
+}
+
+// Close ends what is under way.
+func (f *remoteFile) Close() error {
+	if f.ctx.Err() != nil && errors.Is(context.Cause(f.ctx), fs.ErrClosed) {
+		return f.c.fail("close", f.name, fs.ErrClosed)
+	}
+	f.cancel(fs.ErrClosed)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop()
+	return nil
+}
+
+// drop gives up the answer that is being read. The caller holds mu.
+func (f *remoteFile) drop() {
+	if f.body != nil {
+		f.body.close()
+		f.body = nil
+	}
+}
+
+// Hash returns the SHA-256 of the whole file, if the server tells it (RFC 9530).
+func (f *remoteFile) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
+	if off != 0 || n != f.knownSize() || !slices.Contains(algorithms, "sha256") {
+		return "", nil, errors.ErrUnsupported
+	}
+	conn, ok := f.c.conns.tryTake(false)
+	if !ok {
+		// A request that waits for a connection must not hold one.
+		f.reading.Lock()
+		f.mu.Lock()
+		f.drop()
+		f.mu.Unlock()
+		f.reading.Unlock()
+	}
+	h := http.Header{"Want-Repr-Digest": {"sha-256=10"}, "Want-Digest": {"sha-256"}}
+	a, err := f.c.ask(ctx, request{method: http.MethodHead, url: f.where(), header: h, conn: conn, patience: maxHash})
+	if err != nil {
+		if ok {
+			conn.release()
+		}
+		return "", nil, f.c.fail("hash", f.name, err)
+	}
+	defer a.close()
+	sum := digestOf(a.Header)
+	if a.StatusCode != http.StatusOK || sum == nil {
+		return "", nil, errors.ErrUnsupported
+	}
+	if !f.info.version.same(versionOf(a.Header, a.ContentLength)) {
+		return "", nil, f.c.fail("hash", f.name, ErrChanged)
+	}
+	return "sha256", sum, nil
+}
+
+func (f *remoteFile) knownSize() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.size
+}
+
+func (f *remoteFile) where() *url.URL {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.url
+}
+
+// A rangeResponse is an answer to a request for a range.
+type rangeResponse struct {
+	*response
+	first, end int64 // end is -1 if it is not known
+	whole      bool  // the server has sent the whole file instead
+}
+
+// askPart asks for what is from first on, up to last, or up to the end for -1,
+// through send. What does not come of the same version of the file as before, or
+// is not what was asked for, is an error.
+func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, request) (*response, error), first, last int64, own bool) (*rangeResponse, error) {
+	where := f.where()
+	span := "bytes=" + strconv.FormatInt(first, 10) + "-"
+	if last >= 0 {
+		span += strconv.FormatInt(last, 10)
+	}
+	k := request{method: http.MethodGet, url: where, header: http.Header{"Range": {span}}, own: own}
+	if guard := f.info.version.guard(); guard != "" {
+		k.header.Set("If-Range", guard)
+	}
+	a, err := send(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	if home := f.c.urlOf(f.name, false); isGone(a.StatusCode) && where.String() != home.String() {
+		// What a redirect leads to may be good for a while only.
+		a.close()
+		k.url = home
+		if a, err = send(ctx, k); err != nil {
+			return nil, err
+		}
+		f.mu.Lock()
+		f.url = a.Request.URL
+		f.mu.Unlock()
+	}
+	p, err := f.checkPart(a, first, last)
+	if err != nil {
+		a.close()
+	}
+	return p, err
+}
+
+// isGone reports whether a status may be that of a URL which has expired.
+func isGone(code int) bool {
+	return code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusGone
+}
+
+// checkPart holds an answer against what was asked, and what is known.
+func (f *remoteFile) checkPart(a *response, first, last int64) (*rangeResponse, error) {
+	size := f.knownSize()
+	switch a.StatusCode {
+	case http.StatusOK:
+		if !f.info.version.goesOn(versionOf(a.Header, a.ContentLength)) {
+			return nil, ErrChanged
+		}
+		if err := checkEncoding(a, f.name); err != nil {
+			return nil, err
+		}
+		f.mu.Lock()
+		f.ranges = rangesNo
+		f.mu.Unlock()
+		return &rangeResponse{response: a, end: size, whole: true}, nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		if r, err := parseContentRange(a.Header.Get("Content-Range")); err == nil && size >= 0 && r.total != size {
+			return nil, ErrChanged
+		}
+		return nil, statusError(a)
+	case http.StatusPartialContent:
+	default:
+		return nil, statusError(a)
+	}
+	r, err := parseContentRange(a.Header.Get("Content-Range"))
+	switch {
+	case strings.HasPrefix(strings.ToLower(a.Header.Get("Content-Type")), "multipart/byteranges"):
+		return nil, fmt.Errorf("%w: several parts, where one was asked for", ErrProtocol)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	case r.first != first || last >= 0 && r.last > last:
+		return nil, fmt.Errorf("%w: the bytes %d to %d, where %d to %d were asked for", ErrProtocol, r.first, r.last, first, last)
+	case !f.info.version.same(versionOf(a.Header, r.total)):
+		return nil, ErrChanged
+	case a.ContentLength >= 0 && a.ContentLength != r.last-r.first+1:
+		return nil, fmt.Errorf("%w: a Content-Length of %d for %d bytes", ErrProtocol, a.ContentLength, r.last-r.first+1)
+	case size >= 0 && r.last >= size:
+		return nil, ErrChanged
+	}
+	if err := checkEncoding(a, f.name); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.ranges = rangesYes
+	f.mu.Unlock()
+	return &rangeResponse{response: a, first: first, end: r.last + 1}, nil
+}
+
+// checkEnd reads the end of an answer all of which has come: a server that sends
+// more than it said does not send that file.
+func checkEnd(a *response) error {
+	var more [1]byte
+	n, err := io.ReadFull(a, more[:])
+	switch {
+	case n > 0:
+		return fmt.Errorf("%w: more data than it said there would be", ErrProtocol)
+	case err == io.EOF:
+		return nil
+	}
+	return err
+}
+
+// ReadAt reads what the file has at off. Who reads in order, with pieces as small
+// as he likes, has one request for many of them.
+func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, f.c.fail("read", f.name, fs.ErrInvalid)
+	}
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	for e := (attempts{begun: true}); n < len(p); {
+		if f.ctx.Err() != nil {
+			return n, f.c.fail("read", f.name, context.Cause(f.ctx))
+		}
+		if size := f.knownSize(); size >= 0 && off+int64(n) >= size {
+			return n, io.EOF
+		}
+		got, err := f.readSome(&e, p[n:], off+int64(n))
+		n += got
+		if got > 0 {
+			e.moved()
+		}
+		switch err {
+		case nil:
+			continue
+		case io.EOF:
+			return n, io.EOF
+		}
+		switch {
+		case errors.Is(err, ErrLost) && !errors.Is(err, ErrStalled):
+			return n, f.c.fail("read", f.name, err) // it was tried again
+		case f.info.version.guard() == "" && isLoss(err):
+			return n, f.c.fail("read", f.name, lostUnguarded(err))
+		}
+		pause, again := f.c.againAfterLoss(&e, err)
+		if !again {
+			return n, f.c.fail("read", f.name, lost(err, e.tries))
+		}
+		if err := rate.Sleep(f.ctx, pause); err != nil {
+			return n, f.c.fail("read", f.name, err)
+		}
+	}
+	return n, nil
+}
+
+// readSome reads a piece at off, from the answer that is there, or from a new one.
+func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
+	if err := f.seek(e, off, int64(len(p))); err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	body, at, end := f.body, f.at, f.end
+	f.mu.Unlock()
+	if body == nil {
+		return 0, context.Cause(f.ctx)
+	}
+	if end >= 0 && int64(len(p)) > end-at {
+		p = p[:end-at]
+	}
+	n, err := body.Read(p)
+	at += int64(n)
+	over := err == io.EOF
+	switch {
+	case over && end >= 0 && at < end:
+		err = io.ErrUnexpectedEOF
+	case over && end < 0:
+		f.mu.Lock()
+		f.size = at
+		f.mu.Unlock()
+		fallthrough
+	case over:
+		err = nil
+	case err == nil && at == end:
+		err = checkEnd(body)
+		over = true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = at
+	if over || err != nil {
+		f.drop()
+	}
+	return n, err
+}
+
+// seek sees to it that there is an answer at off, from which at least need bytes
+// can be read if the file has them.
+func (f *remoteFile) seek(e *attempts, off, need int64) error {
+	f.mu.Lock()
+	ahead := off - f.at
+	far := f.body == nil || ahead < 0 || ahead > maxSkip && f.ranges != rangesNo || f.end >= 0 && off >= f.end
+	if !far && ahead == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	run := int64(firstRun)
+	if f.body == nil && ahead == 0 && f.run > 0 {
+		run = min(2*f.run, maxRun) // it is read in order
+	}
+	ranges, size := f.ranges, f.size
+	if far {
+		f.drop()
+	}
+	f.mu.Unlock()
+	if far {
+		run = max(run, need)
+		last := off + run - 1
+		if size >= 0 {
+			last = min(last, size-1)
+		}
+		part, err := f.begin(e, off, last, ranges)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.body, f.at, f.end, f.run = part.response, part.first, part.end, run
+		f.mu.Unlock()
+	}
+	return f.skip(off)
+}
+
+// begin asks for a range, or for the whole file where there are no ranges.
+func (f *remoteFile) begin(e *attempts, first, last int64, ranges int) (*rangeResponse, error) {
+	ask := func(ctx context.Context, k request) (*response, error) { return f.c.askFor(ctx, e, k) }
+	if ranges != rangesNo {
+		return f.askPart(f.ctx, ask, first, last, false)
+	}
+	a, err := ask(f.ctx, request{method: http.MethodGet, url: f.c.urlOf(f.name, false)})
+	if err != nil {
+		return nil, err
+	}
+	if a.StatusCode != http.StatusOK {
+		return nil, refusalError(a)
+	}
+	p, err := f.checkPart(a, 0, -1)
+	if err != nil {
+		a.close()
+	}
+	return p, err
+}
+
+// skip reads up to off, and throws it away.
+func (f *remoteFile) skip(off int64) error {
+	f.mu.Lock()
+	body, at := f.body, f.at
+	f.mu.Unlock()
+	if body == nil || at == off {
+		return nil
+	}
+	n, err := io.CopyN(io.Discard, body, off-at)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = at + n
+	if err != nil {
+		f.drop()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+			if f.size < 0 {
+				f.size = f.at
+				err = io.EOF
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,210 @@
+package webclient
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestContentRange(t *testing.T) {
+	for s, want := range map[string]contentRange{
+		"bytes 0-0/1":        {0, 0, 1},
+		"Bytes 5-9/10":       {5, 9, 10},
+		"bytes 5-9/*":        {5, 9, -1},
+		"bytes */10":         {-1, -1, 10},
+		" bytes 007-08/100 ": {7, 8, 100},
+	} {
+		if got, err := parseContentRange(s); err != nil || got != want {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{
+		"", "bytes", "bytes ", "0-1/2", "items 0-1/2", "bytes 0-1", "bytes 1-0/2", "bytes 0-2/2", "bytes */*", "bytes -1/2", "bytes 0-/2", "bytes 0-1/-2",
+		"bytes +0-1/2", "bytes 0 -1/2", "bytes 0-1/2/3", "bytes 0-1/2,3", "bytes 0-9223372036854775807/*", "bytes 0-1/99999999999999999999", "bytes 0-1-2/3",
+	} {
+		if got, err := parseContentRange(s); err == nil {
+			t.Errorf("%q is taken for %v", s, got)
+		}
+	}
+}
+
+func FuzzContentRange(f *testing.F) {
+	for _, s := range []string{"bytes 0-0/1", "bytes 5-9/*", "bytes */10", "bytes 1-0/2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := parseContentRange(s)
+		if err != nil {
+			if r != (contentRange{-1, -1, -1}) {
+				t.Fatalf("%q: %v with an error", s, r)
+			}
+			return
+		}
+		if r.first > r.last || (r.first < 0) != (r.last < 0) || r.total >= 0 && r.last >= r.total || r.first < 0 && r.total < 0 {
+			t.Fatalf("%q: %v", s, r)
+		}
+		text := fmt.Sprintf("bytes %d-%d/", r.first, r.last)
+		if r.first < 0 {
+			text = "bytes */"
+		}
+		if text += "*"; r.total >= 0 {
+			text = strings.TrimSuffix(text, "*") + fmt.Sprint(r.total)
+		}
+		if again, err := parseContentRange(text); err != nil || again != r {
+			t.Fatalf("%q, as %q: %v, %v", s, text, again, err)
+		}
+	})
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	now := labTime
+	for s, want := range map[string]time.Duration{
+		"0": 0, "120": 2 * time.Minute, "Fri, 02 Jan 2026 03:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 03:00:00 GMT": 0,
+		"99999999999999": time.Duration(9223372036) * time.Second,
+	} {
+		if got, ok := parseRetryAfter(s, now); !ok || got != want {
+			t.Errorf("%q: %v, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "-1", "soon", "1.5"} {
+		if got, ok := parseRetryAfter(s, now); ok {
+			t.Errorf("%q is taken for %v", s, got)
+		}
+	}
+}
+
+const netrcText = `# mine
+machine example.com login me password "a b\"c"
+machine other.example
+	login you
+	password #secret
+	account x
+macdef init
+cd /pub
+machine trap login no password no
+
+machine example.com login second password two
+machine nologin password alone
+default login anonymous password guest
+`
+
+func TestNetrc(t *testing.T) {
+	for _, c := range []struct{ host, user, login, password string }{
+		{"example.com", "", "me", `a b"c`},
+		{"EXAMPLE.com", "me", "me", `a b"c`},
+		{"example.com", "second", "second", "two"},
+		{"other.example", "", "you", "#secret"},
+		{"nologin", "anyone", "anyone", "alone"},
+		{"trap", "", "anonymous", "guest"},
+		{"else", "", "anonymous", "guest"},
+	} {
+		login, password, ok, err := Netrc([]byte(netrcText), c.host, c.user)
+		if err != nil || !ok || login != c.login || password != c.password {
+			t.Errorf("%s, %s: %q %q %v %v", c.host, c.user, login, password, ok, err)
+		}
+	}
+	if login, _, ok, err := Netrc([]byte(netrcText), "else", "me"); ok || err != nil {
+		t.Errorf("another user gets that of %q, %v", login, err)
+	}
+	for _, text := range []string{
+		"machine", "machine h login", "machine h login a password", "login a", "machine h secret", `machine h password "open`, "machine h password \"a\nb\"",
+		strings.Repeat("#", MaxNetrc+1),
+	} {
+		if _, _, ok, err := Netrc([]byte(text), "h", ""); err == nil || ok {
+			t.Errorf("%.30q is taken", text)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q repeats what may be a password: %v", text, err)
+		}
+	}
+}
+
+func FuzzNetrc(f *testing.F) {
+	f.Add([]byte(netrcText), "example.com", "")
+	f.Add([]byte("machine a login b password c"), "a", "b")
+	f.Add([]byte("macdef x\n\n\ndefault password \"\\"), "a", "b")
+	f.Fuzz(func(t *testing.T, text []byte, host, user string) {
+		login, password, ok, err := Netrc(text, host, user)
+		if err != nil && ok {
+			t.Fatal("an answer with an error")
+		}
+		if !ok && (login != "" || password != "") {
+			t.Fatalf("%q %q without ok", login, password)
+		}
+		if ok && user != "" && login != user {
+			t.Fatalf("%q for %q", login, user)
+		}
+	})
+}
+
+func FuzzListing(f *testing.F) {
+	f.Add(`[{"name":"a","type":"file","size":5,"mtime":"2026-01-02T03:04:05Z"}]`)
+	f.Add(`{"x":[1],"entries":[{"name":"d/","is_dir":true}]}`)
+	f.Add(`[{"name":"..","size":-1}]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		list, err := decodeListing(strings.NewReader(s))
+		if err != nil && list != nil {
+			t.Fatal("entries with an error")
+		}
+		for i, fi := range list {
+			if i > 0 && list[i-1].Name() >= fi.Name() {
+				t.Fatalf("%q and %q are not in order", list[i-1].Name(), fi.Name())
+			}
+			if fi.Size() < -1 {
+				t.Fatalf("%d bytes", fi.Size())
+			}
+		}
+	})
+}
+
+func FuzzRealm(f *testing.F) {
+	f.Add(`Digest realm="x", Basic realm="y"`)
+	f.Fuzz(func(t *testing.T, s string) {
+		realm, _ := basicRealm([]string{s})
+		if len(realm) > 3*maxText || strings.ContainsAny(realm, "\x1b\r\n\x00") {
+			t.Fatalf("%q", realm)
+		}
+	})
+}
+
+func TestVersions(t *testing.T) {
+	header := func(pairs ...string) (h map[string][]string) {
+		h = map[string][]string{"Date": {"Fri, 02 Jan 2026 03:04:05 GMT"}}
+		for i := 0; i < len(pairs); i += 2 {
+			h[pairs[i]] = []string{pairs[i+1]}
+		}
+		return h
+	}
+	const before, now = "Fri, 02 Jan 2026 03:04:04 GMT", "Fri, 02 Jan 2026 03:04:05 GMT"
+	for _, c := range []struct {
+		h     map[string][]string
+		guard string
+	}{
+		{header(), ""},
+		{header("Etag", `"a"`), `"a"`},
+		{header("Etag", `W/"a"`), ""},
+		{header("Etag", `a`), ""},
+		{header("Etag", "\"a b\""), ""},
+		{header("Last-Modified", before), before},
+		{header("Last-Modified", now), ""},
+		{header("Last-Modified", "yesterday"), ""},
+		{header("Etag", `W/"a"`, "Last-Modified", before), before},
+		{header("Etag", `"a"`, "Last-Modified", now), `"a"`},
+		{map[string][]string{"Last-Modified": {before}}, ""}, // nothing tells how old that is
+	} {
+		v := versionOf(c.h, 5)
+		if v.guard() != c.guard || (v.key() == "") != (c.guard == "") {
+			t.Errorf("%v: guard %q, key %q", c.h, v.guard(), v.key())
+		}
+	}
+}
+
+func TestBoundedReader(t *testing.T) {
+	r := &boundedReader{r: strings.NewReader("12345"), left: 3}
+	b, err := io.ReadAll(r)
+	wantIs(t, "read", err, ErrProtocol)
+	if string(b) != "123" {
+		t.Errorf("%q", b)
+	}
+}

@@ -1,0 +1,185 @@
+package webclient
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A contentRange is what a Content-Range says (RFC 9110 §14.4).
+type contentRange struct {
+	first, last int64 // -1 if the range was not satisfied
+	total       int64 // of the whole; -1 if that is not said
+}
+
+// parseContentRange reads a Content-Range. Other units than bytes, signs, blanks
+// within, and ranges that contradict themselves are errors.
+func parseContentRange(s string) (contentRange, error) {
+	r := contentRange{-1, -1, -1}
+	unit, spec, ok := strings.Cut(strings.TrimSpace(s), " ")
+	if !ok || !strings.EqualFold(unit, "bytes") {
+		return r, fmt.Errorf("the Content-Range %q: it does not begin with bytes", cutText(s))
+	}
+	span, total, ok := strings.Cut(spec, "/")
+	if !ok {
+		return r, fmt.Errorf("the Content-Range %q: it has no slash", cutText(s))
+	}
+	var err error
+	if total != "*" {
+		r.total, err = parseLength(total)
+	}
+	if err == nil && span != "*" {
+		first, last, _ := strings.Cut(span, "-")
+		if r.first, err = parseLength(first); err == nil {
+			r.last, err = parseLength(last)
+		}
+		if err == nil && (r.last < r.first || r.total >= 0 && r.last >= r.total) {
+			err = errors.New("the range ends before it begins, or behind the end")
+		}
+	}
+	if err == nil && span == "*" && total == "*" {
+		err = errors.New("it says nothing")
+	}
+	if err != nil {
+		return contentRange{-1, -1, -1}, fmt.Errorf("the Content-Range %q: %w", cutText(s), err)
+	}
+	return r, nil
+}
+
+// parseLength reads a number of bytes: digits, and nothing else.
+func parseLength(s string) (int64, error) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, fmt.Errorf("%q is no number", cutText(s))
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n == math.MaxInt64 {
+		return 0, fmt.Errorf("%q is too large", cutText(s))
+	}
+	return n, nil
+}
+
+// parseRetryAfter reads a Retry-After: seconds, or a date. It is not ok without one, or
+// with one that cannot be read.
+func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
+	if s == "" {
+		return 0, false
+	}
+	if n, err := parseLength(s); err == nil {
+		return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second, true
+	}
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return 0, false
+	}
+	return max(t.Sub(now).Round(time.Second), 0), true
+}
+
+// A version is what a server says of the version of a file.
+type version struct {
+	etag     string // as it was sent, be it strong or weak
+	modified string // Last-Modified, as it was sent
+	strong   bool   // modified is a strong validator
+	size     int64  // -1 if it is not known
+}
+
+// versionOf reads an answer's validators. size is that of the whole file.
+func versionOf(h http.Header, size int64) version {
+	v := version{etag: h.Get("ETag"), modified: h.Get("Last-Modified"), size: size}
+	if !isETag(v.etag) {
+		v.etag = ""
+	}
+	modified, err := http.ParseTime(v.modified)
+	if err != nil {
+		v.modified = ""
+		return v
+	}
+	// A file that is written again within the second that it was written in has
+	// the same date: RFC 9110 §8.8.2.2.
+	date, err := http.ParseTime(h.Get("Date"))
+	v.strong = err == nil && !modified.After(date.Add(-time.Second))
+	return v
+}
+
+// isETag reports whether s is an entity tag (RFC 9110 §8.8.3).
+func isETag(s string) bool {
+	tag, ok := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
+	tag, end := strings.CutSuffix(tag, `"`)
+	return ok && end && !strings.ContainsFunc(tag, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f })
+}
+
+// guard returns what an If-Range has to say so that no part of another version
+// comes, or "" if the server gives nothing that tells versions apart.
+func (v version) guard() string {
+	switch {
+	case v.etag != "" && !strings.HasPrefix(v.etag, "W/"):
+		return v.etag
+	case v.strong:
+		return v.modified
+	}
+	return ""
+}
+
+// key is the same for two files only if they are one version of one file; it is
+// "" if that cannot be told.
+func (v version) key() string {
+	if v.guard() == "" {
+		return ""
+	}
+	return v.guard() + " " + v.modified
+}
+
+// same reports whether an answer can be of the same version, by what both say.
+func (v version) same(o version) bool {
+	return (v.etag == "" || o.etag == "" || v.etag == o.etag) &&
+		(v.modified == "" || o.modified == "" || v.modified == o.modified) &&
+		(v.size < 0 || o.size < 0 || v.size == o.size)
+}
+
+// goesOn reports whether an answer with all of the file is surely of the same version,
+// so that it can go on where another has ended: unlike a range, it need not be of the
+// version that was asked for.
+func (v version) goesOn(o version) bool {
+	switch guard := v.guard(); {
+	case !v.same(o):
+		return false
+	case guard == "":
+		return true // there is nothing that would tell
+	case guard == v.etag:
+		return o.etag == guard
+	}
+	return o.modified == v.modified
+}
+
+// time returns when the file was modified, or zero.
+func (v version) time() time.Time {
+	t, _ := http.ParseTime(v.modified)
+	return t
+}
+
+// digestOf returns the SHA-256 of the whole file, if an answer's headers have it:
+// by Repr-Digest (RFC 9530), or Digest, as RFC 3230 had it before.
+func digestOf(h http.Header) []byte {
+	for _, form := range []struct {
+		header, before, after string
+	}{{"Repr-Digest", ":", ":"}, {"Digest", "", ""}} {
+		for _, all := range h.Values(form.header) {
+			for one := range strings.SplitSeq(all, ",") {
+				name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+				value, begins := strings.CutPrefix(value, form.before)
+				value, ends := strings.CutSuffix(value, form.after)
+				if !strings.EqualFold(name, "sha-256") || !begins || !ends {
+					continue
+				}
+				if sum, err := base64.StdEncoding.DecodeString(value); err == nil && len(sum) == 32 {
+					return sum
+				}
+			}
+		}
+	}
+	return nil
+}

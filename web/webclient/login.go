@@ -1,0 +1,121 @@
+package webclient
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// A account is who the client says it is.
+type account struct {
+	mu       sync.Mutex
+	config   *Config
+	asked    bool // mu: Password was called
+	user     string
+	password string
+	logged   int // mu: 1 once there is a password to send
+	err      error
+}
+
+// A loginError is why nobody could be asked for a password.
+type loginError struct{ error }
+
+func (e loginError) Unwrap() error { return e.error }
+
+func (a *account) begin(c Config) { a.config = &c }
+
+// known returns what is sent with each request, if that is known by now.
+func (a *account) known() (user, password string, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.user, a.password, a.logged > 0
+}
+
+// version changes when what is sent does.
+func (a *account) version() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.logged
+}
+
+// early finds out who the user is before the server wants to know.
+func (a *account) early(ctx context.Context, host string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.config.Eager || a.asked {
+		return nil
+	}
+	return a.find(ctx, host, "")
+}
+
+// login finds out what a server wants to know that has answered 401 to what was
+// sent under a version. It reports whether there is something new to send.
+func (a *account) login(ctx context.Context, version int, host string, challenges []string) (bool, error) {
+	realm, basic := basicRealm(challenges)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.logged != version:
+		return true, nil // another request has found out meanwhile
+	case a.asked || a.config.Password == nil:
+		return false, a.err
+	case !basic:
+		return false, loginError{fmt.Errorf("%w by other means than basic authentication: %q", ErrLogin, cutText(strings.Join(challenges, ", ")))}
+	}
+	err := a.find(ctx, host, realm)
+	return err == nil, err
+}
+
+// find calls Password. The caller holds mu: nobody else has anything to send
+// meanwhile.
+func (a *account) find(ctx context.Context, host, realm string) error {
+	if a.config.Password == nil {
+		return nil
+	}
+	a.asked = true
+	a.user, a.password, a.err = a.config.Password(ctx, a.config.User, host, realm)
+	if a.err == nil && strings.Contains(a.user, ":") {
+		a.err = fmt.Errorf("a user's name cannot have a colon in basic authentication") // RFC 7617 §2
+	}
+	if a.err != nil {
+		a.err = loginError{a.err}
+		return a.err
+	}
+	a.logged = 1
+	return nil
+}
+
+// basicRealm returns the realm of a challenge of basic authentication, and
+// whether there is one (RFC 9110 §11.6.1).
+func basicRealm(challenges []string) (realm string, basic bool) {
+	for _, all := range challenges {
+		for at := 0; at < len(all); {
+			i := indexFold(all[at:], "basic")
+			if i < 0 {
+				break
+			}
+			begin := at + i
+			at = begin + len("basic")
+			if begin > 0 && !strings.ContainsRune(" ,\t", rune(all[begin-1])) || at < len(all) && !strings.ContainsRune(" ,\t", rune(all[at])) {
+				continue // a part of another word
+			}
+			rest := all[at:]
+			if i := indexFold(rest, `realm="`); i >= 0 {
+				realm, _, _ = strings.Cut(rest[i+len(`realm="`):], `"`)
+			}
+			return cutText(realm), true
+		}
+	}
+	return "", false
+}
+
+// indexFold is strings.Index for a word of ASCII, in either case, in any bytes.
+func indexFold(s, word string) int {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,171 @@
+package webclient
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MaxNetrc is how many bytes a netrc file may have.
+const MaxNetrc = 256 << 10
+
+// Netrc returns the user and the password that a netrc file has for a host:
+// those of the first entry for it that has a password, and is of that user if one
+// is given; else those of its default. A host is without a port. What the file
+// has besides (account, macdef) is passed over; what it cannot have is an error,
+// and the error does not repeat it, as it may be a password.
+func Netrc(text []byte, host, user string) (login, password string, ok bool, err error) {
+	if len(text) > MaxNetrc {
+		return "", "", false, fmt.Errorf("more than %d bytes", MaxNetrc)
+	}
+	w := netrcWords{rest: string(text), line: 1}
+	type entry struct {
+		login, password string
+		has, fits       bool
+	}
+	var e entry
+	done := func() bool {
+		if e.fits && e.has && (user == "" || e.login == user || e.login == "") {
+			if e.login == "" {
+				e.login = user
+			}
+			login, password, ok = e.login, e.password, true
+		}
+		e = entry{}
+		return ok
+	}
+	inside := false
+	for {
+		word, more, err := w.next()
+		if err != nil {
+			return "", "", false, err
+		}
+		if !more {
+			done()
+			return login, password, ok, nil
+		}
+		switch word {
+		case "machine", "default":
+			if done() {
+				return login, password, ok, nil
+			}
+			inside, e.fits = true, true
+			if word == "machine" {
+				name, err := w.value(word)
+				if err != nil {
+					return "", "", false, err
+				}
+				e.fits = strings.EqualFold(name, host)
+			}
+		case "login", "password", "account":
+			value, err := w.value(word)
+			if err != nil {
+				return "", "", false, err
+			}
+			switch {
+			case !inside:
+				return "", "", false, fmt.Errorf("line %d: %s before any machine", w.line, word)
+			case word == "login":
+				e.login = value
+			case word == "password":
+				e.password, e.has = value, true
+			}
+		case "macdef":
+			if _, err := w.value(word); err != nil {
+				return "", "", false, err
+			}
+			w.skipMacro()
+		default:
+			return "", "", false, fmt.Errorf("line %d: a word that is none of machine, default, login, password, account and macdef", w.line)
+		}
+	}
+}
+
+// netrcWords are the words of a netrc file that are left.
+type netrcWords struct {
+	rest string
+	line int // of rest
+}
+
+// next returns the next word. One in double quotes may have blanks in it, and a
+// backslash takes the next character as it is. What begins with # goes to the
+// end of its line.
+func (w *netrcWords) next() (word string, more bool, err error) {
+	for {
+		trimmed := strings.TrimLeft(w.rest, " \t\r\n")
+		w.line += strings.Count(w.rest[:len(w.rest)-len(trimmed)], "\n")
+		if w.rest = trimmed; !strings.HasPrefix(trimmed, "#") {
+			break
+		}
+		end := strings.IndexByte(trimmed, '\n')
+		if end < 0 {
+			end = len(trimmed)
+		}
+		w.rest = trimmed[end:]
+	}
+	switch {
+	case w.rest == "":
+		return "", false, nil
+	case w.rest[0] == '"':
+		word, err = w.quoted()
+		return word, true, err
+	}
+	end := strings.IndexAny(w.rest, " \t\r\n")
+	if end < 0 {
+		end = len(w.rest)
+	}
+	word, w.rest = w.rest[:end], w.rest[end:]
+	return word, true, nil
+}
+
+func (w *netrcWords) quoted() (string, error) {
+	var b strings.Builder
+	for i := 1; i < len(w.rest); i++ {
+		switch c := w.rest[i]; c {
+		case '"':
+			w.rest = w.rest[i+1:]
+			return b.String(), nil
+		case '\n':
+			return "", fmt.Errorf("line %d: a quote that is not closed", w.line)
+		case '\\':
+			if i++; i < len(w.rest) {
+				b.WriteByte(w.rest[i])
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", fmt.Errorf("line %d: a quote that is not closed", w.line)
+}
+
+// value returns the word that belongs to another.
+func (w *netrcWords) value(of string) (string, error) {
+	line := w.line
+	// A password may begin with a #.
+	if trimmed := strings.TrimLeft(w.rest, " \t"); strings.HasPrefix(trimmed, "#") {
+		end := strings.IndexAny(trimmed, " \t\r\n")
+		if end < 0 {
+			end = len(trimmed)
+		}
+		w.rest = trimmed[end:]
+		return trimmed[:end], nil
+	}
+	word, more, err := w.next()
+	if err == nil && !more {
+		err = errors.New("the file ends")
+	}
+	if err != nil {
+		return "", fmt.Errorf("line %d: %s without a value: %w", line, of, err)
+	}
+	return word, nil
+}
+
+// skipMacro passes over a macro, which an empty line ends.
+func (w *netrcWords) skipMacro() {
+	end := strings.Index(w.rest, "\n\n")
+	if end < 0 {
+		end = len(w.rest)
+	}
+	w.line += strings.Count(w.rest[:end], "\n")
+	w.rest = w.rest[end:]
+}

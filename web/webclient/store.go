@@ -1,0 +1,333 @@
+package webclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// What files and directories are said to be: HTTP does not tell.
+const (
+	clientFilePerm = 0o644
+	clientDirPerm  = 0o755
+)
+
+// A fileInfo describes a file on the server.
+type fileInfo struct {
+	name    string
+	dir     bool
+	version version
+	listed  time.Time // what a listing says; zero if there is none
+	partial bool      // a listing has the name, and neither size nor time
+}
+
+// Name returns the last element of the name.
+func (i fileInfo) Name() string { return i.name }
+
+// Size is -1 where the server does not say.
+func (i fileInfo) Size() int64 {
+	if i.dir {
+		return 0
+	}
+	return i.version.size
+}
+
+// Mode is that of a regular file or a directory.
+func (i fileInfo) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir | clientDirPerm
+	}
+	return clientFilePerm
+}
+
+// ModTime is zero where the server does not say.
+func (i fileInfo) ModTime() time.Time {
+	if t := i.version.time(); !t.IsZero() {
+		return t
+	}
+	return i.listed
+}
+
+func (i fileInfo) IsDir() bool { return i.dir }
+func (i fileInfo) Sys() any    { return nil }
+
+// Stat describes what has the name. The size of a file is -1 if the server does
+// not say it. The root is taken for a directory without asking.
+func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := c.stat(ctx, name)
+	if err != nil {
+		return nil, c.fail("stat", name, err)
+	}
+	return fi, nil
+}
+
+// Lstat is Stat: HTTP knows no symbolic links.
+func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := c.stat(ctx, name)
+	if err != nil {
+		return nil, c.fail("lstat", name, err)
+	}
+	return fi, nil
+}
+
+func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
+	if err := checkName(ctx, name); err != nil {
+		return fileInfo{}, err
+	}
+	if name == "." {
+		return fileInfo{name: ".", dir: true}, nil
+	}
+	if name == c.config.First {
+		if a, info, err := c.beginFirst(ctx, name); a != nil || err != nil {
+			return info, err
+		}
+	}
+	a, err := c.ask(ctx, request{method: http.MethodHead, url: c.urlOf(name, false)})
+	if err != nil {
+		return fileInfo{}, err
+	}
+	switch a.StatusCode {
+	case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if isDirectory(a, c.urlOf(name, false).Path) {
+			break
+		}
+		// A URL may be signed for GET alone, and a small server know nothing else.
+		a.close()
+		h := http.Header{"Range": {"bytes=0-0"}}
+		if a, err = c.ask(ctx, request{method: http.MethodGet, url: c.urlOf(name, false), header: h}); err != nil {
+			return fileInfo{}, err
+		}
+	}
+	info, err := c.describe(a, name)
+	if err == nil {
+		a.close()
+	}
+	return info, err
+}
+
+// beginFirst begins to read the file that will be opened first.
+func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileInfo, error) {
+	c.mu.Lock()
+	stated := c.stated
+	c.stated = true
+	c.mu.Unlock()
+	if stated {
+		return nil, fileInfo{}, nil
+	}
+	a, err := c.ask(ctx, request{method: http.MethodGet, url: c.urlOf(name, false)})
+	if err != nil {
+		return nil, fileInfo{}, err
+	}
+	info, err := c.describe(a, name)
+	if err != nil {
+		return nil, fileInfo{}, err
+	}
+	if info.dir {
+		a.close()
+		return a, info, nil
+	}
+	a.follow(c.life)
+	c.mu.Lock()
+	c.first = a
+	c.mu.Unlock()
+	return a, info, nil
+}
+
+// takeFirst returns what was begun of a name, once.
+func (c *Client) takeFirst(name string) *response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.first
+	if a == nil || name != c.config.First {
+		return nil
+	}
+	c.first = nil
+	return a
+}
+
+// describe reads the headers of an answer about the whole of a file, or of its
+// first byte. An answer that is an error is closed.
+func (c *Client) describe(a *response, name string) (fileInfo, error) {
+	info := fileInfo{name: path.Base(name)}
+	if isDirectory(a, c.urlOf(name, false).Path) {
+		switch a.StatusCode {
+		case http.StatusOK, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
+			info.dir = true // which may have no listing
+			return info, nil
+		}
+	}
+	var size int64
+	part := a.StatusCode == http.StatusPartialContent || a.StatusCode == http.StatusRequestedRangeNotSatisfiable
+	switch {
+	case a.StatusCode == http.StatusOK:
+		size = a.ContentLength
+	case part && a.Request.Header.Get("Range") != "":
+		r, err := parseContentRange(a.Header.Get("Content-Range"))
+		if err != nil || a.StatusCode != http.StatusPartialContent && r.total != 0 {
+			return info, statusError(a)
+		}
+		size = r.total
+	default:
+		return info, refusalError(a)
+	}
+	if err := checkEncoding(a, name); err != nil {
+		a.close()
+		return info, err
+	}
+	info.version = versionOf(a.Header, size)
+	return info, nil
+}
+
+// refusalError is statusError, but for a success that is of no use here.
+func refusalError(a *response) error {
+	if a.StatusCode/100 != 2 {
+		return statusError(a)
+	}
+	a.close()
+	return fmt.Errorf("%w: the status %d to a %s", ErrProtocol, a.StatusCode, a.Request.Method)
+}
+
+// isDirectory reports whether an answer is from a directory: the server has led
+// from a name without a slash to the one with it.
+func isDirectory(a *response, asked string) bool {
+	got := a.Request.URL.Path
+	return !strings.HasSuffix(asked, "/") && strings.HasSuffix(got, "/") && path.Base(got) == path.Base(asked)
+}
+
+// checkEncoding refuses a file that does not come as it is. That of a compressed
+// file is often called its encoding by mistake, and it comes as it is.
+func checkEncoding(a *response, name string) error {
+	e := strings.ToLower(strings.TrimSpace(a.Header.Get("Content-Encoding")))
+	switch {
+	case e == "", e == "identity":
+		return nil
+	case (e == "gzip" || e == "x-gzip") && (strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz")):
+		return nil
+	}
+	return fmt.Errorf("%w: as %s", ErrEncoded, cutText(e))
+}
+
+// Open opens a file for reading. What it returns has FetchTo, Hash and Version:
+// see package treecopy.
+func (c *Client) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := c.open(ctx, name)
+	if err != nil {
+		return nil, c.fail("open", name, err)
+	}
+	return f, nil
+}
+
+func (c *Client) open(ctx context.Context, name string) (*remoteFile, error) {
+	if err := checkName(ctx, name); err != nil {
+		return nil, err
+	}
+	if name == "." {
+		return nil, store.ErrNotRegular
+	}
+	a := c.takeFirst(name)
+	if a == nil {
+		var err error
+		if a, err = c.ask(ctx, request{method: http.MethodGet, url: c.urlOf(name, false)}); err != nil {
+			return nil, err
+		}
+	}
+	info, err := c.describe(a, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.dir {
+		a.close()
+		return nil, store.ErrNotRegular
+	}
+	return newRemoteFile(ctx, c, name, info, a), nil
+}
+
+// Remove removes a file by DELETE (RFC 9110 §9.3.5), where the server has that.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	return c.fail("remove", name, c.remove(ctx, name))
+}
+
+func (c *Client) remove(ctx context.Context, name string) error {
+	if err := checkName(ctx, name); err != nil {
+		return err
+	}
+	if name == "." {
+		return fmt.Errorf("%w: it is the root", fs.ErrPermission)
+	}
+	a, err := c.sendAs(ctx, request{method: http.MethodDelete, url: c.urlOf(name, false)})
+	if err != nil {
+		return lost(err, 1)
+	}
+	switch a.StatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+		a.close()
+		return nil
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return fmt.Errorf("nothing can be removed there: %w", statusError(a))
+	}
+	return statusError(a)
+}
+
+// errNotHTTP says that HTTP has no such thing.
+func errNotHTTP(what string) error {
+	return fmt.Errorf("%w: HTTP cannot %s", errors.ErrUnsupported, what)
+}
+
+// OpenFile is not supported: a web server's files are not written in place.
+func (c *Client) OpenFile(_ context.Context, name string, _ store.Access) (store.Handle, error) {
+	return nil, c.fail("open", name, errNotHTTP("write to a file in place"))
+}
+
+// Mkdir is not supported: see [Client.ImpliesDirs].
+func (c *Client) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
+	return c.fail("mkdir", name, errNotHTTP("make a directory without a file in it"))
+}
+
+// ImpliesDirs reports true: a directory comes with the first file that is sent
+// there, if the server makes it.
+func (*Client) ImpliesDirs() bool { return true }
+
+// RemoveDir is not supported.
+func (c *Client) RemoveDir(_ context.Context, name string) error {
+	return c.fail("rmdir", name, errNotHTTP("remove a directory"))
+}
+
+// Rename is not supported.
+func (c *Client) Rename(_ context.Context, from, _ string, _ bool) error {
+	return c.fail("rename", from, errNotHTTP("rename a file"))
+}
+
+// Link is not supported.
+func (c *Client) Link(_ context.Context, from, _ string) error {
+	return c.fail("link", from, errNotHTTP("give a file a second name"))
+}
+
+// Symlink is not supported.
+func (c *Client) Symlink(_ context.Context, _, name string) error {
+	return c.fail("symlink", name, errNotHTTP("make a symbolic link"))
+}
+
+// Readlink fails: there are no symbolic links.
+func (c *Client) Readlink(_ context.Context, name string) (string, error) {
+	return "", c.fail("readlink", name, fs.ErrInvalid)
+}
+
+// KeepsTimes reports false: what is uploaded has the time of its upload.
+func (*Client) KeepsTimes() bool { return false }
+
+// SetAttr is not supported.
+func (c *Client) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) error {
+	return c.fail("setattr", name, errNotHTTP("set times or permissions"))
+}
+
+// Space is not supported.
+func (c *Client) Space(_ context.Context, name string) (store.Space, error) {
+	return store.Space{}, c.fail("space", name, errNotHTTP("tell how much room there is"))
+}
