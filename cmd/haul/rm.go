@@ -37,6 +37,8 @@ type removal struct {
 	out  io.Writer
 	name func(string) string // how names are shown
 	errs []error
+	dirs int  // directories that sayAll has begun
+	mute bool // the output cannot be written
 }
 
 func newRm() *cobra.Command {
@@ -103,13 +105,13 @@ func (m *removal) note(err error) {
 	}
 }
 
-// say prints names, each on a line.
-func (m *removal) say(names ...string) {
-	for _, name := range names {
-		if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
-			m.errs = append(m.errs, localError{fmt.Errorf("write the names: %w", err)})
-			return
-		}
+// say prints a name, unless one before could not be written.
+func (m *removal) say(name string) {
+	if m.mute {
+		return
+	}
+	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
+		m.errs, m.mute = append(m.errs, localError{fmt.Errorf("write the names: %w", err)}), true
 	}
 }
 
@@ -165,9 +167,7 @@ func (m *removal) removeFile(name string, remove func() error) error {
 // removeDir removes a directory with all that is in it, or prints the names.
 func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
 	if m.dryRun {
-		all, err := namesIn(ctx, c, name, 0)
-		m.say(all...)
-		return err
+		return m.sayAll(ctx, c, name, 0)
 	}
 	if err := c.RemoveAll(ctx, name); err != nil {
 		return err
@@ -178,26 +178,36 @@ func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
 	return nil
 }
 
-// namesIn returns the names of a directory and of all that is in it, sorted. Those
-// of directories end in a slash.
-func namesIn(ctx context.Context, c *remote, dir string, depth int) ([]string, error) {
-	all := []string{dir + "/"}
-	if depth > maxListDepth {
-		return all, fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
+// sayAll prints the names of a directory and of all that is in it, sorted. Those of
+// directories end in a slash. It returns the first error. It keeps no names, and ends at
+// maxListDirs directories: a server can make them up without end.
+func (m *removal) sayAll(ctx context.Context, c *remote, dir string, depth int) error {
+	switch m.dirs++; {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case depth > maxListDepth:
+		return fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
+	case m.dirs > maxListDirs:
+		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
 	}
-	entries, err := c.ReadDir(ctx, dir)
-	errs := []error{err}
+	m.say(dir + "/")
+	entries, first := c.ReadDir(ctx, dir)
+	slash := func(e fs.DirEntry) string {
+		if e.IsDir() {
+			return e.Name() + "/"
+		}
+		return e.Name()
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(slash(a), slash(b)) })
 	for _, e := range entries {
 		name := below(dir, e.Name())
 		if !e.IsDir() {
-			all = append(all, name)
-			continue
+			m.say(name)
+		} else if err := m.sayAll(ctx, c, name, depth+1); first == nil {
+			first = err
 		}
-		more, err := namesIn(ctx, c, name, depth+1)
-		all, errs = append(all, more...), append(errs, err)
 	}
-	slices.Sort(all)
-	return all, errors.Join(errs...)
+	return first
 }
 
 // removeWeb removes the files at a location on a web server.

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/store"
 )
 
 // -n removes nothing and prints what rm without it removes; -v prints what was.
@@ -45,4 +51,44 @@ func TestRmDryRunHTTP(t *testing.T) {
 		t.Errorf("rm -v prints %q", out)
 	}
 	wantTree(t, w.dir, map[string]string{"g/.b.gz": "2", "g/s/t/d.gz": "4", "g/s/t/e.txt": "5", "g/.h/f.gz": "6"})
+}
+
+// endless has a directory in each directory, and a file that is sorted before it.
+type endless struct{ store.Tree }
+
+func (e endless) OpenDir(ctx context.Context, _ string) (store.Entries, error) {
+	return e.Tree.OpenDir(ctx, ".")
+}
+
+// interrupter ends a command that has printed some lines.
+type interrupter struct {
+	bytes.Buffer
+	lines int
+	stop  context.CancelFunc
+}
+
+func (i *interrupter) Write(b []byte) (int, error) {
+	if i.lines--; i.lines == 0 {
+		i.stop()
+	}
+	return i.Buffer.Write(b)
+}
+
+// rm -n prints names as they come: it keeps none of those that a server makes up.
+func TestRmDryRunWithoutEnd(t *testing.T) {
+	l := startLabWith(t, labOptions{tree: func(t store.Tree) store.Tree { return endless{t} }}, map[string]string{"d/f": "", "d-": ""})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := interrupter{lines: 6, stop: stop}
+	root := newRoot()
+	root.SetArgs(l.args("rm", "-rn", "lab:d"))
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	if _, err := root.ExecuteContextC(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(out.String(), "d/\nd/d-\nd/d/\nd/d/d-\n") {
+		t.Errorf("prints %.100q, %v", out.String(), err)
+	}
+	m := removal{out: &out, name: strings.Clone, dirs: maxListDirs}
+	if err := m.sayAll(t.Context(), nil, "d", 0); err == nil || m.errs != nil {
+		t.Errorf("one directory too many: %v, %v", err, m.errs)
+	}
 }
