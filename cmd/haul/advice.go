@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// adviceFor says what to do about a server that is not to be trusted, is not there, or
-// speaks another protocol; "" where there is nothing to be said.
+// adviceFor returns what the user can do about a server that is not trusted, does not
+// exist, or speaks another protocol; "" for other errors.
 func adviceFor(err error) string {
 	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
 	name, misnamed := errors.AsType[x509.HostnameError](err)
@@ -23,15 +23,15 @@ func adviceFor(err error) string {
 	lookup, unnamed := errors.AsType[*net.DNSError](err)
 	switch {
 	case unnamed && lookup.IsNotFound:
-		return fmt.Sprintf("no host has the name %s: check how it is spelled", console.Visible(lookup.Name))
+		return fmt.Sprintf("no host has the name %s: check its spelling", console.Visible(lookup.Name))
 	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
 		return "that port speaks SSH: its URL begins with sftp://"
 	case answered && status.Code == http.StatusUnauthorized:
 		return "the user or the password is wrong, or this user may not log in from here"
 	case signer:
-		return "--cacert FILE trusts the certificates in FILE: that of who has signed the server's, or the server's own if nobody else has"
+		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
 	case misnamed && name.Host != "":
-		return fmt.Sprintf("the server's certificate is for other names than %s: one of those has to be in the URL", console.Visible(name.Host))
+		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
 	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
 		return "that port speaks HTTP without TLS: its URL begins with http://"
 	}

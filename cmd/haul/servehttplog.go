@@ -104,10 +104,10 @@ func peerText[A interface {
 	return a.String()
 }
 
-// outcomeOf says how a request ended, and how much that matters. By each protocol a line
-// is a warning if a write was refused or has failed, and of reads what is not allowed or
-// has failed here: clients ask for what is not there every day. Of a write a challenge and
-// what the client made it depend on are no refusals.
+// outcomeOf returns how a request ended, and the level of its line. As for the other
+// protocols, that is a warning if a write was refused or failed, or if a read was forbidden
+// or failed here: clients ask for missing files every day. A challenge, and a condition that
+// does not hold, are no refusals of a write.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {

@@ -64,7 +64,7 @@ func (m *Manager) Ready(status string) error {
 // SucceededBy reports that another process is the service from now on. The manager then
 // listens to that one only (NotifyAccess=main): later messages have no effect.
 func (m *Manager) SucceededBy(pid int) error {
-	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("a child takes over"))
+	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("another process takes over"))
 }
 
 // Stopping reports that this process is about to end: the watchdog no longer counts.
