@@ -6,16 +6,16 @@ import "time"
 const hangUpTime = time.Second
 
 // Drain waits until the server has closed the files that were, where [File.Close]
-// does not wait for that itself: those that were only read. Who hangs up before
-// has left them open, as the server sees it, and its log says so.
+// does not wait for that itself: those that were only read. To a server, a client
+// that hangs up before has left them open, and its log says so.
 //
 // If there is one such file, open in one session, it is enough that the server
-// has been told: it reads what came before the connection ended. What is on its
+// has been sent the request: it reads what came before the connection ended. What is on its
 // way of several is lost if the server answers one of them, and there is nobody
 // any more to answer to.
 //
 // It takes no longer than a second, whatever the server does. [Client.Close] does
-// it too; it is for who ends the connection itself, before the Client.
+// it too; programs that end the connection before the Client call it themselves.
 func (c *Client) Drain() { c.mux.drain() }
 
 func (m *mux) drain() {
@@ -24,7 +24,7 @@ func (m *mux) drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	several := m.closing > 1
-	for m.closing > 0 && m.err == nil && (several || !m.told()) {
+	for m.closing > 0 && m.err == nil && (several || !m.requestsSent()) {
 		if m.drained == nil {
 			m.drained = make(chan struct{})
 		}
@@ -40,9 +40,9 @@ func (m *mux) drain() {
 	}
 }
 
-// told reports whether all requests but those of data have been sent. The caller
+// requestsSent reports whether all requests but those of data have been sent. The caller
 // holds mu.
-func (m *mux) told() bool {
+func (m *mux) requestsSent() bool {
 	if m.calls.len() > 0 {
 		return false
 	}
@@ -54,9 +54,9 @@ func (m *mux) told() bool {
 	return true
 }
 
-// closedHandle is told of the end of a CLOSE that nobody waits for. The caller
+// handleClosed is called when a CLOSE that nobody waits for has ended. The caller
 // holds mu.
-func (m *mux) closedHandle(error) {
+func (m *mux) handleClosed(error) {
 	m.closing--
 	m.wakeDrain()
 }

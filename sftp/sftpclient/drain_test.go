@@ -69,7 +69,7 @@ func TestDrain(t *testing.T) {
 					t.Errorf("Drain took %v", took)
 				}
 				c.mux.mu.Lock()
-				if c.mux.closing > 0 && test.most > 0 || !c.mux.told() {
+				if c.mux.closing > 0 && test.most > 0 || !c.mux.requestsSent() {
 					t.Errorf("%d CLOSEs are not answered, or not sent", c.mux.closing)
 				}
 				c.mux.mu.Unlock()

@@ -56,7 +56,7 @@ type File struct {
 	end   context.CancelCauseFunc
 	dirty atomic.Bool // there are writes that are not confirmed
 
-	// confirmed, if set, is told how far FillFrom has come: the server has all
+	// confirmed, if set, is called with how far FillFrom has come: the server has all
 	// from start to end. It must not wait.
 	confirmed func(start, end int64)
 
@@ -160,7 +160,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
 	var was error // why it is not known what was there
 	var small []byte
-	if first := c.mux.takeFirst(name, flag); first != nil && how.on == nil && how.also == nil {
+	if first := c.mux.takePrefetched(name, flag); first != nil && how.on == nil && how.also == nil {
 		was, err, small = first.stat, first.open, first.whole()
 		r.known = first.attrs
 		if err == nil {
@@ -238,7 +238,7 @@ func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.
 	}
 }
 
-// wrote notes that the server was told to write to the file.
+// wrote notes that the server was asked to write to the file.
 func (f *File) wrote() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -321,7 +321,7 @@ func (f *File) Stat() (fs.FileInfo, error) {
 	if f.small != nil && f.alive() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.remote.known), nil
 	}
-	if err := f.settle(f.life); err != nil {
+	if err := f.awaitWrites(f.life); err != nil {
 		return nil, err
 	}
 	var a wire.Attrs
@@ -387,7 +387,7 @@ func (f *File) SetAttr(a store.Attr) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.settled(f.life); err != nil {
+	if err := f.awaitWritesLocked(f.life); err != nil {
 		return err
 	}
 	f.dropAhead()
@@ -430,10 +430,10 @@ func halfKnown(a store.Attr) bool {
 }
 
 // Sync waits until the server has all that was written, and has put it on its
-// disk. A server that cannot be told to do so gives errors.ErrUnsupported; it
+// disk. A server that has no such request gives errors.ErrUnsupported; it
 // has the data all the same.
 func (f *File) Sync() error {
-	if err := f.settle(f.life); err != nil {
+	if err := f.awaitWrites(f.life); err != nil {
 		return err
 	}
 	if !f.c.server.ext.Has(wire.ExtFsync) {
@@ -467,10 +467,10 @@ func (f *File) close(flush bool) error {
 	var err error
 	if flush && f.dirty.Load() {
 		f.mu.Lock()
-		err = f.settled(f.life)
+		err = f.awaitWritesLocked(f.life)
 		f.mu.Unlock()
 	}
-	f.end(fs.ErrClosed) // who reads or writes lets go of mu
+	f.end(fs.ErrClosed) // readers and writers let go of mu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

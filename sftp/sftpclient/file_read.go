@@ -47,13 +47,13 @@ func (r *readAhead) place(pipeline.Request) []byte { return nil }
 func (r *readAhead) granted(grant)                 {}
 func (r *readAhead) changed() {
 	if r.t.over() {
-		r.t.ring()
+		r.t.notify()
 	}
 }
 
-func (r *readAhead) came(now time.Time, id uint32, off int64, buf *buffer, n int) {
+func (r *readAhead) received(now time.Time, id uint32, off int64, buf *buffer, n int) {
 	r.t.plan.Reply(now, id, n)
-	r.t.ring()
+	r.t.notify()
 	i := len(r.blocks)
 	for i > 0 && r.blocks[i-1].off > off {
 		i--
@@ -75,7 +75,7 @@ func (r *readAhead) came(now time.Time, id uint32, off int64, buf *buffer, n int
 func (f *File) startAhead(off, ahead int64) {
 	f.dropAhead()
 	r := &readAhead{pos: off, start: off, limit: off, ahead: ahead}
-	r.t = &transfer{file: f.remote, side: r}
+	r.t = &transfer{file: f.remote, endpoint: r}
 	f.ahead = r
 	m := f.c.mux
 	m.mu.Lock()
@@ -193,7 +193,7 @@ func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	}
 	if len(r.block.b) == 0 {
 		if err := f.fill(r); err != nil {
-			f.dropAhead() // who tries again asks again
+			f.dropAhead() // the next try asks again
 			return 0, err
 		}
 	}
@@ -212,7 +212,7 @@ func (f *File) Read(p []byte) (int, error) {
 	if err := f.forReading("read", f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.settled(f.life); err != nil {
+	if err := f.awaitWritesLocked(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {
@@ -241,7 +241,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 		return f.readSmall(p, off)
 	}
 	if f.dirty.Load() {
-		if err := f.settle(f.life); err != nil {
+		if err := f.awaitWrites(f.life); err != nil {
 			return 0, err
 		}
 	}
@@ -282,7 +282,7 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	if err := f.forReading("read", f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.settled(f.life); err != nil {
+	if err := f.awaitWritesLocked(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {

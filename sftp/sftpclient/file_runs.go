@@ -45,8 +45,8 @@ func (s *segment) release() {
 	f.c.mux.segments = append(f.c.mux.segments, s)
 }
 
-func (r *run) place(pipeline.Request) []byte               { return nil }
-func (r *run) came(time.Time, uint32, int64, *buffer, int) {}
+func (r *run) place(pipeline.Request) []byte                   { return nil }
+func (r *run) received(time.Time, uint32, int64, *buffer, int) {}
 
 func (r *run) granted(g grant) {
 	i := 0
@@ -82,7 +82,7 @@ func (r *run) changed() {
 	if n > 0 {
 		r.segments = append(r.segments[:0], r.segments[n:]...)
 	}
-	r.t.ring()
+	r.t.notify()
 }
 
 // drop gives up what is not confirmed. The caller holds mux.mu.

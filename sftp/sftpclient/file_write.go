@@ -25,7 +25,7 @@ const (
 type behind struct {
 	runs  []*run        // File.mu: oldest first
 	bell  chan struct{} // of all runs
-	wrote bool          // File.mu: the server was told to write
+	wrote bool          // File.mu: the server was asked to write
 	err   error         // File.mu: what went wrong first
 	whole int64         // File.mu: up to here nothing is missing, of what has failed
 
@@ -128,7 +128,7 @@ func (f *File) runAt(off, n int64) (*run, error) {
 		return found, nil
 	}
 	if overlaps || len(f.behind.runs) == maxRuns {
-		if err := f.settled(f.life); err != nil {
+		if err := f.awaitWritesLocked(f.life); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (f *File) runAt(off, n int64) (*run, error) {
 		f.behind.bell = make(chan struct{}, 1)
 	}
 	r := &run{f: f, start: off, end: off}
-	r.t = &transfer{file: f.remote, side: r, write: true, bell: f.behind.bell}
+	r.t = &transfer{file: f.remote, endpoint: r, write: true, notified: f.behind.bell}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin(r.t, f.fillConfig(off, -1))
@@ -146,19 +146,19 @@ func (f *File) runAt(off, n int64) (*run, error) {
 	return r, nil
 }
 
-// settle waits until the server has confirmed what was written, and returns
+// awaitWrites waits until the server has confirmed what was written, and returns
 // what went wrong with it.
-func (f *File) settle(ctx context.Context) error {
+func (f *File) awaitWrites(ctx context.Context) error {
 	if !f.dirty.Load() {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.settled(ctx)
+	return f.awaitWritesLocked(ctx)
 }
 
-// settled is settle for who holds mu.
-func (f *File) settled(ctx context.Context) error {
+// awaitWritesLocked is awaitWrites for callers that hold mu.
+func (f *File) awaitWritesLocked(ctx context.Context) error {
 	if !f.dirty.Load() || f.behind.err != nil {
 		return f.behind.err
 	}

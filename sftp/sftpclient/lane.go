@@ -72,7 +72,7 @@ type lane struct {
 	gone    bool
 }
 
-// An outgoing is a packet of data, and who is to be told that it was sent.
+// An outgoing is a packet of data, and what waits for it to be sent.
 type outgoing struct {
 	b       []byte
 	buffer  *buffer  // to be given back; nil if it is not the packet's
@@ -117,7 +117,7 @@ func (l *lane) end(err error) {
 	l.fail(err)
 	if l.running--; l.running == 0 {
 		l.timer.Stop()
-		m.gone(l)
+		m.removeLane(l)
 	}
 }
 
@@ -308,34 +308,34 @@ func (m *mux) abandon(conn *connection) {
 
 // A greeting is what a server says of itself.
 type greeting struct {
-	ext    wire.Extensions
-	limits wire.Limits
-	first  *firstFile // nil if none was asked for
+	ext        wire.Extensions
+	limits     wire.Limits
+	prefetched *prefetchedFile // nil if none was asked for
 }
 
 // greetID is the id of the request for limits, which is sent before a lane
 // starts.
 const greetID = 1
 
-// greet shakes hands. Unless careful, it asks for the server's limits in the
+// handshake shakes hands. Unless careful, it asks for the server's limits in the
 // same breath, and for a file if there is one to begin with: a server that does
 // not know the question says so.
-func (l *lane) greet(ctx context.Context, careful bool, first string) (greeting, error) {
+func (l *lane) handshake(ctx context.Context, careful bool, first string) (greeting, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
-	g, err := l.shake(careful, first)
+	g, err := l.exchangeGreetings(careful, first)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
 	return g, err
 }
 
-func (l *lane) shake(careful bool, first string) (g greeting, err error) {
+func (l *lane) exchangeGreetings(careful bool, first string) (g greeting, err error) {
 	hello := wire.AppendInit(nil, wire.ProtocolVersion)
 	if !careful {
 		hello = wire.AppendLimits(hello, greetID)
 		if first != "" {
-			g.first = &firstFile{name: first, lane: l}
-			hello = g.first.ask(hello)
+			g.prefetched = &prefetchedFile{name: first, lane: l}
+			hello = g.prefetched.ask(hello)
 		}
 	}
 	if err := l.send(hello); err != nil {
@@ -360,7 +360,7 @@ func (l *lane) shake(careful bool, first string) (g greeting, err error) {
 			return g, lost("write", err)
 		}
 	}
-	if g.first != nil {
+	if g.prefetched != nil {
 		return g, l.answers(&g)
 	}
 	if p, err = l.reply(); err != nil {

@@ -92,7 +92,7 @@ func (l *lane) data() error {
 			b.free()
 		}
 		if t.gone {
-			t.ring() // somebody waits to have the memory back
+			t.notify() // somebody waits to have the memory back
 		}
 		return lost("read", err)
 	}
@@ -108,11 +108,11 @@ func (l *lane) data() error {
 		t.plan.Reply(now, inner, got)
 		t.changed(now)
 		if t.gone {
-			t.ring() // somebody waits to have the memory back
+			t.notify() // somebody waits to have the memory back
 		}
 		return nil
 	}
-	t.side.came(now, inner, off, b, got)
+	t.endpoint.received(now, inner, off, b, got)
 	t.changed(now)
 	return nil
 }

@@ -106,7 +106,7 @@ func (m *mux) newLane(ctx context.Context, conn *connection, careful bool, first
 		return nil, greeting{}, err
 	}
 	l := newLane(m, conn, s)
-	g, err := l.greet(ctx, careful, first)
+	g, err := l.handshake(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
 		return nil, greeting{}, err
@@ -392,9 +392,9 @@ func (m *mux) drop(conn *connection) {
 	}
 }
 
-// gone takes a lane away whose goroutines have ended: nothing comes from it,
+// removeLane takes a lane away whose goroutines have ended: nothing comes from it,
 // and nothing reads what was to be sent. The caller holds mu.
-func (m *mux) gone(l *lane) {
+func (m *mux) removeLane(l *lane) {
 	l.conn.lanes--
 	l.gone = true
 	m.last = l.err

@@ -86,7 +86,7 @@ func askAgain(err error, tries int) bool {
 	return tries < maxTries && (tries <= maxViolations || !errors.Is(err, ErrProtocol))
 }
 
-// broken is told of a lane on which the server broke the protocol. The caller
+// broken is called for a lane on which the server broke the protocol. The caller
 // holds mu.
 func (f *remoteFile) broken(l *lane) {
 	if f.err != nil || f.brokeOn == l || !f.on(l) {
@@ -97,7 +97,7 @@ func (f *remoteFile) broken(l *lane) {
 		return
 	}
 	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
-	f.tell()
+	f.notifyWaiting()
 	for t := range f.mux.transfers {
 		if t.file == f && !t.gone {
 			t.fail(f.err)

@@ -24,25 +24,25 @@ type mux struct {
 	stop context.CancelCauseFunc
 	work sync.WaitGroup // the goroutines of the mux
 
-	mu        sync.Mutex
-	link      *pipeline.Link         // mu
-	ops       *pipeline.Ops          // mu
-	table     askedTable             // mu
-	conns     []*connection          // mu
-	lanes     []*lane                // mu: by number; nil where there is none
-	careful   bool                   // mu: how channels are opened, see lane.greet
-	opening   int                    // mu: lanes
-	queue     fifo[*transfer]        // mu: those that may have something to ask
-	calls     fifo[*call]            // mu: those not sent yet
-	transfers map[*transfer]struct{} // mu
-	held      int64                  // mu: bytes in buffers of files
-	segments  []*segment             // mu: not used
-	first     *firstFile             // mu: nil if there is none, or it was taken
-	closing   int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
-	drained   chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
-	last      error                  // mu: why a lane ended last
-	losses    losses                 // mu
-	err       error                  // mu: why no more can be done
+	mu         sync.Mutex
+	link       *pipeline.Link         // mu
+	ops        *pipeline.Ops          // mu
+	table      askedTable             // mu
+	conns      []*connection          // mu
+	lanes      []*lane                // mu: by number; nil where there is none
+	careful    bool                   // mu: how channels are opened, see lane.handshake
+	opening    int                    // mu: lanes
+	queue      fifo[*transfer]        // mu: those that may have something to ask
+	calls      fifo[*call]            // mu: those not sent yet
+	transfers  map[*transfer]struct{} // mu
+	held       int64                  // mu: bytes in buffers of files
+	segments   []*segment             // mu: not used
+	prefetched *prefetchedFile        // mu: nil if there is none, or it was taken
+	closing    int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
+	drained    chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
+	last       error                  // mu: why a lane ended last
+	losses     losses                 // mu
+	err        error                  // mu: why no more can be done
 }
 
 // newMux begins with one lane on one connection. If that is owned, it is closed
@@ -71,7 +71,7 @@ func newMux(ctx context.Context, first carrier, owned bool, config Config, conne
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
 	m.mu.Lock()
-	m.first = g.first
+	m.prefetched = g.prefetched
 	m.startLane(l)
 	m.mu.Unlock()
 	return m, nil

@@ -164,7 +164,7 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 	case off < 0 || n < 0 || off > maxFile || len(algorithms) == 0:
 		return "", nil, f.fail("hash", fs.ErrInvalid)
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.awaitWrites(ctx); err != nil {
 		return "", nil, err
 	}
 	list := strings.Join(algorithms, ",")

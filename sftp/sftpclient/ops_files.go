@@ -50,7 +50,7 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 
 // Stat describes what a name leads to.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if a, err, ok := c.mux.firstAttrs(name); ok {
+	if a, err, ok := c.mux.prefetchedAttrs(name); ok {
 		if err != nil {
 			return nil, pathError("stat", name, err)
 		}

@@ -47,17 +47,17 @@ type dirReader struct {
 	closed bool       // mu
 
 	// All of mux.mu:
-	entries fifo[fs.FileInfo]
-	ahead   int   // requests that may be on their way
-	asked   []int // the numbers of those that are, in the order of asking
-	last    int   // the latest number
-	endedAt int   // the number of the one that was answered by the end
-	empty   int   // answers without names in a row
-	end     error
-	unsafe  error // about the first name that no entry may have
-	lies    int   // answers with such names
-	bell    chan struct{}
-	ctx     context.Context
+	entries  fifo[fs.FileInfo]
+	ahead    int   // requests that may be on their way
+	asked    []int // the numbers of those that are, in the order of asking
+	last     int   // the latest number
+	endedAt  int   // the number of the one that was answered by the end
+	empty    int   // answers without names in a row
+	end      error
+	unsafe   error // about the first name that no entry may have
+	lies     int   // answers with such names
+	notified chan struct{}
+	ctx      context.Context
 }
 
 // OpenDir opens a directory to be listed in pieces, however large it is, in the
@@ -89,7 +89,7 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	if err != nil {
 		return nil, err
 	}
-	return &dirReader{c: c, name: name, hide: hide, at: handleAt{k.at, h}, ahead: 2, bell: make(chan struct{}, 1), ctx: ctx}, nil
+	return &dirReader{c: c, name: name, hide: hide, at: handleAt{k.at, h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
 }
 
 // ask asks for more. The caller holds mux.mu.
@@ -155,7 +155,7 @@ func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error)
 		d.ahead = min(2*d.ahead, maxListAhead)
 	}
 	select {
-	case d.bell <- struct{}{}:
+	case d.notified <- struct{}{}:
 	default:
 	}
 }
@@ -219,7 +219,7 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		m.mu.Unlock()
 		var err error
 		select {
-		case <-d.bell:
+		case <-d.notified:
 		case <-d.ctx.Done():
 			err = pathError("readdir", d.name, context.Cause(d.ctx))
 		}

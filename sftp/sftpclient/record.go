@@ -67,7 +67,7 @@ func newestRecord(b []byte) (newest keptRecord, ok bool) {
 }
 
 // readRecord reads the record of an earlier upload. What is no record is none.
-func (k *keptUpload) readRecord() (r keptRecord, ok bool, err error) {
+func (k *resumableUpload) readRecord() (r keptRecord, ok bool, err error) {
 	f, err := k.c.openRegular(k.ctx, k.record)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -107,8 +107,8 @@ func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 // mark records that so many bytes are whole, once they are on the server's disk
 // if sync says so. If the record is another upload's by now it is left alone, and
 // this one goes on without. The caller holds marking.
-func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
-	if k.ousted {
+func (k *resumableUpload) mark(ctx context.Context, whole int64, sync bool) error {
+	if k.lostOwnership {
 		return store.ErrBusy
 	}
 	if sync && !k.noSync && k.c.server.ext.Has(wire.ExtFsync) {
@@ -121,7 +121,7 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 	// is another file.
 	f, err := k.c.OpenFile(ctx, k.record, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		k.ousted = true
+		k.lostOwnership = true
 		return store.ErrBusy
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 	now, ok, err := recordIn(f)
 	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != k.token) {
 		_ = f.Close()
-		k.ousted = true
+		k.lostOwnership = true
 		return store.ErrBusy
 	}
 	r := k.state(whole)
@@ -149,13 +149,13 @@ func (k *keptUpload) mark(ctx context.Context, whole int64, sync bool) error {
 }
 
 // state returns what is to be recorded next.
-func (k *keptUpload) state(whole int64) keptRecord {
+func (k *resumableUpload) state(whole int64) keptRecord {
 	return keptRecord{seq: k.seq + 1, whole: whole, size: k.size, source: k.source, open: !k.closing, file: k.token}
 }
 
 // newRecord puts a record of this upload in the place of what is there. The
 // caller holds marking, or is alone.
-func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
+func (k *resumableUpload) newRecord(ctx context.Context, whole int64) error {
 	r := k.state(whole)
 	if err := k.createEmpty(ctx, k.record, r.appendTo(nil)); err != nil {
 		return err
@@ -166,24 +166,24 @@ func (k *keptUpload) newRecord(ctx context.Context, whole int64) error {
 
 // removeRecord removes the record if it is ours. A record that is left means nothing
 // without the file. The caller holds marking.
-func (k *keptUpload) removeRecord(ctx context.Context) {
+func (k *resumableUpload) removeRecord(ctx context.Context) {
 	ours, err := k.whoseRecord(ctx)
 	if isStatus(err) && errors.Is(err, fs.ErrPermission) && k.seq > 0 {
 		ours = true // users who may upload only cannot read, and can remove only their own files
 	}
-	if !k.ousted && ours {
+	if !k.lostOwnership && ours {
 		_ = k.remove(ctx, k.record)
 	}
 }
 
 // recordIsOurs reports whether the record tells of this upload.
-func (k *keptUpload) recordIsOurs(ctx context.Context) bool {
+func (k *resumableUpload) recordIsOurs(ctx context.Context) bool {
 	ours, _ := k.whoseRecord(ctx)
 	return ours
 }
 
 // whoseRecord is that, and why it cannot be told.
-func (k *keptUpload) whoseRecord(ctx context.Context) (ours bool, err error) {
+func (k *resumableUpload) whoseRecord(ctx context.Context) (ours bool, err error) {
 	f, err := k.c.openRegular(ctx, k.record)
 	if err != nil {
 		return false, err

@@ -157,7 +157,7 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 		return nil, s.fail("create", name, err)
 	}
 	if c.Resume != "" {
-		u, err := s.c.createKept(ctx, p, c)
+		u, err := s.c.createResumable(ctx, p, c)
 		if err != nil {
 			return nil, s.fail("create", name, s.c.explain(ctx, p, err))
 		}

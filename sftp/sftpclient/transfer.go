@@ -17,21 +17,21 @@ const maxTodo = 4
 // minChunk is the least that is asked for at once behind the end of a file.
 const minChunk = 4 << 10
 
-// A side is this end of a transfer: where data goes to, or comes from. All of
+// An endpoint is this end of a transfer: where data goes to, or comes from. All of
 // it is called under mux.mu.
-type side interface {
+type endpoint interface {
 	// place returns where the data of a READ goes, or nil for a buffer, with
-	// which came is called.
+	// which received is called.
 	place(q pipeline.Request) []byte
 
-	// came takes n bytes, and the buffer they are in, and sees to it that the
+	// received takes n bytes, and the buffer they are in, and sees to it that the
 	// plan hears of it.
-	came(now time.Time, id uint32, off int64, b *buffer, n int)
+	received(now time.Time, id uint32, off int64, b *buffer, n int)
 
-	// granted is told of a WRITE that may be sent.
+	// granted takes a WRITE that may be sent.
 	granted(g grant)
 
-	// changed is told that an answer came, or that all has failed.
+	// changed is called when an answer has come, or all has failed.
 	changed()
 }
 
@@ -43,14 +43,14 @@ type grant struct {
 	id    uint32 // of asked, as long as it is the same request
 }
 
-// A transfer moves one range of one file. Whoever needs it waits for its bell,
-// and looks how far it is.
+// A transfer moves one range of one file. Whoever needs it waits on
+// notified, and looks how far it is.
 type transfer struct {
-	mux   *mux
-	file  *remoteFile
-	write bool
-	side  side
-	bell  chan struct{}
+	mux      *mux
+	file     *remoteFile
+	write    bool
+	endpoint endpoint
+	notified chan struct{}
 
 	// All of mux.mu:
 	plan   *pipeline.Plan
@@ -72,8 +72,8 @@ func (m *mux) begin(t *transfer, p pipeline.Config) {
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
 	t.mux, t.plan = m, pipeline.New(p)
-	if t.bell == nil {
-		t.bell = make(chan struct{}, 1)
+	if t.notified == nil {
+		t.notified = make(chan struct{}, 1)
 	}
 	m.transfers[t] = struct{}{}
 	t.file.users++
@@ -105,9 +105,9 @@ func (t *transfer) forget() {
 // errGone stops the plan of a transfer that nobody waits for.
 var errGone = fmt.Errorf("nobody waits for it")
 
-func (t *transfer) ring() {
+func (t *transfer) notify() {
 	select {
-	case t.bell <- struct{}{}:
+	case t.notified <- struct{}{}:
 	default:
 	}
 }
@@ -117,8 +117,8 @@ func (t *transfer) fail(err error) {
 	if t.err == nil {
 		t.err = err
 	}
-	t.side.changed()
-	t.ring()
+	t.endpoint.changed()
+	t.notify()
 }
 
 // localFailed notes that a request has failed on this side. The caller holds mu.
@@ -159,7 +159,7 @@ func (t *transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
 	} else {
-		t.side.changed()
+		t.endpoint.changed()
 		t.ask(now)
 		t.spread()
 	}
@@ -232,7 +232,7 @@ func (t *transfer) next(now time.Time) (*lane, bool) {
 }
 
 func (t *transfer) nextOn(now time.Time, h handleAt) bool {
-	if f, ok := t.side.(*fill); ok && len(f.todo) >= maxTodo {
+	if f, ok := t.endpoint.(*fill); ok && len(f.todo) >= maxTodo {
 		return false
 	}
 	q, ok := t.plan.Next(now, h.lane.n)
@@ -244,10 +244,10 @@ func (t *transfer) nextOn(now time.Time, h handleAt) bool {
 	t.mux.table.data++
 	if t.write {
 		t.file.reach = max(t.file.reach, q.Offset+int64(q.Len))
-		t.side.granted(grant{q, h, a, a.id})
+		t.endpoint.granted(grant{q, h, a, a.id})
 		return true
 	}
-	a.to, a.sent = t.side.place(q), true
+	a.to, a.sent = t.endpoint.place(q), true
 	h.lane.expect(false)
 	h.lane.text = wire.AppendRead(h.lane.text, a.id, h.handle, q.Offset, uint32(q.Len))
 	h.lane.due.Signal()
@@ -292,7 +292,7 @@ func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 		alarm = timer.C
 	}
 	select {
-	case <-t.bell:
+	case <-t.notified:
 		return nil
 	case <-alarm:
 		return nil
@@ -303,10 +303,10 @@ func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
-// unwanted returns the error of the first context that has ended, or nil. Where there is
+// contextError returns the error of the first context that has ended, or nil. Where there is
 // always something to do, as on a disk slower than the network, nobody ever waits, and
 // wait does not tell.
-func unwanted(ctx, life context.Context) error {
+func contextError(ctx, life context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -316,7 +316,7 @@ func unwanted(ctx, life context.Context) error {
 	return nil
 }
 
-// laneGone is told that a lane has ended, whose ranges the plan has back. The
+// laneGone is called when a lane has ended, whose ranges the plan has back. The
 // caller holds mu.
 func (t *transfer) laneGone(l *lane) {
 	t.file.laneGone(l)
@@ -324,8 +324,8 @@ func (t *transfer) laneGone(l *lane) {
 		t.forget()
 		return
 	}
-	t.side.changed()
-	t.ring()
+	t.endpoint.changed()
+	t.notify()
 	t.ask(time.Now())
 }
 

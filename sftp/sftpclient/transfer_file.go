@@ -286,7 +286,7 @@ func (f *remoteFile) opened(h handleAt, err error) {
 	default:
 		f.fail(err)
 	}
-	f.tell()
+	f.notifyWaiting()
 	now := time.Now()
 	for t := range f.mux.transfers {
 		if t.file == f {
@@ -302,7 +302,7 @@ func (f *remoteFile) fail(err error) {
 		return
 	}
 	f.err = plain(err)
-	f.tell()
+	f.notifyWaiting()
 	for t := range f.mux.transfers {
 		if t.file == f && !t.gone {
 			t.fail(f.err)
@@ -310,8 +310,8 @@ func (f *remoteFile) fail(err error) {
 	}
 }
 
-// tell tells those who wait.
-func (f *remoteFile) tell() {
+// notifyWaiting wakes those who wait for changes.
+func (f *remoteFile) notifyWaiting() {
 	if f.changes != nil {
 		close(f.changes)
 		f.changes = nil
@@ -388,7 +388,7 @@ func (f *remoteFile) close(ctx context.Context, waits bool) error {
 	if f.err == nil {
 		f.err = fs.ErrClosed
 	}
-	f.tell()
+	f.notifyWaiting()
 	if !waits {
 		for _, h := range handles {
 			f.mux.closeHandle(h)
@@ -420,7 +420,7 @@ func (m *mux) closeHandle(h handleAt) {
 		return // it went with the lane
 	}
 	m.closing++
-	m.submit(&call{lane: h.lane, take: takeOK, then: m.closedHandle, build: func(b []byte, id uint32) []byte {
+	m.submit(&call{lane: h.lane, take: takeOK, then: m.handleClosed, build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.handle)
 	}})
 }

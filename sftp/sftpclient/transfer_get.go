@@ -30,14 +30,14 @@ type arrival struct {
 func (f *fetch) place(pipeline.Request) []byte { return nil }
 func (f *fetch) granted(grant)                 {}
 
-func (f *fetch) came(_ time.Time, id uint32, off int64, b *buffer, n int) {
+func (f *fetch) received(_ time.Time, id uint32, off int64, b *buffer, n int) {
 	f.arrived = append(f.arrived, arrival{id, off, n, b})
-	f.t.ring()
+	f.t.notify()
 }
 
 func (f *fetch) changed() {
 	if f.t.over() {
-		f.t.ring()
+		f.t.notify()
 	}
 }
 
@@ -64,12 +64,12 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	if f.small != nil {
 		return f.fetchSmall(w, off)
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.awaitWrites(ctx); err != nil {
 		return 0, err
 	}
 	m := f.c.mux
 	x := &fetch{}
-	t := &transfer{file: f.remote, side: x}
+	t := &transfer{file: f.remote, endpoint: x}
 	x.t = t
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	m.serve(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
 	for !t.over() {
-		if err := unwanted(ctx, f.life); err != nil {
+		if err := contextError(ctx, f.life); err != nil {
 			t.halt(err)
 			break
 		}
@@ -149,11 +149,11 @@ func (d *direct) place(q pipeline.Request) []byte {
 	return d.p[at : at+int64(q.Len)]
 }
 
-func (d *direct) granted(grant)                               {}
-func (d *direct) came(time.Time, uint32, int64, *buffer, int) {}
+func (d *direct) granted(grant)                                   {}
+func (d *direct) received(time.Time, uint32, int64, *buffer, int) {}
 func (d *direct) changed() {
 	if d.t.over() {
-		d.t.ring()
+		d.t.notify()
 	}
 }
 
@@ -162,7 +162,7 @@ func (d *direct) changed() {
 func (f *File) readDirect(p []byte, off int64) (int, error) {
 	m := f.c.mux
 	d := &direct{p: p, off: off}
-	t := &transfer{file: f.remote, side: d}
+	t := &transfer{file: f.remote, endpoint: d}
 	d.t = t
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +186,7 @@ func (f *File) readDirect(p []byte, off int64) (int, error) {
 		// A lane writes to p. It is done when the packet has come, or the lane
 		// has ended.
 		m.mu.Unlock()
-		<-t.bell
+		<-t.notified
 		m.mu.Lock()
 	}
 	switch {

@@ -22,17 +22,17 @@ type fill struct {
 	todo []grant // mux.mu: to be read and sent
 }
 
-func (x *fill) place(pipeline.Request) []byte               { return nil }
-func (x *fill) came(time.Time, uint32, int64, *buffer, int) {}
+func (x *fill) place(pipeline.Request) []byte                   { return nil }
+func (x *fill) received(time.Time, uint32, int64, *buffer, int) {}
 func (x *fill) changed() {
 	if x.t.over() {
-		x.t.ring()
+		x.t.notify()
 	}
 }
 
 func (x *fill) granted(g grant) {
 	x.todo = append(x.todo, g)
-	x.t.ring()
+	x.t.notify()
 }
 
 // FillFrom writes size bytes of r, from off on, to the same offsets of the file,
@@ -56,7 +56,7 @@ func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 		return 0, f.fail("write", errSize)
 	}
 	f.mu.Lock()
-	err := f.settled(ctx)
+	err := f.awaitWritesLocked(ctx)
 	f.dropAhead()
 	f.behind.wrote = true
 	f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *File) fillConfig(off, size int64) pipeline.Config {
 func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	c := f.c
 	x := &fill{}
-	t := &transfer{file: f.remote, side: x, write: true}
+	t := &transfer{file: f.remote, endpoint: x, write: true}
 	x.t = t
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	c.mux.serve(time.Now())
 	told := off
 	for !t.over() {
-		if err := unwanted(ctx, f.life); err != nil {
+		if err := contextError(ctx, f.life); err != nil {
 			t.halt(err)
 			break
 		}

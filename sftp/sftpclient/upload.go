@@ -169,7 +169,7 @@ func (u *upload) SetAttr(a store.Attr) error {
 
 // Open opens what was written so far, when the server has all of it.
 func (u *upload) Open(ctx context.Context) (store.File, error) {
-	if err := u.f.settle(ctx); err != nil {
+	if err := u.f.awaitWrites(ctx); err != nil {
 		return nil, err
 	}
 	f, err := u.c.openFile(ctx, u.temp, os.O_RDONLY, 0, openHow{})
@@ -218,7 +218,7 @@ func (u *upload) fail(op string, err error) error {
 
 func (u *upload) publish() error {
 	f := u.f
-	if err := f.settle(u.ctx); err != nil {
+	if err := f.awaitWrites(u.ctx); err != nil {
 		return err
 	}
 	if u.noSync {

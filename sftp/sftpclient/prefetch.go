@@ -14,12 +14,12 @@ const (
 	// must answer, and what most files that only just matter are below.
 	firstData = wire.SureData
 
-	// firstLife is how long what was learned of a first file is good for: who
-	// opens it later wants to know what it is like then.
+	// firstLife is how long what was learned of a first file is good for:
+	// whoever opens it later wants to know what it is like then.
 	firstLife = 5 * time.Second
 
-	// firstStats is how often what it is like is told from what is known: to who
-	// looks for it, and to who makes sure, before he opens it, that it is a file.
+	// firstStats is how often a Stat is answered by what is known: one that looks for
+	// the file, and one that makes sure, before it is opened, that it is a file.
 	firstStats = 2
 )
 
@@ -36,8 +36,8 @@ const (
 	firstRead // and those behind it, one for each of firstHandles
 )
 
-// A firstFile is what was asked along with the greeting.
-type firstFile struct {
+// A prefetchedFile is what was asked along with the greeting.
+type prefetchedFile struct {
 	name  string
 	lane  *lane
 	until time.Time
@@ -52,7 +52,7 @@ type firstFile struct {
 }
 
 // ask appends the requests.
-func (f *firstFile) ask(b []byte) []byte {
+func (f *prefetchedFile) ask(b []byte) []byte {
 	b = wire.AppendStat(b, firstStat, f.name)
 	b = wire.AppendOpen(b, firstOpen, f.name, wire.OpenRead, wire.Attrs{})
 	for i, h := range firstHandles {
@@ -63,7 +63,7 @@ func (f *firstFile) ask(b []byte) []byte {
 
 // answers reads what comes for the requests behind INIT.
 func (l *lane) answers(g *greeting) error {
-	f := g.first
+	f := g.prefetched
 	var read [len(firstHandles)][]byte
 	seen := 0
 	for range firstRead + len(firstHandles) - greetID {
@@ -104,16 +104,16 @@ func (l *lane) answers(g *greeting) error {
 	return nil
 }
 
-// takeFirst returns what is known of a first file, once, if it is the one that
+// takePrefetched returns what is known of a first file, once, if it is the one that
 // is to be opened now, and on a lane that is alive.
-func (m *mux) takeFirst(name string, flag int) *firstFile {
+func (m *mux) takePrefetched(name string, flag int) *prefetchedFile {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.first
+	f := m.prefetched
 	if f == nil || f.name != name || flag != os.O_RDONLY {
 		return nil
 	}
-	m.first = nil
+	m.prefetched = nil
 	if f.lane.err == nil && time.Now().Before(f.until) {
 		return f
 	}
@@ -123,11 +123,11 @@ func (m *mux) takeFirst(name string, flag int) *firstFile {
 	return nil
 }
 
-// firstAttrs returns what a Stat of the first file has said, a few times.
-func (m *mux) firstAttrs(name string) (wire.Attrs, error, bool) {
+// prefetchedAttrs returns what a Stat of the first file has said, a few times.
+func (m *mux) prefetchedAttrs(name string) (wire.Attrs, error, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.first
+	f := m.prefetched
 	if f == nil || f.name != name || f.stats == firstStats || !time.Now().Before(f.until) {
 		return wire.Attrs{}, nil, false
 	}
@@ -136,7 +136,7 @@ func (m *mux) firstAttrs(name string) (wire.Attrs, error, bool) {
 }
 
 // whole returns all of a file, if what has come with the greeting is just that.
-func (f *firstFile) whole() []byte {
+func (f *prefetchedFile) whole() []byte {
 	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < firstData {
 		return f.data
 	}

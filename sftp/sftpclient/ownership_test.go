@@ -20,7 +20,7 @@ import (
 // A rival is one of several uploads of the same thing at the same time, as of
 // processes that know nothing of each other.
 type rival struct {
-	k    *keptUpload
+	k    *resumableUpload
 	at   int64
 	data []byte
 	err  error
@@ -36,7 +36,7 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 		if r.err = err; err != nil {
 			return true
 		}
-		r.k = u.(*keptUpload)
+		r.k = u.(*resumableUpload)
 		r.at = r.k.Resumed()
 	case r.at < size:
 		n, err := r.k.FillFrom(t.Context(), bytes.NewReader(r.data), r.at, min(piece, size-r.at))
@@ -47,7 +47,7 @@ func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done 
 		}
 		r.k.pending.Wait()
 	default:
-		r.k.settled = r.k.settled.AddDate(-1, 0, 0) // the other is as slow as it likes
+		r.k.exclusiveFrom = r.k.exclusiveFrom.AddDate(-1, 0, 0) // the other is as slow as it likes
 		r.err = r.k.Commit()
 		_ = r.k.Close()
 		return true
@@ -114,13 +114,13 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 	part := rnd.Int64N(size / 2) // that is noted before, if it is enough
 	takenAt, seenAt := part+rnd.Int64N(size-part), rnd.Int64N(size+size/2)
 	again := fmt.Sprintf("seed %d: taken over at byte %d and seen when the other is at %d", seed, takenAt, seenAt)
-	begin := func(c *Client) (*keptUpload, error) {
+	begin := func(c *Client) (*resumableUpload, error) {
 		c.keepEvery = every
 		u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: "one"})
 		if err != nil {
 			return nil, err
 		}
-		return u.(*keptUpload), nil
+		return u.(*resumableUpload), nil
 	}
 	clients := [2]*Client{client(), client()}
 	defer clients[0].Close()
@@ -155,7 +155,7 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 			if seenAt < size+size/4 {
 				let()
 			}
-			next.settled = next.settled.AddDate(-1, 0, 0)
+			next.exclusiveFrom = next.exclusiveFrom.AddDate(-1, 0, 0)
 			err = next.Commit()
 		}
 		_ = next.Close()
@@ -284,7 +284,7 @@ func TestNoticesTakeOver(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		old.pending.Wait()
-		var next *keptUpload
+		var next *resumableUpload
 		var once sync.Once
 		r := slowReader{bytes.NewReader(data), func() {
 			once.Do(func() { next = keeper(t, c, "f", int64(len(data))) })
@@ -326,7 +326,7 @@ func TestLooksBeforeItGoesOn(t *testing.T) {
 		if _, err := old.WriteAt(data[:400_000], 0); err != nil {
 			t.Error(err)
 		}
-		if err := old.f.settle(t.Context()); err != nil {
+		if err := old.f.awaitWrites(t.Context()); err != nil {
 			t.Error(err)
 		}
 		old.confirm(0, 400_000)
@@ -345,7 +345,7 @@ func TestLooksBeforeItGoesOn(t *testing.T) {
 		if _, err := next.WriteAt(data[next.Resumed():], next.Resumed()); err != nil {
 			t.Error(err)
 		}
-		if err := next.f.settle(t.Context()); err != nil {
+		if err := next.f.awaitWrites(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if err := c.Truncate(t.Context(), next.temp, 450_000); err != nil {

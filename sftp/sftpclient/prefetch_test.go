@@ -108,7 +108,7 @@ func TestOpenSSHServerFirstFile(t *testing.T) {
 		data := pattern(size, 1)
 		writeFile(t, dir, "f", data)
 		c := openSSHClientIn(t, Config{First: "f"}, dir)
-		if first := c.mux.first; first == nil || !first.begins {
+		if first := c.mux.prefetched; first == nil || !first.begins {
 			t.Errorf("%d bytes: the handle was another one: %+v", size, first)
 		}
 		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
@@ -141,8 +141,8 @@ func TestFirstFileHostile(t *testing.T) {
 				return wrong(q), true
 			}
 			withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data); p.hook = hook }, func(t *testing.T, _ *fakeServer, c *Client) {
-				if !spoilt || c.mux.first != nil {
-					t.Errorf("spoilt %v, and believed %+v", spoilt, c.mux.first)
+				if !spoilt || c.mux.prefetched != nil {
+					t.Errorf("spoilt %v, and believed %+v", spoilt, c.mux.prefetched)
 				}
 				if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 					t.Error(err)

@@ -30,13 +30,13 @@ const (
 	maxKeepTries = 3
 
 	// ownEvery is how long an upload goes on without a look whether another one
-	// has taken its file over, and settleFor how long the other waits before it
+	// has taken its file over, and takeoverWait how long the other waits before it
 	// gives the file its name, so that the look was taken by then.
-	ownEvery  = time.Second
-	settleFor = 3 * ownEvery
+	ownEvery     = time.Second
+	takeoverWait = 3 * ownEvery
 )
 
-// A keptUpload is an upload with a record beside its hidden file, of a name that
+// A resumableUpload is an upload with a record beside its hidden file, of a name that
 // the next upload of the same file by the same one finds. It says which the hidden
 // file is, and what of it is whole: lanes write ahead of each other, so its size
 // does not tell.
@@ -44,32 +44,32 @@ const (
 // To the one upload there may be others at the same time, in other processes, and
 // SFTP has no locks. So each has a name of its own for its hidden file, and takes
 // over what another left by giving it that name: of two that do so, the server
-// lets one have it, and who had it before cannot publish it any more. Until he
-// notices, he may write to it, but only what its next owner writes there as well:
-// it has the same Source. Hence an upload that fails does not cut its file: what
-// is whole the record says, and whoever publishes it cuts what is too much, once
-// he has looked whether it is his.
+// lets one have it, and the upload that had it before cannot publish it any more.
+// Until that notices, it may write to the file, but only what the next owner writes
+// there as well: both have the same Source. Hence an upload that fails does not cut
+// its file: the record says what is whole, and the upload that publishes the file
+// cuts the rest, once it has looked whether it owns the file.
 //
 // The hidden file is not opened to be made anew, as a server of haul would keep
 // that from sight, and discard it with the connection.
-type keptUpload struct {
+type resumableUpload struct {
 	*upload
-	dir     string // of the target, with a slash
-	token   string // what is random in the hidden file's name
-	record  string // the name of the record
-	size    int64  // Create.Size
-	source  uint64 // of Create.Source
-	resumed int64
-	settled time.Time   // from when on nobody else writes to the file; zero if nobody has
-	lost    atomic.Bool // another upload has taken the file over
-	looked  looks       // when that was looked at
+	dir           string // of the target, with a slash
+	token         string // what is random in the hidden file's name
+	record        string // the name of the record
+	size          int64  // Create.Size
+	source        uint64 // of Create.Source
+	resumed       int64
+	exclusiveFrom time.Time      // from when on nobody else writes to the file; zero if nobody has
+	lost          atomic.Bool    // another upload has taken the file over
+	looked        ownershipLooks // when that was looked at
 
-	marking sync.Mutex // held while the record is written
-	seq     uint64     // marking: of the last one
-	marked  int64      // marking: what it says
-	closing bool       // marking: what comes is its last state
-	ousted  bool       // marking: and it is another upload's by now
-	blind   bool       // marking: the server lets it not be looked at, so nothing can be gone on with
+	marking       sync.Mutex // held while the record is written
+	seq           uint64     // marking: of the last one
+	marked        int64      // marking: what it says
+	closing       bool       // marking: what comes is its last state
+	lostOwnership bool       // marking: and it is another upload's by now
+	blind         bool       // marking: the server lets it not be looked at, so nothing can be gone on with
 
 	mu      sync.Mutex
 	whole   int64          // mu: what the server has confirmed, from the start
@@ -80,17 +80,17 @@ type keptUpload struct {
 }
 
 var (
-	_ store.Resumer        = (*keptUpload)(nil)
-	_ store.AttrUpload     = (*keptUpload)(nil)
-	_ store.ReadableUpload = (*keptUpload)(nil)
+	_ store.Resumer        = (*resumableUpload)(nil)
+	_ store.AttrUpload     = (*resumableUpload)(nil)
+	_ store.ReadableUpload = (*resumableUpload)(nil)
 )
 
-// createKept begins an upload that can be resumed, or goes on with one.
-func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*keptUpload, error) {
+// createResumable begins an upload that can be resumed, or goes on with one.
+func (c *Client) createResumable(ctx context.Context, name string, o store.Create) (*resumableUpload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	k := &keptUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: sourceSum(o.Source)}
+	k := &resumableUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: sourceSum(o.Source)}
 	link, err := k.look()
 	if link {
 		if k.target, err = c.linkTarget(ctx, k.target); err == nil {
@@ -107,7 +107,7 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 	k.token = rand.Text()[:wire.UploadRandom]
 	k.temp = k.hidden(k.token)
 	k.record = k.dir + wire.UploadPrefix + keepKey(o.Resume, base) + wire.RecordSuffix
-	k.vanished = k.whereItWent
+	k.vanished = k.confirmPublished
 	if err := k.restore(); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (c *Client) createKept(ctx context.Context, name string, o store.Create) (*
 }
 
 // hidden returns the name of the hidden file that a record calls so.
-func (k *keptUpload) hidden(token string) string {
+func (k *resumableUpload) hidden(token string) string {
 	return k.dir + wire.UploadPrefix + token + wire.UploadSuffix
 }
 
@@ -145,14 +145,14 @@ func sourceSum(source string) uint64 {
 }
 
 // look looks at what is in the upload's place.
-func (k *keptUpload) look() (link bool, err error) {
+func (k *resumableUpload) look() (link bool, err error) {
 	fi, err := k.c.Lstat(k.ctx, k.target)
 	return k.replaces(fi, err)
 }
 
 // restore takes over what an earlier upload left, if that can be gone on with.
 // Only an error that a new one would run into as well is one.
-func (k *keptUpload) restore() error {
+func (k *resumableUpload) restore() error {
 	r, ok, err := k.readRecord()
 	if err != nil || !ok {
 		return err
@@ -161,8 +161,8 @@ func (k *keptUpload) restore() error {
 	if r.source != k.source || r.size != k.size || r.whole == 0 {
 		return k.remove(k.ctx, left)
 	}
-	// The record first: who finds that his file has another name finds in it that
-	// it was not he who gave it that.
+	// The record first: an upload whose file has another name finds in it that
+	// another upload has renamed the file.
 	if err := k.newRecord(k.ctx, r.whole); err != nil {
 		return err
 	}
@@ -181,14 +181,14 @@ func (k *keptUpload) restore() error {
 	}
 	k.f, k.resumed, k.whole, k.behind, k.high = f, r.whole, r.whole, r.whole, r.whole
 	if r.open {
-		k.settled = time.Now().Add(settleFor)
+		k.exclusiveFrom = time.Now().Add(takeoverWait)
 	}
 	return nil
 }
 
 // takeOver opens the file that has the hidden name now, or returns nil if it is
 // not what the record tells of.
-func (k *keptUpload) takeOver(whole int64) (*File, error) {
+func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	fi, err := k.c.Lstat(k.ctx, k.temp)
 	if err != nil {
 		return nil, err
@@ -207,17 +207,17 @@ func (k *keptUpload) takeOver(whole int64) (*File, error) {
 // anew begins with nothing. The record goes first, so that there is no file that
 // the next upload would not find. Where a record is that may not be replaced, as
 // another upload's in a drop box, this upload has none, and cannot be resumed.
-func (k *keptUpload) anew() error {
+func (k *resumableUpload) anew() error {
 	k.seq = 0
 	err := k.newRecord(k.ctx, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		k.ousted, k.blind = true, true
+		k.lostOwnership, k.blind = true, true
 	case err != nil:
 		return err
 	}
 	if err := k.createEmpty(k.ctx, k.temp, nil); err != nil {
-		if !k.ousted {
+		if !k.lostOwnership {
 			_ = k.remove(k.ctx, k.record)
 		}
 		return err
@@ -232,7 +232,7 @@ func (k *keptUpload) anew() error {
 
 // createEmpty creates a file that nobody else has put there, with some content,
 // and closes it.
-func (k *keptUpload) createEmpty(ctx context.Context, name string, content []byte) error {
+func (k *resumableUpload) createEmpty(ctx context.Context, name string, content []byte) error {
 	for tries := 1; ; tries++ {
 		f, err := k.c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)
 		if err == nil {
@@ -254,7 +254,7 @@ func (k *keptUpload) createEmpty(ctx context.Context, name string, content []byt
 	}
 }
 
-func (k *keptUpload) remove(ctx context.Context, name string) error {
+func (k *resumableUpload) remove(ctx context.Context, name string) error {
 	err := k.c.RemoveFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -263,11 +263,11 @@ func (k *keptUpload) remove(ctx context.Context, name string) error {
 }
 
 // Resumed returns how many bytes are there from before.
-func (k *keptUpload) Resumed() int64 { return k.resumed }
+func (k *resumableUpload) Resumed() int64 { return k.resumed }
 
 // confirm notes that the server has all up to end of what FillFrom sends. It does
 // not wait.
-func (k *keptUpload) confirm(start, end int64) {
+func (k *resumableUpload) confirm(start, end int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if start > k.whole || end <= k.whole {
@@ -282,7 +282,7 @@ func (k *keptUpload) confirm(start, end int64) {
 }
 
 // keepUp brings the record up to date as long as it is behind.
-func (k *keptUpload) keepUp() {
+func (k *resumableUpload) keepUp() {
 	k.marking.Lock()
 	defer k.marking.Unlock()
 	for {
@@ -306,7 +306,7 @@ func (k *keptUpload) keepUp() {
 }
 
 // WriteAt writes p at off. What comes in order, or nearly so, can be resumed.
-func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
+func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
@@ -323,7 +323,7 @@ func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
 	behind, due := k.behind, k.behind-k.whole >= k.c.keepEvery
 	k.mu.Unlock()
 	if due && err == nil {
-		if err = k.f.settle(k.ctx); err == nil {
+		if err = k.f.awaitWrites(k.ctx); err == nil {
 			k.confirm(0, behind)
 		}
 	}
@@ -331,7 +331,7 @@ func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // FillFrom is [File.FillFrom].
-func (k *keptUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
@@ -345,7 +345,7 @@ func (k *keptUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 }
 
 // Truncate sets the size.
-func (k *keptUpload) Truncate(size int64) error {
+func (k *resumableUpload) Truncate(size int64) error {
 	if err := k.stillOurs(k.ctx); err != nil {
 		return err
 	}
@@ -363,14 +363,14 @@ func (k *keptUpload) Truncate(size int64) error {
 
 // moveBack sees to it that the record says no more than off is whole, as what is
 // behind that is to be written anew.
-func (k *keptUpload) moveBack(off int64) error {
+func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
 	whole := k.whole
 	k.mu.Unlock()
 	k.marking.Lock()
 	defer k.marking.Unlock()
-	if k.marked <= whole || k.ousted {
+	if k.marked <= whole || k.lostOwnership {
 		return nil
 	}
 	return k.mark(k.ctx, whole, false)
@@ -379,12 +379,12 @@ func (k *keptUpload) moveBack(off int64) error {
 // Commit gives the file its name. If the context has ended it does nothing, and
 // Close keeps what there is. If another upload has taken the file over, it is
 // [store.ErrBusy], and the other's to publish.
-func (k *keptUpload) Commit() error {
+func (k *resumableUpload) Commit() error {
 	k.pending.Wait()
 	if k.ctx.Err() != nil {
 		return k.fail("commit", context.Cause(k.ctx))
 	}
-	if err := k.settleAll(); err != nil {
+	if err := k.finishWrites(); err != nil {
 		return k.fail("commit", err)
 	}
 	if err := k.upload.Commit(); err != nil {
@@ -401,7 +401,7 @@ func (k *keptUpload) Commit() error {
 	}
 	k.marking.Lock()
 	defer k.marking.Unlock()
-	if !k.ousted {
+	if !k.lostOwnership {
 		// If it is another's since the last look, that one can still be published.
 		_ = k.remove(k.ctx, k.record)
 	}
@@ -409,7 +409,7 @@ func (k *keptUpload) Commit() error {
 }
 
 // Close keeps what the server has confirmed, if there is any.
-func (k *keptUpload) Close() error {
+func (k *resumableUpload) Close() error {
 	k.pending.Wait()
 	if !k.end() {
 		return nil
@@ -419,12 +419,12 @@ func (k *keptUpload) Close() error {
 	k.mu.Lock()
 	whole, behind := k.whole, k.behind
 	k.mu.Unlock()
-	if behind > whole && k.f.settle(ctx) == nil {
+	if behind > whole && k.f.awaitWrites(ctx) == nil {
 		whole = behind
 	}
 	_ = k.f.close(false)
 	if k.lost.Load() {
-		return nil // the rest is for who has it
+		return nil // its owner does the rest
 	}
 	k.marking.Lock()
 	defer k.marking.Unlock()
@@ -433,7 +433,7 @@ func (k *keptUpload) Close() error {
 	if whole = max(whole, k.marked); whole > 0 {
 		err = k.mark(ctx, whole, false)
 	}
-	if k.marked == 0 || k.ousted || k.blind { // there is nothing to go on from
+	if k.marked == 0 || k.lostOwnership || k.blind { // there is nothing to go on from
 		err = k.discardAll(ctx)
 	}
 	if err != nil {
@@ -443,7 +443,7 @@ func (k *keptUpload) Close() error {
 }
 
 // Discard ends the upload and keeps nothing.
-func (k *keptUpload) Discard() error {
+func (k *resumableUpload) Discard() error {
 	k.pending.Wait()
 	if !k.end() {
 		return nil
@@ -461,7 +461,7 @@ func (k *keptUpload) Discard() error {
 
 // discardAll removes the record, and then what it tells of. The caller holds
 // marking.
-func (k *keptUpload) discardAll(ctx context.Context) error {
+func (k *resumableUpload) discardAll(ctx context.Context) error {
 	k.removeRecord(ctx)
 	return k.remove(ctx, k.temp)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// looks are when an upload has looked whether its file is its own.
-type looks struct {
+// ownershipLooks are when an upload has looked whether its file is its own.
+type ownershipLooks struct {
 	mu    sync.Mutex
 	last  time.Time // mu: when the last look began that has ended well
 	under bool      // mu: one is under way
 }
 
-// stillOurs returns [store.ErrBusy] if another upload has taken the file over. To
-// whom the server does not answer, it says nothing.
-func (k *keptUpload) stillOurs(ctx context.Context) error {
+// stillOurs returns [store.ErrBusy] if another upload has taken the file over, and
+// nil if the server does not answer.
+func (k *resumableUpload) stillOurs(ctx context.Context) error {
 	began := time.Now()
 	_, err := k.c.Lstat(ctx, k.temp)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func (k *keptUpload) stillOurs(ctx context.Context) error {
 
 // busyIfGone says of an error that it came of another upload's having taken the
 // file over, so that it could not be opened again on another lane.
-func (k *keptUpload) busyIfGone(err error) error {
+func (k *resumableUpload) busyIfGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && k.stillOurs(k.ctx) != nil {
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
@@ -49,7 +49,7 @@ func (k *keptUpload) busyIfGone(err error) error {
 // checkOwn is called before something is written. From time to time it looks
 // whether the file is still ours, and waits for that only if it has not been
 // known for long: then whoever has it may have published it.
-func (k *keptUpload) checkOwn() error {
+func (k *resumableUpload) checkOwn() error {
 	if k.lost.Load() {
 		return store.ErrBusy
 	}
@@ -82,7 +82,7 @@ func (k *keptUpload) checkOwn() error {
 // An ownReader reads what is sent, as long as the file it goes to is ours.
 type ownReader struct {
 	io.ReaderAt
-	k *keptUpload
+	k *resumableUpload
 }
 
 // ReadAt reads, and looks then: the read may have taken long.
@@ -94,17 +94,17 @@ func (r ownReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// settleAll waits until the server has all that was written, and nobody else
+// finishWrites waits until the server has all that was written, and nobody else
 // writes to the file, and sees to it that there is no more and no less of it.
-func (k *keptUpload) settleAll() error {
+func (k *resumableUpload) finishWrites() error {
 	if k.lost.Load() {
 		return store.ErrBusy
 	}
-	if err := k.f.settle(k.ctx); err != nil {
+	if err := k.f.awaitWrites(k.ctx); err != nil {
 		return k.busyIfGone(err)
 	}
-	if !k.settled.IsZero() {
-		if err := rate.Sleep(k.ctx, time.Until(k.settled)); err != nil {
+	if !k.exclusiveFrom.IsZero() {
+		if err := rate.Sleep(k.ctx, time.Until(k.exclusiveFrom)); err != nil {
 			return err
 		}
 	}
@@ -127,13 +127,13 @@ func (k *keptUpload) settleAll() error {
 	return nil
 }
 
-// whereItWent returns nil if it was this upload that gave a hidden file its name,
-// which is gone, and else [store.ErrBusy]. Who takes a file over leaves a record
-// of his own before.
-func (k *keptUpload) whereItWent() error {
+// confirmPublished returns nil if it was this upload that gave a hidden file its name,
+// which is gone, and else [store.ErrBusy]. An upload that takes a file over
+// leaves a record of its own before.
+func (k *resumableUpload) confirmPublished() error {
 	k.marking.Lock()
 	defer k.marking.Unlock()
-	if !k.ousted && k.recordIsOurs(k.ctx) {
+	if !k.lostOwnership && k.recordIsOurs(k.ctx) {
 		return nil
 	}
 	k.lost.Store(true)

@@ -17,7 +17,7 @@ const maxTries = 3
 type call struct {
 	build func(b []byte, id uint32) []byte // appends the request
 	take  func(p *wire.Reply) error        // takes the answer; the reply is gone after it
-	then  func(err error)                  // is told how it ended, once, under mux.mu
+	then  func(err error)                  // is called with how it ended, once, under mux.mu
 
 	lane  *lane // the one it has to go to; nil for any
 	slow  bool  // it may take as long as it likes

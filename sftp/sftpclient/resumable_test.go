@@ -18,14 +18,14 @@ import (
 const keepLittle = 300_000
 
 // keeper begins an upload that is kept.
-func keeper(t *testing.T, c *Client, name string, size int64) *keptUpload {
+func keeper(t *testing.T, c *Client, name string, size int64) *resumableUpload {
 	t.Helper()
 	c.keepEvery = keepLittle
 	u, err := c.Store("").Create(t.Context(), name, store.Create{Size: size, Resume: "me", Source: "this"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return u.(*keptUpload)
+	return u.(*resumableUpload)
 }
 
 // hiddenNames returns what a directory has besides what its users see.
@@ -104,19 +104,19 @@ func TestKeptUploads(t *testing.T) {
 	data := pattern(1<<20, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		size := int64(len(data))
-		write := func(k *keptUpload, off, end int) {
+		write := func(k *resumableUpload, off, end int) {
 			t.Helper()
 			if n, err := k.WriteAt(data[off:end], int64(off)); n != end-off || err != nil {
 				t.Errorf("WriteAt = %d, %v", n, err)
 			}
 		}
-		end := func(k *keptUpload) {
+		end := func(k *resumableUpload) {
 			t.Helper()
 			if err := k.Close(); err != nil {
 				t.Error(err)
 			}
 		}
-		resumed := func(k *keptUpload, want int64) {
+		resumed := func(k *resumableUpload, want int64) {
 			t.Helper()
 			if k.Resumed() != want {
 				t.Errorf("%d bytes are there, want %d", k.Resumed(), want)
@@ -167,8 +167,8 @@ func TestKeptUploads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resumed(u.(*keptUpload), 0)
-		end(u.(*keptUpload))
+		resumed(u.(*resumableUpload), 0)
+		end(u.(*resumableUpload))
 
 		k = keeper(t, c, "f", size)
 		write(k, 0, 500_000)
@@ -208,13 +208,13 @@ func TestKeptUploadsAreWhole(t *testing.T) {
 	data := pattern(900_000, 1)
 	size := int64(len(data))
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
-		fill := func(k *keptUpload, off, n int64) {
+		fill := func(k *resumableUpload, off, n int64) {
 			t.Helper()
 			if got, err := k.FillFrom(t.Context(), bytes.NewReader(data), off, n); got != n || err != nil {
 				t.Errorf("FillFrom %d = %d, %v", off, got, err)
 			}
 		}
-		again := func(k *keptUpload, want int64) *keptUpload {
+		again := func(k *resumableUpload, want int64) *resumableUpload {
 			t.Helper()
 			if err := k.Close(); err != nil {
 				t.Error(err)
@@ -324,11 +324,11 @@ func TestKeptUploadThroughLink(t *testing.T) {
 			t.Errorf("it has %q", p.get(t, "real"))
 		}
 		for name, want := range map[string]error{"": fs.ErrInvalid, "none/f": fs.ErrNotExist} {
-			if _, err := c.createKept(t.Context(), name, store.Create{Resume: "me"}); !errors.Is(err, want) {
+			if _, err := c.createResumable(t.Context(), name, store.Create{Resume: "me"}); !errors.Is(err, want) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		if _, err := c.createKept(t.Context(), "real", store.Create{Resume: "me", Exclusive: true}); !errors.Is(err, fs.ErrExist) {
+		if _, err := c.createResumable(t.Context(), "real", store.Create{Resume: "me", Exclusive: true}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("exclusive: %v", err)
 		}
 	})
