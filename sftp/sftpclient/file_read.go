@@ -32,7 +32,7 @@ type readAhead struct {
 
 	blocks []block // mux.mu: in order of their offsets
 	limit  int64   // mux.mu: up to here may be asked
-	held   int64   // mux.mu: how much of Client.held that is
+	held   int64   // mux.mu: how much of mux.held that is
 }
 
 // A block is bytes that have come.

@@ -14,7 +14,7 @@ const (
 	// written behind at a time.
 	maxRuns = 64
 
-	// maxCopy is how many bytes are copied at once under the Client's lock.
+	// maxCopy is how many bytes are copied at once under the lock of the mux.
 	maxCopy = 32 << 10
 
 	// sureSegments is how many segments a file may have whatever others hold.
