@@ -138,8 +138,8 @@ func TestNothingStaysAside(t *testing.T) {
 	c := &copier{opts: j.Options, ctx: ctx, to: j.To, whole: j.To, prefix: "."}
 	c.report = report{hooks: &j.Hooks, ctx: ctx, stop: stop}
 	c.setDefaults()
-	if err := c.run(j); err != nil || c.report.err() != nil || c.report.sums.Copied != 4 || c.report.sums.Made != 4 {
-		t.Errorf("%+v, %v, %v", c.report.sums, err, c.report.err())
+	if err := c.run(j); err != nil || c.report.err(nil) != nil || c.report.sums.Copied != 4 || c.report.sums.Made != 4 {
+		t.Errorf("%+v, %v, %v", c.report.sums, err, c.report.err(nil))
 	}
 	if n := c.aside.Load(); n != 0 {
 		t.Errorf("%d are still counted as waiting", n)

@@ -68,7 +68,8 @@ type copier struct {
 // A nil error says that everything was copied or skipped as it should be. An
 // [*IncompleteError] says that something was not. Any other error means that
 // the copy did not begin, or that ctx has ended, or that an error was
-// Options.Fatal.
+// Options.Fatal; if something had failed before that, an [*IncompleteError] has
+// both.
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -80,9 +81,9 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	err := c.run(j)
 	switch {
 	case ctx.Err() != nil:
-		err = context.Cause(ctx)
+		err = c.report.err(context.Cause(ctx))
 	case err == nil:
-		err = c.report.err()
+		err = c.report.err(nil)
 	}
 	return c.report.result(), err
 }
@@ -236,7 +237,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 // removeEmpty removes the directory that the copy has made as its target, with its
 // mark, if the copy failed and nothing has come to be in it.
 func (c *copier) removeEmpty(name, mark string) {
-	succeeded := c.ctx.Err() == nil && c.report.err() == nil
+	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.implied || mark != "" && c.landed.Load() {
 		return // a mark stays with what is kept
 	}

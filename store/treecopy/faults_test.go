@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -331,6 +332,39 @@ func TestFatal(t *testing.T) {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok || !errors.Is(err, gone) || !strings.HasPrefix(e.From, "d/") || r.Failed > 100 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What failed before the end of a copy is not lost by it.
+func TestFailedBeforeTheEnd(t *testing.T) {
+	from := &faulty{Tree: store.Mem(0), open: map[string]error{}}
+	bad := errors.New("bad")
+	for i := range 500 {
+		name := fmt.Sprintf("d/%d", i)
+		put(t, from, name, nil)
+		from.open[name] = bad
+	}
+	for _, fatal := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var failed atomic.Int64
+		j := treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: store.Mem(0), Options: recursive}
+		if fatal {
+			j.Options.Fatal = func(error) bool { return failed.Add(1) == 3 }
+		} else {
+			j.Hooks.Ended = func(_ *treecopy.Item, o treecopy.Outcome) {
+				if o.What == treecopy.Failed && failed.Add(1) == 3 {
+					cancel()
+				}
+			}
+		}
+		r, err := treecopy.Copy(ctx, j)
+		cancel()
+		e, ok := errors.AsType[*treecopy.IncompleteError](err)
+		if !ok || !errors.Is(err, bad) || e.Failed != r.Failed || errors.Is(err, context.Canceled) == fatal {
+			t.Errorf("fatal %v: %+v, %v", fatal, r, err)
+		} else if want := min(r.Failed, treecopy.MaxErrors); fatal && int64(len(e.Errors)) != want || !fatal && int64(len(e.Errors)) != want+1 {
+			t.Errorf("fatal %v: %d errors of %d", fatal, len(e.Errors), r.Failed)
+		}
 	}
 }
 

@@ -96,11 +96,14 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 			break
 		}
 		e := &EntryError{From: i.shown(), To: i.To, Err: o.Err}
-		r.add(e)
+		r.sums.Failed++
 		if r.fatal != nil && r.fatal(o.Err) {
-			r.stop(e)
-		} else {
-			refused = true
+			r.stop(e) // and [report.err] gets it from there
+			break
+		}
+		refused = true
+		if len(r.errs) < MaxErrors {
+			r.errs = append(r.errs, e)
 		}
 	case Copied:
 		r.sums.Copied++
@@ -129,14 +132,6 @@ func (r *report) kept() {
 	r.mu.Unlock()
 }
 
-// add counts an error. The caller holds mu.
-func (r *report) add(e error) {
-	r.sums.Failed++
-	if len(r.errs) < MaxErrors {
-		r.errs = append(r.errs, e)
-	}
-}
-
 func (r *report) result() Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,12 +140,20 @@ func (r *report) result() Result {
 	return s
 }
 
-// err returns an error if anything has failed.
-func (r *report) err() error {
+// err returns an error if anything has failed, or if end says why the copy ended
+// early: then what failed before is in it too.
+func (r *report) err(end error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sums.Failed == 0 {
-		return nil
+	errs := r.errs
+	if end != nil {
+		errs = append([]error{end}, errs...)
 	}
-	return &IncompleteError{Failed: r.sums.Failed, Errors: r.errs}
+	switch {
+	case end == nil && r.sums.Failed == 0:
+		return nil
+	case end != nil && len(errs) == 1:
+		return end
+	}
+	return &IncompleteError{Failed: r.sums.Failed, Errors: errs}
 }

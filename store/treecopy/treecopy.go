@@ -353,7 +353,7 @@ const MaxErrors = 100
 // the errors it has.
 type IncompleteError struct {
 	Failed int64   // entries
-	Errors []error // the first of them, [*EntryError]s, up to MaxErrors
+	Errors []error // the first of them, [*EntryError]s, up to MaxErrors; in front of them what ended the copy early
 }
 
 // Error says how many failed, and the first reason.

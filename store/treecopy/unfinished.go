@@ -120,7 +120,7 @@ func (c *copier) renewMark(mark string) {
 
 // unmark removes the mark once all that was to be copied is.
 func (c *copier) unmark(d *dir) {
-	if d.mark != "" && c.report.err() == nil {
+	if d.mark != "" && c.report.err(nil) == nil {
 		_ = c.to.Remove(c.ctx, path.Join(d.to, d.mark)) // else the next copy goes on with it, and finds all there
 	}
 }
