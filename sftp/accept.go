@@ -121,7 +121,7 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	}
 	if err != nil {
 		s.counts.turnedAway.Add(1)
-		sayWhy(nc, err)
+		sendReason(nc, err)
 		if s.TurnedAway != nil {
 			s.TurnedAway(nc.RemoteAddr(), err)
 		}
@@ -145,10 +145,10 @@ func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error)
 // always, the line fits what the system takes at once.
 const sayTime = time.Second
 
-// sayWhy tells somebody who is turned away why, as OpenSSH does: a server may send
+// sendReason tells a client that is turned away why, as OpenSSH does: a server may send
 // other lines before that of its version, and clients show them (RFC 4253,
 // section 4.2).
-func sayWhy(nc net.Conn, err error) {
+func sendReason(nc net.Conn, err error) {
 	r, ok := errors.AsType[*penalty.Refusal](err)
 	if !ok {
 		return
@@ -158,7 +158,7 @@ func sayWhy(nc net.Conn, err error) {
 		line = "Not allowed at this time\r\n"
 	}
 	if nc.SetWriteDeadline(time.Now().Add(sayTime)) == nil {
-		_, _ = io.WriteString(nc, line) // or he does not learn it
+		_, _ = io.WriteString(nc, line) // or it never gets there
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// serverShared is a desk at which the account's access changes from one
+// newSharedTree is a desk at which the account's access changes from one
 // connection to the next.
-func serverShared(t *testing.T, hidden bool) (d *serverDesk, as func(users.Access) *serverPeer) {
-	d = newServerDesk(t, func(_ *Server, a *Account) { a.Hidden = hidden })
+func newSharedTree(t *testing.T, hidden bool) (d *directServer, as func(users.Access) *sftpPeer) {
+	d = newDirectServer(t, func(_ *Server, a *Account) { a.Hidden = hidden })
 	tree := d.account.Tree
-	as = func(access users.Access) *serverPeer {
+	as = func(access users.Access) *sftpPeer {
 		d.account = &Account{User: "alice", Tree: tree, Access: access, Hidden: hidden}
 		return d.session(d.connect())
 	}
@@ -25,7 +25,7 @@ func serverShared(t *testing.T, hidden bool) (d *serverDesk, as func(users.Acces
 }
 
 // changes are requests that change something, of which none may be possible.
-func (p *serverPeer) changes(file string) [][]byte {
+func (p *sftpPeer) changes(file string) [][]byte {
 	var a wire.Attrs
 	a.SetMode(0o600)
 	return [][]byte{
@@ -41,9 +41,9 @@ func (p *serverPeer) changes(file string) [][]byte {
 	}
 }
 
-func TestServerReadOnly(t *testing.T) {
+func TestReadOnly(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
-		_, as := serverShared(t, hidden)
+		_, as := newSharedTree(t, hidden)
 		full := as(users.Full)
 		full.put("file", "content")
 		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
@@ -53,7 +53,7 @@ func TestServerReadOnly(t *testing.T) {
 			p.want(wire.PermissionDenied, packet)
 		}
 		for _, flags := range []wire.OpenFlags{
-			wire.OpenWrite, serverAnew, serverInsert, wire.OpenRead | wire.OpenWrite,
+			wire.OpenWrite, openAnew, openInsert, wire.OpenRead | wire.OpenWrite,
 			wire.OpenWrite | wire.OpenAppend, wire.OpenWrite | wire.OpenCreate | wire.OpenExclusive,
 		} {
 			for _, name := range []string{"file", "none"} {
@@ -66,7 +66,7 @@ func TestServerReadOnly(t *testing.T) {
 		p.want(wire.PermissionDenied, wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))
 		var mode, times wire.Attrs
 		mode.SetMode(0o600)
-		times.SetTimes(serverThen, serverThen)
+		times.SetTimes(testTime, testTime)
 		for _, a := range []wire.Attrs{{Flags: wire.AttrSize}, {}, mode, times} {
 			p.want(wire.PermissionDenied, wire.AppendFsetstat(nil, p.n(), h, a))
 		}
@@ -82,9 +82,9 @@ func TestServerReadOnly(t *testing.T) {
 	}
 }
 
-func TestServerUploadOnly(t *testing.T) {
+func TestUploadOnly(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
-		_, as := serverShared(t, hidden)
+		_, as := newSharedTree(t, hidden)
 		full := as(users.Full)
 		full.put("file", "content")
 		full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
@@ -98,16 +98,16 @@ func TestServerUploadOnly(t *testing.T) {
 				t.Errorf("open with %v: %v", flags, status)
 			}
 		}
-		for _, flags := range []wire.OpenFlags{serverAnew, wire.OpenRead | serverAnew, serverInsert, serverInsert | wire.OpenExclusive} {
+		for _, flags := range []wire.OpenFlags{openAnew, wire.OpenRead | openAnew, openInsert, openInsert | wire.OpenExclusive} {
 			if _, status := p.tryOpen("file", flags, wire.Attrs{}); status != wire.Failure {
 				t.Errorf("open what exists with %v: %v", flags, status)
 			}
 		}
 		// What is new can be brought, with its mode and times.
 		var a wire.Attrs
-		a.SetTimes(serverThen, serverThen)
+		a.SetTimes(testTime, testTime)
 		a.SetMode(0o640)
-		h := p.open("dir/new", serverAnew)
+		h := p.open("dir/new", openAnew)
 		p.write(h, 0, "brought")
 		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		a.SetOwner(0, 0)
@@ -120,12 +120,12 @@ func TestServerUploadOnly(t *testing.T) {
 		a.SetMode(0o640)
 		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		p.close(h)
-		if got := p.stat("dir/new"); got.Size != 7 || !got.Modified().Equal(serverThen) || got.Mode.FileMode() != 0o640 {
+		if got := p.stat("dir/new"); got.Size != 7 || !got.Modified().Equal(testTime) || got.Mode.FileMode() != 0o640 {
 			t.Errorf("it is %+v", got)
 		}
 		full.wantFile("dir/new", "brought")
 		// Who asks to read it, too, may bring it, and not read it.
-		h = p.open("dir/both", wire.OpenRead|serverAnew)
+		h = p.open("dir/both", wire.OpenRead|openAnew)
 		p.write(h, 0, "brought")
 		p.want(wire.PermissionDenied, wire.AppendRead(nil, p.n(), h, 0, 10))
 		p.close(h)
@@ -154,14 +154,14 @@ func TestServerUploadOnly(t *testing.T) {
 
 // Clients upload under another name, and give the file its own when it is whole,
 // with its times: they may, in a drop box, and replace nothing by it.
-func TestServerUploadOnlyFinishes(t *testing.T) {
+func TestUploadOnlyFinishes(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
-		_, as := serverShared(t, hidden)
+		_, as := newSharedTree(t, hidden)
 		full := as(users.Full)
 		full.put("old", "content")
 		p, q := as(users.UploadOnly), as(users.UploadOnly)
 		var a wire.Attrs
-		a.SetTimes(serverThen, serverThen)
+		a.SetTimes(testTime, testTime)
 		for i, rename := range []func([]byte, uint32, string, string) []byte{wire.AppendRename, wire.AppendPosixRename} {
 			part, name := "new.filepart", []string{"new", "newer"}[i]
 			p.put(part, "brou")
@@ -172,7 +172,7 @@ func TestServerUploadOnlyFinishes(t *testing.T) {
 			p.want(wire.Failure, rename(nil, p.n(), part, "old"))
 			p.want(wire.OK, rename(nil, p.n(), part, name))
 			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), name, a))
-			if got := p.stat(name); got.Size != 7 || !got.Modified().Equal(serverThen) {
+			if got := p.stat(name); got.Size != 7 || !got.Modified().Equal(testTime) {
 				t.Errorf("it is %+v", got)
 			}
 			q.want(wire.PermissionDenied, wire.AppendRemove(nil, q.n(), name))
@@ -211,9 +211,9 @@ func TestServerUploadOnlyFinishes(t *testing.T) {
 }
 
 // Each operation is told, with how it ended.
-func TestServerAudit(t *testing.T) {
+func TestAudit(t *testing.T) {
 	var told []string
-	p := serverSession(t, func(s *Server, a *Account) {
+	p := newTestSession(t, func(s *Server, a *Account) {
 		a.Dir = "home"
 		if err := a.Tree.Mkdir(t.Context(), "home", 0); err != nil {
 			t.Fatal(err)
@@ -266,9 +266,9 @@ func TestServerAudit(t *testing.T) {
 }
 
 // What is told of a transfer is what was transferred.
-func TestServerTransfers(t *testing.T) {
+func TestTransfers(t *testing.T) {
 	var ended []*Transfer
-	d := newServerDesk(t, func(s *Server, a *Account) {
+	d := newDirectServer(t, func(s *Server, a *Account) {
 		s.Started = func(t *Transfer) { t.Value = "mine" }
 		s.Ended = func(t *Transfer) { ended = append(ended, t) }
 	})
@@ -313,9 +313,9 @@ func TestServerTransfers(t *testing.T) {
 }
 
 // What was read whole is done, even if the client leaves without closing it.
-func TestServerTransferDelivered(t *testing.T) {
+func TestTransferDelivered(t *testing.T) {
 	var ended []*Transfer
-	d := newServerDesk(t, func(s *Server, a *Account) {
+	d := newDirectServer(t, func(s *Server, a *Account) {
 		s.Ended = func(t *Transfer) { ended = append(ended, t) }
 	})
 	d.session(d.connect()).put("file", "0123456789")
@@ -349,24 +349,24 @@ func TestServerTransferDelivered(t *testing.T) {
 
 // What a client has sent before it left is done as far as it ends what was begun:
 // a file is closed, though nobody hears it.
-func TestServerLeavesAfterClose(t *testing.T) {
+func TestLeavesAfterClose(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		var ended []*Transfer
-		d := newServerDesk(t, func(s *Server, a *Account) {
+		d := newDirectServer(t, func(s *Server, a *Account) {
 			a.Hidden = hidden
 			s.Ended = func(t *Transfer) { ended = append(ended, t) }
 		})
 		d.session(d.connect()).put("file", "content")
 		ended = nil
-		for _, flags := range []wire.OpenFlags{wire.OpenRead, serverAnew} {
+		for _, flags := range []wire.OpenFlags{wire.OpenRead, openAnew} {
 			c := d.connect()
-			client, server := serverWires("192.0.2.1")
+			client, server := newWires("192.0.2.1")
 			first := string(make([]byte, handleSize))
 			b := wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", flags, wire.Attrs{})
 			for range 500 { // more than is taken at once, so that replies are due before
 				b = wire.AppendStat(b, 2, "file")
 			}
-			if flags == serverAnew {
+			if flags == openAnew {
 				b = wire.AppendWrite(b, 3, first, 0, []byte("more"))
 			}
 			b = wire.AppendClose(b, 4, first)
@@ -386,14 +386,14 @@ func TestServerLeavesAfterClose(t *testing.T) {
 	}
 }
 
-var _ store.Tree = serverBroken{}
+var _ store.Tree = brokenTree{}
 
 // Those who may only add files are often many people with one login. What one of them
 // is uploading is hidden from the others, who neither change nor publish it.
-func TestServerCreateOnlyPending(t *testing.T) {
-	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
+func TestCreateOnlyPending(t *testing.T) {
+	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
 	p, q := d.session(d.connect()), d.session(d.connect())
-	h := p.open("file", serverAnew)
+	h := p.open("file", openAnew)
 	p.write(h, 0, "brought")
 	for _, packet := range q.changes("file")[1:] {
 		q.id = wireID(packet)

@@ -11,32 +11,32 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A serverScript is a channel on which the same requests come as often as they
+// A scriptedStream is a channel on which the same requests come as often as they
 // are wanted. What goes out is thrown away.
-type serverScript struct {
+type scriptedStream struct {
 	requests []byte
 	left     []byte
 	sent     int
 }
 
-var errServerScript = errors.New("no more in the script")
+var errScript = errors.New("no more in the script")
 
-func (s *serverScript) Read(p []byte) (int, error) {
+func (s *scriptedStream) Read(p []byte) (int, error) {
 	if len(s.left) == 0 {
-		return 0, errServerScript
+		return 0, errScript
 	}
 	n := copy(p, s.left)
 	s.left = s.left[n:]
 	return n, nil
 }
 
-func (s *serverScript) Write(p []byte) (int, error) {
+func (s *scriptedStream) Write(p []byte) (int, error) {
 	s.sent += len(p)
 	return len(p), nil
 }
 
 // Reading and writing allocate nothing, in memory or on a disk, hidden or not.
-func TestServerAllocates(t *testing.T) {
+func TestAllocates(t *testing.T) {
 	if race.Enabled {
 		t.Skip("pools lose what they are given")
 	}
@@ -48,14 +48,14 @@ func TestServerAllocates(t *testing.T) {
 	for name, tree := range map[string]store.Tree{"memory": store.Mem(0), "disk": store.Dir(root)} {
 		for _, hidden := range []bool{false, true} {
 			for _, size := range []int{100, 32 << 10, maxData} {
-				d := newServerDesk(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
-				script := &serverScript{}
+				d := newDirectServer(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+				script := &scriptedStream{}
 				s := newSession(t.Context(), d.connect(), script)
 				play := func(b []byte) {
 					script.requests, script.left = b, b
 					for {
 						packet, err := s.next()
-						if err == errServerScript {
+						if err == errScript {
 							return
 						}
 						if err == nil {
@@ -67,7 +67,7 @@ func TestServerAllocates(t *testing.T) {
 					}
 				}
 				play(wire.AppendInit(nil, 3))
-				play(wire.AppendOpen(nil, 1, "file", serverAnew, wire.Attrs{}))
+				play(wire.AppendOpen(nil, 1, "file", openAnew, wire.Attrs{}))
 				var h string
 				for o := range s.handles.all() {
 					h = o.key
@@ -103,13 +103,13 @@ func TestServerAllocates(t *testing.T) {
 }
 
 // A session that waits holds little memory.
-func TestServerIdleMemory(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestIdleMemory(t *testing.T) {
+	d := newDirectServer(t, nil)
 	c := d.connect()
 	var sessions []*session
 	before := heap()
 	for range 1000 {
-		script := &serverScript{left: wire.AppendInit(nil, 3)}
+		script := &scriptedStream{left: wire.AppendInit(nil, 3)}
 		s := newSession(t.Context(), c, script)
 		for {
 			packet, err := s.next()
@@ -130,4 +130,4 @@ func TestServerIdleMemory(t *testing.T) {
 	}
 }
 
-var _ io.ReadWriter = (*serverScript)(nil)
+var _ io.ReadWriter = (*scriptedStream)(nil)

@@ -22,15 +22,15 @@ func benchSession(b *testing.B, size int, request func(b []byte, h string, off i
 		b.Fatal(err)
 	}
 	defer root.Close()
-	d := newServerDesk(b, func(_ *Server, a *Account) { a.Tree = store.Dir(root) })
-	script := &serverScript{}
+	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = store.Dir(root) })
+	script := &scriptedStream{}
 	s := newSession(b.Context(), d.connect(), script)
 	defer s.end()
 	play := func(p []byte) {
 		script.left = p
 		for {
 			packet, err := s.next()
-			if err == errServerScript {
+			if err == errScript {
 				return
 			}
 			if err == nil {
@@ -41,7 +41,7 @@ func benchSession(b *testing.B, size int, request func(b []byte, h string, off i
 			}
 		}
 	}
-	play(wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", serverAnew|wire.OpenRead, wire.Attrs{}))
+	play(wire.AppendOpen(wire.AppendInit(nil, 3), 1, "file", openAnew|wire.OpenRead, wire.Attrs{}))
 	var h string
 	for o := range s.handles.all() {
 		h = o.key
@@ -86,7 +86,7 @@ func benchServer(b *testing.B, size int, write bool) {
 		b.Fatal(err)
 	}
 	defer root.Close()
-	w := newServerWorld(b, func(_ *serverWorld, s *Server) {
+	w := newTestServer(b, func(_ *testServer, s *Server) {
 		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: store.Dir(root)}, nil }
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,7 +103,7 @@ func benchServer(b *testing.B, size int, write bool) {
 		b.Fatal(err)
 	}
 	p := w.sftp(c)
-	h := p.open("file", serverAnew|wire.OpenRead)
+	h := p.open("file", openAnew|wire.OpenRead)
 	data := make([]byte, size)
 	const span = 64
 	for i := range span {

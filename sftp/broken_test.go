@@ -10,10 +10,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serverDrain takes what x/crypto's reader of a connection is left with, so
+// drainRequests takes what x/crypto's reader of a connection is left with, so
 // that nothing of a connection that is stuck outlives its test. There is no
 // other way to it, and this one is for tests alone.
-func serverDrain(t testing.TB, sc *ssh.ServerConn) {
+func drainRequests(t testing.TB, sc *ssh.ServerConn) {
 	transport := reflect.ValueOf(sc.Conn).Elem().FieldByName("transport")
 	if !transport.IsValid() {
 		t.Fatal("x/crypto keeps its transport elsewhere")
@@ -32,19 +32,19 @@ func serverDrain(t testing.TB, sc *ssh.ServerConn) {
 // A peer that breaks the protocol and sends more behind that leaves x/crypto
 // with a reader that nobody can end. The server is rid of the connection all the
 // same, and soon of the peer.
-func TestServerBroken(t *testing.T) {
+func TestBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	w := newServerWorld(t, nil)
+	w := newTestServer(t, nil)
 	n, stuck := 0, 0
 	for ; n < 10; n++ {
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if s.login() != nil {
 			break // kept out
 		}
 		p := s.session(t)
-		h := p.open("file", serverAnew)
+		h := p.open("file", openAnew)
 		p.write(h, 0, "x")
 		if err := s.writeMany(1000, message(msgChannelConfirm, uint32(99), uint32(0), uint32(1<<20), uint32(1<<15))); err == nil {
 			_, err = s.wait(msgUserauthOK) // which never comes

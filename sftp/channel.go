@@ -43,8 +43,8 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	data := c.intake.open(ch)
-	defer c.intake.close(data)
+	data := c.quota.open(ch)
+	defer c.quota.close(data)
 	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
 	defer func() {
@@ -123,7 +123,7 @@ func (c *serverConn) discard(r io.Reader) {
 		if err != nil {
 			return
 		}
-		c.intake.take(n)
+		c.quota.take(n)
 	}
 }
 

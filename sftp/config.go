@@ -8,7 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serverVersion is what a server calls itself before anybody knows who asks.
+// serverVersion is what a server calls itself before it knows which client asks.
 const serverVersion = "SSH-2.0-haul"
 
 // The algorithms that are offered, best first. A key exchange that holds against

@@ -57,7 +57,7 @@ type serverConn struct {
 	locked  error  // handshake only: a password was not checked, as too many were wrong before
 	guessed func() // handshake only: ends the turn of the password that is being checked; nil if there is none
 
-	intake intake // of what comes
+	quota receiveQuota // of what comes
 
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
@@ -72,7 +72,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	c := &serverConn{server: s, nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
 	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.intake.stop, c.intake.run = c.cancel, c.work.Go
+	c.quota.stop, c.quota.run = c.cancel, c.work.Go
 	return c
 }
 
@@ -87,10 +87,10 @@ func (c *serverConn) serve(soft context.Context) {
 		c.punish(err)
 	}
 	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
-	c.tellEnd()
+	c.reportEnd()
 }
 
-func (c *serverConn) tellEnd() {
+func (c *serverConn) reportEnd() {
 	defer c.recover(nil)
 	if c.server.Disconnected != nil {
 		c.server.Disconnected(c.info)
@@ -136,7 +136,7 @@ func (c *serverConn) recover(err *error) {
 // run logs in and serves.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
-	// Who has not logged in has nothing to bring to an end.
+	// Without a login there is nothing to bring to an end.
 	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
 	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
@@ -144,7 +144,7 @@ func (c *serverConn) run(soft context.Context) (err error) {
 		return c.reason(err)
 	}
 	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
-	c.intake.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
+	c.quota.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
 	// All that comes must be taken off, or the connection can't even be closed.
 	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
@@ -275,8 +275,7 @@ func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	}
 }
 
-// handshake lets somebody log in. No longer than the grace time, whatever he
-// does or leaves.
+// handshake lets a client log in, in the grace time at most.
 func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	timer := time.AfterFunc(c.server.loginGrace(), func() { c.cancel(errLoginGrace) })
 	defer timer.Stop()
@@ -306,14 +305,14 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		}
 		return text
 	}
-	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.intake}, config)
+	sc, channels, requests, err := ssh.NewServerConn(countedConn{c.nc, &c.quota}, config)
 	if err != nil {
 		if _, isAuth := errors.AsType[*ssh.ServerAuthError](err); isAuth && c.locked != nil {
 			err = c.locked
 		}
 		return nil, nil, nil, err
 	}
-	c.intake.known.Store(true)
+	c.quota.known.Store(true)
 	return sc, channels, requests, nil
 }
 
@@ -331,7 +330,7 @@ func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 	}
 }
 
-// login gives somebody what is his.
+// login gives a user the account.
 func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
 	c.draft = wire.ClientSwapsLinks(c.info.Client, string(sc.ServerVersion()))
@@ -367,10 +366,10 @@ func (c *serverConn) enter(a *Account) {
 	switch c.tree = a.Tree; a.Access {
 	case users.Full:
 		if a.CreateOnly {
-			c.tree = store.CreateOnly(a.Tree, isSecret)
+			c.tree = store.CreateOnly(a.Tree, isTempName)
 		}
 	case users.UploadOnly:
-		c.tree = store.UploadOnly(a.Tree, isSecret)
+		c.tree = store.UploadOnly(a.Tree, isTempName)
 	default:
 		c.tree = store.ReadOnly(store.Finished(a.Tree))
 	}
@@ -381,11 +380,11 @@ func (c *serverConn) enter(a *Account) {
 	c.touch()
 }
 
-// isSecret reports whether a name is one that haul's client gives a file until it
+// isTempName reports whether a name is one that haul's client gives a file until it
 // is whole. It is chosen at random, so whoever names the file has made it, on
 // whichever of their connections. The name of a record is none: it follows from the
 // name of the file that is uploaded.
-func isSecret(name string) bool {
+func isTempName(name string) bool {
 	base := path.Base(name)
 	return wire.IsUpload(base) && strings.HasSuffix(base, wire.UploadSuffix)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func TestServerListing(t *testing.T) {
-	p := serverSession(t, nil)
+func TestListing(t *testing.T) {
+	p := newTestSession(t, nil)
 	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
 	p.put("dir/file", "12345")
 	p.want(wire.OK, wire.AppendSymlink(nil, p.n(), "file", "dir/link"))
@@ -58,23 +58,23 @@ func TestServerListing(t *testing.T) {
 	p.close(h)
 }
 
-// serverMany is a store with a directory of many entries, or one that fails.
-type serverMany struct {
+// crowdedTree is a store with a directory of many entries, or one that fails.
+type crowdedTree struct {
 	store.Tree
 	names []string
 	fail  error // after the names; nil is the end
 }
 
-func (m *serverMany) OpenDir(context.Context, string) (store.Entries, error) {
-	return &serverManyEntries{m: m}, nil
+func (m *crowdedTree) OpenDir(context.Context, string) (store.Entries, error) {
+	return &crowdedEntries{m: m}, nil
 }
 
-type serverManyEntries struct {
-	m *serverMany
+type crowdedEntries struct {
+	m *crowdedTree
 	n int
 }
 
-func (e *serverManyEntries) Next(into []fs.FileInfo) (int, error) {
+func (e *crowdedEntries) Next(into []fs.FileInfo) (int, error) {
 	if e.n == len(e.m.names) {
 		if e.m.fail != nil {
 			return 0, e.m.fail
@@ -83,27 +83,27 @@ func (e *serverManyEntries) Next(into []fs.FileInfo) (int, error) {
 	}
 	n := 0
 	for n < len(into) && e.n < len(e.m.names) && n < 1+e.n%70 {
-		into[n] = serverManyInfo(e.m.names[e.n])
+		into[n] = crowdedInfo(e.m.names[e.n])
 		n++
 		e.n++
 	}
 	return n, nil
 }
 
-func (e *serverManyEntries) Close() error { return nil }
+func (e *crowdedEntries) Close() error { return nil }
 
-type serverManyInfo string
+type crowdedInfo string
 
-func (i serverManyInfo) Name() string       { return string(i) }
-func (i serverManyInfo) Size() int64        { return 1 }
-func (i serverManyInfo) Mode() fs.FileMode  { return 0o644 }
-func (i serverManyInfo) ModTime() time.Time { return serverThen }
-func (i serverManyInfo) IsDir() bool        { return false }
-func (i serverManyInfo) Sys() any           { return nil }
+func (i crowdedInfo) Name() string       { return string(i) }
+func (i crowdedInfo) Size() int64        { return 1 }
+func (i crowdedInfo) Mode() fs.FileMode  { return 0o644 }
+func (i crowdedInfo) ModTime() time.Time { return testTime }
+func (i crowdedInfo) IsDir() bool        { return false }
+func (i crowdedInfo) Sys() any           { return nil }
 
 // However many entries there are, and however long their names, each comes once,
 // in replies that every client can take, and not in more than need be.
-func TestServerLargeListing(t *testing.T) {
+func TestLargeListing(t *testing.T) {
 	var names []string
 	for i := range 100_000 {
 		names = append(names, fmt.Sprint("file-", i))
@@ -113,8 +113,8 @@ func TestServerLargeListing(t *testing.T) {
 	}
 	dropped := strings.Repeat("y", maxListedName+1)
 	names = append(names, dropped, "", "last")
-	many := &serverMany{names: names}
-	p := serverSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
+	many := &crowdedTree{names: names}
+	p := newTestSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
 	r := p.ask(wire.AppendOpendir(nil, p.n(), "/"))
 	h := string(r.Handle)
 	var got []string
@@ -159,9 +159,9 @@ func TestServerLargeListing(t *testing.T) {
 }
 
 // A directory that cannot be read to its end is not taken for a short one.
-func TestServerListingFails(t *testing.T) {
-	many := &serverMany{names: []string{"a", "b"}, fail: fs.ErrPermission}
-	p := serverSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
+func TestListingFails(t *testing.T) {
+	many := &crowdedTree{names: []string{"a", "b"}, fail: fs.ErrPermission}
+	p := newTestSession(t, func(_ *Server, a *Account) { many.Tree, a.Tree = a.Tree, many })
 	h := string(p.ask(wire.AppendOpendir(nil, p.n(), "/")).Handle)
 	if r := p.ask(wire.AppendReaddir(nil, p.n(), h)); r.Names.Len() != 4 {
 		t.Errorf("%d entries, %v", r.Names.Len(), r.Status)

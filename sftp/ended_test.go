@@ -13,25 +13,25 @@ import (
 
 // What is open when the server ends a connection ends for the same reason, and
 // what is when the client goes, for that.
-func TestServerSaysWhyItEnds(t *testing.T) {
+func TestSaysWhyItEnds(t *testing.T) {
 	removed := errors.New("the user was removed")
 	for _, test := range []struct {
 		name string
-		end  func(w *serverWorld, c *ssh.Client, life context.CancelCauseFunc)
+		end  func(w *testServer, c *ssh.Client, life context.CancelCauseFunc)
 		conn error // why the connection ended
 		file error // why the file did
 	}{
-		{"the account's life", func(_ *serverWorld, _ *ssh.Client, life context.CancelCauseFunc) { life(removed) }, removed, removed},
-		{"idle", func(*serverWorld, *ssh.Client, context.CancelCauseFunc) { time.Sleep(time.Hour) }, errIdle, errIdle},
-		{"the server's end", func(w *serverWorld, _ *ssh.Client, _ context.CancelCauseFunc) { w.cancel() }, context.Canceled, context.Canceled},
-		{"the client's end", func(_ *serverWorld, c *ssh.Client, _ context.CancelCauseFunc) { c.Close() }, nil, ErrAbandoned},
+		{"the account's life", func(_ *testServer, _ *ssh.Client, life context.CancelCauseFunc) { life(removed) }, removed, removed},
+		{"idle", func(*testServer, *ssh.Client, context.CancelCauseFunc) { time.Sleep(time.Hour) }, errIdle, errIdle},
+		{"the server's end", func(w *testServer, _ *ssh.Client, _ context.CancelCauseFunc) { w.cancel() }, context.Canceled, context.Canceled},
+		{"the client's end", func(_ *testServer, c *ssh.Client, _ context.CancelCauseFunc) { c.Close() }, nil, ErrAbandoned},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				life, end := context.WithCancelCause(t.Context())
 				var mu sync.Mutex
 				var ended []*Transfer
-				w := newServerWorld(t, func(w *serverWorld, s *Server) {
+				w := newTestServer(t, func(w *testServer, s *Server) {
 					s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
 						return &Account{Tree: w.tree, Hidden: true, Life: life}, nil
 					}
@@ -43,7 +43,7 @@ func TestServerSaysWhyItEnds(t *testing.T) {
 				})
 				c := w.login("192.0.2.1")
 				p := w.sftp(c)
-				p.write(p.open("half", serverAnew), 0, "half of")
+				p.write(p.open("half", openAnew), 0, "half of")
 				synctest.Wait()
 				test.end(w, c, end)
 				conn := w.last(1)

@@ -11,14 +11,14 @@ import (
 )
 
 // What is wrong with a request is said in words that help.
-func TestServerStatusWords(t *testing.T) {
-	_, as := serverShared(t, false)
+func TestStatusWords(t *testing.T) {
+	_, as := newSharedTree(t, false)
 	full, up := as(users.Full), as(users.UploadOnly)
 	full.put("old", "x")
 	full.want(wire.OK, wire.AppendMkdir(nil, full.n(), "dir", wire.Attrs{}))
 	up.put("part", "x")
 	for _, c := range []struct {
-		p      *serverPeer
+		p      *sftpPeer
 		packet []byte
 		want   error
 	}{
@@ -26,7 +26,7 @@ func TestServerStatusWords(t *testing.T) {
 		{full, wire.AppendRename(nil, 1000, "dir", "dir/x"), storewire.ErrBelowItself},
 		{full, wire.AppendStat(nil, 1000, "a\x00b"), fs.ErrInvalid},
 		{full, wire.AppendRename(nil, 1000, "old", "old"), fs.ErrExist},
-		{up, wire.AppendOpen(nil, 1000, "old", serverAnew, wire.Attrs{}), storewire.ErrKept},
+		{up, wire.AppendOpen(nil, 1000, "old", openAnew, wire.Attrs{}), storewire.ErrKept},
 		{up, wire.AppendPosixRename(nil, 1000, "part", "old"), storewire.ErrKept},
 		{up, wire.AppendMkdir(nil, 1000, "dir", wire.Attrs{}), fs.ErrExist},
 	} {

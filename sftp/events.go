@@ -101,9 +101,9 @@ const (
 	maxRefusal = 200
 )
 
-// mayTell counts what was refused, and reports whether it is to be told, and
+// mayReport counts what was refused, and reports whether it is to be told, and
 // whether that is the last.
-func (c *serverConn) mayTell() (tell, last bool) {
+func (c *serverConn) mayReport() (tell, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
 }
@@ -113,7 +113,7 @@ func (c *serverConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return
 	}
-	if tell, last := c.mayTell(); tell {
+	if tell, last := c.mayReport(); tell {
 		c.server.Refused(&Refusal{
 			Conn: c.info, Last: last,
 			What: what[:min(len(what), maxRefusal)], Detail: detail[:min(len(detail), maxRefusal)],
@@ -127,7 +127,7 @@ func (s *session) looked(what, name string, err error) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) || s.conn.server.Audit == nil {
 		return err
 	}
-	if tell, _ := s.conn.mayTell(); tell {
+	if tell, _ := s.conn.mayReport(); tell {
 		return s.audit(what, name, "", err)
 	}
 	return err

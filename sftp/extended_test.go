@@ -20,16 +20,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func TestServerLimits(t *testing.T) {
-	p := serverSession(t, func(s *Server, _ *Account) { s.MaxHandles = 77 })
+func TestLimits(t *testing.T) {
+	p := newTestSession(t, func(s *Server, _ *Account) { s.MaxHandles = 77 })
 	r := p.ask(wire.AppendLimits(nil, p.n()))
 	l, err := r.Limits()
 	if err != nil || l != (wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10, Handles: 77}) {
 		t.Errorf("limits are %+v, %v", l, err)
 	}
 	// As much as it says goes through, in both directions.
-	data := serverBytes(int(l.Write))
-	h := p.open("file", serverAnew|wire.OpenRead)
+	data := testBytes(int(l.Write))
+	h := p.open("file", openAnew|wire.OpenRead)
 	p.write(h, 0, data)
 	if got, _ := p.read(h, 0, uint32(l.Read)); got != data {
 		t.Errorf("%d bytes came back of %d", len(got), len(data))
@@ -37,10 +37,10 @@ func TestServerLimits(t *testing.T) {
 	p.close(h)
 }
 
-func TestServerStatVFS(t *testing.T) {
-	p := serverSession(t, nil)
-	h := p.open("file", serverAnew)
-	p.write(h, 0, serverBytes(100_000))
+func TestStatVFS(t *testing.T) {
+	p := newTestSession(t, nil)
+	h := p.open("file", openAnew)
+	p.write(h, 0, testBytes(100_000))
 	for _, packet := range [][]byte{wire.AppendStatVFS(nil, p.n(), "/"), wire.AppendFstatVFS(nil, p.n(), h)} {
 		p.id = wireID(packet)
 		r := p.ask(packet)
@@ -53,7 +53,7 @@ func TestServerStatVFS(t *testing.T) {
 	p.close(h)
 }
 
-func TestServerOwners(t *testing.T) {
+func TestOwners(t *testing.T) {
 	names := func(s wire.Strings) (all []string) {
 		for n := range s.All() {
 			all = append(all, string(n))
@@ -70,7 +70,7 @@ func TestServerOwners(t *testing.T) {
 		return fmt.Sprint(id, group)
 	}
 	for _, hook := range []func(uint32, bool) string{nil, owner} {
-		p := serverSession(t, func(s *Server, _ *Account) { s.Owner = hook })
+		p := newTestSession(t, func(s *Server, _ *Account) { s.Owner = hook })
 		r := p.ask(wire.AppendUsersGroupsByID(nil, p.n(), []uint32{0, 7, 9, 1}, []uint32{5}))
 		users, groups, err := r.UsersGroups()
 		if err != nil {
@@ -89,20 +89,20 @@ func TestServerOwners(t *testing.T) {
 		}
 	}
 	// However long the names, no reply is too long for the client.
-	p := serverSession(t, func(s *Server, _ *Account) {
+	p := newTestSession(t, func(s *Server, _ *Account) {
 		s.Owner = func(uint32, bool) string { return strings.Repeat("x", maxOwnerName) }
 	})
 	p.want(wire.Failure, wire.AppendUsersGroupsByID(nil, p.n(), make([]uint32, maxOwners), nil))
 }
 
-func TestServerCopyData(t *testing.T) {
-	p := serverSession(t, nil)
-	data := serverBytes(700_000)
-	h := p.open("from", serverAnew|wire.OpenRead)
+func TestCopyData(t *testing.T) {
+	p := newTestSession(t, nil)
+	data := testBytes(700_000)
+	h := p.open("from", openAnew|wire.OpenRead)
 	for off := 0; off < len(data); off += 100_000 {
 		p.write(h, int64(off), data[off:off+100_000])
 	}
-	to := p.open("to", serverAnew|wire.OpenRead)
+	to := p.open("to", openAnew|wire.OpenRead)
 	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, 0, 0, to, 0))
 	p.wantFile("to", data)
 	p.want(wire.OK, wire.AppendCopyData(nil, p.n(), h, 5, 10, to, 2))
@@ -118,22 +118,22 @@ func TestServerCopyData(t *testing.T) {
 	p.want(wire.Failure, wire.AppendCopyData(nil, p.n(), h, 0, 0, same, 10))
 	reader := p.open("to", wire.OpenRead)
 	p.want(wire.PermissionDenied, wire.AppendCopyData(nil, p.n(), h, 0, 0, reader, 0))
-	writer := p.open("other", serverAnew)
+	writer := p.open("other", openAnew)
 	p.want(wire.PermissionDenied, wire.AppendCopyData(nil, p.n(), writer, 0, 0, to, 0))
 
-	q := serverSession(t, serverHidden)
+	q := newTestSession(t, hideUploads)
 	q.put("from", data[:1000])
 	h = q.open("from", wire.OpenRead)
-	to = q.open("to", serverAnew)
+	to = q.open("to", openAnew)
 	q.want(wire.OK, wire.AppendCopyData(nil, q.n(), h, 0, 0, to, 0))
-	x := q.open("x", serverAnew)
+	x := q.open("x", openAnew)
 	q.want(wire.PermissionDenied, wire.AppendCopyData(nil, q.n(), to, 0, 0, x, 0))
 	// It is whole, and there, though asyncssh's remote_copy never closes it.
 	q.wantFile("to", data[:1000])
 	q.write(to, 1000, "more")
 	q.close(to)
 	q.wantFile("to", data[:1000]+"more")
-	to = q.open("part", serverAnew)
+	to = q.open("part", openAnew)
 	q.want(wire.OK, wire.AppendCopyData(nil, q.n(), h, 0, 10, to, 0))
 	d := q.stat("part")
 	if _, listed := q.listed("/", "part"); listed || d.Size != 10 {
@@ -141,9 +141,9 @@ func TestServerCopyData(t *testing.T) {
 	}
 }
 
-func TestServerCheckFile(t *testing.T) {
-	p := serverSession(t, nil)
-	data := serverBytes(250_000)
+func TestCheckFile(t *testing.T) {
+	p := newTestSession(t, nil)
+	data := testBytes(250_000)
 	p.put("file", data)
 	p.put("empty", "")
 	h := p.open("file", wire.OpenRead)
@@ -222,37 +222,37 @@ func TestServerCheckFile(t *testing.T) {
 }
 
 // The number of hashes is bounded for the longest file that there can be.
-func TestServerCheckFileLongest(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestCheckFileLongest(t *testing.T) {
+	d := newDirectServer(t, nil)
 	s := newSession(t.Context(), d.connect(), nil)
 	for _, size := range []int64{math.MaxInt64, math.MaxInt64 - 254, math.MaxInt64 - 255, 1 << 62, maxHashes/sha256.Size*256 + 1} {
-		_, err := s.hashFile(serverLongFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
+		_, err := s.hashFile(longFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
 		if !errors.Is(err, errManyHashes) {
 			t.Errorf("a file of %d bytes: %v", size, err)
 		}
 	}
 }
 
-// A serverLongFile is a file of a size that is only said. It cannot be read.
-type serverLongFile struct {
+// A longFile is a file of a size that is only said. It cannot be read.
+type longFile struct {
 	store.Handle
 	size int64
 }
 
-func (f serverLongFile) Stat() (fs.FileInfo, error) { return serverLongInfo{size: f.size}, nil }
+func (f longFile) Stat() (fs.FileInfo, error) { return longInfo{size: f.size}, nil }
 
-func (serverLongFile) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (longFile) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-type serverLongInfo struct {
+type longInfo struct {
 	fs.FileInfo
 	size int64
 }
 
-func (i serverLongInfo) Size() int64 { return i.size }
+func (i longInfo) Size() int64 { return i.size }
 
 // A file is not copied to itself under another of its names, and no more of a file
 // is copied than it had at the start.
-func TestServerCopyDataSameFile(t *testing.T) {
+func TestCopyDataSameFile(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestServerCopyDataSameFile(t *testing.T) {
 	defer root.Close()
 	for _, tree := range []store.Tree{store.Mem(1 << 20), store.Dir(root)} {
 		for _, hidden := range []bool{false, true} {
-			p := serverSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+			p := newTestSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
 			a := fmt.Sprint("a", hidden)
 			p.put(a, "data")
 			p.want(wire.OK, wire.AppendHardlink(nil, p.n(), "/"+a, "/b"+a))
@@ -277,10 +277,10 @@ func TestServerCopyDataSameFile(t *testing.T) {
 }
 
 // A file that grows while it is copied is copied as long as it was.
-func TestServerCopyDataGrows(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestCopyDataGrows(t *testing.T) {
+	d := newDirectServer(t, nil)
 	s := newSession(t.Context(), d.connect(), nil)
-	grown := &serverGrowing{}
+	grown := &growingFile{}
 	from := &sessionHandle{name: "from", file: grown}
 	to := &sessionHandle{name: "to", file: grown}
 	for _, test := range []struct{ ask, want int64 }{{0, 10}, {5, 5}, {11, 10}} {
@@ -296,20 +296,20 @@ func TestServerCopyDataGrows(t *testing.T) {
 	}
 }
 
-// serverGrowing is a file that says of itself it is another each time, and grows by
+// growingFile is a file that says of itself it is another each time, and grows by
 // what is written.
-type serverGrowing struct {
+type growingFile struct {
 	store.Handle
 	size int64
 }
 
-func (f *serverGrowing) Stat() (fs.FileInfo, error) { return serverLongInfo{size: f.size}, nil }
+func (f *growingFile) Stat() (fs.FileInfo, error) { return longInfo{size: f.size}, nil }
 
-func (f *serverGrowing) ReadAt(p []byte, off int64) (int, error) {
+func (f *growingFile) ReadAt(p []byte, off int64) (int, error) {
 	return int(min(int64(len(p)), f.size-off)), nil
 }
 
-func (f *serverGrowing) WriteAt(p []byte, _ int64) (int, error) {
+func (f *growingFile) WriteAt(p []byte, _ int64) (int, error) {
 	f.size += int64(len(p))
 	return len(p), nil
 }

@@ -12,14 +12,14 @@ import (
 // A disk that is full refuses what is too much and says so, and keeps what there
 // was. In place it goes on when there is room again. What was hidden is not
 // published with a hole where a write was refused.
-func TestServerFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	const size = 1 << 20
 	for _, hidden := range []bool{false, true} {
 		tree := store.Mem(size)
-		p := serverSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
-		first := serverBytes(size / 8)
+		p := newTestSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+		first := testBytes(size / 8)
 		p.put("first", first)
-		h := p.open("second", serverAnew)
+		h := p.open("second", openAnew)
 		refused := 0
 		for off := int64(0); off < size; off += maxData {
 			r := p.ask(wire.AppendWrite(nil, p.n(), h, off, make([]byte, maxData)))

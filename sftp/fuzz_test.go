@@ -15,13 +15,13 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// FuzzServerSession hands bytes to a session as if a client sent them. It may
+// FuzzSession hands bytes to a session as if a client sent them. It may
 // not panic, hang or send what is no reply, and nothing may be left open. The
 // first byte says what the account is like.
 //
 // Handles are the server's secret, so where a request has "\xfe\xfe\xfe\xfe",
 // and a byte behind it, the handle of that number is put in.
-func FuzzServerSession(f *testing.F) {
+func FuzzSession(f *testing.F) {
 	mark := func(n byte) string { return "\xfe\xfe\xfe\xfe" + string(n) + "xyz" }
 	init := wire.AppendInit(nil, 3)
 	seed := func(packets ...[]byte) {
@@ -32,13 +32,13 @@ func FuzzServerSession(f *testing.F) {
 	var a wire.Attrs
 	a.SetSize(3)
 	a.SetMode(0o600)
-	a.SetTimes(serverThen, serverThen)
+	a.SetTimes(testTime, testTime)
 	seed()
-	seed(wire.AppendOpen(nil, 1, "new", serverAnew, a), wire.AppendWrite(nil, 2, mark(0), 5, []byte("data")),
+	seed(wire.AppendOpen(nil, 1, "new", openAnew, a), wire.AppendWrite(nil, 2, mark(0), 5, []byte("data")),
 		wire.AppendFsetstat(nil, 3, mark(0), a), wire.AppendFstat(nil, 4, mark(0)), wire.AppendClose(nil, 5, mark(0)))
 	seed(wire.AppendOpen(nil, 1, "file", wire.OpenRead|wire.OpenWrite, a), wire.AppendRead(nil, 2, mark(0), 1, 1<<20),
 		wire.AppendFsync(nil, 3, mark(0)), wire.AppendFstatVFS(nil, 4, mark(0)))
-	seed(wire.AppendOpen(nil, 1, "new", serverAnew, a), wire.AppendOpen(nil, 2, "file", wire.OpenRead, a),
+	seed(wire.AppendOpen(nil, 1, "new", openAnew, a), wire.AppendOpen(nil, 2, "file", wire.OpenRead, a),
 		wire.AppendCopyData(nil, 3, mark(1), 0, 0, mark(0), 7), wire.AppendOpen(nil, 4, "new", wire.OpenWrite, a),
 		wire.AppendRename(nil, 5, "new", "newer"), wire.AppendWrite(nil, 6, mark(0), 0, []byte("x")))
 	seed(wire.AppendOpendir(nil, 1, "."), wire.AppendReaddir(nil, 2, mark(0)), wire.AppendReaddir(nil, 3, mark(0)))
@@ -61,7 +61,7 @@ func FuzzServerSession(f *testing.F) {
 		}
 		server := &Server{MaxHandles: 4}
 		server.once.Do(server.init)
-		_, nc := serverWires("192.0.2.1")
+		_, nc := newWires("192.0.2.1")
 		v, err := new(penalty.Guard).Admit(time.Now(), mustAddr("192.0.2.1:1").Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func FuzzServerSession(f *testing.F) {
 		c.enter(&Account{User: "alice", Tree: tree, Hidden: script[0]&1 != 0, Access: users.Access(script[0] >> 1 & 3), Dir: "home"})
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		rw := &serverFuzzed{in: script[1:]}
+		rw := &fuzzedStream{in: script[1:]}
 		s := newSession(ctx, c, rw)
 		rw.session = s
 		err = s.serve()
@@ -101,8 +101,8 @@ func FuzzServerSession(f *testing.F) {
 	})
 }
 
-// serverFuzzed is a channel of which both sides are bytes.
-type serverFuzzed struct {
+// fuzzedStream is a channel of which both sides are bytes.
+type fuzzedStream struct {
 	in      []byte
 	out     bytes.Buffer
 	session *session
@@ -110,7 +110,7 @@ type serverFuzzed struct {
 
 // Read hands over one packet at a time, as far as there is one, so that the
 // handles that it is about are known.
-func (f *serverFuzzed) Read(p []byte) (int, error) {
+func (f *fuzzedStream) Read(p []byte) (int, error) {
 	if len(f.in) == 0 {
 		return 0, io.EOF
 	}
@@ -136,4 +136,4 @@ func (f *serverFuzzed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (f *serverFuzzed) Write(p []byte) (int, error) { return f.out.Write(p) }
+func (f *fuzzedStream) Write(p []byte) (int, error) { return f.out.Write(p) }

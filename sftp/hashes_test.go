@@ -40,7 +40,7 @@ func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdo
 }
 
 // file makes a file in the tree.
-func (w *serverWorld) file(name, data string) {
+func (w *testServer) file(name, data string) {
 	w.t.Helper()
 	u, err := w.tree.Create(w.ctx, name, store.Create{})
 	if err == nil {
@@ -58,10 +58,10 @@ func md5Of(data string) string { s := md5.Sum([]byte(data)); return hex.EncodeTo
 
 // The command lines are those of rclone: one without a path to see whether the
 // command is there, and then one for each file, escaped for a shell.
-func TestServerHashes(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestHashes(t *testing.T) {
+	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
-	data := serverBytes(3 << 20)
+	data := testBytes(3 << 20)
 	names := []string{"plain", "with space", "apo'strophe", `back\slash`, "$(id)", "`id`", "semi;colon", "日本語", "new\nline", "-dash", "a&b|c>d<e*f?g[h]~i#j=k!l{m}\"n"}
 	for _, name := range names {
 		w.file(name, data+name)
@@ -112,8 +112,8 @@ func TestServerHashes(t *testing.T) {
 }
 
 // A file that cannot be read has a line in the errors, and the others their hashes.
-func TestServerHashesFail(t *testing.T) {
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.MaxHandles = 1 })
+func TestHashesFail(t *testing.T) {
+	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxHandles = 1 })
 	c := w.login("192.0.2.1")
 	p := w.sftp(c)
 	p.put("file", "data")
@@ -135,7 +135,7 @@ func TestServerHashesFail(t *testing.T) {
 }
 
 // All that is not exactly such a command is refused, as it was before there were any.
-func TestServerHashesRefused(t *testing.T) {
+func TestHashesRefused(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "id", "md5", "md5sumx", "MD5SUM", "/usr/bin/md5sum a", "rclone md5sum", "sha512sum a", "echo ${ShellId}%ComSpec%", "echo 'abc' | md5sum",
 		"md5sum a; id", "md5sum a;id", "md5sum a && id", "md5sum a | id", "md5sum a & id", "md5sum $(id)", "md5sum `id`", "md5sum $HOME", "md5sum \"a\"",
@@ -149,7 +149,7 @@ func TestServerHashesRefused(t *testing.T) {
 			t.Errorf("%.60q is taken as %q", text, cmd)
 		}
 	}
-	w := newServerWorld(t, nil)
+	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
 	for _, text := range []string{"echo ${ShellId}%ComSpec%", "md5 -r", "md5sum a; id", "md5sum --check a", "md5sum " + strings.Repeat("a", 100_000)} {
 		if out, stderr, _, refused := runOver(t, c, text, nil); !refused || out+stderr != "" {
@@ -195,12 +195,12 @@ func FuzzSplitWords(f *testing.F) {
 }
 
 // Users who may not read get no hashes, and a reader no more than their tree.
-func TestServerHashesAccess(t *testing.T) {
+func TestHashesAccess(t *testing.T) {
 	for _, test := range []struct {
 		access  users.Access
 		refused bool
 	}{{users.Full, false}, {users.ReadOnly, false}, {users.UploadOnly, true}} {
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
 				return &Account{User: "alice", Tree: w.tree, Access: test.access, Dir: "home"}, nil
 			}
@@ -222,8 +222,8 @@ func TestServerHashesAccess(t *testing.T) {
 
 // Commands count as sessions do, and end with their channel or their connection,
 // even those that wait for input or for their turn.
-func TestServerHashesEnd(t *testing.T) {
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.MaxChannels = 2 })
+func TestHashesEnd(t *testing.T) {
+	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxChannels = 2 })
 	c := w.login("192.0.2.1")
 	w.file("file", "data")
 	begin := func(command string) *ssh.Session {
@@ -263,9 +263,9 @@ func TestServerHashesEnd(t *testing.T) {
 }
 
 // A server that ends lets a command finish, and then the connection end.
-func TestServerHashesDrain(t *testing.T) {
-	w := newServerWorld(t, nil)
-	client, server := serverWires("192.0.2.1")
+func TestHashesDrain(t *testing.T) {
+	w := newTestServer(t, nil)
+	client, server := newWires("192.0.2.1")
 	soft, end := context.WithCancel(w.ctx)
 	defer end()
 	w.conns.Go(func() { w.server.serve(w.ctx, soft, server) })
@@ -303,9 +303,9 @@ func TestServerHashesDrain(t *testing.T) {
 }
 
 // Each file that the server hashes is reported, by whichever way it is asked for.
-func TestServerHashesAudit(t *testing.T) {
+func TestHashesAudit(t *testing.T) {
 	told := make(chan string, 10)
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) {
+	w := newTestServer(t, func(_ *testServer, s *Server) {
 		s.Audit = func(o *Operation) { told <- fmt.Sprint(o.What, " ", o.Name, " ", o.Err == nil) }
 	})
 	w.file("file", "data")

@@ -16,15 +16,15 @@ import (
 // Here are peers that keep to SSH's syntax, and to none of its sense. What they
 // do costs them their own connection at most, and is over when that is.
 
-// A serverHostile is what a peer does after it has logged in. p speaks on a
+// A hostileAct is what a peer does after it has logged in. p speaks on a
 // session of it, of that number.
-type serverHostile func(s *serverRawSSH, p *serverPeer, theirs uint32) error
+type hostileAct func(s *rawSSH, p *sftpPeer, theirs uint32) error
 
-var serverHostiles = map[string]struct {
-	do    serverHostile
+var hostileActs = map[string]struct {
+	do    hostileAct
 	lives bool // the session can be used after it
 }{
-	"global requests": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"global requests": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		if err := s.writeMany(20_000, message(80, "keepalive@openssh.com", false)); err != nil {
 			return err
 		}
@@ -38,10 +38,10 @@ var serverHostiles = map[string]struct {
 		}
 		return nil
 	}, true},
-	"long global requests": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"long global requests": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(500, message(80, strings.Repeat("x", 200<<10), false))
 	}, true},
-	"channel requests": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"channel requests": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		for range 5000 {
 			for _, r := range [][]byte{
 				message(msgChannelRequest, theirs, "env", false, "LANG", strings.Repeat("x", 1000)),
@@ -55,7 +55,7 @@ var serverHostiles = map[string]struct {
 		}
 		return nil
 	}, true},
-	"sessions that are refused": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"sessions that are refused": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		refused := 0
 		for i := range 5000 {
 			if err := s.write(message(msgChannelOpen, "session", uint32(i+1), uint32(1<<20), uint32(1<<15))); err != nil {
@@ -70,40 +70,40 @@ var serverHostiles = map[string]struct {
 			}
 		}
 		if want := 5000 - (DefaultMaxChannels - 1); refused != want {
-			return &serverUnexpected{refused, want}
+			return &unexpectedMessage{refused, want}
 		}
 		return nil
 	}, true},
-	"window of nothing": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"window of nothing": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(0)))
 	}, true},
-	"window byte by byte": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"window byte by byte": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(1)))
 	}, true},
-	"window beyond its type": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"window beyond its type": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(5, message(msgWindowAdjust, theirs, uint32(1<<31)))
 	}, false},
-	"more than the window": {func(s *serverRawSSH, p *serverPeer, theirs uint32) error {
+	"more than the window": {func(s *rawSSH, p *sftpPeer, theirs uint32) error {
 		// No request: so nothing is taken, as the rest of it is waited for.
 		packet := message(msgChannelData, theirs, append([]byte{0, 4, 0, 0, 3}, make([]byte, 30<<10)...))
 		return s.writeMany(200, packet)
 	}, false},
-	"packets beyond the longest": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"packets beyond the longest": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.write(message(msgChannelData, theirs, make([]byte, 33<<10)))
 	}, false},
-	"data without any": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"data without any": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(50_000, message(msgChannelData, theirs, ""))
 	}, true},
-	"data of another kind": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"data of another kind": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(50_000, message(msgExtendedData, theirs, uint32(7), ""))
 	}, true},
-	"channels that nobody opened": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"channels that nobody opened": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(10, message(msgChannelData, theirs+99, "x"))
 	}, false},
-	"confirmations of nothing": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"confirmations of nothing": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(10, message(msgChannelConfirm, theirs, uint32(0), uint32(1<<20), uint32(1<<15)))
 	}, false},
-	"ends, and data behind them": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"ends, and data behind them": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		for range 100 {
 			if err := s.write(message(msgChannelEOF, theirs)); err != nil {
 				return err
@@ -114,10 +114,10 @@ var serverHostiles = map[string]struct {
 		}
 		return nil
 	}, false},
-	"closed twice": {func(s *serverRawSSH, _ *serverPeer, theirs uint32) error {
+	"closed twice": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(2, message(msgChannelClose, theirs))
 	}, false},
-	"key exchanges": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"key exchanges": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		for range 300 {
 			mine := s.kexInit()
 			if err := s.write(mine); err != nil {
@@ -133,46 +133,46 @@ var serverHostiles = map[string]struct {
 		}
 		return nil
 	}, true},
-	"key exchanges begun": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"key exchanges begun": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(5, s.kexInit())
 	}, false},
-	"a key exchange for compression": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"a key exchange for compression": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.write(s.kexInitCompressed("zlib@openssh.com", "zlib"))
 	}, false},
-	"a login again": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"a login again": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(10, message(msgUserauth, "root", "ssh-connection", "none"))
 	}, false},
-	"pings": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error { // which are answered by nobody here
+	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // which are answered by nobody here
 		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
 	}, true},
-	"ignored messages": {func(s *serverRawSSH, _ *serverPeer, _ uint32) error {
+	"ignored messages": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(1000, message(msgIgnore, make([]byte, 30<<10)))
 	}, true},
 }
 
-type serverUnexpected struct{ got, want int }
+type unexpectedMessage struct{ got, want int }
 
-func (e *serverUnexpected) Error() string {
+func (e *unexpectedMessage) Error() string {
 	return "sessions were refused not as often as they should have been"
 }
 
-func TestServerHostile(t *testing.T) {
+func TestHostile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for name, test := range serverHostiles {
+	for name, test := range hostileActs {
 		t.Run(name, func(t *testing.T) {
-			w := newServerWorld(t, nil)
+			w := newTestServer(t, nil)
 			quiet := w.sftp(w.login("192.0.2.2"))
 			quiet.put("quiet", name)
-			s := newServerRawSSH(w.connect("192.0.2.1"))
+			s := newRawSSH(w.connect("192.0.2.1"))
 			if err := s.login(); err != nil {
 				t.Fatal(err)
 			}
 			p := s.session(t)
 			p.put("file", "x")
 			before, goroutines := heap(), runtime.NumGoroutine()
-			err := test.do(s, p, p.rw.(*serverRawChannel).theirs)
+			err := test.do(s, p, p.rw.(*rawChannel).theirs)
 			if test.lives && err != nil {
 				t.Fatal(err, w.last(1).Err)
 			}
@@ -205,8 +205,8 @@ func TestServerHostile(t *testing.T) {
 }
 
 // kexInitCompressed asks for compression that is one of those, and nothing else.
-func (s *serverRawSSH) kexInitCompressed(names ...string) []byte {
-	var m serverKexInit
+func (s *rawSSH) kexInitCompressed(names ...string) []byte {
+	var m rawKexInit
 	if err := ssh.Unmarshal(s.kexInit(), &m); err != nil {
 		panic(err)
 	}
@@ -216,10 +216,10 @@ func (s *serverRawSSH) kexInitCompressed(names ...string) []byte {
 
 // Nobody gets compression, which costs memory and tells lengths; and who wants
 // nothing else does not get in.
-func TestServerCompression(t *testing.T) {
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
-	if _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); err != nil {
+func TestCompression(t *testing.T) {
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
+	if _, err := io.WriteString(s.nc, rawVersion+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.r.ReadString('\n'); err != nil {
@@ -232,7 +232,7 @@ func TestServerCompression(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var offer serverKexInit
+	var offer rawKexInit
 	if err := ssh.Unmarshal(b, &offer); err != nil {
 		t.Fatal(err)
 	}
@@ -248,9 +248,9 @@ func TestServerCompression(t *testing.T) {
 }
 
 // A client that wants its packets tiny gets them so.
-func TestServerSmallPackets(t *testing.T) {
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
+func TestSmallPackets(t *testing.T) {
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
 	if err := s.login(); err != nil {
 		t.Fatal(err)
 	}
@@ -269,16 +269,16 @@ func TestServerSmallPackets(t *testing.T) {
 		if _, err := s.wait(msgChannelSuccess); err != nil {
 			t.Fatal(err)
 		}
-		p := &serverPeer{t: t, rw: &serverRawChannel{s: s, mine: uint32(i), theirs: theirs}}
+		p := &sftpPeer{t: t, rw: &rawChannel{s: s, mine: uint32(i), theirs: theirs}}
 		p.begin()
-		data := serverBytes(1000)
+		data := testBytes(1000)
 		p.put("file", data)
 		p.wantFile("file", data)
 	}
 	// RFC 4253 wants room for 32 KiB; below what one message needs, or beyond
 	// all reason, there is no channel.
 	for _, most := range []uint32{0, 8, 1<<31 + 1} {
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}

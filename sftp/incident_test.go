@@ -34,13 +34,13 @@ func heap() int64 {
 }
 
 // Channels that are opened and refused leave nothing behind (CVE-2026-39827).
-func TestServerRefusedChannels(t *testing.T) {
+func TestRefusedChannels(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
 		n = 5_000
 	}
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
 	if err := s.login(); err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestServerRefusedChannels(t *testing.T) {
 }
 
 // Sessions that come and go leave nothing behind either.
-func TestServerManySessions(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestManySessions(t *testing.T) {
+	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
 	some := func(n int) {
 		for range n {
@@ -103,15 +103,15 @@ func TestServerManySessions(t *testing.T) {
 
 // Answers to requests that nobody made do nothing, and do not keep a connection
 // from being closed (CVE-2026-39830).
-func TestServerUnsolicitedReplies(t *testing.T) {
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
+func TestUnsolicitedReplies(t *testing.T) {
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
 	if err := s.login(); err != nil {
 		t.Fatal(err)
 	}
 	p := s.session(t)
 	before := heap()
-	theirs := p.rw.(*serverRawChannel).theirs
+	theirs := p.rw.(*rawChannel).theirs
 	for i := range 20_000 {
 		for _, b := range [][]byte{{msgGlobalSuccess}, {msgGlobalFailure}, message(msgChannelSuccess, theirs), message(100, theirs)} {
 			if err := s.write(b); err != nil {
@@ -137,15 +137,15 @@ func TestServerUnsolicitedReplies(t *testing.T) {
 
 // What is sent beside the data is thrown away, and its window given back
 // (CVE-2026-54886, where it made a server go round for ever).
-func TestServerExtendedData(t *testing.T) {
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
+func TestExtendedData(t *testing.T) {
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
 	if err := s.login(); err != nil {
 		t.Fatal(err)
 	}
 	p := s.session(t)
 	before := heap()
-	theirs := p.rw.(*serverRawChannel).theirs
+	theirs := p.rw.(*rawChannel).theirs
 	window := 2 << 20
 	piece := make([]byte, 32<<10)
 	for sent := 0; sent < 32<<20; sent += len(piece) {
@@ -170,26 +170,26 @@ func TestServerExtendedData(t *testing.T) {
 
 // A peer that never takes what it asks for is not read from any more, and holds
 // no more than the buffers of a session (proftpd's zero windows, CVE-2026-63090).
-func TestServerNoWindow(t *testing.T) {
+func TestNoWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &serverSlow{}
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		slow := &slowTree{}
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			slow.Tree = w.tree
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
 		})
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}
 		p := s.session(t)
-		h := p.open("file", serverAnew|wire.OpenRead)
-		p.write(h, 0, serverBytes(maxData))
+		h := p.open("file", openAnew|wire.OpenRead)
+		p.write(h, 0, testBytes(maxData))
 		slow.read.Store(0)
 		theirs, err := s.open(1, 1000) // a second session, with a window of 1000 bytes
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &serverPeer{t: t, rw: &serverRawChannel{s: s, mine: 1, theirs: theirs}}
+		q := &sftpPeer{t: t, rw: &rawChannel{s: s, mine: 1, theirs: theirs}}
 		q.begin()
 		q.send(wire.AppendOpen(nil, q.n(), "file", wire.OpenRead, wire.Attrs{}))
 		h2 := string(q.reply().Handle)
@@ -218,17 +218,17 @@ func TestServerNoWindow(t *testing.T) {
 }
 
 // A peer that takes nothing at all, and asks nothing more, is idle.
-func TestServerDeafPeer(t *testing.T) {
+func TestDeafPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, nil)
+		w := newTestServer(t, nil)
 		nc := w.connect("192.0.2.1")
-		s := newServerRawSSH(nc)
+		s := newRawSSH(nc)
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}
 		p := s.session(t)
-		h := p.open("file", serverAnew|wire.OpenRead)
-		p.write(h, 0, serverBytes(maxData))
+		h := p.open("file", openAnew|wire.OpenRead)
+		p.write(h, 0, testBytes(maxData))
 		for range 100 { // 25 MB, of which 1 MiB fits the wire
 			p.send(wire.AppendRead(nil, p.n(), h, 0, maxData))
 		}
@@ -242,7 +242,7 @@ func TestServerDeafPeer(t *testing.T) {
 
 // Packets that are no packets, under encryption that is right, end one
 // connection (CVE-2026-46597).
-func TestServerBrokenPackets(t *testing.T) {
+func TestBrokenPackets(t *testing.T) {
 	broken := map[string][]byte{
 		"empty":             {},
 		"padding only":      {4},
@@ -259,10 +259,10 @@ func TestServerBrokenPackets(t *testing.T) {
 		"a key exchange":    {4, msgECDHInit, 0, 0, 0, 0},
 		"a broken exchange": {4, 20, 0, 0, 0, 0},
 	}
-	w := newServerWorld(t, nil)
+	w := newTestServer(t, nil)
 	quiet := w.sftp(w.login("192.0.2.2"))
 	for name, plain := range broken {
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}
@@ -283,15 +283,15 @@ func TestServerBrokenPackets(t *testing.T) {
 // Before the login messages of any number cost little (CVE-2025-26466), and
 // what is put in between the first messages is found out (Terrapin,
 // CVE-2023-48795).
-func TestServerStrangePrelude(t *testing.T) {
-	tests := map[string]func(s *serverRawSSH) error{
-		"an ignored message before KEXINIT": func(s *serverRawSSH) error {
-			if _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); err != nil {
+func TestStrangePrelude(t *testing.T) {
+	tests := map[string]func(s *rawSSH) error{
+		"an ignored message before KEXINIT": func(s *rawSSH) error {
+			if _, err := io.WriteString(s.nc, rawVersion+"\r\n"); err != nil {
 				return err
 			}
 			return s.write(message(msgIgnore, "x"))
 		},
-		"an ignored message after KEXINIT": func(s *serverRawSSH) error {
+		"an ignored message after KEXINIT": func(s *rawSSH) error {
 			mine, theirs, err := s.hello()
 			if err != nil {
 				return err
@@ -301,7 +301,7 @@ func TestServerStrangePrelude(t *testing.T) {
 			}
 			return s.exchange(mine, theirs)
 		},
-		"pings": func(s *serverRawSSH) error {
+		"pings": func(s *rawSSH) error {
 			if _, _, err := s.hello(); err != nil {
 				return err
 			}
@@ -313,14 +313,14 @@ func TestServerStrangePrelude(t *testing.T) {
 			}
 			return nil
 		},
-		"a login before keys": func(s *serverRawSSH) error {
+		"a login before keys": func(s *rawSSH) error {
 			if _, _, err := s.hello(); err != nil {
 				return err
 			}
 			return s.write(message(msgServiceRequest, "ssh-userauth"))
 		},
-		"a channel before the login": func(s *serverRawSSH) error {
-			if err := serverRawKeys(s); err != nil {
+		"a channel before the login": func(s *rawSSH) error {
+			if err := rawKeys(s); err != nil {
 				return err
 			}
 			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
@@ -329,10 +329,10 @@ func TestServerStrangePrelude(t *testing.T) {
 			return s.write(message(msgChannelOpen, "session", uint32(0), uint32(1<<20), uint32(1<<15)))
 		},
 	}
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.Exempt = allNetworks })
+	w := newTestServer(t, func(_ *testServer, s *Server) { s.Exempt = allNetworks })
 	for name, prelude := range tests {
 		before := heap()
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		err := prelude(s)
 		if err == nil {
 			_, err = s.wait(msgUserauthOK)
@@ -346,16 +346,16 @@ func TestServerStrangePrelude(t *testing.T) {
 		s.nc.Close()
 	}
 	// And with nothing in between, there is one.
-	if err := newServerRawSSH(w.connect("192.0.2.1")).login(); err != nil {
+	if err := newRawSSH(w.connect("192.0.2.1")).login(); err != nil {
 		t.Error(err)
 	}
 }
 
 // Logins are by what the configuration has, and nothing else is offered.
-func TestServerMethods(t *testing.T) {
-	w := newServerWorld(t, nil)
-	s := newServerRawSSH(w.connect("192.0.2.1"))
-	if err := serverRawKeys(s); err != nil {
+func TestMethods(t *testing.T) {
+	w := newTestServer(t, nil)
+	s := newRawSSH(w.connect("192.0.2.1"))
+	if err := rawKeys(s); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
@@ -378,19 +378,19 @@ func TestServerMethods(t *testing.T) {
 
 // No write is so long that its length could be misunderstood (CVE-2026-39834),
 // however much is asked for at once.
-func TestServerWriteSize(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestWriteSize(t *testing.T) {
+	d := newDirectServer(t, nil)
 	c := d.connect()
-	client, server := serverWires("192.0.2.1")
+	client, server := newWires("192.0.2.1")
 	longest := 0
 	c.work.Go(func() {
-		_ = newSession(c.ctx, c, serverMeasured{server, &longest}).serve()
+		_ = newSession(c.ctx, c, measuredWriter{server, &longest}).serve()
 		server.Close()
 	})
-	p := &serverPeer{t: t, rw: client}
+	p := &sftpPeer{t: t, rw: client}
 	p.begin()
-	h := p.open("file", serverAnew|wire.OpenRead)
-	p.write(h, 0, serverBytes(maxData))
+	h := p.open("file", openAnew|wire.OpenRead)
+	p.write(h, 0, testBytes(maxData))
 	var b []byte
 	for range 200 {
 		b = wire.AppendRead(b, p.n(), h, 0, 1<<31)
@@ -406,19 +406,19 @@ func TestServerWriteSize(t *testing.T) {
 	}
 }
 
-type serverMeasured struct {
+type measuredWriter struct {
 	io.ReadWriter
 	longest *int
 }
 
-func (m serverMeasured) Write(p []byte) (int, error) {
+func (m measuredWriter) Write(p []byte) (int, error) {
 	*m.longest = max(*m.longest, len(p))
 	return m.ReadWriter.Write(p)
 }
 
 // A user's name is text, wherever it is used.
-func TestServerStrangeUsers(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestStrangeUsers(t *testing.T) {
+	w := newTestServer(t, nil)
 	for i, user := range []string{"", "..", "../../etc", "a\x00b", "%u", strings.Repeat("x", 10_000), "\xff"} {
 		config := w.clientConfig()
 		config.User = user

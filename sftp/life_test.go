@@ -18,19 +18,19 @@ import (
 )
 
 // Whatever a peer does or leaves, so long has it to log in, and no longer.
-func TestServerLoginGrace(t *testing.T) {
-	stages := map[string]func(s *serverRawSSH) error{
-		"nothing":     func(*serverRawSSH) error { return nil },
-		"half a line": func(s *serverRawSSH) error { _, err := io.WriteString(s.nc, "SSH-2.0-"); return err },
-		"a version":   func(s *serverRawSSH) error { _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); return err },
-		"a KEXINIT":   func(s *serverRawSSH) error { _, _, err := s.hello(); return err },
-		"half a packet": func(s *serverRawSSH) error {
+func TestLoginGrace(t *testing.T) {
+	stages := map[string]func(s *rawSSH) error{
+		"nothing":     func(*rawSSH) error { return nil },
+		"half a line": func(s *rawSSH) error { _, err := io.WriteString(s.nc, "SSH-2.0-"); return err },
+		"a version":   func(s *rawSSH) error { _, err := io.WriteString(s.nc, rawVersion+"\r\n"); return err },
+		"a KEXINIT":   func(s *rawSSH) error { _, _, err := s.hello(); return err },
+		"half a packet": func(s *rawSSH) error {
 			_, _, err := s.hello()
 			_, _ = s.nc.Write([]byte{0, 0, 8, 0, 4})
 			return err
 		},
-		"keys": serverRawKeys,
-		"bytes now and then": func(s *serverRawSSH) error {
+		"keys": rawKeys,
+		"bytes now and then": func(s *rawSSH) error {
 			for {
 				if _, err := io.WriteString(s.nc, "x\n"); err != nil {
 					return nil
@@ -38,8 +38,8 @@ func TestServerLoginGrace(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		},
-		"questions": func(s *serverRawSSH) error {
-			if err := serverRawKeys(s); err != nil {
+		"questions": func(s *rawSSH) error {
+			if err := rawKeys(s); err != nil {
 				return err
 			}
 			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
@@ -56,8 +56,8 @@ func TestServerLoginGrace(t *testing.T) {
 	for name, stage := range stages {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newServerWorld(t, nil)
-				s := newServerRawSSH(w.connect("192.0.2.1"))
+				w := newTestServer(t, nil)
+				s := newRawSSH(w.connect("192.0.2.1"))
 				if err := stage(s); err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestServerLoginGrace(t *testing.T) {
 	}
 }
 
-func serverRawKeys(s *serverRawSSH) error {
+func rawKeys(s *rawSSH) error {
 	mine, theirs, err := s.hello()
 	if err != nil {
 		return err
@@ -83,10 +83,10 @@ func serverRawKeys(s *serverRawSSH) error {
 }
 
 // The grace holds for what the program does too.
-func TestServerSlowLogin(t *testing.T) {
+func TestSlowLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			s.LoginGrace = 10 * time.Second
 			s.Login = func(ctx context.Context, _ *ssh.ServerConn) (*Account, error) {
 				<-ctx.Done()
@@ -103,14 +103,14 @@ func TestServerSlowLogin(t *testing.T) {
 
 // A connection ends when nothing is asked for a while, be there sessions or not;
 // and stays as long as something is.
-func TestServerIdle(t *testing.T) {
-	tests := map[string]func(t *testing.T, w *serverWorld, c *ssh.Client) (want time.Duration){
-		"no session": func(*testing.T, *serverWorld, *ssh.Client) time.Duration { return 0 },
-		"a session": func(_ *testing.T, w *serverWorld, c *ssh.Client) time.Duration {
+func TestIdle(t *testing.T) {
+	tests := map[string]func(t *testing.T, w *testServer, c *ssh.Client) (want time.Duration){
+		"no session": func(*testing.T, *testServer, *ssh.Client) time.Duration { return 0 },
+		"a session": func(_ *testing.T, w *testServer, c *ssh.Client) time.Duration {
 			w.sftp(c)
 			return 0
 		},
-		"signs of life": func(_ *testing.T, _ *serverWorld, c *ssh.Client) time.Duration {
+		"signs of life": func(_ *testing.T, _ *testServer, c *ssh.Client) time.Duration {
 			for range 100 {
 				time.Sleep(30 * time.Second)
 				if _, _, err := c.SendRequest("keepalive@openssh.com", true, nil); err != nil {
@@ -119,7 +119,7 @@ func TestServerIdle(t *testing.T) {
 			}
 			return 0
 		},
-		"requests": func(t *testing.T, w *serverWorld, c *ssh.Client) time.Duration {
+		"requests": func(t *testing.T, w *testServer, c *ssh.Client) time.Duration {
 			p := w.sftp(c)
 			for range 20 {
 				time.Sleep(10 * time.Minute)
@@ -131,7 +131,7 @@ func TestServerIdle(t *testing.T) {
 	for name, use := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newServerWorld(t, nil)
+				w := newTestServer(t, nil)
 				c := w.login("192.0.2.1")
 				used := use(t, w, c)
 				_ = c.Wait()
@@ -147,7 +147,7 @@ func TestServerIdle(t *testing.T) {
 	}
 	t.Run("never", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.IdleTimeout = -1 })
+			w := newTestServer(t, func(_ *testServer, s *Server) { s.IdleTimeout = -1 })
 			p := w.sftp(w.login("192.0.2.1"))
 			time.Sleep(1000 * time.Hour)
 			p.put("file", "x")
@@ -155,19 +155,19 @@ func TestServerIdle(t *testing.T) {
 	})
 }
 
-// A serverListener hands out connections that tests make.
-type serverListener struct {
+// A testListener hands out connections that tests make.
+type testListener struct {
 	conns chan net.Conn
 	once  sync.Once
 	done  chan struct{}
 	fail  atomic.Pointer[error]
 }
 
-func newServerListener() *serverListener {
-	return &serverListener{conns: make(chan net.Conn), done: make(chan struct{})}
+func newTestListener() *testListener {
+	return &testListener{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-func (l *serverListener) Accept() (net.Conn, error) {
+func (l *testListener) Accept() (net.Conn, error) {
 	if err := l.fail.Load(); err != nil {
 		return nil, *err
 	}
@@ -179,23 +179,23 @@ func (l *serverListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *serverListener) Close() error {
+func (l *testListener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return nil
 }
 
-func (l *serverListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l *testListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // serve begins to serve, and returns what dials and what ends it.
-func (w *serverWorld) serve() (dial func() *ssh.Client, stop func(), done <-chan error) {
-	l := newServerListener()
+func (w *testServer) serve() (dial func() *ssh.Client, stop func(), done <-chan error) {
+	l := newTestListener()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	w.conns.Go(func() { ended <- w.server.Serve(ctx, l) })
 	w.t.Cleanup(cancel)
 	return func() *ssh.Client {
 		w.t.Helper()
-		client, server := serverWires("192.0.2.1")
+		client, server := newWires("192.0.2.1")
 		l.conns <- server
 		c, err := w.dial(client, w.clientConfig())
 		if err != nil {
@@ -207,15 +207,15 @@ func (w *serverWorld) serve() (dial func() *ssh.Client, stop func(), done <-chan
 
 // A server that ends lets go who has nothing open, gives the others time to
 // finish, and then no more.
-func TestServerEnding(t *testing.T) {
+func TestEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, nil)
+		w := newTestServer(t, nil)
 		dial, stop, done := w.serve()
 		idle, working, lazy := dial(), dial(), dial()
 		w.sftp(idle)
 		p, q := w.sftp(working), w.sftp(lazy)
-		h := p.open("file", serverAnew)
-		q.open("other", serverAnew)
+		h := p.open("file", openAnew)
+		q.open("other", openAnew)
 		began := time.Now()
 		stop()
 		_ = idle.Wait()
@@ -247,16 +247,16 @@ func TestServerEnding(t *testing.T) {
 }
 
 // A store that hangs does not keep the server from ending.
-func TestServerStuck(t *testing.T) {
+func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &serverSlow{delay: time.Hour}
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		slow := &slowTree{delay: time.Hour}
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			slow.Tree = w.tree
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
 		})
 		dial, stop, done := w.serve()
 		p := w.sftp(dial())
-		h := p.open("file", serverAnew|wire.OpenRead)
+		h := p.open("file", openAnew|wire.OpenRead)
 		p.send(wire.AppendRead(nil, p.n(), h, 0, 1))
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -271,31 +271,31 @@ func TestServerStuck(t *testing.T) {
 	})
 }
 
-type serverTemporary struct{ temporary bool }
+type temporaryError struct{ temporary bool }
 
-func (e serverTemporary) Error() string   { return "accepting fails" }
-func (e serverTemporary) Temporary() bool { return e.temporary }
+func (e temporaryError) Error() string   { return "accepting fails" }
+func (e temporaryError) Temporary() bool { return e.temporary }
 
 // Accepting goes on when descriptors run out for a while, and ends when the
 // listener breaks, which is an error.
-func TestServerAccept(t *testing.T) {
+func TestAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, nil)
-		l := newServerListener()
-		passing, lasting := error(serverTemporary{true}), error(serverTemporary{false})
+		w := newTestServer(t, nil)
+		l := newTestListener()
+		passing, lasting := error(temporaryError{true}), error(temporaryError{false})
 		l.fail.Store(&passing)
 		done := make(chan error, 1)
 		go func() { done <- w.server.Serve(t.Context(), l) }()
 		time.Sleep(time.Minute)
 		l.fail.Store(nil)
-		client, server := serverWires("192.0.2.1")
+		client, server := newWires("192.0.2.1")
 		l.conns <- server
 		c, err := w.dial(client, w.clientConfig())
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.fail.Store(&lasting)
-		client2, server2 := serverWires("192.0.2.1")
+		client2, server2 := newWires("192.0.2.1")
 		l.conns <- server2 // the last that is accepted
 		client2.Close()
 		if err := <-done; !errors.Is(err, lasting) {
@@ -303,10 +303,10 @@ func TestServerAccept(t *testing.T) {
 		}
 		_ = c.Wait()
 	})
-	if err := new(Server).Serve(t.Context(), newServerListener()); err == nil {
+	if err := new(Server).Serve(t.Context(), newTestListener()); err == nil {
 		t.Error("a server without anything serves")
 	}
-	client, server := serverWires("192.0.2.1")
+	client, server := newWires("192.0.2.1")
 	var why error
 	(&Server{TurnedAway: func(_ net.Addr, err error) { why = err }}).ServeConn(t.Context(), server)
 	if _, err := client.Read(make([]byte, 1)); err != io.EOF || why == nil {
@@ -315,51 +315,51 @@ func TestServerAccept(t *testing.T) {
 }
 
 // A panic ends one connection, is counted, and leaves nothing behind.
-func TestServerPanics(t *testing.T) {
+func TestPanics(t *testing.T) {
 	tests := map[string]struct {
-		set  func(w *serverWorld, s *Server)
-		use  func(p *serverPeer)
+		set  func(w *testServer, s *Server)
+		use  func(p *sftpPeer)
 		late bool // after the login
 	}{
-		"configuration": {func(_ *serverWorld, s *Server) {
+		"configuration": {func(_ *testServer, s *Server) {
 			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) { panic("oh") }
 		}, nil, false},
-		"password": {func(w *serverWorld, s *Server) {
+		"password": {func(w *testServer, s *Server) {
 			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 				c := w.config()
 				c.PasswordCallback = func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { panic("oh") }
 				return c, nil
 			}
 		}, nil, false},
-		"login": {func(_ *serverWorld, s *Server) {
+		"login": {func(_ *testServer, s *Server) {
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { panic("oh") }
 		}, nil, false},
-		"connected":    {func(_ *serverWorld, s *Server) { s.Connected = func(*Conn) { panic("oh") } }, nil, true},
-		"disconnected": {func(_ *serverWorld, s *Server) { s.Disconnected = func(*Conn) { panic("oh") } }, func(*serverPeer) {}, true},
-		"started": {func(_ *serverWorld, s *Server) { s.Started = func(*Transfer) { panic("oh") } },
-			func(p *serverPeer) { p.send(wire.AppendOpen(nil, p.n(), "f", serverAnew, wire.Attrs{})) }, true},
-		"ended": {func(_ *serverWorld, s *Server) { s.Ended = func(*Transfer) { panic("oh") } },
-			func(p *serverPeer) {
-				h := p.open("f", serverAnew)
-				p.open("g", serverAnew)
-				p.open("h", serverAnew)
+		"connected":    {func(_ *testServer, s *Server) { s.Connected = func(*Conn) { panic("oh") } }, nil, true},
+		"disconnected": {func(_ *testServer, s *Server) { s.Disconnected = func(*Conn) { panic("oh") } }, func(*sftpPeer) {}, true},
+		"started": {func(_ *testServer, s *Server) { s.Started = func(*Transfer) { panic("oh") } },
+			func(p *sftpPeer) { p.send(wire.AppendOpen(nil, p.n(), "f", openAnew, wire.Attrs{})) }, true},
+		"ended": {func(_ *testServer, s *Server) { s.Ended = func(*Transfer) { panic("oh") } },
+			func(p *sftpPeer) {
+				h := p.open("f", openAnew)
+				p.open("g", openAnew)
+				p.open("h", openAnew)
 				p.send(wire.AppendClose(nil, p.n(), h))
 			}, true},
-		"audit": {func(_ *serverWorld, s *Server) { s.Audit = func(*Operation) { panic("oh") } },
-			func(p *serverPeer) { p.send(wire.AppendMkdir(nil, p.n(), "d", wire.Attrs{})) }, true},
-		"store": {func(w *serverWorld, s *Server) {
+		"audit": {func(_ *testServer, s *Server) { s.Audit = func(*Operation) { panic("oh") } },
+			func(p *sftpPeer) { p.send(wire.AppendMkdir(nil, p.n(), "d", wire.Attrs{})) }, true},
+		"store": {func(w *testServer, s *Server) {
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
-				return &Account{Tree: &serverSlow{Tree: w.tree, panics: true}}, nil
+				return &Account{Tree: &slowTree{Tree: w.tree, panics: true}}, nil
 			}
-		}, func(p *serverPeer) {
-			h := p.open("f", serverAnew|wire.OpenRead)
+		}, func(p *sftpPeer) {
+			h := p.open("f", openAnew|wire.OpenRead)
 			p.send(wire.AppendRead(nil, p.n(), h, 0, 1))
 		}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newServerWorld(t, nil)
+				w := newTestServer(t, nil)
 				quiet := w.login("192.0.2.2")
 				p := w.sftp(quiet)
 				test.set(w, w.server)
@@ -396,11 +396,11 @@ func TestServerPanics(t *testing.T) {
 }
 
 // What is told of connections is what was.
-func TestServerConns(t *testing.T) {
+func TestConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
 		var connected []*Conn
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			s.Connected = func(c *Conn) {
 				connected = append(connected, c)
 				c.Value = "mine"
@@ -453,4 +453,4 @@ func TestServerConns(t *testing.T) {
 	})
 }
 
-var _ store.Tree = (*serverSlow)(nil)
+var _ store.Tree = (*slowTree)(nil)

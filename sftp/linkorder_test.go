@@ -10,7 +10,7 @@ import (
 )
 
 // A server has to take SYMLINK as the client means it.
-func TestServerLinkOrder(t *testing.T) {
+func TestLinkOrder(t *testing.T) {
 	for _, test := range []struct {
 		client, server string
 		draft          bool
@@ -26,7 +26,7 @@ func TestServerLinkOrder(t *testing.T) {
 		{"SSH-2.0-AsyncSSH_2.10.1", "SSH-2.0-OpenSSH_9.9", false},
 	} {
 		t.Run(test.client+" "+test.server, func(t *testing.T) {
-			w := newServerWorld(t, func(w *serverWorld, s *Server) {
+			w := newTestServer(t, func(w *testServer, s *Server) {
 				s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 					c := w.config()
 					c.ServerVersion = test.server

@@ -23,9 +23,9 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// A serverOpenSSH is a server on a real socket, with a real directory, for the
+// A openSSHClient is a server on a real socket, with a real directory, for the
 // clients of OpenSSH.
-type serverOpenSSH struct {
+type openSSHClient struct {
 	t       *testing.T
 	served  string   // the directory
 	local   string   // one of the client's
@@ -35,15 +35,15 @@ type serverOpenSSH struct {
 	options []string // for ssh
 }
 
-// newServerOpenSSH skips the test if there is no such program.
-func newServerOpenSSH(t *testing.T, program string, set func(*Account)) *serverOpenSSH {
+// newOpenSSHClient skips the test if there is no such program.
+func newOpenSSHClient(t *testing.T, program string, set func(*Account)) *openSSHClient {
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
-	o := &serverOpenSSH{t: t, served: t.TempDir(), local: t.TempDir()}
+	o := &openSSHClient{t: t, served: t.TempDir(), local: t.TempDir()}
 	root, err := os.OpenRoot(o.served)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func newServerOpenSSH(t *testing.T, program string, set func(*Account)) *serverO
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newServerWorld(t, func(w *serverWorld, s *Server) {
+	w := newTestServer(t, func(w *testServer, s *Server) {
 		s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 			c := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 				if !bytes.Equal(k.Marshal(), mine.Marshal()) {
@@ -111,7 +111,7 @@ func newServerOpenSSH(t *testing.T, program string, set func(*Account)) *serverO
 }
 
 // run runs a client in the local directory, and returns what it says.
-func (o *serverOpenSSH) run(program string, args ...string) (string, error) {
+func (o *openSSHClient) run(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, append(append([]string{"-F", "/dev/null"}, o.options...), args...)...)
@@ -123,7 +123,7 @@ func (o *serverOpenSSH) run(program string, args ...string) (string, error) {
 
 // batch has sftp do some commands, all of which must go well but for those with
 // a dash before them.
-func (o *serverOpenSSH) batch(commands ...string) string {
+func (o *openSSHClient) batch(commands ...string) string {
 	o.t.Helper()
 	file := filepath.Join(o.t.TempDir(), "batch")
 	if err := os.WriteFile(file, []byte(strings.Join(commands, "\n")+"\n"), 0o600); err != nil {
@@ -136,7 +136,7 @@ func (o *serverOpenSSH) batch(commands ...string) string {
 	return out
 }
 
-func (o *serverOpenSSH) file(dir, name string, data string) {
+func (o *openSSHClient) file(dir, name string, data string) {
 	o.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 		o.t.Fatal(err)
@@ -146,7 +146,7 @@ func (o *serverOpenSSH) file(dir, name string, data string) {
 	}
 }
 
-func (o *serverOpenSSH) want(dir, name, data string) {
+func (o *openSSHClient) want(dir, name, data string) {
 	o.t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil || string(b) != data {
@@ -154,19 +154,19 @@ func (o *serverOpenSSH) want(dir, name, data string) {
 	}
 }
 
-// serverBothWays runs a test with uploads in place, and with hidden ones.
-func serverBothWays(t *testing.T, program string, test func(o *serverOpenSSH)) {
+// inBothModes runs a test with uploads in place, and with hidden ones.
+func inBothModes(t *testing.T, program string, test func(o *openSSHClient)) {
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in place", true: "hidden"}[hidden], func(t *testing.T) {
-			test(newServerOpenSSH(t, program, func(a *Account) { a.Hidden = hidden }))
+			test(newOpenSSHClient(t, program, func(a *Account) { a.Hidden = hidden }))
 		})
 	}
 }
 
-func TestServerOpenSSHFiles(t *testing.T) {
-	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+func TestOpenSSHFiles(t *testing.T) {
+	inBothModes(t, "sftp", func(o *openSSHClient) {
 		for _, size := range []int{0, 1, 1000, 32 << 10, 255<<10 - 1, 255 << 10, 255<<10 + 1, 10<<20 + 7} {
-			data := serverBytes(size)
+			data := testBytes(size)
 			o.file(o.local, "up", data)
 			o.batch("put up there", "get there down", "rm there")
 			o.want(o.local, "down", data)
@@ -177,15 +177,15 @@ func TestServerOpenSSHFiles(t *testing.T) {
 	})
 }
 
-func TestServerOpenSSHCommands(t *testing.T) {
-	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+func TestOpenSSHCommands(t *testing.T) {
+	inBothModes(t, "sftp", func(o *openSSHClient) {
 		t := o.t
-		data := serverBytes(3 << 20)
+		data := testBytes(3 << 20)
 		o.file(o.local, "up", data)
 		if err := os.Chmod(filepath.Join(o.local, "up"), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chtimes(filepath.Join(o.local, "up"), serverThen, serverThen); err != nil {
+		if err := os.Chtimes(filepath.Join(o.local, "up"), testTime, testTime); err != nil {
 			t.Fatal(err)
 		}
 		out := o.batch(
@@ -223,7 +223,7 @@ func TestServerOpenSSHCommands(t *testing.T) {
 		o.want(o.local, "copied", data)
 		for _, name := range []string{filepath.Join(o.served, "kept"), filepath.Join(o.local, "moved")} {
 			fi, err := os.Stat(name)
-			if err != nil || !fi.ModTime().Equal(serverThen) || fi.Mode().Perm() != 0o600 {
+			if err != nil || !fi.ModTime().Equal(testTime) || fi.Mode().Perm() != 0o600 {
 				t.Errorf("%s is %v, %v", name, fi, err)
 			}
 		}
@@ -244,9 +244,9 @@ func TestServerOpenSSHCommands(t *testing.T) {
 }
 
 // What was cut short is continued, up and down.
-func TestServerOpenSSHResume(t *testing.T) {
-	serverBothWays(t, "sftp", func(o *serverOpenSSH) {
-		data := serverBytes(5 << 20)
+func TestOpenSSHResume(t *testing.T) {
+	inBothModes(t, "sftp", func(o *openSSHClient) {
+		data := testBytes(5 << 20)
 		for _, have := range []int{0, 1, 1 << 20, len(data) - 1} {
 			o.file(o.local, "up", data)
 			o.file(o.served, "up", data[:have])
@@ -260,7 +260,7 @@ func TestServerOpenSSHResume(t *testing.T) {
 }
 
 // A tree, with empty directories, odd names and many files, goes there and back.
-func TestServerOpenSSHTree(t *testing.T) {
+func TestOpenSSHTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -268,7 +268,7 @@ func TestServerOpenSSHTree(t *testing.T) {
 	for i := range 300 {
 		tree[fmt.Sprintf("many/%03d", i)] = fmt.Sprint(i)
 	}
-	check := func(o *serverOpenSSH, dir string) {
+	check := func(o *openSSHClient, dir string) {
 		o.t.Helper()
 		for name, data := range tree {
 			o.want(dir, name, data)
@@ -287,7 +287,7 @@ func TestServerOpenSSHTree(t *testing.T) {
 			o.t.Errorf("the empty directory: %v", err)
 		}
 	}
-	fill := func(o *serverOpenSSH) {
+	fill := func(o *openSSHClient) {
 		for name, data := range tree {
 			o.file(o.local, "tree/"+name, data)
 		}
@@ -296,7 +296,7 @@ func TestServerOpenSSHTree(t *testing.T) {
 		}
 	}
 	t.Run("sftp", func(t *testing.T) {
-		serverBothWays(t, "sftp", func(o *serverOpenSSH) {
+		inBothModes(t, "sftp", func(o *openSSHClient) {
 			fill(o)
 			o.batch("put -r tree", "get -pr tree back")
 			check(o, filepath.Join(o.served, "tree"))
@@ -304,7 +304,7 @@ func TestServerOpenSSHTree(t *testing.T) {
 		})
 	})
 	t.Run("scp", func(t *testing.T) {
-		serverBothWays(t, "scp", func(o *serverOpenSSH) {
+		inBothModes(t, "scp", func(o *openSSHClient) {
 			fill(o)
 			for _, args := range [][]string{
 				{"-s", "-r", "tree", "127.0.0.1:"},
@@ -320,9 +320,9 @@ func TestServerOpenSSHTree(t *testing.T) {
 	})
 }
 
-func TestServerOpenSSHCopy(t *testing.T) {
-	serverBothWays(t, "scp", func(o *serverOpenSSH) {
-		data := serverBytes(2 << 20)
+func TestOpenSSHCopy(t *testing.T) {
+	inBothModes(t, "scp", func(o *openSSHClient) {
+		data := testBytes(2 << 20)
 		o.file(o.local, "up", data)
 		for _, args := range [][]string{
 			{"-s", "-p", "up", "127.0.0.1:/there"},
@@ -350,8 +350,8 @@ func TestServerOpenSSHCopy(t *testing.T) {
 }
 
 // What a user may not do his client tells him.
-func TestServerOpenSSHRights(t *testing.T) {
-	o := newServerOpenSSH(t, "sftp", func(a *Account) { a.Tree = store.ReadOnly(a.Tree) })
+func TestOpenSSHRights(t *testing.T) {
+	o := newOpenSSHClient(t, "sftp", func(a *Account) { a.Tree = store.ReadOnly(a.Tree) })
 	o.file(o.served, "file", "content")
 	o.file(o.local, "up", "x")
 	out := o.batch("get file", "-put up", "-rm file", "-mkdir dir", "-rename file other", "-chmod 600 file")

@@ -47,7 +47,7 @@ t.close()
 
 // Paramiko's check-file is understood, and so is the reply by it. The rest of
 // its client is a peer of the interop tests.
-func TestServerParamikoCheck(t *testing.T) {
+func TestParamikoCheck(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip(err)
@@ -67,8 +67,8 @@ func TestServerParamikoCheck(t *testing.T) {
 	if out, err := command("-c", "import paramiko").CombinedOutput(); err != nil {
 		t.Skipf("no paramiko: %v: %s", err, out[max(0, len(out)-200):])
 	}
-	o := newServerOpenSSH(t, "python3", nil)
-	data := serverBytes(300_001)
+	o := newOpenSSHClient(t, "python3", nil)
+	data := testBytes(300_001)
 	o.file(o.served, "file", data)
 	out, err := command("-c", paramikoCheck, o.port, o.keyFile, o.hostKey).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), fmt.Sprint("checked ", len(data))) {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func TestServerPaths(t *testing.T) {
+func TestPaths(t *testing.T) {
 	tests := []struct{ home, path, want string }{
 		{"", "", "/"},
 		{"", ".", "/"},
@@ -35,12 +35,12 @@ func TestServerPaths(t *testing.T) {
 		{"../..", "x", "/x"},
 	}
 	for _, test := range tests {
-		p := serverSession(t, func(_ *Server, a *Account) { a.Dir = test.home })
+		p := newTestSession(t, func(_ *Server, a *Account) { a.Dir = test.home })
 		if got := p.name(wire.AppendRealpath(nil, p.n(), test.path)); got != test.want {
 			t.Errorf("from %q, REALPATH %q is %q, want %q", test.home, test.path, got, test.want)
 		}
 	}
-	p := serverSession(t, nil)
+	p := newTestSession(t, nil)
 	p.want(wire.BadMessage, wire.AppendRealpath(nil, p.n(), "a\x00b"))
 	p.want(wire.BadMessage, wire.AppendExpandPath(nil, p.n(), "~\x00b"))
 	long := strings.Repeat("a", wire.MaxPath)
@@ -51,8 +51,8 @@ func TestServerPaths(t *testing.T) {
 	p.want(wire.NoSuchFile, wire.AppendStat(nil, p.n(), strings.Repeat("a", 200)))
 }
 
-func TestServerHome(t *testing.T) {
-	p := serverSession(t, func(_ *Server, a *Account) { a.Dir = "/area/in" })
+func TestHome(t *testing.T) {
+	p := newTestSession(t, func(_ *Server, a *Account) { a.Dir = "/area/in" })
 	for path, want := range map[string]string{
 		"~": "/area/in", "~/": "/area/in", "~/x": "/area/in/x", "~/../x": "/area/x", "~/../../..": "/",
 		"~alice": "/area/in", "~alice/x": "/area/in/x", "": "/area/in", "x": "/area/in/x", "/x": "/x", "a~": "/area/in/a~",
@@ -70,9 +70,9 @@ func TestServerHome(t *testing.T) {
 	p.want(wire.Failure, wire.AppendHomeDirectory(nil, p.n(), "root"))
 }
 
-// serverJail is a directory to serve, beside one that nobody may see, whose name
+// newJail is a directory to serve, beside one that nobody may see, whose name
 // begins in the same way. Links lead from the one to the other.
-func serverJail(t testing.TB) (tree *store.DirStore, outside string) {
+func newJail(t testing.TB) (tree *store.DirStore, outside string) {
 	top := t.TempDir()
 	inside, outside := filepath.Join(top, "user"), filepath.Join(top, "user2")
 	for _, dir := range []string{inside, outside, filepath.Join(inside, "sub")} {
@@ -101,9 +101,9 @@ func serverJail(t testing.TB) (tree *store.DirStore, outside string) {
 
 // No path and no link leads out, whatever is done with it; and whether there is
 // something outside, nobody learns (CVE-2026-32147, CVE-2026-53422).
-func TestServerConfinement(t *testing.T) {
-	tree, outside := serverJail(t)
-	p := serverSession(t, func(_ *Server, a *Account) { a.Tree = tree })
+func TestConfinement(t *testing.T) {
+	tree, outside := newJail(t)
+	p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = tree })
 	up := strings.Repeat("../", 30)
 	pairs := [][2]string{ // something that exists, and something that does not
 		{"absolute", "missing"},
@@ -141,7 +141,7 @@ func TestServerConfinement(t *testing.T) {
 	// What makes or takes away names must not do so there either.
 	for _, name := range []string{"dir/new", "up/new", "sub/twice/new", "up/user2/new"} {
 		for _, packet := range [][]byte{
-			wire.AppendOpen(nil, p.n(), name, serverAnew, wire.Attrs{}),
+			wire.AppendOpen(nil, p.n(), name, openAnew, wire.Attrs{}),
 			wire.AppendMkdir(nil, p.n(), name, wire.Attrs{}),
 			wire.AppendSymlink(nil, p.n(), "x", name),
 			wire.AppendPosixRename(nil, p.n(), "sub", name),
@@ -174,12 +174,12 @@ func TestServerConfinement(t *testing.T) {
 }
 
 // Names with anything in them that the system allows come and go as they are.
-func TestServerOddNames(t *testing.T) {
+func TestOddNames(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("names are what the system makes of them")
 	}
-	tree, _ := serverJail(t)
-	p := serverSession(t, func(_ *Server, a *Account) { a.Tree = tree })
+	tree, _ := newJail(t)
+	p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = tree })
 	names := []string{"new\nline", " ", "-rf", "a\\b", "\x01\x7f", "日本語", `"quoted"`, "*?[", strings.Repeat("n", 255)}
 	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "odd", wire.Attrs{}))
 	for _, name := range names {
@@ -199,13 +199,13 @@ func TestServerOddNames(t *testing.T) {
 			t.Errorf("%q is not listed", name)
 		}
 	}
-	if _, status := p.tryOpen("odd/"+strings.Repeat("n", 256), serverAnew, wire.Attrs{}); status != wire.BadMessage {
+	if _, status := p.tryOpen("odd/"+strings.Repeat("n", 256), openAnew, wire.Attrs{}); status != wire.BadMessage {
 		t.Errorf("a name too long: %v", status)
 	}
 }
 
-// FuzzServerPaths holds what becomes of paths against what names are.
-func FuzzServerPaths(f *testing.F) {
+// FuzzPaths holds what becomes of paths against what names are.
+func FuzzPaths(f *testing.F) {
 	for _, s := range []string{"", ".", "..", "/", "a/../../b", "//", "~", "\x00", `C:\x`, "a/./b/.."} {
 		f.Add(s, "")
 		f.Add(s, "home/x")

@@ -9,20 +9,20 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A serverPeer speaks SFTP as tests want it, packet by packet.
-type serverPeer struct {
+// A sftpPeer speaks SFTP as tests want it, packet by packet.
+type sftpPeer struct {
 	t  testing.TB
 	rw io.ReadWriter
 	id uint32
 }
 
 // n returns an id for the next request.
-func (p *serverPeer) n() uint32 {
+func (p *sftpPeer) n() uint32 {
 	p.id++
 	return p.id
 }
 
-func (p *serverPeer) send(packets ...[]byte) {
+func (p *sftpPeer) send(packets ...[]byte) {
 	p.t.Helper()
 	if _, err := p.rw.Write(bytes.Join(packets, nil)); err != nil {
 		p.t.Fatalf("send: %v", err)
@@ -30,7 +30,7 @@ func (p *serverPeer) send(packets ...[]byte) {
 }
 
 // tryReply returns the next reply, or why there is none.
-func (p *serverPeer) tryReply() (wire.Reply, error) {
+func (p *sftpPeer) tryReply() (wire.Reply, error) {
 	b := make([]byte, 4)
 	if _, err := io.ReadFull(p.rw, b); err != nil {
 		return wire.Reply{}, err
@@ -42,7 +42,7 @@ func (p *serverPeer) tryReply() (wire.Reply, error) {
 	return wire.ParseReply(b)
 }
 
-func (p *serverPeer) reply() wire.Reply {
+func (p *sftpPeer) reply() wire.Reply {
 	p.t.Helper()
 	r, err := p.tryReply()
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *serverPeer) reply() wire.Reply {
 }
 
 // ask sends one request with the id that n gave last, and returns the reply.
-func (p *serverPeer) ask(packet []byte) wire.Reply {
+func (p *sftpPeer) ask(packet []byte) wire.Reply {
 	p.t.Helper()
 	p.send(packet)
 	r := p.reply()
@@ -62,7 +62,7 @@ func (p *serverPeer) ask(packet []byte) wire.Reply {
 	return r
 }
 
-func (p *serverPeer) begin() {
+func (p *sftpPeer) begin() {
 	p.t.Helper()
 	if r := p.ask(wire.AppendInit(nil, 3)); r.Type != wire.TypeVersion || r.Version != 3 {
 		p.t.Fatalf("INIT is answered by %v, version %d", r.Type, r.Version)
@@ -70,7 +70,7 @@ func (p *serverPeer) begin() {
 }
 
 // want asks, and wants a STATUS.
-func (p *serverPeer) want(status wire.Status, packet []byte) {
+func (p *sftpPeer) want(status wire.Status, packet []byte) {
 	p.t.Helper()
 	if r := p.ask(packet); r.Type != wire.TypeStatus || r.Status != status {
 		p.t.Errorf("%v with %v (%q), want %v", r.Type, r.Status, r.Message, status)
@@ -78,7 +78,7 @@ func (p *serverPeer) want(status wire.Status, packet []byte) {
 }
 
 // tryOpen opens a file. The status is OK if that went well.
-func (p *serverPeer) tryOpen(name string, flags wire.OpenFlags, a wire.Attrs) (string, wire.Status) {
+func (p *sftpPeer) tryOpen(name string, flags wire.OpenFlags, a wire.Attrs) (string, wire.Status) {
 	p.t.Helper()
 	r := p.ask(wire.AppendOpen(nil, p.n(), name, flags, a))
 	if r.Type == wire.TypeStatus {
@@ -90,7 +90,7 @@ func (p *serverPeer) tryOpen(name string, flags wire.OpenFlags, a wire.Attrs) (s
 	return string(r.Handle), wire.OK
 }
 
-func (p *serverPeer) open(name string, flags wire.OpenFlags) string {
+func (p *sftpPeer) open(name string, flags wire.OpenFlags) string {
 	p.t.Helper()
 	h, status := p.tryOpen(name, flags, wire.Attrs{})
 	if status != wire.OK {
@@ -100,29 +100,29 @@ func (p *serverPeer) open(name string, flags wire.OpenFlags) string {
 }
 
 const (
-	serverAnew   = wire.OpenWrite | wire.OpenCreate | wire.OpenTruncate
-	serverInsert = wire.OpenWrite | wire.OpenCreate
+	openAnew   = wire.OpenWrite | wire.OpenCreate | wire.OpenTruncate
+	openInsert = wire.OpenWrite | wire.OpenCreate
 )
 
-func (p *serverPeer) write(h string, off int64, data string) {
+func (p *sftpPeer) write(h string, off int64, data string) {
 	p.t.Helper()
 	p.want(wire.OK, wire.AppendWrite(nil, p.n(), h, off, []byte(data)))
 }
 
-func (p *serverPeer) close(h string) {
+func (p *sftpPeer) close(h string) {
 	p.t.Helper()
 	p.want(wire.OK, wire.AppendClose(nil, p.n(), h))
 }
 
-func (p *serverPeer) put(name, data string) {
+func (p *sftpPeer) put(name, data string) {
 	p.t.Helper()
-	h := p.open(name, serverAnew)
+	h := p.open(name, openAnew)
 	p.write(h, 0, data)
 	p.close(h)
 }
 
 // read reads from an open file.
-func (p *serverPeer) read(h string, off int64, n uint32) (string, wire.Status) {
+func (p *sftpPeer) read(h string, off int64, n uint32) (string, wire.Status) {
 	p.t.Helper()
 	r := p.ask(wire.AppendRead(nil, p.n(), h, off, n))
 	if r.Type == wire.TypeStatus {
@@ -135,7 +135,7 @@ func (p *serverPeer) read(h string, off int64, n uint32) (string, wire.Status) {
 }
 
 // get returns what a file holds, or the status with which that fails.
-func (p *serverPeer) get(name string) (string, wire.Status) {
+func (p *sftpPeer) get(name string) (string, wire.Status) {
 	p.t.Helper()
 	h, status := p.tryOpen(name, wire.OpenRead, wire.Attrs{})
 	if status != wire.OK {
@@ -155,20 +155,20 @@ func (p *serverPeer) get(name string) (string, wire.Status) {
 	}
 }
 
-func (p *serverPeer) wantFile(name, data string) {
+func (p *sftpPeer) wantFile(name, data string) {
 	p.t.Helper()
 	if got, status := p.get(name); status != wire.OK || got != data {
 		p.t.Errorf("%s holds %.50q (%d bytes, %v), want %.50q (%d bytes)", name, got, len(got), status, data, len(data))
 	}
 }
 
-func (p *serverPeer) wantNone(name string) {
+func (p *sftpPeer) wantNone(name string) {
 	p.t.Helper()
 	p.want(wire.NoSuchFile, wire.AppendLstat(nil, p.n(), name))
 }
 
 // attrs returns what a request for attributes is answered by.
-func (p *serverPeer) attrs(packet []byte) wire.Attrs {
+func (p *sftpPeer) attrs(packet []byte) wire.Attrs {
 	p.t.Helper()
 	r := p.ask(packet)
 	if r.Type != wire.TypeAttrs {
@@ -177,13 +177,13 @@ func (p *serverPeer) attrs(packet []byte) wire.Attrs {
 	return r.Attrs
 }
 
-func (p *serverPeer) stat(name string) wire.Attrs {
+func (p *sftpPeer) stat(name string) wire.Attrs {
 	p.t.Helper()
 	return p.attrs(wire.AppendStat(nil, p.n(), name))
 }
 
 // name returns the one name by which a request is answered.
-func (p *serverPeer) name(packet []byte) string {
+func (p *sftpPeer) name(packet []byte) string {
 	p.t.Helper()
 	r := p.ask(packet)
 	e, ok := r.Names.One()
@@ -194,7 +194,7 @@ func (p *serverPeer) name(packet []byte) string {
 }
 
 // list returns the entries of a directory, and how many replies they took.
-func (p *serverPeer) list(name string) (entries []wire.Entry, replies int) {
+func (p *sftpPeer) list(name string) (entries []wire.Entry, replies int) {
 	p.t.Helper()
 	r := p.ask(wire.AppendOpendir(nil, p.n(), name))
 	if r.Type != wire.TypeHandle {
@@ -218,7 +218,7 @@ func (p *serverPeer) list(name string) (entries []wire.Entry, replies int) {
 }
 
 // listed returns the entry of that name in a directory, if it is listed.
-func (p *serverPeer) listed(dir, name string) (wire.Entry, bool) {
+func (p *sftpPeer) listed(dir, name string) (wire.Entry, bool) {
 	p.t.Helper()
 	entries, _ := p.list(dir)
 	for _, e := range entries {

@@ -21,7 +21,7 @@ import (
 
 // A source that guesses at passwords may use none for a time, however they are sent, and
 // can still log in with a key; others are not concerned.
-func TestServerPasswordLockout(t *testing.T) {
+func TestPasswordLockout(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testPasswordLockout(t, method) })
@@ -31,14 +31,14 @@ func TestServerPasswordLockout(t *testing.T) {
 
 func testPasswordLockout(t *testing.T, method string) {
 	var turned, locked []string
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) {
+	w := newTestServer(t, func(_ *testServer, s *Server) {
 		s.TurnedAway = func(from net.Addr, why error) { turned = append(turned, fmt.Sprint(from, " ", why)) }
 		s.LockedOut = func(from net.Addr, l Lockout) {
 			locked = append(locked, fmt.Sprint(l.Network, " ", l.For, " ", l.Passwords))
 		}
 		s.Exempt = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	})
-	mine := newServerWorld(t, nil).key
+	mine := newTestServer(t, nil).key
 	inner := w.server.SSH
 	checked := 0
 	w.server.SSH = func(ctx context.Context, nc net.Conn) (*ssh.ServerConfig, error) {
@@ -94,7 +94,7 @@ func testPasswordLockout(t *testing.T, method string) {
 	if want := []string{"192.0.2.1/32 15s true"}; !slices.Equal(locked, want) {
 		t.Errorf("locked out: %q, want %q", locked, want)
 	}
-	if err := try("192.0.2.1", password(serverPassword, 1)); err == nil || checked != 3 {
+	if err := try("192.0.2.1", password(testPassword, 1)); err == nil || checked != 3 {
 		t.Errorf("the right password: %v, with %d checked", err, checked)
 	}
 	if !strings.Contains(banner, "15s") {
@@ -103,17 +103,17 @@ func testPasswordLockout(t *testing.T, method string) {
 	if err := try("192.0.2.1", ssh.PublicKeys(mine)); err != nil {
 		t.Error("a key that is right:", err)
 	}
-	if err := try("192.0.2.200", password(serverPassword, 1)); err != nil {
+	if err := try("192.0.2.200", password(testPassword, 1)); err != nil {
 		t.Error("the neighbour:", err)
 	}
 	time.Sleep(20 * time.Second)
-	if err := try("192.0.2.1", password(serverPassword, 1)); err != nil {
+	if err := try("192.0.2.1", password(testPassword, 1)); err != nil {
 		t.Error("when it is over:", err)
 	}
 	for range 20 {
 		_ = try("203.0.113.1", password("wrong", 1))
 	}
-	if err := try("203.0.113.1", password(serverPassword, 1)); err != nil {
+	if err := try("203.0.113.1", password(testPassword, 1)); err != nil {
 		t.Error("an exempt network:", err)
 	}
 	if len(turned) > 0 {
@@ -122,7 +122,7 @@ func testPasswordLockout(t *testing.T, method string) {
 }
 
 // Guesses on many connections at once get hardly more passwords checked.
-func TestServerGuessesAtOnce(t *testing.T) {
+func TestGuessesAtOnce(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testGuessesAtOnce(t, method) })
@@ -131,7 +131,7 @@ func TestServerGuessesAtOnce(t *testing.T) {
 }
 
 func testGuessesAtOnce(t *testing.T, method string) {
-	w := newServerWorld(t, nil)
+	w := newTestServer(t, nil)
 	inner := w.server.SSH
 	var checked atomic.Int64
 	w.server.SSH = func(ctx context.Context, nc net.Conn) (*ssh.ServerConfig, error) {
@@ -177,15 +177,15 @@ func testGuessesAtOnce(t *testing.T, method string) {
 
 // A few connections that end before their login are free, whatever they ended for;
 // a flood of them is turned away before anything is read.
-func TestServerPenalties(t *testing.T) {
+func TestPenalties(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turned []string
-		w := newServerWorld(t, func(_ *serverWorld, s *Server) {
+		w := newTestServer(t, func(_ *testServer, s *Server) {
 			s.TurnedAway = func(from net.Addr, why error) { turned = append(turned, fmt.Sprint(from, " ", why)) }
 		})
 		var keys []ssh.Signer
 		for range 5 {
-			keys = append(keys, newServerWorld(t, nil).key)
+			keys = append(keys, newTestServer(t, nil).key)
 		}
 		old := w.server.SSH
 		w.server.SSH = func(ctx context.Context, nc net.Conn) (*ssh.ServerConfig, error) {
@@ -196,7 +196,7 @@ func TestServerPenalties(t *testing.T) {
 		// An agent full of keys that do not fit is no guessing.
 		for range 10 {
 			config := w.clientConfig()
-			config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys...), ssh.Password(serverPassword)}
+			config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys...), ssh.Password(testPassword)}
 			c, err := w.dial(w.connect("192.0.2.50"), config)
 			if err != nil {
 				t.Fatal(err)
@@ -222,8 +222,8 @@ func TestServerPenalties(t *testing.T) {
 				_, _ = w.dial(w.connect(from), config)
 			},
 			"192.0.2.64": func(from string) { // which it may say
-				s := newServerRawSSH(w.connect(from))
-				if err := serverRawKeys(s); err != nil {
+				s := newRawSSH(w.connect(from))
+				if err := rawKeys(s); err != nil {
 					t.Error(err)
 				}
 				_ = s.write(append([]byte{1}, ssh.Marshal(struct {
@@ -255,9 +255,9 @@ func TestServerPenalties(t *testing.T) {
 
 // There are bounds on how many there are, of all together and of one source. What is
 // too many of those that are not logged in waits for its turn.
-func TestServerConnectionLimits(t *testing.T) {
+func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, func(_ *serverWorld, s *Server) {
+		w := newTestServer(t, func(_ *testServer, s *Server) {
 			s.MaxConns, s.MaxConnsPerSource, s.MaxHandshakes, s.MaxHandshakesPerSource = 6, 3, 4, 2
 		})
 		counted := func(conns, handshakes, turnedAway int) {
@@ -302,9 +302,9 @@ func TestServerConnectionLimits(t *testing.T) {
 
 // Far more logins at once than a source may have under way all succeed, one after the
 // other.
-func TestServerLoginsWait(t *testing.T) {
+func TestLoginsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, nil)
+		w := newTestServer(t, nil)
 		var logins sync.WaitGroup
 		for range 5 * penalty.DefaultMaxHandshakesPerSource {
 			logins.Go(func() {
@@ -318,15 +318,15 @@ func TestServerLoginsWait(t *testing.T) {
 }
 
 // A login that the server's end interrupts is held against nobody.
-func TestServerEndIsNoOffence(t *testing.T) {
+func TestEndIsNoOffence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, nil)
+		w := newTestServer(t, nil)
 		for range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
-			client, server := serverWires("192.0.2.1")
+			client, server := newWires("192.0.2.1")
 			w.conns.Go(func() { w.server.ServeConn(ctx, server) })
-			s := newServerRawSSH(client)
-			if err := serverRawKeys(s); err != nil {
+			s := newRawSSH(client)
+			if err := rawKeys(s); err != nil {
 				t.Fatal(err)
 			}
 			cancel()

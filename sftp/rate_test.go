@@ -13,7 +13,7 @@ import (
 
 // A user's rate holds for all of his connections together, each way, and does
 // not concern others; the server's holds for all.
-func TestServerRates(t *testing.T) {
+func TestRates(t *testing.T) {
 	tests := []struct {
 		name          string
 		user, all     int64
@@ -32,9 +32,9 @@ func TestServerRates(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newServerDesk(t, func(s *Server, _ *Account) { s.Rate = test.all })
+				d := newDirectServer(t, func(s *Server, _ *Account) { s.Rate = test.all })
 				tree := d.account.Tree
-				data := serverBytes(8 << 20)
+				data := testBytes(8 << 20)
 				f, err := tree.OpenFile(t.Context(), "file", store.Access{Write: true, Create: true})
 				if err != nil {
 					t.Fatal(err)
@@ -73,16 +73,16 @@ func TestServerRates(t *testing.T) {
 
 // However low a rate, a reader sees it flow, and who waits for his turn is not
 // taken to be idle.
-func TestServerLowRate(t *testing.T) {
+func TestLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newServerDesk(t, func(s *Server, a *Account) {
+		d := newDirectServer(t, func(s *Server, a *Account) {
 			a.Rate = 1000
 			s.IdleTimeout = time.Minute
 		})
 		c := d.connect()
 		defer c.watchIdle()()
 		p := d.session(c)
-		p.put("file", serverBytes(100_000))
+		p.put("file", testBytes(100_000))
 		h := p.open("file", wire.OpenRead)
 		for off := int64(0); off < 100_000; {
 			began := time.Now()

@@ -19,19 +19,19 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A serverRawSSH is a client that sends whatever a test likes, where x/crypto's
+// A rawSSH is a client that sends whatever a test likes, where x/crypto's
 // would not. It knows one algorithm of each kind, and no rules.
-type serverRawSSH struct {
+type rawSSH struct {
 	nc      net.Conn
 	r       *bufio.Reader
 	version string // of the server
-	offer   serverKexInit
-	id      []byte     // of the session
-	out, in *serverGCM // nil before the first key exchange
+	offer   rawKexInit
+	id      []byte  // of the session
+	out, in *rawGCM // nil before the first key exchange
 }
 
-// serverKexInit is SSH_MSG_KEXINIT (RFC 4253, section 7.1).
-type serverKexInit struct {
+// rawKexInit is SSH_MSG_KEXINIT (RFC 4253, section 7.1).
+type rawKexInit struct {
 	Cookie                                         [16]byte `sshtype:"20"`
 	Kex, HostKeys, CiphersIn, CiphersOut           []string
 	MACsIn, MACsOut, CompressionIn, CompressionOut []string
@@ -40,7 +40,7 @@ type serverKexInit struct {
 	Reserved                                       uint32
 }
 
-const serverRawVersion = "SSH-2.0-raw"
+const rawVersion = "SSH-2.0-raw"
 
 // Message numbers (RFC 4250, section 4.1).
 const (
@@ -68,23 +68,23 @@ const (
 	msgPing            = 192
 )
 
-func newServerRawSSH(nc net.Conn) *serverRawSSH {
-	return &serverRawSSH{nc: nc, r: bufio.NewReader(nc)}
+func newRawSSH(nc net.Conn) *rawSSH {
+	return &rawSSH{nc: nc, r: bufio.NewReader(nc)}
 }
 
-// A serverGCM is aes128-gcm@openssh.com in one direction.
-type serverGCM struct {
+// A rawGCM is aes128-gcm@openssh.com in one direction.
+type rawGCM struct {
 	aead  cipher.AEAD
 	nonce []byte
 }
 
-func (g *serverGCM) next() {
+func (g *rawGCM) next() {
 	n := g.nonce[4:]
 	binary.BigEndian.PutUint64(n, binary.BigEndian.Uint64(n)+1)
 }
 
 // write sends a message.
-func (s *serverRawSSH) write(payload []byte) error {
+func (s *rawSSH) write(payload []byte) error {
 	block, head := 8, 5
 	if s.out != nil {
 		block, head = 16, 1
@@ -98,7 +98,7 @@ func (s *serverRawSSH) write(payload []byte) error {
 }
 
 // writePlain sends a packet as it is given, padding and all.
-func (s *serverRawSSH) writePlain(plain []byte) error {
+func (s *rawSSH) writePlain(plain []byte) error {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(plain)))
 	if s.out == nil {
 		b = append(b, plain...)
@@ -111,7 +111,7 @@ func (s *serverRawSSH) writePlain(plain []byte) error {
 }
 
 // read returns the next message.
-func (s *serverRawSSH) read() ([]byte, error) {
+func (s *rawSSH) read() ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(s.r, head); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *serverRawSSH) read() ([]byte, error) {
 }
 
 // wait returns the next message of that number, and passes over others.
-func (s *serverRawSSH) wait(number byte) ([]byte, error) {
+func (s *rawSSH) wait(number byte) ([]byte, error) {
 	for {
 		b, err := s.read()
 		if err != nil || b[0] == number {
@@ -151,8 +151,8 @@ func (s *serverRawSSH) wait(number byte) ([]byte, error) {
 }
 
 // hello exchanges versions and KEXINITs. It returns ours.
-func (s *serverRawSSH) hello() ([]byte, []byte, error) {
-	if _, err := io.WriteString(s.nc, serverRawVersion+"\r\n"); err != nil {
+func (s *rawSSH) hello() ([]byte, []byte, error) {
+	if _, err := io.WriteString(s.nc, rawVersion+"\r\n"); err != nil {
 		return nil, nil, err
 	}
 	line, err := s.r.ReadString('\n')
@@ -171,9 +171,9 @@ func (s *serverRawSSH) hello() ([]byte, []byte, error) {
 	return mine, theirs, err
 }
 
-func (s *serverRawSSH) kexInit() []byte {
+func (s *rawSSH) kexInit() []byte {
 	gcm, none := []string{ssh.CipherAES128GCM}, []string{"none"}
-	return ssh.Marshal(&serverKexInit{
+	return ssh.Marshal(&rawKexInit{
 		Kex:       []string{ssh.KeyExchangeCurve25519, "kex-strict-c-v00@openssh.com"},
 		HostKeys:  []string{ssh.KeyAlgoED25519},
 		CiphersIn: gcm, CiphersOut: gcm,
@@ -183,7 +183,7 @@ func (s *serverRawSSH) kexInit() []byte {
 }
 
 // exchange exchanges keys, once KEXINITs are.
-func (s *serverRawSSH) exchange(mine, theirs []byte) error {
+func (s *rawSSH) exchange(mine, theirs []byte) error {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return err
@@ -219,8 +219,8 @@ func (s *serverRawSSH) exchange(mine, theirs []byte) error {
 		secret = append([]byte{0}, secret...)
 	}
 	var t []byte
-	for _, part := range [][]byte{[]byte(serverRawVersion), []byte(s.version), mine, theirs, reply.HostKey, public, reply.Public, secret} {
-		t = appendServerString(t, part)
+	for _, part := range [][]byte{[]byte(rawVersion), []byte(s.version), mine, theirs, reply.HostKey, public, reply.Public, secret} {
+		t = appendString(t, part)
 	}
 	hash := sha256.Sum256(t)
 	if s.id == nil {
@@ -230,7 +230,7 @@ func (s *serverRawSSH) exchange(mine, theirs []byte) error {
 		return err
 	}
 	key := func(letter byte, n int) []byte {
-		k := appendServerString(nil, secret)
+		k := appendString(nil, secret)
 		k = append(append(append(k, hash[:]...), letter), s.id...)
 		sum := sha256.Sum256(k)
 		return sum[:n]
@@ -238,23 +238,23 @@ func (s *serverRawSSH) exchange(mine, theirs []byte) error {
 	if _, err := s.wait(msgNewKeys); err != nil {
 		return err
 	}
-	if s.out, err = newServerGCM(key('C', 16), key('A', 12)); err != nil {
+	if s.out, err = newRawGCM(key('C', 16), key('A', 12)); err != nil {
 		return err
 	}
-	s.in, err = newServerGCM(key('D', 16), key('B', 12))
+	s.in, err = newRawGCM(key('D', 16), key('B', 12))
 	return err
 }
 
-func newServerGCM(key, nonce []byte) (*serverGCM, error) {
+func newRawGCM(key, nonce []byte) (*rawGCM, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
 	aead, err := cipher.NewGCM(block)
-	return &serverGCM{aead, nonce}, err
+	return &rawGCM{aead, nonce}, err
 }
 
-func appendServerString(b, s []byte) []byte {
+func appendString(b, s []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
@@ -264,9 +264,9 @@ func message(number byte, fields ...any) []byte {
 	for _, f := range fields {
 		switch f := f.(type) {
 		case string:
-			b = appendServerString(b, []byte(f))
+			b = appendString(b, []byte(f))
 		case []byte:
-			b = appendServerString(b, f)
+			b = appendString(b, f)
 		case uint32:
 			b = binary.BigEndian.AppendUint32(b, f)
 		case bool:
@@ -281,7 +281,7 @@ func message(number byte, fields ...any) []byte {
 }
 
 // login does all of the handshake.
-func (s *serverRawSSH) login() error {
+func (s *rawSSH) login() error {
 	mine, theirs, err := s.hello()
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (s *serverRawSSH) login() error {
 	if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
 		return err
 	}
-	if err := s.write(message(msgUserauth, "alice", "ssh-connection", "password", false, serverPassword)); err != nil {
+	if err := s.write(message(msgUserauth, "alice", "ssh-connection", "password", false, testPassword)); err != nil {
 		return err
 	}
 	_, err = s.wait(msgUserauthOK)
@@ -300,7 +300,7 @@ func (s *serverRawSSH) login() error {
 }
 
 // loginByKey asks about one key, and logs in by another.
-func (s *serverRawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error {
+func (s *rawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error {
 	mine, theirs, err := s.hello()
 	if err != nil {
 		return err
@@ -318,7 +318,7 @@ func (s *serverRawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer)
 		return err
 	}
 	request := message(msgUserauth, user, "ssh-connection", "publickey", true, by.PublicKey().Type(), by.PublicKey().Marshal())
-	sig, err := by.Sign(rand.Reader, append(appendServerString(nil, s.id), request...))
+	sig, err := by.Sign(rand.Reader, append(appendString(nil, s.id), request...))
 	if err != nil {
 		return err
 	}
@@ -338,27 +338,27 @@ func (s *serverRawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer)
 	}
 }
 
-// A serverRawChannel is a session of SFTP on a raw connection. It gives the
+// A rawChannel is a session of SFTP on a raw connection. It gives the
 // server window for all that comes, unless it is told not to.
-type serverRawChannel struct {
-	s            *serverRawSSH
+type rawChannel struct {
+	s            *rawSSH
 	mine, theirs uint32
 	pending      []byte
 }
 
 // session begins a session.
-func (s *serverRawSSH) session(t testing.TB) *serverPeer {
+func (s *rawSSH) session(t testing.TB) *sftpPeer {
 	t.Helper()
 	theirs, err := s.open(0, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &serverPeer{t: t, rw: &serverRawChannel{s: s, theirs: theirs}}
+	p := &sftpPeer{t: t, rw: &rawChannel{s: s, theirs: theirs}}
 	p.begin()
 	return p
 }
 
-func (c *serverRawChannel) Write(p []byte) (n int, err error) {
+func (c *rawChannel) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		some := p[n:min(len(p), n+32<<10)]
 		if err := c.s.write(message(msgChannelData, c.theirs, some)); err != nil {
@@ -369,7 +369,7 @@ func (c *serverRawChannel) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (c *serverRawChannel) Read(p []byte) (int, error) {
+func (c *rawChannel) Read(p []byte) (int, error) {
 	for len(c.pending) == 0 {
 		b, err := c.s.read()
 		if err != nil {
@@ -390,7 +390,7 @@ func (c *serverRawChannel) Read(p []byte) (int, error) {
 
 // open opens a session for SFTP whose window has that many bytes. It returns the
 // server's number for it.
-func (s *serverRawSSH) open(mine, window uint32) (uint32, error) {
+func (s *rawSSH) open(mine, window uint32) (uint32, error) {
 	if err := s.write(message(msgChannelOpen, "session", mine, window, uint32(32<<10))); err != nil {
 		return 0, err
 	}

@@ -14,20 +14,20 @@ import (
 
 // While a key exchange is under way nothing is sent, and little is kept: a peer
 // that never finishes one gets no more memory for it (CVE-2025-22869).
-func TestServerUnfinishedRekey(t *testing.T) {
+func TestUnfinishedRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &serverSlow{}
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		slow := &slowTree{}
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			slow.Tree = w.tree
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
 		})
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}
 		p := s.session(t)
-		h := p.open("file", serverAnew|wire.OpenRead)
-		p.write(h, 0, serverBytes(maxData))
+		h := p.open("file", openAnew|wire.OpenRead)
+		p.write(h, 0, testBytes(maxData))
 		before := heap()
 		slow.read.Store(0)
 		for range 1000 {
@@ -51,10 +51,10 @@ func TestServerUnfinishedRekey(t *testing.T) {
 }
 
 // The same when it is the server who wants other keys, in the midst of a file.
-func TestServerUnansweredRekey(t *testing.T) {
+func TestUnansweredRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &serverSlow{}
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		slow := &slowTree{}
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			slow.Tree = w.tree
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
 			old := s.SSH
@@ -64,13 +64,13 @@ func TestServerUnansweredRekey(t *testing.T) {
 				return c, err
 			}
 		})
-		s := newServerRawSSH(w.connect("192.0.2.1"))
+		s := newRawSSH(w.connect("192.0.2.1"))
 		if err := s.login(); err != nil {
 			t.Fatal(err)
 		}
 		p := s.session(t)
-		h := p.open("file", serverAnew|wire.OpenRead)
-		p.write(h, 0, serverBytes(maxData))
+		h := p.open("file", openAnew|wire.OpenRead)
+		p.write(h, 0, testBytes(maxData))
 		slow.read.Store(0)
 		go func() { _, _ = io.Copy(io.Discard, s.nc) }()
 		for range 1000 {
@@ -87,8 +87,8 @@ func TestServerUnansweredRekey(t *testing.T) {
 }
 
 // Keys may change as often as anybody likes while data flows.
-func TestServerRekey(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestRekey(t *testing.T) {
+	w := newTestServer(t, nil)
 	config := w.clientConfig()
 	config.RekeyThreshold = 256 << 10
 	c, err := w.dial(w.connect("192.0.2.1"), config)
@@ -96,8 +96,8 @@ func TestServerRekey(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.sftp(c)
-	data := serverBytes(8 << 20)
-	h := p.open("file", serverAnew|wire.OpenRead)
+	data := testBytes(8 << 20)
+	h := p.open("file", openAnew|wire.OpenRead)
 	for off := 0; off < len(data); off += 128 << 10 {
 		p.write(h, int64(off), data[off:off+128<<10])
 	}

@@ -188,7 +188,7 @@ func (s *session) remove(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.conn.settleOwn(name); err == nil {
+	if err = s.conn.publishOwn(name); err == nil {
 		err = s.conn.tree.Remove(s.ctx, name)
 	}
 	return s.audit("remove", name, "", err)
@@ -241,9 +241,9 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 	if err != nil {
 		return err
 	}
-	err = s.conn.settleOwn(from)
+	err = s.conn.publishOwn(from)
 	if err == nil {
-		err = s.conn.settleOwn(to)
+		err = s.conn.publishOwn(to)
 	}
 	if err == nil {
 		err = s.conn.tree.Rename(s.ctx, from, to, replace)
@@ -259,8 +259,8 @@ func (s *session) link(q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.conn.settle(from); err == nil {
-		err = s.conn.settle(to)
+	if err = s.conn.publishPending(from); err == nil {
+		err = s.conn.publishPending(to)
 	}
 	if err == nil {
 		err = s.conn.tree.Link(s.ctx, from, to)

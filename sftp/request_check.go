@@ -26,7 +26,7 @@ const (
 )
 
 // hashers returns how many may hash at a time. There are cores left for those
-// who move data.
+// that move data.
 func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // The hashes of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3)
@@ -103,7 +103,7 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 
 // openToHash opens the file of that name for reading.
 func (c *serverConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
-	if err := c.settle(name); err != nil {
+	if err := c.publishPending(name); err != nil {
 		return nil, err
 	}
 	return c.tree.OpenFile(ctx, name, store.Access{Read: true})

@@ -56,7 +56,7 @@ func (s *session) extended(q *wire.Request) error {
 	return s.status(errors.ErrUnsupported)
 }
 
-// errNoUser is what a client learns of any user but his own.
+// errNoUser is the answer about any user but the client's own.
 var errNoUser = errors.New("no such user")
 
 func (s *session) expandPath(q *wire.Request) error {
@@ -169,7 +169,7 @@ func (s *session) copyData(q *wire.Request) error {
 	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
 		// The file is whole, and asyncssh's remote_copy forgets to close it.
-		err = to.upload.settle()
+		err = to.upload.publishInPlace()
 	}
 	from.transfer.fail(err)
 	to.transfer.fail(err)

@@ -52,7 +52,7 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	c := s.conn
 	flags := q.Flags & flagsKnown
 	if c.account.Access == users.UploadOnly && flags&wire.OpenWrite != 0 && flags&wire.OpenCreate != 0 {
-		// Many who only write ask to read too, as pkg/sftp's Create does. They are
+		// Many clients that only write ask to read too, as pkg/sftp's Create does. They are
 		// refused when they do.
 		flags &^= wire.OpenRead
 	}
@@ -67,7 +67,7 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 			return nil
 		}
 	}
-	if err := c.settle(h.name); err != nil {
+	if err := c.publishPending(h.name); err != nil {
 		return err
 	}
 	a := store.Access{

@@ -58,10 +58,10 @@ type Server struct {
 	// not weak (see [Algorithms]) and the version. Host keys of RSA, and
 	// certificates of such keys, should be limited to SHA-2: see
 	// ssh.NewSignerWithAlgorithms. Of those that are not, SHA-1 is offered, and
-	// who chooses it is not let in.
+	// a client that chooses it is refused.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
-	// Login says what somebody gets who has logged in. It should decide by
+	// Login returns the account of a user who has logged in. It should decide by
 	// c.Permissions alone. ctx ends with the connection, and an error ends that.
 	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
 
@@ -105,20 +105,20 @@ type Server struct {
 	rate     rate.Pair
 	accounts rate.Accounts
 	pending  pendingUploads
-	hashing  chan struct{} // a place for each who may hash at a time
+	hashing  chan struct{} // a place for each hash that may be computed at a time
 	counts   counts
 }
 
-// An Account is what somebody gets who has logged in.
+// An Account is what a user has access to after the login.
 type Account struct {
-	// User names the account. Connections of one User share his Rate and see
+	// User names the account. Connections of one User share the Rate and see
 	// each other's hidden uploads, so they must have the same files. Empty, it
 	// is the name that was given at login.
 	User string
 
-	Tree   store.Tree   // what he sees as /
-	Dir    string       // where he begins, and "~" is: below /, slash-separated; "" means /
-	Access users.Access // what he may do with it; zero means all
+	Tree   store.Tree   // what the user sees as /
+	Dir    string       // where the user begins, and "~" is: below /, slash-separated; "" means /
+	Access users.Access // what the user may do with it; zero means all
 	Rate   int64        // bytes a second each way; 0 means no limit
 
 	// CreateOnly takes from full access the right to change or remove what was there
@@ -129,7 +129,7 @@ type Account struct {
 	// to be made anew, and not to be read, is published when it is closed, and
 	// discarded if the connection ends before. Its user can describe and change
 	// it by its name meanwhile, and open it again to write to it from several
-	// channels and connections. Whatever else he does with the name, such as to
+	// channels and connections. Any other use of the name, such as to
 	// rename it, publishes it at once, and so does a copy-data of a whole file.
 	Hidden bool
 

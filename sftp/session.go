@@ -240,7 +240,7 @@ func (s *session) wait(d time.Duration) error {
 		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
 			return err
 		}
-		s.conn.touch() // it is not the peer who is idle
+		s.conn.touch() // it is not the peer that is idle
 	}
 	return nil
 }

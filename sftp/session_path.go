@@ -48,7 +48,7 @@ func shown(name string) string {
 }
 
 // expand replaces "~" at the beginning, which stands for the home directory of
-// the user, and of none but him.
+// the user, and of no other.
 func (c *serverConn) expand(p string) (string, error) {
 	user, ok := strings.CutPrefix(p, "~")
 	if !ok {

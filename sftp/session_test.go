@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func TestServerVersion(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestVersion(t *testing.T) {
+	d := newDirectServer(t, nil)
 	c := d.connect()
 	for _, version := range []uint32{1, 3, 6} { // clients of later versions offer theirs
 		p := d.session(c)
@@ -28,9 +28,9 @@ func TestServerVersion(t *testing.T) {
 	}
 }
 
-func TestServerReadWrite(t *testing.T) {
-	p := serverSession(t, nil)
-	data := serverBytes(3 * maxData)
+func TestReadWrite(t *testing.T) {
+	p := newTestSession(t, nil)
+	data := testBytes(3 * maxData)
 	p.put("/file", data[:maxData])
 	p.wantFile("/file", data[:maxData])
 	p.wantFile("file", data[:maxData])
@@ -75,8 +75,8 @@ func wireID(packet []byte) uint32 {
 	return h.ID
 }
 
-func TestServerOpenFlags(t *testing.T) {
-	p := serverSession(t, nil)
+func TestOpenFlags(t *testing.T) {
+	p := newTestSession(t, nil)
 	p.put("old", "0123456789")
 	tests := []struct {
 		name  string
@@ -91,12 +91,12 @@ func TestServerOpenFlags(t *testing.T) {
 		{"new", wire.OpenRead, wire.NoSuchFile},
 		{"new", wire.OpenWrite, wire.NoSuchFile},
 		{"new", wire.OpenWrite | wire.OpenTruncate, wire.NoSuchFile},
-		{"none/new", serverAnew, wire.NoSuchFile},
-		{"old/new", serverAnew, wire.NoSuchFile},
+		{"none/new", openAnew, wire.NoSuchFile},
+		{"old/new", openAnew, wire.NoSuchFile},
 		{"/", wire.OpenRead, wire.Failure},
-		{"/", serverAnew, wire.Failure},
+		{"/", openAnew, wire.Failure},
 		{"new", wire.OpenWrite | wire.OpenCreate | wire.OpenExclusive, wire.OK},
-		{"new", serverInsert, wire.OK},
+		{"new", openInsert, wire.OK},
 		{"old", wire.OpenRead | 0x100, wire.OK}, // flags of later versions
 	}
 	for _, test := range tests {
@@ -131,7 +131,7 @@ func TestServerOpenFlags(t *testing.T) {
 }
 
 // Files and directories get the permissions asked for, less the mask.
-func TestServerMask(t *testing.T) {
+func TestMask(t *testing.T) {
 	mode := func(m wire.Mode) (a wire.Attrs) {
 		a.SetMode(m)
 		return a
@@ -153,7 +153,7 @@ func TestServerMask(t *testing.T) {
 	}
 	for _, hidden := range []bool{false, true} {
 		for i, test := range tests {
-			p := serverSession(t, func(s *Server, a *Account) { s.Umask, a.Hidden = test.umask, hidden })
+			p := newTestSession(t, func(s *Server, a *Account) { s.Umask, a.Hidden = test.umask, hidden })
 			h, status := p.tryOpen("file", wire.OpenWrite|wire.OpenCreate|wire.OpenExclusive, test.attrs)
 			if status != wire.OK {
 				t.Fatal(status)
@@ -173,8 +173,8 @@ func TestServerMask(t *testing.T) {
 	}
 }
 
-func TestServerAttributes(t *testing.T) {
-	p := serverSession(t, nil)
+func TestAttributes(t *testing.T) {
+	p := newTestSession(t, nil)
 	p.put("file", "0123456789")
 	p.want(wire.OK, wire.AppendSymlink(nil, p.n(), "file", "link"))
 	set := func(f func(a *wire.Attrs)) (a wire.Attrs) {
@@ -227,7 +227,7 @@ func TestServerAttributes(t *testing.T) {
 }
 
 // Names are bytes: those that are not UTF-8 are listed, and all can be done with them.
-func TestServerNamesOfBytes(t *testing.T) {
+func TestNamesOfBytes(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("names are text there")
 	}
@@ -238,7 +238,7 @@ func TestServerNamesOfBytes(t *testing.T) {
 	defer root.Close()
 	for _, tree := range []store.Tree{store.Mem(0), store.Dir(root)} {
 		for _, hidden := range []bool{false, true} {
-			p := serverSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
+			p := newTestSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
 			dir, name, other := "\xc4rger\xff", "\xc4rger\xff/caf\xe9", "\xc4rger\xff/\xfe"
 			p.want(wire.OK, wire.AppendMkdir(nil, p.n(), dir, wire.Attrs{}))
 			p.put(name, "latin 1")
@@ -256,8 +256,8 @@ func TestServerNamesOfBytes(t *testing.T) {
 	}
 }
 
-func TestServerNames(t *testing.T) {
-	p := serverSession(t, nil)
+func TestNames(t *testing.T) {
+	p := newTestSession(t, nil)
 	p.put("a", "a")
 	p.put("b", "b")
 	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
@@ -304,9 +304,9 @@ func TestServerNames(t *testing.T) {
 }
 
 // Requests that come together are answered together, and in their order.
-func TestServerOrder(t *testing.T) {
-	p := serverSession(t, nil)
-	data := serverBytes(100_000)
+func TestOrder(t *testing.T) {
+	p := newTestSession(t, nil)
+	data := testBytes(100_000)
 	p.put("file", data)
 	h := p.open("file", wire.OpenRead|wire.OpenWrite)
 	var all []byte
@@ -350,10 +350,10 @@ func TestServerOrder(t *testing.T) {
 }
 
 // A request may come in pieces of any size.
-func TestServerPieces(t *testing.T) {
-	p := serverSession(t, nil)
-	data := serverBytes(maxData)
-	h := p.open("file", serverAnew|wire.OpenRead)
+func TestPieces(t *testing.T) {
+	p := newTestSession(t, nil)
+	data := testBytes(maxData)
+	h := p.open("file", openAnew|wire.OpenRead)
 	for _, size := range []int{1, 7, 4095, 4096, 4097, 65535, 65536, maxData} {
 		n := min(size*100, maxData)
 		packet := wire.AppendWrite(nil, p.n(), h, 0, []byte(data[:n]))
@@ -374,8 +374,8 @@ func TestServerPieces(t *testing.T) {
 }
 
 // What a server does not understand it says so of, and goes on.
-func TestServerUnknownRequests(t *testing.T) {
-	p := serverSession(t, nil)
+func TestUnknownRequests(t *testing.T) {
+	p := newTestSession(t, nil)
 	raw := func(kind byte, id uint32, rest string) []byte {
 		b := []byte{0, 0, 0, byte(5 + len(rest)), kind, 0, 0, byte(id >> 8), byte(id)}
 		return append(b, rest...)
@@ -393,12 +393,12 @@ func TestServerUnknownRequests(t *testing.T) {
 }
 
 // After nonsense where a length should be nothing more can be understood.
-func TestServerNonsense(t *testing.T) {
+func TestNonsense(t *testing.T) {
 	for _, b := range []string{
 		"\x00\x00\x00\x00", "\x00\x00\x00\x04xxxx", "\xff\xff\xff\xff", "\x00\x10\x00\x00",
 		"GET / HTTP/1.1\r\n\r\n",
 	} {
-		p := serverSession(t, nil)
+		p := newTestSession(t, nil)
 		p.put("file", "x")
 		p.send(wire.AppendRealpath(nil, p.n(), "."), []byte(b))
 		if r := p.reply(); r.Type != wire.TypeName {
@@ -411,21 +411,21 @@ func TestServerNonsense(t *testing.T) {
 }
 
 // INIT comes first, or nothing does.
-func TestServerInitFirst(t *testing.T) {
-	d := newServerDesk(t, nil)
+func TestInitFirst(t *testing.T) {
+	d := newDirectServer(t, nil)
 	c := d.connect()
 	for _, packet := range [][]byte{
 		wire.AppendRealpath(nil, 1, "."),
 		wire.AppendLimits(nil, 1),
 		{0, 0, 0, 5, 77, 0, 0, 0, 1},
 	} {
-		client, server := serverWires("192.0.2.1")
+		client, server := newWires("192.0.2.1")
 		ended := make(chan error, 1)
 		c.work.Go(func() {
 			ended <- newSession(c.ctx, c, server).serve()
 			server.Close()
 		})
-		p := &serverPeer{t: t, rw: client}
+		p := &sftpPeer{t: t, rw: client}
 		p.send(packet)
 		if r, err := p.tryReply(); err == nil {
 			t.Errorf("answered by %v", r.Type)
@@ -439,7 +439,7 @@ func TestServerInitFirst(t *testing.T) {
 		bytes int
 		want  error
 	}{{0, nil}, {3, io.ErrUnexpectedEOF}, {9, nil}, {12, io.ErrUnexpectedEOF}} {
-		client, server := serverWires("192.0.2.1")
+		client, server := newWires("192.0.2.1")
 		b := wire.AppendRealpath(wire.AppendInit(nil, 3), 1, ".")
 		if _, err := client.Write(b[:test.bytes]); err != nil {
 			t.Fatal(err)
@@ -452,8 +452,8 @@ func TestServerInitFirst(t *testing.T) {
 }
 
 // A client has as many files and directories open as it may, and no more.
-func TestServerHandles(t *testing.T) {
-	d := newServerDesk(t, func(s *Server, _ *Account) { s.MaxHandles = 5 })
+func TestHandles(t *testing.T) {
+	d := newDirectServer(t, func(s *Server, _ *Account) { s.MaxHandles = 5 })
 	c := d.connect()
 	p, q := d.session(c), d.session(c)
 	p.put("file", "x")
@@ -464,7 +464,7 @@ func TestServerHandles(t *testing.T) {
 	}
 	r := p.ask(wire.AppendOpendir(nil, p.n(), "/"))
 	open = append(open, string(r.Handle))
-	for _, s := range []*serverPeer{p, q} {
+	for _, s := range []*sftpPeer{p, q} {
 		if _, status := s.tryOpen("file", wire.OpenRead, wire.Attrs{}); status != wire.Failure {
 			t.Errorf("one more: %v", status)
 		}
@@ -493,7 +493,7 @@ func TestServerHandles(t *testing.T) {
 
 // A store that breaks does not break the session, and nothing of what it says
 // gets out.
-func TestServerStoreErrors(t *testing.T) {
+func TestStoreErrors(t *testing.T) {
 	const secret = "/srv/secret/place"
 	tests := []struct {
 		err  error
@@ -505,8 +505,8 @@ func TestServerStoreErrors(t *testing.T) {
 		{nil, wire.Failure}, // no bytes, and no reason
 	}
 	for _, test := range tests {
-		p := serverSession(t, func(_ *Server, a *Account) { a.Tree = serverBroken{a.Tree, test.err} })
-		h := p.open("file", serverAnew|wire.OpenRead)
+		p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = brokenTree{a.Tree, test.err} })
+		h := p.open("file", openAnew|wire.OpenRead)
 		for _, packet := range [][]byte{
 			wire.AppendRead(nil, p.n(), h, 0, 1), wire.AppendWrite(nil, p.n(), h, 0, []byte("x")), wire.AppendClose(nil, p.n(), h),
 		} {
@@ -521,8 +521,8 @@ func TestServerStoreErrors(t *testing.T) {
 }
 
 // A request that is cut off is refused, and not carried out as far as it goes.
-func TestServerCutRequests(t *testing.T) {
-	p := serverSession(t, nil)
+func TestCutRequests(t *testing.T) {
+	p := newTestSession(t, nil)
 	p.put("file", "content")
 	p.put("other", "more")
 	h := p.open("file", wire.OpenRead|wire.OpenWrite)

@@ -15,14 +15,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A hiddenUpload is a file that nobody sees before the handle that created it is
-// closed, but for who uploads it. He can do by its name what clients do before
-// they close a file; and he can open it again to be written, as clients do that
-// use several channels.
+// A hiddenUpload is a file that only its user sees before the handle that created it
+// is closed. The user can do by its name what clients do before they close a file,
+// and open it again to write to it, as clients do that use several channels.
 //
-// What else he wants of the name, such as to rename the file or to read it, is
-// no business of an upload. Then it is settled: published as far as it is, and
-// written in place from then on.
+// Any other request for the name, such as to rename the file or to read it, ends the
+// hiding: the file is published as far as it is, and written in place from then on.
 type hiddenUpload struct {
 	key  uploadKey
 	path string // on the disk
@@ -30,7 +28,7 @@ type hiddenUpload struct {
 	mu     sync.RWMutex     // held by writers to read, and to write by what must be alone
 	conn   *serverConn      // mu: of the first user
 	hidden store.Upload     // mu: nil once it is published or discarded
-	placed store.Handle     // mu: in place, once it is settled
+	placed store.Handle     // mu: in place, once it is published so
 	failed error            // mu: why there is neither; fs.ErrClosed if all went well
 	users  []*sessionHandle // mu: the first is the one that ends it
 
@@ -84,7 +82,7 @@ func (c *serverConn) pending(name string) *hiddenUpload {
 		return nil
 	}
 	u := c.server.pending.get(uploadKey{c.info.User, name})
-	if u != nil && c.account.addsOnly() && !u.of(c) && !isSecret(name) {
+	if u != nil && c.account.addsOnly() && !u.of(c) && !isTempName(name) {
 		return nil
 	}
 	return u
@@ -96,20 +94,21 @@ func (u *hiddenUpload) of(c *serverConn) bool {
 	return u.conn == c
 }
 
-// settle ends the hiding of an upload, if there is one of that name. What would
+// publishPending ends the hiding of an upload, if there is one of that name. What would
 // be refused in any case is no reason to.
-func (c *serverConn) settle(name string) error {
+func (c *serverConn) publishPending(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {
 		return nil
 	}
-	return u.settle()
+	return u.publishInPlace()
 }
 
-// settleOwn is settle for what who may only upload may do with what is his, too.
-func (c *serverConn) settleOwn(name string) error {
+// publishOwn is publishPending for requests that accounts which may only upload can
+// make of their own files too.
+func (c *serverConn) publishOwn(name string) error {
 	if u := c.pending(name); u != nil {
-		return u.settle()
+		return u.publishInPlace()
 	}
 	return nil
 }
@@ -256,8 +255,8 @@ func (u *hiddenUpload) sync() error {
 	return nil
 }
 
-// settle publishes what there is, and goes on in place.
-func (u *hiddenUpload) settle() error {
+// publishInPlace publishes what there is, and goes on in place.
+func (u *hiddenUpload) publishInPlace() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
@@ -300,8 +299,8 @@ func (u *hiddenUpload) publish() error {
 	if late == (store.Attr{}) {
 		return nil
 	}
-	// By the account's own tree: who may only upload has no right to this once
-	// the file has its name, and it was granted before.
+	// By the account's own tree: an account that may only upload has no right to this
+	// once the file has its name, and it was granted before.
 	if err := u.conn.account.Tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true); err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)
 	}
@@ -360,7 +359,7 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 		return placed.Close()
 	case u.hidden == nil && u.placed == nil && first && u.failed != fs.ErrClosed:
 		return u.failed
-	case first && !last: // what the first had for it, he may have closed
+	case first && !last: // the first may have closed what it had
 		u.conn = u.users[0].conn
 	}
 	return nil

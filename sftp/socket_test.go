@@ -9,25 +9,25 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// A serverTuned is a connection that notes what is set of it.
-type serverTuned struct {
-	*serverWire
+// A tunedConn is a connection that notes what is set of it.
+type tunedConn struct {
+	*wireEnd
 	noDelay             bool
 	writeBuffer, others int
 }
 
-func (c *serverTuned) SetNoDelay(on bool) error        { c.noDelay = on; return nil }
-func (c *serverTuned) SetWriteBuffer(n int) error      { c.writeBuffer = n; return nil }
-func (c *serverTuned) SetReadBuffer(int) error         { c.others++; return nil }
-func (c *serverTuned) SetLinger(int) error             { c.others++; return nil }
-func (c *serverTuned) SetReadDeadline(time.Time) error { c.others++; return nil }
+func (c *tunedConn) SetNoDelay(on bool) error        { c.noDelay = on; return nil }
+func (c *tunedConn) SetWriteBuffer(n int) error      { c.writeBuffer = n; return nil }
+func (c *tunedConn) SetReadBuffer(int) error         { c.others++; return nil }
+func (c *tunedConn) SetLinger(int) error             { c.others++; return nil }
+func (c *tunedConn) SetReadDeadline(time.Time) error { c.others++; return nil }
 
 // The kernel may hold much that is on its way out. How much it takes in stays
 // its own decision.
-func TestServerSocket(t *testing.T) {
-	w := newServerWorld(t, nil)
-	client, server := serverWires("192.0.2.1")
-	tuned := &serverTuned{serverWire: server}
+func TestSocket(t *testing.T) {
+	w := newTestServer(t, nil)
+	client, server := newWires("192.0.2.1")
+	tuned := &tunedConn{wireEnd: server}
 	w.conns.Go(func() { w.server.ServeConn(w.ctx, tuned) })
 	c, err := w.dial(client, w.clientConfig())
 	if err != nil {
@@ -42,8 +42,8 @@ func TestServerSocket(t *testing.T) {
 }
 
 // A real socket, and a listener of package net.
-func TestServerLoopback(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestLoopback(t *testing.T) {
+	w := newTestServer(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestServerLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.sftp(c)
-	data := serverBytes(maxData)
+	data := testBytes(maxData)
 	p.put("file", data)
 	p.wantFile("file", data)
 	cancel()

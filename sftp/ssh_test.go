@@ -22,8 +22,8 @@ import (
 )
 
 // There is SFTP, and nothing else.
-func TestServerOnlySFTP(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestOnlySFTP(t *testing.T) {
+	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
 	for _, kind := range []string{"direct-tcpip", "forwarded-tcpip", "x11", "auth-agent@openssh.com", "direct-streamlocal@openssh.com", "tun@openssh.com", ""} {
 		_, _, err := c.OpenChannel(kind, nil)
@@ -59,15 +59,15 @@ func TestServerOnlySFTP(t *testing.T) {
 			t.Errorf("sftp, time %d: %v, %v", i, ok, err)
 		}
 	}
-	p := &serverPeer{t: t, rw: ch}
+	p := &sftpPeer{t: t, rw: ch}
 	p.begin()
 	p.put("file", "x")
 	p.wantFile("file", "x")
 }
 
 // A client learns how its session ended, as OpenSSH's tell it.
-func TestServerExitStatus(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestExitStatus(t *testing.T) {
+	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
 	for _, test := range []struct {
 		send []byte
@@ -98,8 +98,8 @@ func TestServerExitStatus(t *testing.T) {
 }
 
 // A connection has so many sessions, and no more until one is over.
-func TestServerChannels(t *testing.T) {
-	w := newServerWorld(t, func(_ *serverWorld, s *Server) { s.MaxChannels = 3 })
+func TestChannels(t *testing.T) {
+	w := newTestServer(t, func(_ *testServer, s *Server) { s.MaxChannels = 3 })
 	c := w.login("192.0.2.1")
 	var open []ssh.Channel
 	for range 3 {
@@ -129,9 +129,9 @@ func TestServerChannels(t *testing.T) {
 
 // What is offered is what Algorithms says, a key exchange for the age of quantum
 // computers first, and nothing weak.
-func TestServerAlgorithms(t *testing.T) {
-	w := newServerWorld(t, nil)
-	raw := newServerRawSSH(w.connect("192.0.2.1"))
+func TestAlgorithms(t *testing.T) {
+	w := newTestServer(t, nil)
+	raw := newRawSSH(w.connect("192.0.2.1"))
 	if _, _, err := raw.hello(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestServerAlgorithms(t *testing.T) {
 
 // An RSA key of the host may sign with SHA-2, be there a certificate or not, and
 // whoever wants SHA-1 is not let in, even if the key would do it.
-func TestServerHostKeyOfRSA(t *testing.T) {
+func TestHostKeyOfRSA(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestServerHostKeyOfRSA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certified := func(w *serverWorld, s ssh.Signer) ssh.Signer {
+	certified := func(w *testServer, s ssh.Signer) ssh.Signer {
 		cert := &ssh.Certificate{Key: s.PublicKey(), CertType: ssh.HostCert, ValidBefore: ssh.CertTimeInfinity}
 		if err := cert.SignCert(rand.Reader, w.key); err != nil {
 			t.Fatal(err)
@@ -222,7 +222,7 @@ func TestServerHostKeyOfRSA(t *testing.T) {
 	}
 	for _, test := range tests {
 		var banners atomic.Int64
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 				c := &ssh.ServerConfig{
 					PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, nil },
@@ -257,11 +257,11 @@ func TestServerHostKeyOfRSA(t *testing.T) {
 }
 
 // What the configuration names stays as it is, and is not changed itself.
-func TestServerConfiguration(t *testing.T) {
+func TestConfiguration(t *testing.T) {
 	logged := atomic.Int64{}
 	given := &ssh.ServerConfig{ServerVersion: "SSH-2.0-mine", AuthLogCallback: func(ssh.ConnMetadata, string, error) { logged.Add(1) }}
 	given.Ciphers = []string{ssh.CipherAES256CTR}
-	w := newServerWorld(t, func(w *serverWorld, s *Server) {
+	w := newTestServer(t, func(w *testServer, s *Server) {
 		given.PasswordCallback = w.config().PasswordCallback
 		given.AddHostKey(w.key)
 		s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return given, nil }
@@ -290,12 +290,12 @@ func TestServerConfiguration(t *testing.T) {
 // Users of package users get what is theirs, decided by the key that they
 // proved to have and no other (CVE-2024-45337), and restrictions of a key hold
 // with a second factor too (CVE-2026-39828).
-func TestServerUsers(t *testing.T) {
-	w := newServerWorld(t, nil)
+func TestUsers(t *testing.T) {
+	w := newTestServer(t, nil)
 	line := func(k ssh.Signer) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.PublicKey()))) }
 	var keys []ssh.Signer
 	for range 4 {
-		keys = append(keys, newServerWorld(t, nil).key)
+		keys = append(keys, newTestServer(t, nil).key)
 	}
 	parse := func(s string) users.Key {
 		k, err := users.ParseKey(s)
@@ -304,7 +304,7 @@ func TestServerUsers(t *testing.T) {
 		}
 		return k
 	}
-	hash, err := users.HashPassword([]byte(serverPassword))
+	hash, err := users.HashPassword([]byte(testPassword))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,13 +341,13 @@ func TestServerUsers(t *testing.T) {
 		{"alice", []ssh.AuthMethod{ssh.PublicKeys(keys[3], keys[0])}, "full", "/"},
 		{"alice", []ssh.AuthMethod{ssh.PublicKeys(keys[3])}, "", ""},
 		{"bob", []ssh.AuthMethod{ssh.PublicKeys(keys[0])}, "", ""},
-		{"bob", []ssh.AuthMethod{ssh.Password(serverPassword)}, "upload-only", "/"},
+		{"bob", []ssh.AuthMethod{ssh.Password(testPassword)}, "upload-only", "/"},
 		{"bob", []ssh.AuthMethod{ssh.Password("")}, "", ""},
 		{"bob", nil, "", ""},
 		{"nobody", []ssh.AuthMethod{ssh.Password("")}, "", ""},
 		{"carol", []ssh.AuthMethod{ssh.PublicKeys(keys[2])}, "", ""},
-		{"carol", []ssh.AuthMethod{ssh.Password(serverPassword)}, "", ""},
-		{"carol", []ssh.AuthMethod{ssh.PublicKeys(keys[2]), ssh.Password(serverPassword)}, "read-only", "/"},
+		{"carol", []ssh.AuthMethod{ssh.Password(testPassword)}, "", ""},
+		{"carol", []ssh.AuthMethod{ssh.PublicKeys(keys[2]), ssh.Password(testPassword)}, "read-only", "/"},
 	}
 	full := w.tree
 	if err := full.Mkdir(t.Context(), "sub", 0); err != nil {
@@ -367,7 +367,7 @@ func TestServerUsers(t *testing.T) {
 		if got := p.name(wire.AppendRealpath(nil, p.n(), ".")); got != test.home {
 			t.Errorf("login %d of %s begins in %s", i, test.user, got)
 		}
-		_, writes := p.tryOpen(fmt.Sprint("/new", i), serverAnew, wire.Attrs{})
+		_, writes := p.tryOpen(fmt.Sprint("/new", i), openAnew, wire.Attrs{})
 		_, reads := p.tryOpen("/sub", wire.OpenRead, wire.Attrs{})
 		got := "full"
 		switch {
@@ -382,7 +382,7 @@ func TestServerUsers(t *testing.T) {
 	}
 
 	// One key is asked about, and another one logs in.
-	raw := newServerRawSSH(w.connect("203.0.113.1"))
+	raw := newRawSSH(w.connect("203.0.113.1"))
 	if err := raw.loginByKey("alice", keys[0].PublicKey(), keys[1]); err != nil {
 		t.Fatal(err)
 	}
@@ -390,19 +390,19 @@ func TestServerUsers(t *testing.T) {
 	if got := p.name(wire.AppendRealpath(nil, p.n(), ".")); got != "/sub" {
 		t.Errorf("begins in %s, which is the other key's", got)
 	}
-	if _, status := p.tryOpen("/raw", serverAnew, wire.Attrs{}); status != wire.PermissionDenied {
+	if _, status := p.tryOpen("/raw", openAnew, wire.Attrs{}); status != wire.PermissionDenied {
 		t.Errorf("may write, as the other key may: %v", status)
 	}
-	raw = newServerRawSSH(w.connect("203.0.113.2"))
+	raw = newRawSSH(w.connect("203.0.113.2"))
 	if err := raw.loginByKey("alice", keys[0].PublicKey(), keys[3]); err == nil {
 		t.Error("a key that is nobody's logs in after one that is")
 	}
 }
 
 // Wherever a connection is cut, nothing is left of it.
-func TestServerCutAnywhere(t *testing.T) {
+func TestCutAnywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newServerWorld(t, func(w *serverWorld, s *Server) {
+		w := newTestServer(t, func(w *testServer, s *Server) {
 			s.MaxHandshakes, s.MaxHandshakesPerSource = 10_000, 10_000
 			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
 				return &Account{Tree: w.tree, Hidden: true}, nil
@@ -410,7 +410,7 @@ func TestServerCutAnywhere(t *testing.T) {
 		})
 		run := func(limit int64) (total int64, whole bool) {
 			nc := w.connect(fmt.Sprintf("198.51.%d.%d", limit>>8&255, limit&255))
-			cut := &serverCut{serverWire: nc, left: limit}
+			cut := &cutWriter{wireEnd: nc, left: limit}
 			c, err := w.dial(cut, w.clientConfig())
 			if err != nil {
 				return cut.sent, false
@@ -424,9 +424,9 @@ func TestServerCutAnywhere(t *testing.T) {
 			if ok, _ := ch.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"})); !ok {
 				return cut.sent, false
 			}
-			p := &serverPeer{t: t, rw: ch}
+			p := &sftpPeer{t: t, rw: ch}
 			b := wire.AppendInit(nil, 3)
-			b = wire.AppendOpen(b, 1, "file", serverAnew, wire.Attrs{})
+			b = wire.AppendOpen(b, 1, "file", openAnew, wire.Attrs{})
 			b = wire.AppendOpendir(b, 2, "/")
 			if _, err := ch.Write(b); err != nil {
 				return cut.sent, false
@@ -471,26 +471,26 @@ func TestServerCutAnywhere(t *testing.T) {
 	})
 }
 
-// A serverCut is a connection that is gone after so many bytes were sent.
-type serverCut struct {
-	*serverWire
+// A cutWriter is a connection that is gone after so many bytes were sent.
+type cutWriter struct {
+	*wireEnd
 	mu         sync.Mutex
 	left, sent int64
 }
 
-func (c *serverCut) Write(p []byte) (int, error) {
+func (c *cutWriter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(int64(len(p)), c.left)
 	c.left -= n
 	c.sent += n
 	if n > 0 {
-		if _, err := c.serverWire.Write(p[:n]); err != nil {
+		if _, err := c.wireEnd.Write(p[:n]); err != nil {
 			return 0, err
 		}
 	}
 	if n < int64(len(p)) {
-		c.serverWire.Close()
+		c.wireEnd.Close()
 		return int(n), io.ErrClosedPipe
 	}
 	return int(n), nil

@@ -8,29 +8,29 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// serverBroken is a store whose open files fail by err in all they do.
-type serverBroken struct {
+// brokenTree is a store whose open files fail by err in all they do.
+type brokenTree struct {
 	store.Tree
 	err error
 }
 
-func (b serverBroken) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+func (b brokenTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	h, err := b.Tree.OpenFile(ctx, name, a)
 	if err != nil {
 		return nil, err
 	}
-	return serverBrokenFile{h, b.err}, nil
+	return brokenFile{h, b.err}, nil
 }
 
-type serverBrokenFile struct {
+type brokenFile struct {
 	store.Handle
 	err error
 }
 
-func (f serverBrokenFile) ReadAt([]byte, int64) (int, error)  { return 0, f.err }
-func (f serverBrokenFile) WriteAt([]byte, int64) (int, error) { return 0, f.err }
+func (f brokenFile) ReadAt([]byte, int64) (int, error)  { return 0, f.err }
+func (f brokenFile) WriteAt([]byte, int64) (int, error) { return 0, f.err }
 
-func (f serverBrokenFile) Close() error {
+func (f brokenFile) Close() error {
 	_ = f.Handle.Close()
 	if f.err == nil {
 		return context.Canceled
@@ -38,28 +38,28 @@ func (f serverBrokenFile) Close() error {
 	return f.err
 }
 
-// serverSlow is a store that says what it does, and takes its time.
-type serverSlow struct {
+// slowTree is a store that says what it does, and takes its time.
+type slowTree struct {
 	store.Tree
 	read, written atomic.Int64 // bytes
 	delay         time.Duration
 	panics        bool
 }
 
-func (s *serverSlow) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+func (s *slowTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	h, err := s.Tree.OpenFile(ctx, name, a)
 	if err != nil {
 		return nil, err
 	}
-	return &serverSlowFile{h, s}, nil
+	return &slowFile{h, s}, nil
 }
 
-type serverSlowFile struct {
+type slowFile struct {
 	store.Handle
-	s *serverSlow
+	s *slowTree
 }
 
-func (f *serverSlowFile) ReadAt(p []byte, off int64) (int, error) {
+func (f *slowFile) ReadAt(p []byte, off int64) (int, error) {
 	if f.s.panics {
 		panic("the store panics")
 	}
@@ -71,7 +71,7 @@ func (f *serverSlowFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (f *serverSlowFile) WriteAt(p []byte, off int64) (int, error) {
+func (f *slowFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.s.delay > 0 {
 		time.Sleep(f.s.delay)
 	}

@@ -17,22 +17,22 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// serverThen is a time that no test takes place at.
-var serverThen = time.Unix(1_000_000_000, 0)
+// testTime is a time that no test takes place at.
+var testTime = time.Unix(1_000_000_000, 0)
 
-func serverHidden(_ *Server, a *Account) { a.Hidden = true }
+func hideUploads(_ *Server, a *Account) { a.Hidden = true }
 
 // Nobody sees a hidden upload before it is closed, and then all of it.
-func TestServerHidden(t *testing.T) {
-	d := newServerDesk(t, serverHidden)
+func TestHidden(t *testing.T) {
+	d := newDirectServer(t, hideUploads)
 	p := d.session(d.connect())
 	p.put("old", "old")
 	other := d.account
 	d.account = &Account{User: "bob", Tree: other.Tree}
 	q := d.session(d.connect())
-	for _, flags := range []wire.OpenFlags{serverAnew, serverInsert | wire.OpenExclusive} {
+	for _, flags := range []wire.OpenFlags{openAnew, openInsert | wire.OpenExclusive} {
 		name := "new"
-		if flags == serverAnew {
+		if flags == openAnew {
 			name = "old"
 		}
 		h := p.open(name, flags)
@@ -60,23 +60,23 @@ func TestServerHidden(t *testing.T) {
 
 // A hidden upload has its mode and its times from the moment at which it has its
 // name: what is to be private is at no time public.
-func TestServerHiddenNeverWider(t *testing.T) {
+func TestHiddenNeverWider(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
 	for _, access := range []users.Access{users.Full, users.UploadOnly} {
-		tree := &serverCommits{Tree: store.Dir(root)}
-		p := serverSession(t, func(_ *Server, a *Account) { a.Hidden, a.Tree, a.Access = true, tree, access })
+		tree := &commitTree{Tree: store.Dir(root)}
+		p := newTestSession(t, func(_ *Server, a *Account) { a.Hidden, a.Tree, a.Access = true, tree, access })
 		name := fmt.Sprint("file", access)
-		h := p.open(name, serverAnew)
+		h := p.open(name, openAnew)
 		var a wire.Attrs
 		a.SetMode(0o600)
-		a.SetTimes(serverThen, serverThen)
+		a.SetTimes(testTime, testTime)
 		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		p.close(h)
-		if fi := tree.first; fi == nil || runtime.GOOS != "windows" && fi.Mode() != 0o600 || !fi.ModTime().Equal(serverThen) {
+		if fi := tree.first; fi == nil || runtime.GOOS != "windows" && fi.Mode() != 0o600 || !fi.ModTime().Equal(testTime) {
 			t.Errorf("%v: at first the file is %v", access, fi)
 		}
 		if tree.changes != 0 {
@@ -85,34 +85,34 @@ func TestServerHiddenNeverWider(t *testing.T) {
 	}
 }
 
-// serverCommits looks at files as soon as they have their names, and counts what is
+// commitTree looks at files as soon as they have their names, and counts what is
 // changed by name.
-type serverCommits struct {
+type commitTree struct {
 	store.Tree
 	first   fs.FileInfo
 	changes int
 }
 
-func (c *serverCommits) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
+func (c *commitTree) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
 	u, err := c.Tree.Create(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
-	return serverCommit{u.(store.AttrUpload), c, name}, nil
+	return commitUpload{u.(store.AttrUpload), c, name}, nil
 }
 
-func (c *serverCommits) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+func (c *commitTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	c.changes++
 	return c.Tree.SetAttr(ctx, name, a, follow)
 }
 
-type serverCommit struct {
+type commitUpload struct {
 	store.AttrUpload
-	tree *serverCommits
+	tree *commitTree
 	name string
 }
 
-func (u serverCommit) Commit() error {
+func (u commitUpload) Commit() error {
 	err := u.AttrUpload.Commit()
 	if err == nil {
 		u.tree.first, err = u.tree.Stat(context.Background(), u.name)
@@ -122,12 +122,12 @@ func (u serverCommit) Commit() error {
 
 // An upload that lacks what could not be written is never published, even if its
 // client passes over the error and closes it, or cuts it and renames it.
-func TestServerHiddenBroken(t *testing.T) {
-	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.Tree = true, store.Mem(4<<10) })
+func TestHiddenBroken(t *testing.T) {
+	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.Tree = true, store.Mem(4<<10) })
 	p := d.session(d.connect())
 	p.put("old", "old")
 	for _, renames := range []bool{false, true} {
-		h := p.open("old", serverAnew)
+		h := p.open("old", openAnew)
 		p.write(h, 0, "new")
 		p.want(wire.Failure, wire.AppendWrite(nil, p.n(), h, 3, make([]byte, 8<<10)))
 		if renames {
@@ -142,7 +142,7 @@ func TestServerHiddenBroken(t *testing.T) {
 }
 
 // A peer that dies leaves nothing of what it had not closed.
-func TestServerHiddenAbandoned(t *testing.T) {
+func TestHiddenAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestServerHiddenAbandoned(t *testing.T) {
 	}
 	defer root.Close()
 	var ended []*Transfer
-	d := newServerDesk(t, func(s *Server, a *Account) {
+	d := newDirectServer(t, func(s *Server, a *Account) {
 		a.Hidden, a.Tree = true, store.Dir(root)
 		s.Ended = func(t *Transfer) { ended = append(ended, t) }
 	})
@@ -158,7 +158,7 @@ func TestServerHiddenAbandoned(t *testing.T) {
 	p := d.session(c)
 	p.put("old", "old")
 	for _, name := range []string{"old", "new"} {
-		h := p.open(name, serverAnew)
+		h := p.open(name, openAnew)
 		p.write(h, 0, "half of")
 	}
 	p.hangUp(c)
@@ -175,22 +175,22 @@ func TestServerHiddenAbandoned(t *testing.T) {
 
 // What clients set of a file before they close it, by handle or by name, it has
 // when it is published; and they see it as they set it.
-func TestServerHiddenAttributes(t *testing.T) {
+func TestHiddenAttributes(t *testing.T) {
 	set := func(f func(a *wire.Attrs)) (a wire.Attrs) {
 		f(&a)
 		return a
 	}
-	times := set(func(a *wire.Attrs) { a.SetTimes(serverThen.Add(time.Hour), serverThen) })
+	times := set(func(a *wire.Attrs) { a.SetTimes(testTime.Add(time.Hour), testTime) })
 	mode := set(func(a *wire.Attrs) { a.SetMode(0o600) })
 	size := set(func(a *wire.Attrs) { a.SetSize(5) })
-	ways := map[string]func(p *serverPeer, h string, a wire.Attrs){
-		"FSETSTAT": func(p *serverPeer, h string, a wire.Attrs) { // OpenSSH's put -p
+	ways := map[string]func(p *sftpPeer, h string, a wire.Attrs){
+		"FSETSTAT": func(p *sftpPeer, h string, a wire.Attrs) { // OpenSSH's put -p
 			p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		},
-		"SETSTAT": func(p *serverPeer, _ string, a wire.Attrs) { // sshfs
+		"SETSTAT": func(p *sftpPeer, _ string, a wire.Attrs) { // sshfs
 			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "/dir/../file", a))
 		},
-		"lsetstat": func(p *serverPeer, _ string, a wire.Attrs) {
+		"lsetstat": func(p *sftpPeer, _ string, a wire.Attrs) {
 			if !a.Has(wire.AttrSize) {
 				p.want(wire.OK, wire.AppendLsetstat(nil, p.n(), "file", a))
 			} else {
@@ -200,11 +200,11 @@ func TestServerHiddenAttributes(t *testing.T) {
 	}
 	for way, change := range ways {
 		for _, exists := range []bool{false, true} {
-			p := serverSession(t, serverHidden)
+			p := newTestSession(t, hideUploads)
 			if exists {
 				p.put("file", "what was there before")
 			}
-			h := p.open("file", serverAnew)
+			h := p.open("file", openAnew)
 			p.write(h, 0, "0123456789")
 			if a := p.stat("file"); a.Size != 10 || !a.Mode.IsRegular() {
 				t.Errorf("%s: while it is written STAT says %+v", way, a)
@@ -214,7 +214,7 @@ func TestServerHiddenAttributes(t *testing.T) {
 			}
 			check := func(when string, a wire.Attrs) {
 				t.Helper()
-				if a.Size != 5 || a.Mode != wire.ModeRegular|0o600 || !a.Modified().Equal(serverThen) || !a.Accessed().Equal(serverThen.Add(time.Hour)) {
+				if a.Size != 5 || a.Mode != wire.ModeRegular|0o600 || !a.Modified().Equal(testTime) || !a.Accessed().Equal(testTime.Add(time.Hour)) {
 					t.Errorf("%s, %s: %+v", way, when, a)
 				}
 			}
@@ -223,8 +223,8 @@ func TestServerHiddenAttributes(t *testing.T) {
 			p.close(h)
 			check("closed", p.stat("file"))
 			p.wantFile("file", "01234")
-			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetTimes(serverThen, serverThen) }))) // rclone
-			if a := p.stat("file"); !a.Accessed().Equal(serverThen) {
+			p.want(wire.OK, wire.AppendSetstat(nil, p.n(), "file", set(func(a *wire.Attrs) { a.SetTimes(testTime, testTime) }))) // rclone
+			if a := p.stat("file"); !a.Accessed().Equal(testTime) {
 				t.Errorf("%s, after: %+v", way, a)
 			}
 		}
@@ -232,13 +232,13 @@ func TestServerHiddenAttributes(t *testing.T) {
 }
 
 // Several channels, of several connections, may write one upload.
-func TestServerHiddenLanes(t *testing.T) {
-	d := newServerDesk(t, serverHidden)
+func TestHiddenLanes(t *testing.T) {
+	d := newDirectServer(t, hideUploads)
 	c := d.connect()
-	lanes := []*serverPeer{d.session(c), d.session(c), d.session(d.connect())}
-	data := serverBytes(3 * 100_000)
-	for _, flags := range []wire.OpenFlags{wire.OpenWrite, serverInsert} {
-		creator := lanes[0].open("file", serverAnew)
+	lanes := []*sftpPeer{d.session(c), d.session(c), d.session(d.connect())}
+	data := testBytes(3 * 100_000)
+	for _, flags := range []wire.OpenFlags{wire.OpenWrite, openInsert} {
+		creator := lanes[0].open("file", openAnew)
 		var wg sync.WaitGroup
 		for i, p := range lanes {
 			wg.Go(func() {
@@ -263,7 +263,7 @@ func TestServerHiddenLanes(t *testing.T) {
 	// It belongs to who created it: what others write after he has closed it
 	// goes nowhere, and if he dies it is gone.
 	p, q := lanes[0], lanes[1]
-	creator, joined := p.open("file", serverAnew), q.open("file", wire.OpenWrite)
+	creator, joined := p.open("file", openAnew), q.open("file", wire.OpenWrite)
 	q.write(joined, 0, "from q")
 	p.close(creator)
 	q.want(wire.Failure, wire.AppendWrite(nil, q.n(), joined, 0, []byte("late")))
@@ -274,7 +274,7 @@ func TestServerHiddenLanes(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		e := d.connect()
 		dying := d.session(e)
-		dying.write(dying.open("file", serverAnew), 0, "one")
+		dying.write(dying.open("file", openAnew), 0, "one")
 		f := d.connect()
 		next, last := d.session(f), d.session(f)
 		joined, other := next.open("file", wire.OpenWrite), last.open("file", wire.OpenWrite)
@@ -295,35 +295,35 @@ func TestServerHiddenLanes(t *testing.T) {
 
 // Whatever else is done with the name of an upload, it goes on as if there were
 // nothing to it.
-func TestServerHiddenSettled(t *testing.T) {
+func TestHiddenSettled(t *testing.T) {
 	uses := map[string]struct {
-		use  func(p *serverPeer)
+		use  func(p *sftpPeer)
 		name string // where the file is afterwards
 	}{
-		"rename":       {func(p *serverPeer) { p.want(wire.OK, wire.AppendRename(nil, p.n(), "file", "moved")) }, "moved"},
-		"posix-rename": {func(p *serverPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "file", "moved")) }, "moved"},
-		"rename over":  {func(p *serverPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "other", "file")) }, ""},
-		"link":         {func(p *serverPeer) { p.want(wire.OK, wire.AppendHardlink(nil, p.n(), "file", "linked")) }, "linked"},
-		"remove":       {func(p *serverPeer) { p.want(wire.OK, wire.AppendRemove(nil, p.n(), "file")) }, ""},
-		"read":         {func(p *serverPeer) { p.wantFile("file", "first") }, "file"},
-		"edit": {func(p *serverPeer) {
+		"rename":       {func(p *sftpPeer) { p.want(wire.OK, wire.AppendRename(nil, p.n(), "file", "moved")) }, "moved"},
+		"posix-rename": {func(p *sftpPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "file", "moved")) }, "moved"},
+		"rename over":  {func(p *sftpPeer) { p.want(wire.OK, wire.AppendPosixRename(nil, p.n(), "other", "file")) }, ""},
+		"link":         {func(p *sftpPeer) { p.want(wire.OK, wire.AppendHardlink(nil, p.n(), "file", "linked")) }, "linked"},
+		"remove":       {func(p *sftpPeer) { p.want(wire.OK, wire.AppendRemove(nil, p.n(), "file")) }, ""},
+		"read":         {func(p *sftpPeer) { p.wantFile("file", "first") }, "file"},
+		"edit": {func(p *sftpPeer) {
 			h := p.open("file", wire.OpenRead|wire.OpenWrite)
 			p.write(h, 0, "F")
 			p.close(h)
 			p.write(p.open("file", wire.OpenWrite), 0, "f")
 		}, "file"},
-		"check": {func(p *serverPeer) {
+		"check": {func(p *sftpPeer) {
 			if r := p.ask(wire.AppendCheckFileName(nil, p.n(), "file", "md5", 0, 0, 0)); r.Type != wire.TypeExtendedReply {
 				p.t.Errorf("check-file: %v", r.Status)
 			}
 		}, "file"},
 	}
 	for what, use := range uses {
-		p := serverSession(t, serverHidden)
+		p := newTestSession(t, hideUploads)
 		p.put("other", "other")
-		h := p.open("file", serverAnew)
+		h := p.open("file", openAnew)
 		var a wire.Attrs
-		a.SetTimes(serverThen, serverThen)
+		a.SetTimes(testTime, testTime)
 		p.write(h, 0, "first")
 		p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, a))
 		use.use(p)
@@ -336,7 +336,7 @@ func TestServerHiddenSettled(t *testing.T) {
 		p.close(h)
 		if use.name != "" {
 			p.wantFile(use.name, "first second")
-			if got := p.stat(use.name); !got.Modified().Equal(serverThen) {
+			if got := p.stat(use.name); !got.Modified().Equal(testTime) {
 				t.Errorf("%s: it was modified %v", what, got.Modified())
 			}
 		} else if got, _ := p.get("file"); strings.HasPrefix(got, "first") {
@@ -346,27 +346,27 @@ func TestServerHiddenSettled(t *testing.T) {
 }
 
 // Of several uploads to one name the last to be closed wins.
-func TestServerHiddenTwice(t *testing.T) {
-	d := newServerDesk(t, serverHidden)
+func TestHiddenTwice(t *testing.T) {
+	d := newDirectServer(t, hideUploads)
 	p, q := d.session(d.connect()), d.session(d.connect())
-	a, b := p.open("file", serverAnew), q.open("file", serverAnew)
+	a, b := p.open("file", openAnew), q.open("file", openAnew)
 	p.write(a, 0, "from p")
 	q.write(b, 0, "from q")
 	q.close(b)
 	p.wantFile("file", "from q")
 	p.close(a)
 	p.wantFile("file", "from p")
-	x, y := p.open("new", serverInsert|wire.OpenExclusive), q.open("new", serverInsert|wire.OpenExclusive)
+	x, y := p.open("new", openInsert|wire.OpenExclusive), q.open("new", openInsert|wire.OpenExclusive)
 	q.close(y)
 	p.want(wire.Failure, wire.AppendClose(nil, p.n(), x))
 }
 
 // People who share an account to leave things in it are kept from each other's.
-func TestServerHiddenDropBox(t *testing.T) {
-	d := newServerDesk(t, func(_ *Server, a *Account) { a.Hidden, a.Access = true, users.UploadOnly })
+func TestHiddenDropBox(t *testing.T) {
+	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.Access = true, users.UploadOnly })
 	c := d.connect()
 	p, mine, q := d.session(c), d.session(c), d.session(d.connect())
-	h := p.open("file", serverAnew)
+	h := p.open("file", openAnew)
 	p.write(h, 0, "p's")
 	q.wantNone("file")
 	q.want(wire.NoSuchFile, wire.AppendSetstat(nil, q.n(), "file", wire.Attrs{}))
@@ -394,12 +394,12 @@ func TestServerHiddenDropBox(t *testing.T) {
 
 // A client need not wait for CLOSE on one channel before it uses the name on
 // others.
-func TestServerHiddenHasty(t *testing.T) {
-	d := newServerDesk(t, serverHidden)
+func TestHiddenHasty(t *testing.T) {
+	d := newDirectServer(t, hideUploads)
 	c := d.connect()
 	p, q, r := d.session(c), d.session(c), d.session(d.connect())
 	for i := range 300 {
-		h := p.open("file", serverAnew)
+		h := p.open("file", openAnew)
 		p.write(h, 0, "content")
 		var wg sync.WaitGroup
 		wg.Go(func() { p.close(h) })

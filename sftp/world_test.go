@@ -18,15 +18,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A serverWire is one end of a connection in memory, for bubbles too. Unlike
+// A wireEnd is one end of a connection in memory, for bubbles too. Unlike
 // net.Pipe it takes some bytes that nobody reads yet, as a socket does.
-type serverWire struct {
-	in, out       *serverStream
+type wireEnd struct {
+	in, out       *wireStream
 	local, remote net.Addr
 }
 
-// serverStream is one direction.
-type serverStream struct {
+// wireStream is one direction.
+type wireStream struct {
 	mu     sync.Mutex
 	change *sync.Cond
 	b      []byte // mu
@@ -36,21 +36,21 @@ type serverStream struct {
 	wrote  int64  // mu
 }
 
-func newServerStream(room int) *serverStream {
-	s := &serverStream{room: room}
+func newWireStream(room int) *wireStream {
+	s := &wireStream{room: room}
 	s.change = sync.NewCond(&s.mu)
 	return s
 }
 
-// serverWires returns the two ends of a connection from that address.
-func serverWires(from string) (client, server *serverWire) {
-	up, down := newServerStream(1<<20), newServerStream(1<<20)
+// newWires returns the two ends of a connection from that address.
+func newWires(from string) (client, server *wireEnd) {
+	up, down := newWireStream(1<<20), newWireStream(1<<20)
 	c := net.TCPAddrFromAddrPort(mustAddr(from + ":50000"))
 	s := net.TCPAddrFromAddrPort(mustAddr("192.0.2.254:22"))
-	return &serverWire{in: down, out: up, local: c, remote: s}, &serverWire{in: up, out: down, local: s, remote: c}
+	return &wireEnd{in: down, out: up, local: c, remote: s}, &wireEnd{in: up, out: down, local: s, remote: c}
 }
 
-func (w *serverWire) Read(p []byte) (int, error) {
+func (w *wireEnd) Read(p []byte) (int, error) {
 	s := w.in
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *serverWire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *serverWire) Write(p []byte) (n int, err error) {
+func (w *wireEnd) Write(p []byte) (n int, err error) {
 	s := w.out
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +89,8 @@ func (w *serverWire) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (w *serverWire) Close() error {
-	for _, s := range []*serverStream{w.in, w.out} {
+func (w *wireEnd) Close() error {
+	for _, s := range []*wireStream{w.in, w.out} {
 		s.mu.Lock()
 		s.closed = true
 		s.change.Broadcast()
@@ -99,11 +99,11 @@ func (w *serverWire) Close() error {
 	return nil
 }
 
-func (w *serverWire) LocalAddr() net.Addr             { return w.local }
-func (w *serverWire) RemoteAddr() net.Addr            { return w.remote }
-func (w *serverWire) SetDeadline(t time.Time) error   { return w.SetWriteDeadline(t) }
-func (w *serverWire) SetReadDeadline(time.Time) error { return nil }
-func (w *serverWire) SetWriteDeadline(t time.Time) error {
+func (w *wireEnd) LocalAddr() net.Addr             { return w.local }
+func (w *wireEnd) RemoteAddr() net.Addr            { return w.remote }
+func (w *wireEnd) SetDeadline(t time.Time) error   { return w.SetWriteDeadline(t) }
+func (w *wireEnd) SetReadDeadline(time.Time) error { return nil }
+func (w *wireEnd) SetWriteDeadline(t time.Time) error {
 	time.AfterFunc(time.Until(t), func() {
 		w.out.mu.Lock()
 		defer w.out.mu.Unlock()
@@ -113,17 +113,17 @@ func (w *serverWire) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// A serverDesk is a server without SSH: sessions of accounts, over pipes.
-type serverDesk struct {
+// A directServer is a server without SSH: sessions of accounts, over pipes.
+type directServer struct {
 	t       testing.TB
 	server  *Server
 	account *Account
 }
 
-// newServerDesk makes a server with an account in memory. set, unless it is nil,
+// newDirectServer makes a server with an account in memory. set, unless it is nil,
 // changes what it likes before anything is used.
-func newServerDesk(t testing.TB, set func(s *Server, a *Account)) *serverDesk {
-	d := &serverDesk{t: t, server: &Server{}, account: &Account{User: "alice", Tree: store.Mem(0)}}
+func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServer {
+	d := &directServer{t: t, server: &Server{}, account: &Account{User: "alice", Tree: store.Mem(0)}}
 	if set != nil {
 		set(d.server, d.account)
 	}
@@ -132,8 +132,8 @@ func newServerDesk(t testing.TB, set func(s *Server, a *Account)) *serverDesk {
 }
 
 // connect makes a connection of the account.
-func (d *serverDesk) connect() *serverConn {
-	_, nc := serverWires("192.0.2.1")
+func (d *directServer) connect() *serverConn {
+	_, nc := newWires("192.0.2.1")
 	var g penalty.Guard
 	v, err := g.Admit(time.Now(), mustAddr("192.0.2.1:1").Addr())
 	if err != nil {
@@ -156,8 +156,8 @@ func (d *serverDesk) connect() *serverConn {
 }
 
 // session begins a session of a connection.
-func (d *serverDesk) session(c *serverConn) *serverPeer {
-	client, server := serverWires("192.0.2.1")
+func (d *directServer) session(c *serverConn) *sftpPeer {
+	client, server := newWires("192.0.2.1")
 	c.work.Go(func() {
 		defer server.Close()
 		var err error
@@ -166,26 +166,26 @@ func (d *serverDesk) session(c *serverConn) *serverPeer {
 	})
 	stop := context.AfterFunc(c.ctx, func() { server.Close() })
 	d.t.Cleanup(func() { client.Close(); stop() })
-	p := &serverPeer{t: d.t, rw: client}
+	p := &sftpPeer{t: d.t, rw: client}
 	p.begin()
 	return p
 }
 
 // hangUp ends a session as a peer does that dies, and waits until it is over.
-func (p *serverPeer) hangUp(c *serverConn) {
-	p.rw.(*serverWire).Close()
+func (p *sftpPeer) hangUp(c *serverConn) {
+	p.rw.(*wireEnd).Close()
 	c.cancel(errLeft)
 	c.work.Wait()
 }
 
-// serverSession is a session of a connection of its own.
-func serverSession(t testing.TB, set func(s *Server, a *Account)) *serverPeer {
-	d := newServerDesk(t, set)
+// newTestSession is a session of a connection of its own.
+func newTestSession(t testing.TB, set func(s *Server, a *Account)) *sftpPeer {
+	d := newDirectServer(t, set)
 	return d.session(d.connect())
 }
 
-// A serverWorld is a server with SSH, in memory.
-type serverWorld struct {
+// A testServer is a server with SSH, in memory.
+type testServer struct {
 	t      testing.TB
 	server *Server
 	tree   *store.MemStore
@@ -200,16 +200,16 @@ type serverWorld struct {
 	came  []*ssh.ServerConn // mu: who logged in
 }
 
-const serverPassword = "correct horse"
+const testPassword = "correct horse"
 
-// newServerWorld makes a server to which anybody can log in who knows the
+// newTestServer makes a server to which anybody can log in who knows the
 // password. set may change what it likes.
-func newServerWorld(t testing.TB, set func(w *serverWorld, s *Server)) *serverWorld {
+func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &serverWorld{t: t, tree: store.Mem(0)}
+	w := &testServer{t: t, tree: store.Mem(0)}
 	w.more = sync.NewCond(&w.mu)
 	if w.key, err = ssh.NewSignerFromKey(key); err != nil {
 		t.Fatal(err)
@@ -240,20 +240,20 @@ func newServerWorld(t testing.TB, set func(w *serverWorld, s *Server)) *serverWo
 }
 
 // end ends all connections, and waits until they are over.
-func (w *serverWorld) end() {
+func (w *testServer) end() {
 	w.cancel()
 	w.conns.Wait()
 	for _, sc := range w.came {
-		serverDrain(w.t, sc)
+		drainRequests(w.t, sc)
 	}
 	if c := w.server.Counters(); c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 {
 		w.t.Errorf("left behind: %+v", c)
 	}
 }
 
-func (w *serverWorld) config() *ssh.ServerConfig {
+func (w *testServer) config() *ssh.ServerConfig {
 	c := &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
-		if string(password) != serverPassword {
+		if string(password) != testPassword {
 			return nil, errors.New("wrong password")
 		}
 		return &ssh.Permissions{}, nil
@@ -263,23 +263,23 @@ func (w *serverWorld) config() *ssh.ServerConfig {
 }
 
 // connect connects, and returns the client's end.
-func (w *serverWorld) connect(from string) *serverWire {
-	client, server := serverWires(from)
+func (w *testServer) connect(from string) *wireEnd {
+	client, server := newWires(from)
 	w.conns.Go(func() { w.server.ServeConn(w.ctx, server) })
 	w.t.Cleanup(func() { client.Close() })
 	return client
 }
 
-func (w *serverWorld) clientConfig() *ssh.ClientConfig {
+func (w *testServer) clientConfig() *ssh.ClientConfig {
 	return &ssh.ClientConfig{
 		User:            "alice",
-		Auth:            []ssh.AuthMethod{ssh.Password(serverPassword)},
+		Auth:            []ssh.AuthMethod{ssh.Password(testPassword)},
 		HostKeyCallback: ssh.FixedHostKey(w.key.PublicKey()),
 	}
 }
 
 // dial logs in over a connection.
-func (w *serverWorld) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, error) {
+func (w *testServer) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, error) {
 	conn, channels, requests, err := ssh.NewClientConn(nc, "test", config)
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (w *serverWorld) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, 
 }
 
 // login logs in from that address.
-func (w *serverWorld) login(from string) *ssh.Client {
+func (w *testServer) login(from string) *ssh.Client {
 	w.t.Helper()
 	c, err := w.dial(w.connect(from), w.clientConfig())
 	if err != nil {
@@ -300,15 +300,15 @@ func (w *serverWorld) login(from string) *ssh.Client {
 }
 
 // sftp begins a session on a connection.
-func (w *serverWorld) sftp(c *ssh.Client) *serverPeer {
+func (w *testServer) sftp(c *ssh.Client) *sftpPeer {
 	w.t.Helper()
 	ch := w.subsystem(c)
-	p := &serverPeer{t: w.t, rw: ch}
+	p := &sftpPeer{t: w.t, rw: ch}
 	p.begin()
 	return p
 }
 
-func (w *serverWorld) subsystem(c *ssh.Client) ssh.Channel {
+func (w *testServer) subsystem(c *ssh.Client) ssh.Channel {
 	w.t.Helper()
 	ch, requests, err := c.OpenChannel("session", nil)
 	if err != nil {
@@ -323,7 +323,7 @@ func (w *serverWorld) subsystem(c *ssh.Client) ssh.Channel {
 
 // last returns what was told of the connection that was the nth to end, when it
 // has ended.
-func (w *serverWorld) last(n int) *Conn {
+func (w *testServer) last(n int) *Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.ended) < n {
@@ -332,8 +332,8 @@ func (w *serverWorld) last(n int) *Conn {
 	return w.ended[n-1]
 }
 
-// serverBytes returns n bytes that nothing else has.
-func serverBytes(n int) string {
+// testBytes returns n bytes that nothing else has.
+func testBytes(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return string(b)

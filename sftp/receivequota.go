@@ -18,13 +18,13 @@ const (
 	// channelWindow is how many bytes of data a channel of x/crypto holds.
 	channelWindow = 2 << 20
 
-	// intakeSlack is how many bytes of the wire may wait in all beyond the
+	// quotaSlack is how many bytes of the wire may wait in all beyond the
 	// windows of the channels that are open. With a kilobyte in a packet, all
 	// windows full need a twentieth of their size more.
-	intakeSlack = 4 << 20
+	quotaSlack = 4 << 20
 
-	// intakeStep is how many bytes come between two looks at it.
-	intakeStep = 1 << 20
+	// quotaStep is how many bytes come between two looks at it.
+	quotaStep = 1 << 20
 
 	// tryTime is how long a write may take that shows whether writes go through.
 	// Meanwhile nothing is read.
@@ -40,7 +40,7 @@ var (
 	errFlood     = errors.New("requests come that are too many to be kept, and their answers are not taken")
 )
 
-// An intake counts what has come on a connection, and what of it was taken by
+// A receiveQuota counts what has come on a connection, and what of it was taken by
 // those it was for. It ends the connection when too much lies in between.
 //
 // What lies in between for one channel nobody knows: x/crypto does not tell. It
@@ -48,9 +48,9 @@ var (
 // moment at which there was nothing for the channel. Such moments are: when less
 // was read than there was room for; and, whatever has been read since, when as
 // much as the window holds has been.
-type intake struct {
+type receiveQuota struct {
 	came  atomic.Int64 // bytes of the wire
-	known atomic.Bool  // who it is has logged in
+	known atomic.Bool  // the login has succeeded
 	wrote atomic.Int64 // writes that have gone through
 
 	stop func(error)  // ends the connection
@@ -68,12 +68,12 @@ type intake struct {
 // A countedConn is a connection whose reader is counted.
 type countedConn struct {
 	*sshconn.Conn
-	in *intake
+	quota *receiveQuota
 }
 
 func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if over := c.in.count(n); over != nil {
+	if over := c.quota.count(n); over != nil {
 		return 0, over // until the connection is closed more would come
 	}
 	return n, err
@@ -81,42 +81,42 @@ func (c countedConn) Read(p []byte) (int, error) {
 
 func (c countedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	c.in.wrote.Add(1)
+	c.quota.wrote.Add(1)
 	return n, err
 }
 
 // count counts n bytes that have come. It returns why the connection ends, if it does.
-func (i *intake) count(n int) error {
-	came := i.came.Add(int64(n))
+func (r *receiveQuota) count(n int) error {
+	came := r.came.Add(int64(n))
 	switch {
-	case !i.known.Load():
+	case !r.known.Load():
 		if came > maxBeforeLogin {
-			i.stop(errTalkative)
+			r.stop(errTalkative)
 			return errTalkative
 		}
-	case came-i.looked >= intakeStep:
-		i.looked = came
-		return i.look()
+	case came-r.looked >= quotaStep:
+		r.looked = came
+		return r.look()
 	}
 	return nil
 }
 
 // excess is how many bytes of the wire have come that were not taken, or were
 // not data. The caller holds mu.
-func (i *intake) excess() int64 { return i.came.Load() - i.taken }
+func (r *receiveQuota) excess() int64 { return r.came.Load() - r.taken }
 
-// take counts n bytes of data that were taken by somebody who is always there.
-func (i *intake) take(n int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.taken += int64(n)
+// take counts n bytes of data that were taken by a reader that never stops.
+func (r *receiveQuota) take(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken += int64(n)
 }
 
 // look looks for channels for which too much has come. It returns why the connection
 // ends, if it does. Before it ends because of a reader that waits, a write is tried, and
 // nothing more is read until that has gone through: on a busy machine it may be late.
-func (i *intake) look() error {
-	tried, err := i.judge()
+func (r *receiveQuota) look() error {
+	tried, err := r.judge()
 	if tried == nil {
 		return err
 	}
@@ -124,102 +124,102 @@ func (i *intake) look() error {
 	defer timer.Stop()
 	select {
 	case <-tried:
-		if tried, err = i.judge(); tried == nil {
+		if tried, err = r.judge(); tried == nil {
 			return err
 		}
 	case <-timer.C:
 	}
-	i.stop(errFlood)
+	r.stop(errFlood)
 	return errFlood
 }
 
 // judge looks at each channel. If the verdict depends on a write that is being tried,
 // tried is closed when that has gone through.
-func (i *intake) judge() (tried <-chan struct{}, err error) {
-	wrote := i.wrote.Load()
-	moves := wrote != i.lookedWrote
-	i.lookedWrote = wrote
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	most := intakeSlack + channelWindow*int64(len(i.queues))
-	for q := range i.queues {
-		over := i.excess() - q.base - most
+func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
+	wrote := r.wrote.Load()
+	moves := wrote != r.lookedWrote
+	r.lookedWrote = wrote
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := quotaSlack + channelWindow*int64(len(r.queues))
+	for q := range r.queues {
+		over := r.excess() - q.base - most
 		switch {
 		// A reader that waits has nothing, if it waits for data. After a read,
 		// x/crypto gives the peer window, which may wait too, for a peer that takes
 		// nothing or leaves a key exchange undone; but then nothing at all is written.
 		case q.waits && moves:
-			q.empty(i.excess())
+			q.empty(r.excess())
 		case over <= 0:
-		case len(q.kept) == channelWindow, over >= intakeSlack && !q.waits:
-			i.stop(errFlood)
+		case len(q.kept) == channelWindow, over >= quotaSlack && !q.waits:
+			r.stop(errFlood)
 			return nil, errFlood
 		case q.waits: // perhaps there was only nothing to be written
-			if i.trying == nil {
-				i.trying = make(chan struct{})
-				i.run(i.tryWrite)
+			if r.trying == nil {
+				r.trying = make(chan struct{})
+				r.run(r.tryWrite)
 			}
-			if over >= intakeSlack {
-				tried = i.trying
+			if over >= quotaSlack {
+				tried = r.trying
 			}
 		case !q.moving:
 			q.moving = true
-			i.run(q.move)
+			r.run(q.move)
 		}
 	}
 	return tried, nil
 }
 
 // tryWrite writes something. If that goes through, the next look sees it.
-func (i *intake) tryWrite() {
-	i.poke()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	close(i.trying)
-	i.trying = nil
+func (r *receiveQuota) tryWrite() {
+	r.poke()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.trying)
+	r.trying = nil
 }
 
 // A queue is what has come for one channel. Its reader is the session of the
-// channel, and as long as that does something else, the intake may move what
+// channel, and as long as that does something else, the quota may move what
 // there is to memory of the queue's own, where tiny packets become few bytes.
 type queue struct {
-	in *intake
-	ch io.Reader
+	quota *receiveQuota
+	ch    io.Reader
 
-	reading sync.Mutex // held while something is read from ch, and before the intake's mu
-	kept    []byte     // reading and in.mu, to change it: what was moved
+	reading sync.Mutex // held while something is read from ch, and before the quota's mu
+	kept    []byte     // reading and quota.mu, to change it: what was moved
 	err     error      // reading: what came at the end of that
 
-	base    int64 // in.mu: excess when the channel was known to be empty
-	mark    int64 // in.mu: excess when so many bytes had been taken from the channel:
-	marked  int64 // in.mu
-	taken   int64 // in.mu: bytes taken from the channel in all
-	emptied int   // in.mu: how often that was known
-	waits   bool  // in.mu: a read is under way
-	moving  bool  // in.mu
+	base    int64 // quota.mu: excess when the channel was known to be empty
+	mark    int64 // quota.mu: excess when so many bytes had been taken from the channel:
+	marked  int64 // quota.mu
+	taken   int64 // quota.mu: bytes taken from the channel in all
+	emptied int   // quota.mu: how often that was known
+	waits   bool  // quota.mu: a read is under way
+	moving  bool  // quota.mu
 }
 
 // open begins to count for a channel.
-func (i *intake) open(ch io.Reader) *queue {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.queues == nil {
-		i.queues = map[*queue]struct{}{}
+func (r *receiveQuota) open(ch io.Reader) *queue {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queues == nil {
+		r.queues = map[*queue]struct{}{}
 	}
-	q := &queue{in: i, ch: ch}
-	q.empty(i.excess())
-	i.queues[q] = struct{}{}
+	q := &queue{quota: r, ch: ch}
+	q.empty(r.excess())
+	r.queues[q] = struct{}{}
 	return q
 }
 
 // close ends that.
-func (i *intake) close(q *queue) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.queues, q)
+func (r *receiveQuota) close(q *queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.queues, q)
 }
 
-// empty notes that the channel was empty at that excess. The caller holds in.mu.
+// empty notes that the channel was empty at that excess. The caller holds quota.mu.
 func (q *queue) empty(excess int64) {
 	q.base, q.mark, q.marked = excess, excess, q.taken
 	q.emptied++
@@ -235,8 +235,8 @@ func (q *queue) Read(p []byte) (int, error) {
 		}
 		return q.read(p)
 	}
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
+	q.quota.mu.Lock()
+	defer q.quota.mu.Unlock()
 	n := copy(p, q.kept)
 	if q.kept = q.kept[n:]; len(q.kept) == 0 {
 		q.kept = nil
@@ -246,16 +246,16 @@ func (q *queue) Read(p []byte) (int, error) {
 
 // read reads from the channel. The caller holds reading.
 func (q *queue) read(p []byte) (int, error) {
-	in := q.in
-	in.mu.Lock()
-	before, emptied := in.excess(), q.emptied
+	quota := q.quota
+	quota.mu.Lock()
+	before, emptied := quota.excess(), q.emptied
 	q.waits = true
-	in.mu.Unlock()
+	quota.mu.Unlock()
 	n, err := q.ch.Read(p)
-	in.mu.Lock()
-	defer in.mu.Unlock()
+	quota.mu.Lock()
+	defer quota.mu.Unlock()
 	q.waits = false
-	in.taken += int64(n)
+	quota.taken += int64(n)
 	q.taken += int64(n)
 	switch {
 	case n < len(p):
@@ -264,7 +264,7 @@ func (q *queue) read(p []byte) (int, error) {
 		}
 	case q.taken-q.marked >= channelWindow:
 		q.base = q.mark
-		q.mark, q.marked = in.excess(), q.taken
+		q.mark, q.marked = quota.excess(), q.taken
 	}
 	return n, err
 }
@@ -275,8 +275,8 @@ func (q *queue) move() {
 	q.reading.Lock()
 	defer q.reading.Unlock()
 	defer func() {
-		q.in.mu.Lock()
-		defer q.in.mu.Unlock()
+		q.quota.mu.Lock()
+		defer q.quota.mu.Unlock()
 		q.moving = false
 	}()
 	if q.err != nil {
@@ -286,8 +286,8 @@ func (q *queue) move() {
 	n := copy(memory, q.kept)
 	m, err := q.read(memory[n:])
 	q.err = err
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
+	q.quota.mu.Lock()
+	defer q.quota.mu.Unlock()
 	if q.kept = memory[:n+m]; n+m == 0 {
 		q.kept = nil
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A serverPackets is what x/crypto keeps for a channel. Data comes in packets,
+// A packetSource is what x/crypto keeps for a channel. Data comes in packets,
 // each of which is more on the wire than in it.
-type serverPackets struct {
-	in      *intake
+type packetSource struct {
+	in      *receiveQuota
 	mu      sync.Mutex
 	change  *sync.Cond
 	b       []byte // mu
@@ -27,15 +27,15 @@ type serverPackets struct {
 	closed  bool   // mu
 }
 
-func newServerPackets(in *intake) *serverPackets {
-	p := &serverPackets{in: in}
+func newPacketSource(in *receiveQuota) *packetSource {
+	p := &packetSource{in: in}
 	p.change = sync.NewCond(&p.mu)
 	return p
 }
 
 // send sends n bytes of data that are more on the wire, of which each piece is
 // counted as it comes.
-func (p *serverPackets) send(n, wire int) {
+func (p *packetSource) send(n, wire int) {
 	p.mu.Lock()
 	p.b = append(p.b, make([]byte, n)...)
 	p.change.Broadcast()
@@ -46,7 +46,7 @@ func (p *serverPackets) send(n, wire int) {
 	}
 }
 
-func (p *serverPackets) Read(b []byte) (int, error) {
+func (p *packetSource) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.readers++
@@ -64,7 +64,7 @@ func (p *serverPackets) Read(b []byte) (int, error) {
 }
 
 // waitForReader returns when somebody waits for data.
-func (p *serverPackets) waitForReader() {
+func (p *packetSource) waitForReader() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.readers == 0 {
@@ -73,26 +73,26 @@ func (p *serverPackets) waitForReader() {
 }
 
 // isRead reports whether somebody waits for data.
-func (p *serverPackets) isRead() bool {
+func (p *packetSource) isRead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readers > 0 && len(p.b) == 0
 }
 
-func (p *serverPackets) close() {
+func (p *packetSource) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	p.change.Broadcast()
 }
 
-// serverIntake returns an intake after a login, whose other goroutines are
+// newTestQuota returns a quota after a login, whose other goroutines are
 // waited for by settle, and the reason for which it has ended the connection.
-func serverIntake(t *testing.T) (in *intake, settle func(), why *error) {
+func newTestQuota(t *testing.T) (in *receiveQuota, settle func(), why *error) {
 	t.Helper()
 	var work sync.WaitGroup
 	why = new(error)
-	in = &intake{run: work.Go, poke: func() { in.wrote.Add(1) }}
+	in = &receiveQuota{run: work.Go, poke: func() { in.wrote.Add(1) }}
 	in.stop = func(err error) {
 		if *why == nil {
 			*why = err
@@ -104,12 +104,12 @@ func serverIntake(t *testing.T) (in *intake, settle func(), why *error) {
 
 // Windows full of data are no more than they should be, on as many channels as
 // there are, and for as long as it takes.
-func TestServerIntakeWindows(t *testing.T) {
-	in, _, why := serverIntake(t)
-	var all []*serverPackets
+func TestIntakeWindows(t *testing.T) {
+	in, _, why := newTestQuota(t)
+	var all []*packetSource
 	var queues []*queue
 	for range 10 {
-		p := newServerPackets(in)
+		p := newPacketSource(in)
 		all, queues = append(all, p), append(queues, in.open(p))
 	}
 	for _, p := range all {
@@ -137,9 +137,9 @@ func TestServerIntakeWindows(t *testing.T) {
 // Who waits to read is not to blame for what comes for others; nor is who does
 // something else meanwhile, such as to write to a peer that reads on another
 // channel only. What there is for him is moved, and comes in its turn.
-func TestServerIntakeOthers(t *testing.T) {
-	in, _, why := serverIntake(t)
-	slow, busy := newServerPackets(in), newServerPackets(in)
+func TestIntakeOthers(t *testing.T) {
+	in, _, why := newTestQuota(t)
+	slow, busy := newPacketSource(in), newPacketSource(in)
 	q, r := in.open(slow), in.open(busy)
 	another := func() { // most of it no data
 		busy.send(20, 100_000)
@@ -197,7 +197,7 @@ func TestServerIntakeOthers(t *testing.T) {
 	}
 }
 
-func (p *serverPackets) sendText(s string) {
+func (p *packetSource) sendText(s string) {
 	p.mu.Lock()
 	p.b = append(p.b, s...)
 	p.change.Broadcast()
@@ -207,27 +207,27 @@ func (p *serverPackets) sendText(s string) {
 
 // isToMove reports whether something is to be moved, and nobody waits for more.
 func (q *queue) isToMove() bool {
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
+	q.quota.mu.Lock()
+	defer q.quota.mu.Unlock()
 	return q.moving && !q.waits
 }
 
 // isStill reports whether nothing is being moved.
 func (q *queue) isStill() bool {
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
+	q.quota.mu.Lock()
+	defer q.quota.mu.Unlock()
 	return !q.moving
 }
 
 // Tiny packets that nobody takes end the connection, before what is kept of
 // them is more than a bound, on as many channels as they come.
-func TestServerIntakeFlood(t *testing.T) {
+func TestIntakeFlood(t *testing.T) {
 	for _, channels := range []int{1, 10} {
-		in, settle, why := serverIntake(t)
-		var all []*serverPackets
+		in, settle, why := newTestQuota(t)
+		var all []*packetSource
 		var queues []*queue
 		for range channels {
-			p := newServerPackets(in)
+			p := newPacketSource(in)
 			all, queues = append(all, p), append(queues, in.open(p))
 		}
 		sent, left := 0, int64(0) // how much may be in x/crypto, at most
@@ -251,7 +251,7 @@ func TestServerIntakeFlood(t *testing.T) {
 			all[i].close()
 		}
 		settle()
-		most := int64(2*intakeSlack + intakeStep + channels*channelWindow)
+		most := int64(2*quotaSlack + quotaStep + channels*channelWindow)
 		if !errors.Is(*why, errFlood) || left > most || kept > channels*channelWindow {
 			t.Errorf("%d channels: after %d bytes it ends by %v; up to %d were left and %d kept", channels, sent, *why, left, kept)
 		}
@@ -260,13 +260,13 @@ func TestServerIntakeFlood(t *testing.T) {
 
 // The same if the server waits to tell the peer of window, so that it seems to
 // wait for data.
-func TestServerIntakeStuck(t *testing.T) { synctest.Test(t, testServerIntakeStuck) }
+func TestIntakeStuck(t *testing.T) { synctest.Test(t, testServerIntakeStuck) }
 
 func testServerIntakeStuck(t *testing.T) {
-	in, settle, why := serverIntake(t)
+	in, settle, why := newTestQuota(t)
 	free := make(chan struct{})
 	in.poke = func() { <-free }
-	p := newServerPackets(in)
+	p := newPacketSource(in)
 	q := in.open(p)
 	done := make(chan struct{})
 	go func() {
@@ -278,7 +278,7 @@ func testServerIntakeStuck(t *testing.T) {
 	for ; *why == nil && sent < 1<<30; sent += 4096 {
 		_ = in.count(4096)
 	}
-	if most := 2*intakeSlack + channelWindow + 2*intakeStep; !errors.Is(*why, errFlood) || sent > most {
+	if most := 2*quotaSlack + channelWindow + 2*quotaStep; !errors.Is(*why, errFlood) || sent > most {
 		t.Errorf("after %d bytes: %v", sent, *why)
 	}
 	close(free)
@@ -289,9 +289,9 @@ func testServerIntakeStuck(t *testing.T) {
 
 // And if it only waits, for a peer that sends what is no data and has no answer,
 // that is found out.
-func TestServerIntakeIgnored(t *testing.T) {
-	in, settle, why := serverIntake(t)
-	p := newServerPackets(in)
+func TestIntakeIgnored(t *testing.T) {
+	in, settle, why := newTestQuota(t)
+	p := newPacketSource(in)
 	q := in.open(p)
 	done := make(chan struct{})
 	go func() {
@@ -300,7 +300,7 @@ func TestServerIntakeIgnored(t *testing.T) {
 	}()
 	p.waitForReader()
 	for range 100 {
-		for range intakeStep / 4096 {
+		for range quotaStep / 4096 {
 			_ = in.count(4096)
 		}
 		settle()
@@ -313,16 +313,16 @@ func TestServerIntakeIgnored(t *testing.T) {
 }
 
 // A write that is late, as on a busy machine, ends no connection.
-func TestServerIntakeLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
+func TestIntakeLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
 
 func testServerIntakeLateWrite(t *testing.T) {
-	in, settle, why := serverIntake(t)
+	in, settle, why := newTestQuota(t)
 	poke := in.poke
 	in.poke = func() {
 		time.Sleep(tryTime / 2)
 		poke()
 	}
-	p := newServerPackets(in)
+	p := newPacketSource(in)
 	q := in.open(p)
 	done := make(chan struct{})
 	go func() {
@@ -330,7 +330,7 @@ func testServerIntakeLateWrite(t *testing.T) {
 		_, _ = q.Read(make([]byte, 10))
 	}()
 	p.waitForReader()
-	for range 100 * intakeStep / 4096 {
+	for range 100 * quotaStep / 4096 {
 		_ = in.count(4096)
 	}
 	if *why != nil {
@@ -343,7 +343,7 @@ func testServerIntakeLateWrite(t *testing.T) {
 
 // A peer that sends requests of a byte a packet and takes no answers costs no
 // more than is bounded, be there a session on its channels or not.
-func TestServerTinyPackets(t *testing.T) {
+func TestTinyPackets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -361,8 +361,8 @@ func TestServerTinyPackets(t *testing.T) {
 			if testing.Short() && test.channels > 1 {
 				t.Skip("some millions of packets")
 			}
-			w := newServerWorld(t, nil)
-			s := newServerRawSSH(w.connect("192.0.2.1"))
+			w := newTestServer(t, nil)
+			s := newRawSSH(w.connect("192.0.2.1"))
 			if err := s.login(); err != nil {
 				t.Fatal(err)
 			}
@@ -427,24 +427,24 @@ func TestServerTinyPackets(t *testing.T) {
 }
 
 // Before the login little may come, whatever it is.
-func TestServerTalkative(t *testing.T) {
-	tests := map[string]func(s *serverRawSSH) error{
-		"no end of a line": func(s *serverRawSSH) error {
+func TestTalkative(t *testing.T) {
+	tests := map[string]func(s *rawSSH) error{
+		"no end of a line": func(s *rawSSH) error {
 			_, err := io.WriteString(s.nc, strings.Repeat("x", 1<<20))
 			return err
 		},
-		"lines before a version": func(s *serverRawSSH) error {
+		"lines before a version": func(s *rawSSH) error {
 			_, err := io.WriteString(s.nc, strings.Repeat("welcome\r\n", 100_000))
 			return err
 		},
-		"ignored messages": func(s *serverRawSSH) error {
-			if err := serverRawKeys(s); err != nil {
+		"ignored messages": func(s *rawSSH) error {
+			if err := rawKeys(s); err != nil {
 				return err
 			}
 			return s.writeMany(1000, message(msgIgnore, bytes.Repeat([]byte("x"), 30<<10)))
 		},
-		"key exchanges": func(s *serverRawSSH) error {
-			if err := serverRawKeys(s); err != nil {
+		"key exchanges": func(s *rawSSH) error {
+			if err := rawKeys(s); err != nil {
 				return err
 			}
 			// With the answer to this the server has seen the first exchange through.
@@ -469,8 +469,8 @@ func TestServerTalkative(t *testing.T) {
 			}
 			return nil
 		},
-		"long logins": func(s *serverRawSSH) error {
-			if err := serverRawKeys(s); err != nil {
+		"long logins": func(s *rawSSH) error {
+			if err := rawKeys(s); err != nil {
 				return err
 			}
 			if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
@@ -482,9 +482,9 @@ func TestServerTalkative(t *testing.T) {
 	}
 	for name, talk := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newServerWorld(t, nil)
+			w := newTestServer(t, nil)
 			before := heap()
-			s := newServerRawSSH(w.connect("192.0.2.1"))
+			s := newRawSSH(w.connect("192.0.2.1"))
 			if err := talk(s); err == nil {
 				_, err = io.Copy(io.Discard, s.nc)
 				if err != nil {
@@ -495,7 +495,7 @@ func TestServerTalkative(t *testing.T) {
 			if e.Account != nil || e.Err == nil {
 				t.Errorf("it ended by %v", e.Err)
 			}
-			if wrote := s.nc.(*serverWire).out.wrote; wrote > 3<<20 { // of which a wire holds one
+			if wrote := s.nc.(*wireEnd).out.wrote; wrote > 3<<20 { // of which a wire holds one
 				t.Errorf("%d bytes were sent before it ended by %v", wrote, e.Err)
 			}
 			if grown := heap() - before; grown > 3<<20 {
@@ -509,7 +509,7 @@ func TestServerTalkative(t *testing.T) {
 }
 
 // writeMany sends a message again and again.
-func (s *serverRawSSH) writeMany(n int, payload []byte) error {
+func (s *rawSSH) writeMany(n int, payload []byte) error {
 	for range n {
 		if err := s.write(payload); err != nil {
 			return err
