@@ -33,9 +33,14 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp sftp/sftpclient web web/webclient tcp users site meter udp store store/glob store/treecopy internal/console internal/handover internal/privilege internal/penalty internal/openssh internal/rate",
-		tests:   "internal/sim internal/leak internal/handover/handovertest",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/smallfile internal/handover internal/openssh internal/rate",
+		tests:   "sftp web tcp udp internal/serve/servetest internal/sim internal/leak internal/handover/handovertest",
 	},
+	"internal/serve": {
+		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
+		tests:   "internal/serve/servetest internal/handover/handovertest",
+	},
+	"internal/serve/servetest":       {}, // for tests
 	"examples/collect":               {imports: "store tftp"},
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer", tests: "store internal/leak"},
@@ -58,6 +63,7 @@ var rules = map[string]rule{
 	"internal/pipeline":              {pure: true},
 	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
+	"internal/smallfile":             {},
 	"internal/filelock":              {},
 	"internal/penalty":               {},
 	"internal/rate":                  {},

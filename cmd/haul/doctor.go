@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
@@ -63,8 +64,8 @@ func newDoctor() *cobra.Command {
 				return usagef("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:
 				return usagef("--max-bytes %s: must be above 0", console.FormatSize(c.MaxBytes))
-			case c.MTU != 0 && (c.MTU < leastMTU || c.MTU > mostMTU):
-				return usagef("--mtu %d: it is 0, or %d to %d bytes", c.MTU, leastMTU, mostMTU)
+			case c.MTU != 0 && (c.MTU < serve.MinMTU || c.MTU > serve.MaxMTU):
+				return usagef("--mtu %d: it is 0, or %d to %d bytes", c.MTU, serve.MinMTU, serve.MaxMTU)
 			}
 			if err := c.Check(); err != nil {
 				return usageError{err}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -34,12 +35,14 @@ const (
 // several errors in one the first that fits counts, in the order here.
 func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
+	_, setting := errors.AsType[serve.UsageError](err)
 	_, local := errors.AsType[localError](err)
-	_, listening := errors.AsType[listenError](err)
+	_, ofServer := errors.AsType[serve.LocalError](err)
+	_, listening := errors.AsType[serve.ListenError](err)
 	fault, remote := errors.AsType[*transfer.Error](err)
 	remote = remote && fault.Remote
 	switch code := cmp.Or(webCode(err), sshCode(err)); {
-	case usage:
+	case usage, setting:
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -51,7 +54,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case code != 0:
 		return code
-	case local, isLocal(err), errors.Is(err, store.ErrNoSpace):
+	case local, ofServer, isLocal(err), errors.Is(err, store.ErrNoSpace):
 		return exitLocal
 	case isNoAnswer(err):
 		return exitNoAnswer

@@ -241,6 +241,9 @@ func interruptible() (context.Context, func()) {
 // [context.Canceled] to all who do not ask which signal it was.
 type caughtSignal struct{ signal os.Signal }
 
+// Signal returns the signal, for the log of a server.
+func (c caughtSignal) Signal() os.Signal { return c.signal }
+
 func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,24 +38,6 @@ func haul(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func wordAfter(text, before string) string {
 	_, text, _ = strings.Cut(text, before)
 	return text[:strings.IndexAny(text+"\n", " \n\"")]
-}
-
-// A lockedBuffer may be written to and read from at once.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // startServer serves a new directory with the given files, and returns the
@@ -92,27 +73,6 @@ func serveTFTP(t *testing.T, s tftp.Server) (url string) {
 		}
 	})
 	return "tftp://" + l.Addr().String() + "/"
-}
-
-func writeFile(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantFile(t *testing.T, path, content string) {
-	t.Helper()
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != content {
-		t.Errorf("%s has %d bytes, want %d, or differs", path, len(got), len(content))
-	}
 }
 
 func TestExitCodes(t *testing.T) {

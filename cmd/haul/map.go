@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/remap"
 )
@@ -48,7 +49,7 @@ func newMapTest() *cobra.Command {
 			if err != nil {
 				return usagef("--from %s: it is an address, such as 192.0.2.7", from)
 			}
-			rules, err := readMap(args[0])
+			rules, err := serve.ReadMap(args[0])
 			if err != nil {
 				return err
 			}

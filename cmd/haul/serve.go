@@ -1,23 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
-	"os"
-	"slices"
-	"strings"
-	"sync"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/handover"
-	"github.com/haul-project/haul/internal/privilege"
-	"github.com/haul-project/haul/meter"
-	"github.com/haul-project/haul/udp"
+	"github.com/haul-project/haul/internal/serve"
 )
 
 const serveHelp = `Serve the files under DIR by TFTP, SFTP, HTTP or HTTPS, until a signal ends it.
@@ -92,6 +78,9 @@ const serveExamples = `  haul serve /srv/tftp                       on port 69, 
   haul serve /srv/boot --http :80 --listing  for UEFI HTTP boot, iPXE and browsers
   haul serve /srv/files --https :443 --cert fullchain.pem --key privkey.pem --http-auth /etc/haul/users`
 
+// runServer is [serve.Run], but for tests.
+var runServer = serve.Run
+
 func newServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -101,11 +90,11 @@ func newServe() *cobra.Command {
 		Example: serveExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.dirs = args
-			if err := f.choose(cmd.Flags().Changed); err != nil {
+			cfg, err := f.config(args, cmd.Flags().Changed)
+			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), &f, cmd.ErrOrStderr())
+			return runServer(cmd.Context(), cfg, cmd.ErrOrStderr())
 		},
 	}
 	f.add(cmd)
@@ -113,251 +102,4 @@ func newServe() *cobra.Command {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
 	return cmd
-}
-
-// giveUp is [settle], but for tests: it cannot be undone in a process.
-var giveUp = settle
-
-// A service is one of the protocols of a server. Its methods are called in this
-// order.
-type service interface {
-	secrets() []secret             // files of its own that no client may have
-	keepSecret(all []secret) error // refuses to serve any of those of all services
-	listen(ctx context.Context, passed *handover.Inherited) error
-	show(counts *meter.Registry)         // what it counts by itself
-	announce()                           // where it is, and how to use it
-	needs(c *privilege.Confinement)      // adds what it needs of the file system
-	settled(ctx context.Context)         // nothing more can be opened; begins what goes on beside the serving
-	serve(ctx context.Context) error     // until ctx ends, and what is under way has
-	sockets() ([]handover.Socket, error) // duplicates of what it listens on, for a successor
-	retire(limit time.Duration)          // a successor has the sockets: serve ends with what is under way, or when limit is over
-	alive() bool                         // for the watchdog; while it serves
-	name() string                        // as sockets are named by
-	String() string                      // "TFTP on [127.0.0.1:69]"
-	close()
-}
-
-// serve runs the server until ctx ends.
-func serve(ctx context.Context, f *serveFlags, out io.Writer) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	user, err := userToBecome(f.user)
-	if err != nil {
-		return err
-	}
-	env := os.Environ() // some of it is taken out, being for this process alone
-	before, err := handover.FindPredecessor()
-	if err != nil {
-		return err
-	}
-	defer before.Close()
-	log, counts := f.log(out), f.counts()
-	var all []service
-	defer func() {
-		for _, s := range all {
-			s.close()
-		}
-	}()
-	if f.servesTFTP() {
-		t, err := f.openTFTP(before, counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, t)
-	}
-	if f.servesSFTP() {
-		s, err := f.openSFTP(ownUsers(user), counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, s)
-	}
-	if f.servesHTTP() {
-		h, err := f.openHTTP(ownUsers(user), counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, h)
-	}
-	if err := keepSecrets(all); err != nil {
-		return err
-	}
-	manager, err := handover.FindManager()
-	if err != nil {
-		return err
-	}
-	defer manager.Close()
-	passed, err := handover.Inherit(udp.Config{Plain: f.noOffload}, f.services(), f.web.unixProxies, before.Take())
-	if err != nil {
-		return listenError{err}
-	}
-	defer passed.Close()
-	restart := &handover.Restarter{Log: log}
-	if f.restartable {
-		if restart.Spawner, err = startSpawner(env); err != nil {
-			return err
-		}
-		defer restart.Spawner.Close()
-	}
-	var stop func()
-	restart.Requests, stop = handover.Requests()
-	defer stop()
-	defer restart.Close()
-	for _, s := range all {
-		if err := s.listen(ctx, passed); err != nil {
-			return err
-		}
-	}
-	var metrics *metricsServer
-	if counts != nil {
-		for _, s := range all {
-			s.show(counts)
-		}
-		m, err := serveMetrics(ctx, f.metrics, passed.Metrics(), counts.Handler(), log)
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		metrics = m
-		f.say(out, "metrics at http://%v/metrics", m.Addr())
-	}
-	needs := privilege.Confinement{Read: []string{"/proc/self"}}
-	for _, s := range all {
-		s.announce()
-		s.needs(&needs)
-	}
-	f.boundHeap()
-	f.boundThreads()
-	if err := giveUp(user, needs, log); err != nil {
-		return err
-	}
-	if err := before.Ready(ctx); err != nil {
-		return err
-	}
-	return runAll(ctx, all, metrics, manager, restart, log, f.grace)
-}
-
-// runAll serves, and keeps the service manager informed. If one of several
-// services fails, all end. When there is a successor, each goes on with what is
-// under way. metrics may be nil.
-func runAll(ctx context.Context, all []service, metrics *metricsServer, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
-	var names []string
-	for _, s := range all {
-		names = append(names, s.String())
-	}
-	if err := m.Ready("serving " + strings.Join(names, ", ")); err != nil {
-		log.Warn("service manager", "error", err)
-	}
-	running, end := context.WithCancel(ctx)
-	defer end()
-	defer logSignal(ctx, log, grace)()
-	for _, s := range all {
-		s.settled(running)
-	}
-	watched, unwatch := context.WithCancel(running) // by the service manager
-	defer unwatch()
-	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, metrics) }
-	restart.HandOver = func(pid int) {
-		// The manager is to know whom to listen to before the successor speaks.
-		unwatch()
-		if err := m.SucceededBy(pid); err != nil {
-			log.Warn("service manager", "error", err)
-		}
-	}
-	restart.Retire = func() {
-		if metrics != nil {
-			metrics.Close()
-		}
-		for _, s := range all {
-			s.retire(handover.RetireTime)
-		}
-	}
-	var told, served sync.WaitGroup
-	told.Go(func() { restart.Run(running) })
-	told.Go(func() {
-		if err := m.KeepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
-			log.Warn("service manager", "error", err)
-		}
-		<-running.Done()
-		if !restart.Retired() {
-			_ = m.Stopping("waiting for transfers to finish") // it is going to notice
-		}
-	})
-	errs := make([]error, len(all))
-	for i, s := range all {
-		served.Go(func() {
-			errs[i] = s.serve(running)
-			// It ends because ctx has, or it failed; or the successor has all that
-			// comes, and the other services have not ended yet.
-			if restart.Ended(s.name()); !restart.Retired() {
-				end()
-			}
-		})
-	}
-	served.Wait()
-	end()
-	told.Wait() // or the process might be gone before that is said
-	return errors.Join(errs...)
-}
-
-// startSpawner starts what starts a successor.
-func startSpawner(env []string) (*handover.Spawner, error) {
-	s, err := handover.StartSpawner(env)
-	switch {
-	case errors.Is(err, handover.ErrProcessOne) || errors.Is(err, handover.ErrNoRestart):
-		return nil, usagef("--restartable: %w", err)
-	case err != nil:
-		return nil, fmt.Errorf("--restartable: %w", err)
-	}
-	return s, nil
-}
-
-// logSignal has the signal logged that ends ctx. It returns what waits for the line.
-func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
-	logged := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(logged)
-		if caught, ok := errors.AsType[caughtSignal](context.Cause(ctx)); ok {
-			log.Info("signal received: accepting nothing more, and waiting for transfers; the next signal ends at once",
-				"signal", caught.signal.String(), "grace", grace)
-		}
-	})
-	return func() {
-		if !stop() {
-			<-logged
-		}
-	}
-}
-
-// allSockets returns what a successor needs to take over.
-func allSockets(all []service, metrics *metricsServer) (sockets []handover.Socket, err error) {
-	for _, s := range all {
-		some, failed := s.sockets()
-		sockets, err = append(sockets, some...), errors.Join(err, failed)
-	}
-	if metrics != nil {
-		some, failed := handover.FromListeners(handover.Metrics, metrics.socket)
-		sockets, err = append(sockets, some...), errors.Join(err, failed)
-	}
-	if err != nil {
-		handover.CloseSockets(sockets)
-		return nil, err
-	}
-	return sockets, nil
-}
-
-// A listenError says that a server could not open its sockets.
-type listenError struct{ error }
-
-func (e listenError) Unwrap() error { return e.error }
-
-// say tells something that is no line of the log, but looks like one where each
-// line must be JSON.
-func (f *serveFlags) say(out io.Writer, format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); f.logFormat == "json" {
-		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
-	} else {
-		fmt.Fprintf(out, "haul: %s\n", text)
-	}
 }

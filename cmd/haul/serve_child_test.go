@@ -18,10 +18,6 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come. Only one that fails
-// waits that long.
-const patience = time.Minute
-
 // A child is haul in a process of its own, with all that it does there:
 // signals, exit codes, and giving up its rights.
 type child struct {

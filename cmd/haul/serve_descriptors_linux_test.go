@@ -148,8 +148,7 @@ func TestServeDescriptors(t *testing.T) {
 	said := s.await(" on tftp://", " on https://", "\n")
 	plain, secure := strings.TrimPrefix(s.at, "http://"), wordAfter(said, " on https://")
 	s.awaitURL()
-	some := []string{":0"}
-	conns, open := (&serveFlags{tftp: some, http: some, https: some}).httpBounds(limit, filesPerRequest)
+	const conns, open, filesPerRequest = 16, 17, 4 // as in internal/serve, TestHTTPBounds
 
 	few := &throng{t: t, conns: map[string][]net.Conn{}}
 	few.wantFirst(1, "127.0.0.9", plain)

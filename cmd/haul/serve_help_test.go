@@ -6,9 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/handover"
 )
 
 // allCommands are haul's own commands, those of a command included.
@@ -118,5 +121,12 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 	if found < 10 {
 		t.Errorf("found %d flags in the documents; is the search at fault?", found)
+	}
+}
+
+// The help of --restartable has the time that a server gets that was succeeded.
+func TestServeHelpRetireTime(t *testing.T) {
+	if handover.RetireTime != time.Hour || !strings.Contains(serveHelp, "or after an hour") {
+		t.Errorf("a server that was succeeded has %v, which the help does not say", handover.RetireTime)
 	}
 }

@@ -482,22 +482,6 @@ func TestServeHTTPSDrains(t *testing.T) {
 	s.wantExit(0)
 }
 
-// awaitRefused waits until a server takes no connections any more: so it has begun
-// to end.
-func awaitRefused(t *testing.T, addr string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return
-		}
-		c.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("it still accepts")
-		}
-	}
-}
-
 // A source has as many connections as --http-conns-per-source says, and another one when
 // it has ended one of them.
 func TestServeHTTPConnsPerSource(t *testing.T) {

@@ -244,7 +244,7 @@ func TestServeLowPort(t *testing.T) {
 func TestServeFallsBack(t *testing.T) {
 	needRoot(t)
 	needPrivilegedPorts(t)
-	busy, err := net.ListenPacket("udp", fallbackAddr)
+	busy, err := net.ListenPacket("udp", ":6969")
 	if err == nil { // or else somebody has it, which will do
 		defer busy.Close()
 	}

@@ -261,7 +261,7 @@ user eve
 		t.Error("the drop box lets a file be replaced")
 	}
 	wantFile(t, filepath.Join(dir, "scanner", "scan"), "page")
-	if info, err := os.Stat(filepath.Join(dir, "scanner")); err != nil || info.Mode().Perm() != rootPerm {
+	if info, err := os.Stat(filepath.Join(dir, "scanner")); err != nil || info.Mode().Perm() != 0o750 {
 		t.Errorf("the drop box is %v, %v", info, err)
 	}
 

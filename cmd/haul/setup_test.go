@@ -1,8 +1,9 @@
 package main
 
 import (
+	"context"
 	"flag"
-	"log/slog"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -10,7 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
 // TestMain keeps "haul serve" from confining this process, which has other
@@ -41,9 +43,24 @@ func TestMain(m *testing.M) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	giveUp = func(*privilege.User, privilege.Confinement, *slog.Logger) error { return nil }
+	runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
+		cfg.Unconfined = true
+		return serve.Run(ctx, cfg, out)
+	}
 	os.Exit(m.Run())
 }
+
+// What the tests of internal/serve use as well.
+const patience = servetest.Patience
+
+type lockedBuffer = servetest.Buffer
+
+var (
+	eventually   = servetest.Eventually
+	awaitRefused = servetest.AwaitRefused
+	writeFile    = servetest.WriteFile
+	wantFile     = servetest.WantFile
+)
 
 // waiters is how many parallel tests run at once, unless -parallel says. They
 // wait most of the time, so it does not go by the number of cores.

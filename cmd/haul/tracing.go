@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/netip"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,96 +28,50 @@ func (f *traceFlags) add(cmd *cobra.Command) {
 
 const traceAll = "all"
 
-// A tracer shows packets.
-type tracer struct {
-	*trace.Tracer
-	file *os.File // of --pcap; nil without
-	path string
-}
-
 // open begins a trace on out; it returns nil if none is asked for.
-func (f *traceFlags) open(out io.Writer) (*tracer, error) {
+func (f *traceFlags) open(out io.Writer) (*trace.Recorder, error) {
 	if f.hex > trace.MaxDatagram || f.hex < 0 {
 		return nil, usagef("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
 	}
 	if len(f.peers) == 0 && f.pcap == "" {
 		return nil, nil
 	}
-	c := trace.Config{HexBytes: f.hex}
-	for _, p := range f.peers {
-		if p == traceAll {
-			c.Only = nil
-			break
-		}
-		networks, err := parseNetworks("trace", []string{p})
-		if err != nil {
-			return nil, err
-		}
-		c.Only = append(c.Only, networks...)
+	only, err := f.only()
+	if err != nil {
+		return nil, err
 	}
+	c := trace.Config{HexBytes: f.hex, Only: only}
 	if len(f.peers) > 0 {
 		c.Text = out
 	}
-	t := &tracer{path: f.pcap}
-	if f.pcap != "" {
-		file, err := os.Create(f.pcap)
-		if err != nil {
-			return nil, localError{fmt.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))}
+	r, err := trace.NewRecorder(c, f.pcap)
+	if err != nil {
+		return nil, localError{fmt.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))}
+	}
+	return r, nil
+}
+
+// only returns the networks whose packets are shown; none means all.
+func (f *traceFlags) only() (networks []netip.Prefix, err error) {
+	for _, p := range f.peers {
+		if p == traceAll {
+			return nil, nil
 		}
-		t.file, c.Pcap = file, file
+		more, err := parseNetworks("trace", []string{p})
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, more...)
 	}
-	t.Tracer = trace.New(c)
-	return t, nil
+	return networks, nil
 }
 
-// record is what a server or client calls for each datagram.
-func (t *tracer) record(at time.Time, sent bool, peer, local netip.AddrPort, data []byte) {
-	t.Record(trace.Packet{Time: at, Sent: sent, Peer: peer, Local: local, Data: data})
-}
-
-// closeTrace ends a trace, and says on out what is missing from it.
-func closeTrace(t *tracer, out io.Writer) {
-	if t == nil {
+// closeTrace ends a trace, and prints what is missing from it.
+func closeTrace(r *trace.Recorder, out io.Writer) {
+	if r == nil {
 		return
 	}
-	if err := t.Close(); err != nil {
-		fmt.Fprintf(out, "haul: trace: %v\n", err)
+	for _, problem := range r.Finish() {
+		fmt.Fprintf(out, "haul: %v\n", problem)
 	}
-	if t.file == nil {
-		return
-	}
-	if err := t.file.Close(); err != nil {
-		fmt.Fprintf(out, "haul: write %s: %v\n", t.path, console.WithoutPath(err))
-	}
-	if n := t.Lost(); n > 0 {
-		fmt.Fprintf(out, "haul: %s lacks %d packets, for which the disk was too slow\n", t.path, n)
-	}
-}
-
-// behind returns a log whose lines stand behind the packets that they follow, where
-// both are shown in one place.
-func (t *tracer) behind(log *slog.Logger) *slog.Logger {
-	return slog.New(tracedLog{log.Handler(), t})
-}
-
-// A tracedLog waits for the trace before it writes a line.
-type tracedLog struct {
-	slog.Handler
-	tracer *tracer
-}
-
-// maxTraceWait is how long a line waits for the trace.
-const maxTraceWait = time.Second
-
-func (l tracedLog) Handle(ctx context.Context, r slog.Record) error {
-	l.tracer.Sync(maxTraceWait)
-	return l.Handler.Handle(ctx, r)
-}
-
-func (l tracedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return tracedLog{l.Handler.WithAttrs(attrs), l.tracer}
-}
-
-func (l tracedLog) WithGroup(name string) slog.Handler {
-	return tracedLog{l.Handler.WithGroup(name), l.tracer}
 }

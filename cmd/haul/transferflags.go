@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -43,7 +44,7 @@ func (f *transferFlags) addDownloads(cmd *cobra.Command) {
 }
 
 // client checks the flags and makes a Client of them, whose packets t shows.
-func (f *transferFlags) client(t *tracer) (*tftp.Client, error) {
+func (f *transferFlags) client(t *trace.Recorder) (*tftp.Client, error) {
 	c := &tftp.Client{
 		BlockSize:    f.blksize,
 		Window:       f.windowsize,
@@ -54,7 +55,7 @@ func (f *transferFlags) client(t *tracer) (*tftp.Client, error) {
 		NoReorder:    f.noReorder,
 	}
 	if t != nil {
-		c.Trace = t.record
+		c.Trace = t.Datagram
 	}
 	switch f.rollover {
 	case -1:

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/users"
 )
 
@@ -24,7 +25,7 @@ Users are in a file of text, which may be edited by hand as well. A server that
 runs takes a change over within seconds; if anything in it is wrong, it says so
 and all stays as it was. Without --users it is the same file that "haul serve"
 takes without --users, for SFTP:
-` + usersPlaces + `.
+` + serve.UsersPlaces + `.
 
 The file must be closed to everybody but its owner and group, and readable for
 the user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for one that
@@ -67,7 +68,7 @@ func newUser() *cobra.Command {
 type usersFlag struct{ name string }
 
 func (f *usersFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "users", "", "users `FILE` (default: "+usersPlaces+")")
+	cmd.Flags().StringVar(&f.name, "users", "", "users `FILE` (default: "+serve.UsersPlaces+")")
 }
 
 // path returns the users file.
@@ -75,7 +76,7 @@ func (f *usersFlag) path() (string, error) {
 	if f.name != "" {
 		return f.name, nil
 	}
-	return defaultUsersFile()
+	return serve.DefaultUsersFile()
 }
 
 // change makes cmd one that changes the users file, of which run gets the path.
@@ -97,20 +98,8 @@ func (f *usersFlag) open() (*users.Directory, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := openUsersFile(path)
+	d, err := serve.OpenUsersFile(path)
 	return d, path, err
-}
-
-// openUsersFile loads a users file, which must be there.
-func openUsersFile(path string, owners ...int) (*users.Directory, error) {
-	d, err := users.Open(path, owners...)
-	if err == nil {
-		return d, nil
-	}
-	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // else it names a file that is missing
-		err = namedError{fmt.Sprintf("there is no users file %s; \"haul user add NAME --users %s\" makes it", path, path), err}
-	}
-	return nil, localError{err}
 }
 
 // complete offers the names of users.

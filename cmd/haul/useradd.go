@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/users"
 )
 
@@ -188,7 +189,7 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	case statErr != nil:
 		return nil, localError{fmt.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))}
 	default:
-		b, err := readSome(word, maxKeyFile)
+		b, err := smallfile.Read(word, maxKeyFile)
 		if err != nil {
 			return nil, localError{fmt.Errorf("key %s: %w", word, console.WithoutPath(err))}
 		}

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package main
-
-// openFiles returns how many descriptors this process may have: no limit that
-// is known.
-func openFiles() int { return 1 << 30 }

@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp"
+)
+
+// A Config says what to serve, to whom and how. [Default] returns one to start
+// from; [Config.Check] says what is wrong with one.
+//
+// An address is HOST:PORT or :PORT. A protocol is served if its list of addresses has
+// one that is not empty. The sizes are in bytes, the rates in bytes a second.
+type Config struct {
+	// Dirs are the directories to serve, at least one. TFTP, and HTTP without users,
+	// search them in order; users who log in get the first.
+	Dirs []string
+
+	TFTP  TFTP
+	SFTP  SFTP
+	HTTP  HTTP
+	Files Files
+	Trace Trace
+
+	// Allow, unless it is empty, and Deny limit by address who is served at all.
+	Allow, Deny []netip.Prefix
+
+	// Grace is for how long transfers may continue once the server is ending. It is
+	// above 0; the default is [tftp.DefaultGrace].
+	Grace time.Duration
+
+	// User is the user that the process becomes once all is open: NAME, NAME:GROUP or
+	// UID:GID. The default is to remain the same user.
+	User string
+
+	// Unconfined leaves the process all its rights, whatever User says. It is for
+	// tests, as a process cannot get its rights back.
+	Unconfined bool
+
+	// Restartable allows restarts without downtime, by SIGUSR2.
+	Restartable bool
+
+	// Metrics is the address of metrics for Prometheus; "" means none.
+	Metrics string
+
+	// Version is the program's version, for the metrics.
+	Version string
+
+	// LogFormat is "text", the default, or "json".
+	LogFormat string
+
+	// Quiet logs failures only.
+	Quiet bool
+}
+
+// Files are the rules for clients who do not log in, by TFTP and HTTP.
+type Files struct {
+	Roots     []Root         // directories for some clients; the first that fits counts
+	PerClient site.PerClient // gives each client a directory below the others
+	Shared    bool           // with PerClient: what is missing there comes from the directory above
+	Map       string         // the file of rules that rewrite names
+	FoldCase  bool           // finds files whatever the case of their names
+	Hidden    bool           // serves and takes names that begin with a dot, too
+	Access    []site.Rule    // who may read or write what; the first that fits counts
+
+	// Upload lets clients write files; the default is that they may not. UploadDir is
+	// the directory for them, from which nothing is served; "" means the first of Dirs.
+	// With neither TFTP nor HTTP without users, Upload is for the one user that SFTP
+	// has without a users file.
+	Upload    site.Policy
+	UploadDir string
+
+	// MaxUpload bounds an upload by TFTP or HTTP, users' as well. It is above 0; the
+	// default is [tftp.DefaultMaxUpload].
+	MaxUpload int64
+}
+
+// A Root is a directory for some clients.
+type Root struct {
+	For site.Match
+	Dir string
+}
+
+// TFTP is what TFTP alone has.
+type TFTP struct {
+	// Listen are the addresses; the default is ":69". With FallBack, port 6969 is taken
+	// where the process lacks the right to those.
+	Listen   []string
+	FallBack bool
+
+	// SinglePort answers from the port that was asked. Otherwise each transfer has one
+	// from FirstPort to LastPort, or one that the kernel chooses if they are 0.
+	SinglePort          bool
+	FirstPort, LastPort uint16
+
+	// MTU bounds the IP packets that are sent: MinMTU to MaxMTU bytes, 0 for what the
+	// kernel says (the default), -1 for what clients choose.
+	MTU int
+
+	MaxTransfers int   // at a time, 1 to 1,048,576; the default is tftp.DefaultMaxTransfers
+	MaxPerClient int   // transfers at a time for one address; 0 means no limit
+	Rate         int   // requests a second from one address; 0 means tftp.DefaultRate, -1 no limit
+	Loops        int   // event loops for each address, up to 1024; 0 means one for two CPUs
+	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is tftp.DefaultMemory
+	BlockSize    int   // the largest to agree to, in bytes; 0 means any
+	WindowSize   int   // the largest to agree to, 1 to 65535 blocks; the default is tftp.DefaultWindow
+
+	NoOffload     bool // the kernel neither cuts nor joins datagrams
+	UploadParents bool // uploads make the directories that are missing
+}
+
+// Bounds of [TFTP.MTU], in bytes: what IPv4 asks of every link, and what its packets
+// can have.
+const (
+	MinMTU = 68
+	MaxMTU = 65535
+)
+
+// SFTP is what SFTP alone has.
+type SFTP struct {
+	Listen []string // the addresses; none by default
+
+	// Users is the users file. The default is the one of [DefaultUsersFile] if it
+	// exists; otherwise one user gets a password for this run.
+	Users string
+
+	// HostKeys is the directory of the host keys; "" means the usual one. The value
+	// [NoHostKeys] has a key for this run only.
+	HostKeys string
+
+	Rate              int64 // each way, for all users together; 0 means no limit
+	MaxConns          int   // at a time, 1 to 65,536; the default is 1024
+	MaxConnsPerSource int   // of one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
+
+	InPlace     bool           // shows an upload under its name from its first byte on
+	SpecialBits bool           // users may set setuid, setgid and sticky bits
+	Exempt      []netip.Prefix // never locked out, and without a limit for one address
+}
+
+// NoHostKeys is the value of [SFTP.HostKeys] for a key in memory, for example to serve
+// a tree that holds all usual directories of host keys.
+const NoHostKeys = "none"
+
+// HTTP is what HTTP and HTTPS alone have.
+type HTTP struct {
+	Listen    []string // the addresses of HTTP; none by default
+	ListenTLS []string // the addresses of HTTPS, which take Cert; none by default
+
+	// Cert and Key are PEM files: the certificate with its intermediates, and its
+	// private key. The default of Key is Cert.
+	Cert, Key string
+
+	Listing       bool   // shows the entries of directories
+	Index         string // the file served for a directory, if it is there; "" means none; the default is index.html
+	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz for NAME
+
+	// Users is the users file of those who may log in; "" serves everybody. Without
+	// HTTPS that takes PlainPasswords: a proxy in front is to do TLS.
+	Users          string
+	PlainPasswords bool
+	Exempt         []netip.Prefix // never locked out for wrong passwords
+
+	Rate              int64 // each way, for all of HTTP together; 0 means no limit
+	MaxConnsPerSource int   // to a port, of one address (IPv6: one /64), up to 65,536; 0 means half of all
+
+	// Proxies begin each connection with a PROXY header; with UnixProxies all who
+	// connect by a unix socket do.
+	Proxies     []netip.Prefix
+	UnixProxies bool
+}
+
+// Trace says which packets of TFTP are shown.
+type Trace struct {
+	Text     bool           // on the server's output
+	Only     []netip.Prefix // of these peers; empty means all
+	Pcap     string         // the file to write them to as pcapng; "" means none
+	HexBytes int            // so many bytes of each in hexadecimal, up to trace.MaxDatagram
+}
+
+// Default returns the settings of a server for which nothing else is said: TFTP alone,
+// read-only.
+func Default() Config {
+	return Config{
+		Grace:     tftp.DefaultGrace,
+		LogFormat: "text",
+		TFTP: TFTP{
+			Listen: []string{":69"}, MaxTransfers: tftp.DefaultMaxTransfers, Memory: tftp.DefaultMemory, WindowSize: tftp.DefaultWindow,
+		},
+		SFTP:  SFTP{MaxConns: defaultConns, MaxConnsPerSource: penalty.DefaultMaxConnsPerSource},
+		HTTP:  HTTP{Index: "index.html"},
+		Files: Files{MaxUpload: tftp.DefaultMaxUpload},
+	}
+}
+
+// ServesTFTP reports whether TFTP is served.
+func (cfg *Config) ServesTFTP() bool { return anyAddr(cfg.TFTP.Listen) }
+
+// ServesSFTP reports whether SFTP is served.
+func (cfg *Config) ServesSFTP() bool { return anyAddr(cfg.SFTP.Listen) }
+
+// ServesHTTP reports whether HTTP or HTTPS is served.
+func (cfg *Config) ServesHTTP() bool { return anyAddr(cfg.HTTP.Listen) || anyAddr(cfg.HTTP.ListenTLS) }
+
+// ServesAnybody reports whether files are served to clients who do not log in, by the
+// rules of Files.
+func (cfg *Config) ServesAnybody() bool {
+	return cfg.ServesTFTP() || cfg.ServesHTTP() && cfg.HTTP.Users == ""
+}
+
+// anyAddr reports whether a list of addresses has one that is not empty.
+func anyAddr(addrs []string) bool {
+	return slices.ContainsFunc(addrs, func(a string) bool { return a != "" })
+}

@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tftp"
+)
+
+// counts returns what counts for --metrics, or nil.
+func (cfg *Config) counts() *meter.Registry {
+	if cfg.Metrics == "" {
+		return nil
+	}
+	c := meter.Config{Version: cfg.Version}
+	if cfg.ServesTFTP() {
+		c.Protocols = append(c.Protocols, meter.TFTP)
+	}
+	if cfg.ServesSFTP() {
+		c.Protocols = append(c.Protocols, meter.SFTP)
+	}
+	if anyAddr(cfg.HTTP.Listen) {
+		c.Protocols = append(c.Protocols, meter.HTTP)
+	}
+	if anyAddr(cfg.HTTP.ListenTLS) {
+		c.Protocols = append(c.Protocols, meter.HTTPS)
+	}
+	return meter.New(c)
+}
+
+// measure has a server's transfers counted.
+func measure(srv *tftp.Server, counts *meter.Registry) {
+	begin := func(t *tftp.Transfer) *meter.Transfer {
+		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Began: t.Began})
+	}
+	srv.Started = func(t *tftp.Transfer) { t.Value = begin(t) }
+	srv.Ended = func(t *tftp.Transfer) {
+		m, started := t.Value.(*meter.Transfer)
+		if !started {
+			m = begin(t)
+		}
+		m.End(meter.End{
+			Result:     meter.Result(t.Outcome),
+			Bytes:      t.Bytes,
+			Duration:   t.Duration,
+			RTT:        t.RTT,
+			Sent:       t.Sent,
+			Resent:     t.Resent,
+			Duplicates: t.Duplicates,
+			Timeouts:   t.Timeouts,
+		})
+	}
+	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
+}
+
+// show adds what a listener counts by itself.
+func show(counts *meter.Registry, l *tftp.Listener) {
+	for _, c := range []struct {
+		name, help string
+		value      func(tftp.Counters) int64
+	}{
+		{"tftp_datagrams_received_total", "Datagrams received.", func(c tftp.Counters) int64 { return c.PacketsIn }},
+		{"tftp_datagrams_sent_total", "Datagrams sent.", func(c tftp.Counters) int64 { return c.PacketsOut }},
+		{"tftp_received_bytes_total", "Bytes of TFTP packets received.", func(c tftp.Counters) int64 { return c.BytesIn }},
+		{"tftp_sent_bytes_total", "Bytes of TFTP packets sent.", func(c tftp.Counters) int64 { return c.BytesOut }},
+		{"tftp_strays_total", "Datagrams that belonged to no transfer.", func(c tftp.Counters) int64 { return c.Strays }},
+		{"tftp_unsent_total", "Datagrams that the kernel would not take.", func(c tftp.Counters) int64 { return c.Unsent }},
+		{"tftp_crashes_total", "Transfers that a fault of the program ended.", func(c tftp.Counters) int64 { return c.Crashes }},
+		{"log_lines_lost_total", "Lines for which the log was too slow.", func(c tftp.Counters) int64 { return c.Unsaid }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(l.Counters()) })
+	}
+	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Resting) })
+	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
+}
+
+// show adds what a server of SFTP counts by itself.
+func (s *sftpService) show(counts *meter.Registry) {
+	for _, c := range []struct {
+		name, help string
+		value      func(sftp.Counters) int64
+	}{
+		{"sftp_logins_total", "Logins that succeeded.", func(c sftp.Counters) int64 { return c.Logins }},
+		{"sftp_login_failures_total", "Connections that ended without a login.", func(c sftp.Counters) int64 { return c.Failures }},
+		{"sftp_crashes_total", "Connections that a fault of the program ended.", func(c sftp.Counters) int64 { return c.Panics }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(s.srv.Counters()) })
+	}
+	for _, g := range []struct {
+		name, help string
+		value      func(sftp.Counters) int64
+	}{
+		{"sftp_connections", "SSH connections.", func(c sftp.Counters) int64 { return int64(c.Conns) }},
+		{"sftp_handshakes", "SSH connections that are not logged in.", func(c sftp.Counters) int64 { return int64(c.Handshakes) }},
+		{"sftp_sessions", "Channels that speak SFTP.", func(c sftp.Counters) int64 { return c.Sessions }},
+		{"sftp_handles", "Files and directories that clients have open.", func(c sftp.Counters) int64 { return c.Handles }},
+	} {
+		counts.Gauge(g.name, g.help, func() float64 { return float64(g.value(s.srv.Counters())) })
+	}
+	counts.Connections(meter.SFTP, connServer(&s.accept))
+	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
+}
+
+// connServer has package meter count and list what a server has of connections.
+func connServer(s *tcp.Server) meter.ConnServer {
+	return meter.ConnServer{
+		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },
+		Peers: func(yield func(meter.Peer) bool) {
+			for p := range s.Peers() {
+				if !yield(meter.Peer(p)) {
+					return
+				}
+			}
+		},
+	}
+}

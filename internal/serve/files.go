@@ -1,0 +1,269 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/smallfile"
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/remap"
+)
+
+// A served is what "haul serve" has open on disk, and the rules for it.
+type served struct {
+	site          *site.Site
+	reads, writes []string // directories, absolute
+	roots         []*os.Root
+	uploads       []*store.DirStore
+}
+
+// open opens the directories and reads the rules.
+func (cfg *Config) open() (*served, error) {
+	s := &served{site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
+	if err := cfg.fill(s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (cfg *Config) fill(s *served) error {
+	uploads, err := cfg.openUploads(s)
+	if err != nil {
+		return err
+	}
+	add := func(m site.Match, dirs []string) error {
+		files, err := cfg.openDirs(s, dirs)
+		s.site.Roots = append(s.site.Roots, site.Root{Match: m, Files: files, Uploads: uploads, PerClient: cfg.Files.PerClient, Shared: cfg.Files.Shared})
+		return err
+	}
+	for _, r := range cfg.Files.Roots {
+		if err := add(r.For, []string{r.Dir}); err != nil {
+			return err
+		}
+	}
+	if err := add(site.Match{}, cfg.Dirs); err != nil {
+		return err
+	}
+	if err := cfg.separate(); err != nil {
+		return err
+	}
+	return cfg.readRules(s)
+}
+
+// separate refuses a directory for uploads from which something is served.
+func (cfg *Config) separate() error {
+	if cfg.Files.UploadDir == "" {
+		return nil
+	}
+	dirs := slices.Clone(cfg.Dirs)
+	for _, r := range cfg.Files.Roots {
+		dirs = append(dirs, r.Dir)
+	}
+	uploads := resolved(cfg.Files.UploadDir)
+	for _, dir := range dirs {
+		served := resolved(dir)
+		if within(uploads, served) {
+			return usagef("upload-dir", "--upload-dir %s: it is in %s, from which it would be read; choose one outside", cfg.Files.UploadDir, dir)
+		}
+		if within(served, uploads) {
+			return usagef("upload-dir", "--upload-dir %s: %s is in it, so that uploads could be read; choose another", cfg.Files.UploadDir, dir)
+		}
+	}
+	return nil
+}
+
+// resolved returns a path without symbolic links, as far as it can be told.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+// within reports whether a path is dir, or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// readRules reads what decides on names and access, and checks the whole.
+func (cfg *Config) readRules(s *served) error {
+	if cfg.Files.Map != "" {
+		rules, err := ReadMap(cfg.Files.Map)
+		if err != nil {
+			return err
+		}
+		s.site.Map = rules
+	}
+	if s.site.NeedsNeighbours() {
+		table, err := site.KernelNeighbours()
+		if err != nil {
+			return usagef("", "hardware (MAC) addresses in --root, --per-client or --access: %w", err)
+		}
+		s.site.Neighbours = table
+	}
+	if err := s.site.Check(); err != nil {
+		return UsageError{Err: err}
+	}
+	return nil
+}
+
+// ReadMap reads a file of rules for names.
+func ReadMap(path string) (*remap.Rules, error) {
+	text, err := smallfile.Read(path, remap.MaxFile)
+	if err != nil {
+		return nil, LocalError{fmt.Errorf("read %s: %w", path, console.WithoutPath(err))}
+	}
+	rules, err := remap.Parse(string(text))
+	if err != nil {
+		return nil, usagef("map", "map %s: %w", path, err)
+	}
+	return rules, nil
+}
+
+// openDirs opens directories to be searched in order.
+func (cfg *Config) openDirs(s *served, dirs []string) (store.Store, error) {
+	var layers []store.Store
+	for i, dir := range dirs {
+		writable := i == 0 && cfg.Files.Upload != site.UploadNone && cfg.Files.UploadDir == ""
+		layer, err := s.openDir(dir, writable)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, cfg.shown(layer))
+	}
+	files := layers[0]
+	if len(layers) > 1 {
+		files = store.Layers(layers...)
+	}
+	if cfg.Files.FoldCase {
+		return store.FoldCase(files)
+	}
+	return files, nil
+}
+
+// openUploads opens the directory for uploads alone; nil if there is none.
+func (cfg *Config) openUploads(s *served) (store.Store, error) {
+	if cfg.Files.UploadDir == "" {
+		return nil, nil
+	}
+	files, err := s.openDir(cfg.Files.UploadDir, true)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.shown(files), nil
+}
+
+// shown returns what is served of a directory's files.
+func (cfg *Config) shown(files *store.DirStore) store.Tree {
+	if cfg.Files.Hidden {
+		return store.Finished(files)
+	}
+	return store.Visible(files)
+}
+
+func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
+	if dir == "" {
+		return nil, usagef("", "the name of a directory is empty; write . for the one you are in")
+	}
+	root, err := os.OpenRoot(dir)
+	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
+		return nil, usagef("", "serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
+	}
+	if err != nil {
+		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+	}
+	s.roots = append(s.roots, root)
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, err)}
+	}
+	files := store.Dir(root)
+	files.Path, files.LinksFromRoot = absolute, true
+	if writable {
+		s.writes = append(s.writes, absolute)
+		s.uploads = append(s.uploads, files)
+	} else {
+		s.reads = append(s.reads, absolute)
+	}
+	return files, nil
+}
+
+func (s *served) close() {
+	for _, r := range s.roots {
+		_ = r.Close()
+	}
+}
+
+// warnUnwritable warns of directories that uploads cannot get into. It is for when the
+// server runs as the user that it stays.
+func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
+	for _, dir := range dirs {
+		if err := checkWritable(dir); err != nil {
+			say(slog.LevelWarn, protocol+": uploads will fail, as the user that haul runs as cannot write to the directory; change its owner or mode, or leave out --upload",
+				slog.String("directory", dir), slog.String("error", err.Error()))
+		}
+	}
+}
+
+// sweep removes what broken uploads have left.
+func (s *served) sweep(ctx context.Context, log *slog.Logger) {
+	say := func(level slog.Level, text string, attrs ...slog.Attr) { log.LogAttrs(ctx, level, text, attrs...) }
+	sweepOften(ctx, say, func() (removed int, err error) {
+		for _, files := range s.uploads {
+			n, sweepErr := files.Sweep(ctx)
+			removed, err = removed+n, errors.Join(err, sweepErr)
+		}
+		return removed, err
+	})
+}
+
+// sweepEvery is how often what broken uploads have left is looked for.
+const sweepEvery = 24 * time.Hour
+
+// sweepOften sweeps at the start and then now and then, until ctx ends: what can be
+// resumed is kept for a while.
+func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr), sweep func() (removed int, err error)) {
+	for {
+		n, err := sweep()
+		if n > 0 {
+			say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n))
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			say(slog.LevelWarn, "looking for unfinished uploads of an earlier run", slog.String("error", err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepEvery):
+		}
+	}
+}
+
+// answerFrom has a server answer by a site's rules. With parents, uploads make
+// directories that are missing.
+func answerFrom(srv *tftp.Server, s *site.Site, parents bool) {
+	client := func(r *tftp.Request) site.Client {
+		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}
+	}
+	srv.Read = func(ctx context.Context, r *tftp.Request) (store.File, error) {
+		return s.Open(ctx, client(r), r.Name)
+	}
+	srv.Write = func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
+		return s.Create(ctx, client(r), r.Name, store.Create{Size: r.Announced(), Parents: parents})
+	}
+}

@@ -1,0 +1,450 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// What a connection of HTTP may take.
+const (
+	httpHeaderTime  = 10 * time.Second // until the head of a request is whole
+	httpIdleTime    = 2 * time.Minute  // between requests
+	httpHeaderBytes = 16 << 10
+	httpClientFirst = 30 * time.Second // one that says nothing for so long is never seen
+	mostHTTPConns   = 1 << 14
+	httpStreams     = 64        // requests at a time on one connection of HTTP/2
+	httpMemory      = 512 << 20 // bytes: buffers, connections that are open, and listings
+
+	// filesPerRequest are the descriptors of a request: a file and its variants; or
+	// of an upload, its file, directory and mark, and what its conditions are about.
+	// That of its user's directory comes on top.
+	filesPerRequest = 4
+)
+
+// An httpService serves HTTP and HTTPS.
+type httpService struct {
+	cfg     *Config
+	out     io.Writer
+	log     *httpLog
+	logger  *slog.Logger
+	handler *web.Handler
+
+	files *served      // for everybody; nil with users
+	whole *web.Account // the same if everybody gets the same
+	roots *sftpRoots   // of users; nil without
+	users *people      // nil without
+
+	plain, secure httpPort
+
+	retired chan time.Duration
+	limit   time.Duration // for requests under way once there is a successor; set before they learn of the end
+}
+
+// httpOptions are those of the sockets.
+var httpOptions = tcp.Options{ClientFirst: httpClientFirst}
+
+// openHTTP opens what HTTP needs but for its sockets. owners are as for SFTP.
+// counts may be nil.
+func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *httpService, err error) {
+	s := &httpService{cfg: cfg, out: out, logger: log, log: newHTTPLog(log, counts), retired: make(chan time.Duration, 1)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	s.handler = &web.Handler{
+		Account: s.account, Listing: cfg.HTTP.Listing, Index: cfg.HTTP.Index, Precompressed: cfg.HTTP.Precompressed, PlainPasswords: cfg.HTTP.PlainPasswords,
+		Exempt: cfg.HTTP.Exempt, MaxUpload: cfg.Files.MaxUpload, Rate: cfg.HTTP.Rate,
+	}
+	s.log.listen(s.handler)
+	if cfg.HTTP.Users != "" {
+		err = s.openUsers(owners)
+	} else {
+		err = s.openFiles()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.plain.scheme, s.plain.asked = handover.HTTP, cfg.HTTP.Listen
+	s.secure.scheme, s.secure.asked = handover.HTTPS, cfg.HTTP.ListenTLS
+	if cfg.HTTP.Cert != "" {
+		if s.secure.accept.TLS, err = s.openCertificate(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range s.ports() {
+		p.open(s.watchForwarded(s.handler), log)
+		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
+		p.accept.BadHandshake = p.badHandshake
+	}
+	return s, nil
+}
+
+func (s *httpService) ports() []*httpPort { return []*httpPort{&s.plain, &s.secure} }
+
+// openFiles opens what everybody gets.
+func (s *httpService) openFiles() (err error) {
+	if s.files, err = s.cfg.open(); err != nil {
+		return err
+	}
+	if s.cfg.simple() {
+		s.whole = &web.Account{Store: s.files.site.Roots[0].Files, Access: s.access()}
+	}
+	return nil
+}
+
+// openUsers opens what users get, and who they are.
+func (s *httpService) openUsers(owners []int) (err error) {
+	if s.roots, err = openSFTPRoots(s.cfg.Dirs[0], false); err != nil {
+		return err
+	}
+	file, err := filepath.Abs(s.cfg.HTTP.Users)
+	if err != nil {
+		return err
+	}
+	dir, err := OpenUsersFile(file, owners...)
+	if err != nil {
+		return err
+	}
+	if len(dir.Names()) == 0 {
+		return usagef("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
+	}
+	s.roots.learn(dir)
+	s.users = &people{dir: dir, file: file}
+	s.handler.Users = dir
+	return nil
+}
+
+func (s *httpService) secrets() (all []secret) {
+	if s.cfg.HTTP.Cert != "" {
+		flag := "--key"
+		if s.cfg.HTTP.Key == "" {
+			flag = "--cert"
+		}
+		all = append(all, secret{flag: flag, what: "the key of the certificate", path: s.cfg.HTTP.pair().Key})
+	}
+	if s.users != nil {
+		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.users.file})
+	}
+	return all
+}
+
+func (s *httpService) keepSecret(all []secret) error {
+	if s.files != nil {
+		return s.files.keepSecret(all)
+	}
+	return s.roots.keepSecret(s.users.dir, all)
+}
+
+// account is the handler's hook for what a visitor gets.
+func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, error) {
+	if s.users == nil {
+		return s.anybody(v), nil
+	}
+	if v.Login == nil { // cannot be: see Handler.Users
+		return nil, fs.ErrPermission
+	}
+	u := v.Login.User
+	files, created, leave, err := s.roots.enter(u)
+	if created {
+		s.log.say(slog.LevelInfo, "http: made a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
+	}
+	life, gone, err := s.users.enter(v.Login, peerText(v.Peer))
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	if v.Login.Access != users.Full {
+		files = store.Finished(files)
+	}
+	return &web.Account{
+		User: u.Name, Store: files, Access: web.AccessOf(v.Login.Access), Rate: u.Limit,
+		Life: life,
+		Close: func() {
+			gone()
+			leave()
+		},
+	}, nil
+}
+
+func (s *httpService) close() {
+	for _, p := range s.ports() {
+		closeAll(p.sockets)
+		p.failed.flush()
+	}
+	s.log.away.flush()
+	s.log.close()
+	if s.files != nil {
+		s.files.close()
+	}
+	if s.roots != nil {
+		s.roots.close()
+	}
+}
+
+// listen opens the sockets, unless systemd or a predecessor has done so.
+func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
+	s.fitDescriptors(openFiles())
+	for _, p := range s.ports() {
+		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
+		p.accept.HandshakeTimeout, p.accept.Log, p.accept.Admit = httpHeaderTime, s.logger, s.cfg.admits(&s.log.away)
+		if p.sockets, err = passed.Stream(p.scheme, httpOptions); err != nil {
+			return ListenError{err}
+		}
+		if len(p.sockets) > 0 {
+			continue
+		}
+		for _, addr := range p.asked {
+			if addr == "" {
+				continue
+			}
+			socket, err := tcp.Listen(ctx, addr, httpOptions)
+			if err != nil {
+				return httpListenError(p.scheme, err)
+			}
+			p.sockets = append(p.sockets, socket)
+		}
+	}
+	if s.cfg.HTTP.UnixProxies && !s.listensUnix() {
+		return ListenError{errors.New("--http-proxy unix: there is no unix socket, and haul opens none itself; systemd passes one: in a socket unit, " +
+			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and SocketGroup= that of the proxy, as whoever may connect can claim any address")}
+	}
+	return nil
+}
+
+// fitDescriptors takes no more connections and requests than there are descriptors
+// for.
+func (s *httpService) fitDescriptors(limit int) {
+	each := filesPerRequest
+	if s.users != nil {
+		each += s.roots.filesPerVisit(s.users.dir)
+	}
+	var conns int
+	conns, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
+	perSource := max(1, conns/2)
+	if most := s.cfg.HTTP.MaxConnsPerSource; most > 0 {
+		perSource = min(most, conns)
+	}
+	for _, p := range s.ports() {
+		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, perSource
+	}
+}
+
+// listensUnix reports whether one of the sockets is a unix socket.
+func (s *httpService) listensUnix() bool {
+	return slices.ContainsFunc(s.ports(), func(p *httpPort) bool {
+		return slices.ContainsFunc(p.sockets, func(socket *tcp.Socket) bool { return socket.Addr().Network() == "unix" })
+	})
+}
+
+// httpBounds returns how many connections each port may have, and how many
+// requests all of them that have files open, for the share of the descriptors that
+// HTTP has, and each is what a request takes of them. A connection of HTTP/2 has
+// many requests, so that the one does not follow from the other.
+func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
+	share := cfg.shareOf(limit)
+	share -= min(spareFiles, share/2)
+	ports := 0
+	for _, addrs := range [][]string{cfg.HTTP.Listen, cfg.HTTP.ListenTLS} {
+		if anyAddr(addrs) {
+			ports++
+		}
+	}
+	conns = max(1, min(mostHTTPConns, share/3/ports))
+	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
+}
+
+// httpListenError says what to do about an address that cannot be had.
+func httpListenError(scheme string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --%s", err, scheme)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --%s :8080", err, scheme)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	}
+	return ListenError{err}
+}
+
+// existing returns those of some paths where there is something.
+func existing(paths []string) (there []string) {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			there = append(there, path)
+		}
+	}
+	return there
+}
+
+// addrText returns an address as text, or "".
+func addrText(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+func (s *httpService) String() string {
+	var all []string
+	for _, p := range s.ports() {
+		for _, socket := range p.sockets {
+			all = append(all, strings.ToUpper(p.scheme)+" on "+socket.Addr().String())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// announce says where the server is, and who may come.
+func (s *httpService) announce() {
+	said := false
+	for _, p := range s.ports() {
+		for i, socket := range p.sockets {
+			a, err := netip.ParseAddrPort(socket.Addr().String())
+			if err != nil {
+				s.cfg.say(s.out, "serving %s on the unix socket %s, by %s", s.cfg.Dirs[0], socket.Addr(), p.scheme)
+				continue
+			}
+			shown, host := shownAddr(a, p.asked, i)
+			s.cfg.say(s.out, "serving %s on %s://%s", s.cfg.Dirs[0], p.scheme, shown)
+			at := netip.AddrPortFrom(host, a.Port())
+			switch {
+			case said:
+			case s.cfg.HTTP.Listing:
+				s.cfg.say(s.out, "open in a browser: %s://%s/", p.scheme, at)
+			case s.users == nil:
+				s.cfg.say(s.out, "try: curl -O %s://%s/FILE (directories are not listed; --listing shows them)", p.scheme, at)
+			}
+			said = true
+		}
+	}
+	if s.users != nil {
+		s.cfg.say(s.out, "HTTP: %s, from %s", console.Plural(int64(len(s.users.dir.Names())), "user"), s.users.file)
+	}
+}
+
+func (s *httpService) needs(c *privilege.Confinement) {
+	c.Read = append(c.Read, s.cfg.HTTP.reads()...)
+	if s.files != nil {
+		c.Read = append(c.Read, s.files.reads...)
+		c.Write = append(c.Write, s.files.writes...)
+		return
+	}
+	c.Trees = append(c.Trees, s.roots.dir)
+	c.Trees = append(c.Trees, existing(s.roots.outside(s.users.dir))...)
+	c.Read = append(c.Read, s.users.reads()...)
+}
+
+// settled begins what goes on beside the serving.
+func (s *httpService) settled(ctx context.Context) {
+	if s.files != nil {
+		go func() { // a disk that hangs keeps nobody waiting
+			warnUnwritable("http", s.files.writes, s.log.say)
+			s.files.sweep(ctx, s.logger)
+		}()
+		return
+	}
+	go s.users.watch(ctx, func(changed bool, err error) {
+		if err != nil {
+			s.log.say(slog.LevelWarn, "http users: what was before stays in force", slog.String("error", err.Error()))
+		} else if changed {
+			s.roots.learn(s.users.dir)
+			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
+			s.users.endUnwelcome(func(*guest, string) {}) // each request is logged when it ends
+		}
+	})
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.users.dir)) })
+}
+
+func (s *httpService) sockets() (all []handover.Socket, err error) {
+	for _, p := range s.ports() {
+		some, err := handover.FromTCP(p.scheme, p.sockets)
+		if all = append(all, some...); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (s *httpService) retire(limit time.Duration) { s.retired <- limit }
+
+func (s *httpService) name() string { return handover.HTTP }
+
+// serve serves until ctx ends. If one port fails, all end.
+func (s *httpService) serve(server context.Context) error {
+	ctx, end := context.WithCancel(server)
+	defer end()
+	var errs [2]error
+	var all sync.WaitGroup
+	for i, p := range s.ports() {
+		if len(p.sockets) == 0 {
+			continue
+		}
+		all.Go(func() {
+			defer end()
+			errs[i] = s.servePort(server, ctx, p)
+		})
+	}
+	all.Go(func() {
+		select {
+		case s.limit = <-s.retired:
+			end()
+		case <-ctx.Done():
+		}
+	})
+	all.Wait()
+	return errors.Join(errs[:]...)
+}
+
+func (s *httpService) alive() bool {
+	_ = s.handler.Counters()
+	return true
+}
+
+// show adds what a server of HTTP counts by itself.
+func (s *httpService) show(counts *meter.Registry) {
+	for _, c := range []struct {
+		name, help string
+		value      func(web.Counters) int64
+	}{
+		{"http_requests_total", "Requests answered.", func(c web.Counters) int64 { return c.Requests }},
+		{"http_refused_total", "Requests answered by 4xx.", func(c web.Counters) int64 { return c.Refused }},
+		{"http_failed_total", "Requests answered by 5xx, or not to the end.", func(c web.Counters) int64 { return c.Failed }},
+		{"http_logins_total", "Passwords that were right, but for those known again.", func(c web.Counters) int64 { return c.Logins }},
+		{"http_login_failures_total", "Passwords that were wrong.", func(c web.Counters) int64 { return c.Failures }},
+	} {
+		counts.Counter(c.name, c.help, func() int64 { return c.value(s.handler.Counters()) })
+	}
+	counts.Gauge("http_requests", "Requests under way.", func() float64 { return float64(s.handler.Counters().Active) })
+	for _, p := range s.ports() {
+		if len(p.sockets) > 0 {
+			counts.Connections(meter.Protocol(p.scheme), connServer(&p.accept))
+		}
+	}
+	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.lost.Load)
+}

@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"context"
+	"io/fs"
+	"net/netip"
+
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// siteFiles are the files of a site as one client of HTTP sees them.
+type siteFiles struct {
+	site   *site.Site
+	client site.Client
+}
+
+var _ store.Lister = siteFiles{}
+
+func (s siteFiles) Open(ctx context.Context, name string) (store.File, error) {
+	return s.site.Open(ctx, s.client, name)
+}
+
+func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return s.site.Stat(ctx, s.client, name)
+}
+
+func (s siteFiles) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return s.site.ReadDir(ctx, s.client, name)
+}
+
+// Create returns what the store has made, which may be one that can go on another
+// time.
+func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := s.site.Create(ctx, s.client, name, c)
+	if own, ok := u.(*site.Upload); ok {
+		return own.Upload, err
+	}
+	return u, err
+}
+
+// anybody returns what a visitor gets who has not logged in.
+func (s *httpService) anybody(v web.Visitor) *web.Account {
+	if s.whole != nil {
+		return s.whole
+	}
+	local, _ := netip.ParseAddrPort(addrText(v.Local))
+	return &web.Account{Store: siteFiles{s.files.site, site.Client{Peer: v.Peer, Local: local}}, Access: s.access()}
+}
+
+// access returns what everybody may do. Names that are the server's choice are not
+// for PUT, which says where the file will be.
+func (s *httpService) access() web.Access {
+	switch s.files.site.Upload {
+	case site.UploadCreate:
+		return web.AccessCreate
+	case site.UploadOverwrite:
+		return web.AccessOverwrite
+	}
+	return web.AccessRead
+}
+
+// simple reports whether everybody gets the same directory as it is. Then there is
+// no need for a site in between, which lists no more than it can hold.
+func (cfg *Config) simple() bool {
+	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
+		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique
+}

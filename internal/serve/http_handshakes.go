@@ -1,0 +1,187 @@
+package serve
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/tcp"
+)
+
+// Causes for which a connection may come to nothing before its first request.
+const (
+	noHeader    = "no PROXY header"
+	badHeader   = "the PROXY header is not right"
+	plainHTTP   = "HTTP without TLS"
+	distrusted  = "the client does not trust the certificate"
+	tooSlow     = "it took too long"
+	badTLS      = "TLS"
+	headerAhead = "a PROXY header"
+	tlsAhead    = "TLS without HTTPS"
+)
+
+// adviceOn says what an operator can do about a cause that is likely his.
+var adviceOn = map[string]string{
+	noHeader: "the peer is in --http-proxy, and has to begin with a PROXY header: turn that on there (send-proxy in HAProxy, " +
+		"proxy_protocol in nginx's stream), or take its network out of --http-proxy",
+	badHeader: "only proxies may be in --http-proxy; see which header the peer sends",
+	plainHTTP: "the URL has to begin with https://; haul serve --http :80 serves HTTP without TLS besides",
+	distrusted: "the client needs the certificate of who has signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
+		"the name in the URL must be in the certificate, and all that is between the two in the file of --cert",
+	tlsAhead:    "the URL has to begin with http://, or to have the port of HTTPS (haul serve --https :443 --cert FILE)",
+	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust; if it is in there, it sends two headers",
+}
+
+// maxHandshakeError is how much of an error is told, in bytes: strangers have a say in it.
+const maxHandshakeError = 200
+
+// badHandshake tells of a connection that came to nothing, and answers who has taken the
+// port for another. Who only looks whether somebody listens is not worth a line.
+func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
+	if errors.Is(err, io.EOF) {
+		return
+	}
+	level, cause := causeOf(err)
+	if cause == plainHTTP {
+		answerPlain(c)
+	}
+	p.tell(level, cause, c, err)
+}
+
+// tell adds one to those of a cause that are told of.
+func (p *httpPort) tell(level slog.Level, cause string, c *tcp.Conn, err error) {
+	text := err.Error()
+	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
+	if advice := adviceOn[cause]; advice != "" {
+		more = append(more, slog.String("advice", advice))
+	}
+	p.failed.add(level, cause, connPeer(c.RemoteAddr()), more...)
+}
+
+// causeOf says why a handshake has failed, and how much that matters: on the internet
+// some fail at any time.
+func causeOf(err error) (slog.Level, string) {
+	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	remote, isRemote := errors.AsType[*net.OpError](err)
+	switch {
+	case errors.Is(err, tcp.ErrNoProxyHeader):
+		return slog.LevelWarn, noHeader
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return slog.LevelInfo, tooSlow
+	case errors.Is(err, tcp.ErrProxyHeader):
+		return slog.LevelWarn, badHeader
+	case isRecord && looksLikeHTTP(record.RecordHeader):
+		return slog.LevelWarn, plainHTTP
+	case isRecord && looksLikeProxy(record.RecordHeader):
+		return slog.LevelWarn, headerAhead
+	case isRemote && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate"):
+		return slog.LevelWarn, distrusted // an alert of RFC 8446 §6.2, which has no type of its own
+	}
+	return slog.LevelInfo, badTLS
+}
+
+// looksLikeHTTP reports whether what should be the head of a TLS record begins a
+// request.
+func looksLikeHTTP(head [5]byte) bool {
+	switch string(head[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PRI *":
+		return true
+	}
+	return false
+}
+
+// looksLikeProxy reports the same of a PROXY header, of either version.
+func looksLikeProxy(head [5]byte) bool {
+	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
+}
+
+// looksLikeTLS reports the same of a handshake of TLS (RFC 8446 §5.1).
+func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
+
+// connPeer is the address of a peer, as peerText has it.
+func connPeer(a net.Addr) string {
+	if a.Network() == "unix" {
+		return unixProxy
+	}
+	return a.String()
+}
+
+// An overhearer is the listener of HTTP without TLS. To who speaks something else
+// net/http answers 400, and tells nobody; so what a connection begins with is looked at
+// on its way there.
+type overhearer struct {
+	net.Listener
+	port *httpPort
+}
+
+// Accept implements [net.Listener].
+func (o *overhearer) Accept() (net.Conn, error) {
+	c, err := o.Listener.Accept()
+	if t, ok := c.(*tcp.Conn); ok {
+		return &overheard{Conn: t, port: o.port}, nil
+	}
+	return c, err
+}
+
+// An overheard connection can do all that its own can: what the kernel sends must get
+// there.
+type overheard struct {
+	*tcp.Conn
+	port *httpPort
+	done bool // of the first Read, besides which there is no other
+}
+
+// Read implements [net.Conn].
+func (o *overheard) Read(b []byte) (int, error) {
+	n, err := o.Conn.Read(b)
+	if !o.done {
+		o.done = true
+		o.port.overhear(o.Conn, b[:n])
+	}
+	return n, err
+}
+
+// overhear tells of a connection that begins with what is no HTTP, if it is known what
+// that is.
+func (p *httpPort) overhear(c *tcp.Conn, begin []byte) {
+	var head [5]byte
+	if copy(head[:], begin) < len(head) {
+		return
+	}
+	switch {
+	case looksLikeProxy(head):
+		p.tell(slog.LevelWarn, headerAhead, c, errNotHTTP)
+	case looksLikeTLS(head):
+		p.tell(slog.LevelInfo, tlsAhead, c, errNotHTTP)
+	}
+}
+
+var errNotHTTP = errors.New("what comes first is no request")
+
+const (
+	// plainTime is how long a client has to take the answer that TLS is wanted, and to
+	// go: what of its request comes later would have the answer lost.
+	plainTime = time.Second
+
+	plainText = "Client sent an HTTP request to an HTTPS server.\n" // net/http's words, which are known
+)
+
+var plainAnswer = fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	len(plainText), plainText)
+
+// answerPlain tells a client that TLS is wanted.
+func answerPlain(c *tcp.Conn) {
+	_ = c.SetDeadline(time.Now().Add(plainTime))
+	if _, err := io.WriteString(c, plainAnswer); err != nil {
+		return
+	}
+	if c.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c, httpHeaderBytes)
+	}
+}

@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// An httpLog tells the log, and the metrics, what a server of HTTP does.
+type httpLog struct {
+	*lineQueue
+	counts *meter.Registry // nil counts nothing
+	away   turnedAway
+}
+
+func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
+	q := newLineQueue(log)
+	return &httpLog{lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.HTTP)}
+}
+
+// listen has a handler tell its log what happens.
+func (l *httpLog) listen(h *web.Handler) {
+	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
+}
+
+func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
+	protocol := meter.HTTP
+	if x.TLS {
+		protocol = meter.HTTPS
+	}
+	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, Began: x.Began})
+}
+
+// started counts a file that is going to be sent or taken.
+func (l *httpLog) started(x *web.Exchange) {
+	m := l.begin(x)
+	m.Follow(func() int64 { return x.Sent() + x.Received() })
+	x.Value = m
+}
+
+// ended tells of a request that is over.
+func (l *httpLog) ended(x *web.Exchange) {
+	level, result := outcomeOf(x)
+	bytes := x.Sent() + x.Received()
+	m, ok := x.Value.(*meter.Transfer)
+	if !ok {
+		m = l.begin(x)
+	}
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration})
+	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))
+	switch x.Method {
+	case http.MethodGet, http.MethodHead:
+		attrs = append(attrs, slog.String("direction", "read"))
+	case http.MethodPut:
+		attrs = append(attrs, slog.String("direction", "write"))
+	default:
+		attrs = append(attrs, slog.String("operation", x.Method))
+	}
+	attrs = append(attrs, slog.String("file", x.Name))
+	if x.User != "" {
+		attrs = append(attrs, slog.String("user", x.User))
+	}
+	attrs = append(attrs,
+		slog.String("peer", peerText(x.Peer)),
+		slog.Int("status", x.Status),
+		slog.Int64("bytes", bytes),
+		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
+		slog.Int64("rate", console.PerSecond(bytes, x.Duration)))
+	if x.Path != "" {
+		attrs = append(attrs, slog.String("path", x.Path))
+	}
+	if x.Range != "" {
+		attrs = append(attrs, slog.String("range", x.Range))
+	}
+	if x.Agent != "" {
+		attrs = append(attrs, slog.String("client", x.Agent))
+	}
+	if x.Err != nil {
+		attrs = append(attrs, slog.String("error", x.Err.Error()))
+	}
+	if errors.Is(x.Err, web.ErrNotListed) {
+		attrs = append(attrs, slog.String("advice", "--listing shows directories"))
+	}
+	l.say(level, "http", attrs...)
+}
+
+// unixProxy stands in the log for a proxy that connects by a unix socket.
+const unixProxy = "unix"
+
+// peerText is an address of a peer. It is not valid for a proxy on a unix socket that
+// has said of no client.
+func peerText[A interface {
+	IsValid() bool
+	String() string
+}](a A) string {
+	if !a.IsValid() {
+		return unixProxy
+	}
+	return a.String()
+}
+
+// outcomeOf returns how a request ended, and the level of its line. As for the other
+// protocols, that is a warning if a write was refused or failed, or if a read was forbidden
+// or failed here: clients ask for missing files every day. A challenge, and a condition that
+// does not hold, are no refusals of a write.
+func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
+	_, ofFile := errors.AsType[*fs.PathError](x.Err)
+	switch {
+	case errors.Is(x.Err, web.ErrShutdown):
+		return slog.LevelWarn, meter.Failed
+	case errors.Is(x.Err, web.ErrLoginEnded):
+		return slog.LevelWarn, meter.Refused
+	case errors.Is(x.Err, web.ErrGivenUp):
+		return slog.LevelInfo, meter.PeerEnded
+	case errors.Is(x.Err, web.ErrCutOff):
+		return slog.LevelWarn, meter.PeerEnded
+	case errors.Is(x.Err, os.ErrDeadlineExceeded):
+		return slog.LevelWarn, meter.PeerSilent
+	case x.Status >= 500, x.Status == 0:
+		return slog.LevelWarn, meter.Failed
+	case x.Status == http.StatusForbidden, x.Status == http.StatusTooManyRequests, refusedWrite(x):
+		return slog.LevelWarn, meter.Refused
+	case x.Status >= 400:
+		return slog.LevelInfo, meter.Refused
+	case x.Err == nil && x.Method == http.MethodHead:
+		return slog.LevelInfo, meter.Probe
+	case x.Err == nil:
+		return slog.LevelInfo, meter.Done
+	case ofFile, errors.Is(x.Err, web.ErrShrunk):
+		return slog.LevelWarn, meter.Failed
+	}
+	return slog.LevelInfo, meter.PeerEnded
+}
+
+// refusedWrite reports whether a request that would change something was refused.
+func refusedWrite(x *web.Exchange) bool {
+	if x.Method != http.MethodPut && x.Method != http.MethodDelete {
+		return false
+	}
+	switch x.Status {
+	case http.StatusUnauthorized, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusLocked:
+		return false
+	}
+	return x.Status >= 400
+}
+
+// attempt tells of a password that was checked.
+func (l *httpLog) attempt(e users.Event) {
+	level, result := slog.LevelInfo, "accepted"
+	if e.Outcome != users.Accepted {
+		level, result = slog.LevelWarn, "refused"
+	}
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", e.User),
+		slog.String("peer", peerText(e.Peer)), slog.String("method", e.Method))
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("error", e.Reason))
+	}
+	l.say(level, "http login", attrs...)
+}

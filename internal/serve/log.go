@@ -1,0 +1,57 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/console"
+)
+
+// log returns the log that the flags ask for.
+func (cfg *Config) log(out io.Writer) *slog.Logger {
+	out = console.NewPlainWriter(out)
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if cfg.Quiet {
+		o.Level = slog.LevelWarn
+	}
+	if cfg.LogFormat == "json" {
+		o.ReplaceAttr = forPrograms
+		return slog.New(slog.NewJSONHandler(out, o))
+	}
+	o.ReplaceAttr = forPeople
+	return slog.New(slog.NewTextHandler(out, o))
+}
+
+// forPrograms gives durations in seconds. Text that is not UTF-8, as JSON has it, is
+// escaped, under a key that says so: "file_escaped" for "file".
+func forPrograms(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	case slog.KindString:
+		if s := a.Value.String(); !utf8.ValidString(s) {
+			return slog.String(a.Key+"_escaped", console.Visible(s))
+		}
+	}
+	return a
+}
+
+// forPeople gives rates with a unit.
+func forPeople(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
+		a.Value = slog.StringValue(console.FormatBytes(a.Value.Int64()) + "/s")
+	}
+	return a
+}
+
+// say tells something that is no line of the log, but looks like one where each
+// line must be JSON.
+func (cfg *Config) say(out io.Writer, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); cfg.LogFormat == "json" {
+		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
+	} else {
+		fmt.Fprintf(out, "haul: %s\n", text)
+	}
+}

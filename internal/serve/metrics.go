@@ -1,0 +1,166 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// metricsLimits bound what a client of the metrics can take. Each connection
+// answers one request, so that it lives no longer than header + answer.
+type metricsLimits struct {
+	header      time.Duration // until a request's header is whole, and its body
+	answer      time.Duration // from then on, until the answer has been read
+	grace       time.Duration // for answers under way when the server ends
+	headerBytes int           // of a request; net/http adds 4096
+	connections int           // at the same time; more are closed at once
+}
+
+// metricsDefaults suit one or two scrapers on a network that works, at
+// intervals of seconds.
+var metricsDefaults = metricsLimits{
+	header:      5 * time.Second,
+	answer:      10 * time.Second,
+	grace:       time.Second,
+	headerBytes: 4 << 10,
+	connections: 64,
+}
+
+// A metricsServer shows metrics and health by HTTP.
+type metricsServer struct {
+	http   http.Server
+	socket net.Listener
+	log    *slog.Logger
+	limits metricsLimits
+	open   atomic.Int64 // connections
+	ended  chan struct{}
+}
+
+// serveMetrics answers three requests at addr, "HOST:PORT" or ":PORT", until
+// Close: /metrics by the handler given, /healthz, and / by a line about them.
+// When ctx ends, /healthz turns from 200 to 503, and the others go on: the end
+// of the transfers should be seen, too.
+//
+// HTTP is not encrypted here and asks for no password, so addr should be one
+// that only those can reach who may see the numbers.
+//
+// A socket that is open already is taken instead, if it is not nil.
+func serveMetrics(ctx context.Context, addr string, open net.Listener, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+	if open != nil {
+		return metricsDefaults.serveOn(ctx, open, metrics, log), nil
+	}
+	return metricsDefaults.serve(ctx, addr, metrics, log)
+}
+
+func (limits metricsLimits) serve(ctx context.Context, addr string, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, usagef("metrics", "--metrics: %w; it is HOST:PORT or :PORT", err)
+	}
+	var config net.ListenConfig
+	socket, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, metricsListenError(err)
+	}
+	return limits.serveOn(ctx, socket, metrics, log), nil
+}
+
+func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *metricsServer {
+	s := &metricsServer{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
+	s.http = http.Server{
+		Handler:                      metricsRoutes(ctx, metrics),
+		ReadHeaderTimeout:            limits.header,
+		ReadTimeout:                  limits.header,
+		WriteTimeout:                 limits.answer,
+		IdleTimeout:                  limits.header, // unused: no connection is kept
+		MaxHeaderBytes:               limits.headerBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ConnState:                    s.count,
+	}
+	// A scrape comes every few seconds: what a new connection costs is nothing,
+	// and one that is kept is one more that a stranger can hold.
+	s.http.SetKeepAlivesEnabled(false)
+	go s.run()
+	return s
+}
+
+// metricsListenError says what to do about an address that cannot be had.
+func metricsListenError(err error) error {
+	err = fmt.Errorf("metrics: %w", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another program has that port; end it, or choose another with --metrics", err)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; choose another with --metrics", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; --metrics takes one of its own, or :PORT for all", err)
+	}
+	return ListenError{err}
+}
+
+// metricsRoutes answers requests. Methods but GET and HEAD get 405, other paths
+// 404.
+func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
+	text := func(w http.ResponseWriter, status int, line string) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, line+"\n") // a client that is gone is no concern of ours
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil {
+			text(w, http.StatusServiceUnavailable, "draining")
+			return
+		}
+		text(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, "haul: metrics are at /metrics, health is at /healthz")
+	})
+	return mux
+}
+
+// Addr returns the address on which requests are taken.
+func (s *metricsServer) Addr() net.Addr { return s.socket.Addr() }
+
+// run serves until Close. If the socket fails before that, the metrics end and
+// the transfers go on.
+func (s *metricsServer) run() {
+	defer close(s.ended)
+	if err := s.http.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
+		s.log.Error("metrics ended", "address", s.Addr().String(), "error", err)
+	}
+}
+
+// count closes a new connection if there are too many.
+func (s *metricsServer) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > int64(s.limits.connections) {
+			_ = c.Close() // nothing was promised
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// Close ends the server: answers under way get the grace, other connections
+// are closed. It may be called again.
+func (s *metricsServer) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		_ = s.http.Close() // the error is of sockets that are gone either way
+	}
+	<-s.ended
+}

@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/haul-project/haul/users"
+)
+
+// Where users and host keys are looked for, as the help texts tell.
+const (
+	UsersPlaces    = "$CONFIGURATION_DIRECTORY/users, /etc/haul/users for root, or ~/.config/haul/users"
+	HostKeysPlaces = "$STATE_DIRECTORY, /var/lib/haul for root, or ~/.local/state/haul"
+)
+
+// DefaultUsersFile returns the users file that is meant when none is named,
+// whether it exists or not. It is the same for "haul serve" and "haul user".
+func DefaultUsersFile() (string, error) {
+	dir, err := ownDir("CONFIGURATION_DIRECTORY", "/etc/haul", "XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return "", usagef("users", "%w; name the users file by --users FILE", err)
+	}
+	return filepath.Join(dir, "users"), nil
+}
+
+// OpenUsersFile loads a users file, which must be there. owners are the users besides
+// root that it may belong to.
+func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
+	d, err := users.Open(path, owners...)
+	if err == nil {
+		return d, nil
+	}
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise it names a file that is missing
+		err = noUsersFileError{path, err}
+	}
+	return nil, LocalError{err}
+}
+
+// A noUsersFileError says how to make a users file.
+type noUsersFileError struct {
+	path string
+	err  error
+}
+
+func (e noUsersFileError) Error() string {
+	return fmt.Sprintf("there is no users file %s; \"haul user add NAME --users %s\" makes it", e.path, e.path)
+}
+
+func (e noUsersFileError) Unwrap() error { return e.err }
+
+// defaultHostKeys returns the directory of host keys that is meant when none is
+// named.
+func defaultHostKeys() (string, error) {
+	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return "", usagef("host-keys", "%w; name a directory for the host keys by --host-keys DIR", err)
+	}
+	return dir, nil
+}
+
+// ownDir returns a directory of haul's own: the one that systemd names in a
+// variable (systemd.exec(5), of several the first), root's, or one where the
+// XDG base directory specification has it.
+func ownDir(systemd, root, xdg, below string) (string, error) {
+	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
+		return first, nil
+	}
+	if os.Geteuid() == 0 {
+		return root, nil
+	}
+	// The specification says to pass over what is not absolute.
+	if dir := os.Getenv(xdg); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "haul"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", errors.New("there is no home directory ($HOME is not set)")
+	}
+	return filepath.Join(home, below, "haul"), nil
+}
+
+// settledPath returns a path without symbolic links, be its last parts there
+// already or not.
+func settledPath(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for dir, rest := absolute, ""; ; {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return absolute
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// However many come, there is a line for each cause at once, and then one at most every
+// so often, and none is left out of the sums.
+func TestTally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		q := newLineQueue(slog.New(slog.NewTextHandler(&out, nil)))
+		l := tally{log: q, msg: "they come"}
+		const each, span = 10 * time.Millisecond, time.Minute
+		n := 0
+		for range span / each {
+			l.add(slog.LevelWarn, "one", "192.0.2.1:1")
+			l.add(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "told"))
+			n += 2
+			if synctest.Wait(); n == 2 && strings.Count(out.String(), " connections=1 ") != 2 {
+				t.Errorf("the first of each is not told at once: %q", out.String())
+			}
+			time.Sleep(each)
+		}
+		time.Sleep(2 * tallyEvery)
+		l.add(slog.LevelWarn, "one", "192.0.2.3:3")
+		n++
+		synctest.Wait()
+		if !strings.Contains(out.String(), "level=WARN msg=\"they come\" cause=one connections=1 last=192.0.2.3:3\n") {
+			t.Error("the first after a while is not told at once")
+		}
+		l.add(slog.LevelWarn, "one", "192.0.2.4:4")
+		n++
+		l.flush()
+		q.close()
+		lines, told := strings.Split(strings.TrimSpace(out.String()), "\n"), 0
+		for _, line := range lines {
+			var k int
+			_, after, _ := strings.Cut(line, "connections=")
+			if _, err := fmt.Sscan(after, &k); err != nil {
+				t.Error(err)
+			}
+			told += k
+		}
+		if told != n {
+			t.Errorf("%d are told of, and there were %d", told, n)
+		}
+		if most := 2*int(span/tallyEvery) + 5; len(lines) > most {
+			t.Errorf("%d lines, want %d at most", len(lines), most)
+		}
+		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(lines[1], "cause=other connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=told\n") {
+			t.Errorf("it says\n%s", out.String())
+		}
+	})
+}

@@ -1,0 +1,83 @@
+// Package servetest has what the tests of the server and those of the command line
+// share.
+package servetest
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must come. Only one that fails waits that
+// long.
+const Patience = time.Minute
+
+// Eventually waits until something is so.
+func Eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// AwaitRefused waits until nothing listens at a TCP address.
+func AwaitRefused(t *testing.T, addr string) {
+	t.Helper()
+	Eventually(t, "connections to "+addr+" are refused", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return true
+		}
+		_ = c.Close()
+		return false
+	})
+}
+
+// WriteFile writes a file, and makes its directories.
+func WriteFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WantFile checks the content of a file.
+func WantFile(t *testing.T, path, content string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != content {
+		t.Errorf("%s has %d bytes, want %d, or differs", path, len(got), len(content))
+	}
+}
+
+// A Buffer may be written to and read from at once.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *Buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns what has been written.
+func (l *Buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,407 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/users"
+)
+
+// maxRootsTold is how many roots that cannot be opened are told one by one.
+const maxRootsTold = 20
+
+// sharedDirs are directories that hold much else.
+var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
+
+// An sftpService serves SFTP.
+type sftpService struct {
+	cfg      *Config
+	out      io.Writer
+	srv      *sftp.Server
+	people   *people
+	roots    *sftpRoots
+	keys     []users.HostKey
+	owners   []int  // who the host keys may belong to besides root
+	hostKeys string // their directory, or NoHostKeys
+	log      *sftpLog
+	config   ssh.ServerConfig // but for how to log in
+	accept   tcp.Server
+	at       []*tcp.Socket
+	retired  chan time.Duration
+}
+
+// openSFTP opens what SFTP needs but for its sockets. owners are the users
+// that the server runs as, now and later: what decides who may log in belongs to
+// them or to root. counts may be nil.
+func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
+	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
+	if s.roots, err = openSFTPRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.people, err = cfg.openPeople(owners); err != nil {
+		return nil, err
+	}
+	s.roots.learn(s.people.dir)
+	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
+		if s.hostKeys, err = defaultHostKeys(); err != nil {
+			return nil, err
+		}
+	}
+	s.log = newSFTPLog(log, counts)
+	s.srv = &sftp.Server{
+		SSH: s.configure, Login: s.login,
+		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource, Exempt: cfg.SFTP.Exempt,
+	}
+	s.srv.Prepare() // before the confinement
+	s.log.listen(s.srv)
+	return s, nil
+}
+
+// openKeys loads the host keys, and makes one if there is none.
+func (s *sftpService) openKeys() (err error) {
+	if s.hostKeys == NoHostKeys {
+		key, err := users.OneTimeHostKey()
+		if err != nil {
+			return LocalError{err}
+		}
+		s.keys = []users.HostKey{key}
+	} else if s.keys, err = users.HostKeys(s.hostKeys, s.owners...); err != nil {
+		hint := ""
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			hint = "; --host-keys DIR names a directory that this user may write to"
+		}
+		return LocalError{fmt.Errorf("%w%s", err, hint)}
+	}
+	for _, k := range s.keys {
+		s.config.AddHostKey(k.Signer)
+	}
+	return nil
+}
+
+func (s *sftpService) secrets() (all []secret) {
+	if s.hostKeys != NoHostKeys {
+		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none has a key for this run only, in memory"})
+	}
+	if s.people.file != "" {
+		all = append(all, secret{flag: "--users", what: "the users file", path: s.people.file})
+	}
+	for _, list := range s.people.dir.Lists() {
+		all = append(all, secret{flag: "--users", what: "the list " + list + " that the users file names", path: list})
+	}
+	return all
+}
+
+func (s *sftpService) keepSecret(all []secret) error {
+	return s.roots.keepSecret(s.people.dir, all)
+}
+
+// fitDescriptors takes fewer connections where there would not be descriptors.
+func (s *sftpService) fitDescriptors(limit int) {
+	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.people.dir)))
+	if s.srv.MaxConns > most {
+		if s.srv.MaxConns != defaultConns || most < fewConns {
+			s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+		}
+		s.srv.MaxConns = most
+	}
+	s.srv.MaxHandles = min(handlesPerUser, max(16, limit/16))
+}
+
+func (s *sftpService) close() {
+	closeAll(s.at)
+	if s.log != nil {
+		s.log.away.flush()
+		s.log.locked.flush()
+		s.log.close()
+	}
+	s.roots.close()
+}
+
+// configure is the server's hook for a new connection.
+func (s *sftpService) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, error) {
+	config := s.config
+	s.people.dir.Configure(&config, users.Options{Audit: s.log.begin(c)})
+	return &config, nil
+}
+
+// login is the server's hook for somebody who has proven who he is.
+func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+	l, ok := users.LoginOf(c.Permissions)
+	if !ok {
+		return nil, errors.New("nobody has logged in") // cannot be: see Configure
+	}
+	a, err := s.account(c, l)
+	if err != nil {
+		s.log.failed(c, l.User.Name, err)
+		return nil, err
+	}
+	s.log.accepted(c, l)
+	return a, nil
+}
+
+// account gives a user what is his.
+func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
+	files, created, leave, err := s.roots.enter(l.User)
+	if created {
+		s.log.say(slog.LevelInfo, "sftp: made a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
+	}
+	if err != nil {
+		return nil, err
+	}
+	life, gone, err := s.people.enter(l, c.RemoteAddr().String())
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &sftp.Account{
+		User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit, Hidden: !s.cfg.SFTP.InPlace,
+		CreateOnly: s.people.createOnly,
+		Life:       life,
+		Close: func() {
+			gone()
+			leave()
+		},
+	}, nil
+}
+
+// listen loads the host keys, and opens the sockets, unless systemd has done so.
+func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
+	if err := s.openKeys(); err != nil {
+		return err
+	}
+	s.fitDescriptors(s.cfg.shareOf(openFiles()))
+	s.accept.Log = s.log.log
+	if s.at, err = passed.Stream(handover.SFTP, tcp.Options{}); err != nil {
+		return ListenError{err}
+	}
+	if len(s.at) > 0 {
+		return nil
+	}
+	for _, addr := range s.cfg.SFTP.Listen {
+		socket, err := tcp.Listen(ctx, addr, tcp.Options{})
+		if err != nil {
+			return sftpListenError(err)
+		}
+		s.at = append(s.at, socket)
+	}
+	return nil
+}
+
+// sftpListenError says what to do about an address that cannot be had.
+func sftpListenError(err error) error {
+	err = fmt.Errorf("SFTP: %w", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port, on 22 most often sshd; end it, or choose another with --sftp", err)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --sftp :2022", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	}
+	return ListenError{err}
+}
+
+func (s *sftpService) addrs() (addrs []netip.AddrPort) {
+	for _, socket := range s.at {
+		a, _ := netip.ParseAddrPort(socket.Addr().String())
+		addrs = append(addrs, a)
+	}
+	return addrs
+}
+
+func (s *sftpService) String() string { return fmt.Sprintf("SFTP on %v", s.addrs()) }
+
+// announce says where the server is, how it proves that it is the right one, and
+// who may log in.
+func (s *sftpService) announce() {
+	say := func(format string, args ...any) { s.cfg.say(s.out, format, args...) }
+	var at netip.AddrPort
+	for i, a := range s.addrs() {
+		shown, host := shownAddr(a, s.cfg.SFTP.Listen, i)
+		say("serving %s on sftp://%s", s.cfg.Dirs[0], shown)
+		if i == 0 {
+			at = netip.AddrPortFrom(host, a.Port())
+		}
+	}
+	for _, k := range s.keys {
+		if _, ok := k.Signer.PublicKey().(*ssh.Certificate); ok {
+			continue // its key is there too
+		}
+		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
+		switch {
+		case k.File == "":
+			say("that key is for this run only")
+		case k.Created:
+			say("that key is new, and kept in %s", k.File)
+		}
+	}
+	if s.people.file != "" {
+		say("%s, from %s", console.Plural(int64(len(s.people.dir.Names())), "user"), s.people.file)
+		s.warn()
+		return
+	}
+	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.people.password)
+	say("%s", s.people.mayDo())
+	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
+}
+
+// warn tells what is wrong with the files in force, but keeps nobody out.
+func (s *sftpService) warn() {
+	for _, err := range s.people.dir.Warnings() {
+		s.log.say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
+	}
+}
+
+func (s *sftpService) needs(c *privilege.Confinement) {
+	c.Trees = append(c.Trees, s.roots.dir)
+	for _, path := range s.roots.outside(s.people.dir) {
+		if _, err := os.Stat(path); err == nil { // or it is told later
+			c.Trees = append(c.Trees, path)
+		}
+	}
+	c.Read = append(c.Read, s.people.reads()...)
+}
+
+// settled begins what goes on beside the serving. By now it shows what the user
+// that haul runs as cannot reach.
+func (s *sftpService) settled(ctx context.Context) {
+	if err := s.people.unreadable(); err != nil {
+		s.log.say(slog.LevelWarn, "sftp users: what changes from now on is not noticed before a restart; let the user that haul runs as read the file (chgrp, chmod 640)",
+			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
+	}
+	for _, dir := range s.people.reads() {
+		if slices.Contains(sharedDirs, dir) {
+			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, is among files of others, which the confinement lets haul read too; a directory of its own would do better",
+				slog.String("directory", dir))
+		}
+	}
+	go func() { // a disk that hangs keeps nobody waiting
+		if u, _ := s.people.dir.User(users.OneTimeUser); s.people.file == "" && u.Access != users.ReadOnly {
+			warnUnwritable("sftp", []string{s.roots.dir}, s.log.say)
+		}
+		s.checkRoots()
+		s.people.watch(ctx, s.reloaded)
+	}()
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.people.dir)) })
+}
+
+// checkRoots tells of roots that cannot be opened. Those below DIR are made when
+// they are needed.
+func (s *sftpService) checkRoots() {
+	told := 0
+	for _, p := range s.roots.places(s.people.dir) {
+		root, _, err := s.roots.openPlace(p)
+		if err == nil {
+			_ = root.Close()
+			continue
+		}
+		if told++; told <= maxRootsTold {
+			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, and whoever has it cannot log in", slog.String("error", err.Error()))
+		}
+	}
+	if told > maxRootsTold {
+		s.log.say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", told-maxRootsTold))
+	}
+}
+
+// reloaded tells of a users file that has changed, and ends the connections of
+// those who may not have them any more.
+func (s *sftpService) reloaded(changed bool, err error) {
+	if err != nil {
+		s.log.say(slog.LevelWarn, "sftp users: what was before stays in force", slog.String("error", err.Error()))
+		return
+	}
+	if !changed {
+		return
+	}
+	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.people.dir.Names())))
+	s.warn()
+	s.roots.learn(s.people.dir)
+	s.checkRoots()
+	s.people.endUnwelcome(func(g *guest, why string) {
+		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),
+			slog.String("peer", g.peer), slog.String("reason", why))
+	})
+}
+
+// serve serves until ctx ends, or a successor does and the last connection has ended.
+func (s *sftpService) serve(ctx context.Context) error {
+	s.accept.Admit = s.cfg.admits(&s.log.away)
+	l, err := s.accept.Listener(s.at...)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	out := newLeaving(ctx, l)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		select {
+		case <-ctx.Done():
+		case limit := <-s.retired:
+			out.leave(limit)
+			end()
+		}
+	}()
+	err = s.srv.Serve(ctx, out)
+	end()
+	<-left
+	return err
+}
+
+func (s *sftpService) sockets() ([]handover.Socket, error) {
+	return handover.FromTCP(handover.SFTP, s.at)
+}
+
+func (s *sftpService) retire(limit time.Duration) { s.retired <- limit }
+
+func (s *sftpService) name() string { return handover.SFTP }
+
+// alive looks at what every new connection needs: a lock that nobody gives back
+// would keep it here, and the watchdog hungry.
+func (s *sftpService) alive() bool {
+	_ = s.srv.Counters()
+	return true
+}
+
+// admits returns what --allow and --deny say of who connects, for [tcp.Server], or nil
+// if there is no such rule. Those that are refused are counted and logged.
+func (cfg *Config) admits(away *turnedAway) func(from net.Addr) bool {
+	if len(cfg.Allow)+len(cfg.Deny) == 0 {
+		return nil
+	}
+	return func(from net.Addr) bool {
+		a, _ := netip.ParseAddrPort(from.String())
+		ip := a.Addr().Unmap().WithZone("")
+		in := func(p netip.Prefix) bool { return p.Contains(ip) }
+		if !slices.ContainsFunc(cfg.Deny, in) && (len(cfg.Allow) == 0 || slices.ContainsFunc(cfg.Allow, in)) {
+			return true
+		}
+		away.add(from, notAllowed)
+		return false
+	}
+}

@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/users"
+)
+
+// A place is where a root is. Links are followed on the way to the tree, and not
+// below it: there, another user may have made them.
+type place struct {
+	tree string // absolute, without symbolic links; "" is DIR
+	path string // below the tree, slash-separated; "." is the tree itself
+}
+
+// wholeDir is the place of users who have all of DIR.
+var wholeDir = place{path: "."}
+
+func (p place) String() string { return filepath.Join(p.tree, filepath.FromSlash(p.path)) }
+
+// place returns where a user's root is.
+func (r *sftpRoots) place(root string) (place, error) {
+	if filepath.IsAbs(root) {
+		r.mu.Lock()
+		trees := r.trees
+		r.mu.Unlock()
+		return r.resolve(filepath.Clean(root), trees), nil
+	}
+	if root == "" {
+		root = "."
+	}
+	if root = filepath.Clean(root); !filepath.IsLocal(root) {
+		return place{}, fmt.Errorf("the root %s leads out of %s", root, r.dir)
+	}
+	return place{path: filepath.ToSlash(root)}, nil
+}
+
+// maxRootLinks is how many symbolic links are followed on the way to a root, as
+// by Linux.
+const maxRootLinks = 40
+
+// resolve returns the place of an absolute path. It follows symbolic links until
+// it arrives in DIR or in another user's tree, and none from there on.
+func (r *sftpRoots) resolve(path string, trees map[string]bool) place {
+	at, rest := splitRoot(path)
+	for links := 0; ; {
+		info, err := os.Lstat(at)
+		isLink := err == nil && info.Mode()&fs.ModeSymlink != 0
+		switch {
+		case at == r.dir || err == nil && os.SameFile(info, r.self):
+			return place{path: relative(rest)}
+		case trees[at]:
+			return place{at, relative(rest)}
+		}
+		if target, err := os.Readlink(at); isLink && err == nil && links < maxRootLinks {
+			links++
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(at), target)
+			}
+			var more []string
+			at, more = splitRoot(filepath.Clean(target))
+			rest = slices.Concat(more, rest)
+			continue
+		}
+		if len(rest) == 0 {
+			return place{at, "."}
+		}
+		at, rest = filepath.Join(at, rest[0]), rest[1:]
+	}
+}
+
+// splitRoot cuts a clean absolute path into the root of the file system and names.
+func splitRoot(path string) (root string, names []string) {
+	root = filepath.VolumeName(path) + string(filepath.Separator)
+	if rest := strings.TrimPrefix(path, root); rest != "" {
+		names = strings.Split(rest, string(filepath.Separator))
+	}
+	return root, names
+}
+
+func relative(names []string) string {
+	if len(names) == 0 {
+		return "."
+	}
+	return strings.Join(names, "/")
+}
+
+// learn notes which trees are users' own, so that no link in one of them decides
+// what another user's root is. It is to be called whenever the users change.
+func (r *sftpRoots) learn(dir *users.Directory) {
+	roots := absoluteRoots(dir)
+	// The outer before the inner, which cannot move the outer.
+	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
+	trees := map[string]bool{}
+	for _, root := range roots {
+		if p := r.resolve(root, trees); p.tree != "" && p.path == "." {
+			trees[p.tree] = true
+		}
+	}
+	r.mu.Lock()
+	r.trees = trees
+	r.mu.Unlock()
+}
+
+// absoluteRoots returns the roots of users that are absolute, each once.
+func absoluteRoots(dir *users.Directory) (roots []string) {
+	seen := map[string]bool{}
+	for _, name := range dir.Names() {
+		u, ok := dir.User(name)
+		if root := filepath.Clean(u.Root); ok && !u.Disabled && filepath.IsAbs(root) && !seen[root] {
+			seen[root] = true
+			roots = append(roots, root)
+		}
+	}
+	return roots
+}
+
+// places returns the roots of users that are not below DIR, each once.
+func (r *sftpRoots) places(dir *users.Directory) (places []place) {
+	seen := map[place]bool{}
+	for _, root := range absoluteRoots(dir) {
+		if p, err := r.place(root); err == nil && p.tree != "" && !seen[p] {
+			seen[p] = true
+			places = append(places, p)
+		}
+	}
+	return places
+}
+
+// outside returns the trees that hold the roots of users that are not below DIR,
+// each once.
+func (r *sftpRoots) outside(dir *users.Directory) (trees []string) {
+	seen := map[string]bool{}
+	for _, p := range r.places(dir) {
+		if !seen[p.tree] {
+			seen[p.tree] = true
+			trees = append(trees, p.tree)
+		}
+	}
+	return trees
+}

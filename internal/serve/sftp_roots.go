@@ -1,0 +1,265 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// rootPerm are the permissions of a user's directory that is made when he first
+// logs in: it is his, and other users of the machine have no business there.
+const rootPerm = 0o750
+
+// sftpRoots are the directories that users get. Each is open as long as somebody
+// is connected who has it.
+type sftpRoots struct {
+	main    *os.Root // of DIR
+	dir     string   // DIR, without symbolic links
+	files   *store.DirStore
+	secrets []secret    // what no root may hold
+	self    fs.FileInfo // DIR itself
+	special bool        // users may set setuid, setgid and sticky bits
+
+	mu    sync.Mutex
+	open  map[place]*sftpRoot // mu
+	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
+}
+
+// An sftpRoot is a directory that somebody has.
+type sftpRoot struct {
+	root   *os.Root
+	files  *store.DirStore
+	shared int // mu of sftpRoots: by how many connections
+}
+
+// openSFTPRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
+func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
+	if dir == "" {
+		return nil, usagef("", "the name of a directory is empty; write . for the one you are in")
+	}
+	main, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+	}
+	self, err := main.Stat(".")
+	if err != nil {
+		_ = main.Close()
+		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+	}
+	r := &sftpRoots{main: main, dir: settledPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
+	r.files = r.filesIn(main, wholeDir)
+	return r, nil
+}
+
+// filesIn returns the files of a root that was opened for a place.
+func (r *sftpRoots) filesIn(root *os.Root, p place) *store.DirStore {
+	files := store.Dir(root)
+	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
+	files.SpecialBits, files.LinksFromRoot = r.special, true
+	return files
+}
+
+func (r *sftpRoots) close() {
+	_ = r.main.Close()
+	for _, o := range r.open {
+		_ = o.root.Close()
+	}
+}
+
+// enter returns a user's files, and what is to be called when they are gone. A
+// directory below DIR that is missing is made.
+func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
+	p, err := r.place(u.Root)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	if p == wholeDir {
+		return r.files, false, func() {}, nil
+	}
+	o := r.take(p, nil)
+	if o == nil {
+		var root *os.Root
+		if root, created, err = r.openPlace(p); err != nil {
+			return nil, created, nil, err
+		}
+		o = r.take(p, root)
+	}
+	return o.files, created, func() { r.give(p) }, nil
+}
+
+// take counts one more who has a root. If it is not open, root is what was opened
+// for it; without that there is none to take.
+func (r *sftpRoots) take(p place, root *os.Root) *sftpRoot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.open[p]
+	switch {
+	case o != nil && root != nil: // somebody else was faster
+		_ = root.Close()
+	case o == nil && root == nil:
+		return nil
+	case o == nil:
+		o = &sftpRoot{root: root, files: r.filesIn(root, p)}
+		r.open[p] = o
+	}
+	o.shared++
+	return o
+}
+
+func (r *sftpRoots) give(p place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.open[p]
+	if o.shared--; o.shared == 0 {
+		delete(r.open, p)
+		_ = o.root.Close()
+	}
+}
+
+// openPlace opens the directory of a user. One below DIR that is missing is made.
+func (r *sftpRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
+	base := r.main
+	if p.tree != "" {
+		if err := r.checkApart(p.String()); err != nil {
+			return nil, false, err
+		}
+		if base, err = os.OpenRoot(p.tree); err != nil {
+			return nil, false, fmt.Errorf("open %s: %w", p.tree, explainRoot(err))
+		}
+		defer base.Close()
+	}
+	root, created, err := openBelow(base, p.path, p.tree == "")
+	switch {
+	case err == nil:
+	case p.tree == "":
+		err = fmt.Errorf("open %s below %s: %w", p.path, r.dir, explainRoot(err))
+	default:
+		err = fmt.Errorf("open %s: %w", p, explainRoot(err))
+	}
+	return root, created, err
+}
+
+// explainRoot says what to do about a root that cannot be opened.
+func explainRoot(err error) error {
+	err = console.WithoutPath(err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; make the directory, or correct the users file", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; a root that is not below DIR must be in the users file when haul starts, and the user that haul runs as must have the right to it", err)
+	}
+	return err
+}
+
+// checkApart refuses a directory that holds what nobody may read.
+func (r *sftpRoots) checkApart(path string) error {
+	for _, s := range r.secrets {
+		if s.isIn(path) {
+			return fmt.Errorf("%s holds %s, %s, which its user could read or change; choose another", path, s.what, s.path)
+		}
+	}
+	return nil
+}
+
+// keepSecret refuses secrets in DIR and in the roots of users as they are, and has
+// others refused as they come.
+func (r *sftpRoots) keepSecret(dir *users.Directory, all []secret) error {
+	r.secrets = all
+	return checkApart(append(r.outside(dir), r.dir), all)
+}
+
+// openBelow opens a directory below another, and makes it if it shall. It follows
+// no symbolic link: of roots in each other, the user of the outer one could
+// otherwise choose what the inner one is.
+func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
+	dir, err := main.OpenRoot(".")
+	for part := range strings.SplitSeq(name, "/") {
+		if err != nil {
+			return nil, created, err
+		}
+		var next *os.Root
+		var made bool
+		next, made, err = openChild(dir, part, create)
+		created = created || made
+		_ = dir.Close()
+		dir = next
+	}
+	if err != nil {
+		return nil, created, err
+	}
+	return dir, created, nil
+}
+
+func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
+	info, err := dir.Lstat(name)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		if err = dir.Mkdir(name, rootPerm); err == nil || errors.Is(err, fs.ErrExist) {
+			created = err == nil
+			info, err = dir.Lstat(name)
+		}
+	}
+	if err != nil {
+		return nil, created, err
+	}
+	if !info.IsDir() {
+		return nil, created, fmt.Errorf("%s is not a directory, and links are not followed there", name)
+	}
+	root, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, created, err
+	}
+	now, err := root.Stat(".")
+	if err == nil && !os.SameFile(info, now) {
+		err = fmt.Errorf("%s was replaced just now", name)
+	}
+	if err != nil {
+		_ = root.Close()
+		return nil, created, err
+	}
+	return root, created, nil
+}
+
+// filesPerVisit returns how many descriptors a connection or a request takes beyond
+// its own: that of its user's directory, unless all have DIR. They may all be of
+// different users, or come to be when the users file changes.
+func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
+	for _, name := range dir.Names() {
+		u, ok := dir.User(name)
+		if !ok || u.Disabled {
+			continue
+		}
+		if p, err := r.place(u.Root); err == nil && p != wholeDir {
+			return 1
+		}
+	}
+	return 0
+}
+
+// sweep removes what uploads of a killed server left behind in DIR and in some
+// other directories.
+func (r *sftpRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
+	removed, err = r.files.Sweep(ctx)
+	for _, path := range others {
+		if ctx.Err() != nil {
+			break
+		}
+		root, openErr := os.OpenRoot(path)
+		if openErr != nil {
+			continue // told already: see checkRoots
+		}
+		n, sweepErr := store.Dir(root).Sweep(ctx)
+		removed, err = removed+n, errors.Join(err, sweepErr)
+		_ = root.Close()
+	}
+	return removed, err
+}

@@ -1,0 +1,238 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/trace"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// fallbackAddr is where TFTP is served without the privilege for port 69.
+const fallbackAddr = ":6969"
+
+// A tftpService serves TFTP.
+type tftpService struct {
+	cfg      *Config
+	out      io.Writer
+	srv      *tftp.Server
+	files    *served
+	tracer   *trace.Recorder       // nil without --trace and --pcap
+	listener *tftp.Listener        // nil before listen
+	before   *handover.Predecessor // nil if there is none
+	waits    atomic.Bool           // for the predecessor
+}
+
+// openTFTP opens what TFTP needs but for its sockets. counts may be nil.
+func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
+	t := &tftpService{cfg: cfg, out: out, srv: cfg.server(), before: before}
+	defer func() {
+		if err != nil {
+			t.close()
+		}
+	}()
+	t.srv.Log = log
+	if t.files, err = cfg.open(); err != nil {
+		return nil, err
+	}
+	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)
+	if t.tracer, err = cfg.Trace.open(out); err != nil {
+		return nil, err
+	}
+	if t.tracer != nil {
+		t.srv.Trace = t.tracer.Datagram
+		t.srv.Log = slog.New(tracedLog{log.Handler(), t.tracer})
+	}
+	if counts != nil {
+		measure(t.srv, counts)
+	}
+	return t, nil
+}
+
+// server returns a server with the settings of TFTP.
+func (cfg *Config) server() *tftp.Server {
+	return &tftp.Server{
+		SinglePort:   cfg.TFTP.SinglePort,
+		FirstPort:    cfg.TFTP.FirstPort,
+		LastPort:     cfg.TFTP.LastPort,
+		MTU:          cfg.TFTP.MTU,
+		MaxUpload:    cfg.Files.MaxUpload,
+		MaxTransfers: cfg.TFTP.MaxTransfers,
+		MaxPerClient: cfg.TFTP.MaxPerClient,
+		Rate:         cfg.TFTP.Rate,
+		Memory:       cfg.TFTP.Memory,
+		Loops:        cfg.TFTP.Loops,
+		Grace:        cfg.Grace,
+		Limits:       transfer.Limits{BlockSize: cfg.TFTP.BlockSize, Window: cfg.TFTP.WindowSize},
+		Plain:        cfg.TFTP.NoOffload,
+		Allow:        cfg.Allow,
+		Deny:         cfg.Deny,
+	}
+}
+
+func (t *tftpService) secrets() []secret { return nil }
+
+func (t *tftpService) keepSecret(all []secret) error { return t.files.keepSecret(all) }
+
+func (t *tftpService) close() {
+	if t.listener != nil {
+		_ = t.listener.Close()
+	}
+	if t.tracer != nil {
+		for _, problem := range t.tracer.Finish() {
+			fmt.Fprintf(t.out, "haul: %v\n", problem)
+		}
+	}
+	if t.files != nil {
+		t.files.close()
+	}
+}
+
+// listen opens the sockets, unless systemd has done so.
+func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
+	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
+	if conns := passed.Datagram(); len(conns) > 0 {
+		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
+			return ListenError{err}
+		}
+		return nil
+	}
+	t.listener, err = t.cfg.listenAt(ctx, t.srv, t.cfg.TFTP.Listen, t.cfg.TFTP.FallBack, t.out)
+	return err
+}
+
+// listenAt opens the sockets, on another port than 69 if that takes a
+// privilege we lack and the user did not ask for it.
+func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
+	l, err := srv.Listen(ctx, addrs...)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EACCES) && mayFallBack:
+		cfg.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
+		return cfg.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
+	case errors.Is(err, tftp.ErrNoPort):
+		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, cfg.TFTP.ports())
+	case errors.Is(err, syscall.EINVAL):
+		err = fmt.Errorf("%w: an address that begins with fe80: needs its interface, as in [fe80::1%%eth0]:69", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
+	}
+	return nil, ListenError{err}
+}
+
+func (t *tftpService) show(counts *meter.Registry) { show(counts, t.listener) }
+
+func (t *tftpService) announce() { t.cfg.announce(t.out, t.files, t.listener.Addrs()) }
+
+func (t *tftpService) needs(c *privilege.Confinement) {
+	c.Read = append(c.Read, t.files.reads...)
+	c.Write = append(c.Write, t.files.writes...)
+}
+
+func (t *tftpService) settled(ctx context.Context) {
+	go func() { // a disk that hangs keeps nobody waiting
+		warnUnwritable("tftp", t.files.writes, func(level slog.Level, text string, attrs ...slog.Attr) {
+			t.srv.Log.LogAttrs(ctx, level, text, attrs...)
+		})
+		t.files.sweep(ctx, t.srv.Log)
+	}()
+}
+
+func (t *tftpService) serve(ctx context.Context) error {
+	if t.cfg.TFTP.SinglePort {
+		// The predecessor's transfers share the port: until they have ended, what
+		// comes there is for them, and who asks for something new asks again.
+		t.waits.Store(true)
+		t.before.Wait(ctx, handover.TFTP)
+		t.waits.Store(false)
+	}
+	return t.listener.Serve(ctx)
+}
+
+func (t *tftpService) sockets() (all []handover.Socket, err error) {
+	files, err := t.listener.Files()
+	for _, f := range files {
+		all = append(all, handover.Socket{Service: handover.TFTP, File: f})
+	}
+	return all, err
+}
+
+// retire gives transfers no more than the grace on a single port, as nobody can
+// begin a new one before they have ended.
+func (t *tftpService) retire(limit time.Duration) {
+	if t.cfg.TFTP.SinglePort {
+		limit = min(limit, t.cfg.Grace)
+	}
+	t.listener.Retire(limit)
+}
+
+func (t *tftpService) name() string { return handover.TFTP }
+
+func (t *tftpService) alive() bool { return t.waits.Load() || t.listener.Alive() }
+
+func (t *tftpService) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
+
+// announce says where the server listens, and a command to try.
+func (cfg *Config) announce(out io.Writer, files *served, at []netip.AddrPort) {
+	for i, a := range at {
+		shown, host := shownAddr(a, cfg.TFTP.Listen, i)
+		cfg.say(out, "serving %s on tftp://%s", strings.Join(cfg.Dirs, ", "), shown)
+		if i == 0 {
+			t := tftp.Target{Host: host.String(), Port: a.Port(), Name: cfg.sampleName(files, a)}
+			cfg.say(out, "try: haul get %v -", t)
+		}
+	}
+}
+
+// shownAddr says where a server listens that was asked to by the place i of a
+// list, and the address by which this machine gets there.
+func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host netip.Addr) {
+	// "[::]" stands for both families unless IPv6 was asked for.
+	only6 := i < len(asked) && strings.HasPrefix(asked[i], "[")
+	shown, host = a.String(), a.Addr()
+	switch {
+	case !host.IsUnspecified():
+	case host.Is6() && only6:
+		host = netip.IPv6Loopback()
+	default:
+		if host.Is6() {
+			shown = fmt.Sprintf("*:%d", a.Port())
+		}
+		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return shown, host
+}
+
+// sampleName returns a file that can be asked for, to make the example true.
+func (cfg *Config) sampleName(files *served, at netip.AddrPort) string {
+	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
+	entries, _ := os.ReadDir(cfg.Dirs[0]) // an example is all that is at stake
+	for _, e := range entries[:min(len(entries), maxSamples)] {
+		info, err := files.site.Stat(context.Background(), here, e.Name())
+		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
+			return e.Name()
+		}
+	}
+	return "FILE"
+}
+
+const maxSamples = 1000 // names that are tried for the example
