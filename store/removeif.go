@@ -29,9 +29,9 @@ type conditionalRemover interface {
 // POSIX can only remove a name, whatever has it. So a [DirStore] first gives the file
 // a hidden name, in one step, then looks which it is, and gives another one its name
 // back. For that moment the name is free. If a third file takes it meanwhile, that
-// stays, as if it had replaced the other. If the process dies in that moment, the file
-// is removed, whichever it is, by the next sweep. A [MemStore] holds its lock. Other
-// stores look just before they remove.
+// stays, as if it had replaced the other. If the process dies in that moment, or a
+// sweep comes in it, the sweep removes the file, whichever it is. A [MemStore] holds its
+// lock. Other stores look just before they remove.
 func RemoveIf(ctx context.Context, s Remover, name string, was fs.FileInfo) error {
 	if c, ok := s.(conditionalRemover); ok {
 		return c.removeIf(ctx, name, was)

@@ -26,13 +26,13 @@ const (
 	tlsAhead    = "TLS without HTTPS"
 )
 
-// adviceOn says what an operator can do about a cause that is likely his.
+// adviceOn is what an operator can do about a cause that is likely on this side.
 var adviceOn = map[string]string{
 	noHeader: "the peer is in --http-proxy, and has to begin with a PROXY header: turn that on there (send-proxy in HAProxy, " +
 		"proxy_protocol in nginx's stream), or take its network out of --http-proxy",
 	badHeader: "only proxies may be in --http-proxy; see which header the peer sends",
 	plainHTTP: "the URL has to begin with https://; haul serve --http :80 serves HTTP without TLS besides",
-	distrusted: "the client needs the certificate of who has signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
+	distrusted: "the client needs the certificate that signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
 		"the name in the URL must be in the certificate, and all that is between the two in the file of --cert",
 	tlsAhead:    "the URL has to begin with http://, or to have the port of HTTPS (haul serve --https :443 --cert FILE)",
 	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust; if it is in there, it sends two headers",
@@ -41,8 +41,8 @@ var adviceOn = map[string]string{
 // maxHandshakeError is how much of an error is told, in bytes: strangers have a say in it.
 const maxHandshakeError = 200
 
-// badHandshake tells of a connection that came to nothing, and answers who has taken the
-// port for another. Who only looks whether somebody listens is not worth a line.
+// badHandshake logs a connection that failed, and answers a client that has taken the port
+// for another. Port scans are not logged.
 func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
 	if errors.Is(err, io.EOF) {
 		return
