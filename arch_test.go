@@ -45,7 +45,7 @@ var rules = map[string]rule{
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak"},
-	"tftp":                           {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak"},
+	"tftp":                           {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak internal/race"},
 	"site":                           {imports: "tftp/remap store"},
 	"sftp":                           {imports: "sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/sim store/storetest"},
 	"sftp/sftpclient":                {imports: "sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users"},
@@ -56,11 +56,11 @@ var rules = map[string]rule{
 	"internal/leak":                  {},                     // the same
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak"},
 	"tftp/remap":                     {pure: true},
-	"tftp/transfer":                  {pure: true},
-	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak"},
+	"tftp/transfer":                  {pure: true, tests: "internal/race"},
+	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race"},
 	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "internal/leak store/treecopy web"},
 	"sftp/internal/wire":             {pure: true},
-	"internal/pipeline":              {pure: true},
+	"internal/pipeline":              {pure: true, tests: "internal/race"},
 	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
 	"internal/smallfile":             {},
@@ -74,7 +74,7 @@ var rules = map[string]rule{
 	"internal/handover/handovertest": {},
 	"internal/privilege":             {},
 	"udp":                            {tests: "internal/leak"},
-	"store":                          {imports: "internal/filelock", tests: "store/storetest"},
+	"store":                          {imports: "internal/filelock", tests: "internal/race store/storetest"},
 	"store/treecopy":                 {imports: "store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak"},
 	"store/glob":                     {imports: "store"},
 	"store/storetest":                {imports: "store"},

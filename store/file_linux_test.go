@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func openRun(t testing.TB) (store.File, store.TryReader, [][]byte) {
 }
 
 func TestTryReadAtDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("pools forget at random under the race detector")
 	}
 	_, r, bufs := openRun(t)

@@ -3,13 +3,14 @@ package store_test
 import (
 	"testing"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 )
 
 // TestHandlesDoNotAllocate reads and writes in place, which a server does for
 // each packet.
 func TestHandlesDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	_, d := tempDir(t)

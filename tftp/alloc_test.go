@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -60,7 +61,7 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 	if want := peers/2*window + peers/2; perRound != want {
 		t.Fatalf("%d datagrams sent in a round, want %d: the test no longer does what it should", perRound, want)
 	}
-	if allocs != 0 && !raceEnabled {
+	if allocs != 0 && !race.Enabled {
 		t.Errorf("%v allocations in a round of %d packets", allocs, perRound+peers/2*window)
 	}
 	m.halt(t)
@@ -94,7 +95,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 	for range 2000 {
 		whole()
 	}
-	if allocs := testing.AllocsPerRun(500, whole); allocs > 10 && !raceEnabled {
+	if allocs := testing.AllocsPerRun(500, whole); allocs > 10 && !race.Enabled {
 		t.Errorf("%v allocations for a read and a write", allocs)
 	}
 	if n := m.count.Load(); n != 0 {
@@ -121,7 +122,7 @@ func TestMemoryOfIdleSessions(t *testing.T) {
 	}
 	each := (heap() - before) / sessions
 	t.Logf("%d bytes for each session", each)
-	if each > most && !raceEnabled {
+	if each > most && !race.Enabled {
 		t.Errorf("%d bytes for each session, want at most %d", each, most)
 	}
 	m.halt(t)

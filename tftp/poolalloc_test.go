@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -19,7 +20,7 @@ func (c *blockCounter) WriteBlock(int64, []byte, bool, int64) error {
 
 // A packet of a pool costs no memory: many packets cost no more than a few.
 func TestPoolAllocatesNothingPerPacket(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	const few, many = 512 * 10, 512 * 600

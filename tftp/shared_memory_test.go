@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 )
 
@@ -250,7 +251,7 @@ func TestSharedAllocs(t *testing.T) {
 			t.Fatalf("nothing is shared, after %d", uses)
 		}
 	}
-	if allocs != 0 && !raceEnabled {
+	if allocs != 0 && !race.Enabled {
 		t.Errorf("%v allocations in a round of %d packets", allocs, peers)
 	}
 	m.halt(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
@@ -139,7 +140,7 @@ func TestRate(t *testing.T) {
 
 // What a request of a small file allocates is bounded.
 func TestGetAllocates(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	disk, _ := dir(t, map[string]string{"f": "content"})

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/race"
 )
 
 // What the window does on paths that change, and on some that mislead.
@@ -11,7 +13,7 @@ import (
 // skipUnderRace skips what runs for long in one goroutine and in virtual time.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("long, and nothing to race")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/race"
 )
 
 // simBugs are seeds that once found a bug.
@@ -18,7 +20,7 @@ func TestSim(t *testing.T) {
 	}
 	seeds := simBugs
 	n := uint64(*simSeeds)
-	if raceEnabled {
+	if race.Enabled {
 		n /= 8 // for the same reason as skipUnderRace
 	}
 	for i := range n {

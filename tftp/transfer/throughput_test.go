@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/race"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
@@ -89,7 +91,7 @@ func TestBottleneck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("a table of virtual time in one goroutine: nothing to race, and slow")
 	}
 	queues := []int{0, 16, 64}
