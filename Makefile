@@ -1,5 +1,5 @@
-# What a developer types. `make run` builds haul and serves a directory;
-# `make test` installs what the tests need and runs all that CI runs.
+# What a developer types. `make run` builds haul and serves a directory; `make test`
+# installs what the tests need and runs them; `make check` runs what else CI runs.
 
 GO       ?= go
 DIR      ?= bin/sample
@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run quick test vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -31,8 +31,11 @@ run: build ## serve DIR, by default a small sample tree
 	@[ '$(DIR)' != bin/sample ] || scripts/sample-tree bin/sample
 	bin/haul serve '$(DIR)'
 
-test: ## everything that CI runs
+test: ## before each merge: all tests, with those against other programs; installs what they need
 	@scripts/test
+
+check: ## what CI runs besides: the race detector, the portable paths, fuzzing, lint, cross builds, the benchmark's own tests
+	@scripts/test check
 
 quick: vet ## before each commit: a minute or so
 	$(GO) test -short $(UNIT)
