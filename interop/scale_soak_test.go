@@ -22,7 +22,7 @@ const (
 	soakShared  = 4                // names that all clients write to
 	soakWarmUp  = 5 * time.Second  // of work before the first look at the server
 	soakWork    = 15 * time.Second // of work in all, unless HAUL_SOAK says otherwise
-	soakSilence = 30 * time.Second // after which the server gives up a peer: docs/protocol.md, section 5
+	soakSilence = 30 * time.Second // after which the server gives up a peer: docs/tftp.md, section 5
 
 	// How much more the server may have after the work than after the warm-up.
 	// Memory that is not in use counts apart: the collector lets the heap

@@ -18,7 +18,7 @@ import (
 )
 
 // Each test here plays one client by hand, from its first packet to its last,
-// in its way. docs/protocol.md lists the clients, and what is done for each;
+// in its way. docs/tftp.md lists the clients, and what is done for each;
 // transcripts named client-* show the same packet by packet.
 
 // playClient runs a client against a server with a port for each loop, and

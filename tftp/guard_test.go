@@ -130,7 +130,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 }
 
 // How much a forger can have us send to a victim that never asked, for each
-// byte of the forged requests. docs/protocol.md promises these figures.
+// byte of the forged requests. docs/tftp.md promises these figures.
 func TestAmplification(t *testing.T) {
 	const requests = 400
 	tests := []struct {
@@ -273,7 +273,7 @@ func TestVisitorsAreBounded(t *testing.T) {
 
 // The bytes that a forger of acknowledgements gets sent to a victim. Forgers
 // know the server's port: it is the one that was asked, or one of few. With
-// ACK 0 alone the bound is ours. docs/protocol.md promises these figures.
+// ACK 0 alone the bound is ours. docs/tftp.md promises these figures.
 func TestAmplificationWithForgedACKs(t *testing.T) {
 	window := []string{"blksize", "1428", "windowsize", "256"}
 	jumbo := []string{"blksize", "8192", "windowsize", "256"}

@@ -65,7 +65,7 @@ func (cfg *Config) shareOf(limit int) int {
 	return limit / n
 }
 
-// What TFTP needs besides --memory, in bytes: docs/protocol.md, "Memory".
+// What TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
 const (
 	fixedMemory    = 24 << 20
 	memoryPerCPU   = 20 << 20

@@ -155,7 +155,7 @@ func TestUploadDirApart(t *testing.T) {
 	}
 }
 
-// The collector is told what docs/protocol.md promises, unless the user has.
+// The collector gets the limit that docs/tftp.md promises, unless the user has.
 func TestBoundHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

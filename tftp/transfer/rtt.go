@@ -3,7 +3,7 @@ package transfer
 import "time"
 
 // Retransmission timer (RFC 6298), with two deviations noted in
-// docs/protocol.md: the floor is milliseconds instead of 1 s, since a window
+// docs/tftp.md: the floor is milliseconds instead of 1 s, since a window
 // that waits a second for each lost packet is what makes TFTP slow; and the
 // ceiling is the negotiated timeout, or 3 s if that is longer and nobody answers.
 // A read request is repeated sooner than the rest.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each rule here is one of docs/protocol.md, sections 2.8 and 4, that only tables
+// Each rule here is one of docs/tftp.md, sections 2.8 and 4, that only tables
 // of virtual time noticed when it was broken.
 
 // A bench drives a Sender by hand, a round trip of 10 ms away.

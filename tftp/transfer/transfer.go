@@ -3,7 +3,7 @@
 //
 // It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348
 // (blksize), RFC 2349 (timeout, tsize) and RFC 7440 (windowsize), with the
-// timer of RFC 6298. docs/protocol.md lists each rule and each deviation.
+// timer of RFC 6298. docs/tftp.md lists each rule and each deviation.
 //
 // Nothing here opens a socket, reads a clock, touches a file or starts a
 // goroutine. A driver owns those, and runs a machine in four steps:
@@ -77,7 +77,7 @@ const (
 var ErrSilent = errors.New("peer does not answer")
 
 // ErrStalled ends a transfer whose peer goes on speaking while nothing moves, or
-// next to nothing: see docs/protocol.md, section 5.
+// next to nothing: see docs/tftp.md, section 5.
 var ErrStalled = errors.New("peer makes no progress")
 
 // Stats counts what one machine saw. All but RTT only grow.
