@@ -36,7 +36,7 @@ const (
 // All else is an [fs.ErrPermission]; to change what is not there is an
 // [fs.ErrNotExist], as it is for Lstat.
 //
-// Each user should have a view of his own. Where a client comes by several, as
+// Each user should have a view of their own. Where a client comes by several, as
 // it has several connections, names tell: a file whose name one of secret
 // reports to be one that only its maker can know, counts as made by whoever
 // names it.

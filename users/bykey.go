@@ -225,7 +225,7 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	return k.withOptions(g, a, u, c)
 }
 
-// principal returns the name in a certificate that makes it one for a user: his
+// principal returns the name in a certificate that makes it one for a user: their
 // own or, where the authority's line has principals=, one of those.
 //
 // A certificate without any name would be good for every user, and has been

@@ -64,8 +64,8 @@ func parseCommand(s, user string) (c command, err error) {
 	return c, nil
 }
 
-// startDir returns the directory of -d. A user's home is his root, and / too,
-// so that whatever is meant ends up below it.
+// startDir returns the directory of -d. A user's home is the user's root,
+// and / too, so that whatever is meant ends up below it.
 func startDir(s, user string) (string, error) {
 	// %d is the home, so as a part of a path it is nothing.
 	var b strings.Builder

@@ -37,15 +37,15 @@ func Add(file string, u User) error {
 	return wrap("add user to", file, err)
 }
 
-// Remove removes a user from a users file, with what is said and remarked of
-// him below his name.
+// Remove removes a user from a users file, with all settings and comments below the
+// user's name.
 func Remove(file, name string) error {
 	return wrap("remove user from", file, edit(file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
 		}
-		// An empty line before him and one after him come to one.
+		// Of an empty line before the user and one after, one stays.
 		if begin > 0 && strings.TrimSpace(lines[begin-1]) == "" && (end == len(lines) || strings.TrimSpace(lines[end]) == "") {
 			begin--
 		}
@@ -69,7 +69,7 @@ func ending(line string) string {
 }
 
 // block returns where a user begins and ends, or -1. Empty lines and comments
-// behind him belong to whoever comes next.
+// behind the user belong to the next one.
 func block(lines []string, name string) (begin, end int) {
 	begin = -1
 	for i, l := range lines {

@@ -68,7 +68,7 @@ func (l *loader) path(name string) string {
 }
 
 // readOurs is read for a file whose owner decides who may log in, or who the
-// server is: he is to be root or one of the owners.
+// server is: the owner must be root or one of owners.
 func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string, error) {
 	text, err := l.read(path, max, forbidden)
 	if err != nil || len(l.owners) == 0 {

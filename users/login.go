@@ -67,7 +67,7 @@ func (d *Directory) Password(ctx context.Context, a Attempt, name string, passwo
 	return l, err
 }
 
-// password is Password for any user, whatever else he needs.
+// password is Password for any user, whatever else the user needs.
 func (d *Directory) password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	switch {
 	case len(password) == 0:
@@ -133,8 +133,8 @@ func (d *Directory) Recheck(l *Login) error {
 	return nil
 }
 
-// admits says why nothing that he may prove lets a user in, if so. nil is one
-// who does not exist.
+// admits returns why a user may not log in, whatever the client proves; nil if there is no
+// such reason. A nil user does not exist.
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
@@ -174,7 +174,7 @@ func (o Outcome) String() string {
 }
 
 // An Event is one line for an audit log. There is no secret in it, unless
-// somebody typed one for his name.
+// somebody typed one in place of the name.
 type Event struct {
 	Outcome Outcome
 	User    string // as the peer gave it, cut to 64 bytes: anything

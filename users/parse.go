@@ -122,8 +122,8 @@ func (p *parser) statement(word, rest string) error {
 
 // begin starts a user.
 func (p *parser) begin(name string) error {
-	// Even a bad name begins a user, so that what follows is not his
-	// predecessor's.
+	// Even a bad name begins a user, so that what follows does not
+	// belong to the one before.
 	s := &statement{user: User{Name: name}, line: p.line, has: map[string]bool{}}
 	p.users = append(p.users, s)
 	if err := CheckName(name); err != nil {
@@ -221,8 +221,8 @@ func (p *parser) set(u *User, word, rest string) (err error) {
 	return err
 }
 
-// finish gives each user what he does not say himself, and puts his name where
-// it belongs.
+// finish gives each user the defaults of what the file does not say, and puts the
+// user's name where it belongs.
 func (p *parser) finish() {
 	d := &p.defaults.user
 	for _, s := range p.users {
@@ -254,7 +254,7 @@ func (p *parser) finish() {
 	}
 }
 
-// expand puts the user's name into his paths.
+// expand puts the user's name into their paths.
 func (u *User) expand() (err error) {
 	for i, f := range u.KeyFiles {
 		if u.KeyFiles[i], err = expand(f, u.Name); err != nil {

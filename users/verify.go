@@ -16,7 +16,7 @@ const (
 	maxChecks = 4
 
 	// maxWaiting is how many more wait for their turn. Beyond that nobody
-	// learns anything, be his password right or wrong.
+	// learns whether a password is right.
 	maxWaiting = 64
 )
 

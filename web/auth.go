@@ -97,8 +97,8 @@ func (x *exchange) challenge(err error) error {
 // check returns who somebody is. Its errors are a *penalty.Refusal, a
 // *users.Refusal, users.ErrBusy, or that the request has ended.
 //
-// Whoever has guessed too often gets no answer for a while, not even to what is
-// known: or else he could go on guessing at that.
+// A source that has guessed too often gets no answer for a while, not even to what is
+// known: otherwise it could continue to guess at that.
 func (l *logins) check(x *exchange, name, password string) (*users.Login, error) {
 	from := x.Peer.Addr()
 	visit, err := l.guard.Admit(x.Began, from)

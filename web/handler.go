@@ -170,7 +170,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter finds out who asks for what, and what he gets.
+// enter finds out who asks for what, and what they get.
 func (x *exchange) enter() error {
 	name, dir, err := nameOf(x.r.URL)
 	if err == nil {

@@ -338,7 +338,7 @@ func (x *exchange) reply(status int, text string) {
 	x.set("Content-Length", itoa(int64(len(text)+1)))
 	x.writeHeader(status)
 	if !x.bodiless() {
-		_, _ = io.WriteString(x.w, text+"\n") // or he does not learn it
+		_, _ = io.WriteString(x.w, text+"\n") // or the client does not learn it
 	}
 }
 

@@ -136,7 +136,7 @@ func (r *remotes) move(ctx context.Context, from, to location, keep bool) error 
 }
 
 // sameServer reports whether two locations are one user's files on one server,
-// however he spelled it.
+// however they are spelled.
 func (r *remotes) sameServer(ctx context.Context, a, b location) (bool, error) {
 	if a.server == b.server {
 		return true, nil

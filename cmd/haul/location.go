@@ -50,7 +50,7 @@ type location struct {
 
 	// path is the name of a local file, or that on the SFTP server: absolute,
 	// or below the home directory, which itself is "". Beginning with a tilde
-	// and a user's name, it is below his. On a web server it is below the root,
+	// and a user's name, it is below theirs. On a web server it is below the root,
 	// without a slash in front. For TFTP there is text alone.
 	path string
 }

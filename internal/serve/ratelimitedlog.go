@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// tallyEvery is how often it is told of what many may do.
+// tallyEvery is how often a tally writes a line for a cause.
 const tallyEvery = 10 * time.Second
 
-// A tally tells of what any stranger may have happen, as often as he likes: of the
-// first for each cause at once, and then of all together now and then, so that a flood
-// does not fill the log.
+// A tally logs events that strangers can cause as often as they like: the first of each
+// cause at once, and then all together now and then, so that a flood does not fill the
+// log.
 type tally struct {
 	log *lineQueue
 	msg string

@@ -147,7 +147,7 @@ func (s *sftpService) configure(_ context.Context, c net.Conn) (*ssh.ServerConfi
 	return &config, nil
 }
 
-// login is the server's hook for somebody who has proven who he is.
+// login is the server's hook for a client that has proven to be a user.
 func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
@@ -162,7 +162,7 @@ func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account
 	return a, nil
 }
 
-// account gives a user what is his.
+// account returns what a user may see and do.
 func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
 	files, created, leave, err := s.roots.enter(l.User)
 	if created {

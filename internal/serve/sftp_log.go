@@ -81,7 +81,7 @@ func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 // connKey tells connections apart.
 func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
 
-// begin returns who is to be told of attempts to log in by a connection.
+// begin returns what logs the attempts to log in by a connection.
 func (l *sftpLog) begin(c net.Conn) func(users.Event) {
 	t := &tries{}
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (l *sftpLog) begin(c net.Conn) func(users.Event) {
 	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
 }
 
-// attempt tells of a password that was refused. Keys are told together at the
+// attempt logs a password that was refused. Keys are logged together at the
 // end, as clients offer all that they have, and the last may fit.
 func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
@@ -142,8 +142,8 @@ func (l *sftpLog) failed(c *ssh.ServerConn, user string, err error) {
 // maxShown is how much of a name that a stranger gives is shown, in bytes.
 const maxShown = 64
 
-// disconnected tells of the end of a connection: what somebody did who was logged
-// in, or why somebody else was not, unless that has been told.
+// disconnected logs the end of a connection: what was done if a user was logged in, or
+// why nobody was, unless that has been logged.
 func (l *sftpLog) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm are the permissions of a user's directory that is made when he first
-// logs in: it is his, and other users of the machine have no business there.
+// rootPerm are the permissions of a user's directory that is made at the first
+// login: other users of the machine have no business there.
 const rootPerm = 0o750
 
 // sftpRoots are the directories that users get. Each is open as long as somebody
