@@ -68,7 +68,7 @@ func (m *mux) serveCalls(now time.Time) {
 		k := m.calls.items[m.calls.head]
 		l := k.lane
 		if l == nil {
-			if l = m.idlest(); l == nil {
+			if l = m.pool.idlest(); l == nil {
 				m.grow(1, 0)
 				return
 			}
@@ -96,21 +96,6 @@ func (m *mux) serveCalls(now time.Time) {
 var errLaneGone = errors.New("session ended")
 
 func isLaneGone(err error) bool { return errors.Is(err, errLaneGone) }
-
-// idlest returns the lane with the least to do, or nil. The caller holds mu.
-func (m *mux) idlest() *lane {
-	var best *lane
-	least := 0
-	for i, l := range m.lanes {
-		if l == nil || l.err != nil {
-			continue
-		}
-		if n := m.link.Outstanding(i) + l.pending; best == nil || n < least {
-			best, least = l, n
-		}
-	}
-	return best
-}
 
 // retry is called for a call whose lane has ended before the answer. The caller
 // holds mu.

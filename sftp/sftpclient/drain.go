@@ -46,7 +46,7 @@ func (m *mux) requestsSent() bool {
 	if m.calls.len() > 0 {
 		return false
 	}
-	for _, l := range m.lanes {
+	for _, l := range m.pool.lanes {
 		if l != nil && l.err == nil && (len(l.text) > 0 || l.sending) {
 			return false
 		}

@@ -317,7 +317,7 @@ func TestMemory(t *testing.T) {
 		check := func(what string) {
 			c.mux.mu.Lock()
 			defer c.mux.mu.Unlock()
-			if n := c.mux.outstanding(); n > memory {
+			if n := c.mux.pool.outstanding(); n > memory {
 				t.Errorf("%s: %d bytes on their way", what, n)
 			}
 			if c.mux.held > memory+5*(264<<10) { // each file has room for something

@@ -100,7 +100,7 @@ func TestHostileServers(t *testing.T) {
 		{"cut attributes", reply(wire.TypeStat, func(q wire.Request) []byte { return rawPacket(wire.TypeAttrs, q.ID, 0, 0, 0, 1) }), stat, ErrProtocol, "cut off"},
 		{"long handle", reply(wire.TypeOpen, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, strings.Repeat("h", 257)) }), fetch, ErrProtocol, "handle"},
 		{"end of the session", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0, 0} }), func(ctx context.Context, c *Client) error {
-			time.AfterFunc(time.Second, func() { _ = c.mux.conns[0].carrier.Close() })
+			time.AfterFunc(time.Second, func() { _ = c.mux.pool.conns[0].carrier.Close() })
 			return stat(ctx, c)
 		}, ErrConnectionLost, ""},
 

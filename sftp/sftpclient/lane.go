@@ -299,7 +299,7 @@ func (m *mux) ping(conn *connection) {
 func (m *mux) abandon(conn *connection) {
 	conn.limit = 0
 	go func() { _ = conn.carrier.Close() }()
-	for _, l := range m.lanes {
+	for _, l := range m.pool.lanes {
 		if l != nil && l.conn == conn {
 			l.fail(ErrStalled)
 		}

@@ -6,59 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/haul-project/haul/internal/pipeline"
 )
 
 // hastyTime is how long a server may take to answer an opening that does not
 // wait for its consent, before another is begun that does.
 const hastyTime = 5 * time.Second
-
-const (
-	// farTrip is the round trip from which on TCP's own window may be the
-	// bound: with the 4 MiB that are common, one connection moves a gigabyte a
-	// second at this one, and less at longer ones.
-	farTrip = 4 * time.Millisecond
-
-	// farBytes is how much there has to be left for all connections that may be
-	// used on a long way to be made at once, with farLanes each: to find out one
-	// by one that they help takes longer than to move this much.
-	farBytes = 64 << 20
-	farLanes = 2
-
-	// someConns is how many connections there may be on all but the longest
-	// ways. From longTrip on there may be as many as are allowed: each carries
-	// some 40 MB/s there.
-	someConns = 4
-	longTrip  = 50 * time.Millisecond
-
-	// loginTrips is how many round trips pass before a further connection
-	// carries its share: ten to log in, three to open a file there, and seven
-	// of TCP's slow start.
-	loginTrips = 20
-
-	// cipherRate is what one connection moves, bytes a second, before it is
-	// likely that a core is the bound which encrypts for it: more than a link of
-	// 1 Gb/s can carry, and less than most processors encrypt. cipherBytes
-	// is how much has to be left for further connections to be worth their cost:
-	// each login is some 70 ms of a core on both sides, and if cores are short,
-	// the server's sessions are in each other's way.
-	cipherRate  = 150 << 20
-	cipherBytes = 512 << 20
-)
-
-// A connection has lanes.
-type connection struct {
-	carrier carrier
-	owned   bool // to be closed with the Client
-
-	// All of mux.mu:
-	lanes   int // open
-	opening int
-	limit   int  // lanes the server allows, as far as known
-	served  bool // it has had a lane
-	pinging bool
-}
 
 // firstLane opens a lane on the first connection, and learns what the server
 // can do, and how it likes its sessions to be opened.
@@ -114,39 +66,6 @@ func (m *mux) newLane(ctx context.Context, conn *connection, careful bool, first
 	return l, g, nil
 }
 
-// open returns how many lanes are open. The caller holds mu.
-func (m *mux) open() int {
-	n := 0
-	for _, l := range m.lanes {
-		if l != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// outstanding returns how many bytes are on their way. The caller holds mu.
-func (m *mux) outstanding() int {
-	n := 0
-	for i, l := range m.lanes {
-		if l != nil {
-			n += m.link.Outstanding(i)
-		}
-	}
-	return n
-}
-
-// outstandingOn is the same for the lanes of one connection. The caller holds mu.
-func (m *mux) outstandingOn(conn *connection) int {
-	n := 0
-	for i, l := range m.lanes {
-		if l != nil && l.conn == conn {
-			n += m.link.Outstanding(i)
-		}
-	}
-	return n
-}
-
 // startLane gives a lane its number, and work. The caller holds mu.
 func (m *mux) startLane(l *lane) {
 	l.conn.opening--
@@ -155,19 +74,19 @@ func (m *mux) startLane(l *lane) {
 	if m.err != nil {
 		l.err = m.err
 	}
-	l.n = slices.Index(m.lanes, nil)
+	l.n = slices.Index(m.pool.lanes, nil)
 	if l.n < 0 {
-		l.n = len(m.lanes)
-		m.lanes = append(m.lanes, nil)
+		l.n = len(m.pool.lanes)
+		m.pool.lanes = append(m.pool.lanes, nil)
 	}
-	m.lanes[l.n] = l
+	m.pool.lanes[l.n] = l
 	l.era = m.losses.era
-	m.widen()
+	m.pool.widen()
 	l.start()
 	now := time.Now()
 	m.serveCalls(now)
 	for t := range m.transfers {
-		t.file.spread(t.plan.Lanes(), m.even(t.plan.Lanes(), t.plan.Left()))
+		t.file.spread(t.plan.Lanes(), m.pool.even(t.plan.Lanes(), t.plan.Left()))
 	}
 	m.serve(now)
 }
@@ -179,134 +98,45 @@ func (m *mux) grow(want int, left int64) {
 		return
 	}
 	if m.losses.tooMany(time.Now()) {
-		if m.open()+m.opening == 0 {
+		if m.pool.open()+m.pool.opening == 0 {
 			m.failWaiting(m.lostTooOften())
 		}
 		return
 	}
-	conns, each := m.worth(want, left)
-	for len(m.conns) < conns {
-		m.startOpening(m.newConnection())
+	conns, each := m.pool.worth(want, left)
+	for len(m.pool.conns) < conns {
+		m.startOpening(m.pool.newConnection())
 	}
-	for _, conn := range m.conns {
+	for _, conn := range m.pool.conns {
 		for conn.carrier != nil && conn.lanes > 0 && conn.lanes+conn.opening < min(each, conn.limit) {
 			m.startOpening(conn)
 		}
 	}
-	for n := m.usable(); n < want; n++ {
-		conn, wait := m.place()
+	for n := m.pool.usable(); n < want; n++ {
+		conn, wait := m.pool.place()
 		if wait {
 			return // until it is known what the connection under way brings
 		}
-		if conn == nil && (m.connect == nil || len(m.conns) >= m.config.Conns) {
+		if conn == nil && m.pool.isFull() {
 			if n == 0 {
 				m.fail(fmt.Errorf("%w: %w", ErrConnectionLost, m.last))
-			} else if m.opening == 0 {
+			} else if m.pool.opening == 0 {
 				m.link.LimitLanes(n)
 			}
 			return
 		}
 		if conn == nil {
-			conn = m.newConnection()
+			conn = m.pool.newConnection()
 		}
 		m.startOpening(conn)
 	}
 }
 
-// worth returns how many connections are worth having before the channels of the
-// first are used up, if so much is left and there is use for so many lanes, and
-// how many lanes each should have at least. More connections than one are worth
-// it on a long way, where what is under way on one is bounded by the peers' TCP
-// as well, often at less than four lanes have room for; and on a fast one,
-// because each connection is encrypted by one core. The caller holds mu.
-func (m *mux) worth(want int, left int64) (conns, each int) {
-	rate, trip := m.link.Rate(), m.trip()
-	most := m.config.Conns
-	if trip < longTrip {
-		most = min(most, someConns)
-	}
-	switch {
-	case m.connect == nil:
-	case trip >= farTrip && left >= farBytes:
-		return most, farLanes
-	case trip >= farTrip && left/loginTrips >= int64(m.link.Window()/2):
-		return min(want, most), 1
-	case rate >= cipherRate && left >= cipherBytes:
-		return min(int(rate/cipherRate)+1, most), 1
-	}
-	return 1, 1
-}
-
-// trip returns the least round trip that is known of, of those that move data
-// and those that do not. The caller holds mu.
-func (m *mux) trip() time.Duration {
-	data, calls := m.link.RoundTrip(), m.ops.RoundTrip()
-	if data == 0 || calls == 0 {
-		return max(data, calls)
-	}
-	return min(data, calls)
-}
-
-// widen makes room in the window for connections that have yet to prove their
-// rate: what they are slow with must not be missing on those that are fast. The
-// caller holds mu.
-func (m *mux) widen() {
-	if m.link != nil {
-		m.link.Widen((len(m.conns) - 1) * pipeline.DefaultLaneBytes)
-	}
-}
-
-// even returns on how many lanes of each connection a file should be open at
-// least, if it should be open on so many and so much of it is left. The caller
-// holds mu.
-func (m *mux) even(want int, left int64) int {
-	conns, each := m.worth(want, left)
-	if conns == 1 {
-		return 0
-	}
-	return max(each, (want+len(m.conns)-1)/len(m.conns))
-}
-
-// usable returns how many lanes there are, or soon will be. Where connections
-// are made for their own sake, their lanes do not count before they are there.
-func (m *mux) usable() int {
-	n := m.open() + m.opening
-	if m.link != nil && m.trip() >= farTrip && m.open() > 0 {
-		for _, conn := range m.conns {
-			if conn.carrier == nil {
-				n -= conn.opening
-			}
-		}
-	}
-	return n
-}
-
-func (m *mux) newConnection() *connection {
-	conn := &connection{owned: true, limit: m.config.Lanes}
-	m.conns = append(m.conns, conn)
-	return conn
-}
-
 // startOpening begins to open a lane. The caller holds mu.
 func (m *mux) startOpening(conn *connection) {
 	conn.opening++
-	m.opening++
+	m.pool.opening++
 	m.work.Go(func() { m.openLane(conn) })
-}
-
-// place returns the connection with room for a lane which has the fewest, or
-// nil, and whether one is about to be made. The caller holds mu.
-func (m *mux) place() (best *connection, wait bool) {
-	for _, conn := range m.conns {
-		if conn.carrier == nil {
-			wait = true
-			continue
-		}
-		if n := conn.lanes + conn.opening; n < conn.limit && (best == nil || n < best.lanes+best.opening) {
-			best = conn
-		}
-	}
-	return best, wait && best == nil
 }
 
 // openLane opens a lane, on a connection that has to be made first if it has no
@@ -318,7 +148,7 @@ func (m *mux) openLane(conn *connection) {
 	l, err := m.tryLane(ctx, conn)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.opening--
+	m.pool.opening--
 	if err == nil {
 		m.startLane(l)
 		return
@@ -329,15 +159,15 @@ func (m *mux) openLane(conn *connection) {
 		conn.limit = conn.lanes // and never asked for more again
 	case conn.lanes == 0 && conn.opening == 0:
 		if m.drop(conn); conn.carrier == nil {
-			m.config.Conns = max(1, len(m.conns)) // there is no other to be had
+			m.pool.maxConns = max(1, len(m.pool.conns)) // there is no other to be had
 		}
 	default:
 		conn.limit = conn.lanes
 	}
-	if m.open()+m.opening > 0 {
+	if m.pool.open()+m.pool.opening > 0 {
 		return
 	}
-	if room, _ := m.place(); room != nil || conn.served && m.connect != nil && len(m.conns) < m.config.Conns {
+	if room, _ := m.pool.place(); room != nil || conn.served && !m.pool.isFull() {
 		m.grow(1, 0)
 		return
 	}
@@ -382,11 +212,11 @@ func (m *mux) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 
 // drop forgets a connection without lanes. The caller holds mu.
 func (m *mux) drop(conn *connection) {
-	i := slices.Index(m.conns, conn)
+	i := slices.Index(m.pool.conns, conn)
 	if i < 0 {
 		return // the Client was closed
 	}
-	m.conns = slices.Delete(m.conns, i, i+1)
+	m.pool.conns = slices.Delete(m.pool.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
 		m.work.Go(func() { _ = carrier.Close() })
 	}
@@ -417,7 +247,7 @@ func (m *mux) removeLane(l *lane) {
 		}
 	})
 	m.link.LaneLost(l.n)
-	m.lanes[l.n] = nil
+	m.pool.lanes[l.n] = nil
 	for _, k := range again {
 		m.retry(k, l.err)
 	}
@@ -434,7 +264,7 @@ func (m *mux) removeLane(l *lane) {
 // suspect drops a connection whose last lane has failed, unless it is the only
 // one and cannot be made anew. The caller holds mu.
 func (m *mux) suspect(conn *connection) {
-	if m.connect != nil || len(m.conns) > 1 {
+	if m.connect != nil || len(m.pool.conns) > 1 {
 		m.drop(conn)
 	}
 }

@@ -403,7 +403,7 @@ func TestLosesConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			carrier := c.mux.conns[0].carrier
+			carrier := c.mux.pool.conns[0].carrier
 			time.AfterFunc(200*time.Millisecond, func() { _ = carrier.Close() })
 			var b growingFile
 			n, err := f.FetchTo(t.Context(), &b, 0)

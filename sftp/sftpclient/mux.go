@@ -28,10 +28,8 @@ type mux struct {
 	link       *pipeline.Link         // mu
 	ops        *pipeline.Ops          // mu
 	table      askedTable             // mu
-	conns      []*connection          // mu
-	lanes      []*lane                // mu: by number; nil where there is none
+	pool       lanePool               // mu
 	careful    bool                   // mu: how channels are opened, see lane.handshake
-	opening    int                    // mu: lanes
 	queue      fifo[*transfer]        // mu: those that may have something to ask
 	calls      fifo[*call]            // mu: those not sent yet
 	transfers  map[*transfer]struct{} // mu
@@ -51,7 +49,7 @@ func newMux(ctx context.Context, first carrier, owned bool, config Config, conne
 	m := &mux{config: config, connect: connect, transfers: map[*transfer]struct{}{}}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
-	m.conns = []*connection{conn}
+	m.pool = lanePool{canConnect: connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, conns: []*connection{conn}}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, errHandshakeTime)
 	defer cancel()
 	l, g, err := m.firstLane(ctx, conn)
@@ -70,6 +68,7 @@ func newMux(ctx context.Context, first carrier, owned bool, config Config, conne
 	}
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
+	m.pool.link, m.pool.ops = m.link, m.ops
 	m.mu.Lock()
 	m.prefetched = g.prefetched
 	m.startLane(l)
@@ -110,8 +109,8 @@ func (m *mux) close() error {
 	m.mu.Lock()
 	closed := m.err
 	m.fail(ErrClosed)
-	conns := m.conns
-	m.conns = nil
+	conns := m.pool.conns
+	m.pool.conns = nil
 	m.mu.Unlock()
 	m.stop(ErrClosed)
 	for _, conn := range conns {
@@ -131,7 +130,7 @@ func (m *mux) fail(err error) {
 	if m.err == nil {
 		m.err = err
 	}
-	for _, l := range m.lanes {
+	for _, l := range m.pool.lanes {
 		if l != nil {
 			l.fail(m.err)
 		}
@@ -162,7 +161,7 @@ func (m *mux) path() Path {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return Path{
-		Conns: len(m.conns), Lanes: m.open(), Window: m.link.Window(), InFlight: m.outstanding(),
+		Conns: len(m.pool.conns), Lanes: m.pool.open(), Window: m.link.Window(), InFlight: m.pool.outstanding(),
 		RoundTrip: m.link.RoundTrip(), Rate: m.link.Rate(), ReadBytes: m.server.chunk[0], WriteBytes: m.server.chunk[1],
 	}
 }

@@ -223,7 +223,7 @@ func wantIdle(t testing.TB, c *Client) {
 	time.Sleep(time.Minute) // in a bubble: until the last answer has come
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if n := c.mux.outstanding(); n != 0 {
+	if n := c.mux.pool.outstanding(); n != 0 {
 		t.Errorf("%d bytes still on their way", n)
 	}
 	if c.mux.held != 0 {
@@ -235,7 +235,7 @@ func wantIdle(t testing.TB, c *Client) {
 	if c.mux.table.data != 0 || c.mux.calls.len() != 0 || c.mux.ops.Outstanding() != 0 {
 		t.Errorf("%d requests for data, %d calls and %d operations left", c.mux.table.data, c.mux.calls.len(), c.mux.ops.Outstanding())
 	}
-	for _, l := range c.mux.lanes {
+	for _, l := range c.mux.pool.lanes {
 		if l != nil && (l.pending != 0 || l.slow != 0) {
 			t.Errorf("lane %d waits for %d answers", l.n, l.pending)
 		}

@@ -173,7 +173,7 @@ func (t *transfer) spread() {
 		return
 	}
 	lanes, left := t.plan.Lanes(), t.plan.Left()
-	t.file.spread(lanes, t.mux.even(lanes, left))
+	t.file.spread(lanes, t.mux.pool.even(lanes, left))
 	if t.file.widens() {
 		t.mux.grow(lanes, left)
 	}
@@ -213,7 +213,7 @@ func (m *mux) serve(now time.Time) {
 // full reports whether it may be for want of room that a transfer got nothing
 // on a lane. The caller holds mu.
 func (m *mux) full(l *lane, chunk int) bool {
-	out := m.outstanding()
+	out := m.pool.outstanding()
 	return out > 0 && out+chunk > m.link.Window() ||
 		m.link.Outstanding(l.n)+chunk > pipeline.DefaultLaneBytes ||
 		m.link.Full()

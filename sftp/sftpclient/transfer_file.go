@@ -83,7 +83,7 @@ func (f *remoteFile) spread(want, even int) {
 // is open on the fewest of, or nil if there is none.
 func (f *remoteFile) fresh() (best *lane) {
 	least := math.MaxInt
-	for _, l := range f.mux.lanes {
+	for _, l := range f.mux.pool.lanes {
 		if l == nil || l.err != nil || f.on(l) || slices.Contains(f.opening, l) {
 			continue
 		}
@@ -129,7 +129,7 @@ func (f *remoteFile) idlest(n int) (best handleAt, ok bool) {
 		if h.lane.err != nil {
 			continue
 		}
-		l := load{conn: f.mux.outstandingOn(h.lane.conn), lane: f.mux.link.Outstanding(h.lane.n)}
+		l := load{conn: f.mux.pool.outstandingOn(h.lane.conn), lane: f.mux.link.Outstanding(h.lane.n)}
 		if l.lane+n > pipeline.DefaultLaneBytes {
 			l.full = 1
 		}

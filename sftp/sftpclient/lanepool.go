@@ -1,0 +1,206 @@
+package sftpclient
+
+import (
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+const (
+	// farTrip is the round trip from which on TCP's own window may be the
+	// bound: with the 4 MiB that are common, one connection moves a gigabyte a
+	// second at this one, and less at longer ones.
+	farTrip = 4 * time.Millisecond
+
+	// farBytes is how much there has to be left for all connections that may be
+	// used on a long way to be made at once, with farLanes each: to find out one
+	// by one that they help takes longer than to move this much.
+	farBytes = 64 << 20
+	farLanes = 2
+
+	// someConns is how many connections there may be on all but the longest
+	// ways. From longTrip on there may be as many as are allowed: each carries
+	// some 40 MB/s there.
+	someConns = 4
+	longTrip  = 50 * time.Millisecond
+
+	// loginTrips is how many round trips pass before a further connection
+	// carries its share: ten to log in, three to open a file there, and seven
+	// of TCP's slow start.
+	loginTrips = 20
+
+	// cipherRate is what one connection moves, bytes a second, before it is
+	// likely that a core is the bound which encrypts for it: more than a link of
+	// 1 Gb/s can carry, and less than most processors encrypt. cipherBytes
+	// is how much has to be left for further connections to be worth their cost:
+	// each login is some 70 ms of a core on both sides, and if cores are short,
+	// the server's sessions are in each other's way.
+	cipherRate  = 150 << 20
+	cipherBytes = 512 << 20
+)
+
+// A connection has lanes.
+type connection struct {
+	carrier carrier
+	owned   bool // to be closed with the Client
+
+	// All of mux.mu:
+	lanes   int // open
+	opening int
+	limit   int  // lanes the server allows, as far as known
+	served  bool // it has had a lane
+	pinging bool
+}
+
+// A lanePool has the connections and lanes of a mux, and decides how many are worth
+// having. Its methods are called under mux.mu.
+type lanePool struct {
+	link *pipeline.Link // of the mux; nil until it is known what the server can do
+	ops  *pipeline.Ops  // the same
+
+	canConnect bool // further connections can be made
+	maxConns   int  // that there may be
+	lanesEach  int  // that a connection may have
+
+	conns   []*connection
+	lanes   []*lane // by number; nil where there is none
+	opening int     // lanes
+}
+
+// isFull reports whether no further connection can be made.
+func (p *lanePool) isFull() bool { return !p.canConnect || len(p.conns) >= p.maxConns }
+
+// open returns how many lanes are open.
+func (p *lanePool) open() int {
+	n := 0
+	for _, l := range p.lanes {
+		if l != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// outstanding returns how many bytes are on their way.
+func (p *lanePool) outstanding() int {
+	n := 0
+	for i, l := range p.lanes {
+		if l != nil {
+			n += p.link.Outstanding(i)
+		}
+	}
+	return n
+}
+
+// outstandingOn is the same for the lanes of one connection.
+func (p *lanePool) outstandingOn(conn *connection) int {
+	n := 0
+	for i, l := range p.lanes {
+		if l != nil && l.conn == conn {
+			n += p.link.Outstanding(i)
+		}
+	}
+	return n
+}
+
+// worth returns how many connections are worth having before the channels of the
+// first are used up, if so much is left and there is use for so many lanes, and
+// how many lanes each should have at least. More connections than one are worth
+// it on a long way, where what is under way on one is bounded by the peers' TCP
+// as well, often at less than four lanes have room for; and on a fast one,
+// because each connection is encrypted by one core.
+func (p *lanePool) worth(want int, left int64) (conns, each int) {
+	rate, trip := p.link.Rate(), p.trip()
+	most := p.maxConns
+	if trip < longTrip {
+		most = min(most, someConns)
+	}
+	switch {
+	case !p.canConnect:
+	case trip >= farTrip && left >= farBytes:
+		return most, farLanes
+	case trip >= farTrip && left/loginTrips >= int64(p.link.Window()/2):
+		return min(want, most), 1
+	case rate >= cipherRate && left >= cipherBytes:
+		return min(int(rate/cipherRate)+1, most), 1
+	}
+	return 1, 1
+}
+
+// trip returns the least round trip that is known of, of those that move data
+// and those that do not.
+func (p *lanePool) trip() time.Duration {
+	data, calls := p.link.RoundTrip(), p.ops.RoundTrip()
+	if data == 0 || calls == 0 {
+		return max(data, calls)
+	}
+	return min(data, calls)
+}
+
+// widen makes room in the window for connections that have yet to prove their
+// rate: what they are slow with must not be missing on those that are fast.
+func (p *lanePool) widen() {
+	if p.link != nil {
+		p.link.Widen((len(p.conns) - 1) * pipeline.DefaultLaneBytes)
+	}
+}
+
+// even returns on how many lanes of each connection a file should be open at
+// least, if it should be open on so many and so much of it is left.
+func (p *lanePool) even(want int, left int64) int {
+	conns, each := p.worth(want, left)
+	if conns == 1 {
+		return 0
+	}
+	return max(each, (want+len(p.conns)-1)/len(p.conns))
+}
+
+// usable returns how many lanes there are, or soon will be. Where connections
+// are made for their own sake, their lanes do not count before they are there.
+func (p *lanePool) usable() int {
+	n := p.open() + p.opening
+	if p.link != nil && p.trip() >= farTrip && p.open() > 0 {
+		for _, conn := range p.conns {
+			if conn.carrier == nil {
+				n -= conn.opening
+			}
+		}
+	}
+	return n
+}
+
+func (p *lanePool) newConnection() *connection {
+	conn := &connection{owned: true, limit: p.lanesEach}
+	p.conns = append(p.conns, conn)
+	return conn
+}
+
+// place returns the connection with room for a lane which has the fewest, or
+// nil, and whether one is about to be made.
+func (p *lanePool) place() (best *connection, wait bool) {
+	for _, conn := range p.conns {
+		if conn.carrier == nil {
+			wait = true
+			continue
+		}
+		if n := conn.lanes + conn.opening; n < conn.limit && (best == nil || n < best.lanes+best.opening) {
+			best = conn
+		}
+	}
+	return best, wait && best == nil
+}
+
+// idlest returns the lane with the least to do, or nil.
+func (p *lanePool) idlest() *lane {
+	var best *lane
+	least := 0
+	for i, l := range p.lanes {
+		if l == nil || l.err != nil {
+			continue
+		}
+		if n := p.link.Outstanding(i) + l.pending; best == nil || n < least {
+			best, least = l, n
+		}
+	}
+	return best
+}
