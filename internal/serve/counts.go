@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// counts returns what counts for --metrics, or nil.
+// counts returns the registry for the metrics, or nil without --metrics.
 func (cfg *Config) counts() *meter.Registry {
 	if cfg.Metrics == "" {
 		return nil
@@ -28,8 +28,8 @@ func (cfg *Config) counts() *meter.Registry {
 	return meter.New(c)
 }
 
-// measure has a server's transfers counted.
-func measure(srv *tftp.Server, counts *meter.Registry) {
+// countTransfers sets the hooks that count a server's transfers.
+func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
 		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Began: t.Began})
 	}
@@ -53,8 +53,8 @@ func measure(srv *tftp.Server, counts *meter.Registry) {
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
 }
 
-// show adds what a listener counts by itself.
-func show(counts *meter.Registry, l *tftp.Listener) {
+// registerTFTPMetrics adds what a listener counts itself.
+func registerTFTPMetrics(counts *meter.Registry, l *tftp.Listener) {
 	for _, c := range []struct {
 		name, help string
 		value      func(tftp.Counters) int64
@@ -74,8 +74,8 @@ func show(counts *meter.Registry, l *tftp.Listener) {
 	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
 }
 
-// show adds what a server of SFTP counts by itself.
-func (s *sftpService) show(counts *meter.Registry) {
+// registerMetrics adds what a server of SFTP counts itself.
+func (s *sftpService) registerMetrics(counts *meter.Registry) {
 	for _, c := range []struct {
 		name, help string
 		value      func(sftp.Counters) int64
@@ -101,7 +101,7 @@ func (s *sftpService) show(counts *meter.Registry) {
 	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
 }
 
-// connServer has package meter count and list what a server has of connections.
+// connServer gives package meter the connections of a server.
 func connServer(s *tcp.Server) meter.ConnServer {
 	return meter.ConnServer{
 		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },

@@ -9,87 +9,85 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A leaving is the listener of a server of connections that goes when it has a
-// successor: it accepts no more, and all who are there stay as long as they like. To
-// package sftp that is no end at all: there is just nobody to be accepted.
-type leaving struct {
+// A drainListener is a listener whose server can stop accepting without ending. Once a
+// successor has taken over it accepts nothing more, and the open connections remain. To
+// package sftp that is no end: Accept just does not return.
+type drainListener struct {
 	net.Listener
 	ctx context.Context // ends when the server does
 
-	left     chan struct{} // closed when nobody is to be accepted any more
-	done     chan struct{} // closed when nobody can be
-	once     sync.Once     // of that
-	visitors sync.WaitGroup
+	draining chan struct{}  // closed when nothing more is to be accepted
+	done     chan struct{}  // closed when nothing more can be
+	once     sync.Once      // closes done
+	conns    sync.WaitGroup // the open connections
 }
 
-func newLeaving(ctx context.Context, l net.Listener) *leaving {
-	return &leaving{Listener: l, ctx: ctx, left: make(chan struct{}), done: make(chan struct{})}
+func newDrainListener(ctx context.Context, l net.Listener) *drainListener {
+	return &drainListener{Listener: l, ctx: ctx, draining: make(chan struct{}), done: make(chan struct{})}
 }
 
-// leave accepts no more, and returns when all connections have been closed, limit
-// is over, or the server's context has ended.
-func (v *leaving) leave(limit time.Duration) {
-	close(v.left)
+// drain accepts nothing more. It returns when all connections are closed, limit has
+// passed, or the server's context has ended.
+func (v *drainListener) drain(limit time.Duration) {
+	close(v.draining)
 	_ = v.Listener.Close() // the successor has descriptors of its own
-	alone := make(chan struct{})
+	empty := make(chan struct{})
 	go func() {
-		<-v.done // from here on there are no more visitors
-		v.visitors.Wait()
-		close(alone)
+		<-v.done // from here on none is added
+		v.conns.Wait()
+		close(empty)
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-alone:
+	case <-empty:
 	case <-timer.C:
 	case <-v.ctx.Done():
 	}
 }
 
-// Accept returns the next connection. When the server has left there is none, and it
-// waits for the end.
-func (v *leaving) Accept() (net.Conn, error) {
+// Accept returns the next connection. After drain it waits for the end of the server.
+func (v *drainListener) Accept() (net.Conn, error) {
 	c, err := v.Listener.Accept()
 	if err == nil {
-		v.visitors.Add(1)
-		return visitorOf(c, &v.visitors), nil
+		v.conns.Add(1)
+		return countConn(c, &v.conns), nil
 	}
 	select {
-	case <-v.left:
+	case <-v.draining:
 		v.once.Do(func() { close(v.done) })
 		<-v.ctx.Done()
 	case <-v.ctx.Done():
 		v.once.Do(func() { close(v.done) })
-	default: // for want of descriptors: it comes back
+	default: // there were no descriptors: the server calls again
 	}
 	return nil, err
 }
 
-// visitorOf counts c until it is closed. What it can do besides, such as being
-// tuned, it still can.
-func visitorOf(c net.Conn, all *sync.WaitGroup) net.Conn {
+// countConn counts c until it is closed. A [tcp.Conn] keeps its methods.
+func countConn(c net.Conn, all *sync.WaitGroup) net.Conn {
 	if t, ok := c.(*tcp.Conn); ok {
-		return &tcpVisitor{Conn: t, gone: sync.OnceFunc(all.Done)}
+		return &countedTCPConn{Conn: t, closed: sync.OnceFunc(all.Done)}
 	}
-	return &visitor{Conn: c, gone: sync.OnceFunc(all.Done)}
+	return &countedConn{Conn: c, closed: sync.OnceFunc(all.Done)}
 }
 
-type tcpVisitor struct {
+type countedTCPConn struct {
 	*tcp.Conn
-	gone func()
+	closed func()
 }
 
-func (v *tcpVisitor) Close() error {
-	defer v.gone()
+func (v *countedTCPConn) Close() error {
+	defer v.closed()
 	return v.Conn.Close()
 }
 
-type visitor struct {
+type countedConn struct {
 	net.Conn
-	gone func()
+	closed func()
 }
 
-func (v *visitor) Close() error {
-	defer v.gone()
+func (v *countedConn) Close() error {
+	defer v.closed()
 	return v.Conn.Close()
 }

@@ -19,25 +19,26 @@ import (
 	"github.com/haul-project/haul/tftp/remap"
 )
 
-// A served is what "haul serve" has open on disk, and the rules for it.
-type served struct {
+// publicFiles are the directories for clients who do not log in, and the rules for
+// them.
+type publicFiles struct {
 	site          *site.Site
 	reads, writes []string // directories, absolute
 	roots         []*os.Root
 	uploads       []*store.DirStore
 }
 
-// open opens the directories and reads the rules.
-func (cfg *Config) open() (*served, error) {
-	s := &served{site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
-	if err := cfg.fill(s); err != nil {
+// openPublicFiles opens the directories and reads the rules.
+func (cfg *Config) openPublicFiles() (*publicFiles, error) {
+	s := &publicFiles{site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
+	if err := cfg.openRoots(s); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (cfg *Config) fill(s *served) error {
+func (cfg *Config) openRoots(s *publicFiles) error {
 	uploads, err := cfg.openUploads(s)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (cfg *Config) separate() error {
 	return nil
 }
 
-// resolved returns a path without symbolic links, as far as it can be told.
+// resolved returns a path without symbolic links, if it can be found.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -100,8 +101,8 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// readRules reads what decides on names and access, and checks the whole.
-func (cfg *Config) readRules(s *served) error {
+// readRules reads the rules for names and the neighbour table, and checks the site.
+func (cfg *Config) readRules(s *publicFiles) error {
 	if cfg.Files.Map != "" {
 		rules, err := ReadMap(cfg.Files.Map)
 		if err != nil {
@@ -136,7 +137,7 @@ func ReadMap(path string) (*remap.Rules, error) {
 }
 
 // openDirs opens directories to be searched in order.
-func (cfg *Config) openDirs(s *served, dirs []string) (store.Store, error) {
+func (cfg *Config) openDirs(s *publicFiles, dirs []string) (store.Store, error) {
 	var layers []store.Store
 	for i, dir := range dirs {
 		writable := i == 0 && cfg.Files.Upload != site.UploadNone && cfg.Files.UploadDir == ""
@@ -157,7 +158,7 @@ func (cfg *Config) openDirs(s *served, dirs []string) (store.Store, error) {
 }
 
 // openUploads opens the directory for uploads alone; nil if there is none.
-func (cfg *Config) openUploads(s *served) (store.Store, error) {
+func (cfg *Config) openUploads(s *publicFiles) (store.Store, error) {
 	if cfg.Files.UploadDir == "" {
 		return nil, nil
 	}
@@ -176,7 +177,7 @@ func (cfg *Config) shown(files *store.DirStore) store.Tree {
 	return store.Visible(files)
 }
 
-func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
+func (s *publicFiles) openDir(dir string, writable bool) (*store.DirStore, error) {
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; write . for the one you are in")
 	}
@@ -203,14 +204,14 @@ func (s *served) openDir(dir string, writable bool) (*store.DirStore, error) {
 	return files, nil
 }
 
-func (s *served) close() {
+func (s *publicFiles) close() {
 	for _, r := range s.roots {
 		_ = r.Close()
 	}
 }
 
-// warnUnwritable warns of directories that uploads cannot get into. It is for when the
-// server runs as the user that it stays.
+// warnUnwritable warns of directories that uploads cannot be written to. It is called
+// when the process has become the user it stays.
 func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
 	for _, dir := range dirs {
 		if err := checkWritable(dir); err != nil {
@@ -220,8 +221,8 @@ func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string,
 	}
 }
 
-// sweep removes what broken uploads have left.
-func (s *served) sweep(ctx context.Context, log *slog.Logger) {
+// sweep removes the leftovers of broken uploads.
+func (s *publicFiles) sweep(ctx context.Context, log *slog.Logger) {
 	say := func(level slog.Level, text string, attrs ...slog.Attr) { log.LogAttrs(ctx, level, text, attrs...) }
 	sweepOften(ctx, say, func() (removed int, err error) {
 		for _, files := range s.uploads {
@@ -232,10 +233,10 @@ func (s *served) sweep(ctx context.Context, log *slog.Logger) {
 	})
 }
 
-// sweepEvery is how often what broken uploads have left is looked for.
+// sweepEvery is the time between two searches for leftovers of broken uploads.
 const sweepEvery = 24 * time.Hour
 
-// sweepOften sweeps at the start and then now and then, until ctx ends: what can be
+// sweepOften sweeps at the start and then every sweepEvery, until ctx ends: what can be
 // resumed is kept for a while.
 func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr), sweep func() (removed int, err error)) {
 	for {
@@ -254,8 +255,8 @@ func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr),
 	}
 }
 
-// answerFrom has a server answer by a site's rules. With parents, uploads make
-// directories that are missing.
+// answerFrom makes a server answer by a site's rules. With parents, uploads make missing
+// directories.
 func answerFrom(srv *tftp.Server, s *site.Site, parents bool) {
 	client := func(r *tftp.Request) site.Client {
 		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}

@@ -27,7 +27,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// What a connection of HTTP may take.
+// Bounds of a connection of HTTP.
 const (
 	httpHeaderTime  = 10 * time.Second // until the head of a request is whole
 	httpIdleTime    = 2 * time.Minute  // between requests
@@ -51,10 +51,10 @@ type httpService struct {
 	logger  *slog.Logger
 	handler *web.Handler
 
-	files *served      // for everybody; nil with users
-	whole *web.Account // the same if everybody gets the same
-	roots *sftpRoots   // of users; nil without
-	users *people      // nil without
+	files    *publicFiles  // for everybody; nil with users
+	whole    *web.Account  // the same if everybody gets the same
+	roots    *sftpRoots    // of users; nil without
+	sessions *userSessions // nil without
 
 	plain, secure httpPort
 
@@ -65,8 +65,8 @@ type httpService struct {
 // httpOptions are those of the sockets.
 var httpOptions = tcp.Options{ClientFirst: httpClientFirst}
 
-// openHTTP opens what HTTP needs but for its sockets. owners are as for SFTP.
-// counts may be nil.
+// openHTTP opens what HTTP needs except its sockets. owners are as for SFTP. counts may be
+// nil.
 func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *httpService, err error) {
 	s := &httpService{cfg: cfg, out: out, logger: log, log: newHTTPLog(log, counts), retired: make(chan time.Duration, 1)}
 	defer func() {
@@ -78,7 +78,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 		Account: s.account, Listing: cfg.HTTP.Listing, Index: cfg.HTTP.Index, Precompressed: cfg.HTTP.Precompressed, PlainPasswords: cfg.HTTP.PlainPasswords,
 		Exempt: cfg.HTTP.Exempt, MaxUpload: cfg.Files.MaxUpload, Rate: cfg.HTTP.Rate,
 	}
-	s.log.listen(s.handler)
+	s.log.observe(s.handler)
 	if cfg.HTTP.Users != "" {
 		err = s.openUsers(owners)
 	} else {
@@ -104,9 +104,9 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 
 func (s *httpService) ports() []*httpPort { return []*httpPort{&s.plain, &s.secure} }
 
-// openFiles opens what everybody gets.
+// openFiles opens the files for clients who do not log in.
 func (s *httpService) openFiles() (err error) {
-	if s.files, err = s.cfg.open(); err != nil {
+	if s.files, err = s.cfg.openPublicFiles(); err != nil {
 		return err
 	}
 	if s.cfg.simple() {
@@ -115,7 +115,7 @@ func (s *httpService) openFiles() (err error) {
 	return nil
 }
 
-// openUsers opens what users get, and who they are.
+// openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
 	if s.roots, err = openSFTPRoots(s.cfg.Dirs[0], false); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *httpService) openUsers(owners []int) (err error) {
 		return usagef("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
 	}
 	s.roots.learn(dir)
-	s.users = &people{dir: dir, file: file}
+	s.sessions = &userSessions{dir: dir, file: file}
 	s.handler.Users = dir
 	return nil
 }
@@ -145,8 +145,8 @@ func (s *httpService) secrets() (all []secret) {
 		}
 		all = append(all, secret{flag: flag, what: "the key of the certificate", path: s.cfg.HTTP.pair().Key})
 	}
-	if s.users != nil {
-		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.users.file})
+	if s.sessions != nil {
+		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.sessions.file})
 	}
 	return all
 }
@@ -155,12 +155,12 @@ func (s *httpService) keepSecret(all []secret) error {
 	if s.files != nil {
 		return s.files.keepSecret(all)
 	}
-	return s.roots.keepSecret(s.users.dir, all)
+	return s.roots.keepSecret(s.sessions.dir, all)
 }
 
-// account is the handler's hook for what a visitor gets.
+// account is the handler's hook for what a client gets.
 func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, error) {
-	if s.users == nil {
+	if s.sessions == nil {
 		return s.anybody(v), nil
 	}
 	if v.Login == nil { // cannot be: see Handler.Users
@@ -174,7 +174,7 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 	if err != nil {
 		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
 	}
-	life, gone, err := s.users.enter(v.Login, peerText(v.Peer))
+	life, gone, err := s.sessions.enter(v.Login, peerText(v.Peer))
 	if err != nil {
 		leave()
 		return nil, err
@@ -237,12 +237,11 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	return nil
 }
 
-// fitDescriptors takes no more connections and requests than there are descriptors
-// for.
+// fitDescriptors bounds connections and requests by the descriptors.
 func (s *httpService) fitDescriptors(limit int) {
 	each := filesPerRequest
-	if s.users != nil {
-		each += s.roots.filesPerVisit(s.users.dir)
+	if s.sessions != nil {
+		each += s.roots.filesPerVisit(s.sessions.dir)
 	}
 	var conns int
 	conns, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
@@ -279,7 +278,7 @@ func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
 	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
 }
 
-// httpListenError says what to do about an address that cannot be had.
+// httpListenError says what to do about an address that is not available.
 func httpListenError(scheme string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -292,7 +291,7 @@ func httpListenError(scheme string, err error) error {
 	return ListenError{err}
 }
 
-// existing returns those of some paths where there is something.
+// existing returns the paths that exist.
 func existing(paths []string) (there []string) {
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
@@ -320,7 +319,7 @@ func (s *httpService) String() string {
 	return strings.Join(all, ", ")
 }
 
-// announce says where the server is, and who may come.
+// announce prints where the server is, and who may log in.
 func (s *httpService) announce() {
 	said := false
 	for _, p := range s.ports() {
@@ -337,18 +336,18 @@ func (s *httpService) announce() {
 			case said:
 			case s.cfg.HTTP.Listing:
 				s.cfg.say(s.out, "open in a browser: %s://%s/", p.scheme, at)
-			case s.users == nil:
+			case s.sessions == nil:
 				s.cfg.say(s.out, "try: curl -O %s://%s/FILE (directories are not listed; --listing shows them)", p.scheme, at)
 			}
 			said = true
 		}
 	}
-	if s.users != nil {
-		s.cfg.say(s.out, "HTTP: %s, from %s", console.Plural(int64(len(s.users.dir.Names())), "user"), s.users.file)
+	if s.sessions != nil {
+		s.cfg.say(s.out, "HTTP: %s, from %s", console.Plural(int64(len(s.sessions.dir.Names())), "user"), s.sessions.file)
 	}
 }
 
-func (s *httpService) needs(c *privilege.Confinement) {
+func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.cfg.HTTP.reads()...)
 	if s.files != nil {
 		c.Read = append(c.Read, s.files.reads...)
@@ -356,12 +355,12 @@ func (s *httpService) needs(c *privilege.Confinement) {
 		return
 	}
 	c.Trees = append(c.Trees, s.roots.dir)
-	c.Trees = append(c.Trees, existing(s.roots.outside(s.users.dir))...)
-	c.Read = append(c.Read, s.users.reads()...)
+	c.Trees = append(c.Trees, existing(s.roots.outside(s.sessions.dir))...)
+	c.Read = append(c.Read, s.sessions.reads()...)
 }
 
-// settled begins what goes on beside the serving.
-func (s *httpService) settled(ctx context.Context) {
+// startBackground starts what runs beside the serving.
+func (s *httpService) startBackground(ctx context.Context) {
 	if s.files != nil {
 		go func() { // a disk that hangs keeps nobody waiting
 			warnUnwritable("http", s.files.writes, s.log.say)
@@ -369,16 +368,16 @@ func (s *httpService) settled(ctx context.Context) {
 		}()
 		return
 	}
-	go s.users.watch(ctx, func(changed bool, err error) {
+	go s.sessions.watch(ctx, func(changed bool, err error) {
 		if err != nil {
 			s.log.say(slog.LevelWarn, "http users: what was before stays in force", slog.String("error", err.Error()))
 		} else if changed {
-			s.roots.learn(s.users.dir)
-			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.users.dir.Names())))
-			s.users.endUnwelcome(func(*guest, string) {}) // each request is logged when it ends
+			s.roots.learn(s.sessions.dir)
+			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.sessions.dir.Names())))
+			s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
 		}
 	})
-	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.users.dir)) })
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
 }
 
 func (s *httpService) sockets() (all []handover.Socket, err error) {
@@ -395,7 +394,7 @@ func (s *httpService) retire(limit time.Duration) { s.retired <- limit }
 
 func (s *httpService) name() string { return handover.HTTP }
 
-// serve serves until ctx ends. If one port fails, all end.
+// serve serves until ctx ends. If one port fails, both end.
 func (s *httpService) serve(server context.Context) error {
 	ctx, end := context.WithCancel(server)
 	defer end()
@@ -426,8 +425,8 @@ func (s *httpService) alive() bool {
 	return true
 }
 
-// show adds what a server of HTTP counts by itself.
-func (s *httpService) show(counts *meter.Registry) {
+// registerMetrics adds what a server of HTTP counts by itself.
+func (s *httpService) registerMetrics(counts *meter.Registry) {
 	for _, c := range []struct {
 		name, help string
 		value      func(web.Counters) int64

@@ -30,8 +30,7 @@ func (s siteFiles) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, err
 	return s.site.ReadDir(ctx, s.client, name)
 }
 
-// Create returns what the store has made, which may be one that can go on another
-// time.
+// Create returns the upload of the store itself, which may be resumable.
 func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	u, err := s.site.Create(ctx, s.client, name, c)
 	if own, ok := u.(*site.Upload); ok {
@@ -40,7 +39,7 @@ func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (sto
 	return u, err
 }
 
-// anybody returns what a visitor gets who has not logged in.
+// anybody returns what a client gets who has not logged in.
 func (s *httpService) anybody(v web.Visitor) *web.Account {
 	if s.whole != nil {
 		return s.whole
@@ -49,8 +48,8 @@ func (s *httpService) anybody(v web.Visitor) *web.Account {
 	return &web.Account{Store: siteFiles{s.files.site, site.Client{Peer: v.Peer, Local: local}}, Access: s.access()}
 }
 
-// access returns what everybody may do. Names that are the server's choice are not
-// for PUT, which says where the file will be.
+// access returns what clients may do who have not logged in. UploadUnique is none of
+// it: PUT says where the file will be.
 func (s *httpService) access() web.Access {
 	switch s.files.site.Upload {
 	case site.UploadCreate:
@@ -61,8 +60,8 @@ func (s *httpService) access() web.Access {
 	return web.AccessRead
 }
 
-// simple reports whether everybody gets the same directory as it is. Then there is
-// no need for a site in between, which lists no more than it can hold.
+// simple reports whether all clients get the same directory unchanged. Then no site is
+// needed in between, which lists no more than it can hold in memory.
 func (cfg *Config) simple() bool {
 	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique

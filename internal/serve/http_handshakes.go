@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// Causes for which a connection may come to nothing before its first request.
+// Causes for which a connection may fail before its first request.
 const (
 	noHeader    = "no PROXY header"
 	badHeader   = "the PROXY header is not right"
@@ -26,7 +26,7 @@ const (
 	tlsAhead    = "TLS without HTTPS"
 )
 
-// adviceOn is what an operator can do about a cause that is likely on this side.
+// adviceOn says what the operator can do about a cause.
 var adviceOn = map[string]string{
 	noHeader: "the peer is in --http-proxy, and has to begin with a PROXY header: turn that on there (send-proxy in HAProxy, " +
 		"proxy_protocol in nginx's stream), or take its network out of --http-proxy",
@@ -38,11 +38,12 @@ var adviceOn = map[string]string{
 	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust; if it is in there, it sends two headers",
 }
 
-// maxHandshakeError is how much of an error is told, in bytes: strangers have a say in it.
+// maxHandshakeError bounds how much of an error is logged, in bytes: strangers can
+// choose parts of it.
 const maxHandshakeError = 200
 
-// badHandshake logs a connection that failed, and answers a client that has taken the port
-// for another. Port scans are not logged.
+// badHandshake logs a connection that failed, and answers HTTP on a port for TLS. Port
+// scans are not logged.
 func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
 	if errors.Is(err, io.EOF) {
 		return
@@ -51,11 +52,11 @@ func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
 	if cause == plainHTTP {
 		answerPlain(c)
 	}
-	p.tell(level, cause, c, err)
+	p.logFailed(level, cause, c, err)
 }
 
-// tell adds one to those of a cause that are told of.
-func (p *httpPort) tell(level slog.Level, cause string, c *tcp.Conn, err error) {
+// logFailed logs a connection that failed for a cause.
+func (p *httpPort) logFailed(level slog.Level, cause string, c *tcp.Conn, err error) {
 	text := err.Error()
 	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
 	if advice := adviceOn[cause]; advice != "" {
@@ -64,7 +65,7 @@ func (p *httpPort) tell(level slog.Level, cause string, c *tcp.Conn, err error) 
 	p.failed.add(level, cause, connPeer(c.RemoteAddr()), more...)
 }
 
-// causeOf says why a handshake has failed, and how much that matters: on the internet
+// causeOf returns why a handshake failed, and the level for the log: on the internet
 // some fail at any time.
 func causeOf(err error) (slog.Level, string) {
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
@@ -86,8 +87,7 @@ func causeOf(err error) (slog.Level, string) {
 	return slog.LevelInfo, badTLS
 }
 
-// looksLikeHTTP reports whether what should be the head of a TLS record begins a
-// request.
+// looksLikeHTTP reports whether the first bytes of a connection begin a request.
 func looksLikeHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PRI *":
@@ -96,15 +96,15 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
-// looksLikeProxy reports the same of a PROXY header, of either version.
+// looksLikeProxy reports whether they begin a PROXY header, of either version.
 func looksLikeProxy(head [5]byte) bool {
 	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
 }
 
-// looksLikeTLS reports the same of a handshake of TLS (RFC 8446 §5.1).
+// looksLikeTLS reports whether they begin a handshake of TLS (RFC 8446 §5.1).
 func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
 
-// connPeer is the address of a peer, as peerText has it.
+// connPeer is the address of a peer for the log: see [peerText].
 func connPeer(a net.Addr) string {
 	if a.Network() == "unix" {
 		return unixProxy
@@ -112,70 +112,68 @@ func connPeer(a net.Addr) string {
 	return a.String()
 }
 
-// An overhearer is the listener of HTTP without TLS. To who speaks something else
-// net/http answers 400, and tells nobody; so what a connection begins with is looked at
-// on its way there.
-type overhearer struct {
+// A sniffListener is the listener of HTTP without TLS. net/http answers anything else
+// with 400 and logs nothing, so the first bytes of each connection are inspected here.
+type sniffListener struct {
 	net.Listener
 	port *httpPort
 }
 
 // Accept implements [net.Listener].
-func (o *overhearer) Accept() (net.Conn, error) {
+func (o *sniffListener) Accept() (net.Conn, error) {
 	c, err := o.Listener.Accept()
 	if t, ok := c.(*tcp.Conn); ok {
-		return &overheard{Conn: t, port: o.port}, nil
+		return &sniffConn{Conn: t, port: o.port}, nil
 	}
 	return c, err
 }
 
-// An overheard connection can do all that its own can: what the kernel sends must get
-// there.
-type overheard struct {
+// A sniffConn inspects the first bytes. It keeps the methods of its [tcp.Conn], so that
+// the kernel can send files.
+type sniffConn struct {
 	*tcp.Conn
 	port *httpPort
-	done bool // of the first Read, besides which there is no other
+	done bool // after the first Read; there is no other at the same time
 }
 
 // Read implements [net.Conn].
-func (o *overheard) Read(b []byte) (int, error) {
+func (o *sniffConn) Read(b []byte) (int, error) {
 	n, err := o.Conn.Read(b)
 	if !o.done {
 		o.done = true
-		o.port.overhear(o.Conn, b[:n])
+		o.port.sniff(o.Conn, b[:n])
 	}
 	return n, err
 }
 
-// overhear tells of a connection that begins with what is no HTTP, if it is known what
-// that is.
-func (p *httpPort) overhear(c *tcp.Conn, begin []byte) {
+// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP.
+func (p *httpPort) sniff(c *tcp.Conn, begin []byte) {
 	var head [5]byte
 	if copy(head[:], begin) < len(head) {
 		return
 	}
 	switch {
 	case looksLikeProxy(head):
-		p.tell(slog.LevelWarn, headerAhead, c, errNotHTTP)
+		p.logFailed(slog.LevelWarn, headerAhead, c, errNotHTTP)
 	case looksLikeTLS(head):
-		p.tell(slog.LevelInfo, tlsAhead, c, errNotHTTP)
+		p.logFailed(slog.LevelInfo, tlsAhead, c, errNotHTTP)
 	}
 }
 
 var errNotHTTP = errors.New("what comes first is no request")
 
 const (
-	// plainTime is how long a client has to take the answer that TLS is wanted, and to
-	// go: what of its request comes later would have the answer lost.
+	// plainTime is how long a client has to read the answer that TLS is wanted, and to
+	// close: if more of its request came after our close, the answer would be lost.
 	plainTime = time.Second
 
-	plainText = "Client sent an HTTP request to an HTTPS server.\n" // net/http's words, which are known
+	plainText = "Client sent an HTTP request to an HTTPS server.\n" // as net/http has it
 )
 
 var plainAnswer = fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 	len(plainText), plainText)
 
-// answerPlain tells a client that TLS is wanted.
+// answerPlain answers that TLS is wanted.
 func answerPlain(c *tcp.Conn) {
 	_ = c.SetDeadline(time.Now().Add(plainTime))
 	if _, err := io.WriteString(c, plainAnswer); err != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// An httpLog tells the log, and the metrics, what a server of HTTP does.
+// An httpLog writes the log of HTTP, and counts for the metrics.
 type httpLog struct {
 	*lineQueue
 	counts *meter.Registry // nil counts nothing
-	away   turnedAway
+	away   refusedConns
 }
 
 func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
 	q := newLineQueue(log)
-	return &httpLog{lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.HTTP)}
+	return &httpLog{lineQueue: q, counts: counts, away: newRefusedConns(q, counts, meter.HTTP)}
 }
 
-// listen has a handler tell its log what happens.
-func (l *httpLog) listen(h *web.Handler) {
+// observe sets the hooks of a handler.
+func (l *httpLog) observe(h *web.Handler) {
 	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
 }
 
@@ -39,14 +39,14 @@ func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
 	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, Began: x.Began})
 }
 
-// started counts a file that is going to be sent or taken.
+// started counts a transfer that begins.
 func (l *httpLog) started(x *web.Exchange) {
 	m := l.begin(x)
 	m.Follow(func() int64 { return x.Sent() + x.Received() })
 	x.Value = m
 }
 
-// ended tells of a request that is over.
+// ended logs a request.
 func (l *httpLog) ended(x *web.Exchange) {
 	level, result := outcomeOf(x)
 	bytes := x.Sent() + x.Received()
@@ -95,8 +95,8 @@ func (l *httpLog) ended(x *web.Exchange) {
 // unixProxy stands in the log for a proxy that connects by a unix socket.
 const unixProxy = "unix"
 
-// peerText is an address of a peer. It is not valid for a proxy on a unix socket that
-// has said of no client.
+// peerText is the address of a peer for the log. The address is invalid for a proxy on a
+// unix socket that has named no client.
 func peerText[A interface {
 	IsValid() bool
 	String() string
@@ -152,7 +152,7 @@ func refusedWrite(x *web.Exchange) bool {
 	return x.Status >= 400
 }
 
-// attempt tells of a password that was checked.
+// attempt logs a password that was checked.
 func (l *httpLog) attempt(e users.Event) {
 	level, result := slog.LevelInfo, "accepted"
 	if e.Outcome != users.Accepted {

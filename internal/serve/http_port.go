@@ -17,32 +17,32 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// An httpPort is where one of the two is served.
+// An httpPort serves HTTP, or HTTPS.
 type httpPort struct {
 	scheme  string
 	asked   []string
 	accept  tcp.Server
-	failed  tally // handshakes
+	failed  rateLimitedLog // handshakes
 	sockets []*tcp.Socket
 
-	// Connections of HTTP/1 have another end than those of HTTP/2, so each has a
-	// server: see finish.
-	first, second http.Server
+	// HTTP/1 and HTTP/2 have a server each, as their connections end differently: see
+	// drain.
+	http1, http2 http.Server
 
 	// shutdown ends all requests, with a cause for their contexts. active is how
 	// many there are.
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
-	ending   atomic.Bool   // answers of HTTP/1 are the last on their connections
+	ending   atomic.Bool   // each answer of HTTP/1 is the last on its connection
 	lastCall time.Duration // 0 means httpLastCall
 }
 
-// open makes the servers ready.
+// open prepares the servers.
 func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	requests, shutdown := context.WithCancelCause(context.Background())
 	p.shutdown = shutdown
-	for _, s := range []*http.Server{&p.first, &p.second} {
+	for _, s := range []*http.Server{&p.http1, &p.http2} {
 		s.BaseContext = func(net.Listener) context.Context { return requests }
 		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
 		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams, WriteByteTimeout: web.DefaultStall}
@@ -54,23 +54,22 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 		defer p.active.Add(-1)
 		handler.ServeHTTP(w, r)
 	})
-	p.second.Handler = counted
-	p.first.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.http2.Handler = counted
+	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
-	// For net/http's own answers: the handler's move it. Of HTTP/2 it would bound uploads.
-	p.first.WriteTimeout = web.DefaultStall
+	// It bounds net/http's own answers; the handler moves it for its own. With HTTP/2 it would bound uploads.
+	p.http1.WriteTimeout = web.DefaultStall
 }
 
-// servePort serves one port. When ctx ends, requests that are under way have the
-// grace to come to their end; or the limit, if there is a successor, unless the
-// server ends in the meantime.
+// servePort serves one port. When ctx ends, requests under way get the grace to finish;
+// with a successor they get the limit, unless the server ends first.
 func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
 		return err
 	}
-	// Closed first, it still gives out those that were accepted.
+	// A closed listener still returns the connections that it has accepted.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()
@@ -83,59 +82,57 @@ func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error 
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.cfg.Grace, s.limit))
 	defer cancel()
 	defer context.AfterFunc(server, func() { time.AfterFunc(s.cfg.Grace, cancel) })()
-	p.finish(patient)
+	p.drain(patient)
 	return nil
 }
 
-// serve serves until l fails, which closing it has it do.
+// serve serves until l is closed, or fails.
 func (p *httpPort) serve(l net.Listener) error {
 	if p.accept.TLS == nil {
-		return p.first.Serve(&overhearer{l, p})
+		return p.http1.Serve(&sniffListener{l, p})
 	}
-	f := &fork{Listener: l, second: make(chan net.Conn)}
+	f := &alpnListener{Listener: l, h2: make(chan net.Conn)}
 	var second sync.WaitGroup
-	second.Go(func() { _ = p.second.Serve((*secondary)(f)) })
-	err := p.first.Serve(f)
-	close(f.second)
+	second.Go(func() { _ = p.http2.Serve((*h2Listener)(f)) })
+	err := p.http1.Serve(f)
+	close(f.h2)
 	second.Wait()
 	return err
 }
 
-// close ends all requests and connections, and gives what is under way the time to
-// be logged.
+// close ends all requests and connections, and waits for the requests to be logged.
 func (p *httpPort) close() {
 	p.shutdown(http.ErrServerClosed)
-	_ = p.first.Close()
-	_ = p.second.Close()
+	_ = p.http1.Close()
+	_ = p.http2.Close()
 	for late := time.Now().Add(endTime); p.active.Load() > 0 && time.Now().Before(late); {
-		time.Sleep(settleEvery)
+		time.Sleep(pollEvery)
 	}
 }
 
 const (
-	settleEvery = 10 * time.Millisecond
+	pollEvery = 10 * time.Millisecond
 
-	// endTime is how long requests are waited for whose connections are closed: a
-	// store may hang.
+	// endTime bounds the wait for requests whose connections are closed: a store may
+	// hang.
 	endTime = time.Second
 
-	// goAwayEvery is how soon clients of HTTP/2 are told again that this is the
-	// end: one whose connection was just about to begin would not have heard.
+	// goAwayEvery is the time between two announcements of the end over HTTP/2: a
+	// connection that was just beginning misses the first.
 	goAwayEvery = time.Second
 
-	// httpLastCall is for how long an idle connection of HTTP/1 is kept at the end:
-	// whoever asks again and again by it has asked by then, and was told to go with
-	// the answer. One that is closed before that may have a request on its way.
+	// httpLastCall is how long idle connections of HTTP/1 are kept at the end. A request
+	// may be on its way on one of them; its answer then ends the connection.
 	httpLastCall = time.Second
 )
 
-// finish waits until each connection has had the answer to what it has asked for, and
-// was closed behind it. When patient ends first, those that are left are cut.
+// drain waits until each connection has had the answers to its requests and is closed.
+// When patient ends first, it cuts those that are left.
 //
-// Clients of HTTP/2 learn of the end by Shutdown, and lose nothing by it. Of
-// HTTP/1 it would drop a request that has just been read; such a connection ends
-// with its next answer, or as it is if it is idle for the time of the last call.
-func (p *httpPort) finish(patient context.Context) {
+// Over HTTP/2, Shutdown announces the end, and no request is lost. Over HTTP/1 it could
+// drop a request that has just been read, so such a connection ends with its next
+// answer, or after httpLastCall if it is idle.
+func (p *httpPort) drain(patient context.Context) {
 	defer p.close()
 	var second sync.WaitGroup
 	defer second.Wait()
@@ -143,14 +140,14 @@ func (p *httpPort) finish(patient context.Context) {
 		for patient.Err() == nil && !p.goAway(patient) {
 		}
 	})
-	tick := time.NewTicker(settleEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	last := time.NewTimer(cmp.Or(p.lastCall, httpLastCall))
 	defer last.Stop()
 	for p.accept.Counters().Conns > 0 {
 		select {
 		case <-last.C:
-			p.first.SetKeepAlivesEnabled(false) // which closes those that are idle
+			p.http1.SetKeepAlivesEnabled(false) // closes those that are idle
 		case <-tick.C:
 		case <-patient.Done():
 			return
@@ -158,47 +155,46 @@ func (p *httpPort) finish(patient context.Context) {
 	}
 }
 
-// goAway tells clients of HTTP/2 to go, and reports whether they have gone.
+// goAway announces the end over HTTP/2, and reports whether all connections are closed.
 func (p *httpPort) goAway(patient context.Context) bool {
 	ctx, cancel := context.WithTimeout(patient, goAwayEvery)
 	defer cancel()
-	return p.second.Shutdown(ctx) == nil
+	return p.http2.Shutdown(ctx) == nil
 }
 
-// A fork is a listener for TLS that gives out connections of HTTP/1, and sends those
-// of HTTP/2 into a channel.
-type fork struct {
+// An alpnListener is a listener for TLS that returns connections of HTTP/1, and sends
+// those of HTTP/2 to its h2Listener.
+type alpnListener struct {
 	net.Listener
-	second chan net.Conn // closed when Accept has failed for good
+	h2 chan net.Conn // closed when Accept has failed for good
 }
 
-// Accept implements [net.Listener]. Handshakes have been made by package tcp.
-func (f *fork) Accept() (net.Conn, error) {
+// Accept implements [net.Listener]. Package tcp has made the handshakes.
+func (f *alpnListener) Accept() (net.Conn, error) {
 	for {
 		c, err := f.Listener.Accept()
 		if t, ok := c.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
 			return c, err
 		}
-		f.second <- c
+		f.h2 <- c
 	}
 }
 
-// A secondary is the side of a fork where connections of HTTP/2 come out.
-type secondary fork
+// An h2Listener returns the connections of HTTP/2 of an alpnListener.
+type h2Listener alpnListener
 
 // Accept implements [net.Listener].
-func (s *secondary) Accept() (net.Conn, error) {
-	if c, ok := <-s.second; ok {
+func (s *h2Listener) Accept() (net.Conn, error) {
+	if c, ok := <-s.h2; ok {
 		return c, nil
 	}
 	return nil, net.ErrClosed
 }
 
-// Close implements [net.Listener]. It ends with the other side.
-func (s *secondary) Close() error { return nil }
+// Close implements [net.Listener]. The alpnListener is the one to close.
+func (s *h2Listener) Close() error { return nil }
 
-// A lastWriter says with an answer that it is the last of its connection, if the server
-// ends by then.
+// A lastWriter marks an answer as the last of its connection once the server is ending.
 type lastWriter struct {
 	http.ResponseWriter
 	ending *atomic.Bool
@@ -212,7 +208,7 @@ func (w *lastWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// ReadFrom implements [io.ReaderFrom]: what the kernel can send must get there.
+// ReadFrom implements [io.ReaderFrom], so that the kernel can send files.
 func (w *lastWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, r) }
 
 // Unwrap is for [http.ResponseController].

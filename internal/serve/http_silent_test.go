@@ -241,7 +241,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler)}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
 	p.open(h, slog.New(slog.DiscardHandler))
-	p.second.HTTP2.WriteByteTimeout /= 60 // what is never would be so still
+	p.http2.HTTP2.WriteByteTimeout /= 60 // what is never would be so still
 	socket, err := tcp.Listen(t.Context(), "127.0.0.1:0", httpOptions)
 	if err != nil {
 		t.Fatal(err)

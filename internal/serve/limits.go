@@ -28,7 +28,7 @@ func (cfg *SFTP) memory() int64 {
 
 // Threads: a call to a disk that hangs keeps one, and each session of SFTP, and each
 // request of HTTP, has one such call at most. The Go runtime ends a process that has
-// more than 10,000, unless it is told that this is not a mistake.
+// more than 10,000, unless the limit is raised.
 const (
 	usualThreads = 10_000
 	spareThreads = 1000 // for all others

@@ -101,7 +101,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		}
 		defer roots.close()
 		s := &sftpService{
-			srv: &sftp.Server{MaxConns: 1000}, roots: roots, people: &people{dir: dir},
+			srv: &sftp.Server{MaxConns: 1000}, roots: roots, sessions: &userSessions{dir: dir},
 			log: newSFTPLog(slog.New(slog.DiscardHandler), nil),
 		}
 		s.fitDescriptors(limit)
@@ -110,7 +110,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 			t.Errorf("%s: %d connections of SFTP, want %d", test.what, s.srv.MaxConns, test.conns)
 		}
 		h := &httpService{
-			cfg: &Config{HTTP: HTTP{Listen: []string{":0"}}}, handler: &web.Handler{}, roots: roots, users: &people{dir: dir},
+			cfg: &Config{HTTP: HTTP{Listen: []string{":0"}}}, handler: &web.Handler{}, roots: roots, sessions: &userSessions{dir: dir},
 		}
 		if h.fitDescriptors(limit); h.handler.MaxOpen != test.open {
 			t.Errorf("%s: %d requests of HTTP, want %d", test.what, h.handler.MaxOpen, test.open)
@@ -217,7 +217,7 @@ func TestDocumentedHTTPBounds(t *testing.T) {
 	var p httpPort
 	p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	defer p.close()
-	for _, s := range []*http.Server{&p.first, &p.second} {
+	for _, s := range []*http.Server{&p.http1, &p.http2} {
 		for _, want := range []string{
 			fmt.Sprintf("| head of a request, in `haul serve` | %d KiB, %d seconds |", s.MaxHeaderBytes>>10, s.ReadHeaderTimeout/time.Second),
 			fmt.Sprintf("| silence between requests, in `haul serve` | %d minutes |", s.IdleTimeout/time.Minute),

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxQueued is how many lines wait for the log. Beyond that they are counted
-	// only: a log that nobody reads must not stop the server.
+	// maxQueued is how many lines may wait for the log. More are dropped and counted: a
+	// log that nobody reads must not stop the server.
 	maxQueued = 4096
 
 	// queueGrace is how long a server that ends waits for its log.
@@ -31,7 +31,7 @@ func newLineQueue(log *slog.Logger) *lineQueue {
 	return q
 }
 
-// say has a line written. It never waits.
+// say queues a line. It never waits.
 func (q *lineQueue) say(level slog.Level, msg string, attrs ...slog.Attr) {
 	if !q.log.Enabled(context.Background(), level) {
 		return
@@ -47,12 +47,12 @@ func (q *lineQueue) say(level slog.Level, msg string, attrs ...slog.Attr) {
 
 func (q *lineQueue) run() {
 	defer close(q.done)
-	told := int64(0)
+	reported := int64(0)
 	write := func(r slog.Record) {
-		_ = q.log.Handler().Handle(context.Background(), r) // where would one say so?
-		if n := q.lost.Load(); n > told {
-			q.log.Warn("the log was too slow", "lines lost", n-told)
-			told = n
+		_ = q.log.Handler().Handle(context.Background(), r) // a log that fails cannot be reported
+		if n := q.lost.Load(); n > reported {
+			q.log.Warn("the log was too slow", "lines lost", n-reported)
+			reported = n
 		}
 	}
 	for {
@@ -74,8 +74,8 @@ func (q *lineQueue) run() {
 	}
 }
 
-// close waits until what has been said is written, but not long. What is said
-// later is lost.
+// close waits until the queued lines are written, but no longer than queueGrace. Later
+// lines are lost.
 func (q *lineQueue) close() {
 	close(q.end)
 	select {

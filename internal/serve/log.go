@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 )
 
-// log returns the log that the flags ask for.
+// log returns the log, in the format of the configuration.
 func (cfg *Config) log(out io.Writer) *slog.Logger {
 	out = console.NewPlainWriter(out)
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
@@ -24,7 +24,7 @@ func (cfg *Config) log(out io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, o))
 }
 
-// forPrograms gives durations in seconds. Text that is not UTF-8, as JSON has it, is
+// forPrograms writes durations in seconds. Text that is not UTF-8, as JSON has it, is
 // escaped, under a key that says so: "file_escaped" for "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
@@ -38,7 +38,7 @@ func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// forPeople gives rates with a unit.
+// forPeople writes rates with a unit.
 func forPeople(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
 		a.Value = slog.StringValue(console.FormatBytes(a.Value.Int64()) + "/s")
@@ -46,8 +46,8 @@ func forPeople(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// say tells something that is no line of the log, but looks like one where each
-// line must be JSON.
+// say prints a message outside the log. It looks like a line of the log where each line
+// must be JSON.
 func (cfg *Config) say(out io.Writer, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); cfg.LogFormat == "json" {
 		slog.New(slog.NewJSONHandler(out, nil)).Info(text)

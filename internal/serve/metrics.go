@@ -45,7 +45,7 @@ type metricsServer struct {
 
 // serveMetrics answers three requests at addr, "HOST:PORT" or ":PORT", until
 // Close: /metrics by the handler given, /healthz, and / by a line about them.
-// When ctx ends, /healthz turns from 200 to 503, and the others go on: the end
+// When ctx ends, /healthz turns from 200 to 503, and the others remain: the end
 // of the transfers should be seen, too.
 //
 // HTTP is not encrypted here and asks for no password, so addr should be one
@@ -84,14 +84,14 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ConnState:                    s.count,
 	}
-	// A scrape comes every few seconds: what a new connection costs is nothing,
-	// and one that is kept is one more that a stranger can hold.
+	// A scrape comes every few seconds, for which a new connection is cheap. One that
+	// is kept is one more that a stranger can hold.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
 }
 
-// metricsListenError says what to do about an address that cannot be had.
+// metricsListenError says what to do about an address that is not available.
 func metricsListenError(err error) error {
 	err = fmt.Errorf("metrics: %w", err)
 	switch {
@@ -113,7 +113,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, line+"\n") // a client that is gone is no concern of ours
+		_, _ = io.WriteString(w, line+"\n") // the client may be gone
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -134,7 +134,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 func (s *metricsServer) Addr() net.Addr { return s.socket.Addr() }
 
 // run serves until Close. If the socket fails before that, the metrics end and
-// the transfers go on.
+// the transfers continue.
 func (s *metricsServer) run() {
 	defer close(s.ended)
 	if err := s.http.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
@@ -147,7 +147,7 @@ func (s *metricsServer) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.open.Add(1) > int64(s.limits.connections) {
-			_ = c.Close() // nothing was promised
+			_ = c.Close() // it has no request yet
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.open.Add(-1)

@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Where users and host keys are looked for, as the help texts tell.
+// Where users and host keys are looked for by default, for help texts.
 const (
 	UsersPlaces    = "$CONFIGURATION_DIRECTORY/users, /etc/haul/users for root, or ~/.config/haul/users"
 	HostKeysPlaces = "$STATE_DIRECTORY, /var/lib/haul for root, or ~/.local/state/haul"
 )
 
-// DefaultUsersFile returns the users file that is meant when none is named,
-// whether it exists or not. It is the same for "haul serve" and "haul user".
+// DefaultUsersFile returns the users file to use when none is named, whether it exists
+// or not.
 func DefaultUsersFile() (string, error) {
 	dir, err := ownDir("CONFIGURATION_DIRECTORY", "/etc/haul", "XDG_CONFIG_HOME", ".config")
 	if err != nil {
@@ -52,8 +52,7 @@ func (e noUsersFileError) Error() string {
 
 func (e noUsersFileError) Unwrap() error { return e.err }
 
-// defaultHostKeys returns the directory of host keys that is meant when none is
-// named.
+// defaultHostKeys returns the directory of host keys to use when none is named.
 func defaultHostKeys() (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -62,9 +61,8 @@ func defaultHostKeys() (string, error) {
 	return dir, nil
 }
 
-// ownDir returns a directory of haul's own: the one that systemd names in a
-// variable (systemd.exec(5), of several the first), root's, or one where the
-// XDG base directory specification has it.
+// ownDir returns a directory of haul's own: the first that systemd names in a variable
+// (systemd.exec(5)), root's, or the one of the XDG base directory specification.
 func ownDir(systemd, root, xdg, below string) (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
 		return first, nil
@@ -83,9 +81,8 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	return filepath.Join(home, below, "haul"), nil
 }
 
-// settledPath returns a path without symbolic links, be its last parts there
-// already or not.
-func settledPath(path string) string {
+// realPath returns a path without symbolic links. Its last parts need not exist.
+func realPath(path string) string {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return path

@@ -12,7 +12,7 @@ import (
 // A place is the same however it is written, and may be made of parts that are
 // not there yet.
 func TestSettledPath(t *testing.T) {
-	dir := settledPath(t.TempDir())
+	dir := realPath(t.TempDir())
 	if err := os.MkdirAll(filepath.Join(dir, "real/deep"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestSettledPath(t *testing.T) {
 		"none":            "none",
 		"real/../link/./": "real",
 	} {
-		if got := settledPath(dir + "/" + path); got != filepath.Join(dir, want) {
+		if got := realPath(dir + "/" + path); got != filepath.Join(dir, want) {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
@@ -78,12 +78,12 @@ func TestServeSFTPDefaultUsers(t *testing.T) {
 	if file, err := cfg.usersFile(); file != path || err != nil {
 		t.Errorf("with a file there: %q, %v; want %s", file, err, path)
 	}
-	p, err := (&Config{SFTP: cfg}).openPeople(nil)
+	p, err := (&Config{SFTP: cfg}).openSessions(nil)
 	if err != nil || p.file != path || p.password != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	servetest.WriteFile(t, path, "nonsense\n")
-	if _, err := (&Config{SFTP: cfg}).openPeople(nil); err == nil || !errors.As(err, new(LocalError)) {
+	if _, err := (&Config{SFTP: cfg}).openSessions(nil); err == nil || !errors.As(err, new(LocalError)) {
 		t.Errorf("a file that is wrong: %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 )
 
-// userToBecome looks up what --user names, which may be nothing: nil. It is
-// called with the other checks of the command line, before any socket is open.
+// userToBecome looks up the user of --user; nil means none. It is called with the other
+// checks, before any socket is open.
 func userToBecome(spec string) (*privilege.User, error) {
 	if spec == "" {
 		return nil, nil
@@ -21,8 +21,8 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
-// ownUsers returns the numbers of the users that a server runs as: the one that has
-// started it, and the one that it becomes, if any.
+// ownUsers returns the numbers of the users that the server runs as: the one who started
+// it, and the one it becomes, if any.
 func ownUsers(become *privilege.User) []int {
 	own := []int{os.Geteuid()}
 	if become != nil {
@@ -31,14 +31,14 @@ func ownUsers(become *privilege.User) []int {
 	return own
 }
 
-// dropPrivileges gives up what a server needs no more once everything is open: the
-// files outside its directories, then being root or having capabilities. It
-// cannot be undone, and after an error the process must end.
+// dropPrivileges gives up what the server needs no more once everything is open: the
+// files outside its directories, then root or capabilities. It cannot be undone, and
+// after an error the process must end.
 //
-// Confine comes first because it finds the directories by name, where the user
-// may not be able to walk. A system that can confine nothing is served on.
-func dropPrivileges(user *privilege.User, needs privilege.Confinement, log *slog.Logger) error {
-	what, err := privilege.Confine(needs)
+// Confine comes first because it finds the directories by name, where the user may not
+// be able to walk. Where the system can confine nothing, the server runs all the same.
+func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
+	what, err := privilege.Confine(sandbox)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:

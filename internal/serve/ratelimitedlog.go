@@ -6,86 +6,85 @@ import (
 	"time"
 )
 
-// tallyEvery is how often a tally writes a line for a cause.
-const tallyEvery = 10 * time.Second
+// rateLimitEvery is the time between two lines for one cause.
+const rateLimitEvery = 10 * time.Second
 
-// A tally logs events that strangers can cause as often as they like: the first of each
-// cause at once, and then all together now and then, so that a flood does not fill the
-// log.
-type tally struct {
+// A rateLimitedLog logs events that strangers cause, so that a flood of them does not
+// fill the log. For each cause the first event is logged at once, and those that follow
+// as a sum, a line at most every rateLimitEvery.
+type rateLimitedLog struct {
 	log *lineQueue
 	msg string
 
 	mu     sync.Mutex
-	counts map[string]*tallied // mu: by cause, of which there are few
-	timer  *time.Timer         // mu: set while there was one not long ago
+	counts map[string]*causeCount // mu: by cause; a fixed few
+	timer  *time.Timer            // mu: set while a line may be due
 }
 
-// tallied is what there was for one cause.
-type tallied struct {
-	level slog.Level
-	n     int64       // not told yet
-	told  time.Time   // when there was a line; zero if that is long ago
-	last  string      // who came last
-	more  []slog.Attr // about the last
+// A causeCount counts the events of one cause.
+type causeCount struct {
+	level   slog.Level
+	n       int64       // not logged yet
+	written time.Time   // when the last line was; zero if that is long ago
+	last    string      // the peer of the last event
+	attrs   []slog.Attr // of the last event
 }
 
-// add counts one more. A cause is one of a fixed few.
-func (t *tally) add(level slog.Level, cause, from string, more ...slog.Attr) {
+// add counts an event. A cause is one of a fixed few.
+func (t *rateLimitedLog) add(level slog.Level, cause, from string, more ...slog.Attr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
-		t.counts = map[string]*tallied{}
+		t.counts = map[string]*causeCount{}
 	}
 	c := t.counts[cause]
 	if c == nil {
-		c = new(tallied)
+		c = new(causeCount)
 		t.counts[cause] = c
 	}
-	c.level, c.last, c.more = level, from, more
+	c.level, c.last, c.attrs = level, from, more
 	c.n++
-	if c.told.IsZero() {
-		t.tell(cause, c)
+	if c.written.IsZero() {
+		t.write(cause, c)
 	}
 	if t.timer == nil {
-		t.timer = time.AfterFunc(tallyEvery, t.again)
+		t.timer = time.AfterFunc(rateLimitEvery, t.flushDue)
 	}
 }
 
-// again tells of what has come since the last time for each cause for which a line is
-// due, and waits for more, if there was any.
-func (t *tally) again() {
+// flushDue writes the lines that are due, and sets the timer for the next.
+func (t *rateLimitedLog) flushDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := time.Duration(0)
 	for cause, c := range t.counts {
-		wait := time.Until(c.told.Add(tallyEvery))
+		wait := time.Until(c.written.Add(rateLimitEvery))
 		switch {
 		case wait <= 0 && c.n == 0:
-			c.told = time.Time{}
+			c.written = time.Time{}
 			continue
 		case wait <= 0:
-			t.tell(cause, c)
-			wait = tallyEvery
+			t.write(cause, c)
+			wait = rateLimitEvery
 		}
 		if next == 0 || wait < next {
 			next = wait
 		}
 	}
 	if t.timer = nil; next > 0 {
-		t.timer = time.AfterFunc(next, t.again)
+		t.timer = time.AfterFunc(next, t.flushDue)
 	}
 }
 
-// tell says how many there were for a cause. The caller holds mu.
-func (t *tally) tell(cause string, c *tallied) {
+// write logs the sum for a cause. The caller holds mu.
+func (t *rateLimitedLog) write(cause string, c *causeCount) {
 	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64("connections", c.n), slog.String("last", c.last))
-	t.log.say(c.level, t.msg, append(attrs, c.more...)...)
-	c.n, c.told, c.more = 0, time.Now(), nil
+	t.log.say(c.level, t.msg, append(attrs, c.attrs...)...)
+	c.n, c.written, c.attrs = 0, time.Now(), nil
 }
 
-// flush tells of the rest.
-func (t *tally) flush() {
+// flush writes all sums.
+func (t *rateLimitedLog) flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer != nil {
@@ -93,7 +92,7 @@ func (t *tally) flush() {
 	}
 	for cause, c := range t.counts {
 		if c.n > 0 {
-			t.tell(cause, c)
+			t.write(cause, c)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		q := newLineQueue(slog.New(slog.NewTextHandler(&out, nil)))
-		l := tally{log: q, msg: "they come"}
+		l := rateLimitedLog{log: q, msg: "they come"}
 		const each, span = 10 * time.Millisecond, time.Minute
 		n := 0
 		for range span / each {
@@ -28,7 +28,7 @@ func TestTally(t *testing.T) {
 			}
 			time.Sleep(each)
 		}
-		time.Sleep(2 * tallyEvery)
+		time.Sleep(2 * rateLimitEvery)
 		l.add(slog.LevelWarn, "one", "192.0.2.3:3")
 		n++
 		synctest.Wait()
@@ -51,7 +51,7 @@ func TestTally(t *testing.T) {
 		if told != n {
 			t.Errorf("%d are told of, and there were %d", told, n)
 		}
-		if most := 2*int(span/tallyEvery) + 5; len(lines) > most {
+		if most := 2*int(span/rateLimitEvery) + 5; len(lines) > most {
 			t.Errorf("%d lines, want %d at most", len(lines), most)
 		}
 		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(lines[1], "cause=other connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=told\n") {

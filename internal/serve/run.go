@@ -27,19 +27,19 @@ import (
 // A service is one of the protocols of a server. Its methods are called in this
 // order.
 type service interface {
-	secrets() []secret             // files of its own that no client may have
-	keepSecret(all []secret) error // refuses to serve any of those of all services
+	secrets() []secret             // its files that no client may have
+	keepSecret(all []secret) error // refuses to serve a secret of any service
 	listen(ctx context.Context, passed *handover.Inherited) error
-	show(counts *meter.Registry)         // what it counts by itself
-	announce()                           // where it is, and how to use it
-	needs(c *privilege.Confinement)      // adds what it needs of the file system
-	settled(ctx context.Context)         // nothing more can be opened; begins what goes on beside the serving
-	serve(ctx context.Context) error     // until ctx ends, and what is under way has
-	sockets() ([]handover.Socket, error) // duplicates of what it listens on, for a successor
-	retire(limit time.Duration)          // a successor has the sockets: serve ends with what is under way, or when limit is over
-	alive() bool                         // for the watchdog; while it serves
-	name() string                        // as sockets are named by
-	String() string                      // "TFTP on [127.0.0.1:69]"
+	registerMetrics(counts *meter.Registry) // what it counts by itself
+	announce()                              // where it is, and how to use it
+	sandboxPaths(c *privilege.Confinement)  // adds what it needs of the file system
+	startBackground(ctx context.Context)    // privileges are dropped; starts what runs beside the serving
+	serve(ctx context.Context) error        // until ctx has ended, and the transfers have
+	sockets() ([]handover.Socket, error)    // duplicates of its sockets, for a successor
+	retire(limit time.Duration)             // a successor has the sockets: serve ends with the transfers under way, or after limit
+	alive() bool                            // for the watchdog; while it serves
+	name() string                           // of its sockets, in a handover
+	String() string                         // "TFTP on [127.0.0.1:69]"
 	close()
 }
 
@@ -57,39 +57,17 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	env := os.Environ() // some of it is taken out, being for this process alone
+	env := os.Environ() // some of it is removed below, as it is for this process alone
 	before, err := handover.FindPredecessor()
 	if err != nil {
 		return err
 	}
 	defer before.Close()
 	log, counts := cfg.log(out), cfg.counts()
-	var all []service
-	defer func() {
-		for _, s := range all {
-			s.close()
-		}
-	}()
-	if cfg.ServesTFTP() {
-		t, err := cfg.openTFTP(before, counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, t)
-	}
-	if cfg.ServesSFTP() {
-		s, err := cfg.openSFTP(ownUsers(user), counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, s)
-	}
-	if cfg.ServesHTTP() {
-		h, err := cfg.openHTTP(ownUsers(user), counts, log, out)
-		if err != nil {
-			return err
-		}
-		all = append(all, h)
+	all, err := cfg.openServices(ownUsers(user), before, counts, log, out)
+	defer func() { closeServices(all) }()
+	if err != nil {
+		return err
 	}
 	if err := keepSecrets(all); err != nil {
 		return err
@@ -120,28 +98,22 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 			return err
 		}
 	}
-	var metrics *metricsServer
-	if counts != nil {
-		for _, s := range all {
-			s.show(counts)
-		}
-		m, err := serveMetrics(ctx, cfg.Metrics, passed.Metrics(), counts.Handler(), log)
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		metrics = m
-		cfg.say(out, "metrics at http://%v/metrics", m.Addr())
+	metrics, err := cfg.startMetrics(ctx, all, counts, passed, log, out)
+	if err != nil {
+		return err
 	}
-	needs := privilege.Confinement{Read: []string{"/proc/self"}}
+	if metrics != nil {
+		defer metrics.Close()
+	}
+	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
 	for _, s := range all {
 		s.announce()
-		s.needs(&needs)
+		s.sandboxPaths(&sandbox)
 	}
 	cfg.boundHeap()
 	cfg.boundThreads()
 	if !cfg.Unconfined {
-		if err := dropPrivileges(user, needs, log); err != nil {
+		if err := dropPrivileges(user, sandbox, log); err != nil {
 			return err
 		}
 	}
@@ -151,9 +123,57 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
 }
 
-// runAll serves, and keeps the service manager informed. If one of several
-// services fails, all end. When there is a successor, each goes on with what is
-// under way. metrics may be nil.
+// openServices opens what the protocols need except their sockets. The caller closes
+// those it returns, with an error as well. counts may be nil.
+func (cfg *Config) openServices(owners []int, before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (all []service, err error) {
+	if cfg.ServesTFTP() {
+		s, err := cfg.openTFTP(before, counts, log, out)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	if cfg.ServesSFTP() {
+		s, err := cfg.openSFTP(owners, counts, log, out)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	if cfg.ServesHTTP() {
+		s, err := cfg.openHTTP(owners, counts, log, out)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func closeServices(all []service) {
+	for _, s := range all {
+		s.close()
+	}
+}
+
+// startMetrics serves the metrics of all services. It returns nil without --metrics.
+func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *meter.Registry, passed *handover.Inherited, log *slog.Logger, out io.Writer) (*metricsServer, error) {
+	if counts == nil {
+		return nil, nil
+	}
+	for _, s := range all {
+		s.registerMetrics(counts)
+	}
+	m, err := serveMetrics(ctx, cfg.Metrics, passed.Metrics(), counts.Handler(), log)
+	if err != nil {
+		return nil, err
+	}
+	cfg.say(out, "metrics at http://%v/metrics", m.Addr())
+	return m, nil
+}
+
+// runAll serves, and keeps the service manager informed. If one service fails, all end.
+// When there is a successor, each continues with what is under way. metrics may be nil.
 func runAll(ctx context.Context, all []service, metrics *metricsServer, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
 	var names []string
 	for _, s := range all {
@@ -166,13 +186,13 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	defer end()
 	defer logSignal(ctx, log, grace)()
 	for _, s := range all {
-		s.settled(running)
+		s.startBackground(running)
 	}
 	watched, unwatch := context.WithCancel(running) // by the service manager
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, metrics) }
 	restart.HandOver = func(pid int) {
-		// The manager is to know whom to listen to before the successor speaks.
+		// The manager must know the successor before that reports to it.
 		unwatch()
 		if err := m.SucceededBy(pid); err != nil {
 			log.Warn("service manager", "error", err)
@@ -186,23 +206,23 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 			s.retire(handover.RetireTime)
 		}
 	}
-	var told, served sync.WaitGroup
-	told.Go(func() { restart.Run(running) })
-	told.Go(func() {
+	var reported, served sync.WaitGroup
+	reported.Go(func() { restart.Run(running) })
+	reported.Go(func() {
 		if err := m.KeepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
 			log.Warn("service manager", "error", err)
 		}
 		<-running.Done()
 		if !restart.Retired() {
-			_ = m.Stopping("waiting for transfers to finish") // it is going to notice
+			_ = m.Stopping("waiting for transfers to finish") // the manager notices the end anyway
 		}
 	})
 	errs := make([]error, len(all))
 	for i, s := range all {
 		served.Go(func() {
 			errs[i] = s.serve(running)
-			// It ends because ctx has, or it failed; or the successor has all that
-			// comes, and the other services have not ended yet.
+			// It has ended because ctx has, or it failed; or it has retired, and the
+			// other services may still run.
 			if restart.Ended(s.name()); !restart.Retired() {
 				end()
 			}
@@ -210,11 +230,11 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	}
 	served.Wait()
 	end()
-	told.Wait() // or the process might be gone before that is said
+	reported.Wait() // otherwise the process might end before the last report
 	return errors.Join(errs...)
 }
 
-// startSpawner starts what starts a successor.
+// startSpawner starts the process that can start a successor.
 func startSpawner(env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {
@@ -232,7 +252,8 @@ type signalError interface {
 	Signal() os.Signal
 }
 
-// logSignal has the signal logged that ends ctx. It returns what waits for the line.
+// logSignal logs the signal that ends ctx. It returns a function that waits for the
+// line.
 func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
 	logged := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -249,7 +270,7 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 	}
 }
 
-// allSockets returns what a successor needs to take over.
+// allSockets returns the sockets for a successor.
 func allSockets(all []service, metrics *metricsServer) (sockets []handover.Socket, err error) {
 	for _, s := range all {
 		some, failed := s.sockets()

@@ -8,7 +8,7 @@ import (
 )
 
 // A secret is a file or a directory of the server's own, which no client may read or
-// change, by whichever protocol.
+// change by any protocol.
 type secret struct {
 	flag string // where it is named
 	what string
@@ -17,7 +17,7 @@ type secret struct {
 	instead string // how to do without the file; "" if there is no way
 }
 
-// keepSecrets refuses to serve what one of several services keeps secret, by any of them.
+// keepSecrets refuses to serve the secrets of any service, by any service.
 func keepSecrets(services []service) error {
 	var all []secret
 	for _, s := range services {
@@ -35,7 +35,7 @@ func keepSecrets(services []service) error {
 func checkApart(served []string, all []secret) error {
 	for _, dir := range served {
 		for _, s := range all {
-			if s.isIn(settledPath(dir)) {
+			if s.isIn(realPath(dir)) {
 				return usagef(strings.TrimPrefix(s.flag, "--"), "%s %s: %s would be in %s, which is served, so that clients could read or change it; choose a place outside, or serve only the directories below that are needed%s",
 					s.flag, s.path, s.what, dir, s.instead)
 			}
@@ -44,11 +44,11 @@ func checkApart(served []string, all []secret) error {
 	return nil
 }
 
-// isIn reports whether a secret is in a directory, of which the path is settled, or
-// whether a symbolic link there leads to it: a client that replaces the link chooses
-// what the secret is.
+// isIn reports whether a secret is in a directory, whose path has no symbolic links, or
+// whether a link in that directory leads to it: a client that replaces the link would
+// choose what the secret is.
 func (s secret) isIn(dir string) bool {
-	return within(settledPath(s.path), dir) ||
+	return within(realPath(s.path), dir) ||
 		slices.ContainsFunc(linksTo(s.path), func(link string) bool { return within(link, dir) })
 }
 
@@ -82,7 +82,7 @@ func linksTo(path string) (links []string) {
 }
 
 // keepSecret refuses secrets in what is served.
-func (s *served) keepSecret(all []secret) error {
+func (s *publicFiles) keepSecret(all []secret) error {
 	for _, dirs := range [][]string{s.reads, s.writes} {
 		if err := checkApart(dirs, all); err != nil {
 			return err

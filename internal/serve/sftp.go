@@ -25,10 +25,10 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsTold is how many roots that cannot be opened are told one by one.
-const maxRootsTold = 20
+// maxRootsLogged is how many roots that cannot be opened have a line each.
+const maxRootsLogged = 20
 
-// sharedDirs are directories that hold much else.
+// sharedDirs are directories with many other files.
 var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
 
 // An sftpService serves SFTP.
@@ -36,21 +36,21 @@ type sftpService struct {
 	cfg      *Config
 	out      io.Writer
 	srv      *sftp.Server
-	people   *people
+	sessions *userSessions
 	roots    *sftpRoots
 	keys     []users.HostKey
-	owners   []int  // who the host keys may belong to besides root
+	owners   []int  // the users besides root that the host keys may belong to
 	hostKeys string // their directory, or NoHostKeys
 	log      *sftpLog
-	config   ssh.ServerConfig // but for how to log in
+	config   ssh.ServerConfig // without how to log in
 	accept   tcp.Server
 	at       []*tcp.Socket
 	retired  chan time.Duration
 }
 
-// openSFTP opens what SFTP needs but for its sockets. owners are the users
-// that the server runs as, now and later: what decides who may log in belongs to
-// them or to root. counts may be nil.
+// openSFTP opens what SFTP needs except its sockets. owners are the users that the server
+// runs as, now and later: the files that decide who may log in must belong to them or to
+// root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
 	if s.roots, err = openSFTPRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits); err != nil {
@@ -61,10 +61,10 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 			s.close()
 		}
 	}()
-	if s.people, err = cfg.openPeople(owners); err != nil {
+	if s.sessions, err = cfg.openSessions(owners); err != nil {
 		return nil, err
 	}
-	s.roots.learn(s.people.dir)
+	s.roots.learn(s.sessions.dir)
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
 		if s.hostKeys, err = defaultHostKeys(); err != nil {
 			return nil, err
@@ -76,11 +76,11 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource, Exempt: cfg.SFTP.Exempt,
 	}
 	s.srv.Prepare() // before the confinement
-	s.log.listen(s.srv)
+	s.log.observe(s.srv)
 	return s, nil
 }
 
-// openKeys loads the host keys, and makes one if there is none.
+// openKeys loads the host keys, or makes one if there is none.
 func (s *sftpService) openKeys() (err error) {
 	if s.hostKeys == NoHostKeys {
 		key, err := users.OneTimeHostKey()
@@ -105,22 +105,22 @@ func (s *sftpService) secrets() (all []secret) {
 	if s.hostKeys != NoHostKeys {
 		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none has a key for this run only, in memory"})
 	}
-	if s.people.file != "" {
-		all = append(all, secret{flag: "--users", what: "the users file", path: s.people.file})
+	if s.sessions.file != "" {
+		all = append(all, secret{flag: "--users", what: "the users file", path: s.sessions.file})
 	}
-	for _, list := range s.people.dir.Lists() {
+	for _, list := range s.sessions.dir.Lists() {
 		all = append(all, secret{flag: "--users", what: "the list " + list + " that the users file names", path: list})
 	}
 	return all
 }
 
 func (s *sftpService) keepSecret(all []secret) error {
-	return s.roots.keepSecret(s.people.dir, all)
+	return s.roots.keepSecret(s.sessions.dir, all)
 }
 
-// fitDescriptors takes fewer connections where there would not be descriptors.
+// fitDescriptors lowers the number of connections to what the descriptors allow.
 func (s *sftpService) fitDescriptors(limit int) {
-	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.people.dir)))
+	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.sessions.dir)))
 	if s.srv.MaxConns > most {
 		if s.srv.MaxConns != defaultConns || most < fewConns {
 			s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
@@ -143,11 +143,11 @@ func (s *sftpService) close() {
 // configure is the server's hook for a new connection.
 func (s *sftpService) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, error) {
 	config := s.config
-	s.people.dir.Configure(&config, users.Options{Audit: s.log.begin(c)})
+	s.sessions.dir.Configure(&config, users.Options{Audit: s.log.begin(c)})
 	return &config, nil
 }
 
-// login is the server's hook for a client that has proven to be a user.
+// login is the server's hook for a user who has been authenticated.
 func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
@@ -162,7 +162,7 @@ func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account
 	return a, nil
 }
 
-// account returns what a user may see and do.
+// account returns what a user gets.
 func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
 	files, created, leave, err := s.roots.enter(l.User)
 	if created {
@@ -171,14 +171,14 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	if err != nil {
 		return nil, err
 	}
-	life, gone, err := s.people.enter(l, c.RemoteAddr().String())
+	life, gone, err := s.sessions.enter(l, c.RemoteAddr().String())
 	if err != nil {
 		leave()
 		return nil, err
 	}
 	return &sftp.Account{
 		User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit, Hidden: !s.cfg.SFTP.InPlace,
-		CreateOnly: s.people.createOnly,
+		CreateOnly: s.sessions.createOnly,
 		Life:       life,
 		Close: func() {
 			gone()
@@ -210,7 +210,7 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	return nil
 }
 
-// sftpListenError says what to do about an address that cannot be had.
+// sftpListenError says what to do about an address that is not available.
 func sftpListenError(err error) error {
 	err = fmt.Errorf("SFTP: %w", err)
 	switch {
@@ -234,8 +234,7 @@ func (s *sftpService) addrs() (addrs []netip.AddrPort) {
 
 func (s *sftpService) String() string { return fmt.Sprintf("SFTP on %v", s.addrs()) }
 
-// announce says where the server is, how it proves that it is the right one, and
-// who may log in.
+// announce prints where the server is, its host keys, and who may log in.
 func (s *sftpService) announce() {
 	say := func(format string, args ...any) { s.cfg.say(s.out, format, args...) }
 	var at netip.AddrPort
@@ -258,77 +257,77 @@ func (s *sftpService) announce() {
 			say("that key is new, and kept in %s", k.File)
 		}
 	}
-	if s.people.file != "" {
-		say("%s, from %s", console.Plural(int64(len(s.people.dir.Names())), "user"), s.people.file)
+	if s.sessions.file != "" {
+		say("%s, from %s", console.Plural(int64(len(s.sessions.dir.Names())), "user"), s.sessions.file)
 		s.warn()
 		return
 	}
-	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.people.password)
-	say("%s", s.people.mayDo())
+	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.sessions.password)
+	say("%s", s.sessions.mayDo())
 	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
 }
 
-// warn tells what is wrong with the files in force, but keeps nobody out.
+// warn logs what is wrong with the files in force, but refuses nobody.
 func (s *sftpService) warn() {
-	for _, err := range s.people.dir.Warnings() {
+	for _, err := range s.sessions.dir.Warnings() {
 		s.log.say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
 	}
 }
 
-func (s *sftpService) needs(c *privilege.Confinement) {
+func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
 	c.Trees = append(c.Trees, s.roots.dir)
-	for _, path := range s.roots.outside(s.people.dir) {
-		if _, err := os.Stat(path); err == nil { // or it is told later
+	for _, path := range s.roots.outside(s.sessions.dir) {
+		if _, err := os.Stat(path); err == nil { // otherwise checkRoots logs it
 			c.Trees = append(c.Trees, path)
 		}
 	}
-	c.Read = append(c.Read, s.people.reads()...)
+	c.Read = append(c.Read, s.sessions.reads()...)
 }
 
-// settled begins what goes on beside the serving. By now it shows what the user
-// that haul runs as cannot reach.
-func (s *sftpService) settled(ctx context.Context) {
-	if err := s.people.unreadable(); err != nil {
+// startBackground logs what the user that haul runs as cannot reach, now that the
+// process has become that user, and starts what runs beside the serving.
+func (s *sftpService) startBackground(ctx context.Context) {
+	if err := s.sessions.unreadable(); err != nil {
 		s.log.say(slog.LevelWarn, "sftp users: what changes from now on is not noticed before a restart; let the user that haul runs as read the file (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	for _, dir := range s.people.reads() {
+	for _, dir := range s.sessions.reads() {
 		if slices.Contains(sharedDirs, dir) {
 			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, is among files of others, which the confinement lets haul read too; a directory of its own would do better",
 				slog.String("directory", dir))
 		}
 	}
 	go func() { // a disk that hangs keeps nobody waiting
-		if u, _ := s.people.dir.User(users.OneTimeUser); s.people.file == "" && u.Access != users.ReadOnly {
+		if u, _ := s.sessions.dir.User(users.OneTimeUser); s.sessions.file == "" && u.Access != users.ReadOnly {
 			warnUnwritable("sftp", []string{s.roots.dir}, s.log.say)
 		}
 		s.checkRoots()
-		s.people.watch(ctx, s.reloaded)
+		s.sessions.watch(ctx, s.reloaded)
 	}()
-	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.people.dir)) })
+	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
 }
 
-// checkRoots tells of roots that cannot be opened. Those below DIR are made when
-// they are needed.
+// checkRoots logs roots that cannot be opened. Those below DIR are made when they are
+// needed.
 func (s *sftpService) checkRoots() {
-	told := 0
-	for _, p := range s.roots.places(s.people.dir) {
+	failed := 0
+	for _, p := range s.roots.places(s.sessions.dir) {
 		root, _, err := s.roots.openPlace(p)
 		if err == nil {
 			_ = root.Close()
 			continue
 		}
-		if told++; told <= maxRootsTold {
+		if failed++; failed <= maxRootsLogged {
 			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, and whoever has it cannot log in", slog.String("error", err.Error()))
 		}
 	}
-	if told > maxRootsTold {
-		s.log.say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", told-maxRootsTold))
+	if failed > maxRootsLogged {
+		s.log.say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", failed-maxRootsLogged))
 	}
 }
 
-// reloaded tells of a users file that has changed, and ends the connections of
-// those who may not have them any more.
+// reloaded logs a change of the users file, and ends the connections whose login would
+// be refused by now.
 func (s *sftpService) reloaded(changed bool, err error) {
 	if err != nil {
 		s.log.say(slog.LevelWarn, "sftp users: what was before stays in force", slog.String("error", err.Error()))
@@ -337,11 +336,11 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	if !changed {
 		return
 	}
-	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.people.dir.Names())))
+	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.sessions.dir.Names())))
 	s.warn()
-	s.roots.learn(s.people.dir)
+	s.roots.learn(s.sessions.dir)
 	s.checkRoots()
-	s.people.endUnwelcome(func(g *guest, why string) {
+	s.sessions.endRevoked(func(g *session, why string) {
 		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),
 			slog.String("peer", g.peer), slog.String("reason", why))
 	})
@@ -356,14 +355,14 @@ func (s *sftpService) serve(ctx context.Context) error {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	out := newLeaving(ctx, l)
+	out := newDrainListener(ctx, l)
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
 		select {
 		case <-ctx.Done():
 		case limit := <-s.retired:
-			out.leave(limit)
+			out.drain(limit)
 			end()
 		}
 	}()
@@ -381,16 +380,16 @@ func (s *sftpService) retire(limit time.Duration) { s.retired <- limit }
 
 func (s *sftpService) name() string { return handover.SFTP }
 
-// alive looks at what every new connection needs: a lock that nobody gives back
-// would keep it here, and the watchdog hungry.
+// alive takes a lock that every new connection needs. If that is never released, alive
+// hangs, and the watchdog ends the process.
 func (s *sftpService) alive() bool {
 	_ = s.srv.Counters()
 	return true
 }
 
-// admits returns what --allow and --deny say of who connects, for [tcp.Server], or nil
-// if there is no such rule. Those that are refused are counted and logged.
-func (cfg *Config) admits(away *turnedAway) func(from net.Addr) bool {
+// admits returns the filter by --allow and --deny for [tcp.Server], or nil if there is
+// none. It counts and logs what it refuses.
+func (cfg *Config) admits(away *refusedConns) func(from net.Addr) bool {
 	if len(cfg.Allow)+len(cfg.Deny) == 0 {
 		return nil
 	}

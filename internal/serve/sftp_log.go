@@ -21,20 +21,20 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// An sftpLog tells the log, and the metrics, what a server of SFTP does.
+// An sftpLog writes the log of SFTP, and counts for the metrics.
 type sftpLog struct {
 	*lineQueue
 	counts *meter.Registry // nil counts nothing
-	away   turnedAway
-	locked tally // networks that are refused for a time
+	away   refusedConns
+	locked rateLimitedLog // networks that are refused for a time
 
 	mu    sync.Mutex
 	tries map[string]*tries // mu: of connections that are not logged in, by both ends
 }
 
-// tries are what one connection has tried to log in by.
+// tries are the attempts of one connection to log in.
 type tries struct {
-	told   bool   // a line says already that it failed
+	logged bool   // a line says already that it failed
 	keys   int    // that were offered, and refused
 	key    string // the last of them
 	reason string // why that was
@@ -43,13 +43,13 @@ type tries struct {
 func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
 	q := newLineQueue(log)
 	return &sftpLog{
-		lineQueue: q, counts: counts, away: newTurnedAway(q, counts, meter.SFTP),
-		locked: tally{log: q, msg: "sftp: locked out"}, tries: map[string]*tries{},
+		lineQueue: q, counts: counts, away: newRefusedConns(q, counts, meter.SFTP),
+		locked: rateLimitedLog{log: q, msg: "sftp: locked out"}, tries: map[string]*tries{},
 	}
 }
 
-// listen has a server tell its log what happens.
-func (l *sftpLog) listen(s *sftp.Server) {
+// observe sets the hooks of a server.
+func (l *sftpLog) observe(s *sftp.Server) {
 	s.Disconnected, s.Started, s.Ended, s.Audit = l.disconnected, l.started, l.ended, l.operation
 	s.Refused, s.LockedOut = l.refused, l.lockedOut
 	s.TurnedAway = func(from net.Addr, why error) {
@@ -64,7 +64,7 @@ func (l *sftpLog) listen(s *sftp.Server) {
 	}
 }
 
-// lockedOut logs that a network is refused for a time.
+// lockedOut logs that a network is blocked for a time.
 func (l *sftpLog) lockedOut(from net.Addr, o sftp.Lockout) {
 	cause, refused := "connections without a login", "connections"
 	if o.Passwords {
@@ -73,15 +73,15 @@ func (l *sftpLog) lockedOut(from net.Addr, o sftp.Lockout) {
 	l.locked.add(slog.LevelWarn, cause, from.String(), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
 }
 
-// refusedUntil says which network is refused, and when that ends.
+// refusedUntil names the network that is blocked, and when that ends.
 func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
 }
 
-// connKey tells connections apart.
+// connKey identifies a connection.
 func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
 
-// begin returns what logs the attempts to log in by a connection.
+// begin returns the hook for attempts to log in by a connection.
 func (l *sftpLog) begin(c net.Conn) func(users.Event) {
 	t := &tries{}
 	l.mu.Lock()
@@ -90,25 +90,25 @@ func (l *sftpLog) begin(c net.Conn) func(users.Event) {
 	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
 }
 
-// attempt logs a password that was refused. Keys are logged together at the
-// end, as clients offer all that they have, and the last may fit.
+// attempt logs a password that was refused. Keys are logged together at the end, as
+// clients offer all they have, and the last may fit.
 func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
-	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // the login tells
+	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
 	case e.Key != "" && e.Method == "publickey":
 		l.mu.Lock()
 		t.keys, t.key, t.reason = t.keys+1, e.Key, e.Reason
 		l.mu.Unlock()
 	default:
 		l.mu.Lock()
-		t.told = true
+		t.logged = true
 		l.mu.Unlock()
 		l.say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
 			slog.String("peer", peer.String()), slog.String("method", e.Method), slog.String("error", e.Reason))
 	}
 }
 
-// accepted tells of a login.
+// accepted logs a login.
 func (l *sftpLog) accepted(c *ssh.ServerConn, u *users.Login) {
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", "accepted"),
@@ -127,23 +127,22 @@ func (l *sftpLog) accepted(c *ssh.ServerConn, u *users.Login) {
 		slog.String("client", string(c.ClientVersion())))...)
 }
 
-// failed tells of a login that was in order, and came to nothing for another
-// reason.
+// failed logs a login that was correct, and failed for another reason.
 func (l *sftpLog) failed(c *ssh.ServerConn, user string, err error) {
 	l.mu.Lock()
 	if t := l.tries[connKey(c.RemoteAddr(), c.LocalAddr())]; t != nil {
-		t.told = true
+		t.logged = true
 	}
 	l.mu.Unlock()
 	l.say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
 		slog.String("peer", c.RemoteAddr().String()), slog.String("error", err.Error()))
 }
 
-// maxShown is how much of a name that a stranger gives is shown, in bytes.
+// maxShown bounds how much of a name from a stranger is logged, in bytes.
 const maxShown = 64
 
-// disconnected logs the end of a connection: what was done if a user was logged in, or
-// why nobody was, unless that has been logged.
+// disconnected logs the end of a connection: a logout, or why there was no login, unless
+// that has been logged.
 func (l *sftpLog) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)
@@ -169,15 +168,15 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 			attrs = append(attrs, slog.Int("keys tried", t.keys))
 		}
 		l.say(slog.LevelWarn, "sftp login", attrs...)
-	case t.told:
+	case t.logged:
 	default: // a port scanner, for one
 		attrs[0] = slog.String("result", "none")
 		l.say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
-// shortError returns what a connection ended for. What x/crypto says of attempts
-// to log in is a list of them all.
+// shortError returns why a connection ended. x/crypto would list all attempts to log
+// in.
 func shortError(err error) string {
 	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
 		return "the client left"
@@ -207,7 +206,7 @@ func (l *sftpLog) left(c *sftp.Conn) {
 	l.say(level, "sftp logout", append([]slog.Attr{slog.String("result", result)}, attrs...)...)
 }
 
-// started counts a file that was opened.
+// started counts a transfer that begins.
 func (l *sftpLog) started(t *sftp.Transfer) {
 	peer, _ := netip.ParseAddrPort(t.Conn.Peer.String())
 	m := l.counts.Begin(meter.Info{Protocol: meter.SFTP, Write: t.Write, Peer: peer, Name: t.Name, Began: t.Began})
@@ -215,7 +214,7 @@ func (l *sftpLog) started(t *sftp.Transfer) {
 	t.Value = m
 }
 
-// ended tells of a file that is closed.
+// ended logs a transfer.
 func (l *sftpLog) ended(t *sftp.Transfer) {
 	level, result := slog.LevelInfo, meter.Done
 	switch {
@@ -254,8 +253,8 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 	l.say(level, "sftp", attrs...)
 }
 
-// direction says what a file was used for, from the client's side; of one opened
-// for both what was done.
+// direction says, from the client's side, what a file was opened for, or, of one opened
+// for both, what was done.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:
@@ -266,12 +265,12 @@ func direction(t *sftp.Transfer) string {
 	return "read"
 }
 
-// operation tells of a change, or of what was refused.
+// operation logs a change, or one that was refused.
 func (l *sftpLog) operation(o *sftp.Operation) {
 	level, result := slog.LevelInfo, meter.Done
 	switch {
 	case o.Err == nil:
-	case errors.Is(o.Err, fs.ErrNotExist): // clients ask for what is not there every day
+	case errors.Is(o.Err, fs.ErrNotExist): // clients ask for missing files every day
 		result = meter.Failed
 	case errors.Is(o.Err, fs.ErrPermission):
 		level, result = slog.LevelWarn, meter.Refused
@@ -292,7 +291,7 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 	l.say(level, "sftp", attrs...)
 }
 
-// refused tells of what somebody wanted of SSH that there is not.
+// refused logs a request for what the server does not have, such as a shell.
 func (l *sftpLog) refused(r *sftp.Refusal) {
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("result", string(meter.Refused)),
@@ -316,10 +315,10 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 	l.say(slog.LevelWarn, "sftp", attrs...)
 }
 
-// notAllowed is the cause for what --allow and --deny keep out.
+// notAllowed is the cause of connections that --allow and --deny refuse.
 const notAllowed = "--allow and --deny"
 
-// reasonOf says by which metric a connection counts that was turned away.
+// reasonOf maps causes to the reasons that the metrics have.
 var reasonOf = map[string]meter.Reason{
 	notAllowed:                          meter.Denied,
 	string(penalty.Penalized):           meter.Rate,
@@ -329,18 +328,18 @@ var reasonOf = map[string]meter.Reason{
 	string(penalty.TooManyHandshakesOf): meter.Address,
 }
 
-// turnedAway tells of connections that were turned away, and counts them.
-type turnedAway struct {
-	tally
+// refusedConns logs and counts connections that were turned away.
+type refusedConns struct {
+	rateLimitedLog
 	registry *meter.Registry // nil counts nothing
 	protocol meter.Protocol
 }
 
-func newTurnedAway(log *lineQueue, counts *meter.Registry, protocol meter.Protocol) turnedAway {
-	return turnedAway{tally: tally{log: log, msg: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
+func newRefusedConns(log *lineQueue, counts *meter.Registry, protocol meter.Protocol) refusedConns {
+	return refusedConns{rateLimitedLog: rateLimitedLog{log: log, msg: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
 }
 
-func (t *turnedAway) add(from net.Addr, cause string, more ...slog.Attr) {
+func (t *refusedConns) add(from net.Addr, cause string, more ...slog.Attr) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
-	t.tally.add(slog.LevelWarn, cause, from.String(), more...)
+	t.rateLimitedLog.add(slog.LevelWarn, cause, from.String(), more...)
 }

@@ -16,12 +16,11 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm are the permissions of a user's directory that is made at the first
-// login: other users of the machine have no business there.
+// rootPerm are the permissions of a user's directory that is made at their first login.
+// Other users of the machine may not enter it.
 const rootPerm = 0o750
 
-// sftpRoots are the directories that users get. Each is open as long as somebody
-// is connected who has it.
+// sftpRoots are the directories of users. Each is open as long as a connection uses it.
 type sftpRoots struct {
 	main    *os.Root // of DIR
 	dir     string   // DIR, without symbolic links
@@ -35,7 +34,7 @@ type sftpRoots struct {
 	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
 }
 
-// An sftpRoot is a directory that somebody has.
+// An sftpRoot is a directory in use.
 type sftpRoot struct {
 	root   *os.Root
 	files  *store.DirStore
@@ -56,7 +55,7 @@ func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 		_ = main.Close()
 		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
 	}
-	r := &sftpRoots{main: main, dir: settledPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
+	r := &sftpRoots{main: main, dir: realPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
 	r.files = r.filesIn(main, wholeDir)
 	return r, nil
 }
@@ -255,7 +254,7 @@ func (r *sftpRoots) sweep(ctx context.Context, others []string) (removed int, er
 		}
 		root, openErr := os.OpenRoot(path)
 		if openErr != nil {
-			continue // told already: see checkRoots
+			continue // logged already: see checkRoots
 		}
 		n, sweepErr := store.Dir(root).Sweep(ctx)
 		removed, err = removed+n, errors.Join(err, sweepErr)

@@ -30,14 +30,14 @@ type tftpService struct {
 	cfg      *Config
 	out      io.Writer
 	srv      *tftp.Server
-	files    *served
+	files    *publicFiles
 	tracer   *trace.Recorder       // nil without --trace and --pcap
 	listener *tftp.Listener        // nil before listen
 	before   *handover.Predecessor // nil if there is none
 	waits    atomic.Bool           // for the predecessor
 }
 
-// openTFTP opens what TFTP needs but for its sockets. counts may be nil.
+// openTFTP opens what TFTP needs except its sockets. counts may be nil.
 func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *tftpService, err error) {
 	t := &tftpService{cfg: cfg, out: out, srv: cfg.server(), before: before}
 	defer func() {
@@ -46,7 +46,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		}
 	}()
 	t.srv.Log = log
-	if t.files, err = cfg.open(); err != nil {
+	if t.files, err = cfg.openPublicFiles(); err != nil {
 		return nil, err
 	}
 	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)
@@ -58,7 +58,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		t.srv.Log = slog.New(tracedLog{log.Handler(), t.tracer})
 	}
 	if counts != nil {
-		measure(t.srv, counts)
+		countTransfers(t.srv, counts)
 	}
 	return t, nil
 }
@@ -115,8 +115,8 @@ func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	return err
 }
 
-// listenAt opens the sockets, on another port than 69 if that takes a
-// privilege we lack and the user did not ask for it.
+// listenAt opens the sockets. With mayFallBack it takes port 6969 where the process lacks
+// the right to the addresses.
 func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
 	l, err := srv.Listen(ctx, addrs...)
 	switch {
@@ -139,16 +139,18 @@ func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []strin
 	return nil, ListenError{err}
 }
 
-func (t *tftpService) show(counts *meter.Registry) { show(counts, t.listener) }
+func (t *tftpService) registerMetrics(counts *meter.Registry) {
+	registerTFTPMetrics(counts, t.listener)
+}
 
 func (t *tftpService) announce() { t.cfg.announce(t.out, t.files, t.listener.Addrs()) }
 
-func (t *tftpService) needs(c *privilege.Confinement) {
+func (t *tftpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, t.files.reads...)
 	c.Write = append(c.Write, t.files.writes...)
 }
 
-func (t *tftpService) settled(ctx context.Context) {
+func (t *tftpService) startBackground(ctx context.Context) {
 	go func() { // a disk that hangs keeps nobody waiting
 		warnUnwritable("tftp", t.files.writes, func(level slog.Level, text string, attrs ...slog.Attr) {
 			t.srv.Log.LogAttrs(ctx, level, text, attrs...)
@@ -159,8 +161,8 @@ func (t *tftpService) settled(ctx context.Context) {
 
 func (t *tftpService) serve(ctx context.Context) error {
 	if t.cfg.TFTP.SinglePort {
-		// The predecessor's transfers share the port: until they have ended, what
-		// comes there is for them, and who asks for something new asks again.
+		// The predecessor's transfers share the port: until they have ended, datagrams
+		// are for them, and clients repeat new requests.
 		t.waits.Store(true)
 		t.before.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -176,8 +178,8 @@ func (t *tftpService) sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// retire gives transfers no more than the grace on a single port, as nobody can
-// begin a new one before they have ended.
+// retire gives transfers on a single port no more than the grace: until they have ended,
+// no new one can begin.
 func (t *tftpService) retire(limit time.Duration) {
 	if t.cfg.TFTP.SinglePort {
 		limit = min(limit, t.cfg.Grace)
@@ -191,8 +193,8 @@ func (t *tftpService) alive() bool { return t.waits.Load() || t.listener.Alive()
 
 func (t *tftpService) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 
-// announce says where the server listens, and a command to try.
-func (cfg *Config) announce(out io.Writer, files *served, at []netip.AddrPort) {
+// announce prints where the server listens, and a command to try.
+func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPort) {
 	for i, a := range at {
 		shown, host := shownAddr(a, cfg.TFTP.Listen, i)
 		cfg.say(out, "serving %s on tftp://%s", strings.Join(cfg.Dirs, ", "), shown)
@@ -203,8 +205,8 @@ func (cfg *Config) announce(out io.Writer, files *served, at []netip.AddrPort) {
 	}
 }
 
-// shownAddr says where a server listens that was asked to by the place i of a
-// list, and the address by which this machine gets there.
+// shownAddr returns how to print the address that a server listens on, and the address
+// at which this machine reaches it. The address was asked for by item i of a list.
 func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host netip.Addr) {
 	// "[::]" stands for both families unless IPv6 was asked for.
 	only6 := i < len(asked) && strings.HasPrefix(asked[i], "[")
@@ -222,10 +224,10 @@ func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host neti
 	return shown, host
 }
 
-// sampleName returns a file that can be asked for, to make the example true.
-func (cfg *Config) sampleName(files *served, at netip.AddrPort) string {
+// sampleName returns a file that can be fetched, for the example.
+func (cfg *Config) sampleName(files *publicFiles, at netip.AddrPort) string {
 	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
-	entries, _ := os.ReadDir(cfg.Dirs[0]) // an example is all that is at stake
+	entries, _ := os.ReadDir(cfg.Dirs[0]) // an error just leaves the example without a name
 	for _, e := range entries[:min(len(entries), maxSamples)] {
 		info, err := files.site.Stat(context.Background(), here, e.Name())
 		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
@@ -235,4 +237,4 @@ func (cfg *Config) sampleName(files *served, at netip.AddrPort) string {
 	return "FILE"
 }
 
-const maxSamples = 1000 // names that are tried for the example
+const maxSamples = 1000 // names tried for the example

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// reloadEvery is how long a change of the users file may go unnoticed.
+	// reloadEvery is the time between two looks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
 	// reloadShare bounds what looking for changes costs: one look takes no more
@@ -26,28 +26,28 @@ const (
 	reloadShare = 50
 )
 
-// people are those who may log in, and those who have: by SFTP for as long as their
-// connections last, over HTTP for a request.
-type people struct {
+// userSessions are the users who may log in, and the sessions of those who have: by SFTP
+// one for each connection, over HTTP one for each request.
+type userSessions struct {
 	dir      *users.Directory
 	file     string // "" if there is none
-	password string // of the one user that there is then
+	password string // of the one user there is then
 
-	createOnly bool // that user brings new files, and changes none
+	createOnly bool // that user may add files, and change none
 
 	mu   sync.Mutex
-	live map[*guest]bool // mu
+	live map[*session]bool // mu
 }
 
-// A guest is somebody who has logged in.
-type guest struct {
+// A session is a login that is in use.
+type session struct {
 	login *users.Login
 	peer  string
 	end   context.CancelCauseFunc
 }
 
-// mayDo says what the one user may do.
-func (p *people) mayDo() string {
+// mayDo says what the one user of a server without a users file may do.
+func (p *userSessions) mayDo() string {
 	u, _ := p.dir.User(users.OneTimeUser)
 	switch {
 	case u.Access == users.ReadOnly:
@@ -58,15 +58,14 @@ func (p *people) mayDo() string {
 	return "clients may read, write, rename and remove all files"
 }
 
-// openPeople loads the users file, or makes up a user if there is none, who may only
-// read unless --upload says otherwise. --upload is not for users, who have an access of
-// their own.
-func (cfg *Config) openPeople(owners []int) (*people, error) {
+// openSessions loads the users file. If there is none, it makes up one user, who may read,
+// and write as --upload says. Users of a file have their access there.
+func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 	file, err := cfg.SFTP.usersFile()
 	if err != nil {
 		return nil, err
 	}
-	p := &people{file: file}
+	p := &userSessions{file: file}
 	policy := cfg.Files.Upload
 	switch {
 	case file == "":
@@ -100,17 +99,16 @@ func (cfg *SFTP) usersFile() (string, error) {
 	if err != nil {
 		return "", nil // where there is no place for one, there is none
 	}
-	// One that is there and cannot be read must not be passed over: whoever made
-	// it relies on it.
+	// A file that exists and cannot be read is an error: its author relies on it.
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return file, nil
 }
 
-// reads returns the directories of the users file and of the files that it
-// names, as far as they exist.
-func (p *people) reads() []string {
+// reads returns the directories of the users file and of the files it names, if they
+// exist.
+func (p *userSessions) reads() []string {
 	found := map[string]bool{}
 	add := func(file string) {
 		dir := filepath.Dir(file)
@@ -127,9 +125,8 @@ func (p *people) reads() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// unreadable says why changes of the users file will not be noticed, or returns
-// nil.
-func (p *people) unreadable() error {
+// unreadable returns why changes of the users file will not be noticed, or nil.
+func (p *userSessions) unreadable() error {
 	if p.file == "" {
 		return nil
 	}
@@ -140,19 +137,19 @@ func (p *people) unreadable() error {
 	return f.Close()
 }
 
-// enter notes a login, unless the users file has changed so that it would be
-// refused by now. The context that it returns ends when the login would be refused.
-// The caller calls leave when they are gone.
-func (p *people) enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
+// enter begins a session, unless the users file has changed and would refuse the login
+// by now. The context ends when the login would be refused later. The caller calls leave
+// at the end of the session.
+func (p *userSessions) enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.dir.Recheck(l); err != nil {
 		return nil, nil, err
 	}
-	g := &guest{login: l, peer: peer}
+	g := &session{login: l, peer: peer}
 	life, g.end = context.WithCancelCause(context.Background())
 	if p.live == nil {
-		p.live = map[*guest]bool{}
+		p.live = map[*session]bool{}
 	}
 	p.live[g] = true
 	return life, func() {
@@ -163,9 +160,9 @@ func (p *people) enter(l *users.Login, peer string) (life context.Context, leave
 	}, nil
 }
 
-// endUnwelcome ends the contexts of logins that would be refused by now: see
-// [users.Directory.Recheck]. It calls report for each before, with the reason.
-func (p *people) endUnwelcome(report func(g *guest, why string)) {
+// endRevoked ends the sessions whose login would be refused by now: see
+// [users.Directory.Recheck]. It calls report for each first, with the reason.
+func (p *userSessions) endRevoked(report func(g *session, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for g := range p.live {
@@ -176,9 +173,9 @@ func (p *people) endUnwelcome(report func(g *guest, why string)) {
 	}
 }
 
-// watch reloads the users file whenever it has changed, until ctx ends, and tells
-// what came of it: an error only if it is another than the last.
-func (p *people) watch(ctx context.Context, tell func(changed bool, err error)) {
+// watch reloads the users file whenever it has changed, until ctx ends, and reports the
+// result: an error only if it differs from the last.
+func (p *userSessions) watch(ctx context.Context, report func(changed bool, err error)) {
 	if p.file == "" {
 		return
 	}
@@ -194,7 +191,7 @@ func (p *people) watch(ctx context.Context, tell func(changed bool, err error)) 
 		pause = max(reloadEvery, reloadShare*time.Since(began))
 		text := fmt.Sprint(err)
 		if changed || err != nil && text != last {
-			tell(changed, err)
+			report(changed, err)
 		}
 		last = text
 	}
