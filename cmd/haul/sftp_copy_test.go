@@ -285,7 +285,7 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 		{"get --links=all lab:f", exitUsage, "skip, keep or follow"},
 		{"put none lab:", exitLocal, "none"},
 		{"put adir lab:", exitFailed, "-r"},
-		{"put mine adir/x lab:f", exitFailed, "not a directory"},
+		{"put mine adir/x lab:f", exitFailed, "a file is in the way"},
 		{"put mine lab:no/such/f", exitNotFound, "no/such"},
 		{"put lab:f lab:g", exitUsage, "local"},
 		{"put mine mine", exitUsage, "local"},

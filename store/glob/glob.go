@@ -88,10 +88,17 @@ func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 		return x.found, nil
 	}
 	if x.err == nil {
-		x.err = fmt.Errorf("no name matches: %w", fs.ErrNotExist)
+		x.err = noMatch{}
 	}
 	return nil, x.err
 }
+
+// noMatch says that no name matches a pattern. It is [fs.ErrNotExist], which would say
+// the same again.
+type noMatch struct{}
+
+func (noMatch) Error() string        { return "no name matches" }
+func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
 // An expansion is one call of Expand.
 type expansion struct {

@@ -153,6 +153,11 @@ func TestDirectoriesAreAskedFor(t *testing.T) {
 // What is in the way of another kind stays, and the rest goes on.
 func TestConflicts(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
+	put(t, to, "file", nil)
+	put(t, from, "file", nil)
+	if _, _, err := copyAll(t.Context(), from, to, "file/", recursive, "file"); !errors.Is(err, treecopy.ErrConflict) || !strings.Contains(err.Error(), "copy to file/: that names a directory, and a file is in the way") {
+		t.Error(err)
+	}
 	put(t, from, "d/file", []byte("file"))
 	put(t, from, "d/dir/x", []byte("x"))
 	put(t, from, "d/fine", []byte("fine"))

@@ -36,7 +36,7 @@ func (c *copier) findTarget(target string) (*place, error) {
 		return nil, fmt.Errorf("look at the target: %w", err)
 	}
 	if p.slash && p.info != nil && !p.info.IsDir() {
-		return nil, fmt.Errorf("copy to %s: %w: it is not a directory", printable(target), ErrConflict)
+		return nil, fmt.Errorf("copy to %s: that names a directory, and a file %w", printable(target), ErrConflict)
 	}
 	return p, nil
 }
