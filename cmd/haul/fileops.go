@@ -58,7 +58,7 @@ func notSFTP(command string, l location) error {
 		}
 		return usagef("%s %v: all locations of one command have to be of the same protocol", command, l)
 	}
-	return usagef("%s %v: that is a local file; write sftp://HOST/PATH or HOST:PATH", command, l)
+	return usagef("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
 }
 
 // httpLacks are the commands that HTTP has no method for.

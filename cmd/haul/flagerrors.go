@@ -44,13 +44,17 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// suggest returns those of some names that are near to a word.
-func suggest(word string, names []string) []string {
-	c := &cobra.Command{SuggestionsMinimumDistance: suggestWithin} // it knows how to find them
+// suggest returns those of some names that are nearest to a word.
+func suggest(word string, names []string) (near []string) {
+	c := &cobra.Command{} // it knows how to find them
 	for _, name := range names {
 		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
-	return c.SuggestionsFor(word)
+	for len(near) == 0 && c.SuggestionsMinimumDistance < suggestWithin {
+		c.SuggestionsMinimumDistance++
+		near = c.SuggestionsFor(word)
+	}
+	return near
 }
 
 // flagError says what is wrong with a flag. Package pflag would quote the parser of

@@ -100,10 +100,7 @@ func splitSources(words []string) (from []location, local string, err error) {
 		local, words = last.text, words[:len(words)-1]
 	}
 	if len(words) == 0 {
-		if err := schemeless(local); err != nil {
-			return nil, "", err
-		}
-		return nil, "", usagef("no source on a server given: %q is none (a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH)", local)
+		return nil, "", localSource(last)
 	}
 	if from, err = parseLocations(words); err != nil {
 		return nil, "", err
@@ -111,15 +108,20 @@ func splitSources(words []string) (from []location, local string, err error) {
 	for _, l := range from {
 		switch {
 		case !l.remote():
-			if err := schemeless(l.text); err != nil {
-				return nil, "", err
-			}
-			return nil, "", usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+			return nil, "", localSource(l)
 		case l.protocol != from[0].protocol:
 			return nil, "", usagef("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
 		}
 	}
 	return from, local, nil
+}
+
+// localSource refuses to get what is on this machine.
+func localSource(l location) error {
+	if err := schemeless(l.text); err != nil {
+		return err
+	}
+	return usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
 }
 
 // noTarget refuses a last source that is meant as a target: without -r nobody names

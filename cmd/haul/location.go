@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,6 +85,8 @@ func parseLocation(s string) (location, error) {
 		l.site, l.path, err = parseHTTP(scheme, rest)
 	case isURL:
 		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(s))
+	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
+		err = fmt.Errorf("a URL has two slashes, %s:/%s; that file of a host named %s is sftp://%s%s", host, path, host, host, path)
 	case isHost:
 		l.protocol = ofSFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {
@@ -124,6 +127,11 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 		}
 	}
 	return strings.ToLower(scheme), rest, true
+}
+
+// isScheme reports whether a word is the scheme of URLs that haul reads.
+func isScheme(s string) bool {
+	return slices.Contains([]string{"sftp", "http", "https", "tftp"}, strings.ToLower(s))
 }
 
 // cutHost splits host:path where scp would: at the first colon, unless a slash

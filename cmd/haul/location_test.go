@@ -96,6 +96,8 @@ func TestParseLocationRefuses(t *testing.T) {
 		"":                                     "empty",
 		"a\x00b":                               "NUL",
 		"ftp://host/a":                         "sftp://HOST/PATH",
+		"http:/host/a":                         "two slashes, http://host/a; that file of a host named http is sftp://http/host/a",
+		"TFTP:/host/a":                         "two slashes",
 		"ssh://host/a":                         "does not speak ssh",
 		"scp://host/a":                         "does not speak scp",
 		"sftp://":                              "the host is empty",
