@@ -286,11 +286,13 @@ func adviseSSH(err error, l location, f *sshFlags) error {
 		if len(f.identities) == 0 {
 			advice = append(advice, "name a key by -i FILE")
 		}
+		login, ok := errors.AsType[*openssh.AuthError](err)
+		keysOnly := ok && len(login.Allowed) == 1 && login.Allowed[0] == "publickey"
 		if l.server.User == "" {
 			advice = append(advice, "another user by USER@HOST")
 		}
 		switch {
-		case f.passwordFile != "":
+		case f.passwordFile != "", keysOnly:
 		case f.batch:
 			advice = append(advice, "leave out --batch to be asked, or use --password-file")
 		case errors.Is(err, openssh.ErrBatch):

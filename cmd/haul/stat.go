@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -90,37 +91,37 @@ func (r *remotes) stat(ctx context.Context, l location, follow, asJSON bool, out
 // printStat describes an entry for people.
 func printStat(out io.Writer, e listed, o owners) error {
 	name := console.NameFormat(out)
-	line := func(key, format string, args ...any) error {
-		_, err := fmt.Fprintf(out, "%9s  %s\n", key, fmt.Sprintf(format, args...))
-		return asLocal(err)
+	var text bytes.Buffer // written at once, as one failure is enough
+	line := func(key, format string, args ...any) {
+		fmt.Fprintf(&text, "%9s  %s\n", key, fmt.Sprintf(format, args...))
 	}
 	target := ""
 	if e.target != "" {
 		target = " -> " + name(e.target)
 	}
-	errs := []error{
-		line("File", "%s%s", name(e.path), target),
-		line("Type", "%s", console.TypeName(e.Mode())),
-	}
+	line("File", "%s%s", name(e.path), target)
+	line("Type", "%s", console.TypeName(e.Mode()))
 	if e.sized() {
-		errs = append(errs, line("Size", "%d bytes (%s)", e.Size(), console.FormatBytes(e.Size())))
+		line("Size", "%d bytes (%s)", e.Size(), console.FormatBytes(e.Size()))
 	}
 	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
-		errs = append(errs, line("Mode", "%04o %s", console.UnixBits(e.Mode()), console.ModeString(e.Mode())))
+		line("Mode", "%04o %s", console.UnixBits(e.Mode()), console.ModeString(e.Mode()))
 	}
 	if d, ok := store.DetailsOf(e); ok {
-		errs = append(errs, line("Owner", "%s", owner(d.UID, name(o.users[d.UID]))), line("Group", "%s", owner(d.GID, name(o.groups[d.GID]))))
+		line("Owner", "%s", owner(d.UID, name(o.users[d.UID])))
+		line("Group", "%s", owner(d.GID, name(o.groups[d.GID])))
 		if d.Links > 0 {
-			errs = append(errs, line("Links", "%d", d.Links))
+			line("Links", "%d", d.Links)
 		}
 		if !d.AccessTime.IsZero() {
-			errs = append(errs, line("Accessed", "%s", d.AccessTime.Local().Format(time.RFC3339)))
+			line("Accessed", "%s", d.AccessTime.Local().Format(time.RFC3339))
 		}
 	}
 	if t := e.ModTime(); !t.IsZero() {
-		errs = append(errs, line("Modified", "%s", t.Local().Format(time.RFC3339)))
+		line("Modified", "%s", t.Local().Format(time.RFC3339))
 	}
-	return errors.Join(errs...)
+	_, err := out.Write(text.Bytes())
+	return asLocal(err)
 }
 
 // owner shows a user or a group, which may have no name.
@@ -227,10 +228,10 @@ func printSpace(out io.Writer, rows [][]string, human bool) error {
 	}
 	rows = append([][]string{{head, "Used", "Avail", "Use%", "Location"}}, rows...)
 	widths := console.ColumnWidths(rows)
-	var errs []error
+	var text bytes.Buffer
 	for _, r := range rows {
-		_, err := fmt.Fprintf(out, "%*s %*s %*s %*s %s\n", widths[0], r[0], widths[1], r[1], widths[2], r[2], widths[3], r[3], r[4])
-		errs = append(errs, asLocal(err))
+		fmt.Fprintf(&text, "%*s %*s %*s %*s %s\n", widths[0], r[0], widths[1], r[1], widths[2], r[2], widths[3], r[3], r[4])
 	}
-	return errors.Join(errs...)
+	_, err := out.Write(text.Bytes())
+	return asLocal(err)
 }
