@@ -1,12 +1,15 @@
 package sftp
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
 
+	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -66,4 +69,34 @@ func TestBroken(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	w.login("198.51.100.1").Close() // others are not
+}
+
+// A request that is cut off is refused, and not carried out as far as it goes.
+func TestCutRequests(t *testing.T) {
+	p := newTestSession(t, nil)
+	p.put("file", "content")
+	p.put("other", "more")
+	h := p.open("file", wire.OpenRead|wire.OpenWrite)
+	var size wire.Attrs
+	size.SetSize(0)
+	for _, whole := range [][]byte{
+		wire.AppendRemove(nil, p.n(), "file"), wire.AppendRename(nil, p.n(), "file", "moved"), wire.AppendPosixRename(nil, p.n(), "file", "other"),
+		wire.AppendHardlink(nil, p.n(), "file", "second"), wire.AppendSymlink(nil, p.n(), "file", "second"), wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}),
+		wire.AppendSetstat(nil, p.n(), "file", size), wire.AppendFsetstat(nil, p.n(), h, size), wire.AppendWrite(nil, p.n(), h, 0, []byte("CONTENT")),
+		wire.AppendOpen(nil, p.n(), "file", wire.OpenWrite|wire.OpenTruncate, wire.Attrs{}),
+	} {
+		// Each is cut behind its number, in the middle and before its last byte.
+		for _, n := range []int{9, (9 + len(whole)) / 2, len(whole) - 1} {
+			cut := bytes.Clone(whole[:n])
+			binary.BigEndian.PutUint32(cut, uint32(n-4))
+			p.id = wireID(whole)
+			p.want(wire.BadMessage, cut)
+		}
+	}
+	p.close(h)
+	p.wantFile("file", "content")
+	p.wantFile("other", "more")
+	for _, name := range []string{"moved", "second", "dir", "d", "s"} {
+		p.wantNone(name)
+	}
 }

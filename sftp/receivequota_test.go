@@ -19,7 +19,7 @@ import (
 // A packetSource is what x/crypto keeps for a channel. Data comes in packets,
 // each of which is more on the wire than in it.
 type packetSource struct {
-	in      *receiveQuota
+	quota   *receiveQuota
 	mu      sync.Mutex
 	change  *sync.Cond
 	b       []byte // mu
@@ -27,8 +27,8 @@ type packetSource struct {
 	closed  bool   // mu
 }
 
-func newPacketSource(in *receiveQuota) *packetSource {
-	p := &packetSource{in: in}
+func newPacketSource(quota *receiveQuota) *packetSource {
+	p := &packetSource{quota: quota}
 	p.change = sync.NewCond(&p.mu)
 	return p
 }
@@ -41,7 +41,7 @@ func (p *packetSource) send(n, wire int) {
 	p.change.Broadcast()
 	p.mu.Unlock()
 	for wire > 0 {
-		_ = p.in.count(min(wire, 4096))
+		_ = p.quota.count(min(wire, 4096))
 		wire -= 4096
 	}
 }
@@ -87,30 +87,30 @@ func (p *packetSource) close() {
 }
 
 // newTestQuota returns a quota after a login, whose other goroutines are
-// waited for by settle, and the reason for which it has ended the connection.
-func newTestQuota(t *testing.T) (in *receiveQuota, settle func(), why *error) {
+// waited for by await, and the reason for which it has ended the connection.
+func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) {
 	t.Helper()
 	var work sync.WaitGroup
 	why = new(error)
-	in = &receiveQuota{run: work.Go, poke: func() { in.wrote.Add(1) }}
-	in.stop = func(err error) {
+	quota = &receiveQuota{run: work.Go, poke: func() { quota.wrote.Add(1) }}
+	quota.stop = func(err error) {
 		if *why == nil {
 			*why = err
 		}
 	}
-	in.known.Store(true)
-	return in, work.Wait, why
+	quota.known.Store(true)
+	return quota, work.Wait, why
 }
 
 // Windows full of data are no more than they should be, on as many channels as
 // there are, and for as long as it takes.
-func TestIntakeWindows(t *testing.T) {
-	in, _, why := newTestQuota(t)
+func TestQuotaWindows(t *testing.T) {
+	quota, _, why := newTestQuota(t)
 	var all []*packetSource
 	var queues []*queue
 	for range 10 {
-		p := newPacketSource(in)
-		all, queues = append(all, p), append(queues, in.open(p))
+		p := newPacketSource(quota)
+		all, queues = append(all, p), append(queues, quota.open(p))
 	}
 	for _, p := range all {
 		p.send(channelWindow, channelWindow*21/20)
@@ -137,13 +137,13 @@ func TestIntakeWindows(t *testing.T) {
 // Who waits to read is not to blame for what comes for others; nor is who does
 // something else meanwhile, such as to write to a peer that reads on another
 // channel only. What there is for him is moved, and comes in its turn.
-func TestIntakeOthers(t *testing.T) {
-	in, _, why := newTestQuota(t)
-	slow, busy := newPacketSource(in), newPacketSource(in)
-	q, r := in.open(slow), in.open(busy)
+func TestQuotaOthers(t *testing.T) {
+	quota, _, why := newTestQuota(t)
+	slow, busy := newPacketSource(quota), newPacketSource(quota)
+	q, r := quota.open(slow), quota.open(busy)
 	another := func() { // most of it no data
 		busy.send(20, 100_000)
-		in.wrote.Add(1) // an answer
+		quota.wrote.Add(1) // an answer
 		if n, err := r.Read(make([]byte, 100)); n != 20 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -202,7 +202,7 @@ func (p *packetSource) sendText(s string) {
 	p.b = append(p.b, s...)
 	p.change.Broadcast()
 	p.mu.Unlock()
-	_ = p.in.count(len(s))
+	_ = p.quota.count(len(s))
 }
 
 // isToMove reports whether something is to be moved, and nobody waits for more.
@@ -221,14 +221,14 @@ func (q *queue) isStill() bool {
 
 // Tiny packets that nobody takes end the connection, before what is kept of
 // them is more than a bound, on as many channels as they come.
-func TestIntakeFlood(t *testing.T) {
+func TestQuotaFlood(t *testing.T) {
 	for _, channels := range []int{1, 10} {
-		in, settle, why := newTestQuota(t)
+		quota, await, why := newTestQuota(t)
 		var all []*packetSource
 		var queues []*queue
 		for range channels {
-			p := newPacketSource(in)
-			all, queues = append(all, p), append(queues, in.open(p))
+			p := newPacketSource(quota)
+			all, queues = append(all, p), append(queues, quota.open(p))
 		}
 		sent, left := 0, int64(0) // how much may be in x/crypto, at most
 		for *why == nil && sent < 1<<30 {
@@ -238,19 +238,19 @@ func TestIntakeFlood(t *testing.T) {
 				for q.isToMove() {
 					runtime.Gosched()
 				}
-				in.mu.Lock()
-				left = max(left, in.excess()-q.base)
-				in.mu.Unlock()
+				quota.mu.Lock()
+				left = max(left, quota.excess()-q.base)
+				quota.mu.Unlock()
 			}
 		}
 		kept := 0
 		for i, q := range queues {
-			in.mu.Lock()
+			quota.mu.Lock()
 			kept += cap(q.kept)
-			in.mu.Unlock()
+			quota.mu.Unlock()
 			all[i].close()
 		}
-		settle()
+		await()
 		most := int64(2*quotaSlack + quotaStep + channels*channelWindow)
 		if !errors.Is(*why, errFlood) || left > most || kept > channels*channelWindow {
 			t.Errorf("%d channels: after %d bytes it ends by %v; up to %d were left and %d kept", channels, sent, *why, left, kept)
@@ -260,14 +260,14 @@ func TestIntakeFlood(t *testing.T) {
 
 // The same if the server waits to tell the peer of window, so that it seems to
 // wait for data.
-func TestIntakeStuck(t *testing.T) { synctest.Test(t, testServerIntakeStuck) }
+func TestQuotaStuck(t *testing.T) { synctest.Test(t, testQuotaStuck) }
 
-func testServerIntakeStuck(t *testing.T) {
-	in, settle, why := newTestQuota(t)
+func testQuotaStuck(t *testing.T) {
+	quota, await, why := newTestQuota(t)
 	free := make(chan struct{})
-	in.poke = func() { <-free }
-	p := newPacketSource(in)
-	q := in.open(p)
+	quota.poke = func() { <-free }
+	p := newPacketSource(quota)
+	q := quota.open(p)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -276,7 +276,7 @@ func testServerIntakeStuck(t *testing.T) {
 	p.waitForReader()
 	sent := 0
 	for ; *why == nil && sent < 1<<30; sent += 4096 {
-		_ = in.count(4096)
+		_ = quota.count(4096)
 	}
 	if most := 2*quotaSlack + channelWindow + 2*quotaStep; !errors.Is(*why, errFlood) || sent > most {
 		t.Errorf("after %d bytes: %v", sent, *why)
@@ -284,15 +284,15 @@ func testServerIntakeStuck(t *testing.T) {
 	close(free)
 	p.close()
 	<-done
-	settle()
+	await()
 }
 
 // And if it only waits, for a peer that sends what is no data and has no answer,
 // that is found out.
-func TestIntakeIgnored(t *testing.T) {
-	in, settle, why := newTestQuota(t)
-	p := newPacketSource(in)
-	q := in.open(p)
+func TestQuotaIgnored(t *testing.T) {
+	quota, await, why := newTestQuota(t)
+	p := newPacketSource(quota)
+	q := quota.open(p)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -301,9 +301,9 @@ func TestIntakeIgnored(t *testing.T) {
 	p.waitForReader()
 	for range 100 {
 		for range quotaStep / 4096 {
-			_ = in.count(4096)
+			_ = quota.count(4096)
 		}
-		settle()
+		await()
 	}
 	if *why != nil {
 		t.Error(*why)
@@ -313,17 +313,17 @@ func TestIntakeIgnored(t *testing.T) {
 }
 
 // A write that is late, as on a busy machine, ends no connection.
-func TestIntakeLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
+func TestQuotaLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
 
 func testServerIntakeLateWrite(t *testing.T) {
-	in, settle, why := newTestQuota(t)
-	poke := in.poke
-	in.poke = func() {
+	quota, await, why := newTestQuota(t)
+	poke := quota.poke
+	quota.poke = func() {
 		time.Sleep(tryTime / 2)
 		poke()
 	}
-	p := newPacketSource(in)
-	q := in.open(p)
+	p := newPacketSource(quota)
+	q := quota.open(p)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -331,14 +331,14 @@ func testServerIntakeLateWrite(t *testing.T) {
 	}()
 	p.waitForReader()
 	for range 100 * quotaStep / 4096 {
-		_ = in.count(4096)
+		_ = quota.count(4096)
 	}
 	if *why != nil {
 		t.Error(*why)
 	}
 	p.close()
 	<-done
-	settle()
+	await()
 }
 
 // A peer that sends requests of a byte a packet and takes no answers costs no
