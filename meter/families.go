@@ -160,7 +160,7 @@ func (r *Registry) registerAll(version string) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: namespace,
 			Name:      "build_info",
-			Help:      "Always 1; the labels tell which program this is.",
+			Help:      "Always 1; the labels say which program this is.",
 			ConstLabels: prometheus.Labels{
 				"version":   cmp.Or(strings.ToValidUTF8(version, "?"), "unknown"),
 				"goversion": runtime.Version(),
@@ -216,8 +216,8 @@ func (r *Registry) Gatherer() prometheus.Gatherer {
 // 503. A server has one or two that scrape it.
 const maxScrapes = 4
 
-// Handler answers a scrape, in the format that the client asks for. What it
-// answers is for whoever may see numbers of the server: it has no peers or file
+// Handler answers a scrape, in the format that the client asks for. The answer
+// is for everyone who may see numbers of the server: it has no peers or file
 // names in it. That of a nil Registry answers status 404.
 func (r *Registry) Handler() http.Handler {
 	if r == nil {

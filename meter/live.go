@@ -101,7 +101,7 @@ type Snapshot struct {
 }
 
 // Live lists the transfers under way, in no order. It holds no lock while the
-// caller looks at one, so transfers go on meanwhile: one that begins or ends
+// caller looks at one, so transfers continue meanwhile: one that begins or ends
 // during the listing may be in it or not.
 func (r *Registry) Live() iter.Seq[Snapshot] {
 	return func(yield func(Snapshot) bool) {

@@ -1,7 +1,7 @@
 // Package meter counts transfers, and shows the counts to Prometheus.
 //
-// A server tells a [Registry] when a transfer begins, how far it is and how it
-// ended:
+// A server reports to a [Registry] when a transfer begins, how far it is and
+// how it ended:
 //
 //	m := meter.New(meter.Config{Version: version, Protocols: []meter.Protocol{meter.TFTP}})
 //	http.Handle("GET /metrics", m.Handler())
@@ -10,7 +10,7 @@
 //	t.Reached(bytes) // now and then
 //	t.End(meter.End{Result: meter.Done, Bytes: bytes, Duration: took})
 //
-// What was turned away before it became a transfer is counted by
+// Requests turned away before they became transfers are counted by
 // [Registry.Refuse], and numbers that are kept elsewhere are shown by
 // [Registry.Counter] and [Registry.Gauge]; those of servers of connections by
 // [Registry.Connections].
@@ -18,8 +18,8 @@
 // # Bounds
 //
 // Labels have values from short lists: protocols, directions, results,
-// reasons. Whatever is not in its list counts as "other", and neither a peer's
-// address nor a file's name ever becomes a label. So what a stranger sends
+// reasons. A value not in its list counts as "other", and neither a peer's
+// address nor a file's name ever becomes a label. So a stranger's packets
 // cannot make the number of time series grow. At most [MaxLive] transfers under
 // way are listed; more are counted all the same.
 //
@@ -68,7 +68,7 @@ const (
 	PeerEnded   Result = "ended by peer" // the peer gave up, and said so
 	PeerSilent  Result = "peer silent"   // the peer gave up, or the way to it did
 	Replaced    Result = "replaced"      // the peer began anew
-	Failed      Result = "failed"        // we could not go on
+	Failed      Result = "failed"        // we could not continue
 )
 
 var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
@@ -112,7 +112,7 @@ func word[T ~string](list []T, at int) string {
 	return other
 }
 
-// A Config says what a Registry shows besides what it is told.
+// A Config says what a Registry shows besides the reported transfers.
 type Config struct {
 	// Version is the program's, for haul_build_info.
 	Version string
@@ -230,7 +230,7 @@ func (t *Transfer) Reached(total int64) {
 }
 
 // Follow has a transfer ask how many bytes have been moved since the beginning,
-// whenever somebody wants to know and at its end: for a protocol that counts by
+// whenever a caller wants to know and at its end: for a protocol that counts by
 // itself. moved must not wait. It takes the place of Add and Reached.
 func (t *Transfer) Follow(moved func() int64) {
 	if t != nil {
@@ -250,7 +250,7 @@ func (t *Transfer) progress() int64 {
 // as 0.
 type End struct {
 	Result   Result
-	Bytes    int64         // of the file, moved; less than Add and Reached have told changes nothing
+	Bytes    int64         // of the file, moved; less than Add and Reached have reported changes nothing
 	Duration time.Duration // 0 means the time since Began
 	RTT      time.Duration // the smoothed round trip; 0 means never measured
 

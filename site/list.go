@@ -12,8 +12,9 @@ import (
 )
 
 // ReadDir lists a directory for a client that would read what is in it, as
-// [store.Lister] has it; "." is the client's root. What he would be refused by
-// its name is left out, but not directories, in which there may be other things.
+// [store.Lister] has it; "." is the client's root. It leaves out entries whose
+// names would be refused to the client, but not directories: other files in them
+// may be allowed.
 //
 // With a [Site.Map] it is errors.ErrUnsupported, as the names that clients give
 // are others than those of the files; so it is if a store cannot list.

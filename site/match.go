@@ -28,8 +28,8 @@ type Match struct {
 	Nets []netip.Prefix // the client's address is in one of them
 
 	// The client's hardware address is one of them. Only a client on the same
-	// link has one that can be known, and clients can lie about it: it tells
-	// them apart, and keeps nobody out.
+	// link has one that can be known, and clients can lie about it: it
+	// distinguishes clients, and is no access control.
 	MACs []MAC
 
 	Listeners []Listener // it was asked there

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Neighbours tells the hardware addresses of hosts on the same link. Any
+// Neighbours knows the hardware addresses of hosts on the same link. Any
 // goroutine may ask it.
 type Neighbours interface {
 	// MAC returns the hardware address of the host that has addr, an address
-	// without a zone. ok tells whether it is known; err that the question
-	// could not be answered.
+	// without a zone. ok reports whether it is known; err says that the lookup
+	// failed.
 	MAC(addr netip.Addr) (mac MAC, ok bool, err error)
 }
 

@@ -20,7 +20,7 @@ const (
 	ndaLladdr     = 2  // attribute: the hardware address
 	nudIncomplete = 0x01
 	nudFailed     = 0x20
-	nudNoARP      = 0x40 // multicast and loopback: nobody was asked
+	nudNoARP      = 0x40 // multicast and loopback: no host was asked
 )
 
 var errNetlink = errors.New("a message from the kernel is cut off")
@@ -42,8 +42,8 @@ func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	return table, nil
 }
 
-// addNeighbours adds what the netlink messages in b tell to table. An address
-// with two hardware addresses goes to twice instead.
+// addNeighbours adds the neighbours in the netlink messages b to table. An
+// address with two hardware addresses goes to twice instead.
 func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte, most int) error {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
@@ -69,7 +69,7 @@ func addNeighbours(table map[netip.Addr]MAC, twice map[netip.Addr]bool, b []byte
 	return nil
 }
 
-// parseNeighbour reads an RTM_NEWNEIGH message after its header. ok tells
+// parseNeighbour reads an RTM_NEWNEIGH message after its header. ok reports
 // whether it is a neighbour whose hardware address is known.
 func parseNeighbour(b []byte) (addr netip.Addr, mac MAC, ok bool) {
 	if len(b) < ndmsgLen {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The bounds of a pattern. What a name costs to match is the product of their
-// lengths, at most.
+// The bounds of a pattern. Matching a name costs the product of their lengths,
+// at most.
 const (
 	maxPattern  = 1024 // bytes
 	maxElements = 64   // between slashes
@@ -31,11 +31,11 @@ type Pattern struct {
 // Between slashes * stands for any characters, ? for one, [a-z] for one of
 // several, and \ takes the meaning from the next character, as in path.Match.
 // The element ** stands for any number of elements, none included. A pattern
-// that ends in a slash goes on with **.
+// that ends in a slash continues with **.
 //
 // A pattern with a slash matches from the root: /*.cfg only there, /boot/**
-// whatever is below boot. One without matches the last element of a name, in
-// any directory: *.key, and * everything.
+// everything below boot. One without matches the last element of a name, in any
+// directory: *.key, and * everything.
 func ParsePattern(s string) (Pattern, error) {
 	p := Pattern{text: s, plain: isASCII(s) && !strings.ContainsAny(s, "?[")}
 	if s == "" || len(s) > maxPattern || !utf8.ValidString(s) {

@@ -59,8 +59,8 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// Who asks for another's directory learns nothing, not even that it is
-	// refused.
+	// A client that asks for another's directory learns nothing, not even that
+	// it is refused.
 	first, _, _ := strings.Cut(p.name, "/")
 	if first != own && root.PerClient.names(first) {
 		op := "open"

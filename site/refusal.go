@@ -12,7 +12,7 @@ const maxMessage = 128
 // [fs.ErrPermission], and what its Reason is.
 type Refusal struct {
 	// Message is for the client: printable ASCII, no more than 128 bytes.
-	// It tells nothing that the client does not know or is meant to.
+	// It reveals nothing that the client does not know already or may know.
 	Message string
 
 	// Reason is for the log. It may be nil.

@@ -115,7 +115,7 @@ func (q *request) mapped(name string) (string, error) {
 	return "", &Refusal{Message: message, Reason: err}
 }
 
-// exists reports whether the request could go on with a name.
+// exists reports whether the request could continue with a name.
 func (q *request) exists(name string) bool {
 	p, err := q.locate(name)
 	if err != nil {

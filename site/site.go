@@ -19,9 +19,9 @@
 //
 // # Errors
 //
-// What the site itself refuses is a [*Refusal], which is an [fs.ErrPermission]
-// to errors.Is and has a text that the client may see. All other errors are
-// those of package store, or say that the neighbour table could not be read.
+// The site's own refusals are a [*Refusal], which is an [fs.ErrPermission] to
+// errors.Is and has a text that the client may see. All other errors are those
+// of package store, or say that the neighbour table could not be read.
 package site
 
 import (
@@ -48,7 +48,7 @@ type Client struct {
 // use; then any goroutine may call its methods. It must not be copied.
 type Site struct {
 	// Roots are tried in order: a client gets the first that is for it, and
-	// only that. Who none is for is refused.
+	// only that. A client that no root is for is refused.
 	Roots []Root
 
 	// Map rewrites the names that clients send; nil leaves them as they are.
@@ -69,7 +69,7 @@ type Site struct {
 	// Upload says what uploads are taken; zero means none.
 	Upload Policy
 
-	// Neighbours tells the hardware addresses that [Match] and [ByMAC] ask
+	// Neighbours looks up the hardware addresses that [Match] and [ByMAC] ask
 	// for; nil knows none. See [KernelNeighbours].
 	Neighbours Neighbours
 
@@ -86,8 +86,8 @@ type Root struct {
 	// Files are what clients read; nil means that they cannot.
 	Files store.Store
 
-	// Uploads is where uploads go; nil means Files. What is in another store
-	// cannot be read, nor can a reader find out that it exists.
+	// Uploads is where uploads go; nil means Files. Files in another store
+	// cannot be read, nor can a reader find out that they exist.
 	Uploads store.Store
 
 	// PerClient gives each client a directory of its own, if it exists.
@@ -153,9 +153,9 @@ func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, er
 }
 
 // Create begins the upload of what name means for a client, as [Site.Upload]
-// has it. Who may write a file there may have the directories above it made
-// ([store.Create].Parents), but not that of a client ([Root].PerClient). The
-// result is an [*Upload], which tells the name it gets.
+// has it. A client that may write a file there may have the directories above
+// it made ([store.Create].Parents), but not that of a client
+// ([Root].PerClient). The result is an [*Upload], which knows the name it gets.
 func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
 	if s.Upload == UploadNone {
 		return nil, &Refusal{Message: "uploads are not allowed"}
@@ -167,7 +167,7 @@ func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create
 	if s.Upload == UploadUnique {
 		return s.createUnique(ctx, p, o)
 	}
-	// Who has a directory of his own is for others to say.
+	// The administrator decides which clients have directories of their own.
 	o.Parents = o.Parents && !p.claims
 	o.Exclusive = o.Exclusive || s.Upload == UploadCreate
 	u, err := p.store.Create(ctx, p.name, o)

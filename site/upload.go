@@ -51,7 +51,7 @@ const maxUnique = 100
 // Windows has another use for.
 const stampFormat = "20060102T150405.000Z"
 
-// createUnique begins an upload under a name that nobody has.
+// createUnique begins an upload under a name that is free.
 func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store.Upload, error) {
 	o.Exclusive = true
 	stamp := s.nextStamp()

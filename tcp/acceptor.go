@@ -22,8 +22,8 @@ type acceptor struct {
 
 	holder atomic.Pointer[worker] // who has the role
 	eager  atomic.Int64           // the role is given on at once until then: nanoseconds of Unix time
-	spare  *conn                  // for the next connection; of who has the role
-	slab   []Conn                 // handles that nobody has yet; the same
+	spare  *conn                  // for the next connection; belongs to the accepting worker
+	slab   []Conn                 // handles not used yet; the same
 
 	mu   sync.Mutex
 	idle []*worker // mu: those with nothing to do; the last was busy last
@@ -208,8 +208,8 @@ func (a *acceptor) end(err error) {
 	a.r.acceptorEnded(err)
 }
 
-// trim lets half of the idle workers go. Whoever has not been needed between two of
-// these has stood at the bottom.
+// trim lets half of the idle workers go. The workers not needed since the last call are
+// at the bottom of the list.
 func (a *acceptor) trim() {
 	a.mu.Lock()
 	n := (len(a.idle) + 1) / 2

@@ -13,7 +13,7 @@ import (
 )
 
 // The system calls of the fast path. None of them waits, since the sockets do not
-// block, so none of them tells the scheduler: a raw system call costs two thirds of
+// block, so none of them notifies the scheduler: a raw system call costs two thirds of
 // the other kind, and lets the runtime's monitor sleep.
 
 // recv reads what is there.

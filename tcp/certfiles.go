@@ -100,7 +100,7 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 		return look, nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // what was opened, whatever has the name now
+	if info, err = f.Stat(); err != nil { // of the opened file, even if the name has another now
 		return look, nil, err
 	}
 	text, err = io.ReadAll(io.LimitReader(f, maxCertFile+1))
@@ -141,7 +141,7 @@ func checkPEM(path string, text []byte) error {
 			break
 		}
 		if strings.Contains(block.Type, "ENCRYPTED") || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return fmt.Errorf("%s: the key is encrypted, and nobody is there to type its passphrase; \"openssl pkey -in %s\" prints it as it is needed", path, path)
+			return fmt.Errorf("%s: the key is encrypted, and a server cannot ask for its passphrase; \"openssl pkey -in %s\" prints it decrypted", path, path)
 		}
 		whole++
 		text = rest

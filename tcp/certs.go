@@ -58,10 +58,10 @@ const (
 // are left, such as one with ECDSA and one with RSA, the client gets the first
 // that it can verify.
 type Certificates struct {
-	// Report, if set, is told once of each change that could not be taken, and
-	// once of each certificate that expires soon, and when it has. The handshake
-	// that has found it calls Report and waits for it; another may at the same
-	// time. Set it before the first handshake.
+	// Report, if set, is called once for each change that could not be loaded, once for
+	// each certificate that expires soon, and once more when it has expired. The
+	// handshake that finds this calls Report and waits for it; another handshake may
+	// call it at the same time. Set it before the first handshake.
 	Report func(error)
 
 	now     func() time.Time // for tests
@@ -79,9 +79,9 @@ type certPair struct {
 	cert  *tls.Certificate // in force
 	fault error            // why files are not; nil if they are
 
-	looks    int      // that have found fault
-	reported bool     // somebody has been told of it
-	expiry   expiring // as far as Report has been told of it
+	looks    int      // that have found the fault
+	reported bool     // the fault was passed to Report
+	expiry   expiring // as last passed to Report
 }
 
 // expiring says how near the end of a certificate is.
@@ -243,7 +243,7 @@ func newCertTable(pairs []*certPair) *certTable {
 	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
 	for _, p := range pairs {
 		if p.cert == nil {
-			return nil // only NewCertificates is told, and fails
+			return nil // only NewCertificates sees this, and fails
 		}
 		for _, name := range namesOf(p.cert.Leaf) {
 			in := t.exact

@@ -14,10 +14,10 @@ import (
 
 // A Conn is a connection that was accepted: what a handler gets, as a net.Conn.
 //
-// It is a handle. What is behind it serves one connection after the other, so a
-// Conn that is used after its connection has ended, by whoever kept it, finds that
-// out: all of its methods then return [net.ErrClosed]. Only the addresses may be had
-// after the end: see [Conn.RemoteAddr]. It must not be copied.
+// It is a handle. The state behind it is reused for one connection after the other, but
+// not through an old handle: after the connection has ended, all methods of its Conn
+// return [net.ErrClosed]. Only the addresses remain available: see [Conn.RemoteAddr].
+// It must not be copied.
 type Conn struct {
 	c    *conn
 	gen  uint32
@@ -42,8 +42,8 @@ type conn struct {
 
 	// state holds, from the top, which of its connections this is (32 bits);
 	// whether it is closed (1 bit); and how many calls use it, with one for the
-	// time before Close (31 bits). Who takes the last away gives the descriptor
-	// back, so no call ever meets another's.
+	// time before Close (31 bits). The call that drops the last use closes the
+	// descriptor, so no call ever meets another connection's.
 	state atomic.Uint64
 
 	run  *run
@@ -120,7 +120,7 @@ func (c *conn) release() {
 	c.home.leave(c)
 }
 
-// Close ends the connection, and all calls that wait for it. What was written is
+// Close ends the connection, and all calls that wait for it. Data already written is
 // still sent.
 func (h *Conn) Close() error {
 	if !h.close() {
@@ -164,7 +164,7 @@ func (c *conn) end(err error, count *atomic.Uint64) bool {
 }
 
 // cause returns the error of a call: why the connection was ended, if it was. The
-// addresses are kept, since who is told of an error may log them behind the end.
+// addresses are kept: the caller may log them with the error after the end.
 func (h *Conn) cause(c *conn, err error) error {
 	h.remoteOf(c)
 	h.localOf(c)
@@ -291,9 +291,9 @@ func (h *Conn) Finish(b []byte) (int, error) {
 // of the proxy.
 //
 // After the connection's end it returns the same, if it was called before, or if a
-// call that had begun before failed, by anything but io.EOF. Otherwise nobody knows
-// any more, and it returns an address of another type, whose String is "closed". So a
-// program that needs the address behind Close asks for it once before.
+// call that had begun before failed, by anything but io.EOF. Otherwise the address is
+// lost, and it returns one of another type, whose String is "closed". A program that
+// needs the address after Close calls RemoteAddr once before.
 func (h *Conn) RemoteAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.remote.Load(); a != nil {
@@ -348,8 +348,8 @@ func (h *Conn) keep() *addrs {
 	return h.kept.Load()
 }
 
-// cachedAddr returns an address that is known, or asks for it. What a PROXY header
-// has said meanwhile stays.
+// cachedAddr returns an address that is known, or asks for it. An address set meanwhile
+// by a PROXY header stays.
 func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 	if a := at.Load(); a != nil {
 		return a
@@ -358,8 +358,8 @@ func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 	return at.Load()
 }
 
-// unknownAddr is the address of a connection that has ended, and that nobody has
-// asked for before.
+// unknownAddr is the address of a connection that has ended, if nothing asked for it
+// before.
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
@@ -382,8 +382,8 @@ func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 // farAway is the last time that Unix nanoseconds can say.
 const farAway = 1<<63 - 1
 
-// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. What those
-// cannot say is past, or farAway.
+// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out
+// of their range becomes past, or farAway.
 func inNanoseconds(t time.Time) int64 {
 	switch {
 	case t.IsZero():

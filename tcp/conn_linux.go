@@ -71,7 +71,7 @@ func (c *conn) sysReset() {
 
 func (c *conn) sysRead(b []byte) (int, error) {
 	polled := c.polled.Load()
-	if !polled || c.likely { // the descriptor is nobody else's as long as this call is under way
+	if !polled || c.likely { // no other connection gets the descriptor during this call
 		if isPast(&c.readBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
@@ -129,7 +129,7 @@ func received(n int, errno syscall.Errno) (int, error) {
 }
 
 // sysWrite writes b. If that is the last, the kernel keeps what does not fill a
-// segment until it is told of the end, or for 200 ms.
+// segment until the connection ends, or for 200 ms.
 func (c *conn) sysWrite(b []byte, last bool) (n int, err error) {
 	flags := unix.MSG_NOSIGNAL
 	if last {
@@ -241,7 +241,7 @@ func (c *conn) interrupt() {
 // to come.
 func (c *conn) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
 
-// sysClose gives the descriptor back. Nobody uses it any more.
+// sysClose closes the descriptor. No call uses it any more.
 func (c *conn) sysClose() {
 	if c.file == nil {
 		closeRaw(c.fd)
@@ -380,7 +380,7 @@ func (c *conn) sysNudge() {
 	_ = c.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// sysUnnudge undoes a nudge that has woken nobody. idle is false by now.
+// sysUnnudge undoes a nudge that woke no call. idle is false by now.
 func (c *conn) sysUnnudge() {
 	if c.nudged.Load() {
 		c.wasNudged()

@@ -13,7 +13,7 @@ const copySize = 64 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
-// noLimit is more than anybody sends.
+// noLimit is more than any connection carries.
 const noLimit = 1 << 62
 
 // A moved is what became of an attempt to have the kernel move bytes.
@@ -23,9 +23,9 @@ type moved struct {
 	handled bool   // there is no more, or err; otherwise the rest is for others to copy
 	err     error
 
-	// join goes on from here, if it is not nil and the rest not handled. It is called
-	// while the connection is not held, since it may wait for who is at the other end
-	// of the copy, and Close and other calls do not wait for that.
+	// join continues from here, if it is not nil and the rest not handled. It is called
+	// while the connection is not held: it may wait for the peer at the other end of
+	// the copy, and Close and other calls must not wait for that.
 	join func(*Conn) moved
 }
 
@@ -106,7 +106,7 @@ func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
 	return first + n, err
 }
 
-// rest has the kernel go on with m, and copies what it does not move.
+// rest lets the kernel continue with m, and copies what it does not move.
 func (h *Conn) rest(m moved, w io.Writer, r io.Reader, most int64) (int64, error) {
 	if !m.handled && m.join != nil && m.n < most {
 		m = m.join(h)

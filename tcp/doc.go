@@ -25,12 +25,12 @@
 // # Where the speed comes from
 //
 // Package net makes some dozen system calls for a connection of one request. On
-// Linux this one makes four: accept4, recv, send, close. What each socket would be
-// told by itself, the listening one is told once, and they inherit it. Go's network
-// poller hears of a connection when it has to wait for the first time, and many
-// never have to. The goroutine that accepts serves what it accepted at once, and
-// hands accepting on when it has to wait. So that clients who speak first are
-// accepted when their request is there, set [Options.ClientFirst].
+// Linux this one makes four: accept4, recv, send, close. Options are set once on the
+// listening socket, and the accepted ones inherit them. Go's network poller hears of a
+// connection when it has to wait for the first time, and many never have to. The
+// goroutine that accepts serves what it accepted at once, and hands accepting on when
+// it has to wait. So that clients who speak first are accepted when their request is
+// there, set [Options.ClientFirst].
 //
 // On other systems, and with the build tag haul_portable, the same program runs on
 // package net.

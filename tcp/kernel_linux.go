@@ -35,14 +35,14 @@ type kernel struct {
 	step  func(fd uintptr) (done bool)
 }
 
-// maxOwnSockets is the most kernel sockets that are made for an address unless told
-// to. More queues spread the connections less evenly.
+// maxOwnSockets is the most kernel sockets that are made for an address by default.
+// More queues spread the connections less evenly.
 const maxOwnSockets = 16
 
 // listen opens the sockets of an address.
 func listen(ctx context.Context, network, addr string, o Options) (*Socket, error) {
-	// Alone at first: SO_REUSEPORT would share the address with another server of
-	// this user, and neither would be told.
+	// Alone at first: SO_REUSEPORT would share the address with another server of this
+	// user, without an error for either.
 	var alone net.ListenConfig
 	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
 	l, err := alone.Listen(ctx, network, addr)
@@ -72,8 +72,8 @@ func listen(ctx context.Context, network, addr string, o Options) (*Socket, erro
 			if len(s.kernels) == n {
 				return s, nil
 			}
-			// By the address that was given: the one that was got may not tell
-			// whether IPv4 belongs to it. Only the port may have to be filled in.
+			// Listen at the address that was given: the socket's own may not show
+			// whether it includes IPv4. Only the port may have to be filled in.
 			var where string
 			if where, err = withPort(addr, s.addr); err == nil {
 				l, err = shared.Listen(ctx, network, where)
@@ -232,7 +232,7 @@ func (k *kernel) accept(c *conn) error {
 	}
 }
 
-// drainsQueue says that whoever waits in the queue of a socket that is stopped is still
+// drainsQueue says that connections waiting in the queue of a stopped socket are still
 // accepted.
 const drainsQueue = true
 
@@ -241,10 +241,10 @@ const drainsQueue = true
 // to get theirs.
 const settleTime = 50 * time.Millisecond
 
-// stop has accept come to an end. Whoever was connected by then is still accepted, and
-// nobody begins to connect any more, only to be reset: those that try are not
-// answered, and find the port closed, or another server, when they try again. If
-// another process has the socket too, all of that is left to it.
+// stop makes accept end. Clients connected by then are still accepted. New ones are not
+// connected only to be reset: their first attempt gets no answer, and the next one
+// finds the port closed, or another server. If another process has the socket too, all
+// of that is left to it.
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {
@@ -295,8 +295,8 @@ func (k *kernel) takeSYN() {
 	})
 }
 
-// share says that others may have the socket too. Whoever had it before may have been
-// killed at its end.
+// share says that other processes may have the socket too. The one that had it before
+// may have been killed while it stopped.
 func (k *kernel) share() {
 	k.shared = true
 	k.takeSYN()

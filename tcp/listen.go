@@ -26,8 +26,8 @@ type Socket struct {
 // Listen opens a socket. The address is "host:port", where an empty host is all
 // addresses of the machine, of IPv4 and IPv6, and port 0 one that is free; or
 // "unix:" and a path, where "@" begins a name that is in no file system. A file at
-// that path is removed if it is a socket that nobody listens at. An address that
-// another socket has is refused, even if that would share it.
+// that path is removed if it is a socket without a listener. An address that another
+// socket has is refused, even if that would share it.
 func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func removeStale(path string) {
 }
 
 // FromFile makes a Socket of one that was handed over: by systemd, or by the
-// process before this one. What o says of connections is set on it; its Sockets
-// are one. The file remains the caller's.
+// process before this one. The options of o for connections are set on it; o.Sockets
+// does not apply. The file remains the caller's.
 func FromFile(f *os.File, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s *Socket) Files() ([]*os.File, error) {
 	return files, nil
 }
 
-// Close stops listening. Who is being served is not disturbed.
+// Close stops listening. Connections being served are not disturbed.
 func (s *Socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Socket) close() error {
 	}
 	s.closed = true
 	if s.path != "" {
-		_ = os.Remove(s.path) // nobody is to find it any more
+		_ = os.Remove(s.path) // so that no client finds it any more
 	}
 	var errs []error
 	for _, k := range s.kernels {

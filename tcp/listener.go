@@ -59,7 +59,7 @@ func (l *listener) hand(h *Conn) {
 	}
 }
 
-// offer reports whether somebody has accepted a connection.
+// offer reports whether a caller has accepted the connection.
 func (l *listener) offer(nc net.Conn) bool {
 	l.r.pending <- struct{}{}
 	defer func() { <-l.r.pending }()
@@ -78,13 +78,12 @@ func (l *listener) offer(nc net.Conn) bool {
 	return false
 }
 
-// defaultLastCall is how long a connection that was accepted waits for who calls
-// Accept once the Listener is closed, and for its client to begin a TLS handshake once
-// the server ends.
+// defaultLastCall is how long an accepted connection waits for a call of Accept once
+// the Listener is closed, and for its client to begin a TLS handshake once the server
+// ends.
 const defaultLastCall = time.Second
 
-// giveAll waits until all connections have been given out that were accepted before
-// the end: when nobody is at handing one over.
+// giveAll waits until all connections accepted before the end have been handed over.
 func (l *listener) giveAll() {
 	<-l.r.left0
 	l.r.wait()
@@ -106,12 +105,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops listening. Connections that are there go on.
+// Close stops listening. Open connections continue.
 func (l *listener) Close() error {
 	err := l.fail("close", net.ErrClosed)
 	l.once.Do(func() {
 		err = nil
-		l.r.cancel(net.ErrClosed) // or who waits for a place would keep it from closing
+		l.r.cancel(net.ErrClosed) // or an acceptor that waits for a place would keep it from closing
 		l.r.drain()
 		<-l.r.left0 // or it would listen a moment longer
 		go l.end()

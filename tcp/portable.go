@@ -184,7 +184,7 @@ func (c *conn) sysNudge() {
 	}
 }
 
-// sysUnnudge undoes a nudge that has woken nobody. idle is false by now.
+// sysUnnudge undoes a nudge that woke no call. idle is false by now.
 func (c *conn) sysUnnudge() { c.wasNudged() }
 
 // wasNudged reports whether a wait was ended to look, and puts the deadline back.
@@ -222,7 +222,7 @@ const joins = false
 
 func (c *conn) sysReadFrom(r io.Reader, most int64) moved {
 	to, ok := c.nc.(io.ReaderFrom)
-	if !ok || c.run.ticks.idle > 0 { // which could not be told of progress
+	if !ok || c.run.ticks.idle > 0 { // its progress would not be seen
 		return moved{}
 	}
 	c.waits(&c.writeWait)
@@ -285,11 +285,11 @@ func (k *kernel) accept(c *conn) error {
 	return nil
 }
 
-// drainsQueue says that whoever waits in the queue of a socket that is stopped is still
+// drainsQueue says that connections waiting in the queue of a stopped socket are still
 // accepted.
 const drainsQueue = false
 
-// stop has accept come to an end. Who waits to be accepted is reset.
+// stop makes accept end. Connections that wait to be accepted are reset.
 func (k *kernel) stop(bool) { _ = k.l.Close() }
 
 func (k *kernel) close() error {

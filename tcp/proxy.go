@@ -14,15 +14,15 @@ import (
 // or in binary (version 2). Both are described in proxy-protocol.txt, which
 // comes with HAProxy; the numbers of sections below are that document's.
 
-// What a header may be long, in bytes.
+// The bounds of a header's length, in bytes.
 const (
 	// maxProxyV1 is the longest line of version 1, with its CR LF (§2.1).
 	maxProxyV1 = 107
 
 	// maxProxyV2 is the longest header of version 2 that is taken. The protocol
 	// has room for 64 KiB, and says that a header fits into a segment (§2).
-	// What balancers add to the addresses are some hundred bytes; 4 KiB leave
-	// room for a client's certificate.
+	// Balancers add some hundred bytes to the addresses; 4 KiB leave room for a
+	// client's certificate.
 	maxProxyV2 = 4 << 10
 )
 
@@ -48,7 +48,7 @@ type proxyHeader struct {
 	Local bool
 }
 
-// errShort says that a header goes on beyond the bytes there are.
+// errShort says that a header continues beyond the bytes received.
 var errShort = errors.New("PROXY header: more bytes are wanted")
 
 // A proxyError is what is wrong with a header. It is a constant wherever it is
@@ -269,13 +269,13 @@ const (
 	proxyDgram  = 2
 )
 
-// What addresses and ports take of a header, by family, in bytes.
+// proxyAddresses is the size of the addresses and ports, by family, in bytes.
 var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 2*16 + 2*2, proxyUnix: 2 * 108}
 
 // parseProxyV2 reads a header in binary: §2.2.
 func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
-	// What is there is judged at once: nobody need wait for the rest of a header
-	// that is wrong.
+	// Received bytes are judged at once: there is no wait for the rest of a header that
+	// is wrong.
 	if at := len(proxyV2); len(b) > at {
 		if b[at]>>4 != 2 {
 			return proxyHeader{}, 0, errProxyVersion
@@ -372,14 +372,14 @@ func checkTLVs(header []byte, at int) error {
 	return nil
 }
 
-// readProxy reads the header at the beginning of a connection. What came
-// behind it is in rest, a part of buf, and is the connection's: it is to be
-// given out before anything more is read from c. buf should have room for
-// maxProxyV2 bytes; a header that does not fit is refused.
+// readProxy reads the header at the beginning of a connection. The bytes received
+// behind it are in rest, a part of buf, and belong to the connection: return them
+// before anything more is read from c. buf should have room for maxProxyV2 bytes; a
+// header that does not fit is refused.
 //
-// A connection that ends before its first byte gives io.EOF, as those do that
-// only look whether somebody listens, and one that ends later
-// io.ErrUnexpectedEOF. How long all of it may take is the deadline of c.
+// A connection that ends before its first byte gives io.EOF, as port scans do, and one
+// that ends later io.ErrUnexpectedEOF. How long all of it may take is the deadline of
+// c.
 func readProxy(c io.Reader, buf []byte) (h proxyHeader, rest []byte, err error) {
 	const patience = 100 // reads in a row without a byte, as of package bufio
 	for n, idle := 0, 0; ; {

@@ -14,15 +14,15 @@ const (
 	// all pages are there is none that is just being read.
 	minLook = 1 << 20
 
-	// maxRawSend is how much the kernel is handed by a call that the scheduler is
-	// not told of: a tenth of a millisecond of work.
+	// maxRawSend is how much the kernel gets in a raw call, of which the scheduler does
+	// not know: a tenth of a millisecond of work.
 	maxRawSend = 1 << 20
 )
 
 // A fileSender hands a file to a socket by sendfile(2). For the scheduler that is a call
 // which may wait for a disk, so the runtime's monitor wakes every 20 us to see whether
-// it does: a ninth of all processor time that a file costs. What is known to be in
-// memory goes by raw calls, as all else that does not wait.
+// it does: a ninth of all processor time that a file costs. Pages known to be in memory
+// are sent by raw calls, as is everything that does not wait.
 type fileSender struct {
 	at, upTo int64 // the bytes of the file between are looked at; at is where it stands
 	resident bool  // all of them are in memory
@@ -35,8 +35,8 @@ type where uint8
 
 const (
 	unlooked where = iota
-	unknown        // a raw call might wait, for whatever is in memory
-	onDisk         // what is in memory is sent without a wait
+	unknown        // a raw call might wait, even for cached pages
+	onDisk         // cached pages are sent without a wait
 	inRAM          // all of it is in memory
 )
 
@@ -78,12 +78,12 @@ func (s *fileSender) look(in, n int) {
 	}
 }
 
-// whereIs returns what can be known of a file, and its size. A file system of the
-// network, or of a program (FUSE), may ask there before it gives out what it has in
-// memory, and if nobody answers, a raw call would hold up the whole process: so only
-// those are looked at that are known not to. A tmpfs is memory (what it has swapped out
-// is waited for, as for any page of this process); but a disk's file in /dev is on a
-// tmpfs, too, and none of it.
+// whereIs returns what can be known of a file, and its size. A network file system, or
+// one served by a program (FUSE), may ask its server before it gives out cached pages.
+// If that does not answer, a raw call would hold up the whole process, so raw calls are
+// used only for file systems known not to ask. A tmpfs is memory (what it has swapped
+// out is waited for, as for any page of this process); but a disk's file in /dev is on
+// a tmpfs, too, and none of it.
 func whereIs(fd int) (where, int64) {
 	var info unix.Stat_t
 	var at unix.Statfs_t
@@ -106,8 +106,8 @@ func whereIs(fd int) (where, int64) {
 }
 
 // inMemory reports whether the bytes of a file from one offset to another are known to
-// be in memory. A kernel before 6.5 cannot tell; and none tells those who may not write
-// the file, since it would tell them what others read.
+// be in memory. A kernel before 6.5 does not report this. No kernel reports it to a
+// process that may not write the file, as that would reveal what others read.
 func inMemory(fd int, from, to int64) bool {
 	page := int64(os.Getpagesize())
 	pages := (to-1)/page - from/page + 1

@@ -218,7 +218,7 @@ func (o *roster) peers() iter.Seq[Peer] {
 		// Two marks in the ring: how far the list has come, and where it ends, since
 		// new connections may come faster than the caller takes them.
 		var at, end conn
-		at.state.Store(closedBit) // so that nobody holds them
+		at.state.Store(closedBit) // so that no call holds them
 		end.state.Store(closedBit)
 		o.mu.Lock()
 		at.putBefore(o.live.next)

@@ -181,7 +181,7 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	case <-r.halted:
 	}
 	r.cancel(ErrCut)
-	// Who had been accepted, but waited for a place, may begin only now.
+	// Connections accepted before, which waited for a place, may begin only now.
 	for {
 		cut += r.cut()
 		select {
@@ -382,8 +382,8 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 		_ = h.SetLinger(0)
 	default:
 		r.s.counts.badHandshakes.Add(1)
-		if tell := r.s.BadHandshake; tell != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
-			tell(h, err)
+		if report := r.s.BadHandshake; report != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
+			report(h, err)
 		}
 	}
 	return nil
@@ -415,8 +415,8 @@ func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
-// finish ends a connection when its handler has returned, or panicked; unless it is
-// somebody else's by then.
+// finish ends a connection when its handler has returned or panicked, unless it was
+// handed over before.
 func (r *run) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		r.s.counts.panics.Add(1)
@@ -426,7 +426,7 @@ func (r *run) finish(h *Conn, given *bool) {
 		return
 	}
 	if t := h.tls.Load(); t != nil {
-		_ = t.Close() // tells the peer that this is the end
+		_ = t.Close() // sends close_notify
 	}
 	h.close()
 }

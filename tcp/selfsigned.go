@@ -21,10 +21,10 @@ import (
 // is to have a better one by then.
 const selfSignedFor = 365 * 24 * time.Hour
 
-// SelfSigned makes a certificate that nobody has signed, for a first start: it
-// holds for a year, for the host names, wildcards and IP addresses given, and
-// has a new ECDSA key on P-256. Clients do not trust it unless they are told
-// to. It is in memory only; [Pair.Create] keeps it.
+// SelfSigned makes a self-signed certificate, for a first start: it holds for a year,
+// for the host names, wildcards and IP addresses given, and has a new ECDSA key on
+// P-256. Clients do not trust it unless they are configured to. It is in memory only;
+// [Pair.Create] keeps it.
 func SelfSigned(hosts ...string) (tls.Certificate, error) {
 	cert, err := selfSigned(time.Now(), hosts)
 	if err != nil {

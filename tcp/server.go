@@ -58,14 +58,15 @@ type Server struct {
 	// Proxies are the networks of proxies whose connections begin with a PROXY
 	// header (versions 1 and 2), which says for whom they are. Others' connections
 	// are their own. For a proxy on the same machine that connects by 127.0.0.1 or
-	// ::1, their networks are given here; whatever else runs there is trusted, too.
+	// ::1, their networks are given here; all other programs on that machine are
+	// trusted, too.
 	Proxies []netip.Prefix
 
-	// UnixProxies says the same of whoever connects by a unix socket, who has no
-	// address, so that no network would do. The permissions of the socket's file, or
-	// of its directory, are what keeps out others than the proxy; an abstract name
-	// ("@") has none. Without it, what a peer on a unix socket says is data from the
-	// first byte on.
+	// UnixProxies says the same of all peers that connect by a unix socket: they have
+	// no address that a network could hold. The permissions of the socket's file, or of
+	// its directory, are what keeps out others than the proxy; an abstract name ("@")
+	// has none. Without it, everything that a peer on a unix socket sends is data, from
+	// the first byte on.
 	UnixProxies bool
 
 	// Admit, if set, says who may connect, by the address that the connection or its
@@ -74,20 +75,20 @@ type Server struct {
 	// connection's goroutine, for many at a time.
 	Admit func(from net.Addr) bool
 
-	// Grace is how long handlers may go on when the server ends; 0 means
-	// DefaultGrace, and below 0 as long as they like.
+	// Grace is how long handlers may continue when the server ends; 0 means
+	// DefaultGrace, and below 0 without limit.
 	Grace time.Duration
 
-	// BadHandshake, if set, is told of each connection that has come to nothing before
-	// it was served, since its PROXY header, or its TLS handshake, has failed: see
-	// ErrProxyHeader and [tls.RecordHeaderError], and io.EOF, by which those end that
-	// only look whether somebody listens. It is called on the connection's goroutine,
-	// for many at a time if strangers will; c is closed when it returns. It is not told
-	// of StartTLS, nor of what the server's own end has ended.
+	// BadHandshake, if set, is called for each connection that failed before it was
+	// served, by its PROXY header or its TLS handshake: see ErrProxyHeader and
+	// [tls.RecordHeaderError], and io.EOF, the error of a port scan. It is called on
+	// the connection's goroutine, so strangers can cause many calls at a time; c is
+	// closed when it returns. It is not called for StartTLS, nor for connections that
+	// the server's own end has ended.
 	BadHandshake func(c *Conn, err error)
 
-	// Log gets what has nobody to be returned to: panics, and that accepting
-	// fails for a time. Nil means slog.Default.
+	// Log gets the errors that no call returns: panics, and that accepting fails for a
+	// time. Nil means slog.Default.
 	Log *slog.Logger
 
 	lastCall   time.Duration // 0 means defaultLastCall
@@ -199,9 +200,9 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 
 // Serve serves the connections of sockets until ctx ends or all sockets are closed,
 // then closes them, gives the handlers the Grace to return, ends the connections of
-// those that have not, and returns when the last handler has. Whoever was connected
-// when ctx ended is still served. The error is one of accepting, or ErrCut if
-// connections had to be ended.
+// those that have not, and returns when the last handler has. Clients connected when
+// ctx ended are still served. The error is one of accepting, or ErrCut if connections
+// had to be ended.
 //
 // A socket can be served once. If one of sockets is served already, Serve fails at
 // once and closes the others.
@@ -283,7 +284,7 @@ type places struct {
 	max     int64 // 0 for no limit
 	taken   atomic.Int64
 	waiting atomic.Int32
-	freed   chan struct{} // a place has become free, and somebody waits
+	freed   chan struct{} // a place has become free, and an acceptor waits
 }
 
 // maxWaiters is how many acceptors may be woken at a time by places that become
@@ -291,7 +292,7 @@ type places struct {
 const maxWaiters = 64
 
 // take takes a place if there is one. It never counts more than there are, not even
-// for a moment: somebody who is woken just then would find none, and sleep on.
+// for a moment: an acceptor woken just then would find none, and sleep again.
 func (p *places) take() bool {
 	for {
 		n := p.taken.Load()
@@ -315,7 +316,7 @@ func (p *places) wait(over <-chan struct{}) bool {
 			return false
 		}
 	}
-	if p.taken.Load() < p.max { // more were freed than could be told of
+	if p.taken.Load() < p.max { // more were freed than freed has room for
 		p.wake()
 	}
 	return true

@@ -12,7 +12,8 @@ import (
 // take all that there may be. Any goroutine may call its methods.
 //
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that one site
-// shares (RFC 4291 §2.5.4). Whoever has one address of such a network has all.
+// shares (RFC 4291 §2.5.4). A host that has one address of such a network can use all
+// of them.
 type sources struct {
 	max    int // connections of one source
 	queue  int // more of it, that wait for their turn
@@ -82,8 +83,7 @@ func keyOf(a netip.Addr) sourceKey {
 }
 
 // shard returns the part of the table that a source is in, and a number that
-// says where to look for it there. Both come from a hash that nobody outside
-// can predict.
+// says where to look for it there. Both come from a hash that peers cannot predict.
 func (s *sources) shard(k sourceKey) (*sourceShard, uint64) {
 	h := maphash.Comparable(s.seed, k)
 	return &s.shards[h%sourceShards], h / sourceShards
@@ -124,7 +124,7 @@ func (s *sources) count(part *sourceShard, k sourceKey, hash uint64) bool {
 
 // await counts a connection like enter. Where there are too many, it waits for its
 // turn in a queue, if there is a place in that: then come is closed when the turn
-// comes, and it is counted by then. Who does not wait any more calls forgo.
+// comes, and it is counted by then. A caller that stops waiting calls forgo.
 func (s *sources) await(a netip.Addr) (come chan struct{}, ok bool) {
 	if !a.IsValid() {
 		return nil, true

@@ -139,9 +139,9 @@ func (r *run) takeHandshake() bool {
 	return false
 }
 
-// readHeader reads the PROXY header of a connection from a trusted proxy. What it
-// says of addresses is the connection's from then on. It returns the client's, which
-// is not valid if the header names none.
+// readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
+// become the connection's. It returns the client's, which is not valid if the header
+// names none.
 func (r *run) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 	var buf [maxProxyV2]byte
 	header, rest, err := readProxy(h, buf[:])

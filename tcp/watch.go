@@ -30,7 +30,7 @@ const (
 	trimTime = 5 * time.Second
 )
 
-// rouse has the watch look again, if it sleeps. Who has accepted calls it.
+// rouse wakes the watch if it sleeps. An acceptor calls it after it has accepted.
 func (w *watch) rouse() {
 	if w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
@@ -65,7 +65,7 @@ func (w *watch) run(over <-chan struct{}) {
 		}
 		tick.Stop()
 		w.asleep.Store(true)
-		for i, a := range w.acceptors { // who began before that has roused nobody
+		for i, a := range w.acceptors { // an acceptor that began before asleep was set did not rouse w
 			if seen[i].at(a) {
 				w.rouse()
 			}

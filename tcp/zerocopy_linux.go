@@ -149,8 +149,8 @@ type end struct {
 	raw  syscall.RawConn
 }
 
-// A joint moves bytes from one end to the other. Each end is held only for as long as
-// it is its turn, so that nobody has to wait for one because of the other.
+// A joint moves bytes from one end to the other. Each end is held only during its turn,
+// so that no call waits for one end because of the other.
 type joint struct {
 	dst, src    end
 	p           pipe

@@ -52,8 +52,8 @@ func (b *batch) grow(n int) {
 	}
 }
 
-// reset tells the kernel how much room there is beside message i's data, which
-// it replaces by how much it used.
+// reset sets how much room there is beside message i's data. The kernel
+// replaces that by how much it used.
 func (b *batch) reset(i int) {
 	b.headers[i].Namelen = unix.SizeofSockaddrInet6
 	b.headers[i].SetControllen(controlSize)

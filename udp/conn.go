@@ -15,7 +15,7 @@ import (
 // call the other methods.
 type Conn struct {
 	socket *net.UDPConn // until an ownPoll has taken over
-	closer io.Closer    // whoever has the socket
+	closer io.Closer    // the owner of the socket
 	local  netip.AddrPort
 	pause  pause
 	in     receiver
@@ -86,8 +86,8 @@ func target(addr netip.AddrPort) (network, address string) {
 //
 // The error wraps net.ErrClosed once the Conn is closed. With
 // [Config.Refusals] it may be a *net.OpError that wraps syscall.ECONNREFUSED,
-// its Addr naming the peer whose host answered that nobody listens there, after
-// all that has come; the Conn goes on working. No other report of an undelivered datagram surfaces.
+// its Addr naming the peer whose host answered that its port is closed, after all received
+// datagrams; the Conn keeps working. No other report of an undelivered datagram surfaces.
 func (c *Conn) Read(ms []Message, deadline time.Time) (int, error) {
 	if len(ms) == 0 {
 		return 0, nil
@@ -96,8 +96,8 @@ func (c *Conn) Read(ms []Message, deadline time.Time) (int, error) {
 }
 
 // Write sends ms in order and returns how many left. An error belongs to
-// ms[n] alone, of which some datagrams may have left: the caller may step over
-// it and go on. Datagrams larger than the path's MTU leave in fragments.
+// ms[n] alone, of which some datagrams may have left: the caller may skip it
+// and continue. Datagrams larger than the path's MTU leave in fragments.
 //
 // A message with more datagrams than [Limits.Segments] is sent in several
 // parts, and one that the kernel will not cut up, because the device cannot or

@@ -53,7 +53,8 @@ func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	return p, p, nil
 }
 
-// duplicate returns another descriptor of the socket, whoever waits for it.
+// duplicate returns another descriptor of the socket, which may be in a net.UDPConn
+// or an ownPoll.
 func (c *Conn) duplicate() (f *os.File, err error) {
 	e := c.in.raw.Control(func(fd uintptr) {
 		var n int

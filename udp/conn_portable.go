@@ -20,7 +20,7 @@ import (
 const CanSharePort = false
 
 // control sets no option: those of this path can wait until the socket is
-// open. IPv6 sockets are told apart by package net.
+// open. Package net marks IPv6 sockets as such.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
 // catchUp would set, on a socket bound elsewhere, what control does.
@@ -167,7 +167,7 @@ func (s *sender) datagram(b []byte, peer netip.AddrPort) error {
 	_, err := s.socket.WriteToUDPAddrPort(b, peer)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !s.stalled {
 		// It may have passed before the socket was asked: only a fresh one
-		// tells that there is no room.
+		// shows that there is no room.
 		s.arm(maxStall / 2)
 		_, err = s.socket.WriteToUDPAddrPort(b, peer)
 	}

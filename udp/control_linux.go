@@ -97,8 +97,8 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 			segment = max(0, int(int32(binary.NativeEndian.Uint32(data))))
 		case level == unix.SOL_IP && kind == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
 			// The first address is the one to answer from. The second is the
-			// one in the header, which may be a broadcast's. What came before
-			// the option was set (see FromFile) has none.
+			// one in the header, which may be a broadcast's. Datagrams received
+			// before the option was set (see FromFile) have none.
 			if addr := netip.AddrFrom4([4]byte(data[4:])); !addr.IsUnspecified() {
 				local = addr
 				broadcast = addr != netip.AddrFrom4([4]byte(data[8:]))
@@ -113,8 +113,8 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	}
 }
 
-// localAddress returns the address a datagram reached on an interface, or
-// zero for a group's, from which nobody can answer.
+// localAddress returns the address a datagram reached on an interface, or zero
+// for a group's, from which no answer can be sent.
 func localAddress(b [16]byte, index uint32) netip.Addr {
 	addr := netip.AddrFrom16(b)
 	switch {

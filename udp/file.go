@@ -7,16 +7,16 @@ import (
 	"os"
 )
 
-// FromFile adopts a socket that somebody else has bound, such as one that
-// systemd passed to this process. It must be an unconnected UDP socket for
-// IPv4 or IPv6, bound to a port. One for IPv6 serves both families, or one,
-// as whoever bound it chose.
+// FromFile adopts a socket bound by another program, such as one that systemd
+// passed to this process. It must be an unconnected UDP socket for IPv4 or
+// IPv6, bound to a port. One for IPv6 serves both families, or one, as it was
+// bound.
 //
 // The Conn has a descriptor of its own: the caller still closes f, and may do
 // so at once. Buffers and offloads are set as [Listen] would. Datagrams that
-// came in before that arrive like any other; of those the kernel may not tell
-// [Message.Local]. With [Config.ReusePort] the socket must have been bound so
-// already (SO_REUSEPORT; ReusePort=yes in a systemd unit).
+// came in before that arrive like any other; the kernel may not report
+// [Message.Local] for them. With [Config.ReusePort] the socket must have been
+// bound so already (SO_REUSEPORT; ReusePort=yes in a systemd unit).
 func FromFile(f *os.File, c Config) (*Conn, error) {
 	conn, err := fromFile(f, c)
 	if err != nil {
@@ -27,8 +27,8 @@ func FromFile(f *os.File, c Config) (*Conn, error) {
 
 // File returns a duplicate of the socket, for another process to adopt with
 // [FromFile]. The caller closes it. The socket remains one: a datagram goes to
-// whoever reads first, so one of both should have stopped. Windows has no such
-// files, and the error wraps [errors.ErrUnsupported] there.
+// the process that reads first, so one of both should have stopped. Windows has
+// no such files, and the error wraps [errors.ErrUnsupported] there.
 func (c *Conn) File() (*os.File, error) {
 	f, err := c.duplicate()
 	if err != nil {

@@ -37,7 +37,7 @@ func catchUp(raw syscall.RawConn, c Config) error {
 			return
 		}
 		if c.ReusePort && shared == 0 {
-			err = errors.New("bound without SO_REUSEPORT, so nobody can share its port; " +
+			err = errors.New("bound without SO_REUSEPORT, so no other socket can share its port; " +
 				"set ReusePort=yes in the socket unit, or do not share")
 			return
 		}
@@ -71,9 +71,9 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 			return fmt.Errorf("%s: %w", o.what, err)
 		}
 	}
-	// What the kernel may fragment needs a number that it shares with all
-	// sockets, which takes a twentieth of what sending a packet does. Where
-	// this is too strict it is undone: see sender.allowFragments.
+	// A packet that the kernel may fragment needs an ID from a counter shared
+	// by all sockets, which takes a twentieth of the time to send a packet.
+	// Where this is too strict it is undone: see sender.allowFragments.
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	if !c.Plain {
 		// A kernel that cannot is found out by glues.
@@ -83,7 +83,8 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 }
 
 // fixes reports whether a socket bound to an address has no other that packets
-// reach it at, or leave it from. Then nobody need ask, or tell, which it is.
+// reach it at, or leave it from. Then the kernel need not report it, nor the
+// sender set it.
 func fixes(at netip.Addr) bool {
 	at = at.Unmap()
 	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
@@ -93,7 +94,7 @@ func fixes(at netip.Addr) bool {
 // privilege, passes the system's maximum; the second is cut to it silently.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits tells what came of it
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits reports the result
 	}
 }
 

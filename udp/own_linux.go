@@ -58,7 +58,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 		p.release()
 		return nil, fmt.Errorf("wait for a socket in an epoll: %w", err)
 	}
-	// The network poller would go on watching as long as this descriptor is open.
+	// The network poller would keep watching as long as this descriptor is open.
 	if err := socket.Close(); err != nil {
 		p.release()
 		return nil, err
@@ -112,7 +112,8 @@ func (p *ownPoll) Control(f func(fd uintptr)) error {
 	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
 }
 
-// use calls f, and wait in between, which is told how often f has failed.
+// use calls f until it succeeds, and wait in between with the number of f's
+// failures.
 func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -129,8 +130,8 @@ func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) erro
 	}
 }
 
-// wait returns when the socket has something, when somebody sets another
-// deadline or closes p, and now and then for no reason.
+// wait returns when the socket is ready, when another deadline is set or p is
+// closed, and now and then for no reason.
 func (p *ownPoll) wait(int) error {
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
@@ -150,7 +151,7 @@ func (p *ownPoll) wait(int) error {
 			var count [8]byte
 			_, _ = unix.Read(p.event, count[:]) // it is not empty, and if it were, no harm is done
 		case p.timer:
-			return os.ErrDeadlineExceeded // it goes on saying so until another deadline is set
+			return os.ErrDeadlineExceeded // again for each wait, until another deadline is set
 		}
 	}
 	return nil
@@ -184,8 +185,7 @@ func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	if at == past && !p.waiting.Load() {
 		return nil // the reader will look before it waits
 	}
-	// Not the reader in the midst of a Read, which has the lock already, unless
-	// nobody else does: then Close waits for it to leave.
+	// Readers share the lock, so this fails only once Close has it or waits for it.
 	if !p.mu.TryRLock() {
 		return net.ErrClosed
 	}
@@ -232,7 +232,7 @@ func (p *ownPoll) interrupt() {
 	_, _ = unix.Write(p.event, one[:]) // it fails only if it is full, and then wakes as well
 }
 
-// Close wakes the reader, and closes the socket once nobody uses it.
+// Close wakes the reader, and closes the socket once no call uses it.
 func (p *ownPoll) Close() error {
 	p.mu.RLock()
 	was := p.closed.Swap(true)

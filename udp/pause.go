@@ -15,7 +15,7 @@ type pause struct {
 }
 
 const (
-	idle    = iota // nobody waits
+	idle    = iota // no reader waits
 	waiting        // the reader waits, or is about to
 	woken          // wake was called since the reader last left
 )
@@ -23,7 +23,7 @@ const (
 var longAgo = time.Unix(1, 0)
 
 // enter prepares to wait until deadline. It reports false if there is nothing
-// to wait for, because somebody called wake.
+// to wait for, because wake was called.
 //
 // A later deadline than the armed one is not armed: the wait then ends early,
 // and the reader comes back. Servers push their deadline on with every packet;
@@ -37,7 +37,7 @@ func (p *pause) enter(deadline time.Time) bool {
 }
 
 // leave ends a wait and reports whether wake was called. It also consumes a
-// wake nobody waited for: whoever called it is served by this return as well.
+// wake that came outside a wait: this return serves its caller as well.
 func (p *pause) leave() bool {
 	return p.state.Load() != idle && p.state.Swap(idle) == woken
 }
@@ -52,7 +52,7 @@ func (p *pause) expired(deadline time.Time) bool {
 // wake ends the present wait, or else keeps the next from beginning.
 func (p *pause) wake() {
 	if p.state.Swap(woken) == waiting {
-		p.socket.SetReadDeadline(longAgo) // fails only on a closed socket, where nobody waits
+		p.socket.SetReadDeadline(longAgo) // fails only on a closed socket, where no reader waits
 	}
 }
 

@@ -73,9 +73,9 @@ const maxDrained = 16
 // try asks the kernel for messages. It reports false if there are none and
 // waiting for some makes sense.
 //
-// What has come goes before refusals, whichever was first: the last packet of a
-// peer that then went away is not to be lost to what its host says of a repeat
-// that crossed it.
+// Datagrams are returned before refusals, whichever came first. A peer's last
+// packet may cross a repeat, which its host then refuses: that refusal must not
+// hide the packet.
 func (r *receiver) try(fd uintptr) bool {
 	for drained := 0; ; {
 		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])

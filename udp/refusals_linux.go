@@ -16,7 +16,7 @@ import (
 // reports it. A nil *refusals knows of none.
 //
 // With IP_RECVERR the kernel queues each ICMP error on the socket, and also
-// fails the next send or receive with it, whoever's turn it is (ip(7)).
+// fails the next send or receive with it, to any peer (ip(7)).
 type refusals struct {
 	last atomic.Pointer[net.OpError]
 }
@@ -76,9 +76,9 @@ func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 	}
 }
 
-// refused reports whether control data tell of a refusal: an ICMP message of
-// type 3 and code 3, or its like of IPv6 (RFC 792, RFC 4443 §3.1). What else
-// may be unreachable may be reachable again the next second.
+// refused reports whether control data hold a refusal: an ICMP message of type
+// 3 and code 3, or its like of IPv6 (RFC 792, RFC 4443 §3.1). Other kinds of
+// unreachable may pass within a second.
 func refused(b []byte) bool {
 	for {
 		level, kind, data, rest, ok := cutControl(b)

@@ -135,9 +135,9 @@ func (s *Set) prepare(fd, family int) error {
 }
 
 // Wait waits until members have something to Read, deadline has passed (zero
-// is never), or Wake was called, and returns the members that have. What it
-// returns is good until the next Wait. A member that was not read to its end
-// is reported again.
+// is never), or Wake was called, and returns the members that have. The result
+// is valid until the next Wait. A member that was not read to its end is
+// reported again.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	n, errno := s.poll(deadline)
 	if errno != 0 && errno != unix.EINTR {
@@ -232,7 +232,7 @@ func (m *Member) Close() {
 }
 
 // Connect has the socket send to peer from now on, and receive from it alone.
-// The kernel tells all others that nobody listens here.
+// To all others the kernel answers that the port is closed.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer = unmapped(peer)
 	n := m.set.setName(m.peer)
@@ -273,9 +273,9 @@ func (s *Set) peerName() netip.AddrPort {
 
 // Read returns what has come, without waiting: nothing if nothing has. The
 // messages are good until the next Read of any member. Its error wraps a
-// syscall.Errno. Where a host says that nobody listens, that is ECONNREFUSED in a
-// *net.OpError whose Addr is where the datagram went to; it goes after what has
-// come, and one call reports one of them.
+// syscall.Errno. Where a host says that the port is closed, that is ECONNREFUSED
+// in a *net.OpError whose Addr is where the datagram went to; it is returned
+// after all received messages, one a call.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {
@@ -297,8 +297,8 @@ func (m *Member) Read() ([]Message, error) {
 }
 
 // failed reports whether a call went wrong, perhaps because of an ICMP error,
-// which the kernel tells whoever calls next, once. The error itself stays in its
-// queue, and Wait reports the member, until refused takes it.
+// which the kernel returns once, from the next call. The error itself stays in
+// its queue, and Wait reports the member, until refused takes it.
 func failed(errno syscall.Errno) bool {
 	return errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR
 }
@@ -377,11 +377,11 @@ func (m *Member) readMany() (int, syscall.Errno) {
 }
 
 // Write sends a datagram or, with a segment above zero, datagrams of that many
-// bytes, of which the last may be shorter. What the kernel has no room for is
-// lost, as on any network, except that the first Write of a member says
-// EAGAIN where the system has no port left for it. Its error is a
-// syscall.Errno, and never what ICMP says of an earlier datagram: that is
-// Read's to tell.
+// bytes, of which the last may be shorter. A datagram that the kernel has no
+// room for is lost, as on any network, except that the first Write of a member
+// says EAGAIN where the system has no port left for it. Its error is a
+// syscall.Errno, and never an ICMP error of an earlier datagram: Read reports
+// those.
 func (m *Member) Write(b []byte, segment int) error {
 	for segment > 0 && len(b) > segment {
 		n, errno := m.writeCut(b, segment)

@@ -83,8 +83,8 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 }
 
 // Wait waits until members have something to Read, deadline has passed (zero
-// is never), or Wake was called, and returns the members that have. What it
-// returns is good until the next Wait.
+// is never), or Wake was called, and returns the members that have. The result
+// is valid until the next Wait.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	s.reclaim()
 	if later(deadline) {

@@ -65,7 +65,7 @@ type Config struct {
 	Buffer    int  // bytes of kernel buffer each way; 0 means 4 MiB, and less is accepted
 	ReusePort bool // share the port, if [CanSharePort]; the kernel spreads peers over the sharers
 	Plain     bool // use no offloads, as if the kernel had none
-	Refusals  bool // Linux: let Read report hosts that say nobody listens
+	Refusals  bool // Linux: let Read report hosts that say the port is closed
 
 	// Busy is for the few sockets of a server that are seldom idle. On Linux
 	// their reader waits in a system call, which costs a thread while it waits
@@ -101,8 +101,8 @@ type Limits struct {
 
 // maxPayload is the most bytes a UDP datagram carries over IPv4: 65,535 less
 // an IP header of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). IPv6 has
-// room for 20 more, which nobody needs. The kernel's limit on a buffer it cuts
-// up is the same (net/ipv4/ip_output.c, __ip_append_data).
+// room for 20 more, which no caller needs. The kernel's limit on a buffer it
+// cuts up is the same (net/ipv4/ip_output.c, __ip_append_data).
 const maxPayload = 65507
 
 // maxSegments is the most datagrams the kernel cuts from one buffer:

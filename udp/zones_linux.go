@@ -11,7 +11,7 @@ import (
 )
 
 // zones names the interfaces that link-local addresses belong to. Package net
-// knows them too, but does not tell.
+// knows them too, but does not export them.
 var zones zoneTable
 
 // A zoneTable remembers the host's interfaces, since asking the kernel takes
@@ -21,7 +21,7 @@ type zoneTable struct {
 	read    time.Time
 	names   map[uint32]string
 	indexes map[string]uint32
-	kept    []netip.Addr // an address per zone: netip forgets the names of zones nobody uses
+	kept    []netip.Addr // an address per zone: netip forgets the names of zones not in use
 }
 
 const zoneLife = time.Minute // how long a renamed interface may go unnoticed

@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// collect serves until ctx ends. listening, if set, is told the address.
+// collect serves until ctx ends. listening, if set, is called with the address.
 func collect(ctx context.Context, addr string, out io.Writer, listening func(addr string)) error {
 	var count atomic.Int64
 	arrived := func(name string, f store.File) {
