@@ -32,7 +32,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 		}
 	}
 	if sh.ending == retiring {
-		// Whoever has the port from now on answers a repeat of it.
+		// The process that has the port from now on answers a repeat of it.
 		sh.count.turnAway(reasonOf(errStopping))
 		return
 	}
@@ -74,8 +74,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return quiet, err
 }
 
-// refuse turns a request away. The peer is told, and so is the log, unless it
-// has been told often enough.
+// refuse turns a request away. It answers with an ERROR and logs it, up to
+// maxTold times a second for each address.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
 	sh.count.turnAway(reasonOf(err))
 	if !sh.server.guard.tell(now, q.Peer.Addr()) {

@@ -34,7 +34,7 @@ const (
 	progressEvery = 50 * time.Millisecond
 
 	// maxHostAddrs is how many addresses of a host are tried. Each takes seconds
-	// where nobody answers, and a name server may return thousands.
+	// if no server answers, and a name server may return thousands.
 	maxHostAddrs = 8
 )
 
@@ -74,7 +74,7 @@ type Client struct {
 	dallying group
 }
 
-// A Result tells how a transfer went. It is meaningful after errors too.
+// A Result describes how a transfer went. It is meaningful after errors too.
 type Result struct {
 	Peer     netip.AddrPort   // the server's end of the transfer
 	Options  transfer.Options // what was agreed on
@@ -90,8 +90,8 @@ type Result struct {
 // last acknowledgement, and otherwise discards it.
 //
 // Errors wrap a *[transfer.Error] where the server refused, a
-// [transfer.ErrSilent] where it does not answer, syscall.ECONNREFUSED where
-// nobody listens, or what create and the Upload returned.
+// [transfer.ErrSilent] where it does not answer, syscall.ECONNREFUSED where no
+// server listens, or what create and the Upload returned.
 func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
 	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		return x.get(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer}, create)
@@ -188,12 +188,13 @@ func openFast(ctx context.Context, path string) (store.File, error) {
 	return store.Dir(root).Open(ctx, filepath.Base(path))
 }
 
-// ErrNoSize says that a server does not tell the size of a file: it ignores
+// ErrNoSize says that a server does not report the size of a file: it ignores
 // the option tsize.
-var ErrNoSize = errors.New("server does not tell the size")
+var ErrNoSize = errors.New("server does not report the size")
 
-// Size asks for a file's size in bytes, without fetching the file. What is no
-// longer than a block it finds out even where the server does not tell.
+// Size asks for a file's size in bytes, without fetching the file. If the file
+// is no longer than a block, it finds the size even if the server does not
+// report it.
 func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	size := int64(-1)
 	_, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {

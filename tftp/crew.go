@@ -16,8 +16,8 @@ const (
 	crewPatience = 100 * time.Millisecond
 	workerRest   = 10 * time.Second
 
-	// maxScanners look through text files, which takes long, and must keep
-	// nobody else from opening theirs.
+	// maxScanners look through text files, which takes long, and must not keep
+	// other transfers from opening their files.
 	maxScanners = 2
 )
 
@@ -70,8 +70,8 @@ func (c *crew) add(o jobOwner) {
 	}
 }
 
-// relieve hires help if jobs wait and nobody begins them: as many as have been
-// hired before, so that a long queue is soon worked off.
+// relieve adds workers if jobs wait and no worker begins them: as many as have
+// been hired before, so that a long queue is soon worked off.
 func (c *crew) relieve() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,7 @@ func (b *binding) watch(door socket, count *tally) error {
 // parseRequest reads a request to a socket bound to at. If it is none, fault is
 // what to answer, nil for nothing.
 func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
-	// Nobody can have sent a packet from there, and nobody can be answered.
+	// No host can have sent a packet from there, and no answer can reach it.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
@@ -83,11 +83,12 @@ func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {
-			local = at.Addr() // where the kernel does not tell
+			local = at.Addr() // where the kernel does not report it
 		}
 		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(local, at.Port())}, nil, true
 	}
-	// An ERROR is never answered, lest two hosts go on for ever.
+	// An ERROR is never answered, or two hosts would answer each other for
+	// ever.
 	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {
 		return q, nil, false
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // A Transfer is one transfer of a server, for [Server.Started] and
-// [Server.Ended]. What is below Value is known at the end.
+// [Server.Ended]. The fields below Value are set at the end.
 type Transfer struct {
 	Request
 	Path   string           // of the file on the disk, once it is open; "" where that is not known
@@ -16,7 +16,7 @@ type Transfer struct {
 	Agreed transfer.Options // what was agreed on; zero before
 	Began  time.Time        // when the request was taken in
 
-	Value any // left to whoever set Started
+	Value any // for the caller that set Started
 
 	Outcome  Outcome
 	Err      error // why it ended, nil if it ended well
@@ -31,7 +31,7 @@ type Transfer struct {
 }
 
 // Stored returns the name that the store gave an upload, if that is another
-// than the client's, and the store tells (see [Server.Write]).
+// than the client's, and the store reports it (see [Server.Write]).
 func (t *Transfer) Stored() string { return t.stored }
 
 // An Outcome says in a few words how a transfer ended.
@@ -74,8 +74,8 @@ func (t *Transfer) outcome() Outcome {
 	return Failed
 }
 
-// isProbe tells a size probe: firmware and iPXE ask for a file with tsize, and
-// end the transfer by ERROR 0 or 8 when the OACK has told them.
+// isProbe recognizes a size probe: firmware and iPXE ask for a file with tsize,
+// and end the transfer by ERROR 0 or 8 once they have the OACK.
 func (t *Transfer) isProbe(code transfer.ErrorCode) bool {
 	return !t.Write && t.Bytes == 0 && !t.waiting && (code == transfer.NotDefined || code == transfer.OptionsRefused)
 }
@@ -101,7 +101,7 @@ func (t *Transfer) Slow() string {
 	return "peer"
 }
 
-// summary tells of a session that ended by err, or well.
+// summary returns the Transfer of a session that ended by err, or well.
 func (s *session) summary(now time.Time, err error) *Transfer {
 	t := s.info
 	if t == nil {
@@ -128,7 +128,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 	return t
 }
 
-// describe tells of a session that begins.
+// describe returns the Transfer of a session that begins.
 func (s *session) describe() *Transfer {
 	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
 	if s.state != opening { // before that a worker has it

@@ -139,7 +139,7 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		}
 		// What has come before a deadline must be taken before the deadline counts, or
 		// a process that was kept waiting would repeat what is answered already. Once
-		// late it looks once more, and then expires whatever keeps coming.
+		// late it looks once more, and then expires even if more keeps coming.
 		heard = n > 0 && !late
 	}
 }
@@ -187,7 +187,7 @@ func (x *exchange) receive(now time.Time, msg *udp.Message, m clientMachine, han
 	}
 }
 
-// stray tells a stranger that it has the wrong address (RFC 1350 §4). The
+// stray answers a stranger that it has the wrong address (RFC 1350 §4). The
 // transfer itself is not disturbed.
 func (x *exchange) stray(m *udp.Message) {
 	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || x.strays >= maxClientStrays {
@@ -435,7 +435,7 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 		case c.Last:
 			size = r.Received() // no larger than a block: that answers it too
 		case len(c.Data) == 0:
-			return // an OACK without tsize, as for an empty file: the first block tells
+			return // an OACK without tsize, as for an empty file: the first block shows
 		}
 		r.Abort(transfer.NotDefined, "size is known", errProbed)
 	}

@@ -3,7 +3,7 @@ package tftp
 import "sync"
 
 // A group counts goroutines. Other than of a sync.WaitGroup, more may be added
-// while somebody waits.
+// during a wait.
 type group struct {
 	mu   sync.Mutex
 	n    int           // mu: goroutines that run
@@ -32,7 +32,7 @@ func (g *group) leave() {
 	}
 }
 
-// wait returns once nobody runs.
+// wait returns once no goroutine runs.
 func (g *group) wait() {
 	g.mu.Lock()
 	idle := g.idle

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// What one address may do before it has shown that it exists: the address of
-// a request may be forged, and all that we send then goes to somebody else.
-// A transfer is proven by the acknowledgement of data, or by data.
+// The bounds for an address before it has shown that it exists: the address of
+// a request may be forged, and then a third party gets everything we send. A
+// transfer is proven by the acknowledgement of data, or by data.
 const (
 	// maxPatient is how many transfers at the same time have their first DATA
 	// sent again by the timer. Further ones have it sent again only when they
@@ -51,7 +51,7 @@ type guard struct {
 	perClient   int
 	most        int // visitors
 	rate        int // requests a second
-	rateOfLocal int // the same for loopback, where nobody can forge
+	rateOfLocal int // the same for loopback, where no address is forged
 
 	mu       sync.Mutex
 	visitors map[netip.Addr]*visitor // mu
@@ -96,7 +96,7 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	defer g.mu.Unlock()
 	v := g.visitor(now, from)
 	// A token bucket that holds two seconds' requests. Loops may be a little
-	// behind each other; whatever the clock does, it costs a second at most.
+	// behind each other; a step of the clock costs a second at most.
 	elapsed := max(now.Sub(v.filled), -time.Second)
 	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now
@@ -183,7 +183,7 @@ func (g *guard) end(from netip.Addr) {
 	}
 }
 
-// tell reports whether an address should be told that a limit was hit.
+// tell reports whether to answer an address that hit a limit.
 func (g *guard) tell(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

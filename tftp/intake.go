@@ -67,7 +67,7 @@ func (in *intake) room(n int64) bool {
 }
 
 // flush writes the file's bytes up to the given offset to the store. A worker
-// runs it, while the loop goes on to put bytes behind them.
+// runs it, while the loop continues to add bytes behind them.
 func (in *intake) flush(w io.WriterAt, from, to int64) error {
 	for from < to {
 		at := from % int64(len(in.ring))

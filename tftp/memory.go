@@ -6,9 +6,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A memory is a shard's part of [Server.Memory]: what its transfers may hold
-// in buffers that have a transfer's size. What they have in any case, a few
-// hundred bytes each, does not count.
+// A memory is a shard's part of [Server.Memory]: what its transfers may hold in
+// buffers that have a transfer's size. The few hundred bytes that each has in
+// any case do not count.
 type memory struct {
 	limit, left int64        // bytes
 	promised    int64        // of left, what uploads will need for the windows agreed on
@@ -16,8 +16,8 @@ type memory struct {
 }
 
 const (
-	// A part of the memory is no reason for large windows, so that whoever
-	// comes last gets a small one: 1/spareShare of it.
+	// A part of the memory is no reason for large windows, so the last transfer
+	// gets a small one: 1/spareShare of it.
 	spareShare = 8
 
 	// A reader gets more than it needs at once as long as that is less than
@@ -49,9 +49,9 @@ func (m *memory) give(cost *int64) {
 	}
 }
 
-// mostBlocks returns the largest window for the block size agreed on. For an
-// upload nobody gets more than a share of the memory that is left and not
-// promised, so that those who ask for much leave room for others.
+// mostBlocks returns the largest window for the block size agreed on. An upload
+// gets no more than a share of the memory that is left and not promised, so
+// that large requests leave room for others.
 func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
 	most := int64(maxWindowBytes)
 	if write {

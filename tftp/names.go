@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// faultFor says what to tell a peer about an error: the code true to the
-// cause, and nothing of our paths. It is the one place where that is decided.
+// faultFor returns the ERROR that a peer gets for an error: the code that fits
+// the cause, and a message without our paths. Only this function decides that.
 func faultFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
 	var said interface{ ForClient() string }

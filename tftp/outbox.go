@@ -89,7 +89,7 @@ func (o *outbox) fault(peer netip.AddrPort, local netip.Addr, code transfer.Erro
 }
 
 // data adds one message with the first blocks of a run, as many as fit, and
-// tells the Sender how many those are. The file's bytes are read straight to
+// reports their number to the Sender. The file's bytes are read straight to
 // their places between the headers. It returns false when the run is not
 // sent: err says why the file could not be read, nil that it had too few bytes.
 func (o *outbox) data(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
@@ -128,8 +128,8 @@ func (o *outbox) data(now time.Time, peer netip.AddrPort, local netip.Addr, s *t
 	return true, nil
 }
 
-// flush sends what has gathered. What the kernel refuses is lost, as on any
-// network; the machines' timers make up for it.
+// flush sends what has gathered. Datagrams that the kernel refuses are lost, as
+// on any network; the machines' timers make up for it.
 func (o *outbox) flush() {
 	ms := o.msgs
 	for len(ms) > 0 {

@@ -51,7 +51,7 @@ var (
 //
 // In TFTP (RFC 1350 §4) a transfer is named by two transfer IDs: the client's
 // UDP port and the server's. A Client takes a port of its own for each transfer.
-// A ClientPool tells the transfers of one socket apart by the server's address
+// A ClientPool distinguishes the transfers of one socket by the server's address
 // and port alone, and so follows these rules:
 //
 //   - Transfers with different hosts share a socket. Packets that come from
@@ -179,7 +179,7 @@ type poolRequest struct {
 	done   func(Result, error)
 
 	addr  netip.Addr   // of the host
-	more  []netip.Addr // further ones, for the case that nobody is at addr
+	more  []netip.Addr // further ones, in case addr does not answer
 	plain bool         // without options
 	began time.Time    // zero before
 }

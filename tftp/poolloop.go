@@ -46,7 +46,7 @@ type poolLoop struct {
 	faults   ration
 	looked   time.Duration // up to when the timers have been looked at, since began
 	inTurn   poolInbox
-	ended    error // why no transfer can go on; nil as long as they can
+	ended    error // why no transfer can continue; nil as long as they can
 
 	load     atomic.Int64 // transfers under way and waiting
 	answered atomic.Int64
@@ -101,8 +101,8 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	return lp, nil
 }
 
-// shortestDatagram is room for an OACK or an ERROR, which come whatever was
-// asked for.
+// shortestDatagram is room for an OACK or an ERROR, which may come for any
+// request.
 const shortestDatagram = 1024
 
 // give hands a request to the loop.

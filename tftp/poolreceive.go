@@ -13,7 +13,7 @@ import (
 )
 
 // find returns the transfer that a datagram from peer belongs to, nil for none.
-// known is false if nobody knows the peer's transfer ID.
+// known is false if no transfer has the peer's transfer ID.
 func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	if k.loop.private {
 		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
@@ -58,7 +58,7 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 	return x
 }
 
-// stray tells a stranger that it has the wrong address (RFC 1350 §4).
+// stray answers a stranger that it has the wrong address (RFC 1350 §4).
 func (k *poolSocket) stray(now time.Time, m *udp.Message) {
 	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.faults.take(now, maxPoolStrays) {
 		return

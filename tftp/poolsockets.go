@@ -131,7 +131,7 @@ func (ss *poolSockets) unstick() {
 	ss.stuck = ss.stuck[:0]
 }
 
-// drop forgets a server that nobody needs, unless there are few.
+// drop forgets a server that no transfer needs, unless there are few.
 func (ss *poolSockets) drop(s *poolServer) {
 	if len(ss.servers) > keptPoolServers && s.queue.len() == 0 && s.uses == 0 && !s.listed {
 		delete(ss.servers, s.addr)
@@ -238,7 +238,7 @@ func (k *poolSocket) suits(s *poolServer) bool {
 	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.quiet == 0
 }
 
-// is4 tells the socket's family by the hosts that it knows.
+// is4 derives the socket's family from the hosts that it knows.
 func (k *poolSocket) is4() bool {
 	for a := range k.hosts {
 		return a.Is4()

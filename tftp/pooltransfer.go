@@ -211,7 +211,7 @@ func (x *poolTransfer) giveUp(err error) {
 // fail ends the transfer without a word to the server, which cannot be reached.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
-// abort ends the transfer and tells the server.
+// abort ends the transfer and sends the server an ERROR.
 func (x *poolTransfer) abort(now time.Time, msg string, err error) {
 	if x.asked.IsZero() {
 		x.loop.end(now, x, err)

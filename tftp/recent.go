@@ -16,8 +16,8 @@ const (
 )
 
 // recent remembers whose reads have just ended well. A late duplicate of the last
-// ACK is no sign of a transfer that somebody believes in; an ERROR to it may
-// reach a peer that has asked for the next file from the same port.
+// ACK is no sign that a peer believes in a transfer; an ERROR to it may reach a
+// peer that has asked for the next file from the same port.
 type recent struct {
 	seed  maphash.Seed
 	peers []struct {

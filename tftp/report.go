@@ -14,14 +14,14 @@ import (
 
 const (
 	// maxLines is how many lines wait for the log. Beyond that they are
-	// counted only: a log that nobody reads must not stop the server.
+	// counted only: a log without a reader must not stop the server.
 	maxLines = 4096
 
 	// logGrace is how long a server that ends waits for its log.
 	logGrace = time.Second
 )
 
-// ended tells of a transfer that is over. It never waits.
+// ended reports a transfer that is over. It never waits.
 func (l *Listener) ended(t *Transfer) {
 	if l.Ended != nil {
 		l.call(l.Ended, t)
@@ -120,7 +120,7 @@ func (l *Listener) write(t *Transfer) {
 }
 
 // stopsAtRollover reports whether a read ended where block numbers begin anew:
-// some firmware (syslinux.efi, NetBSD's pxeboot, NMRP) cannot go on there.
+// some firmware (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
 func (t *Transfer) stopsAtRollover() bool {
 	if t.Write || t.Err == nil {
 		return false

@@ -52,14 +52,14 @@ func duplicate(s socket) (*os.File, error) {
 
 // Retire says that another process takes the requests from now on, on sockets
 // that [Listener.Files] gave it. Serve takes no more, lets the transfers under way
-// run to their end, whatever that takes, and returns when the last has ended; or
-// ends them when limit is over, without the Grace. If its context ends meanwhile,
-// what is left gets the Grace. New requests are not refused: clients repeat them,
-// to whoever has the port then.
+// run to their end, however long that takes, and returns when the last has ended;
+// or ends them when limit is over, without the Grace. If its context ends
+// meanwhile, what is left gets the Grace. New requests are not refused: clients
+// repeat them, and the process that has the port then answers.
 func (l *Listener) Retire(limit time.Duration) {
 	select {
 	case l.retired <- limit:
-	default: // it is told already
+	default: // it was called already
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Loops are filled one after the other: a transfer goes to the first that has
-// time to spare. What a packet costs falls with the number that share a turn,
+// time to spare. The cost of a packet falls with the number that share a turn,
 // so one busy loop does the work of two idle ones for half of the CPU time, and
 // leaves the other cores alone (docs/decisions/009). Only where all are busy do
 // they get equal shares.
@@ -19,7 +19,7 @@ const (
 	shareSpan = 10 * time.Millisecond
 	fullInbox = maxInbox / 4
 
-	// What is known of a loop that has not taken a turn since is that it is idle.
+	// A loop that has not taken a turn since is idle.
 	shareHolds = 10 * shareSpan
 )
 
@@ -129,7 +129,7 @@ type occupancy struct {
 	until atomic.Int64 // its end, in nanoseconds since the Listener began
 }
 
-// turn notes a turn. Times are told from base on.
+// turn notes a turn. Times count from base.
 func (o *occupancy) turn(base, began, ended time.Time) {
 	o.spent += ended.Sub(began)
 	span := ended.Sub(o.since)

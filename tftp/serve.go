@@ -28,10 +28,10 @@ func (l *Listener) Serve(ctx context.Context) error {
 	logged := make(chan struct{})
 	go l.keepLog(logged)
 
-	// Whoever fails, the first is heard and nobody waits to be.
+	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
 	report := func(err error) {
-		if err == nil { // it was told to end
+		if err == nil { // it ended as asked
 			return
 		}
 		select {
@@ -75,7 +75,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	close(l.lines)
 	select {
 	case <-logged:
-	case <-time.After(logGrace): // whoever reads the log has stopped reading
+	case <-time.After(logGrace): // the reader of the log has stopped reading
 	}
 	return err
 }

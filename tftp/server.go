@@ -40,9 +40,9 @@ const (
 	DefaultWindow = 256
 )
 
-// A Server serves files over TFTP: those of a Store, or whatever Read and
-// Write come up with. A zero Server with one of these is ready for use. Its
-// fields must not change once it listens.
+// A Server serves files over TFTP: those of a Store, or those that Read and
+// Write supply. A zero Server with one of these is ready for use. Its fields
+// must not change once it listens.
 type Server struct {
 	// Store is what is served where Read and Write are nil. Names are cleaned
 	// by [store.CleanName].
@@ -61,7 +61,7 @@ type Server struct {
 	// Write should pass [Request.Announced] to its store, so that an upload that
 	// does not fit is refused at once.
 	//
-	// An Upload that has a method StoredName() string tells which name the file
+	// An Upload may have a method StoredName() string: the name that the file
 	// gets, for the log, if that is not the client's.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)

@@ -23,7 +23,7 @@ type session struct {
 	met     time.Time // when the peer answered our answer; zero before
 	state   state
 	stored  string             // an upload's name in the store, if it is another than the client's
-	info    *Transfer          // what Started was told; nil if nobody was
+	info    *Transfer          // passed to Started; nil if that was not called
 	cancel  context.CancelFunc // ends ctx; nil if that is the server's
 	waits   waits
 
@@ -44,7 +44,7 @@ type session struct {
 	fetchCost int64 // and for what fetch.buf holds
 
 	job  job         // what a worker does for this session now
-	gone atomic.Bool // the session has ended; a scan need not go on
+	gone atomic.Bool // the session has ended; a scan may stop
 
 	// worker
 	ctx      context.Context
@@ -53,7 +53,7 @@ type session struct {
 	reader   io.ReaderAt // file, or its translation to netascii
 	size     int64       // of what reader reads
 	try      store.TryReader
-	identity store.Identity // of file; zero if it cannot tell
+	identity store.Identity // of file; zero if unknown
 	upload   store.Upload
 	path     string // of the file or the upload on the disk, "" if unknown
 	jobErr   error
@@ -79,12 +79,12 @@ const (
 )
 
 const (
-	// What a worker fetches at a time for one session, in bytes, from a store
+	// The bytes that a worker fetches at a time for one session, from a store
 	// that cannot say what is in memory, or has it on the disk.
 	minFetch = 16 << 10
 	maxFetch = 64 << 10
 
-	// What one session reads ahead from memory, in bytes: its part of aheadShare,
+	// The bytes that one session reads ahead from memory: its part of aheadShare,
 	// which all of a shard have together, and minAhead in any case.
 	minAhead   = 2 << 10
 	maxAhead   = 8 << 10
@@ -95,7 +95,7 @@ const (
 	minReads = 4 // how many blocks reading ahead must give at the least
 )
 
-// waits tells what a transfer has waited for.
+// waits counts what a transfer has waited for.
 type waits struct {
 	since      time.Time // when it began to wait for the store; zero if it does not
 	disk, lost time.Duration
@@ -418,7 +418,7 @@ func (s *session) expire(now time.Time) {
 	}
 }
 
-// abort ends the transfer for a reason of ours, and tells the peer.
+// abort ends the transfer for a reason of ours, and sends the peer an ERROR.
 func (s *session) abort(now time.Time, err error) {
 	code, msg := faultFor(err)
 	switch {

@@ -14,8 +14,8 @@ import (
 
 // Bounds of one shard.
 const (
-	// maxInbox is how many requests may wait for the loop. What comes beyond is
-	// dropped, as by a full socket buffer: clients ask again.
+	// maxInbox is how many requests may wait for the loop. Requests beyond that
+	// are dropped, as by a full socket buffer: clients ask again.
 	maxInbox = 1024
 
 	outboxMessages = 64
@@ -39,7 +39,7 @@ const (
 )
 
 // A shard is one loop with the transfers whose peers fall to it. It has one
-// socket for all of them, and tells them apart by the peer's address.
+// socket for all of them, and distinguishes them by the peer's address.
 type shard struct {
 	server   *Listener
 	routes   *routes // the binding's
@@ -156,7 +156,7 @@ func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 	return sh.turn(now, n), false
 }
 
-// crash ends a transfer that cannot go on.
+// crash ends a transfer that cannot continue.
 func (sh *shard) crash(now time.Time, s *session, p any) {
 	err := crashed(p)
 	sh.server.crashes.Add(1)
@@ -200,9 +200,9 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 }
 
 // heardAll returns the time up to which all that has come was read, if a read
-// at now brought n messages. What came before a deadline must be taken before the
-// deadline counts: a loop with much to do would else send again what is
-// acknowledged in its queue.
+// at now brought n messages. Packets that came before a deadline must be handled
+// before the deadline counts: otherwise a busy loop would send again what its
+// queue already acknowledges.
 func (sh *shard) heardAll(now time.Time, n int) time.Time {
 	if n < len(sh.in) {
 		sh.drained = now
@@ -255,8 +255,8 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 
 // unknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
 // be all that is left of one, so the peer should know. An ERROR is never
-// answered, lest two hosts go on for ever; nor is a peer whose next request is on
-// its way here, and who would take the ERROR for the answer.
+// answered, or two hosts would answer each other for ever; nor is a peer whose
+// next request is on its way here: it would take the ERROR for the answer.
 func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)

@@ -3,8 +3,8 @@ package tftp
 import "github.com/haul-project/haul/store"
 
 // When a rack boots, all of it reads the same files at nearly the same time.
-// What one transfer in lock-step has read is then kept for the others of its
-// shard: it stays in the processor's cache, and costs one buffer for all of
+// Data that one transfer in lock-step has read is then kept for the others of
+// its shard: it stays in the processor's cache, and costs one buffer for all of
 // them instead of one each.
 const (
 	chunkSize = 16 << 10 // bytes read at once
@@ -98,7 +98,7 @@ func (s *session) chunkAt(c *common, off int64, want int) []byte {
 		c.chunks = make([]chunk, maxChunks)
 	}
 	k := &c.chunks[index%maxChunks]
-	// What was read before s opened the file is not for s: a write through a
+	// Data read before s opened the file is not for s: a write through a
 	// mapping, or two within a tick of the file system's clock, leave the
 	// file's identity as it is.
 	if k.index == index && k.turn >= s.joined && k.n >= at+want {

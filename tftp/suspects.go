@@ -12,7 +12,7 @@ const (
 )
 
 // suspects lists the transfers of a shard that may be forged, oldest first, so
-// that a flood of forged requests keeps nobody out for long.
+// that a flood of forged requests keeps no client out for long.
 type suspects struct {
 	list []suspect
 	head int // what is before it is over

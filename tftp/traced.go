@@ -21,7 +21,8 @@ func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// Write shows what has left. What the kernel refuses shows by its absence.
+// Write traces the datagrams that have left. Those that the kernel refuses are
+// absent from the trace.
 func (t *tracedSocket) Write(ms []udp.Message) (int, error) {
 	n, err := t.socket.Write(ms)
 	t.show(ms[:n], true)

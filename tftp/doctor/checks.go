@@ -45,7 +45,7 @@ var checks = []persona{
 	{name: "malformed packets", sends: "requests cut off, unknown opcodes, an empty datagram; then a request", act: checkBadPackets, stage: alone},
 }
 
-// answer asks, and reports a silence. What answers is judged by the caller.
+// answer asks, and reports a silence. The caller judges the answer.
 func (v *visit) answer(d *download) (packet, bool) {
 	p, ok := v.ask(d.request(v))
 	if !ok {
@@ -66,7 +66,7 @@ func checkUnknown(v *visit, d *download) {
 		a := plain()
 		a.options, _ = parseOACK(p.data)
 		if _, ok := a.get("x-haul-doctor"); ok {
-			v.breaks(ruleUnknown, Failed, "%v: nobody knows the option x-haul-doctor", p)
+			v.breaks(ruleUnknown, Failed, "%v: the option x-haul-doctor does not exist", p)
 		}
 	}
 	v.quit("closed")
@@ -218,8 +218,8 @@ func (v *visit) begin(d *download) (packet, agreed, bool) {
 	return p, a, true
 }
 
-// How many blocks the repeated ACK is followed for, and how many it takes to
-// tell a server that doubles each from one whose timer ran out once.
+// How many blocks the repeated ACK is followed for, and how many show a server
+// that doubles each, rather than one whose timer ran out once.
 const (
 	maxFollowed = 40
 	minFollowed = 6

@@ -170,7 +170,7 @@ func askToOpen(v *visit, d *download) (p packet, ok bool) {
 }
 
 // probe asks for a file's size and ends the transfer by the given ERROR. It
-// returns the size, or -1 where there is no answer that tells it.
+// returns the size, or -1 where no answer has it.
 func probe(v *visit, d *download, end []byte) {
 	p, ok := askToOpen(v, d)
 	switch {
@@ -227,11 +227,11 @@ func actGRUB(v *visit, d *download) {
 // actUEFI asks for the size, says ERROR 8, and fetches from the next port.
 func actUEFI(v *visit, d *download) {
 	if v.env.empty {
-		v.skip("the file is empty: it has no size to tell")
+		v.skip("the file is empty, so a server may leave out its size")
 		return
 	}
 	probe(v, d, fault(transfer.OptionsRefused, "User aborted the transfer"))
-	told := v.size
+	size := v.size
 	if len(v.report.Findings) > 0 || v.reopen(v.port()+1) != nil {
 		return
 	}
@@ -239,7 +239,7 @@ func actUEFI(v *visit, d *download) {
 	if again.run(v); v.renamed(ruleNoAnswer, ruleProbe) {
 		return
 	}
-	v.size = told
+	v.size = size
 }
 
 // actRaspberry does everything twice within milliseconds.
@@ -307,7 +307,7 @@ func actReset(v *visit, d *download) {
 }
 
 // restart sends a new request from the port of an old transfer, and waits for
-// its OACK from whatever port. Blocks of the old transfer are passed over.
+// its OACK from any port. Blocks of the old transfer are passed over.
 func (v *visit) restart(d *download) (packet, bool) {
 	for range maxTries {
 		v.send(d.request(v))
@@ -338,8 +338,8 @@ func actROM(v *visit, d *download) {
 		v.skip("the file was not fetched to its end, so no last ACK was due")
 		return
 	}
-	// Judged, the transfer is ended after all: its last block would come again
-	// and again, to whoever has this port by then.
+	// After its judgement the transfer is ended after all: its last block would
+	// come again and again, to the next program that has this port.
 	defer func(conn *net.UDPConn, peer netip.AddrPort) {
 		_, _ = conn.WriteToUDPAddrPort(fault(transfer.NotDefined, "closed"), peer)
 	}(v.conn, v.peer)

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// compare holds the contents that the visits fetched against each other. Who
-// differs from most others has the wrong one, and so has who was told another
-// size than the file has.
+// compare compares the contents that the visits fetched. A visit that differs
+// from most others has the wrong content, and so has one whose OACK had another
+// size than the file.
 func compare(visits []*visit) {
 	reference := majority(visits)
 	for _, v := range visits {

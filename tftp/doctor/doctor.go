@@ -14,10 +14,10 @@
 //
 // A persona (clients.go, checks.go, hostile.go) is a line of a table: what it
 // asks for, and how it judges the answer. Most fetch the whole file by a
-// download (download.go), which follows one client's logic. What a persona says
-// and hears goes through its visit (visit.go), a socket of its own. Whatever is
-// wrong becomes a [Finding] that names a [Rule] (rules.go), and in the end all
-// who fetched the file must have the same bytes.
+// download (download.go), which follows one client's logic. A persona sends and
+// receives through its visit (visit.go), a socket of its own. Each fault
+// becomes a [Finding] that names a [Rule] (rules.go), and in the end all
+// personas that fetched the file must have the same bytes.
 package doctor
 
 import (
@@ -43,7 +43,7 @@ const (
 	maxTogether = 4  // personas at the same time; boards and small servers know no more
 	maxRun      = 12 // timeouts that a whole run may take
 
-	defaultMTU = 1500 // where the interface does not tell
+	defaultMTU = 1500 // where the interface's is unknown
 )
 
 // Config says which server to examine, and what that may cost.
@@ -70,7 +70,7 @@ type Report struct {
 	Sends    string        `json:"sends"`
 	Verdict  Verdict       `json:"verdict"`
 	Findings []Finding     `json:"findings,omitempty"`
-	Notes    []string      `json:"notes,omitempty"` // remarks that blame nobody
+	Notes    []string      `json:"notes,omitempty"` // remarks that are no findings
 	Bytes    int64         `json:"bytes"`           // of the file that were fetched
 	Whole    bool          `json:"whole"`           // that was all of it
 	SHA256   string        `json:"sha256,omitempty"`

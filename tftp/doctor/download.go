@@ -293,7 +293,7 @@ func (f *fetch) timeIsUp() {
 	f.cut()
 }
 
-// stalled gives a transfer up and says why it does not go on.
+// stalled gives a transfer up and says why it stalled.
 func (f *fetch) stalled() {
 	switch {
 	case len(f.others) > 0:

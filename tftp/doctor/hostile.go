@@ -40,8 +40,8 @@ func checkTraversal(v *visit, _ *download) {
 // while the doctor listens.
 const maxAnswers = 6
 
-// checkSilent asks for a file, as somebody else whose address was forged would
-// seem to, and never says another word.
+// checkSilent asks for a file, as a request with a forged address would, and
+// never sends another packet.
 func checkSilent(v *visit, d *download) {
 	b := d.request(v)
 	v.send(b)

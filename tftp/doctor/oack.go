@@ -156,8 +156,8 @@ func noSizeZero(v *visit, a *agreed) (rule, saw string) {
 	return ruleSizeWrong, "the file is not empty; curl ends with exit code 71"
 }
 
-// needsSize is what UEFI, iPXE and barebox live by. An empty file has no size
-// to tell.
+// needsSize checks for the size, which UEFI, iPXE and barebox depend on. For an
+// empty file a server may leave it out.
 func needsSize(v *visit, a *agreed) (rule, saw string) {
 	if a.size < 0 && !v.env.empty {
 		return ruleNeedsSize, "tsize is missing"

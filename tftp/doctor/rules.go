@@ -36,11 +36,11 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Rule struct {
 	Name   string `json:"name"`
 	Source string `json:"source"` // the RFC, or the client whose behaviour asks for it
-	Advice string `json:"advice"` // for whoever runs the server
+	Advice string `json:"advice"` // for the server's administrator
 }
 
-// The rules. A finding names one of them, so each cause has one name, whoever
-// runs into it.
+// The rules. A finding names one of them, so each cause has one name for all
+// personas.
 const (
 	ruleNoAnswer       = "no-answer"
 	ruleStalls         = "stalls"
@@ -96,8 +96,8 @@ var rules = []Rule{
 	{ruleStalls, "RFC 1350 §2", "The server stopped in the middle. Look for lost packets, and at whether the server sends again after a timeout."},
 	{ruleBreaksOff, "RFC 1350 §7", "The server ended the transfer by an ERROR; its log should say why."},
 	{ruleContent, "RFC 1350 §2", "Not every client gets the same bytes. Do not use this server for boot files until that is cured."},
-	{ruleNetascii, "RFC 1350 §1; tftp-hpa's default mode", "Let the server take netascii and translate line ends, or tell users to say \"mode octet\"."},
-	{ruleRefused, "RFC 2347", "Options that a server does not know are to be passed over, and the request to be answered without them."},
+	{ruleNetascii, "RFC 1350 §1; tftp-hpa's default mode", "Let the server take netascii and translate line ends, or ask users to say \"mode octet\"."},
+	{ruleRefused, "RFC 2347", "Ignore options that the server does not know, and answer the request without them."},
 	{ruleUnasked, "RFC 2347", "An OACK may hold only what the client asked for: tftp-hpa waits for ever, others give up by ERROR 8."},
 	{ruleUnknown, "RFC 2347", "An unknown option must be left out of the OACK: a client takes it for agreed on."},
 	{ruleMalformed, "RFC 2347; atftp sends \"tsize enable\"", "An option without a valid value is to be passed over: neither echoed nor a reason to refuse the request."},
@@ -106,7 +106,7 @@ var rules = []Rule{
 	{ruleNeedsOACK, "GRUB 2, UEFI PXE, iPXE", "Turn on options (RFC 2347) in the server: these clients do not work without an OACK."},
 	{ruleNeedsSize, "RFC 2349; UEFI PXE, iPXE, barebox", "Turn on the option tsize: these clients ask for the size first."},
 	{ruleSizeZero, "curl 7.88 ends with exit code 71", "Leave tsize out of the OACK of an empty file."},
-	{ruleSizeWrong, "RFC 2349", "The OACK must tell the file's size, whatever value the request carried."},
+	{ruleSizeWrong, "RFC 2349", "The OACK must carry the file's size, not the value of the request."},
 	{ruleTimeout, "RFC 2349; U-Boot answers ERROR 8", "Confirm the timeout that was asked for, or leave the option out."},
 	{ruleBlockSize, "RFC 2348; curl, U-Boot, barebox, busybox give up", "Confirm the block size that was asked for, or a smaller one, but not below 8; busybox refuses 8, too."},
 	{ruleBlockLong, "RFC 2348", "A block was longer than agreed on. Update the server."},

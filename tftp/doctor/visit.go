@@ -101,7 +101,7 @@ type visit struct {
 
 	report  *Report
 	content []byte // of the file; nil if it was not fetched
-	size    int64  // that an OACK told; -1 for none
+	size    int64  // from an OACK; -1 for none
 	trusts  bool   // and that counts for more than a progress bar
 	differs string // the rule broken if the content is not that of the others
 }
@@ -145,7 +145,7 @@ func (v *visit) port() uint16 { return v.conn.LocalAddr().(*net.UDPAddr).AddrPor
 func (v *visit) over() bool { return v.ctx.Err() != nil || !time.Now().Before(v.deadline) }
 
 // send sends a packet to the peer, and before that is known to where requests
-// go. What cannot be sent is lost, as on any link.
+// go. A packet that cannot be sent is lost, as on any link.
 func (v *visit) send(b []byte) {
 	to := v.peer
 	if !to.IsValid() || isRequest(b) {
@@ -280,7 +280,7 @@ func (v *visit) misses(rule string, bad Verdict, format string, args ...any) {
 	v.breaks(rule, bad, format, args...)
 }
 
-// note adds a remark that blames nobody.
+// note adds a remark that is no finding.
 func (v *visit) note(format string, args ...any) {
 	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
 }
@@ -303,7 +303,7 @@ func (v *visit) unanswered(what string) {
 	}
 }
 
-// reopen goes on from another port.
+// reopen continues from another port.
 func (v *visit) reopen(port uint16) error {
 	err := v.open(port)
 	if err != nil {

@@ -64,8 +64,8 @@ type Load struct {
 
 	// Rate is how many transfers a second begin, whether earlier ones are done
 	// or not, as independent clients would; Concurrency still bounds those under
-	// way. What has to wait for that is late, and the wait counts as its latency. 0
-	// means that a transfer begins where another ends.
+	// way. A transfer that has to wait for that is late, and the wait counts as its
+	// latency. 0 means that a transfer begins where another ends.
 	Rate float64
 
 	// Warmup is how many transfers are made before, and not counted.
@@ -205,7 +205,7 @@ const placeholder = "{}"
 
 // Run makes the transfers, and reports how they went. That transfers fail is
 // no error of Run's, but counted in the Report. Its error says why the run
-// could not be made, or not to its end: ctx has ended, nobody answers
+// could not be made, or not to its end: ctx has ended, no server answers
 // ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED) there, or the process
 // may not open as many sockets. The Report then has what was done until then.
 func (l *Load) Run(ctx context.Context) (Report, error) {

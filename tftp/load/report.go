@@ -47,7 +47,7 @@ type Latency struct {
 
 const (
 	// saturatedAt is how busy a loop may be before what it measures is itself,
-	// in a run that is long enough to tell.
+	// in a run that is long enough to judge.
 	saturatedAt = 0.9
 	longEnough  = 100 * time.Millisecond
 

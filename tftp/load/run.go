@@ -54,7 +54,7 @@ type run struct {
 	refusals int64            // mu: in a row
 	errors   map[string]int64 // mu
 	agreed   transfer.Options // mu
-	broken   error            // mu: why the run cannot go on
+	broken   error            // mu: why the run cannot continue
 	free     []*task          // mu
 }
 
@@ -297,7 +297,7 @@ func (r *run) fault(err error) {
 	}
 }
 
-// absent says that nobody is there.
+// absent returns the error for a server that does not answer.
 func (r *run) absent(why error) error {
 	switch {
 	case r.heard():
@@ -336,15 +336,15 @@ func (r *run) report(cpu time.Duration) Report {
 }
 
 // references remembers what the first download of each file was: a sum of
-// hashes of its blocks, which takes 8 bytes whatever the file's size, and comes
-// out the same in whatever order they come.
+// hashes of its blocks, which takes 8 bytes for a file of any size, and is the
+// same for any order of the blocks.
 type references struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	sums map[reference]digest
 }
 
-// A reference tells downloads apart that may differ: blocks of another size
+// A reference distinguishes downloads that may differ: blocks of another size
 // have other hashes.
 type reference struct {
 	name  int64

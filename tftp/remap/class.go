@@ -72,7 +72,7 @@ func (t *translator) classItem(first bool) (string, error) {
 	return quoteInClass(low) + "-" + quoteInClass(high), nil
 }
 
-// rangeFollows reports whether s goes on with a - that makes a range.
+// rangeFollows reports whether s continues with a - that makes a range.
 func rangeFollows(s string) bool {
 	return strings.HasPrefix(s, "-") && !strings.HasPrefix(s, "-]")
 }

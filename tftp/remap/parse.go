@@ -15,7 +15,7 @@ const (
 	maxSize      = 2000    // of one regex, in about instructions
 	maxTotalSize = 1 << 18 // of all of a file
 
-	maxFaults = 20 // faulty lines told at once
+	maxFaults = 20 // faulty lines reported at once
 )
 
 // A SyntaxError is a line of a map file that cannot be used.
@@ -74,7 +74,7 @@ func word(line string) (word, rest string) {
 	for i := 0; i < len(line); i++ {
 		switch {
 		case line[i] == '\\':
-			i++ // whatever follows is no end
+			i++ // the next character ends nothing
 		case line[i] == '#' || strings.IndexByte(space, line[i]) >= 0:
 			return line[:i], line[i:]
 		}

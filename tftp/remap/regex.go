@@ -150,7 +150,7 @@ func (t *translator) next() error {
 }
 
 // openGroup begins a group. Those beyond the ninth cannot be referred to, so
-// nobody need note what they match.
+// the translation need not note what they match.
 func (t *translator) openGroup() {
 	t.groups = append(t.groups, len(t.out))
 	if t.opened++; t.opened <= maxGroups {

@@ -27,7 +27,7 @@
 //	i   ignore case
 //	e   end here
 //	E   end here if the name now is a file that can be transferred; else
-//	    undo the replacement and go on
+//	    undo the replacement and continue
 //	s   start over at the first rule
 //	a   abort: refuse the request; the replacement is the message
 //	j   jump to the label that the replacement names
@@ -49,11 +49,11 @@
 // # Regular expressions
 //
 // They are POSIX extended ones as glibc has them, leftmost-longest, and
-// matched in time linear in the name. What that cannot do is refused by
-// [Parse]: back references, \< and \>, and escaped letters and digits without
-// a meaning, such as \d. Of several ways to divide the same match among groups
-// Go's is taken, which may differ from POSIX's: in (a|ab)(c|bcd) on "abcd" \1
-// is "a". \U, \L and the named classes know ASCII only.
+// matched in time linear in the name. [Parse] refuses what that cannot do: back
+// references, \< and \>, and escaped letters and digits without a meaning, such
+// as \d. Of several ways to divide the same match among groups Go's is taken,
+// which may differ from POSIX's: in (a|ab)(c|bcd) on "abcd" \1 is "a". \U, \L
+// and the named classes know ASCII only.
 //
 // # Bounds
 //
@@ -95,7 +95,7 @@ var ErrLabel = errors.New("no such label")
 // An Abort is the error of a request that an a rule refuses.
 type Abort struct {
 	Line    int    // of the rule in its file, from 1
-	Message string // what to tell the client; may be empty, is as long as MaxName at most
+	Message string // for the client; may be empty, is as long as MaxName at most
 }
 
 // Error says which rule refused the request, and with which message.
@@ -115,7 +115,7 @@ type Query struct {
 	Hex  string // the same in upper-case hexadecimal, for \x: "C0000207"
 	IPv6 bool   // it is an IPv6 address
 
-	// Exists reports whether the request could go on with a name: for E
+	// Exists reports whether the request could continue with a name: for E
 	// rules. nil means that it never could.
 	Exists func(name string) bool
 }
@@ -226,7 +226,7 @@ func (u *run) spend(n, cost, length int) error {
 	return nil
 }
 
-// try applies rule i and returns the index of the one to go on with.
+// try applies rule i and returns the index of the next rule.
 func (u *run) try(i int) (next int, err error) {
 	r := &u.rules.rules[i]
 	if !u.applies(r.ops) {

@@ -31,7 +31,7 @@ const (
 	flagOutbound = 2
 )
 
-// comment is for whoever opens the capture and wonders at what is not so.
+// comment explains to a reader of the capture which headers are made up.
 const comment = "Recorded by haul at its sockets. IP and UDP headers are made up: addresses, ports and lengths are right, " +
 	"an address that was not known is unspecified, and everything else is a default."
 
@@ -58,7 +58,7 @@ func (pcapng) begin(b []byte) []byte {
 	b = le.AppendUint32(b, byteOrderMagic)
 	b = le.AppendUint16(b, 1) // version 1.0
 	b = le.AppendUint16(b, 0)
-	b = le.AppendUint64(b, 1<<64-1) // the section's length is not told
+	b = le.AppendUint64(b, 1<<64-1) // the section's length is not given
 	b = appendPcapOption(b, optComment, comment)
 	b = appendPcapOption(b, optApplication, "haul")
 	b = closeBlock(b, start)

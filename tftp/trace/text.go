@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Bounds of what a line shows. What a peer writes into a packet is cut to
-// these, in bytes of the packet; each may take four characters, as \x00 does.
+// Bounds of what a line shows. Strings from a peer's packet are cut to these,
+// in bytes of the packet; each may take four characters, as \x00 does.
 const (
 	maxName    = 1024 // of a file name
 	maxMessage = 256  // of an ERROR's text
@@ -49,13 +49,13 @@ func (text) end(b []byte, lost int64) []byte {
 }
 
 // Describe says in a line what a datagram is, as the text trace does: the kind
-// of packet and what its fields hold, in the order of the wire. Whatever the
-// datagram holds, the result is printable ASCII, and shorter than 16 KiB.
+// of packet and what its fields hold, in the order of the wire. For any
+// datagram the result is printable ASCII, and shorter than 16 KiB.
 //
-// What haul does not know or cannot read stands in quotes: other options than
-// its own, values that are not decimal, options given twice. Packets are read
-// one by one, without those before them; so a DATA is called the last one only
-// if it is shorter than any block size (RFC 2348).
+// Values that haul does not know or cannot read stand in quotes: other options
+// than its own, values that are not decimal, options given twice. Packets are
+// read one by one, without those before them; so a DATA is called the last one
+// only if it is shorter than any block size (RFC 2348).
 func Describe(datagram []byte) string {
 	return string(appendPacket(nil, datagram))
 }
@@ -221,7 +221,7 @@ func appendError(b, d []byte) []byte {
 	return appendExtra(b, len(rest))
 }
 
-// appendExtra tells of bytes where the packet should have ended.
+// appendExtra reports bytes behind the packet's proper end.
 func appendExtra(b []byte, n int) []byte {
 	if n == 0 {
 		return b
@@ -253,8 +253,8 @@ func appendCount(b []byte, n int64, one, many string) []byte {
 	return append(b, many...)
 }
 
-// isOneOf compares in any case. What it accepts is ASCII: a letter beyond it
-// that folds to one within takes more bytes.
+// isOneOf ignores case. It accepts ASCII only: a letter beyond it that folds to
+// one within takes more bytes.
 func isOneOf(s []byte, words ...string) bool {
 	for _, w := range words {
 		if len(s) == len(w) && bytes.EqualFold(s, []byte(w)) {

@@ -8,9 +8,9 @@
 //	t.Record(trace.Packet{Time: now, Peer: peer, Local: local, Data: datagram})
 //	err := t.Close() // the trace is whole, unless it says otherwise
 //
-// What is recorded faster than it can be written is dropped and counted: a
-// trace that is slow must not slow the transfers, or it would show others than
-// there are without it.
+// Packets recorded faster than they can be written are dropped and counted: a
+// slow trace must not slow the transfers, or it would show others than there
+// are without it.
 package trace
 
 import (
@@ -30,7 +30,7 @@ type Packet struct {
 	Peer netip.AddrPort // the other side
 
 	// Local is our side. The address may be zero where only the port is known.
-	// But Wireshark knows a transfer, on whatever ports, by its request to port
+	// But Wireshark recognizes a transfer, on any ports, by its request to port
 	// 69, and only if our address is the same in all of its packets.
 	Local netip.AddrPort
 
@@ -73,7 +73,7 @@ const (
 	flushBytes = 32 << 10
 
 	// closeGrace is how long Close waits for writers that do not take what is
-	// queued: a terminal that is stopped, a pipe that nobody reads.
+	// queued: a terminal that is stopped, a pipe without a reader.
 	closeGrace = 5 * time.Second
 )
 
@@ -101,8 +101,8 @@ type Tracer struct {
 	closed bool
 	syncs  []chan struct{} // of those who wait for what is in filled
 
-	// What follows belongs to the goroutine; the sinks' errors to Close, once
-	// done is closed.
+	// The fields below belong to the goroutine; the sinks' errors to Close,
+	// once done is closed.
 	taken   batch
 	writing []chan struct{} // of those who wait for what is in taken
 	sinks   []*sink
@@ -238,7 +238,7 @@ func (t *Tracer) Lost() int64 {
 }
 
 // Close writes what is queued and ends the trace, saying in it how many
-// packets were not traced, if there were any. Its error tells of writes that
+// packets were not traced, if there were any. Its error reports writes that
 // failed, then or before. It waits for the writers 5 s at most; if they have
 // not taken everything by then, it gives up the rest and says so, and they may
 // be in use until the Write that hangs returns. Closing again does nothing.
@@ -357,7 +357,7 @@ func (s *sink) flush(abandoned *atomic.Bool) bool {
 	}
 	s.buf = s.buf[:0]
 	if err != nil && s.err == nil {
-		s.err = fmt.Errorf("write the %s trace: %w; it ends there, and transfers go on", s.name, err)
+		s.err = fmt.Errorf("write the %s trace: %w; it ends there, and transfers continue", s.name, err)
 	}
 	return s.err == nil
 }

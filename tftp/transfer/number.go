@@ -4,7 +4,7 @@ package transfer
 // they are widened when a packet comes in, and narrowed when one goes out.
 
 // A Rollover says which number follows 65535 on the wire. No RFC does, so
-// peers differ; nearly all go on with 0. It is negotiated by the option
+// peers differ; nearly all continue with 0. It is negotiated by the option
 // "rollover" that tftp-hpa introduced.
 type Rollover uint8
 

@@ -167,8 +167,9 @@ func appendOption(b []byte, name string, value int64) []byte {
 // errMalformed marks an option that is known but has no valid value.
 var errMalformed = errors.New("value out of range")
 
-// parseOffer reads the options of a request. What is unknown, malformed or cut
-// off is passed over (RFC 2347); of an option given twice the first counts.
+// parseOffer reads the options of a request. Options that are unknown,
+// malformed or cut off are ignored (RFC 2347); of an option given twice the
+// first counts.
 func parseOffer(b []byte) Options {
 	var o Options
 	for {

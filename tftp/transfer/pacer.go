@@ -92,8 +92,8 @@ func (p *pacer) most(n int64) int64 {
 	return min(n, p.holds)
 }
 
-// burst returns how much room makes it worth to send some of n blocks. What is
-// only guessed is not relied on: the queue is to be empty.
+// burst returns how much room makes it worth to send some of n blocks. It does
+// not rely on a guess: the queue is to be empty.
 func (p *pacer) burst(n int64) int64 {
 	if p.guess {
 		return p.holds
@@ -156,8 +156,8 @@ func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.each = min(max(p.each, least), max(most, least))
 }
 
-// lostTail notes that only so many blocks of the latest burst came through, and
-// nothing but a timeout told; 0 if that is not known.
+// lostTail notes that only so many blocks of the latest burst came through, as
+// only a timeout revealed; 0 if that is not known.
 func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	p.passed, p.clean = 0, 0
 	if arrived == 0 {
@@ -220,7 +220,8 @@ func (p *pacer) hurried() {
 }
 
 // came notes that n blocks more came through. As many as a window has, and no
-// sign that its end was lost, are a clean window, whatever else was lost.
+// sign that its end was lost, are a clean window, even if other blocks were
+// lost.
 func (p *pacer) came(n, window int64) {
 	if p.passed += n; p.passed < window {
 		return

@@ -225,8 +225,8 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 }
 
 // fits checks a new block's length against what is known of the file: only
-// the last block may be short, and nothing follows it. A peer that breaks
-// this is told so.
+// the last block may be short, and nothing follows it. A peer that breaks this
+// gets an ERROR.
 func (r *Receiver) fits(k, length int64) bool {
 	switch {
 	case length > r.block:
@@ -277,7 +277,7 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
 
 // advance moves got to block k and over what has come before its turn. It
-// reports whether that closed a gap the sender was told of.
+// reports whether that closed a gap reported to the sender.
 func (r *Receiver) advance(k int64) (filled bool) {
 	filled = r.nacked == k-1
 	r.got = k
@@ -310,8 +310,8 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 	}
 }
 
-// Stored tells r that all chunks so far are kept; after Last, that the file is
-// published.
+// Stored informs r that all chunks so far are kept; after Last, that the file
+// is published.
 func (r *Receiver) Stored(now time.Time) {
 	if !r.unstored {
 		return
@@ -402,7 +402,7 @@ func (r *Receiver) Deadline() time.Time {
 	return r.deadline
 }
 
-// Expire tells r that its deadline has passed. Earlier calls do nothing.
+// Expire handles the passing of r's deadline. Earlier calls do nothing.
 func (r *Receiver) Expire(now time.Time) {
 	d := r.Deadline()
 	if d.IsZero() || now.Before(d) {
@@ -430,9 +430,9 @@ func (r *Receiver) Expire(now time.Time) {
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 
-// Repeat tells r that the peer has sent its request once more. If nothing but
-// the request has come from it and the answer is not quite fresh, the answer
-// goes out again, within its bound.
+// Repeat handles another copy of the peer's request. If nothing but the request
+// has come from it and the answer is not quite fresh, the answer goes out
+// again, within its bound.
 func (r *Receiver) Repeat(now time.Time) {
 	if !r.done && !r.heard && r.firsts <= maxFirst && now.Sub(r.ackedAt) >= repeatGap {
 		r.reply = true
@@ -445,7 +445,7 @@ func (r *Receiver) Abort(code ErrorCode, msg string, err error) { r.abort(code, 
 
 // Done reports whether the transfer has ended, and why if it failed: an
 // [*Error] from or to the peer, [ErrSilent], or what Abort was given. A
-// transfer that ended well goes on answering until Deadline is zero.
+// transfer that ended well keeps answering until Deadline is zero.
 func (r *Receiver) Done() (bool, error) { return r.done, r.err }
 
 // Heard reports whether anything valid has come from the peer.

@@ -29,8 +29,9 @@ type recovery struct {
 	silent bool // the round began by a timeout, and the peer has said nothing since
 
 	// A trial is under way: a few blocks from the gap on, and block ask behind
-	// them, which makes a receiver answer. It tells a lost end from a lost block,
-	// and how long the path takes for so many. The rest is held meanwhile.
+	// them, which makes a receiver answer. The answer distinguishes a lost end
+	// from a lost block, and shows how long the path takes for so many. The rest
+	// is held meanwhile.
 	trial   int64
 	gap     int64     // its first block
 	asksNew bool      // ask was not sent before
@@ -127,10 +128,10 @@ func (r *recovery) postpone(trip time.Duration) {
 }
 
 // restart starts a round after a timeout, when nothing is known of what
-// arrived. At first only the last block goes out again: whatever is missing,
-// it makes a receiver say what it has, and often nothing is but its answer,
-// which waits for a disk. If that brings nothing, a peer that keeps gets the
-// first block, and any other gets everything.
+// arrived. At first only the last block goes out again: it makes a receiver
+// report what it has, and often only its answer is missing, which waits for a
+// disk. If that brings nothing, a peer that keeps gets the first block, and any
+// other gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.silent, r.began = true, true, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0

@@ -2,8 +2,8 @@ package transfer
 
 import "time"
 
-// What a Sender learns from acknowledgements: what is lost, whether its timer
-// was right, and what the path holds.
+// A Sender learns from acknowledgements what is lost, whether its timer was
+// right, and what the path holds.
 
 // advance takes an acknowledgement of k, beyond what was acknowledged.
 func (s *Sender) advance(now time.Time, k int64) {
@@ -36,7 +36,7 @@ func (s *Sender) advance(now time.Time, k int64) {
 	}
 	if s.recovery.trial > 0 && k == s.recovery.gap {
 		s.deadline = s.recovery.probeEnds
-		return // it was told of this gap, and answers as that is filled; the trial goes on
+		return // the peer has reported this gap, and answers once it is filled; the trial continues
 	}
 	s.suspect = suspect
 	gap, run := s.recovery.advance(now, k, trip)
@@ -136,8 +136,8 @@ func (s *Sender) echoes(now time.Time, k int64) bool {
 	return true
 }
 
-// pace tells the pacer what an acknowledgement of k, beyond all before, says of
-// the latest window.
+// pace passes to the pacer what an acknowledgement of k, beyond all before,
+// says of the latest window.
 func (s *Sender) pace(k int64) {
 	switch {
 	case s.recovery.silent && s.recovery.kind != kindKeeps: // that is what trials are for

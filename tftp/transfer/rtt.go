@@ -5,8 +5,8 @@ import "time"
 // Retransmission timer (RFC 6298), with two deviations noted in
 // docs/tftp.md: the floor is milliseconds instead of 1 s, since a window
 // that waits a second for each lost packet is what makes TFTP slow; and the
-// ceiling is the negotiated timeout, or 3 s if that is longer and nobody answers.
-// A read request is repeated sooner than the rest.
+// ceiling is the negotiated timeout, or 3 s if that is longer and the peer does
+// not answer. A read request is repeated sooner than the rest.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
 	maxRTO     = 3 * time.Second // where no timeout was negotiated
@@ -71,7 +71,7 @@ func (t *timer) limit(timeout time.Duration) {
 
 // sample notes a measured round trip of a packet that was sent only once
 // (Karn's rule is the caller's), and ends the backoff. It takes no trip for
-// longer than any timeout, nor for instant, whatever the clock says: what
+// longer than any timeout, nor for instant, even if the clock says so: what
 // happens once a round trip must not happen without end.
 func (t *timer) sample(rtt time.Duration) {
 	rtt = min(max(rtt, minTrip), maxTimeout)

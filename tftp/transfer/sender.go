@@ -216,9 +216,8 @@ type Run struct {
 }
 
 // Due returns the next blocks to send; the driver sends some of them, reports
-// how many by Sent, and asks again until nothing is due. What Due returned
-// holds until the next call of Handle, Expire or Repeat; after one of these,
-// ask again.
+// how many by Sent, and asks again until nothing is due. The Run is valid until
+// the next call of Handle, Expire or Repeat; after one of these, ask again.
 func (s *Sender) Due(now time.Time) Run {
 	if s.done || s.phase != senderData {
 		return Run{}
@@ -370,7 +369,7 @@ func (s *Sender) paced() (resumes time.Time, wait bool) {
 	return s.pacer.resumes(last - first + 1), first <= last
 }
 
-// Expire tells s that its deadline has passed. Earlier calls do nothing.
+// Expire handles the passing of s's deadline. Earlier calls do nothing.
 func (s *Sender) Expire(now time.Time) {
 	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
 		return
@@ -449,12 +448,12 @@ func (s *Sender) unconfirmed() bool {
 
 // Delivered reports whether all blocks have been sent, and only the last
 // window's acknowledgement is missing. Some boot ROMs never send that, so it is
-// a success if the peer goes on to something else.
+// a success if the peer proceeds to another request.
 func (s *Sender) Delivered() bool { return s.heard && s.unconfirmed() }
 
-// Repeat tells s that the peer has sent its request once more. If nothing but
-// the request has come from it and the answer is not quite fresh, the answer
-// goes out again, within its bound.
+// Repeat handles another copy of the peer's request. If nothing but the request
+// has come from it and the answer is not quite fresh, the answer goes out
+// again, within its bound.
 func (s *Sender) Repeat(now time.Time) {
 	if s.done || s.heard || s.firsts > maxFirst || now.Sub(s.timedAt) < repeatGap {
 		return

@@ -27,8 +27,8 @@ import (
 // one of them.
 const (
 	// maxFirst is how often an answer is sent again while nothing valid has
-	// come from the peer. The address of a request may be forged, so this is
-	// what bounds the traffic that a forger can aim at somebody else.
+	// come from the peer. The address of a request may be forged, so this
+	// bounds the traffic that a forger can aim at a third party.
 	maxFirst = 3
 
 	// maxFirstData is the same where the answer is DATA, which is larger than
@@ -44,11 +44,10 @@ const (
 	maxRequests = 8
 
 	// maxSilence is how long a peer that has answered before may say nothing;
-	// a longer negotiated timeout stretches it to maxSilentTimeouts of them. What
-	// is negotiated beyond longestWait is confirmed, but we wait no longer than
-	// that for one answer.
-	// It takes minTries timeouts as well: after a pause of the whole process
-	// the clock has moved, but the peer had no chance to speak.
+	// a longer negotiated timeout stretches it to maxSilentTimeouts of them. A
+	// longer timeout than longestWait is confirmed, but we wait no longer than
+	// that for one answer. It takes minTries timeouts as well: after a pause of
+	// the whole process the clock has moved, but the peer had no chance to speak.
 	maxSilence        = 30 * time.Second
 	maxSilentTimeouts = 5
 	longestWait       = time.Minute
@@ -56,7 +55,7 @@ const (
 
 	// slowestBlock is the least average rate of a transfer: a block of 512 bytes, or
 	// a smaller one, in so much time. A transfer that is maxStall behind it is
-	// over. So is one whose peer goes on speaking while nothing moves.
+	// over. So is one whose peer keeps sending while nothing moves.
 	slowestBlock = 30 * time.Second
 	maxStall     = 5 * time.Minute
 
@@ -76,7 +75,7 @@ const (
 // ErrSilent ends a transfer whose peer no longer answers, or never did.
 var ErrSilent = errors.New("peer does not answer")
 
-// ErrStalled ends a transfer whose peer goes on speaking while nothing moves, or
+// ErrStalled ends a transfer whose peer keeps sending while nothing moves, or
 // next to nothing: see docs/tftp.md, section 5.
 var ErrStalled = errors.New("peer makes no progress")
 
