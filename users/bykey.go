@@ -97,7 +97,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 		return grant{}, errors.New("the key is revoked")
 	}
 	blob := string(key.Marshal())
-	err := errors.New("the key is none of the user's")
+	err := errors.New("the key does not belong to the user")
 	for i, first := 0, true; i < len(u.Keys); i++ {
 		k := &u.Keys[i]
 		if k.blob != blob || k.options.authority {
@@ -172,7 +172,7 @@ func (t *table) byCertificate(a Attempt, u *User, c *ssh.Certificate) (grant, er
 		return grant{}, errors.New("the certificate is signed with " + shorten(c.Signature.Format))
 	}
 	blob := string(c.SignatureKey.Marshal())
-	err := errors.New("nobody is known who signed the certificate")
+	err := errors.New("no known authority signed the certificate")
 	first := true
 	for _, lines := range [][]Key{t.authorities, u.Keys} {
 		for i := range lines {

@@ -68,8 +68,8 @@ func TestCertificates(t *testing.T) {
 		{name: "not yet valid", change: func(c *ssh.Certificate) { c.ValidAfter = uint64(now.Unix()) + 1 }, want: "not yet valid"},
 		{name: "valid until far beyond the end of time", change: func(c *ssh.Certificate) { c.ValidBefore = 1 << 63 }, want: "expired"},
 		{name: "a host's", change: func(c *ssh.Certificate) { c.CertType = ssh.HostCert }, want: "not one for users"},
-		{name: "of another authority", ca: newSigner(t), want: "nobody is known who signed"},
-		{name: "of nobody", nowhere: true, want: "nobody is known who signed"},
+		{name: "of another authority", ca: newSigner(t), want: "no known authority signed"},
+		{name: "of nobody", nowhere: true, want: "no known authority signed"},
 		{name: "signed with SHA-1", ca: sha1CA, want: "signed with ssh-rsa"},
 
 		{name: "unknown critical option", change: options(map[string]string{"moon-phase": "full"}), want: `unsupported critical option "moon-phase"`},
@@ -141,11 +141,11 @@ func TestKeysAreNoAuthorities(t *testing.T) {
 		users.User{Name: "nobody"},
 	)
 	l, err := w.withKeys("alice", ca)
-	w.want(l, err, "none of the user's")
+	w.want(l, err, "does not belong to the user")
 	l, err = w.withKeys("bob", certify(t, ca, mine, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"bob"} }))
-	w.want(l, err, "nobody is known who signed")
+	w.want(l, err, "no known authority signed")
 	l, err = w.withKeys("nobody", certify(t, ca, mine, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"nobody"} }))
-	w.want(l, err, "nobody is known who signed")
+	w.want(l, err, "no known authority signed")
 	l, err = w.withKeys("carol", certify(t, ca, mine, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"carol"} }))
 	w.want(l, err, "no such user")
 }

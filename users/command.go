@@ -26,7 +26,7 @@ func parseCommand(s, user string) (c command, err error) {
 	}
 	words := strings.Fields(s)
 	if len(words) == 0 || words[0] != sftpCommand {
-		return c, fmt.Errorf("the command %q is forced, and there is none but %s", s, sftpCommand)
+		return c, fmt.Errorf("the command %q is forced, but only %s can be", s, sftpCommand)
 	}
 	for words = words[1:]; len(words) > 0; {
 		flags, ok := strings.CutPrefix(words[0], "-")

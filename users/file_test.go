@@ -125,7 +125,7 @@ func TestBadUsersFiles(t *testing.T) {
 		{"key", "user a\nkey ssh-ed25519 AAAA\n", "line 2: the key cannot be read"},
 		{"key option", "user a\nkey sudo " + good + "\n", `line 2: option "sudo" is not known`},
 		{"authority", "authority " + good[:30] + "\n", "line 1:"},
-		{"access", "user a\naccess rw\n", `line 2: access "rw" is none of`},
+		{"access", "user a\naccess rw\n", `line 2: access "rw": choose full`},
 		{"require", "user a\nrequire both\n", "line 2: requirement"},
 		{"limit", "user a\nlimit fast\n", `line 2: "fast" is no rate`},
 		{"no limit", "user a\nlimit 0\n", `line 2: "0" is no rate`},
@@ -186,7 +186,7 @@ func TestBadAuthorizedKeys(t *testing.T) {
 	l, err := w.withKeys("alice", good)
 	w.want(l, err, "")
 	l, err = w.withKeys("alice", shell)
-	w.want(l, err, `keys, line 2: the command "/usr/bin/rsync --server" is forced, and there is none but internal-sftp`)
+	w.want(l, err, `keys, line 2: the command "/usr/bin/rsync --server" is forced, but only internal-sftp can be`)
 	l, err = w.withKeys("alice", old)
 	w.want(l, err, `keys, line 5: option "frobnicate" is not known`)
 	l, err = w.withKeys("bob", good)

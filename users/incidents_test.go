@@ -58,7 +58,7 @@ func TestOfferedKeyDecidesNothing(t *testing.T) {
 	}
 	// One who has the wrong key only.
 	l, err = w.offerThenUse("boss", claimant{boss.PublicKey(), nil}, clerk)
-	w.want(l, err, "none of the user's")
+	w.want(l, err, "does not belong to the user")
 }
 
 // A reload between the offer and the signature counts.
@@ -73,7 +73,7 @@ func TestRevokedWhileLoggingIn(t *testing.T) {
 			t.Errorf("reload: %v, %v", changed, err)
 		}
 	}})
-	w.want(l, err, "none of the user's")
+	w.want(l, err, "does not belong to the user")
 	if w.last().Offered {
 		t.Error("the key was refused when it was offered, so this shows nothing")
 	}

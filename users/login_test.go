@@ -51,12 +51,12 @@ func TestKeyLogin(t *testing.T) {
 	}
 
 	l, err = w.withKeys("alice", other)
-	w.want(l, err, "none of the user's")
+	w.want(l, err, "does not belong to the user")
 	if !w.last().Offered || w.last().Key != ssh.FingerprintSHA256(other.PublicKey()) {
 		t.Errorf("got %+v", w.last())
 	}
 	l, err = w.withKeys("bob", mine)
-	w.want(l, err, "none of the user's")
+	w.want(l, err, "does not belong to the user")
 	l, err = w.withKeys("carol", mine)
 	w.want(l, err, "no such user")
 	l, err = w.withKeys("alice", other, mine)

@@ -44,7 +44,7 @@ func TestRecheck(t *testing.T) {
 		{"another network", byKey, alice + key, alice + key + "from 10.0.0.0/8\n", "address"},
 		{"the same network", byKey, alice + key, alice + key + "from " + home + "\n", ""},
 
-		{"another key", byKey, alice + key, alice + otherKey, "none of the user's"},
+		{"another key", byKey, alice + key, alice + otherKey, "does not belong to the user"},
 		{"one more key", byKey, alice + key, alice + otherKey + key, ""},
 		{"the key from elsewhere", byKey, alice + key, alice + "key " + line(`from="10.0.0.0/8"`, mine.PublicKey()) + "\n", "from="},
 		{"the key reads", byKey, alice + key, alice + "key " + line(`command="internal-sftp -R"`, mine.PublicKey()) + "\n", "other rights"},
@@ -60,11 +60,11 @@ func TestRecheck(t *testing.T) {
 		{"a key is needed", byPassword, alice + secret, alice + secret + key + both, "key and a password"},
 
 		{"both hold", byBoth, alice + key + secret + both, alice + key + secret, ""},
-		{"both, another key", byBoth, alice + key + secret + both, alice + otherKey + secret + both, "none of the user's"},
+		{"both, another key", byBoth, alice + key + secret + both, alice + otherKey + secret + both, "does not belong to the user"},
 		{"both, another password", byBoth, alice + key + secret + both, alice + key + changed + both, "password was changed"},
 
 		{"the authority holds", byCertificate, authority + alice, authority + alice + secret, ""},
-		{"no authority", byCertificate, authority + alice, alice, "nobody is known"},
+		{"no authority", byCertificate, authority + alice, alice, "no known authority"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -122,7 +122,7 @@ func ParseAccess(s string) (Access, error) {
 	if i := slices.Index(accessNames, s); i >= 0 {
 		return Access(i), nil
 	}
-	return 0, fmt.Errorf("access %q is none of full, read-only and upload-only", s)
+	return 0, fmt.Errorf("access %q: choose full, read-only or upload-only", s)
 }
 
 // Require is what it takes to log in.

@@ -178,7 +178,7 @@ func TestHTTPContinue(t *testing.T) {
 		return r.Method == http.MethodGet
 	})
 	code, _, msg := haul(t, "get", "--continue", l.URL+"/big", here)
-	if code != exitNoAnswer || !strings.Contains(msg, "the same command goes on from there") {
+	if code != exitNoAnswer || !strings.Contains(msg, "the same command resumes there") {
 		t.Errorf("exit code %d, %s", code, msg)
 	}
 	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {

@@ -89,7 +89,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 		"operation=exec command=id user=haul peer=127.0.0.1:", "operation=shell user=haul", "operation=pty-req user=haul",
 		"operation=x11-req user=haul", "operation=auth-agent-req@openssh.com user=haul", "operation=subsystem subsystem=internal-sftp user=haul",
 		"operation=direct-tcpip to=127.0.0.1:22 user=haul", "operation=tcpip-forward to=127.0.0.1:0 user=haul",
-		"operation=stat file=/out/passwd user=haul", "more of this connection is not told",
+		"operation=stat file=/out/passwd user=haul", "no more of this connection is logged",
 	} {
 		if !strings.Contains(said, "level=WARN msg=sftp result=refused "+want) && !strings.Contains(said, want+"\"") {
 			t.Errorf("lacks %q", want)

@@ -365,7 +365,7 @@ func TestServeSFTPReload(t *testing.T) {
 	s.await("access=read-only", "a change is in force")
 	f.wantRead("a", "x")
 	writeUsers(t, path, readOnly+"  key "+otherKey+"\n")
-	s.await("access=read-only", "ending a connection", "none of the user's")
+	s.await("access=read-only", "ending a connection", "does not belong to the user")
 	s.wantNoLogin(s.as("bob", bob))
 	f = s.files(s.as("bob", other))
 
@@ -375,7 +375,7 @@ func TestServeSFTPReload(t *testing.T) {
 	s.await("no such file or directory")
 	f.wantRead("a", "x")
 	said := s.stop()
-	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"", `reason="the key is none of the user's"`,
+	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"", `reason="the key does not belong to the user"`,
 		`file=/half user=alice`, `error="sftp: ended by the server: the user was removed; what had come of it is discarded"`, `error="the user was removed"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)

@@ -22,7 +22,7 @@ func (f *serveFlags) addHTTP(cmd *cobra.Command) {
 	flags.StringVar(&f.HTTP.Key, "key", "", "`FILE` with its private key (PEM); the default is that of --cert")
 	flags.BoolVar(&f.HTTP.Listing, "listing", false, "show the entries of directories by HTTP, as HTML or JSON")
 	flags.StringVar(&f.HTTP.Index, "index", f.HTTP.Index, "`NAME` of the file that is served for a directory by HTTP, if it is there; empty means none; with --listing, ?list shows the entries all the same")
-	flags.BoolVar(&f.HTTP.Precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME by HTTP, to clients that like it; who may write in DIR, as by SFTP, can then change what NAME yields")
+	flags.BoolVar(&f.HTTP.Precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME by HTTP, to clients that take it; users who write in DIR, as by SFTP, can then change what others get for NAME")
 	flags.StringVar(&f.HTTP.Users, "http-auth", "", "users `FILE` of those who may log in by HTTP with a password: see haul user --help (default: no login)")
 	flags.BoolVar(&f.HTTP.PlainPasswords, "http-plain-auth", false, "take passwords by --http, too, where all on the way can read them: for a proxy in front that does TLS")
 	flags.StringSliceVar(&f.httpExempt, "http-exempt", nil, "`NETWORK` that is never locked out for wrong passwords; several are separated by commas")

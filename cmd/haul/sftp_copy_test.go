@@ -424,7 +424,7 @@ func TestSFTPInterrupted(t *testing.T) {
 		}
 		says, left := "with --continue they would have been kept", 0
 		if flag == "--continue" {
-			says, left = "the same command goes on from there", 1
+			says, left = "the same command resumes there", 1
 		}
 		if !strings.Contains(fmt.Sprint(err), says) {
 			t.Errorf("%s: it does not say %q: %v", flag, says, err)

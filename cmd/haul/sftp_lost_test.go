@@ -44,7 +44,7 @@ func TestSFTPConnectionLost(t *testing.T) {
 	l.configure("IdentityFile "+l.key, "HostKeyAlias [127.0.0.1]:"+l.port)
 	here := t.TempDir()
 	code, _, msg := l.haul("get", "--continue", "sftp://"+between+"/big", here)
-	if code != exitNoAnswer || !strings.Contains(msg, "connection lost") || !strings.Contains(msg, "the same command goes on from there") {
+	if code != exitNoAnswer || !strings.Contains(msg, "connection lost") || !strings.Contains(msg, "the same command resumes there") {
 		t.Errorf("exit code %d, want %d: %s", code, exitNoAnswer, msg)
 	}
 	if _, err := os.Stat(filepath.Join(here, "big")); err == nil {

@@ -343,11 +343,11 @@ func (r *copyRun) explain(ctx context.Context, err error) error {
 	switch {
 	case r.dryRun:
 	case r.resume && !r.get && r.recursive && len(r.webs.open) > 0 && (ctx.Err() != nil || isNoAnswer(err)):
-		errs = append(errs, noteError("what has come is kept, and the same command goes on from there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
+		errs = append(errs, noteError("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.resume && (ctx.Err() != nil || isNoAnswer(err)):
-		errs = append(errs, noteError("what has come is kept; the same command goes on from there"))
+		errs = append(errs, noteError("what has come is kept; the same command resumes there"))
 	case ctx.Err() != nil && r.inPlace:
-		errs = append(errs, noteError("files that were being written are not whole; with --continue another run would go on there"))
+		errs = append(errs, noteError("files that were being written are not whole; a run with --continue resumes there"))
 	case ctx.Err() != nil:
 		errs = append(errs, noteError("files that were not whole are gone; with --continue they would have been kept"))
 	}

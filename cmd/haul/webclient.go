@@ -102,7 +102,7 @@ func (w *webs) reconnecting(host string, err error, pause time.Duration) {
 	if w.quiet || pause < tellWaitFrom {
 		return
 	}
-	w.tellOf("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and goes on then",
+	w.tellOf("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and then resumes",
 		host, err, webclient.DefaultAbsenceTimeout))
 }
 
@@ -128,7 +128,7 @@ func (w *webs) connect(l location, first string) (*webclient.Client, error) {
 	}
 	switch {
 	case w.flags.insecure && u.Scheme == "https":
-		w.tell("WARNING: --insecure: it is not checked who %s is; anybody on the way can read and change all that is sent", u.Host)
+		w.tell("WARNING: --insecure: the identity of %s is not checked; anybody on the way can read and change all that is sent", u.Host)
 	case w.flags.login.passwordFile != "" && u.Scheme == "http":
 		w.tell("warning: the password goes to %s unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
 	}

@@ -234,7 +234,7 @@ func (cfg *Config) checkPrecompressed() error {
 	switch {
 	case !cfg.HTTP.Precompressed:
 	case cfg.Files.Upload != site.UploadNone:
-		return usagef("precompressed", "--precompressed with --upload: who uploads NAME.gz would change what all others get for NAME; leave out one of the two")
+		return usagef("precompressed", "--precompressed with --upload: an upload of NAME.gz would change what all others get for NAME; leave out one of the two")
 	case cfg.HTTP.Users != "", !cfg.simple():
 		return usagef("precompressed", "--precompressed is for one DIR that everybody gets as it is; leave out --http-auth, --root, --per-client, --map, --access, --fold-case and all but one DIR")
 	}

@@ -310,7 +310,7 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 	}
 	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", r.Conn.Peer.String()))
 	if r.Last {
-		attrs = append(attrs, slog.String("note", "more of this connection is not told"))
+		attrs = append(attrs, slog.String("note", "no more of this connection is logged"))
 	}
 	l.say(slog.LevelWarn, "sftp", attrs...)
 }
