@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp/trace"
+)
+
+// The default configuration is in order once it names a directory, and a mistake in it
+// names the setting.
+func TestCheck(t *testing.T) {
+	good := func() Config {
+		cfg := Default()
+		cfg.Dirs = []string{"."}
+		return cfg
+	}
+	cfg := good()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		setting string
+		spoil   func(*Config)
+	}{
+		{"", func(c *Config) { c.Dirs = nil }},
+		{"", func(c *Config) { c.TFTP.Listen = nil }},
+		{"tftp", func(c *Config) { c.TFTP.Listen = []string{"69"} }},
+		{"ports", func(c *Config) { c.TFTP.FirstPort, c.TFTP.LastPort = 9, 8 }},
+		{"ports", func(c *Config) { c.TFTP.LastPort = 8 }},
+		{"single-port", func(c *Config) { c.TFTP.SinglePort, c.TFTP.FirstPort, c.TFTP.LastPort = true, 8, 8 }},
+		{"mtu", func(c *Config) { c.TFTP.MTU = MinMTU - 1 }},
+		{"mtu", func(c *Config) { c.TFTP.MTU = MaxMTU + 1 }},
+		{"loops", func(c *Config) { c.TFTP.Loops = MaxLoops + 1 }},
+		{"grace", func(c *Config) { c.Grace = 0 }},
+		{"log-format", func(c *Config) { c.LogFormat = "xml" }},
+		{"max-upload", func(c *Config) { c.Files.MaxUpload = 0 }},
+		{"shared", func(c *Config) { c.Files.Shared = true }},
+		{"upload-dir", func(c *Config) { c.Files.UploadDir = "/srv" }},
+		{"upload-parents", func(c *Config) { c.TFTP.UploadParents = true }},
+		{"upload", func(c *Config) {
+			c.TFTP.Listen, c.HTTP.Listen, c.Files.Upload = nil, []string{":80"}, site.UploadUnique
+		}},
+		{"https", func(c *Config) { c.HTTP.ListenTLS = []string{":443"} }},
+		{"http-auth", func(c *Config) { c.HTTP.Listen, c.HTTP.Users = []string{":80"}, "/etc/haul/users" }},
+		{"sftp-conns", func(c *Config) { c.SFTP.MaxConns = 0 }},
+		{"host-keys", func(c *Config) { c.SFTP.HostKeys, c.Restartable = NoHostKeys, true }},
+		{"trace-hex", func(c *Config) { c.Trace.HexBytes = trace.MaxDatagram + 1 }},
+	} {
+		cfg := good()
+		test.spoil(&cfg)
+		err := cfg.Check()
+		if mistake, ok := errors.AsType[UsageError](err); !ok || mistake.Setting != test.setting {
+			t.Errorf("want a mistake in %q, got %q: %v", test.setting, mistake.Setting, err)
+		}
+	}
+}
