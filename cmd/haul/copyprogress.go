@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -29,22 +26,19 @@ const (
 	// barWidth is how many columns the bar itself has.
 	barWidth = 20
 
+	// countersWidth is how many columns a bar takes besides its name and itself.
+	countersWidth = 28
+
 	// barAfter is how long a file is under way before it gets one: most are
 	// done by then, and nobody could read theirs.
 	barAfter = 300 * time.Millisecond
-
-	// redraw is how often bars are brought up to date.
-	redraw = 100 * time.Millisecond
-
-	// rateOver is the time over which the rate is taken.
-	rateOver = 5 * time.Second
 )
 
 // A copyProgress shows how a copy of many files goes: on a terminal by a bar for
 // each of the files that take long, and one for all; else by a line now and
 // then. What it shows comes from the hooks of a treecopy.Job.
 type copyProgress struct {
-	*progress
+	*console.Progress
 	began time.Time
 	stop  chan struct{}
 	done  sync.WaitGroup
@@ -55,7 +49,7 @@ type copyProgress struct {
 	came   int64                        // mu: bytes that were moved now
 	files  int64                        // mu: that are done
 	active map[*treecopy.Item]*underWay // mu
-	rate   rateMeter                    // mu
+	rate   console.RateMeter            // mu
 }
 
 // An underWay is a file that is being copied.
@@ -67,10 +61,10 @@ type underWay struct {
 // newCopyProgress begins to show a copy on out.
 func newCopyProgress(out io.Writer, quiet bool) *copyProgress {
 	p := &copyProgress{
-		progress: newProgress(out, quiet, true),
+		Progress: console.NewProgress(out, quiet, true),
 		began:    time.Now(), stop: make(chan struct{}), active: map[*treecopy.Item]*underWay{},
 	}
-	p.rate.add(p.began, 0)
+	p.rate.Add(p.began, 0)
 	if !quiet {
 		p.done.Go(p.show)
 	}
@@ -119,11 +113,11 @@ func (p *copyProgress) hooks() treecopy.Hooks {
 func (p *copyProgress) verbose(o treecopy.Outcome, from, to string) {
 	switch o.What {
 	case treecopy.Copied, treecopy.Made:
-		p.printf("%v %s -> %s\n", o.What, console.Visible(from), console.Visible(to))
+		p.Printf("%v %s -> %s\n", o.What, console.Visible(from), console.Visible(to))
 	case treecopy.Same:
-		p.printf("unchanged %s\n", console.Visible(from))
+		p.Printf("unchanged %s\n", console.Visible(from))
 	case treecopy.Skipped:
-		p.printf("skipped %s: %v\n", console.Visible(from), o.Err)
+		p.Printf("skipped %s: %v\n", console.Visible(from), o.Err)
 	}
 }
 
@@ -131,12 +125,12 @@ func (p *copyProgress) verbose(o treecopy.Outcome, from, to string) {
 func (p *copyProgress) end() {
 	close(p.stop)
 	p.done.Wait()
-	p.progress.end()
+	p.Progress.Wait()
 }
 
 // show keeps what is shown up to date.
 func (p *copyProgress) show() {
-	tick := time.NewTicker(redraw)
+	tick := time.NewTicker(console.RedrawEvery)
 	defer tick.Stop()
 	var bars copyBars
 	last := p.began
@@ -146,13 +140,13 @@ func (p *copyProgress) show() {
 			bars.end()
 			return
 		case now := <-tick.C:
-			if p.bars != nil {
+			if p.Bars() != nil {
 				if p.hasFound() {
 					p.draw(now, &bars)
 				}
-			} else if now.Sub(last) >= lineEvery {
+			} else if now.Sub(last) >= console.LineEvery {
 				last = now
-				p.printf("%s\n", p.line(now))
+				p.Printf("%s\n", p.line(now))
 			}
 		}
 	}
@@ -166,32 +160,6 @@ func (p *copyProgress) hasFound() bool {
 	return p.found.Files > 0
 }
 
-// A rateMeter tells the rate of the last few seconds.
-type rateMeter struct {
-	times []time.Time
-	bytes []int64
-}
-
-// add notes how many bytes have moved by now.
-func (r *rateMeter) add(now time.Time, bytes int64) {
-	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < redraw {
-		return // it stays short: rateOver / redraw entries
-	}
-	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
-	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {
-		r.times, r.bytes = r.times[1:], r.bytes[1:]
-	}
-}
-
-// perSecond returns the rate in bytes a second.
-func (r *rateMeter) perSecond() int64 {
-	n := len(r.times)
-	if n < 2 {
-		return 0
-	}
-	return max(console.PerSecond(r.bytes[n-1]-r.bytes[0], r.times[n-1].Sub(r.times[0])), 0)
-}
-
 // A copyState is how far a copy is.
 type copyState struct {
 	found treecopy.Totals
@@ -202,8 +170,8 @@ type copyState struct {
 
 // state returns how far the copy is. The caller holds mu.
 func (p *copyProgress) state(now time.Time) copyState {
-	p.rate.add(now, p.moved)
-	return copyState{p.found, p.moved, p.files, p.rate.perSecond()}
+	p.rate.Add(now, p.moved)
+	return copyState{p.found, p.moved, p.files, p.rate.PerSecond()}
 }
 
 // String says it in a line.
@@ -279,7 +247,7 @@ func (p *copyProgress) draw(now time.Time, b *copyBars) {
 	b.mu.Unlock()
 	if b.total == nil {
 		b.files = map[*treecopy.Item]*mpb.Bar{}
-		b.total = p.bars.New(0, mpb.NopStyle(), mpb.BarPriority(1<<30), mpb.BarRemoveOnComplete(),
+		b.total = p.Bars().New(0, mpb.NopStyle(), mpb.BarPriority(1<<30), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
 				b.mu.Lock()
 				defer b.mu.Unlock()
@@ -292,12 +260,12 @@ func (p *copyProgress) draw(now time.Time, b *copyBars) {
 		here[s.item] = true
 		bar := b.files[s.item]
 		if bar == nil {
-			bar = p.bars.AddBar(0, mpb.BarRemoveOnComplete(),
+			bar = p.Bars().AddBar(0, mpb.BarRemoveOnComplete(),
 				mpb.BarWidth(barWidth),
 				mpb.PrependDecorators(decor.Any(func(d decor.Statistics) string {
-					return barLabel(s.item.From, d.AvailableWidth-countersWidth) + " "
+					return console.BarLabel(s.item.From, d.AvailableWidth-countersWidth) + " "
 				}, decor.WCSyncSpaceR)),
-				mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(s decor.Statistics) string { return " " + counters(s) })))
+				mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(s decor.Statistics) string { return " " + console.Counters(s) })))
 			b.files[s.item] = bar
 		}
 		setBar(bar, s.moved, s.item.Size)
@@ -324,24 +292,4 @@ func (b *copyBars) end() {
 	if b.total != nil {
 		b.total.Abort(true)
 	}
-}
-
-const (
-	// minLabel and maxLabel are how much of a name a bar shows, in columns.
-	minLabel, maxLabel = 8, 30
-
-	// countersWidth is how many columns a bar takes besides its name and itself.
-	countersWidth = 28
-)
-
-// barLabel returns a name for a bar, of at most so many columns if there are
-// minLabel. A long name loses its middle: files of a directory often begin alike.
-func barLabel(name string, columns int) string {
-	label := console.Visible(path.Base(name))
-	columns = min(max(columns, minLabel), maxLabel)
-	if runewidth.StringWidth(label) <= columns {
-		return label
-	}
-	half := columns / 2
-	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half a wide character is a space
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -13,7 +14,7 @@ func TestNoBarsOverQuestions(t *testing.T) {
 	t.Parallel()
 	y := newTerminal(t)
 	p := newCopyProgress(y.slave, false)
-	time.Sleep(5 * redraw)
+	time.Sleep(5 * console.RedrawEvery)
 	_, _ = y.slave.WriteString("Password: ")
 	if screen := y.await("Password: "); screen != "Password: " {
 		t.Errorf("before the question: %q", screen)
@@ -30,7 +31,7 @@ func TestMessagesAndBars(t *testing.T) {
 	y := newTerminal(t)
 	r := &copyRun{copyFlags: &copyFlags{}, stderr: y.slave}
 	p := newCopyProgress(y.slave, false)
-	r.progress.Store(p.progress)
+	r.progress.Store(p.Progress)
 	p.hooks().Found(treecopy.Totals{Files: 2, Bytes: 1000})
 	y.await("1.0 kB or more")
 	r.say("the first")

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -29,33 +27,6 @@ func TestCopyState(t *testing.T) {
 		if got := s.String(); got != want {
 			t.Errorf("%+v is %q, want %q", s, got, want)
 		}
-	}
-}
-
-// The rate is that of the last seconds, and what it remembers is bounded.
-func TestRateMeter(t *testing.T) {
-	var r rateMeter
-	now := time.Unix(1e9, 0)
-	if r.perSecond() != 0 {
-		t.Error("a rate before the first byte")
-	}
-	var bytes int64
-	for range 100_000 { // 100 s at 1 MB/s, in small steps
-		r.add(now, bytes)
-		now, bytes = now.Add(time.Millisecond), bytes+1000
-	}
-	if got := r.perSecond(); got != 1e6 {
-		t.Errorf("%d bytes a second", got)
-	}
-	if n := len(r.times); n > int(rateOver/redraw)+2 {
-		t.Errorf("%d times are remembered", n)
-	}
-	for range 2 * rateOver / redraw { // and nothing more
-		now = now.Add(redraw)
-		r.add(now, bytes)
-	}
-	if got := r.perSecond(); got != 0 {
-		t.Errorf("%d bytes a second when nothing moves", got)
 	}
 }
 
@@ -82,27 +53,5 @@ func TestCopyProgressAddsUp(t *testing.T) {
 	p.end()
 	if out.String() != "" {
 		t.Errorf("quiet, it says %q", out.String())
-	}
-}
-
-// A label has room on a narrow terminal, and shows both ends of a long name.
-func TestBarLabel(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		columns int
-		want    string
-	}{
-		{"a/b/c", 80, "c"},
-		{"x\x1b[2J", 80, `x\x1b[2J`},
-		{"d/large-file-of-a-directory-number-1.bin", 80, "large-file-of-…ry-number-1.bin"},
-		{"d/large-file-of-a-directory-number-1.bin", 12, "large…-1.bin"},
-		{"d/large-file-of-a-directory-number-1.bin", -5, "lar….bin"},
-		{strings.Repeat("é", 40), 80, strings.Repeat("é", 14) + "…" + strings.Repeat("é", 15)},
-		{strings.Repeat("字", 40), 80, strings.Repeat("字", 7) + "…" + strings.Repeat("字", 7)},
-	} {
-		got := barLabel(test.name, test.columns)
-		if got != test.want || runewidth.StringWidth(got) > min(max(test.columns, minLabel), maxLabel) {
-			t.Errorf("%q in %d columns is %q, want %q", test.name, test.columns, got, test.want)
-		}
 	}
 }

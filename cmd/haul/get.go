@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/tftp"
@@ -145,7 +147,7 @@ func (f *transferFlags) getTFTP(cmd *cobra.Command, from []location, local strin
 		return err
 	}
 	bars := local != "-" && len(f.trace.peers) == 0 // they would mix with the file, or the packets
-	show := newProgress(cmd.ErrOrStderr(), f.quiet, bars)
+	show := console.NewProgress(cmd.ErrOrStderr(), f.quiet, bars)
 	return f.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 }
 
@@ -227,13 +229,13 @@ func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer)
 
 // runJobs moves files, some at the same time, and returns all errors. What a
 // trace shows goes to out.
-func (f *transferFlags) runJobs(ctx context.Context, jobs []transferJob, parallel int, show *progress, out io.Writer) error {
+func (f *transferFlags) runJobs(ctx context.Context, jobs []transferJob, parallel int, show *console.Progress, out io.Writer) error {
 	tracer, err := f.trace.open(out)
 	if err != nil {
 		return err
 	}
 	defer closeTrace(tracer, out)
-	defer show.end()
+	defer show.Wait()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	errs := make([]error, len(jobs))
@@ -245,10 +247,10 @@ func (f *transferFlags) runJobs(ctx context.Context, jobs []transferJob, paralle
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			line := show.begin(j.label)
-			c.Progress = line.update
+			line := show.Begin(j.label)
+			c.Progress = line.Update
 			res, err := j.run(ctx, c)
-			line.end(res, err)
+			line.EndAfter(res.Bytes, res.Duration, fmt.Sprintf(", %d packets/s, %d resends", console.PerSecond(res.Packets(), res.Duration), res.Resent), err)
 			errs[i] = err
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
 				c.Wait() // on a path that loses packets the last one may be lost too

@@ -72,7 +72,7 @@ func newPut() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			show := newProgress(cmd.ErrOrStderr(), t.quiet, len(t.trace.peers) == 0)
+			show := console.NewProgress(cmd.ErrOrStderr(), t.quiet, len(t.trace.peers) == 0)
 			return t.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
 		},
 	}

@@ -36,10 +36,10 @@ type copyRun struct {
 	// targetAt is what comes before a name in the tree of the target to make a path
 	// that can be typed.
 	targetAt namePrefix
-	refused  []error                  // of sources that are not copied at all
-	progress atomic.Pointer[progress] // what is shown
-	saidWhy  sync.Map                 // reasons why --continue cannot resume
-	empty    atomic.Int64             // directories that a web server does not get
+	refused  []error                          // of sources that are not copied at all
+	progress atomic.Pointer[console.Progress] // what is shown
+	saidWhy  sync.Map                         // reasons why --continue cannot resume
+	empty    atomic.Int64                     // directories that a web server does not get
 }
 
 func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, get bool) (*copyRun, error) {
@@ -74,15 +74,15 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 // say prints a message, above the bars if there are any.
 func (r *copyRun) say(text string) {
 	if p := r.progress.Load(); p != nil {
-		p.printf("haul: %s\n", text)
+		p.Printf("haul: %s\n", text)
 		return
 	}
 	fmt.Fprintln(r.stderr, "haul:", text)
 }
 
-// newProgress shows a transfer of one stream.
-func (r *copyRun) newProgress(bars bool) *progress {
-	p := newProgress(r.stderr, r.quiet, bars)
+// console.NewProgress shows a transfer of one stream.
+func (r *copyRun) newProgress(bars bool) *console.Progress {
+	p := console.NewProgress(r.stderr, r.quiet, bars)
 	r.progress.Store(p)
 	return p
 }
@@ -245,7 +245,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 		j.Options.Replaced = replacedOnWeb
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
-	r.progress.Store(p.progress)
+	r.progress.Store(p.Progress)
 	j.Hooks = p.hooks()
 	var plan dryRunPlan
 	switch {

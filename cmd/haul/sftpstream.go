@@ -89,15 +89,15 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		to = pipe
 	}
 	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
-	line := show.begin(console.Visible(path.Base(paths[0])))
-	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, size) }}
+	line := show.Begin(console.Visible(path.Base(paths[0])))
+	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, size) }}
 	w.pace.Set(int64(r.limit))
 	n, err := f.WriteTo(w)
 	if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
 		err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
 	}
-	line.endCopy(n, asSide(err))
-	show.end()
+	line.End(n, asSide(err))
+	show.Wait()
 	return asSide(err)
 }
 
@@ -142,16 +142,16 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 // showStream sends standard input, and shows how it goes.
 func (r *copyRun) showStream(ctx context.Context, name string, create func() (store.Upload, error)) error {
 	show := r.newProgress(true)
-	line := show.begin(console.Visible(path.Base(name)))
+	line := show.Begin(console.Visible(path.Base(name)))
 	n, err := r.sendStream(ctx, create, name, line)
-	line.endCopy(n, err)
-	show.end()
+	line.End(n, err)
+	show.Wait()
 	return err
 }
 
 // sendStream sends standard input to a file of that name. It is hidden until it
 // is whole, unless the flags say otherwise.
-func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *progressLine) (int64, error) {
+func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *console.ProgressLine) (int64, error) {
 	u, err := create()
 	if err != nil {
 		return 0, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
@@ -169,7 +169,7 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 				return at, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
 			}
 			at += int64(n)
-			line.update(at, 0)
+			line.Update(at, 0)
 			if err := rate.Sleep(ctx, pace.Take(time.Now(), n)); err != nil {
 				return at, err
 			}

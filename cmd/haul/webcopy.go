@@ -139,15 +139,15 @@ func (r *copyRun) getWebStream(ctx context.Context, from location, local, name s
 		to = pipe
 	}
 	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
-	line := show.begin(console.Visible(path.Base(file)))
-	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.update(n, max(info.Size(), 0)) }}
+	line := show.Begin(console.Visible(path.Base(file)))
+	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, max(info.Size(), 0)) }}
 	w.pace.Set(int64(r.limit))
 	n, err := readAll(f, w, name)
 	if replacedOnWeb(err) {
 		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
 	}
-	line.endCopy(n, err)
-	show.end()
+	line.End(n, err)
+	show.Wait()
 	return err
 }
 
