@@ -79,7 +79,10 @@ func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.Keyboard
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
 		c.endGuess() // of answers before these
 		answers, err := ask(name, instruction, questions, echos)
-		if err == nil && len(questions) > 0 {
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", errUnchecked, err)
+		case len(questions) > 0:
 			err = c.beginGuess()
 		}
 		return answers, err

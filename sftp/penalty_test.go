@@ -121,6 +121,37 @@ func testPasswordLockout(t *testing.T, method string) {
 	}
 }
 
+// A client that is asked for a password and gives no answer has not guessed.
+func TestUnansweredQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestServer(t, nil)
+		inner := w.server.SSH
+		w.server.SSH = func(ctx context.Context, nc net.Conn) (*ssh.ServerConfig, error) {
+			c, err := inner(ctx, nc)
+			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+				_, err := ask("", "", []string{"Password: "}, []bool{false})
+				return nil, err
+			}
+			return c, err
+		}
+		for range 5 {
+			config := w.clientConfig()
+			config.Auth = []ssh.AuthMethod{ssh.KeyboardInteractive(func(string, string, []string, []bool) ([]string, error) {
+				return nil, errors.New("there is no terminal")
+			})}
+			if _, err := w.dial(w.connect("192.0.2.1"), config); err == nil {
+				t.Fatal("no answer logs in")
+			}
+			synctest.Wait()
+		}
+		c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig())
+		if err != nil {
+			t.Fatal("the right password:", err)
+		}
+		c.Close()
+	})
+}
+
 // Guesses on many connections at once get hardly more passwords checked.
 func TestGuessesAtOnce(t *testing.T) {
 	for _, method := range []string{"password", "keyboard-interactive"} {
