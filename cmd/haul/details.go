@@ -20,7 +20,7 @@ import (
 type owners struct{ users, groups map[uint32]string }
 
 // ownersOf asks for the names of those whom files belong to.
-func (c *remote) ownersOf(ctx context.Context, list []listed) owners {
+func ownersOf(ctx context.Context, c server, list []listed) owners {
 	uids, gids := map[uint32]string{}, map[uint32]string{}
 	for _, e := range list {
 		if d, ok := store.DetailsOf(e); ok {
@@ -28,10 +28,13 @@ func (c *remote) ownersOf(ctx context.Context, list []listed) owners {
 		}
 	}
 	u, g := keys(uids), keys(gids)
-	if len(u)+len(g) == 0 {
+	namer, ok := c.(interface {
+		OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
+	})
+	if !ok || len(u)+len(g) == 0 {
 		return owners{}
 	}
-	users, groups, err := c.OwnerNames(ctx, u, g)
+	users, groups, err := namer.OwnerNames(ctx, u, g)
 	if err != nil {
 		return owners{} // then numbers have to do
 	}

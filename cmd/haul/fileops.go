@@ -9,62 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/haul-project/haul/internal/console"
 )
-
-// onServers runs a command on locations of SFTP servers, with a connection to
-// each of them.
-func onServers(cmd *cobra.Command, f *sshFlags, words []string, run func(context.Context, *remotes, []location) error) error {
-	list, err := parseLocations(words)
-	if err != nil {
-		return err
-	}
-	if err := f.check(); err != nil {
-		return err
-	}
-	for _, l := range list {
-		if l.protocol != ofSFTP {
-			return notSFTP(cmd.Name(), l)
-		}
-	}
-	if err := onlyFlagsOf(ofSFTP, cmd); err != nil {
-		return err
-	}
-	stderr := cmd.ErrOrStderr()
-	r := f.remotes(stderr, func(text string) { fmt.Fprintln(stderr, "haul:", console.VisibleLines(text)) })
-	defer r.close()
-	return run(cmd.Context(), r, list)
-}
-
-// notSFTP refuses a location that a command has no use for.
-func notSFTP(command string, l location) error {
-	if command == "probe" && l.remote() {
-		return usagef("probe %v: all locations of one command have to be of the same protocol", l)
-	}
-	if l.protocol == ofTFTP {
-		over, advice := "SFTP and HTTP", ""
-		if httpLacks[command] != "" {
-			over = "SFTP"
-		}
-		if command == "stat" {
-			advice = `; "haul probe" prints the size of a file`
-		}
-		return usagef("%s %v: TFTP can only get and put single files; %s works over %s%s", command, l, command, over, advice)
-	}
-	if l.protocol == ofHTTP {
-		if what := httpLacks[command]; what != "" {
-			return usagef("%s %v: HTTP has no way to %s", command, l, what)
-		}
-		return usagef("%s %v: all locations of one command have to be of the same protocol", command, l)
-	}
-	return usagef("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
-}
-
-// httpLacks are the commands that HTTP has no method for.
-var httpLacks = map[string]string{
-	"mv": "rename a file; get it and put it", "mkdir": "make a directory alone; put makes it with a file", "df": "tell how much room there is",
-}
 
 func newMv() *cobra.Command {
 	var f sshFlags
@@ -87,8 +32,8 @@ FROM and TO are on the same server.`,
 			if list[0].protocol == ofSFTP && isPrecious(list[0].path) {
 				return usagef("mv %v: refused; name what is in it", list[0])
 			}
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
-				return r.move(ctx, list[0], list[1], keep)
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
+				return s.ssh.move(ctx, list[0], list[1], keep)
 			})
 		},
 	}
@@ -160,10 +105,10 @@ func newMkdir() *cobra.Command {
 		Example: "  haul mkdir host:incoming\n  haul mkdir -p sftp://backup@192.0.2.1/srv/2026/11",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
 				for _, l := range list {
-					errs = append(errs, r.mkdir(ctx, l, parents))
+					errs = append(errs, s.ssh.mkdir(ctx, l, parents))
 				}
 				return errors.Join(errs...)
 			})

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -86,11 +87,10 @@ func newLs() *cobra.Command {
 		Example: lsExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			begin := func() {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
 				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 				l.name, l.now = console.NameFormat(cmd.OutOrStdout()), time.Now()
-			}
-			end := func() error {
+				l.run(ctx, s, list)
 				if err := l.out.Flush(); err != nil {
 					l.errs = append(l.errs, localError{fmt.Errorf("write the list: %w", err)})
 				}
@@ -98,18 +98,6 @@ func newLs() *cobra.Command {
 					l.errs = append(l.errs, remoteError{fmt.Errorf("%d more errors are not shown", l.more)})
 				}
 				return errors.Join(l.errs...)
-			}
-			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
-				begin()
-				l.runWeb(ctx, ws, list)
-				return end()
-			}); ok {
-				return err
-			}
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
-				begin()
-				l.run(ctx, r, list)
-				return end()
 			})
 		},
 	}
@@ -138,39 +126,25 @@ type listed struct {
 }
 
 // run lists the locations: the files among them first, as ls does.
-func (l *lister) run(ctx context.Context, r *remotes, locations []location) {
+func (l *lister) run(ctx context.Context, s *servers, locations []location) {
 	type found struct {
-		c *remote
+		c server
 		listed
 	}
 	var files, dirs []found
 	for _, loc := range locations {
-		c, err := r.connect(ctx, loc, "")
-		if err != nil {
-			l.failed(err)
-			continue
-		}
-		names, err := c.paths(ctx, loc)
-		if err != nil {
-			l.failed(err)
-			continue
-		}
-		for _, name := range names {
-			fi, err := c.Lstat(ctx, name)
-			if err == nil && fi.Mode().Type() == fs.ModeSymlink && !l.long {
-				if to, err := c.Stat(ctx, name); err == nil && to.IsDir() {
-					fi = to // as ls does
+		c, list, errs := s.entries(ctx, loc, false)
+		l.failed(errs...)
+		for _, e := range list {
+			if e.Mode().Type() == fs.ModeSymlink && !l.long {
+				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
+					e.FileInfo = to // as ls does
 				}
 			}
-			if err != nil {
-				l.failed(asRemote(err))
-				continue
-			}
-			e := found{c, listed{FileInfo: fi, path: name, shown: name}}
-			if fi.IsDir() {
-				dirs = append(dirs, e)
+			if e.IsDir() {
+				dirs = append(dirs, found{c, e})
 			} else {
-				files = append(files, e)
+				files = append(files, found{c, e})
 			}
 		}
 	}
@@ -197,30 +171,9 @@ func (l *lister) failed(errs ...error) {
 	l.more += len(errs) - n
 }
 
-// listBelow has each list the directories of a list that was printed, with -R.
-func (l *lister) listBelow(ctx context.Context, dir string, depth int, list []listed, each func(dir string)) {
-	if l.recursive && depth == maxListDepth {
-		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)})
-		return
-	}
-	for _, e := range list {
-		if !l.recursive || ctx.Err() != nil || l.dirs > maxListDirs {
-			return
-		}
-		if !e.IsDir() {
-			continue
-		}
-		if l.dirs++; l.dirs > maxListDirs {
-			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs)})
-			return
-		}
-		each(e.path)
-	}
-}
-
 // directory lists one.
-func (l *lister) directory(ctx context.Context, c *remote, dir string, depth int) {
-	entries, err := c.ReadDir(ctx, dir)
+func (l *lister) directory(ctx context.Context, c server, dir string, depth int) {
+	entries, err := c.list(ctx, dir, l.detailed())
 	if err != nil {
 		l.failed(asRemote(err))
 		return
@@ -242,10 +195,31 @@ func (l *lister) directory(ctx context.Context, c *remote, dir string, depth int
 			l.failed(asRemote(err))
 			continue
 		}
-		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name()})
+		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.tellsModes()})
 	}
 	l.print(ctx, c, list)
-	l.listBelow(ctx, dir, depth, list, func(dir string) { l.directory(ctx, c, dir, depth+1) })
+	l.listBelow(ctx, c, dir, depth, list)
+}
+
+// listBelow lists the directories of a list that was printed, with -R.
+func (l *lister) listBelow(ctx context.Context, c server, dir string, depth int, list []listed) {
+	if l.recursive && depth == maxListDepth {
+		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)})
+		return
+	}
+	for _, e := range list {
+		if !l.recursive || ctx.Err() != nil || l.dirs > maxListDirs {
+			return
+		}
+		if name := e.Name(); !e.IsDir() || name == "." || !store.ValidName(name) { // a hostile listing may have any
+			continue
+		}
+		if l.dirs++; l.dirs > maxListDirs {
+			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs)})
+			return
+		}
+		l.directory(ctx, c, e.path, depth+1)
+	}
 }
 
 // below returns the path of a name in a directory.
@@ -301,7 +275,7 @@ func (l *lister) sort(list []listed) {
 func (l *lister) detailed() bool { return l.long || l.asJSON || l.order != nil }
 
 // print prints the entries of one directory.
-func (l *lister) print(ctx context.Context, c *remote, list []listed) {
+func (l *lister) print(ctx context.Context, c server, list []listed) {
 	l.sort(list)
 	if !l.long && !l.asJSON {
 		for _, e := range list {
@@ -309,8 +283,8 @@ func (l *lister) print(ctx context.Context, c *remote, list []listed) {
 		}
 		return
 	}
-	c.readLinks(ctx, list)
-	owners := c.ownersOf(ctx, list)
+	readLinks(ctx, c, list)
+	owners := ownersOf(ctx, c, list)
 	if l.asJSON {
 		for _, e := range list {
 			l.failed(writeJSON(l.out, describe(e, owners))...)
@@ -341,7 +315,7 @@ func (l *lister) print(ctx context.Context, c *remote, list []listed) {
 
 // readLinks finds out where symbolic links lead. One that cannot be read leads
 // nowhere that is shown.
-func (c *remote) readLinks(ctx context.Context, list []listed) {
+func readLinks(ctx context.Context, c server, list []listed) {
 	var links []int
 	for i, e := range list {
 		if e.Mode().Type() == fs.ModeSymlink {
@@ -352,6 +326,41 @@ func (c *remote) readLinks(ctx context.Context, list []listed) {
 		list[i].target, _ = c.Readlink(ctx, list[i].path)
 		return struct{}{}, false
 	})
+}
+
+// asksAtOnce is how many questions are put to a server at a time, where each
+// answer is one of many.
+const asksAtOnce = 64
+
+// each calls f for each item, some at the same time, and returns the results for
+// which f said so, in the order of the items.
+func each[T, R any](items []T, f func(T) (R, bool)) []R {
+	type result struct {
+		value R
+		ok    bool
+	}
+	all := make([]R, 0, len(items))
+	for len(items) > 0 {
+		part := items[:min(len(items), asksAtOnce)]
+		items = items[len(part):]
+		results := make([]result, len(part))
+		done := make(chan struct{})
+		for i, item := range part {
+			go func() {
+				results[i].value, results[i].ok = f(item)
+				done <- struct{}{}
+			}()
+		}
+		for range part {
+			<-done
+		}
+		for _, r := range results {
+			if r.ok {
+				all = append(all, r.value)
+			}
+		}
+	}
+	return all
 }
 
 // writeJSON writes a value on a line of its own, in characters that do nothing to

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/web/webclient"
 )
 
 // -t, -S, -r and -1 are as ls has them; of -t and -S the last counts.
@@ -131,12 +133,17 @@ func TestLsBounds(t *testing.T) {
 		t.Errorf("exit code %d, %d of them, the last %q", code, n, msg[max(len(msg)-100, 0):])
 	}
 
-	l, called := lister{recursive: true, dirs: maxListDirs - 1}, 0
+	client, err := webclient.New(w.URL+"/", webclient.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	l := lister{recursive: true, dirs: maxListDirs - 1}
 	two := []listed{{FileInfo: assumedDir("a"), path: "a"}, {FileInfo: assumedDir("b"), path: "b"}}
 	for range 2 {
-		l.listBelow(t.Context(), ".", 0, two, func(string) { called++ })
+		l.listBelow(t.Context(), webServer{client}, ".", 0, two)
 	}
-	if called != 1 || len(l.errs) != 1 {
-		t.Errorf("%d directories more, errors %v", called, l.errs)
+	if len(l.errs) != 2 || !strings.Contains(l.errs[0].Error(), "readdir") || !strings.Contains(l.errs[1].Error(), "no more are listed") {
+		t.Errorf("%v", l.errs)
 	}
 }

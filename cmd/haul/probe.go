@@ -36,32 +36,26 @@ func newProbe() *cobra.Command {
 		Example: probeExamples,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			out := cmd.OutOrStdout()
-			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
-				ws.quiet = f.quiet
-				return probe(ctx, out, list, ws.size)
-			}); ok {
-				return err
-			}
 			list, err := parseLocations(words)
 			if err != nil {
 				return err
 			}
-			for _, l := range list {
-				if l.remote() && l.protocol != list[0].protocol {
-					return notSFTP("probe", l)
-				}
-			}
-			switch list[0].protocol {
-			case ofLocal:
+			if list[0].protocol == ofLocal {
 				if err := schemeless(list[0].text); err != nil {
 					return err
 				}
 				return usagef("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
-			case ofSFTP:
-				return onServers(cmd, &s, words, func(ctx context.Context, r *remotes, list []location) error {
-					return probe(ctx, out, list, r.size)
+			}
+			if list[0].protocol != ofTFTP {
+				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *servers, list []location) error {
+					s.web.quiet = f.quiet
+					return probe(ctx, cmd.OutOrStdout(), list, s.size)
 				})
+			}
+			for _, l := range list {
+				if l.remote() && l.protocol != ofTFTP {
+					return notServed("probe", list[0], l)
+				}
 			}
 			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
 				return err
@@ -96,28 +90,12 @@ func probe(ctx context.Context, out io.Writer, list []location, size func(contex
 	return errors.Join(errs...)
 }
 
-// size returns that of a file on a web server.
-func (w *webs) size(ctx context.Context, l location) (int64, error) {
-	if l.isDirName() {
+// size returns that of the file at a location.
+func (s *servers) size(ctx context.Context, l location) (int64, error) {
+	if l.protocol == ofHTTP && l.isDirName() {
 		return 0, usagef("probe %v: the URL names no file", l)
 	}
-	c, err := w.connect(l, "")
-	if err != nil {
-		return 0, err
-	}
-	fi, err := c.Stat(ctx, l.webName())
-	if err != nil {
-		return 0, asRemote(err)
-	}
-	if !fi.IsDir() && fi.Size() < 0 {
-		return 0, fmt.Errorf("probe %v: the server does not tell the size; only to fetch the file will", l)
-	}
-	return fileSize(l, fi)
-}
-
-// size returns that of a file on an SFTP server.
-func (r *remotes) size(ctx context.Context, l location) (int64, error) {
-	c, err := r.connect(ctx, l, "")
+	c, err := s.connect(ctx, l, "")
 	if err != nil {
 		return 0, err
 	}
@@ -126,19 +104,15 @@ func (r *remotes) size(ctx context.Context, l location) (int64, error) {
 		return 0, err
 	}
 	fi, err := c.Stat(ctx, name)
-	if err != nil {
-		return 0, asRemote(err)
-	}
-	return fileSize(l, fi)
-}
-
-// fileSize returns the size of what is at a location, if that is a file.
-func fileSize(l location, fi fs.FileInfo) (int64, error) {
 	switch {
+	case err != nil:
+		return 0, asRemote(err)
 	case fi.IsDir():
 		return 0, remoteError{fmt.Errorf("probe %v: that is a directory, and only files have a size: %w", l, store.ErrNotRegular)}
 	case fi.Mode().Type()&^fs.ModeIrregular != 0:
 		return 0, remoteError{fmt.Errorf("probe %v: %w", l, store.ErrNotRegular)}
+	case fi.Size() < 0:
+		return 0, fmt.Errorf("probe %v: the server does not tell the size; only to fetch the file will", l)
 	}
 	return fi.Size(), nil
 }

@@ -241,6 +241,15 @@ func (c *remote) path(ctx context.Context, l location) (string, error) {
 	return p, asRemote(err)
 }
 
+func (c *remote) list(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
+	return c.ReadDir(ctx, dir)
+}
+
+// Remove removes a file, and never a directory.
+func (c *remote) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
+
+func (c *remote) tellsModes() bool { return true }
+
 // plain returns what a server is asked for where a location is just the name of
 // something there, or nothing where it takes more to find out.
 func (l location) plain() string {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/store/glob"
 )
 
 const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
@@ -62,17 +61,9 @@ func newRm() *cobra.Command {
 				}
 			}
 			m.out, m.name = cmd.OutOrStdout(), console.NameFormat(cmd.OutOrStdout())
-			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
 				for _, l := range list {
-					m.note(m.removeWeb(ctx, ws, l))
-				}
-				return errors.Join(m.errs...)
-			}); ok {
-				return err
-			}
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
-				for _, l := range list {
-					m.note(m.remove(ctx, r, l))
+					m.note(m.remove(ctx, s, l))
 				}
 				return errors.Join(m.errs...)
 			})
@@ -115,36 +106,55 @@ func (m *removal) say(name string) {
 	}
 }
 
-// remove removes what is at a location on an SFTP server.
-func (m *removal) remove(ctx context.Context, r *remotes, l location) error {
-	c, err := r.connect(ctx, l, "")
+// A dirRemover is a server that can remove directories.
+type dirRemover interface {
+	RemoveAll(ctx context.Context, name string) error
+}
+
+// remove removes what is at a location.
+func (m *removal) remove(ctx context.Context, s *servers, l location) error {
+	c, err := s.connect(ctx, l, "")
 	if err != nil {
 		return err
 	}
-	names, err := c.paths(ctx, l)
+	_, dirs := c.(dirRemover)
+	switch {
+	case !dirs && m.recursive:
+		return usagef("rm %v: %v can remove single files only, without -r", l, l.protocol)
+	case !dirs && l.isDirName():
+		return usagef("rm %v: is a directory, and %v can remove files only", l, l.protocol)
+	}
+	found, err := matches(ctx, c, l)
 	if err != nil {
 		return err
 	}
 	gone := map[string]bool{} // directories
-	for _, name := range names {
-		name = strings.TrimRight(name, "/")
-		if gone[path.Dir(name)] {
-			gone[name] = true
+	for _, f := range found {
+		f.Name = strings.TrimRight(f.Name, "/")
+		if gone[path.Dir(f.Name)] {
+			gone[f.Name] = true
 			continue
 		}
-		fi, err := c.Lstat(ctx, name)
+		name := console.Visible(f.Name)
+		isDir := false
+		if dirs || m.dryRun || f.Info != nil { // else the server refuses to remove a directory
+			fi, e := look(ctx, c, f, false)
+			err, isDir = e, e == nil && fi.IsDir()
+		}
 		switch {
 		case err != nil:
-		case !fi.IsDir() && strings.HasSuffix(l.path, "/"):
-			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", console.Visible(name), console.Visible(name))
-		case fi.IsDir() && !m.recursive:
-			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", console.Visible(name))
-		case fi.IsDir():
-			if err = m.removeDir(ctx, c, name); err == nil {
-				gone[name] = true
+		case !isDir && strings.HasSuffix(l.path, "/"):
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", name, name)
+		case isDir && !dirs:
+			err = fmt.Errorf("rm %s: is a directory, and %v can remove files only", name, l.protocol)
+		case isDir && !m.recursive:
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", name)
+		case isDir:
+			if err = m.removeDir(ctx, c, f.Name); err == nil {
+				gone[f.Name] = true
 			}
 		default:
-			err = m.removeFile(name, func() error { return c.RemoveFile(ctx, name) })
+			err = m.removeFile(ctx, c, f.Name)
 		}
 		m.note(asRemote(err))
 	}
@@ -152,9 +162,9 @@ func (m *removal) remove(ctx context.Context, r *remotes, l location) error {
 }
 
 // removeFile removes a file, or prints its name.
-func (m *removal) removeFile(name string, remove func() error) error {
+func (m *removal) removeFile(ctx context.Context, c server, name string) error {
 	if !m.dryRun {
-		if err := remove(); err != nil {
+		if err := c.Remove(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -165,11 +175,11 @@ func (m *removal) removeFile(name string, remove func() error) error {
 }
 
 // removeDir removes a directory with all that is in it, or prints the names.
-func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
+func (m *removal) removeDir(ctx context.Context, c server, name string) error {
 	if m.dryRun {
 		return m.sayAll(ctx, c, name, 0)
 	}
-	if err := c.RemoveAll(ctx, name); err != nil {
+	if err := c.(dirRemover).RemoveAll(ctx, name); err != nil {
 		return err
 	}
 	if m.verbose {
@@ -181,7 +191,7 @@ func (m *removal) removeDir(ctx context.Context, c *remote, name string) error {
 // sayAll prints the names of a directory and of all that is in it, sorted. Those of
 // directories end in a slash. It returns the first error. It keeps no names, and ends at
 // maxListDirs directories: a server can make them up without end.
-func (m *removal) sayAll(ctx context.Context, c *remote, dir string, depth int) error {
+func (m *removal) sayAll(ctx context.Context, c server, dir string, depth int) error {
 	switch m.dirs++; {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -191,7 +201,7 @@ func (m *removal) sayAll(ctx context.Context, c *remote, dir string, depth int) 
 		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
 	}
 	m.say(dir + "/")
-	entries, first := c.ReadDir(ctx, dir)
+	entries, first := c.list(ctx, dir, false)
 	slash := func(e fs.DirEntry) string {
 		if e.IsDir() {
 			return e.Name() + "/"
@@ -208,37 +218,4 @@ func (m *removal) sayAll(ctx context.Context, c *remote, dir string, depth int) 
 		}
 	}
 	return first
-}
-
-// removeWeb removes the files at a location on a web server.
-func (m *removal) removeWeb(ctx context.Context, w *webs, l location) error {
-	if m.recursive {
-		return usagef("rm %v: HTTP can remove single files only, without -r", l)
-	}
-	if l.isDirName() {
-		return usagef("rm %v: is a directory, and HTTP can remove files only", l)
-	}
-	c, err := w.connect(l, "")
-	if err != nil {
-		return err
-	}
-	names := []string{l.webName()}
-	if m.dryRun || glob.HasMeta(names[0]) {
-		_, list, err := w.names(ctx, l)
-		if err != nil {
-			return err
-		}
-		names = names[:0]
-		for _, e := range list {
-			if e.IsDir() {
-				m.note(remoteError{fmt.Errorf("rm %s: is a directory, and HTTP can remove files only", console.Visible(e.path))})
-				continue
-			}
-			names = append(names, e.path)
-		}
-	}
-	for _, name := range names {
-		m.note(asRemote(m.removeFile(name, func() error { return c.Remove(ctx, name) })))
-	}
-	return nil
 }

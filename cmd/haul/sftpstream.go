@@ -62,14 +62,14 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	if err != nil {
 		return err
 	}
-	paths, err := c.paths(ctx, from[0])
+	found, err := matches(ctx, c, from[0])
 	if err != nil {
 		return err
 	}
-	if len(paths) > 1 {
-		return usagef("%v: %d files match, and only one can go to %s", from[0], len(paths), name)
+	if len(found) > 1 {
+		return usagef("%v: %d files match, and only one can go to %s", from[0], len(found), name)
 	}
-	f, err := c.Open(ctx, paths[0])
+	f, err := c.Open(ctx, found[0].Name)
 	if err != nil {
 		return asRemote(err)
 	}
@@ -89,7 +89,7 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		to = pipe
 	}
 	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
-	line := show.Begin(console.Visible(path.Base(paths[0])))
+	line := show.Begin(console.Visible(path.Base(found[0].Name)))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, size) }}
 	w.pace.Set(int64(r.limit))
 	n, err := f.WriteTo(w)

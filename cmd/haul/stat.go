@@ -31,19 +31,10 @@ on a line of its own, with the members that "haul ls --json" has.`,
 		Example: "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if ok, err := onWeb(cmd, &w, words, func(ctx context.Context, ws *webs, list []location) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
 				for _, l := range list {
-					errs = append(errs, ws.stat(ctx, l, asJSON, cmd.OutOrStdout()))
-				}
-				return errors.Join(errs...)
-			}); ok {
-				return err
-			}
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
-				var errs []error
-				for _, l := range list {
-					errs = append(errs, r.stat(ctx, l, follow, asJSON, cmd.OutOrStdout()))
+					errs = append(errs, s.stat(ctx, l, follow, asJSON, cmd.OutOrStdout()))
 				}
 				return errors.Join(errs...)
 			})
@@ -56,34 +47,16 @@ on a line of its own, with the members that "haul ls --json" has.`,
 }
 
 // stat describes what is at a location.
-func (r *remotes) stat(ctx context.Context, l location, follow, asJSON bool, out io.Writer) error {
-	c, err := r.connect(ctx, l, "")
-	if err != nil {
-		return err
-	}
-	names, err := c.paths(ctx, l)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		look := c.Lstat
-		if follow {
-			look = c.Stat
-		}
-		fi, err := look(ctx, name)
-		if err != nil {
-			errs = append(errs, asRemote(err))
-			continue
-		}
-		list := []listed{{FileInfo: fi, path: name, shown: name}}
-		c.readLinks(ctx, list)
-		owners := c.ownersOf(ctx, list)
+func (s *servers) stat(ctx context.Context, l location, follow, asJSON bool, out io.Writer) error {
+	c, list, errs := s.entries(ctx, l, follow)
+	readLinks(ctx, c, list)
+	owners := ownersOf(ctx, c, list)
+	for _, e := range list {
 		if asJSON {
-			errs = append(errs, writeJSON(out, describe(list[0], owners))...)
+			errs = append(errs, writeJSON(out, describe(e, owners))...)
 			continue
 		}
-		errs = append(errs, printStat(out, list[0], owners))
+		errs = append(errs, printStat(out, e, owners))
 	}
 	return errors.Join(errs...)
 }
@@ -141,19 +114,19 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 		Example: "  haul df -h host:/srv",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, words, func(ctx context.Context, r *remotes, list []location) error {
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
 				var rows [][]string
 				out := cmd.OutOrStdout()
 				for _, l := range list {
-					s, err := r.space(ctx, l)
+					space, err := s.ssh.space(ctx, l)
 					switch {
 					case err != nil:
 						errs = append(errs, err)
 					case asJSON:
-						errs = append(errs, writeJSON(out, spaceJSON(l, s))...)
+						errs = append(errs, writeJSON(out, spaceJSON(l, space))...)
 					default:
-						rows = append(rows, spaceRow(l, s, human, console.NameFormat(out)))
+						rows = append(rows, spaceRow(l, space, human, console.NameFormat(out)))
 					}
 				}
 				if len(rows) > 0 {

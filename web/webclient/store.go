@@ -70,11 +70,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 
 // Lstat is Stat: HTTP knows no symbolic links.
 func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	fi, err := c.stat(ctx, name)
-	if err != nil {
-		return nil, c.fail("lstat", name, err)
-	}
-	return fi, nil
+	return c.Stat(ctx, name)
 }
 
 func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
