@@ -18,11 +18,11 @@ import (
 // A Directory knows all users. Its methods may be called by any goroutine; what
 // [Directory.Reload] changes holds from the next question on.
 type Directory struct {
-	file   string // "" if there is none
-	owners []int  // whom it may belong to besides root; none means anybody
-	table  atomic.Pointer[table]
-	seed   maphash.Seed // picks the hash that stands in for a missing one
-	desk   desk
+	file    string // "" if there is none
+	owners  []int  // whom it may belong to besides root; none means anybody
+	table   atomic.Pointer[table]
+	seed    maphash.Seed // picks the hash that stands in for a missing one
+	limiter verifyLimiter
 
 	mu       sync.Mutex // one Reload at a time
 	seen     []sighting // mu: by the last of them
@@ -91,7 +91,7 @@ func New(all ...User) (*Directory, error) {
 
 func newDirectory(file string) *Directory {
 	d := &Directory{file: file, seed: maphash.MakeSeed()}
-	d.desk.places = make(chan struct{}, deskPlaces())
+	d.limiter.places = make(chan struct{}, parallelChecks())
 	d.table.Store(&table{})
 	return d
 }

@@ -1,24 +1,24 @@
 package users
 
 // Checked returns how many passwords were checked, stand-ins included.
-func (d *Directory) Checked() int64 { return d.desk.checked.Load() }
+func (d *Directory) Checked() int64 { return d.limiter.checked.Load() }
 
 // Occupy takes all places where passwords are checked, until the returned
 // function is called.
 func (d *Directory) Occupy() (free func()) {
-	n := cap(d.desk.places)
+	n := cap(d.limiter.places)
 	for range n {
-		d.desk.places <- struct{}{}
+		d.limiter.places <- struct{}{}
 	}
 	return func() {
 		for range n {
-			<-d.desk.places
+			<-d.limiter.places
 		}
 	}
 }
 
 // Waiting returns how many passwords wait to be checked.
-func (d *Directory) Waiting() int { return int(d.desk.waiting.Load()) }
+func (d *Directory) Waiting() int { return int(d.limiter.waiting.Load()) }
 
 // MaxWaiting is the most that may wait.
 const MaxWaiting = maxWaiting

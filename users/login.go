@@ -81,7 +81,7 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	if u != nil && !u.Password.IsZero() {
 		h = u.Password
 	}
-	ok, err := d.desk.check(ctx, h, password)
+	ok, err := d.limiter.check(ctx, h, password)
 	if err != nil {
 		return nil, err
 	}

@@ -8,15 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// What checking passwords may take.
+// Bounds of checking passwords.
 const (
-	// maxChecks is how many are checked at a time, on half of the cores at
-	// most. With it and the bounds of hashes goes how much memory that takes:
-	// 512 MiB, and with hashes of our own making 76.
+	// maxChecks is how many are checked at a time, on half of the cores at most.
+	// With the bounds of hashes it bounds the memory: 512 MiB, or 76 MiB with the
+	// hashes that haul makes.
 	maxChecks = 4
 
-	// maxWaiting is how many more wait for their turn. Beyond that nobody
-	// learns whether a password is right.
+	// maxWaiting is how many more may wait. Further passwords are not checked.
 	maxWaiting = 64
 )
 
@@ -24,31 +23,31 @@ const (
 // about this one.
 var ErrBusy = errors.New("too many passwords are waiting to be checked")
 
-// A desk is where passwords are checked.
-type desk struct {
+// A verifyLimiter checks passwords, a bounded number at a time.
+type verifyLimiter struct {
 	places  chan struct{}
 	waiting atomic.Int64
-	checked atomic.Int64 // in all, for tests
+	checked atomic.Int64 // in total, for tests
 }
 
-// deskPlaces returns how many passwords are checked at a time.
-func deskPlaces() int { return max(1, min(maxChecks, runtime.GOMAXPROCS(0)/2)) }
+// parallelChecks returns how many passwords are checked at a time.
+func parallelChecks() int { return max(1, min(maxChecks, runtime.GOMAXPROCS(0)/2)) }
 
-// check reports whether a password is the one of a hash, when its turn comes.
-func (d *desk) check(ctx context.Context, h Hash, password []byte) (bool, error) {
-	if d.waiting.Add(1) > maxWaiting {
-		d.waiting.Add(-1)
+// check waits for its turn, and reports whether a password is the one of a hash.
+func (l *verifyLimiter) check(ctx context.Context, h Hash, password []byte) (bool, error) {
+	if l.waiting.Add(1) > maxWaiting {
+		l.waiting.Add(-1)
 		return false, ErrBusy
 	}
 	select {
-	case d.places <- struct{}{}:
-		d.waiting.Add(-1)
+	case l.places <- struct{}{}:
+		l.waiting.Add(-1)
 	case <-ctx.Done():
-		d.waiting.Add(-1)
+		l.waiting.Add(-1)
 		return false, context.Cause(ctx)
 	}
-	defer func() { <-d.places }()
-	d.checked.Add(1)
+	defer func() { <-l.places }()
+	l.checked.Add(1)
 	return h.matches(password), nil
 }
 
