@@ -22,7 +22,7 @@ func scrape(t *testing.T, h http.Handler, method string, header http.Header) *ht
 	return w
 }
 
-// What a scrape gets can be parsed, and has all the families.
+// The answer to a scrape can be parsed, and has all the families.
 func TestScrape(t *testing.T) {
 	r := New(Config{Version: "v1.2.3", Protocols: []Protocol{TFTP}})
 	w := scrape(t, r.Handler(), http.MethodGet, nil)

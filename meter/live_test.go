@@ -72,7 +72,7 @@ func TestLiveOrder(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("went on to %d", n)
+		t.Errorf("continued to %d", n)
 	}
 }
 
@@ -115,8 +115,8 @@ func TestLiveBound(t *testing.T) {
 	}
 }
 
-// A transfer that counts by itself is asked whenever somebody looks, and has no
-// say once it has ended.
+// A transfer that counts by itself is asked whenever it is listed, and not once
+// it has ended.
 func TestFollow(t *testing.T) {
 	r := New(Config{})
 	tr := r.Begin(Info{Protocol: SFTP, Write: true})
@@ -130,7 +130,7 @@ func TestFollow(t *testing.T) {
 		}
 		for s := range r.Live() {
 			if s.Bytes != want {
-				t.Errorf("%d bytes are told, want %d", s.Bytes, want)
+				t.Errorf("%d bytes are reported, want %d", s.Bytes, want)
 			}
 		}
 		wantCounted(t, r, float64(want))

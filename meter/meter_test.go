@@ -174,7 +174,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// A duration that nobody gives is measured.
+// A duration that the caller leaves out is measured.
 func TestMeasuredDuration(t *testing.T) {
 	r := New(Config{})
 	r.Begin(Info{Protocol: HTTP, Began: time.Now().Add(-time.Hour)}).End(End{Result: Done})
@@ -184,8 +184,8 @@ func TestMeasuredDuration(t *testing.T) {
 	}
 }
 
-// Whatever strangers send, the number of time series has a bound, and nothing
-// of it is shown.
+// For any packets of strangers, the number of time series has a bound, and no
+// series shows their content.
 func TestCardinality(t *testing.T) {
 	r := New(Config{})
 	before := seriesOfRuntime(t)
@@ -340,7 +340,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// What is called for every packet allocates nothing.
+// The methods called for every packet allocate nothing.
 func TestAllocations(t *testing.T) {
 	r := New(Config{})
 	x := r.Begin(Info{Protocol: TFTP})

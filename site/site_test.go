@@ -209,8 +209,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Without the table nobody knows which root or rule is right: the request
-// fails, rather than to get what is for somebody else.
+// Without the table the right root or rule is unknown: the request fails,
+// rather than to get another client's files.
 func TestNoNeighbourTable(t *testing.T) {
 	files := mem(t, "", "f")
 	for _, s := range []*site.Site{

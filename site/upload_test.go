@@ -55,7 +55,7 @@ func TestUploadPolicies(t *testing.T) {
 	}
 }
 
-// Uploads of one name at one moment all get a name, whoever finishes first.
+// Uploads of one name at one moment all get a name, in any order of their ends.
 func TestUniqueAtOnce(t *testing.T) {
 	const uploads = 50
 	now := time.UnixMilli(1)
@@ -112,7 +112,7 @@ func TestUploadsCannotBeRead(t *testing.T) {
 	}
 	s.Map = mapFile(t, "rE ^x$ f\nr ^x$ h")
 	if got := read(t, s, client("10.0.0.1"), "x"); got != "h" {
-		t.Errorf("an E rule told that there is an upload: %q", got)
+		t.Errorf("an E rule revealed that there is an upload: %q", got)
 	}
 	if got := upload(t, s, client("10.0.0.1"), "h", "x"); got != "h" {
 		t.Error(got)
@@ -143,7 +143,7 @@ func TestUploadParents(t *testing.T) {
 	}{
 		{"10.0.0.1", "new/f", "new/f", nil},
 		{"10.0.0.1", "secret/f", "secret", fs.ErrPermission},
-		{"10.0.0.1", "10.0.0.1/f", "10.0.0.1", fs.ErrNotExist}, // he has none, and makes himself none
+		{"10.0.0.1", "10.0.0.1/f", "10.0.0.1", fs.ErrNotExist}, // it has none, and makes itself none
 		{"10.0.0.1", "10.0.0.2/f", "10.0.0.2", fs.ErrNotExist},
 		{"10.0.0.1", "10.0.0.3/f", "10.0.0.3/f", fs.ErrNotExist},
 		{"10.0.0.3", "new/f", "10.0.0.3/new/f", nil},
@@ -159,7 +159,7 @@ func TestUploadParents(t *testing.T) {
 			t.Errorf("%s from %s: %v, want %v; %s: %v", c.name, c.peer, err, c.want, c.stored, there)
 		}
 	}
-	// Who does not ask for it gets none made, as over TFTP.
+	// Without Parents no directory is made, as over TFTP.
 	if _, err := s.Create(t.Context(), client("10.0.0.1"), "none/f", store.Create{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -64,11 +64,11 @@ func TestOneAddressOutlivesClose(t *testing.T) {
 		t.Errorf("%s was %s", got, want)
 	}
 	if got := ours.LocalAddr(); got == nil || got.String() != "closed" {
-		t.Errorf("what nobody has asked for is %v", got)
+		t.Errorf("an address not asked for before is %v", got)
 	}
 }
 
-// A call that fails because somebody else has closed the connection leaves the
+// A call that fails because another goroutine closed the connection leaves the
 // addresses to be logged.
 func TestAddressesBehindAnError(t *testing.T) {
 	ours, theirs := pair(t, Options{})

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A socket that is served goes on being served when somebody else tries to: only what
-// else was given is closed.
+// A socket that is served stays so when another Serve gets it too: only the other
+// sockets given are closed.
 func TestServeTwice(t *testing.T) {
 	for name, try := range map[string]func(s *Server, sockets ...*Socket) error{
 		"Serve": func(s *Server, sockets ...*Socket) error { return s.Serve(t.Context(), sockets...) },
@@ -49,7 +49,7 @@ func TestServeTwice(t *testing.T) {
 	}
 }
 
-// One socket that is given twice is served by nobody, and closed.
+// One socket that is given twice is not served, and closed.
 func TestServeOneTwice(t *testing.T) {
 	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
 	if err != nil {

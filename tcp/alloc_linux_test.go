@@ -53,7 +53,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// What is set on the listening socket is the connections' too, and not set once more.
+// Connections inherit the options of the listening socket; they are not set again.
 func TestOptionsAreInherited(t *testing.T) {
 	ours, _ := pair(t, Options{Congestion: "reno", SendBuffer: 1 << 15, KeepAlive: KeepAlive{Idle: 7e9, Interval: 3e9, Count: 2}})
 	get := func(level, name int) (v int) {
@@ -98,7 +98,7 @@ func TestOptionsAreInherited(t *testing.T) {
 	}
 }
 
-// What only listening sockets have is set on each that shares the address.
+// Options of listening sockets are set on each that shares the address.
 func TestOptionsOfListening(t *testing.T) {
 	const sockets, backlog, fastOpen = 3, 77, 16
 	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: sockets, Backlog: backlog, FastOpen: fastOpen, ClientFirst: 5e9})

@@ -12,9 +12,9 @@ import (
 
 const listenChild = "HAUL_TCP_LISTEN_CHILD"
 
-// What is asked to listen stays. A socket that is there only to see whether the address
-// is free would take who connects meanwhile, and reset him.
-func TestListenTakesNobodyInVain(t *testing.T) {
+// A socket that began to listen stays open. One opened only to see whether the address
+// is free would accept clients meanwhile, and reset them.
+func TestListenResetsNoClient(t *testing.T) {
 	strace, trace := needStrace(t), filepath.Join(t.TempDir(), "trace")
 	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-e", "trace=listen", "-e", "signal=none", "-o", trace,
 		os.Args[0], "-test.run=^TestListenChild$")
@@ -32,7 +32,7 @@ const listenSockets = 4
 
 func TestListenChild(t *testing.T) {
 	if os.Getenv(listenChild) == "" {
-		t.Skip("it is a part of TestListenTakesNobodyInVain")
+		t.Skip("it is a part of TestListenResetsNoClient")
 	}
 	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: listenSockets})
 	if err != nil {

@@ -211,7 +211,7 @@ func TestCertificatesByKind(t *testing.T) {
 	}
 }
 
-// While one file of two is new, the old pair is shown, and nobody is bothered.
+// While one file of two is new, the old pair is shown, and nothing is reported.
 func TestCertificatesReplaced(t *testing.T) {
 	for _, rename := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rename %v", rename), func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestCertificatesReplaced(t *testing.T) {
 	}
 }
 
-// A pair that is broken, and stays so, is told of once.
+// A pair that is broken, and stays so, is reported once.
 func TestCertificatesBroken(t *testing.T) {
 	dir := t.TempDir()
 	was, other := testCert(t, "example.org"), testCert(t, "example.org")
@@ -348,7 +348,7 @@ func TestCertificatesUnderLoad(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				} else if !bytes.Equal(got.Raw, certs[0].Certificate[0]) && !bytes.Equal(got.Raw, certs[1].Certificate[0]) {
-					t.Error("a certificate of nobody is shown")
+					t.Error("an unknown certificate is shown")
 				}
 			}
 		})

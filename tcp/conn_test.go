@@ -92,7 +92,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Close wakes all who wait, whatever for.
+// Close wakes all calls that wait.
 func TestCloseWakes(t *testing.T) {
 	for range 50 {
 		ours, _ := pair(t, Options{SendBuffer: 1 << 12})
@@ -215,8 +215,8 @@ func TestWaitReadable(t *testing.T) {
 	}
 }
 
-// What one goroutine does to a connection while others use it is not a race, and
-// nobody hangs.
+// All calls on a connection may come from many goroutines at once: there is no race,
+// and none hangs.
 func TestAbuse(t *testing.T) {
 	for range 30 {
 		ours, theirs := pair(t, Options{})
@@ -282,7 +282,7 @@ func TestListenerCloses(t *testing.T) {
 		_ = c.Close()
 		t.Error("it still listens")
 	}
-	_, _ = io.WriteString(theirs, "x") // what was accepted goes on
+	_, _ = io.WriteString(theirs, "x") // accepted connections continue
 	if _, err := io.ReadFull(ours, make([]byte, 1)); err != nil {
 		t.Error(err)
 	}

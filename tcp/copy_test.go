@@ -109,7 +109,7 @@ func readUpper(r io.Reader, b []byte) (int, error) {
 	return n, err
 }
 
-// What is around a connection or a file is what is read from.
+// A wrapper around a connection or a file is read from, not bypassed.
 func TestCopyReadsWrappers(t *testing.T) {
 	sent := func(network, addr string) net.Conn {
 		a, b := netPair(t, network, addr)
@@ -152,8 +152,8 @@ func TestCopyReadsWrappers(t *testing.T) {
 	}
 }
 
-// While the source of a copy has nothing, others write, Close closes at once, and what
-// comes from the source later is not sent to whoever was accepted meanwhile.
+// While the source of a copy has nothing, others write, Close closes at once, and later
+// data of the source is not sent to a client accepted meanwhile.
 func TestCopyWhileSourceWaits(t *testing.T) {
 	type source struct {
 		r io.Reader
@@ -233,7 +233,7 @@ func begin(f func() error) <-chan error {
 	return done
 }
 
-// A stuck is a writer that tells when it is called, and waits then.
+// A stuck is a writer that reports when it is called, and waits then.
 type stuck struct{ entered, leave chan struct{} }
 
 func (s stuck) Write(b []byte) (int, error) {
@@ -290,7 +290,7 @@ func TestCopyWhileDestinationWaits(t *testing.T) {
 	})
 }
 
-// What was ended from here is not taken for the end of what the client has sent.
+// An end from this side is not taken for the end of the client's data.
 func TestCopyOfCut(t *testing.T) {
 	for what, to := range map[string]func(t *testing.T) io.Writer{
 		"TCP":    func(t *testing.T) io.Writer { a, _ := netPair(t, "tcp", "127.0.0.1:0"); return a },

@@ -18,7 +18,7 @@ func TestDeadlinesLongAgo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// What is there would be given out, where the deadline does not hold.
+			// Received bytes would be returned if the deadline did not hold.
 			_, _ = theirs.Write([]byte("x"))
 			_ = theirs.CloseWrite()
 			if err := ours.SetDeadline(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
@@ -57,7 +57,7 @@ func TestDeadlinesAfterNudge(t *testing.T) {
 		c.sysNudge()
 		c.idle.Store(false)
 		c.sysUnnudge()
-		// What WaitReadable may have taken is given out whatever the deadline.
+		// Bytes that WaitReadable may have taken are returned in spite of the deadline.
 		if n, err := ours.Read(make([]byte, 1)); n == 0 && !past {
 			t.Errorf("year %d: Read: %v", year, err)
 		}

@@ -76,7 +76,7 @@ func TestGraceEnds(t *testing.T) {
 	}
 }
 
-// Halt ends what goes on, and what is being drained without a limit.
+// Halt ends running servers, and those that drain without a limit.
 func TestHalt(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		s := &Server{Grace: -1, Handle: echo}
@@ -153,9 +153,9 @@ func TestDrainOfIdleConnections(t *testing.T) {
 	}
 }
 
-// Whoever was connected when the end began gets an answer: none is reset in the
-// queue. The fast path sees to that.
-func TestDrainLosesNobody(t *testing.T) {
+// Clients connected when the end began get an answer: none is reset in the queue. The
+// fast path sees to that.
+func TestDrainServesAll(t *testing.T) {
 	if !drainsQueue {
 		t.Skip("closing a listener of package net resets who waits in its queue")
 	}
@@ -240,7 +240,7 @@ func TestCloseOfASocketWhileServing(t *testing.T) {
 	}
 }
 
-// The next process goes on with the same sockets, and nobody notices.
+// The next process continues with the same sockets, and no client notices.
 func TestHandOver(t *testing.T) {
 	answer := func(word string) *Server {
 		return &Server{Handle: func(_ context.Context, c net.Conn) {
@@ -414,9 +414,9 @@ func TestFromFileAgain(t *testing.T) {
 	}
 }
 
-// Requests that come at the moment of the end are read to their end: who waits for
-// them is woken, and nobody else.
-func TestNudgesOnlyWhoWaits(t *testing.T) {
+// Requests that come at the moment of the end are read to their end: only calls that
+// wait for them are woken.
+func TestNudgesOnlyWaiters(t *testing.T) {
 	const clients = 100
 	for round := range 10 {
 		s := &Server{Grace: patience, Handle: func(_ context.Context, c net.Conn) {

@@ -31,7 +31,7 @@ func ExampleCertificates() {
 		return
 	}
 
-	// And from now on whatever the files hold.
+	// And from now on the files' current content.
 	certs, err := tcp.NewCertificates(pair)
 	if err != nil {
 		fmt.Println(err)
@@ -43,7 +43,7 @@ func ExampleCertificates() {
 	// Output: true [] true
 }
 
-// What a proxy written with this package sends before the client's own bytes.
+// A proxy written with this package sends a header before the client's own bytes.
 func ExampleAppendProxyV2() {
 	client, server := netip.MustParseAddrPort("192.0.2.1:50000"), netip.MustParseAddrPort("198.51.100.2:22")
 	fmt.Printf("%q\n", tcp.AppendProxyV1(nil, client, server))

@@ -53,8 +53,8 @@ func starve() error {
 	return err
 }
 
-// A server without descriptors waits for some, without turning in circles, and
-// goes on when there are.
+// A server without descriptors waits for some, without a busy loop, and continues when
+// there are.
 func TestFaultDescriptors(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), starvedVar+"=1")

@@ -21,17 +21,17 @@ import (
 const faultPatience = 60 * time.Second
 
 // A victim is a server that is done something to. It answers a line by the same
-// line, and then one more: "big" by 8 MiB that nobody may want to read.
+// line, and then one more: "big" by 8 MiB that a client may never read.
 type victim struct {
-	t       *testing.T
-	addr    string
-	started atomic.Int64 // handlers
-	ended   atomic.Int64
-	asked   atomic.Int64 // lines read
-	told    atomic.Int64 // answers written to the end
-	halt    context.CancelFunc
-	result  chan error
-	tls     *tls.Config // of its clients; nil for none
+	t        *testing.T
+	addr     string
+	started  atomic.Int64 // handlers
+	ended    atomic.Int64
+	asked    atomic.Int64 // lines read
+	answered atomic.Int64 // answers written to the end
+	halt     context.CancelFunc
+	result   chan error
+	tls      *tls.Config // of its clients; nil for none
 }
 
 const bigAnswer = 8 << 20 // bytes: more than the sockets' buffers hold
@@ -91,7 +91,7 @@ func (v *victim) handle(_ context.Context, c net.Conn) {
 			if _, err := c.Write(answer); err != nil {
 				return
 			}
-			v.told.Add(1)
+			v.answered.Add(1)
 			line = rest
 		}
 		if err != nil {
@@ -100,7 +100,7 @@ func (v *victim) handle(_ context.Context, c net.Conn) {
 	}
 }
 
-// wantServed checks that somebody who behaves is served.
+// wantServed checks that a client that behaves is served.
 func (v *victim) wantServed() {
 	v.t.Helper()
 	c := v.dial()
@@ -116,7 +116,7 @@ func (v *victim) wantServed() {
 	}
 	b := make([]byte, len(line))
 	if _, err := io.ReadFull(conn, b); err != nil || string(b) != line {
-		v.t.Fatalf("a client that behaves is told %q, %v", b, err)
+		v.t.Fatalf("a client that behaves gets %q, %v", b, err)
 	}
 }
 
@@ -160,7 +160,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// say writes, whatever becomes of it.
+// say writes, and ignores errors.
 func say(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
 
 // resetPoints are how far a client gets before it resets the connection.
@@ -247,7 +247,7 @@ func TestFaultTLS(t *testing.T) {
 	}
 }
 
-// Those who say nothing keep nobody from being served, and are sent away.
+// Silent clients keep no others from being served, and are disconnected.
 func TestFaultSilent(t *testing.T) {
 	const crowd = 1000
 	t.Run("without a limit", func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestFaultFlood(t *testing.T) {
 	v.wantIdle()
 }
 
-// What a proxy must not say costs it the connection, and no handler sees it.
+// A proxy that sends a bad header loses the connection, and no handler sees it.
 func TestFaultProxy(t *testing.T) {
 	v := startVictim(t, &Server{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	for _, tt := range hostileProxies {
@@ -420,7 +420,7 @@ func TestFaultShutdown(t *testing.T) {
 					}
 				})
 			}
-			for v.told.Load() < 100*int64(round+1) {
+			for v.answered.Load() < 100*int64(round+1) {
 				time.Sleep(time.Millisecond)
 			}
 			v.halt()
@@ -430,8 +430,8 @@ func TestFaultShutdown(t *testing.T) {
 				t.Errorf("Serve: %v", err)
 			}
 			all.Wait()
-			if told := v.told.Load(); v.asked.Load() != told || whole.Load() != told || part.Load() != 0 {
-				t.Errorf("%d were asked for, %d answers written, %d of them arrived whole and %d in part", v.asked.Load(), told, whole.Load(), part.Load())
+			if answered := v.answered.Load(); v.asked.Load() != answered || whole.Load() != answered || part.Load() != 0 {
+				t.Errorf("%d were asked for, %d answers written, %d of them arrived whole and %d in part", v.asked.Load(), answered, whole.Load(), part.Load())
 			}
 		})
 	}

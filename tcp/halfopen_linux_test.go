@@ -54,7 +54,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
-// vanish has a client be gone, without a packet that would tell.
+// vanish lets a client disappear without sending a packet.
 func vanish(t *testing.T, c *net.TCPConn) {
 	t.Helper()
 	raw, err := c.SyscallConn()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Halt holds for what is about to serve, whoever comes first, and for what comes later.
+// Halt holds for a Serve that begins at the same time, in either order, and for later
+// ones.
 func TestHaltBeforeServe(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := &Server{Handle: echo}
@@ -31,7 +32,7 @@ func TestHaltBeforeServe(t *testing.T) {
 				t.Errorf("late %t: %v", late, err)
 			}
 		case <-time.After(patience):
-			t.Fatal("Serve goes on behind Halt")
+			t.Fatal("Serve continues after Halt")
 		}
 		if err := so.Close(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("the socket is not closed: %v", err)

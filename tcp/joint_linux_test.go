@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What the kernel moves in many turns makes no garbage with each of them.
+// A copy by the kernel in many turns does not allocate in each of them.
 func TestCopyAllocations(t *testing.T) {
 	for _, what := range []string{"TCP", "ours"} {
 		t.Run(what, func(t *testing.T) {

@@ -236,7 +236,7 @@ func testQueuePerSource(t *testing.T, secure bool) {
 	}
 }
 
-// Who waits for too long is reset, and takes nobody's place.
+// A connection that waits for too long is reset, and takes no place.
 func TestQueuePerSourceTimes(t *testing.T) {
 	s := &Server{MaxConnsPerSource: 1, QueuePerSource: 1, HandshakeTimeout: 20 * time.Millisecond, Handle: echo}
 	at, _ := serve(t, s)

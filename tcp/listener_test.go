@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Who was accepted before a Listener was closed is given out behind that: his
-// request may be on its way.
+// Connections accepted before a Listener was closed are still handed over: their
+// requests may be on their way.
 func TestListenerGivesAll(t *testing.T) {
 	s := &Server{}
 	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
@@ -41,7 +41,7 @@ func TestListenerGivesAll(t *testing.T) {
 	}
 }
 
-// Nobody who never calls Accept again keeps a connection for ever.
+// A program that never calls Accept again keeps no connection for ever.
 func TestListenerLeft(t *testing.T) {
 	s := &Server{}
 	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
@@ -58,7 +58,7 @@ func TestListenerLeft(t *testing.T) {
 	eventually(t, "let go", func() bool { return s.Counters().Conns == 0 })
 }
 
-// A Listener closes although somebody waits for a place, and all are taken.
+// A Listener closes although an acceptor waits for a place, and all are taken.
 func TestListenerClosesWhenFull(t *testing.T) {
 	s := &Server{MaxConns: 1}
 	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 1})

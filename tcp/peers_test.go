@@ -77,7 +77,7 @@ func TestPeersListsAll(t *testing.T) {
 }
 
 // The body of a loop keeps no connection open, neither the one it looks at nor those
-// to come, and those that end meanwhile disturb nobody.
+// to come, and those that end meanwhile disturb no loop.
 func TestPeersKeepsNothingOpen(t *testing.T) {
 	s, _, clients := peerCrowd(t, 2*peerBatch+3)
 	listed := 0
@@ -105,7 +105,7 @@ func TestPeersAfterPanic(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		for range s.Peers() {
-			panic("as told")
+			panic("on purpose")
 		}
 	}()
 	for range s.Peers() {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-func newPlaces(max int64, told int) *places {
-	return &places{max: max, freed: make(chan struct{}, told)}
+func newPlaces(max int64, room int) *places {
+	return &places{max: max, freed: make(chan struct{}, room)}
 }
 
-// overInTime is closed when nobody should wait any more.
+// overInTime is closed when no goroutine should wait any more.
 func overInTime(t *testing.T) <-chan struct{} {
 	c := make(chan struct{})
 	timer := time.AfterFunc(patience, func() { close(c) })
@@ -20,8 +20,8 @@ func overInTime(t *testing.T) <-chan struct{} {
 	return c
 }
 
-// Whoever waits for a place gets one, however many try at the same time, and nobody
-// gets one that there is not.
+// Each goroutine that waits for a place gets one, however many try at the same time,
+// and never more than there are.
 func TestPlacesLoseNoWakeUp(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	for _, max := range []int64{1, 3} {
@@ -34,7 +34,7 @@ func TestPlacesLoseNoWakeUp(t *testing.T) {
 				all.Go(func() {
 					for range 20_000 {
 						if !p.take() && !p.wait(o) {
-							t.Error("somebody waits for a place, and is not woken")
+							t.Error("a goroutine waits for a place, and is not woken")
 							return
 						}
 						if n := inside.Add(1); n > max {
@@ -53,8 +53,8 @@ func TestPlacesLoseNoWakeUp(t *testing.T) {
 	}
 }
 
-// Who tries in vain takes nothing away, not even for a moment: somebody else may be
-// sent away for it, though a place is free.
+// A failed try takes no place, not even for a moment: another connection could be
+// refused for it, though a place is free.
 func TestPlacesAreFoundWhenFree(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	p := newPlaces(1, maxWaiters)
@@ -77,14 +77,14 @@ func TestPlacesAreFoundWhenFree(t *testing.T) {
 	}
 }
 
-// When more places become free at once than can be told of, who is woken tells the
-// next.
+// When more places become free at once than freed has room for, each goroutine woken
+// wakes the next.
 func TestPlacesFreedTogether(t *testing.T) {
 	p := newPlaces(2, 1)
 	p.taken.Store(2)
 	p.waiting.Store(2)
 	p.give()
-	p.give()           // which cannot be told of
+	p.give()           // for which freed has no room
 	<-p.freed          // one of the two wakes,
 	p.waiting.Store(1) // and takes a place:
 	if !p.wait(overInTime(t)) {

@@ -233,8 +233,8 @@ func FuzzProxyAddress(f *testing.F) {
 	})
 }
 
-// Whatever comes, what is taken is a part of it, can be written anew, and would
-// not have been taken any sooner.
+// For any input, a parsed header is a part of it, can be written anew, and would not
+// have been parsed any sooner.
 func FuzzParseProxy(f *testing.F) {
 	for _, tt := range goodProxies {
 		f.Add([]byte(tt.text))
@@ -363,7 +363,7 @@ func TestReadProxyErrors(t *testing.T) {
 			t.Errorf("%s: %+v, %q, %v; want %v", tt.name, h, rest, err, tt.want)
 		}
 	}
-	// What is wrong at the first byte is known then.
+	// A wrong first byte is detected at once.
 	_, _, err := readProxy(io.MultiReader(strings.NewReader("G"), iotest.ErrReader(reset)), make([]byte, maxProxyV2))
 	if err != errProxyNone {
 		t.Errorf("%v, want %v", err, errProxyNone)

@@ -49,7 +49,8 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestWhereIs looks at what must not be sent by raw calls, whatever is in memory of it.
+// TestWhereIs looks at files that must not be sent by raw calls, even if their pages
+// are in memory.
 func TestWhereIs(t *testing.T) {
 	ram := memFile(t)
 	path := filepath.Join(t.TempDir(), "f")
@@ -132,7 +133,8 @@ func pipeEnd(t *testing.T) int {
 	return fds[0]
 }
 
-// cachestat reports whether the kernel tells what of a file of ours is in memory.
+// cachestat reports whether the kernel reports which pages of our own file are in
+// memory.
 func cachestat(t *testing.T, f *os.File) bool {
 	t.Helper()
 	var s unix.Cachestat_t

@@ -169,9 +169,9 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// One handler that computes, or waits for something else, holds up nobody, whatever
-// socket the next connection comes to.
-func TestBlockedHandlersHoldUpNobody(t *testing.T) {
+// One handler that computes, or waits for something else, delays no other connection,
+// on any socket.
+func TestBlockedHandlersDelayNoOthers(t *testing.T) {
 	release := make(chan struct{})
 	s := &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) {
 		b := make([]byte, 1)
@@ -200,7 +200,7 @@ func TestPanicsEndOneConnection(t *testing.T) {
 	s := &Server{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(_ context.Context, c net.Conn) {
 		b, _ := io.ReadAll(c)
 		if string(b) == "panic" {
-			panic("as told")
+			panic("on purpose")
 		}
 		_, _ = c.Write(b)
 	}}
@@ -219,12 +219,12 @@ func TestPanicsEndOneConnection(t *testing.T) {
 	if c := s.Counters(); c.Panics != 3 || c.Accepted != 6 {
 		t.Errorf("%+v", c)
 	}
-	if text := log.String(); strings.Count(text, "as told") != 3 || !strings.Contains(text, "server_test.go") {
+	if text := log.String(); strings.Count(text, "on purpose") != 3 || !strings.Contains(text, "server_test.go") {
 		t.Errorf("log: %s", text)
 	}
 }
 
-// A handler that ends its goroutine ends its connection, and accepting goes on.
+// A handler that ends its goroutine ends its connection, and accepting continues.
 func TestGoexit(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1}, Handle: func(_ context.Context, c net.Conn) {
 		b := make([]byte, 1)
@@ -277,7 +277,7 @@ func TestUnixSocket(t *testing.T) {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the path is left behind: %v", err)
 	}
-	// What a dead process left is replaced, and what is no socket is not.
+	// A socket left by a dead process is replaced; another file is not.
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

@@ -144,8 +144,8 @@ func TestListenerPanics(t *testing.T) {
 	eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
 }
 
-// Who is connected when the end begins has a moment to begin the handshake, and all of
-// the grace to bring it to its end.
+// A client connected when the end begins has a moment to begin the handshake, and all
+// of the grace to complete it.
 func TestHandshakeAtTheEnd(t *testing.T) {
 	server, client := testTLS()
 	for _, inside := range []bool{false, true} {

@@ -70,13 +70,13 @@ func TestSourcesLimit(t *testing.T) {
 	s.leave(netip.Addr{})
 	defer func() {
 		if recover() == nil {
-			t.Error("somebody left who had not come")
+			t.Error("a source left that had not entered")
 		}
 	}()
 	s.leave(one)
 }
 
-// The table holds what a map would, whatever comes and goes.
+// The table holds what a map would, for any sequence of calls.
 func TestSourcesModel(t *testing.T) {
 	seed := *sourcesSeed
 	if seed == 0 {
@@ -191,8 +191,8 @@ func TestSourcesConcurrent(t *testing.T) {
 	wantBounded(t, s, 0)
 }
 
-// Who waits has his turn in the order of coming, as many as may wait do, and those
-// who give up take nobody's.
+// Waiters get their turns in the order of their arrival, as many as may wait do, and
+// those that give up take no turn.
 func TestSourcesQueue(t *testing.T) {
 	s := newSources(1, 3)
 	a, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -232,8 +232,8 @@ func TestSourcesQueue(t *testing.T) {
 	}
 }
 
-// Many that wait, give up and leave at random: never more than may, and in the end
-// nobody is left.
+// Many that wait, give up and leave at random: never more than may, and in the end none
+// is left.
 func TestSourcesQueueConcurrent(t *testing.T) {
 	const most, goroutines, turns = 2, 16, 500
 	s := newSources(most, goroutines)

@@ -35,7 +35,7 @@ func TestTLS(t *testing.T) {
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "secret" {
 		t.Errorf("%q, %v", b, err)
 	}
-	// The end is told, so that nobody can cut it short unseen.
+	// The end is sent as close_notify, so that truncation is detected.
 	_ = c.CloseWrite()
 	if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
 		t.Errorf("%q, %v", rest, err)

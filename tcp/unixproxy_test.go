@@ -79,7 +79,7 @@ func TestUnixProxies(t *testing.T) {
 	}
 }
 
-// Without that, what a peer on a unix socket says is data, whatever the networks are.
+// Without that, everything a peer on a unix socket sends is data, for any networks.
 func TestUnixPeersAreNoProxies(t *testing.T) {
 	everywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, s := range []*Server{{}, {Proxies: everywhere}, {Proxies: everywhere, MaxConnsPerSource: 1, QueuePerSource: 1}} {

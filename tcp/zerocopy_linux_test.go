@@ -217,7 +217,7 @@ func traced(call, returned string) *regexp.Regexp {
 
 func isDone(c chan error) bool { return len(c) > 0 }
 
-// What the kernel does not do alone is copied, and nothing is lost between the two: a
+// Bytes that the kernel does not move are copied, and none are lost between the two: a
 // file that is only appended to, a pipe, a reader of another kind.
 func TestCopiesOfOtherKinds(t *testing.T) {
 	data := make([]byte, 1<<20+5)

@@ -104,7 +104,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 	m.halt(t)
 }
 
-// What 10,000 transfers need that wait for their peers.
+// The memory that 10,000 transfers need while they wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
 	m := newManual(Server{Store: &endless{size: 1 << 40}, Limits: transfer.Limits{Window: 64}})

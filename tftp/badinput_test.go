@@ -25,7 +25,7 @@ func realPeer(t *testing.T, l *Listener) *rawPeer {
 }
 
 // Nonsense at the port for requests: answered by an ERROR where there is
-// something to answer, and the server goes on.
+// something to answer, and the server continues.
 func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	tests := []struct {
@@ -105,7 +105,7 @@ func TestOddOptions(t *testing.T) {
 }
 
 // Nonsense in the midst of transfers: each is ignored or ends that transfer by
-// an ERROR, others and the server go on.
+// an ERROR, others and the server continue.
 func TestBadPacketsInTransfers(t *testing.T) {
 	long := make([]byte, 2000)
 	tests := []struct {
@@ -195,7 +195,7 @@ func TestAnswersFromAddressAsked(t *testing.T) {
 		p.send([]byte{0, 77})
 		p.wantError("nonsense", transfer.IllegalOperation)
 		if p.to.Addr() != asked {
-			t.Errorf("asked %v, told from %v", asked, p.to)
+			t.Errorf("asked %v, answered from %v", asked, p.to)
 		}
 		here := store.Mem(0)
 		var c Client

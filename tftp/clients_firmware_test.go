@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// U-Boot 2023 takes its own timeout only, tells the size of the file before in
+// U-Boot 2023 takes its own timeout only, sends the size of the file before in
 // tsize, and has ports that repeat after a reset: the new request from a live
 // port begins anew, if it is another one or comes late.
 func TestClientUBoot(t *testing.T) {
@@ -41,7 +41,7 @@ func TestClientUBoot(t *testing.T) {
 	}
 }
 
-// lwIP's old client sends from port 69 whatever it asks for.
+// lwIP's old client sends all its requests from port 69.
 func TestClientLwIP(t *testing.T) {
 	playClient(t, func(w *world) {
 		one, two := w.put("one", 3000), w.put("two", 2000)
@@ -133,7 +133,7 @@ func (u *uboot) take(b []byte) bool {
 }
 
 // U-Boot with tftpwindowsize says once that a block is missing, and waits for
-// its own timer, of 5 s, if nobody hears.
+// its own timer, of 5 s, if the server ignores that.
 func TestClientUBootWindow(t *testing.T) {
 	for _, lost := range []int{1, 6, 16, 17, 32, 69} { // in the midst and at the edges of windows
 		inWorld(t, func(w *world, _ *Server) {
@@ -247,8 +247,8 @@ func TestClientIPXE(t *testing.T) {
 		"done read image: octet blksize=1432 tsize=4000")
 }
 
-// iPXE acknowledges whatever DATA comes. On a path that doubles every packet
-// that must not make more and more of them.
+// iPXE acknowledges all DATA. On a path that doubles every packet that must not
+// make more and more of them.
 func TestClientIPXEDoublingPath(t *testing.T) {
 	sent := 0
 	inWorld(t, func(w *world, _ *Server) {
@@ -428,7 +428,7 @@ func TestClientRaspberryPis(t *testing.T) {
 				defer p.close()
 				p.ask(rrq("start.elf", "tsize", "0", "blksize", "1024"))
 				p.ask(rrq("start.elf", "tsize", "0", "blksize", "1024"))
-				time.Sleep(time.Millisecond) // time goes on when the server has taken both
+				time.Sleep(time.Millisecond) // time passes when the server has taken both
 				p.want("OACK", oack("blksize", "1024", "tsize", "5000"))
 				p.send(ack(0))
 				p.read(b, 1024, 1)

@@ -23,7 +23,7 @@ import (
 
 // playClient runs a client against a server with a port for each loop, and
 // with a single port. Afterwards it checks what became of the transfers: they
-// are logged, each in one line and in this order, and told to Ended, which
+// are logged, each in one line and in this order, and passed to Ended, which
 // counts them.
 func playClient(t *testing.T, f func(*world), want ...string) {
 	t.Helper()
@@ -55,7 +55,7 @@ func playClient(t *testing.T, f func(*world), want ...string) {
 				mu.Lock()
 				defer mu.Unlock()
 				if fmt.Sprint(counted) != fmt.Sprint(logged) {
-					t.Errorf("Ended was told of %v, the log of %v", counted, logged)
+					t.Errorf("Ended was called for %v, the log has %v", counted, logged)
 				}
 			})
 		})
@@ -171,8 +171,8 @@ func TestClientBusybox(t *testing.T) {
 		"done write new: octet blksize=1432 tsize=2000")
 }
 
-// tftp-hpa 5.2 asks for no options, in netascii unless told otherwise, and
-// would wait for ever after an OACK.
+// tftp-hpa 5.2 asks for no options, in netascii by default, and would wait for
+// ever after an OACK.
 func TestClientTFTPHPA(t *testing.T) {
 	playClient(t, func(w *world) {
 		fillStore(t, w.mem, "text", []byte("one\ntwo\n"))
@@ -216,8 +216,8 @@ func TestClientATFTP(t *testing.T) {
 		"done read image: octet")
 }
 
-// A ROM that never sends the last ACK has got its file all the same, and
-// whatever it asks for next is served meanwhile.
+// A ROM that never sends the last ACK has got its file all the same, and its
+// next request is served meanwhile.
 func TestClientROMWithoutLastACK(t *testing.T) {
 	playClient(t, func(w *world) {
 		b := w.put("image", 700)

@@ -14,8 +14,8 @@ import (
 )
 
 // Calls that the store never answers, as of a network disk whose server is
-// gone, keep nobody else from his files.
-func TestStuckStoreStopsNobody(t *testing.T) {
+// gone, keep no others from their files.
+func TestStuckStoreStopsNoOthers(t *testing.T) {
 	var release chan struct{}
 	inWorld(t, func(w *world, _ *Server) {
 		release = make(chan struct{}) // in the bubble

@@ -20,8 +20,8 @@ import (
 
 const page = 4096 // bytes that a volume has in memory, or has not
 
-// A library is a store of files that can tell whether another is the same,
-// and of which a test says what is in memory.
+// A library is a store of files that know whether another is the same, and of
+// which a test says what is in memory.
 type library struct {
 	store.Store
 	vols map[string]*volume
@@ -167,7 +167,7 @@ func newDesk(t testing.TB, s Server) *desk {
 	return d
 }
 
-// common returns what is shared of a volume, nil if nobody reads it.
+// common returns what is shared of a volume, nil if no transfer reads it.
 func (d *desk) common(v *volume) *common { return d.sh.contents[v.id] }
 
 // wantNothingShared checks that all memory is given back.

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A store that takes seconds for one file keeps nobody else waiting.
+// A store that takes seconds for one file keeps no others waiting.
 func TestSlowStore(t *testing.T) {
 	const pause = 7 * time.Second
 	for _, op := range []string{sim.Open, sim.Read, sim.Create, sim.Write, sim.Truncate, sim.Commit} {
@@ -61,7 +61,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 			_, err := c.Get(context.Background(), target(name), into(here, name))
 			return err
 		}
-		if reused { // sessions that were somebody else's before
+		if reused { // sessions that another transfer had before
 			if err := move("fast"); err != nil {
 				t.Fatal(err)
 			}
@@ -180,8 +180,8 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 	})
 }
 
-// A client that cannot keep what it fetches tells the server, and its caller
-// hears the reason.
+// A client that cannot keep what it fetches sends the server an ERROR, and
+// returns the reason.
 func TestClientCannotKeep(t *testing.T) {
 	causes := map[error]transfer.ErrorCode{
 		errors.New("input/output error"):          transfer.NotDefined,
@@ -309,7 +309,7 @@ func TestClientFileShrinks(t *testing.T) {
 	}
 }
 
-// A read error in the midst of a file is told, not served.
+// A read error in the midst of a file is answered by an ERROR, not by data.
 func TestReadFails(t *testing.T) {
 	for _, noTry := range []bool{false, true} {
 		inWorld(t, func(w *world, _ *Server) {

@@ -120,7 +120,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *world, get, put
 		w.stop()
 		synctest.Wait()
 
-		// Nobody is let in any more.
+		// No transfer begins any more.
 		late := w.client()
 		_, err := late.Get(context.Background(), target("image"), into(here, "late"))
 		if err == nil {
@@ -155,7 +155,7 @@ func TestGraceEnds(t *testing.T) {
 		for _, err := range []error{get, put} {
 			wantFault(w.t, err, transfer.NotDefined)
 			if err == nil || !strings.Contains(err.Error(), "shutting down") {
-				w.t.Errorf("client: %v, want to be told of the shutdown", err)
+				w.t.Errorf("client: %v, want the shutdown as the reason", err)
 			}
 		}
 		if took > 4*time.Second {
@@ -203,7 +203,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 	}
 }
 
-// A client whose context ends tells the server, and keeps nothing.
+// A client whose context ends sends the server an ERROR, and keeps nothing.
 func TestClientCancels(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
@@ -233,7 +233,7 @@ func TestClientCancels(t *testing.T) {
 	}
 }
 
-// A broken is a socket whose Read fails when told to.
+// A broken is a socket whose Read fails on demand.
 type broken struct {
 	socket
 	mu  sync.Mutex
@@ -360,7 +360,7 @@ func TestAlive(t *testing.T) {
 		w.listener.Alive()
 		time.Sleep(time.Second)
 		if !w.listener.Alive() {
-			t.Error("not alive, though the loop goes on")
+			t.Error("not alive, though the loop continues")
 		}
 		w.end()
 	})

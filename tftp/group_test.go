@@ -10,7 +10,7 @@ import (
 func TestGroup(t *testing.T) {
 	var g group
 	var ran atomic.Int64
-	g.wait() // nobody is there yet
+	g.wait() // it is still empty
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -38,11 +38,12 @@ func TestWelcome(t *testing.T) {
 		}
 	}
 	if !(&guard{}).welcome(netip.MustParseAddr("fe80::1%eth0")) {
-		t.Error("without rules somebody is not welcome")
+		t.Error("without rules an address is not welcome")
 	}
 }
 
-// Each limit has its ERROR, its counter and its line, and stops nobody else.
+// Each limit has its ERROR, its counter and its line, and stops no other
+// client.
 func TestLimits(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -104,7 +105,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Refusals are no weapon: an address is told but a few times a second.
+// Refusals are no weapon: an address gets only a few a second.
 func TestRefusalsAreRationed(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *world) {
 		out := 0
@@ -185,7 +186,7 @@ func TestAmplification(t *testing.T) {
 func TestForgedRequestsMakeRoom(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *world) {
 		want := w.put("image", 2000)
-		real := w.raw(otherIP) // one that goes on must stay
+		real := w.raw(otherIP) // one that continues must stay
 		defer real.close()
 		real.send(rrq("image"))
 		real.want("first block", data(1, want[:512]))
@@ -212,7 +213,7 @@ func TestForgedRequestsMakeRoom(t *testing.T) {
 	})
 }
 
-// A list of suspects stays short, whoever stays at its head.
+// A list of suspects stays short, even if its head stays.
 func TestSuspectsAreBounded(t *testing.T) {
 	var q suspects
 	stubborn := &session{unproven: true}
@@ -231,7 +232,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 	}
 }
 
-// The table of addresses is bounded, and forgets nobody who has a transfer, even where
+// The table of addresses is bounded, and forgets no address that has a transfer, even where
 // as many have one as may be: with those displaced that wait for a store, twice MaxTransfers.
 func TestVisitorsAreBounded(t *testing.T) {
 	const transfers, sources, each = minVisitors / 2, 5 * minVisitors, 256

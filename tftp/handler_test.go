@@ -96,8 +96,8 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
-// What is not there is refused: a server with Read alone takes no uploads, and
-// the other way round.
+// A missing handler means refusal: a server with Read alone takes no uploads,
+// and the other way round.
 func TestHandlersMissing(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) {
 		s.Store = nil
@@ -212,7 +212,7 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// A brittleFile panics where it is told to.
+// A brittleFile panics at a given place.
 type brittleFile struct {
 	store.File
 	in string
@@ -271,7 +271,7 @@ func TestPanics(t *testing.T) {
 				w.wantResults(map[Outcome]int{Done: 0})
 			}
 			p.send(ack(1))
-			p.want("the other transfer goes on", data(2, want[512:1024]))
+			p.want("the other transfer continues", data(2, want[512:1024]))
 			p.send(errorPacket(0, "enough"))
 			here := store.Mem(0)
 			if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A liar is a server that answers requests with whatever comes to its mind, from any
-// of its ports. Of a file it sends what is at the place that it says, if anything.
+// A liar is a server that answers requests at random, from any of its ports. The
+// data that it sends of a file is true to the block number, if it sends any.
 type liar struct {
 	ports []*udp.Conn // the first is asked
 	rng   *rand.Rand
@@ -120,7 +120,7 @@ func (v *liar) say(q transfer.Request, block int) []byte {
 	return append(b, bytes.Repeat([]byte{0xff}, max(0, length-block))...)
 }
 
-// Whatever a server answers: transfers end, no file appears that is not what the server
+// For all answers of a server: transfers end, no file appears that is not what the server
 // sent from its beginning, nothing is left open, and not much more is sent than has come.
 func TestHostileServers(t *testing.T) {
 	client := &Client{BlockSize: 1000, Window: 4}

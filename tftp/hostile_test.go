@@ -13,9 +13,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Looking through text files takes long, and keeps nobody out who wants
-// something else; nor does it hold up the server's end.
-func TestScansKeepNobodyOut(t *testing.T) {
+// Scanning text files takes long, but delays no other transfers, nor the
+// server's end.
+func TestScansDelayNoOthers(t *testing.T) {
 	inWorld(t, func(w *world, s *Server) {
 		s.Grace = 5 * time.Second
 		w.disk.Before = func(c sim.Call) error {
@@ -61,7 +61,7 @@ func TestTextTooLarge(t *testing.T) {
 	})
 }
 
-// A stuckLog is a log that nobody reads.
+// A stuckLog is a log without a reader.
 type stuckLog struct{ release chan struct{} }
 
 func (l stuckLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -72,7 +72,7 @@ func (l stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that nobody reads stops neither transfers nor the server's end.
+// A log without a reader stops neither transfers nor the server's end.
 func TestStuckLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

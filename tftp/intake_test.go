@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A file is the file, whatever the order of its blocks within a window and
-// whenever a worker gets to write.
+// A file is complete for any order of its blocks within a window and any time
+// of a worker's writes.
 func TestIntakeAnyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -64,7 +64,7 @@ func TestIntakeAnyOrder(t *testing.T) {
 }
 
 // Text that the intake has let in as far as it has room always fits, also
-// when a window ends in a CR of which nobody knows yet what it means.
+// when a window ends in a CR whose meaning is not known yet.
 func TestIntakeText(t *testing.T) {
 	const block, window = 16, 4
 	pieces := []string{"\r\n", "\r\x00", "\r", "\n", "x", "\r\r\n", "\x00"}

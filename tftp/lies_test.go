@@ -84,7 +84,7 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 }
 
 // fakeServer answers a client's read with an OACK and then blocks of 512
-// bytes until it is told to stop.
+// bytes until it is stopped.
 func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {
 	p := w.raw(otherIP)
 	to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
@@ -142,7 +142,7 @@ func TestDownloadSizeLies(t *testing.T) {
 	})
 }
 
-// What is longer than its tsize said is not taken to its end, which may never come.
+// A file longer than its tsize is not fetched to its end, which may never come.
 func TestEndlessSizeLies(t *testing.T) {
 	const said, most = 1000, 2 * 512 // blocks of 512 bytes are beyond it with the second
 	inWorld(t, nil, func(w *world) {
@@ -276,7 +276,8 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantFile(t, w.mem, "new", b)
-				// What the server keeps to itself is not sent time and again.
+				// Blocks that the server does not confirm are not sent without
+				// end.
 				if needed := int64(len(b) / c.BlockSize); res.Sent > 8*needed {
 					t.Errorf("%d packets sent for some %d blocks", res.Sent, needed)
 				}

@@ -39,7 +39,7 @@ func answerNames(conn net.Conn, n int) {
 	}
 }
 
-// A name server cannot keep a client busy for hours with addresses at which nobody answers.
+// A name server cannot keep a client busy for hours with addresses that do not answer.
 func TestHostWithManyAddresses(t *testing.T) {
 	usual := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

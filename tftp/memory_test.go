@@ -41,8 +41,8 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
-// When the memory for buffers is out, who needs more is told so, and those
-// who have theirs go on.
+// When the memory for buffers is out, a transfer that needs more is refused,
+// and those that have theirs continue.
 func TestMemoryOut(t *testing.T) {
 	const block = 8192
 	inWorld(t, func(w *world, s *Server) {
@@ -92,7 +92,7 @@ func TestMemoryOut(t *testing.T) {
 }
 
 // Many uploads at once all get a window that there is memory for: the later
-// ones smaller ones, and nobody a refusal once he sends.
+// ones smaller ones, and none is refused once it sends.
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
 	inWorld(t, func(_ *world, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *world) {
@@ -145,7 +145,7 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 		synctest.Wait()
 		for sh := range w.listener.allShards {
 			if sh.memory.promised != 0 || sh.memory.left != sh.memory.limit {
-				t.Errorf("%d bytes promised and %d taken by nobody", sh.memory.promised, sh.memory.limit-sh.memory.left)
+				t.Errorf("%d bytes promised and %d taken without an owner", sh.memory.promised, sh.memory.limit-sh.memory.left)
 			}
 		}
 	})

@@ -93,7 +93,7 @@ func TestNamesInDirectory(t *testing.T) {
 			t.Fatalf("put %.60q", test.name)
 		}
 		if err != nil && strings.Contains(err.Error(), outside) && !strings.Contains(test.name, outside) {
-			t.Errorf("the answer for %q tells of paths: %v", test.name, err)
+			t.Errorf("the answer for %q reveals paths: %v", test.name, err)
 		}
 	}
 	_, err = c.Get(t.Context(), at(l, "loop"), into(store.Mem(0), "x"))
@@ -136,7 +136,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Errors and what is told of them.
+// Errors, and their answers.
 func TestFaultFor(t *testing.T) {
 	tests := map[error]transfer.ErrorCode{
 		fs.ErrNotExist:       transfer.FileNotFound,

@@ -18,9 +18,9 @@ type jump struct {
 	time time.Duration // how far time itself jumps, by which everything is timed
 }
 
-// jumps are those of the wall's clock, which somebody sets while time itself
-// goes on, and of time itself: forward if the process was stopped or its
-// machine asleep; backward it cannot go on any system that keeps its promises.
+// jumps are those of the wall clock, which is set while the monotonic clock
+// runs, and of the monotonic clock: forward if the process was stopped or its
+// machine asleep; backward only on a system that breaks its promises.
 var jumps = []jump{
 	{"wall back by an hour", func(t time.Time) time.Time { return setWall(t, -time.Hour) }, 0},
 	{"wall forward by a day", func(t time.Time) time.Time { return setWall(t, 24*time.Hour) }, 0},
@@ -119,8 +119,8 @@ func (j *jumping) timeouts(p *clockPeer) int64 {
 	return s.sender.Stats().Timeouts
 }
 
-// Whatever the clock does, a peer that answers gets on.
-func TestClockJumpsHarmNobody(t *testing.T) {
+// A peer that answers proceeds, for any jump of the clock.
+func TestClockJumpsHarmNoTransfer(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.name, func(t *testing.T) {
 			j := newJumping(t)
@@ -135,7 +135,7 @@ func TestClockJumpsHarmNobody(t *testing.T) {
 					t.Errorf("%s: %d bytes moved, want %d", p.name, n, p.block)
 				}
 				if s := j.sh.sessions[p.at]; s != nil && (s.met.IsZero() || s.state != running) {
-					t.Errorf("%s: does not go on", p.name)
+					t.Errorf("%s: does not continue", p.name)
 				}
 			}
 			// Someone new gets on as well.
@@ -193,7 +193,7 @@ func TestClockJumpsGiveChances(t *testing.T) {
 	}
 }
 
-// What is counted by the second goes on being counted.
+// The limits per second stay in force.
 func TestClockJumpsKeepLimits(t *testing.T) {
 	const rate = 10
 	a := netip.MustParseAddr(otherIP)
@@ -210,7 +210,7 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 				}
 				return n
 			}
-			told := func(asked int) (n int) {
+			refused := func(asked int) (n int) {
 				for range asked {
 					if g.tell(now, a) {
 						n++
@@ -221,8 +221,8 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 			if n := granted(100); n != 2*rate {
 				t.Fatalf("%d requests granted at once", n)
 			}
-			if n := told(100); n != maxTold {
-				t.Fatalf("%d told at once", n)
+			if n := refused(100); n != maxTold {
+				t.Fatalf("%d refused at once", n)
 			}
 			now = jump.make(now)
 			want := 0
@@ -232,15 +232,15 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 			if n := granted(100); n != want {
 				t.Errorf("right after: %d granted, want %d", n, want)
 			}
-			if n := told(100); n > maxTold {
-				t.Errorf("right after: %d told", n)
+			if n := refused(100); n > maxTold {
+				t.Errorf("right after: %d refused", n)
 			}
 			now = now.Add(time.Second)
 			if n := granted(100); n != rate && jump.time >= 0 {
 				t.Errorf("a second later: %d granted, want %d", n, rate)
 			}
-			if n := told(100); n != maxTold {
-				t.Errorf("a second later: %d told, want %d", n, maxTold)
+			if n := refused(100); n != maxTold {
+				t.Errorf("a second later: %d refused, want %d", n, maxTold)
 			}
 			now = now.Add(time.Second)
 			if n := granted(100); n != rate {

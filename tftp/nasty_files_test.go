@@ -90,8 +90,8 @@ func TestNastyFileChanges(t *testing.T) {
 	}
 }
 
-// The place that an upload is meant for changes while it is under way. What
-// was acknowledged is there, and what is not there was not acknowledged.
+// The place that an upload is meant for changes while it is under way. An
+// upload is acknowledged exactly if its file is there.
 func TestNastyPlaceChanges(t *testing.T) {
 	watchHeap(t)
 	tests := []struct {

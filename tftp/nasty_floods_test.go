@@ -14,7 +14,7 @@ const floodSize = 20_000
 const maxFloodHeap = 64 << 20
 
 // A flood ends soon, is counted, is answered sparingly, takes a bounded part
-// of everything, and lets those go on who were there before.
+// of everything, and lets earlier transfers continue.
 func TestNastyFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -279,8 +279,8 @@ func (p partly) Create(ctx context.Context, name string, c store.Create) (store.
 	return unprivileged(p).Create(ctx, name, c)
 }
 
-// What may not be read or written is refused, and nobody learns whether a file
-// is behind a directory that is closed.
+// Files that may not be read or written are refused, and the answer does not
+// reveal whether a file is behind a closed directory.
 func TestNastyPermissions(t *testing.T) {
 	play(t, "closed", func(s *Server) { s.Store = partly{s.Store} }, func(sc *scene) {
 		writeFile(sc, sc.dir, "file", "secret")

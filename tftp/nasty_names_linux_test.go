@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Names that mean to lead out of the root, to confuse the log, or to hit what
-// is no file. Nothing outside may be read or touched, nothing inside but the
-// file that is meant, and nobody learns of our paths.
+// Names that are to lead out of the root, to confuse the log, or to hit other
+// things than files. Nothing outside may be read or touched, nothing inside but
+// the file that is meant, and no answer reveals our paths.
 func TestNastyNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -64,7 +64,7 @@ func TestNastyNames(t *testing.T) {
 		{"im\xffage", 1, taken},
 		{"\x80", 1, taken},
 
-		// What hurts a log or a terminal.
+		// Names that hurt a log or a terminal.
 		{"a\nb", 1, taken},
 		{"a\r\nlevel=INFO msg=forged", 1, taken},
 		{"\x1b[2J\x1b]0;title\x07", 1, taken},
@@ -88,7 +88,7 @@ func TestNastyNames(t *testing.T) {
 		{strings.Repeat("/", 1000) + "image", taken, taken},
 		{strings.Repeat("./", 900) + "image", taken, taken},
 
-		// What means something to another system.
+		// Names with a meaning on other systems.
 		{"CON", 1, taken},
 		{"NUL.txt", 1, taken},
 		{"a:b", 1, taken},
@@ -101,7 +101,7 @@ func TestNastyNames(t *testing.T) {
 		{`\\server\share\x`, 1, 1},
 		{`\\?\C:\x`, 1, 1},
 
-		// What is no file, or not ours.
+		// Names of other things than files, or of files not ours.
 		{"dir", 2, 2},
 		{"pipe", 2, 2},
 		{"socket", 2, 2},

@@ -13,15 +13,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What others send to the port of a live transfer is theirs alone to answer
-// for.
+// Packets of strangers to the port of a live transfer do not affect it.
 func TestNastyStrangers(t *testing.T) {
 	watchHeap(t)
 	long := make([]byte, 60_000)
 	tests := []struct {
-		name   string
-		packet []byte
-		told   bool // by ERROR 5
+		name     string
+		packet   []byte
+		answered bool // by ERROR 5
 	}{
 		{"the next DATA", data(2, long[:512]), true},
 		{"the last DATA", data(2, long[:10]), true},
@@ -46,7 +45,7 @@ func TestNastyStrangers(t *testing.T) {
 				p := sc.another()
 				p.to = sc.by.reader.to
 				p.send(test.packet)
-				if test.told {
+				if test.answered {
 					sc.wantAnswer(p, test.name, says(5))
 				}
 			}
@@ -115,7 +114,7 @@ func TestNastyPeers(t *testing.T) {
 }
 
 // mid calls f in the midst of a read of the peer's and then of a write, which
-// go on, or end by an ERROR of a code.
+// continue, or end by an ERROR of a code.
 func (sc *scene) mid(f func(), read, write byte) {
 	sc.Helper()
 	want := content("image", 1200)
@@ -199,8 +198,8 @@ func TestNastyNewRequests(t *testing.T) {
 	}
 }
 
-// A peer that says no more is given up within a bound, in virtual time, and
-// keeps nobody else waiting.
+// A peer that falls silent is given up within a bound, in virtual time, and
+// keeps no others waiting.
 func TestNastySilence(t *testing.T) {
 	block := make([]byte, 512)
 	tests := []struct {
@@ -249,7 +248,7 @@ func TestNastySilence(t *testing.T) {
 	}
 }
 
-// wantServed checks that somebody gets a file at once.
+// wantServed checks that a client gets a file at once.
 func (w *world) wantServed(name string, want []byte) {
 	w.t.Helper()
 	began, here := time.Now(), store.Mem(0)
@@ -262,7 +261,7 @@ func (w *world) wantServed(name string, want []byte) {
 	}
 }
 
-// A peer that goes on talking while nothing moves is given up, too.
+// A peer that keeps sending while nothing moves is given up, too.
 func TestNastyChatter(t *testing.T) {
 	tests := map[string]struct {
 		begin, again []byte
@@ -289,7 +288,7 @@ func TestNastyChatter(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := w.listener.Counters().Live; n != 0 {
-					t.Errorf("%d transfers go on", n)
+					t.Errorf("%d transfers continue", n)
 				}
 				w.wantServed("mine", want)
 			})

@@ -65,8 +65,8 @@ func TestNastyRequests(t *testing.T) {
 	}
 }
 
-// Options as nobody should offer them. What makes no sense is passed over, and
-// the rest is agreed on.
+// Options that no client should offer. Those without sense are ignored, and the
+// rest is agreed on.
 func TestNastyOptions(t *testing.T) {
 	watchHeap(t)
 	block := content(bystanderFile, 10*512+100)[:512]
@@ -244,8 +244,8 @@ func netascii(text string) string {
 	return strings.NewReplacer("\n", "\r\n", "\r", "\r\x00").Replace(text)
 }
 
-// Uploads that want more memory than there is are told that the server is
-// busy, and those which have theirs go on.
+// Uploads that want more memory than there is are refused as the server is
+// busy, and those that have theirs continue.
 func TestNastyMemory(t *testing.T) {
 	watchHeap(t)
 	play(t, "windows larger than the memory", func(s *Server) { s.Memory = 256 << 10 }, func(sc *scene) {

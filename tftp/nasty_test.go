@@ -18,10 +18,10 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// The tests of nasty_*_test.go give a real server of a real directory what
-// nobody should send, or have happen what should not. Each case is a scene:
-// while it plays, a bystander reads one file and writes another, and when it is
-// over nothing may be left of it.
+// The tests of nasty_*_test.go give a real server of a real directory packets
+// that no peer should send, or make things happen that should not. Each case is
+// a scene: while it plays, a bystander reads one file and writes another, and
+// when it is over nothing may be left of it.
 
 const (
 	// maxGrowth is how much larger the heap may be after all scenes of a test,
@@ -138,7 +138,7 @@ func (sc *scene) wantServed(after string) {
 }
 
 // wantAnswer waits for a packet that begins with prefix; an ERROR must be
-// whole, short, and tell nothing of the server's paths.
+// whole, short, and without the server's paths.
 func (sc *scene) wantAnswer(p *rawPeer, what string, prefix []byte) {
 	sc.Helper()
 	got := p.news()
@@ -149,7 +149,7 @@ func (sc *scene) wantAnswer(p *rawPeer, what string, prefix []byte) {
 	case len(got) < 5 || len(got) > 4+128+1 || bytes.IndexByte(got[4:], 0) != len(got)-5:
 		sc.Errorf("%s: ERROR is malformed: %q", what, got)
 	case strings.Contains(string(got), sc.dir):
-		sc.Errorf("%s: ERROR tells of our paths: %q", what, got)
+		sc.Errorf("%s: ERROR reveals our paths: %q", what, got)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// An unprivileged is a store that has no more power over files than anybody,
-// whoever runs the tests.
+// An unprivileged is a store without privileges over files, even if root runs
+// the tests.
 type unprivileged struct{ store.Store }
 
 const nobody = 65534

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Where nobody listens is known at once, also of several hosts by one socket.
+// A closed port is reported at once, also for several hosts on one socket.
 func TestPoolRefused(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *ClientPool) {
 		pool := newPool(t, p)
@@ -40,8 +40,8 @@ func TestPoolRefused(t *testing.T) {
 	})
 }
 
-// A host's further addresses are tried where nobody listens at the first, and a
-// name that nobody has is an error.
+// A host's further addresses are tried if the first refuses, and an unknown
+// name is an error.
 func TestPoolNames(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	fillStore(t, mem, "file", []byte("content"))
@@ -64,7 +64,7 @@ func TestPoolNames(t *testing.T) {
 		wantFile(t, here, name, []byte("content"))
 	}
 	if errs["nobody"] == nil {
-		t.Error("a name that nobody has is no error")
+		t.Error("an unknown name is no error")
 	}
 	addrs := &poolRequest{
 		ctx: t.Context(), target: at(l, "file"), create: into(here, "second"), done: p.done("second"),

@@ -135,7 +135,7 @@ func TestPoolThousands(t *testing.T) {
 	}
 }
 
-// A network that loses datagrams harms no file, in either mode, with whatever
+// A network that loses datagrams harms no file, in either mode, with any
 // options.
 func TestPoolLossy(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
@@ -255,10 +255,10 @@ func TestPoolErrors(t *testing.T) {
 		wantFault(t, errs["missing"], transfer.FileNotFound)
 		wantFault(t, errs["refused"], transfer.AccessViolation)
 		if err := errs["nobody"]; err == nil {
-			t.Errorf("where nobody listens: %v", err)
+			t.Errorf("where no server listens: %v", err)
 		}
 		if err := errs["silent"]; err == nil || !strings.Contains(err.Error(), "not done in") {
-			t.Errorf("where nobody answers: %v", err)
+			t.Errorf("where no server answers: %v", err)
 		}
 		for _, name := range []string{"missing", "nobody", "silent"} {
 			wantNoFile(t, here, name)

@@ -102,8 +102,8 @@ func TestSinglePortMixed(t *testing.T) {
 	})
 }
 
-// What came while a shared port was being opened is thrown away: its transfer
-// would begin in one loop and go on in another.
+// Packets that came while a shared port was being opened are dropped: their
+// transfer would begin in one loop and continue in another.
 func TestSinglePortDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -296,7 +296,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 		{otherIP, 0, 1500, "512", "512"},
 		{otherIP, 0, 9000, "65464", "8968"},
 		{otherIP, 0, 65536, "65464", "65464"},
-		{otherIP, 0, 0, "65464", "65464"}, // nobody knows
+		{otherIP, 0, 0, "65464", "65464"}, // unknown
 		{otherIP, -1, 1500, "65464", "65464"},
 		{otherIP, 1400, 9000, "65464", "1368"},
 		{otherIP, 20, 0, "1024", "8"},
@@ -341,7 +341,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 	}
 }
 
-// Requests from where nobody can be are not answered.
+// Requests from impossible addresses are not answered.
 func TestImpossiblePeers(t *testing.T) {
 	request := rrq("image")
 	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {

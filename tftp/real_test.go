@@ -118,12 +118,12 @@ func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name st
 		return
 	}
 	if said != int64(size) && said != -1 || said == -1 && size > 0 && !c.NoOptions {
-		t.Errorf("get %s: create was told of %d bytes", name, said)
+		t.Errorf("get %s: create got %d bytes", name, said)
 	}
 	wantFile(t, here, name, want)
 }
 
-// More blocks than there are block numbers, in both ways to go on counting.
+// More blocks than there are block numbers, in both ways to continue counting.
 func TestRollover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -182,7 +182,7 @@ func TestNetascii(t *testing.T) {
 	})
 }
 
-// What uploads are allowed, and how large.
+// Which uploads are allowed, and of which size.
 func TestUploadRules(t *testing.T) {
 	const limit = 10_000
 	big, small := content("big", limit+1), content("small", limit)
@@ -321,7 +321,7 @@ func TestFiles(t *testing.T) {
 }
 
 // A file that grows is sent as long as it was; one that shrinks ends the
-// transfer. Either way the server goes on.
+// transfer. Either way the server continues.
 func TestFileChanges(t *testing.T) {
 	const size = 200_000
 	for _, change := range []int64{size * 2, size / 2, 0} {
@@ -452,7 +452,7 @@ func hasIPv6(t *testing.T) bool {
 	return err == nil
 }
 
-// Nobody listens: the client hears it from the kernel, where that tells.
+// No server listens: the kernel reports that to the client, where it can.
 func TestRefused(t *testing.T) {
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 	if err != nil {

@@ -86,7 +86,7 @@ func TestStopsAtRollover(t *testing.T) {
 	}
 }
 
-// A client tells how far it is, now and then and at the end.
+// A client reports its progress, now and then and at the end.
 func TestProgress(t *testing.T) {
 	inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
 		b := w.put("image", 20_000)
@@ -175,7 +175,7 @@ func (s *stubborn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// What the kernel refuses concerns that message alone; while its buffer is
+// A refusal of the kernel concerns that message alone; while its buffer is
 // full, all the rest is dropped.
 func TestOutboxErrors(t *testing.T) {
 	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}

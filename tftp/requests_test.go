@@ -209,8 +209,8 @@ func TestReplacedWhileOpening(t *testing.T) {
 	}
 }
 
-// Packets that belong to no transfer are told so, not too often, and errors
-// never: neither at the port for requests nor at that of transfers.
+// Packets that belong to no transfer are answered by an ERROR, not too often,
+// and errors never: neither at the port for requests nor at that of transfers.
 func TestStrays(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.Loops = 1 }, func(w *world) {
 		port := w.listener.bindings[0].shards[0].conn.LocalAddr()
@@ -253,8 +253,8 @@ func TestStrays(t *testing.T) {
 	})
 }
 
-// Strangers who talk to a live transfer get ERROR 5, and it goes on.
-func TestStrangersDisturbNobody(t *testing.T) {
+// Strangers that send to a live transfer get ERROR 5, and it continues.
+func TestStrangersDisturbNoTransfer(t *testing.T) {
 	inWorld(t, func(w *world, s *Server) { w.net.Default = slowLink }, func(w *world) {
 		want := w.put("image", 50_000)
 		here := store.Mem(0)
@@ -366,8 +366,8 @@ func TestUnreachableStranger(t *testing.T) {
 	})
 }
 
-// Nobody listens, or nobody is there: the client says which.
-func TestNobodyThere(t *testing.T) {
+// The port is closed, or the host does not answer: the client says which.
+func TestNoServerThere(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.net.Host(otherIP)
 		c := w.client()
@@ -388,7 +388,7 @@ func TestNobodyThere(t *testing.T) {
 	})
 }
 
-// A full server says so, and goes on with those it has.
+// A full server says so, and continues the transfers it has.
 func TestTooManyTransfers(t *testing.T) {
 	inWorld(t, func(w *world, s *Server) {
 		s.MaxTransfers = 3

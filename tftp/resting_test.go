@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// Uploads that are over and only answer repeats keep nobody out, are bounded
+// Uploads that are over and only answer repeats keep no others out, are bounded
 // themselves, and hold no file open.
 func TestRestingUploads(t *testing.T) {
 	inWorld(t, func(_ *world, s *Server) { s.MaxTransfers = 2 }, func(w *world) {

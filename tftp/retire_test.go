@@ -137,7 +137,7 @@ func testRetire(t *testing.T, s Server) {
 		}
 		wantIdle(t, first)
 	}
-	// What is asked for before anybody serves waits in the socket, or is repeated.
+	// A request before a server serves waits in the socket, or is repeated.
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -165,7 +165,7 @@ func testRetire(t *testing.T, s Server) {
 	wantIdle(t, second)
 }
 
-// Who does not come to an end is ended.
+// A transfer that does not end by itself is ended at the limit.
 func TestRetireLimit(t *testing.T) {
 	mem := store.Mem(1 << 30)
 	fillStore(t, mem, "image", content("image", 2*512+1))

@@ -94,7 +94,7 @@ func TestRouteFills(t *testing.T) {
 	}
 }
 
-// Where all are full the fewest routes decide, whoever had them before.
+// Where all are full the fewest routes decide, with no regard to earlier ones.
 func TestRouteFewest(t *testing.T) {
 	m := manualRoutes(3, Server{Store: &endless{size: 100}})
 	b := m.bindings[0]
@@ -184,8 +184,8 @@ func (m *manual) wantRouted(t *testing.T, what string, want ...int) {
 	}
 }
 
-// Who asks again is answered by the loop that has the transfer, as long as
-// there is one, though others have more time by now.
+// A repeated request goes to the loop that has the transfer, as long as there
+// is one, though others have more time by now.
 func TestRouteOfRepeat(t *testing.T) {
 	m := manualRoutes(2, Server{Store: &endless{size: 100}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
@@ -282,9 +282,9 @@ func TestRoutesOfFullInbox(t *testing.T) {
 	m.halt(t)
 }
 
-// A client that asks for the next file when it has one, and again since nobody
-// has answered yet, gets it once: both requests go to one loop, whatever that
-// loop has done with the first file in between.
+// A client that asks for the next file when it has one, and again as there is
+// no answer yet, gets it once: both requests go to one loop, even if that has
+// ended the first file's transfer in between.
 func TestRouteOfNextRequest(t *testing.T) {
 	var m *manual
 	ended := false
@@ -433,7 +433,7 @@ func TestRoutesManyDoors(t *testing.T) {
 			if n := routed(); n != under {
 				t.Errorf("%d transfers and %d routes", under, n)
 			}
-			time.Sleep(10 * time.Minute) // nobody has answered
+			time.Sleep(10 * time.Minute) // there was no answer
 			synctest.Wait()
 			if n := routed(); n != 0 {
 				t.Errorf("%d routes left", n)
@@ -456,50 +456,51 @@ func message(peer netip.AddrPort, b []byte) *udp.Message {
 	return &udp.Message{Peer: peer, Data: bytes.Clone(b)}
 }
 
-// Who has asked for a file is not told that he has no transfer: he would take it
-// for the answer, when an old duplicate of his arrives before the request does.
+// A peer that has asked for a file gets no ERROR for a late duplicate that
+// arrives before its request: it would take that for the answer.
 func TestNoErrorBeforeAnswer(t *testing.T) {
 	m := manualRoutes(2, Server{Store: &endless{size: 100}})
 	b := m.bindings[0]
 	peer, late := peerAt(1), []byte{0, 4, 0, 9}
 	sh := b.shards[1]
-	told := func() bool {
+	answered := func() bool {
 		was := len(sh.out.msgs)
 		sh.unknown(m.now, &udp.Message{Peer: peer}, late)
 		return len(sh.out.msgs) > was
 	}
-	if !told() {
+	if !answered() {
 		t.Error("a stranger's ACK is not answered")
 	}
 	b.route(m.now, peer)
-	if told() {
-		t.Error("an ERROR goes to who has just asked for a file")
+	if answered() {
+		t.Error("an ERROR goes to a peer that has just asked for a file")
 	}
 	b.routes.lost(peer)
-	if !told() {
+	if !answered() {
 		t.Error("nor after the request was dropped")
 	}
 }
 
-// Nor is who has just got the whole of a file, when his last ACK comes twice.
+// Nor does a peer that has just got the whole of a file, when its last ACK
+// comes twice.
 func TestNoErrorAfterLastACK(t *testing.T) {
 	m := manualRoutes(1, Server{Store: &endless{size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)
-	told := func(packet []byte) bool {
+	answered := func(packet []byte) bool {
 		was := len(sh.out.msgs)
 		sh.unknown(m.now, &udp.Message{Peer: peer}, packet)
 		return len(sh.out.msgs) > was
 	}
 	ack, data := []byte{0, 4, 0, 1}, []byte{0, 3, 0, 1, 9}
 	sh.recent.add(m.now, peer)
-	if told(ack) {
+	if answered(ack) {
 		t.Error("a duplicate of the last ACK is answered")
 	}
-	if !told(data) {
+	if !answered(data) {
 		t.Error("DATA, which no reader sends, is not answered")
 	}
 	m.now = m.now.Add(recentFor)
-	if !told(ack) {
+	if !answered(ack) {
 		t.Errorf("nor is an ACK after %v", recentFor)
 	}
 	for i := range 10 * maxRecent {

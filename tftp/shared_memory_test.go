@@ -92,7 +92,7 @@ func TestSharedGivenBack(t *testing.T) {
 	d.wantNothingShared("the server's end")
 }
 
-// Where memory is short nothing is shared, and all goes on.
+// Where memory is short nothing is shared, and all transfers continue.
 func TestSharedShortOfMemory(t *testing.T) {
 	for _, left := range []int64{0, 100, chunkSize - 1, chunkSize, 3 * chunkSize} {
 		const limit = 8 * chunkSize
@@ -175,7 +175,7 @@ func TestSharedThrashing(t *testing.T) {
 		c := d.common(v)
 		for c.pause == 0 {
 			if len(behind.got) > 100*block {
-				t.Fatalf("blocks of %d: goes on after %d chunks for %d blocks", block, c.fills, c.uses)
+				t.Fatalf("blocks of %d: continues after %d chunks for %d blocks", block, c.fills, c.uses)
 			}
 			both()
 		}
@@ -201,7 +201,7 @@ func TestSharedThrashing(t *testing.T) {
 	}
 }
 
-// A knownEndless is an endless file that can tell that it is the same.
+// A knownEndless is an endless file that knows whether another is the same.
 type knownEndless struct {
 	store.Store
 	file knownZeros

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whoever reads together, and in blocks of whatever size, gets the file.
+// Transfers that read together, in blocks of any size, get the file.
 func TestSharedContent(t *testing.T) {
 	sizes := []int{1, 511, 2047, 2048, 2049, 3 * page}
 	for _, chunks := range []int{1, 2, 3, maxChunks, maxChunks + 1} {
@@ -82,8 +82,8 @@ func TestSharedReadsOnce(t *testing.T) {
 	}
 }
 
-// Who reads alone, in windows or as text shares nothing.
-func TestSharedByWhom(t *testing.T) {
+// A transfer that reads alone, in windows or as text shares nothing.
+func TestSharedInLockStepOnly(t *testing.T) {
 	lib := newLibrary(t, 1)
 	v := lib.put("image", bytes.Repeat([]byte("text "), 20_000))
 	for name, ask := range map[string][]byte{
@@ -191,7 +191,7 @@ func TestSharedTruncated(t *testing.T) {
 	}
 }
 
-// What is not in memory is a worker's to read.
+// A worker reads data that is not in memory.
 func TestSharedCold(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -226,8 +226,8 @@ func TestSharedCold(t *testing.T) {
 	}
 }
 
-// A write through a mapping leaves a file's identity as it is. Who comes after
-// it gets what was written, whatever others have read before.
+// A write through a mapping leaves a file's identity as it is. A later transfer
+// gets what was written, even if others have read before.
 func TestSharedWrittenInPlace(t *testing.T) {
 	const size = 3 * chunkSize
 	lib := newLibrary(t, 1)

@@ -2,7 +2,7 @@ package tftp
 
 import "testing"
 
-// What a burst of transfers took in buffers is not kept for ever.
+// The buffers of a burst of transfers are not kept for ever.
 func TestSpareBuffersAreBounded(t *testing.T) {
 	l := &Listener{}
 	sh := &shard{server: l}

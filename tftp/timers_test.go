@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whatever is set, moved and removed, each session is looked at when it is
+// For any calls that set, move and remove, each session is looked at when it is
 // due, and none before the first.
 func TestTimers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -20,7 +20,7 @@ func TestTimers(t *testing.T) {
 	}
 	for range 20_000 {
 		s := sessions[rng.IntN(len(sessions))]
-		// Times go on, and each deadline is one of the near ones, or far off.
+		// Time passes, and each deadline is one of the near ones, or far off.
 		base = base.Add(time.Duration(rng.IntN(int(2 * time.Millisecond))))
 		at := base.Add(time.Duration(rng.Int64N(int64(spans[rng.IntN(len(spans))]))))
 		switch rng.IntN(4) {
@@ -66,8 +66,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// What has come, and waits in the socket, is taken before a deadline counts, but
-// no flood keeps deadlines away for longer than maxBehind.
+// Packets that wait in the socket are handled before a deadline counts, but no
+// flood keeps deadlines away for longer than maxBehind.
 func TestTimersWaitForTheSocket(t *testing.T) {
 	for _, test := range []struct {
 		late     time.Duration

@@ -39,7 +39,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// What a URL says can be said by a URL again.
+// A parsed URL can be written as a URL again.
 func FuzzParseURL(f *testing.F) {
 	for _, s := range []string{
 		"tftp://host/name", "tftp://[::1]:6969//a/../b", "tftp://h/%2f%3B%25;mode=netascii", "tftp://[fe80::1%25eth0]/x", "tftp://h:69/", "tftp://::",

@@ -27,8 +27,8 @@ const (
 	otherIP  = "192.0.2.66"
 )
 
-// A world is a server on a simulated network, and time that passes when
-// nobody has anything to do. It lives inside a bubble of testing/synctest.
+// A world is a server on a simulated network, and time that passes when all
+// goroutines wait. It lives inside a bubble of testing/synctest.
 type world struct {
 	t    testing.TB
 	net  *sim.Network

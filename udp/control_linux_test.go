@@ -78,7 +78,7 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, parsing ends, and finds nothing absurd.
+// For any bytes, parsing ends, and finds nothing absurd.
 func FuzzControl(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, 64))

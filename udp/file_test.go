@@ -140,8 +140,8 @@ func testFromFileClose(t *testing.T, config Config) {
 	}
 }
 
-// Who has the file goes on where the other has stopped, and nothing that came in
-// between is lost.
+// The process that has the file continues where the other has stopped, and
+// nothing that came in between is lost.
 func TestFile(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestFromFileErrors(t *testing.T) {
 			t.Errorf("%s: %v, want an error with %q and %q", c.name, err, c.says, c.file.Name())
 		}
 	}
-	// What is refused is still the caller's.
+	// A refused file is still the caller's.
 	if _, err := w.WriteString("x"); err != nil {
 		t.Error(err)
 	}
@@ -243,7 +243,7 @@ func TestFromFileErrors(t *testing.T) {
 	}
 }
 
-// Who wants to share the port of a socket that was bound alone must learn it.
+// Sharing the port of a socket that was bound alone is an error.
 func TestFromFileReusePort(t *testing.T) {
 	alone := bound(t, "udp4", "127.0.0.1:0")
 	conn, err := FromFile(alone, Config{ReusePort: true})

@@ -119,7 +119,8 @@ func testPathRefuses(t *testing.T, config Config) {
 	}
 }
 
-// What fails in one piece as well is an error, and only that message's.
+// A message that fails in one piece as well is an error, and only of that
+// message.
 func TestRefusedForGood(t *testing.T) { bothWays(t, testRefusedForGood) }
 
 func testRefusedForGood(t *testing.T, config Config) {
@@ -155,7 +156,7 @@ func testStall(t *testing.T, config Config) {
 	if time.Since(begun) < maxStall {
 		t.Error("Write did not wait for room")
 	}
-	if *calls > 110 { // the first Write may be told of room that is not there
+	if *calls > 110 { // the kernel may report room to the first Write that is not there
 		t.Errorf("the kernel was asked %d times", *calls)
 	}
 	if client.out.stalled != true {
@@ -177,7 +178,7 @@ func testStallEnds(t *testing.T, config Config) {
 	asked := 0
 	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
 		if asked++; asked == 1 {
-			// What follows makes the socket writable anew, as room would.
+			// The next call makes the socket writable anew, as room would.
 			if n, errno := sendBatch(fd, headers[:1]); n != 1 {
 				t.Errorf("sendBatch: %v", errno)
 			}
@@ -192,7 +193,7 @@ func testStallEnds(t *testing.T, config Config) {
 }
 
 // Each datagram says which of our addresses it reached, and an answer leaves
-// from it, whatever the family of the socket.
+// from it, for both families of sockets.
 func TestLocal(t *testing.T) { bothWays(t, testLocal) }
 
 func testLocal(t *testing.T, config Config) {
@@ -301,7 +302,7 @@ func testRefusals(t *testing.T, config Config) {
 	}
 }
 
-// What a peer said before it went away is read before the news that it has.
+// A peer's last datagrams are read before the news that it is gone.
 func TestRefusalIsLast(t *testing.T) { bothWays(t, testRefusalIsLast) }
 
 func testRefusalIsLast(t *testing.T, config Config) {
@@ -351,7 +352,7 @@ func testRefusalWakes(t *testing.T, config Config) {
 	}
 }
 
-// Without Refusals nobody hears of them.
+// Without Refusals none are reported.
 func TestNoRefusals(t *testing.T) { bothWays(t, testNoRefusals) }
 
 func testNoRefusals(t *testing.T, config Config) {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who knows its address asks the kernel for none, and still says which it is.
+// A Conn that knows its address does not ask the kernel for it, and still
+// reports it.
 func TestLocalOfBound(t *testing.T) { bothWays(t, testLocalOfBound) }
 
 func testLocalOfBound(t *testing.T, config Config) {

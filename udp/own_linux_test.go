@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a Conn promises is tested for both ways of waiting: see bothWays. Here
-// is what is particular to an ownPoll.
+// The promises of a Conn are tested for both ways of waiting: see bothWays.
+// Here are the tests particular to an ownPoll.
 
 func nothing(uintptr) bool { return false }
 
-// poll returns an ownPoll of a socket to which nobody sends.
+// poll returns an ownPoll of a socket that receives nothing.
 func poll(t *testing.T) *ownPoll {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -62,7 +62,7 @@ func wantEnd(t *testing.T, what string, done <-chan error, want error) {
 	}
 }
 
-// Whatever a deadline was before, the one set last counts.
+// The deadline set last counts.
 func TestOwnPollDeadlines(t *testing.T) {
 	const soon = 2 * time.Millisecond
 	late, never, past := time.Hour, time.Duration(0), -time.Hour
@@ -85,7 +85,7 @@ func TestOwnPollDeadlines(t *testing.T) {
 				set(d)
 			}
 			at := set(last)
-			for range 2 { // a deadline that passed goes on saying so
+			for range 2 { // a deadline that passed keeps failing reads
 				err := p.Read(nothing)
 				if !errors.Is(err, os.ErrDeadlineExceeded) || time.Now().Before(at) {
 					t.Errorf("%v, then %v: %v, %v early", before, last, err, time.Until(at))
@@ -107,7 +107,7 @@ func TestOwnPollDeadlines(t *testing.T) {
 	}
 }
 
-// A deadline that is set, moved or taken away while somebody waits counts.
+// A deadline that is set, moved or taken away during a wait counts.
 func TestOwnPollDeadlineMeanwhile(t *testing.T) {
 	p := poll(t)
 	for range 50 {
@@ -187,7 +187,7 @@ func TestOwnPollClose(t *testing.T) {
 }
 
 // sentinels are descriptors that get the numbers which a Conn just gave back.
-// Whatever touches those once they are not its own is caught.
+// A call that touches those once they are not its own is caught.
 type sentinels struct {
 	t    *testing.T
 	stop atomic.Bool
@@ -224,15 +224,15 @@ func (s *sentinels) once() {
 	for i := range events {
 		var count [8]byte
 		if _, err := unix.Read(events[i], count[:]); err != unix.EAGAIN {
-			s.t.Errorf("somebody has written to another's descriptor: %v, %v", count, err)
+			s.t.Errorf("a call wrote to another's descriptor: %v, %v", count, err)
 		}
 		var spec unix.ItimerSpec
 		if err := unix.TimerfdGettime(timers[i], &spec); err != nil || spec != (unix.ItimerSpec{}) {
-			s.t.Errorf("somebody has set another's timer: %v, %v", spec, err)
+			s.t.Errorf("a call set another's timer: %v, %v", spec, err)
 		}
 		for _, fd := range []int{events[i], timers[i]} {
 			if err := unix.Close(fd); err != nil {
-				s.t.Errorf("somebody has closed another's descriptor: %v", err)
+				s.t.Errorf("a call closed another's descriptor: %v", err)
 			}
 		}
 	}
@@ -244,7 +244,7 @@ func (s *sentinels) end() {
 }
 
 // However calls fall together with Close, they fail or succeed, and never touch
-// a descriptor that is somebody else's by now.
+// a descriptor that has another owner by now.
 func TestOwnPollCloseAtAnyMoment(t *testing.T) {
 	watch := watchNumbers(t)
 	defer watch.end()
@@ -266,7 +266,7 @@ func TestOwnPollCloseAtAnyMoment(t *testing.T) {
 						t.Error(err)
 						return
 					case time.Since(begun) > patience:
-						t.Error("goes on, though it is closed")
+						t.Error("continues, though it is closed")
 						return
 					}
 				}
@@ -304,7 +304,7 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// Sockets that were closed leave no descriptor, whatever they were doing.
+// Closed sockets leave no descriptor, even if they were in use.
 func TestOwnPollDescriptors(t *testing.T) {
 	f := bound(t, "udp4", "127.0.0.1:0")
 	use := func() {

@@ -59,7 +59,7 @@ func testWakeWhileWaiting(t *testing.T, config Config) {
 	}
 }
 
-// A Wake that finds nobody waiting is kept, but once only.
+// A Wake without a waiting reader is kept, but once only.
 func TestWakeBefore(t *testing.T) { bothWays(t, testWakeBefore) }
 
 func testWakeBefore(t *testing.T, config Config) {
@@ -108,7 +108,7 @@ func testWakeWithNoise(t *testing.T, config Config) {
 	}
 }
 
-// However wakes and waits fall together, whoever calls Wake is served.
+// However wakes and waits fall together, each Wake has its effect.
 func TestWakeIsNeverLost(t *testing.T) { bothWays(t, testWakeIsNeverLost) }
 
 func testWakeIsNeverLost(t *testing.T, config Config) {
@@ -188,7 +188,7 @@ func testDeadlineMovesOn(t *testing.T, config Config) {
 	if returned(t, done).n == 0 {
 		read(t, c, 1) // the machine is slow, and the deadline came first
 	}
-	time.Sleep(10 * time.Millisecond) // the socket's deadline passes with nobody there
+	time.Sleep(10 * time.Millisecond) // the socket's deadline passes without a reader
 	done = reading(c, time.Now().Add(patience))
 	write(t, c, Message{Peer: c.LocalAddr(), Data: []byte("x")})
 	if r := returned(t, done); r.n != 1 || r.err != nil {

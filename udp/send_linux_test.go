@@ -48,7 +48,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// absent ends a test for want of something: on a laptop that is nobody's fault.
+// absent ends a test for want of something: on a laptop that is no failure.
 func absent(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -147,13 +147,13 @@ func openWire() (int, error) {
 
 // A sighting is what the wire has seen of UDP over IPv4 since one asked last.
 type sighting struct {
-	whole     int // packets that nobody may cut
-	loose     int // packets that a router may cut, but nobody has
+	whole     int // packets that no router may cut
+	loose     int // packets that a router may cut, but none has
 	fragments int
 }
 
-// seen reads what came over the wire. What a socket at the far end has received
-// is among it.
+// seen reads the packets that came over the wire. They include those that a
+// socket at the far end has received.
 func (c *cable) seen(t *testing.T) (s sighting) {
 	t.Helper()
 	const mayNotCut, more, offset = 0x4000, 0x2000, 0x1fff // RFC 791 §3.1
@@ -179,7 +179,7 @@ func (c *cable) seen(t *testing.T) (s sighting) {
 	}
 }
 
-// Datagrams that fit the path leave in packets that nobody cuts; longer ones
+// Datagrams that fit the path leave in packets that no router cuts; longer ones
 // leave in fragments, alone or beside others, however they are handed over.
 func TestFragments(t *testing.T) {
 	for name, config := range configs {
@@ -323,8 +323,8 @@ func TestTooLongForAnyPacket(t *testing.T) {
 	}
 }
 
-// stallBy fills a socket's buffer: packets for a host that nobody knows wait
-// for an answer to who has its address.
+// stallBy fills a socket's buffer: packets for a host that does not exist wait
+// for an answer to the ARP request.
 func stallBy(t *testing.T, config Config) (*Conn, []Message) {
 	t.Helper()
 	c := newCable(t)

@@ -59,7 +59,8 @@ func TestSetAllocs(t *testing.T) {
 	}
 }
 
-// Whom nobody listens to is told so, before and after Connect.
+// A member that sends to a closed port gets the refusal, before and after
+// Connect.
 func TestSetRefused(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		gone := listen(t, loopback4, Config{})
@@ -81,13 +82,13 @@ func TestSetRefused(t *testing.T) {
 			t.Errorf("connected %v: Read says %v", connected, err)
 		}
 		if members, err := s.Wait(time.Now().Add(10 * time.Millisecond)); err != nil || len(members) > 0 {
-			t.Errorf("connected %v: told twice: %v, %v", connected, members, err)
+			t.Errorf("connected %v: reported twice: %v, %v", connected, members, err)
 		}
 	}
 }
 
-// What a peer said before it went away is read before the news that it has, which
-// no Write takes away.
+// A peer's last datagrams are read before the news that it is gone, which no
+// Write takes away.
 func TestSetRefusalIsLast(t *testing.T) {
 	for _, bulk := range []bool{false, true} {
 		for _, connected := range []bool{false, true} {

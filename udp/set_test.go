@@ -158,7 +158,7 @@ func TestSetConnect(t *testing.T) {
 	}
 }
 
-// Many datagrams go out in one Write, and come in whatever pieces.
+// Many datagrams go out in one Write, and arrive in pieces of any size.
 func TestSetBulk(t *testing.T) {
 	for name, config := range setConfigs {
 		t.Run(name, func(t *testing.T) {

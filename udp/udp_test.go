@@ -38,7 +38,7 @@ func TestDatagramsStop(t *testing.T) {
 	m := Message{Data: []byte("abcdef"), Segment: 2}
 	for d := range m.Datagrams() {
 		if string(d) != "ab" {
-			t.Errorf("went on to %q after a break", d)
+			t.Errorf("continued to %q after a break", d)
 		}
 		break
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// What is not served at all is an error and no diagnosis.
+// A file that is not served at all is an error and no diagnosis.
 func TestExamineNeedsAFileThatIsServed(t *testing.T) {
 	server := serve(t, "f", file(10), tftp.NoUploads)
 	mute := newFake(t, server, lie{request: swallow(func(*ask) bool { return true })})
@@ -210,7 +210,7 @@ func TestFromNetascii(t *testing.T) {
 	}
 }
 
-// Whatever a server sends must not break the doctor, nor reach a terminal raw.
+// No packet of a server may break the doctor, nor reach a terminal raw.
 func FuzzPacket(f *testing.F) {
 	f.Add([]byte("\x00\x06blksize\x00512\x00"))
 	f.Add([]byte("\x00\x06tsize\x00enable\x00x"))
@@ -246,7 +246,7 @@ func ExampleExamine() {
 	}
 	d, err := Examine(context.Background(), c)
 	if err != nil {
-		fmt.Println(err) // nobody listens there
+		fmt.Println(err) // no server listens there
 		return
 	}
 	for _, rule := range d.Broken {

@@ -20,14 +20,14 @@ type fake struct {
 	door   *net.UDPConn
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex // held while a lie is told
+	mu     sync.Mutex // held during a lie
 	flows  map[netip.AddrPort]*flow
 	socket []*net.UDPConn // all but the door
 	dead   bool
 }
 
 // A lie is what a fake changes. Each function may be nil, sees one packet, and
-// returns what goes on in its place.
+// returns what is sent in its place.
 type lie struct {
 	request func(f *flow, q *ask) bool       // false swallows it
 	reply   func(f *flow, p []byte) [][]byte // the server's packets
@@ -128,7 +128,7 @@ func (f *fake) hush() {
 
 func (f *fake) addr() netip.AddrPort { return f.door.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// serve takes requests, and whatever else comes to the door.
+// serve takes requests, and all other packets to its port.
 func (f *fake) serve() {
 	buf := make([]byte, maxPacket)
 	for {

@@ -73,8 +73,8 @@ type named struct {
 	text  string
 }
 
-// examined starts a server that tells the lie, and returns what examines it and
-// ends it.
+// examined starts a server with the lie, and returns what examines it and ends
+// it.
 func (l liar) examined(t *testing.T) func() named {
 	size := l.size
 	if size == 0 {

@@ -168,7 +168,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// What a server loses or changes is found when it is fetched again.
+// Data that a server loses or changes is found when it is fetched again.
 func TestVerifyFindsWhatWasLost(t *testing.T) {
 	mem := store.Mem(0)
 	target := start(t, tftp.Server{
@@ -251,7 +251,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// closedPort returns a port at which nobody listens.
+// closedPort returns a port without a server.
 func closedPort(t *testing.T) (net.PacketConn, uint16) {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -264,7 +264,7 @@ func closedPort(t *testing.T) (net.PacketConn, uint16) {
 
 // Where nothing ever answers, the run ends soon and says what to look at.
 func TestSilentServer(t *testing.T) {
-	_, port := closedPort(t) // open, in fact, and nobody reads it
+	_, port := closedPort(t) // open, in fact, but not read
 	l := Load{Target: tftp.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, unheard: 50 * time.Millisecond}
 	r, err := l.Run(t.Context())
 	if !errors.Is(err, transfer.ErrSilent) || !strings.Contains(err.Error(), "is a server there") {
@@ -284,7 +284,8 @@ func TestTimeout(t *testing.T) {
 	wantErrors(t, r, 4, "not done in 50ms")
 }
 
-// What is under way when the context ends is broken off, and the rest is told.
+// Transfers under way when the context ends are broken off, and the rest is
+// reported.
 func TestInterrupted(t *testing.T) {
 	target := start(t, tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		if r.Name != "f0" {

@@ -76,8 +76,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Blocks add to the same sum in whatever order they come, and to another if
-// they are swapped or changed.
+// Blocks add to the same sum in any order, and to another if they are swapped
+// or changed.
 func TestReferences(t *testing.T) {
 	r := newReferences()
 	data := content(t, 4*512)

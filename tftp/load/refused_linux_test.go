@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// Where nobody listens, the first refusal ends the run.
+// Where no server listens, the first refusal ends the run.
 func TestDeadServer(t *testing.T) {
 	c, port := closedPort(t)
 	c.Close()

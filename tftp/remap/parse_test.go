@@ -67,8 +67,8 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// Every faulty line is told, up to a number.
-func TestParseTellsAllFaults(t *testing.T) {
+// Every faulty line is reported, up to a number.
+func TestParseReportsAllFaults(t *testing.T) {
 	_, err := remap.Parse("x\nr a b\ny z\nj a b\n")
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != 3 || !strings.Contains(lines[1], "line 3") || !strings.Contains(lines[2], `line 4: there is no label :b, in "j a b"`) {

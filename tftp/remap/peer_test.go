@@ -6,8 +6,8 @@ import (
 	"github.com/haul-project/haul/tftp/remap"
 )
 
-// What in.tftpd of tftp-hpa 5.2 made of these, on Debian 12 with glibc, as its
-// log told. Where this package keeps to something else on purpose, the case
+// The results of in.tftpd of tftp-hpa 5.2 for these, on Debian 12 with glibc,
+// from its log. Where this package keeps to something else on purpose, the case
 // is in TestAgainstTheManual.
 var asTftpdHPA = []struct {
 	file, name string
@@ -117,7 +117,8 @@ func TestAsTftpdHPA(t *testing.T) {
 	}
 }
 
-// What regcomp refused there, and we must not understand in another way.
+// Expressions that regcomp refused there, and that we must not understand in
+// another way.
 var refusedByTftpdHPA = []string{
 	"r * x",
 	"r a|*b x",

@@ -114,7 +114,7 @@ func TestAgainstTheManual(t *testing.T) {
 	tests := []struct{ why, file, name, want string }{
 		{"s starts at the first rule; 5.2 at the second", "r ^b d\nrs ^a b", "a", "d"},
 		{"a message has nothing of the name; in 5.2 what is around the match", "a ^secret Go_away", "secret/x", "!Go_away"},
-		{"gg goes on behind the replacement", `rgg a aa`, "aba", "aabaa"},
+		{"gg continues behind the replacement", `rgg a aa`, "aba", "aabaa"},
 		{"gg passes an empty match by, as sed does", `rgg x* -`, "abxc", "-a-b-c-"},
 		{"gg knows where the name begins", `rgg ^a b`, "aaa", "baa"},
 		{"gg and groups", `rgg (.)/ \1\1_`, "a/b/c", "aa_bb_c"},
@@ -167,7 +167,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Whatever file and name, the rules end, and soon.
+// For any file and name the rules end, and soon.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("a", remap.MaxName)
 	many := strings.Repeat("r q q\n", remap.MaxRules)

@@ -21,7 +21,7 @@ type pcapBlock struct {
 // fixedSize is how many bytes stand before a block's packet and options.
 var fixedSize = map[uint32]int{blockSection: 16, blockInterface: 8, blockPacket: 20, blockStatistics: 12}
 
-// readPcapng reads a file by the book, and fails at whatever is not by it.
+// readPcapng reads a file by the book, and fails at every deviation.
 func readPcapng(t *testing.T, file []byte) (blocks []pcapBlock) {
 	t.Helper()
 	for rest := file; len(rest) > 0; {

@@ -105,7 +105,7 @@ func TestRecordCopies(t *testing.T) {
 	})
 }
 
-// What is recorded shows without Close: people watch.
+// Recorded packets show before Close: people watch.
 func TestTextIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -151,10 +151,10 @@ func TestFullQueueDrops(t *testing.T) {
 		}
 		before, after, ok := strings.Cut(out, "-- 42 packets are missing here\n")
 		if !ok || strings.Contains(before, "ACK 65535") || !strings.Contains(after, "ACK 65535") {
-			t.Errorf("not told where packets are missing:\n%s", out)
+			t.Errorf("it does not say where packets are missing:\n%s", out)
 		}
 		if !strings.HasSuffix(after, "\n-- 42 packets were not traced: more came than could be written in time\n") {
-			t.Errorf("not told how many packets are missing:\n%s", after)
+			t.Errorf("it does not say how many packets are missing:\n%s", after)
 		}
 		blocks := readPcapng(t, pcap.Bytes())
 		if len(blocks) != kept+2+3 {
@@ -379,7 +379,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What Sync waits for is written; it does not wait for a writer that hangs.
+// Sync returns once all is written, but does not wait for a writer that hangs.
 func TestSync(t *testing.T) {
 	var out bytes.Buffer // no lock: Sync orders the accesses
 	tr := New(Config{Text: &out})
@@ -393,7 +393,7 @@ func TestSync(t *testing.T) {
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tr.Sync(time.Minute) // nobody writes any more
+	tr.Sync(time.Minute) // nothing is written any more
 
 	r, w := io.Pipe()
 	hangs := New(Config{Text: w})

@@ -15,8 +15,8 @@ const (
 	apprenticeTrip   = 5 * time.Millisecond
 )
 
-// An apprentice is the path between one of our machines and a peer that
-// answers whatever comes. It doubles one packet.
+// An apprentice is the path between one of our machines and a peer that answers
+// every packet. It doubles one packet.
 type apprentice struct {
 	now     time.Time
 	queue   [][]byte // for our machine, in order

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// What a machine costs a driver for each block of a transfer in lock-step:
-// all the calls of one turn, with a clock that has a monotonic reading as a
-// driver's has, but without reading it.
+// The cost of a machine to its driver for each block of a transfer in
+// lock-step: all the calls of one turn, with a clock that has a monotonic
+// reading as a driver's has, but without reading it.
 
 func BenchmarkLockStepSender(b *testing.B) {
 	now := time.Now()

@@ -18,7 +18,7 @@ func drain(s *Sender, now time.Time) (blocks int) {
 
 func ackPacket(block uint16) []byte { return []byte{0, 4, byte(block >> 8), byte(block)} }
 
-// A forged request and a forged ACK 0 must not bring a window upon somebody
+// A forged request and a forged ACK 0 must not send a window to a third party
 // time and again.
 func TestForgedAckZero(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -38,7 +38,7 @@ func TestForgedAckZero(t *testing.T) {
 		now = s.Deadline()
 		s.Expire(now)
 		sent += drain(&s, now)
-		s.Handle(now, ackPacket(0)) // the forger goes on for a while
+		s.Handle(now, ackPacket(0)) // the forger continues for a while
 		sent += drain(&s, now)
 		if now.After(time.Unix(1010, 0)) {
 			break
@@ -82,7 +82,7 @@ func TestStalledPeer(t *testing.T) {
 			t.Errorf("ended after %v: %v", now.Sub(began), s.err)
 		}
 		if b := s.AppendReply(now, nil); OpcodeOf(b) != ErrorPacket {
-			t.Errorf("the peer is told %x", b)
+			t.Errorf("the peer gets %x", b)
 		}
 	})
 	t.Run("receiver", func(t *testing.T) {
@@ -207,7 +207,8 @@ func TestLeastRate(t *testing.T) {
 	}
 }
 
-// The time that the store takes is not the peer's, whatever the peer says meanwhile.
+// The time that the store takes is not the peer's, even if the peer sends packets
+// meanwhile.
 func TestLeastRateExcusesTheStore(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender

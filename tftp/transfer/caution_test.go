@@ -37,8 +37,8 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 	}
 }
 
-// Nobody who acknowledges no data is sent more than the bound, whatever else
-// they say and for however long.
+// A peer that acknowledges no data gets no more than the bound, for any other
+// packets it sends and for any time.
 func TestCautionBounds(t *testing.T) {
 	const allowed = 20_000
 	for _, o := range []Options{{}, {BlockSize: 1428}, {BlockSize: 1428, Window: 256}, {BlockSize: 1428, Window: 8}, {BlockSize: 65464}, {BlockSize: 65464, Window: 32}, {BlockSize: 8, Window: 16384}} {

@@ -84,8 +84,8 @@ func TestSlowStoreIsNotLoss(t *testing.T) {
 	}
 }
 
-// A clock may be too coarse to see a round trip. What happens once a round
-// trip must not happen for every packet then.
+// A clock may be too coarse to see a round trip. Actions once a round trip must
+// not happen for every packet then.
 func TestCoarseClock(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A client reads a file from a server. What is a network elsewhere is two
-// function calls here; the four steps of a driver are the same.
+// A client reads a file from a server. Two function calls stand for the network
+// here; the four steps of a driver are the same.
 func Example() {
 	file := []byte("A transfer is slow because the sender waits; keep enough in flight that it never does.")
 	now := time.Now()

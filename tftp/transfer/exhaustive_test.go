@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Small worlds, all of them: whatever befalls the first datagrams of a small
-// transfer, it ends whole, and within the budget of world.run.
+// Small worlds, all of them: a small transfer ends whole for any faults of its
+// first datagrams, and within the budget of world.run.
 
 const (
 	exhaustReach  = 20 // datagrams among which exhaustFaults are placed anywhere

@@ -17,7 +17,7 @@ type foreignReceiver struct {
 	timeout time.Duration // after which it repeats its last ACK
 
 	got, acked int64
-	told       int64 // gap it has reported
+	reported   int64 // gap it has reported
 	whole      bool
 }
 
@@ -50,9 +50,9 @@ func (f *foreignReceiver) data(wire uint16, last bool) bool {
 		f.acked = f.got
 		return true
 	case f.nacks == nackEvery || f.nacks == ackAlways,
-		k > f.got && f.told != f.got+1 && f.nacks != nackNever,
+		k > f.got && f.reported != f.got+1 && f.nacks != nackNever,
 		k == f.acked+f.window && f.nacks == nackRepeat:
-		f.told = f.got + 1
+		f.reported = f.got + 1
 		f.acked = f.got
 		return true
 	}
@@ -179,8 +179,8 @@ func (w *foreignWorld) run(blocks int64) (time.Duration, error) {
 }
 
 // TestForeignReceivers keeps a table of how long foreign receivers wait for a
-// file, and at what cost, like TestThroughput. Whatever their rules and the
-// path, a Sender must neither crawl nor flood.
+// file, and at what cost, like TestThroughput. With any of their rules and
+// paths, a Sender must neither crawl nor flood.
 func TestForeignReceivers(t *testing.T) {
 	const blocks = 2000
 	var b strings.Builder

@@ -37,7 +37,7 @@ func FuzzParseRequest(f *testing.F) {
 		if agreed.Check() != nil || agreed.BlockSize > q.Offer.BlockSize || agreed.Window > min(q.Offer.Window, safeWindow) {
 			t.Fatalf("%+v was answered by %+v", q.Offer, agreed)
 		}
-		// Whatever a server confirms, a client must accept.
+		// A client must accept all that a server confirms.
 		o, err := parseOptionAck(appendOptionAck(nil, agreed))
 		if err == nil {
 			err = q.Offer.confirmedBy(o, q.Write)
@@ -81,7 +81,7 @@ func (f *fuzzScript) next() int {
 // maxExpiries is how often a peer's silence may let the timer run out.
 const maxExpiries = 60
 
-// What FuzzSenderHandle and FuzzReceiverHandle choose from.
+// FuzzSenderHandle and FuzzReceiverHandle choose from these.
 const (
 	fuzzNext   = iota // the packet that the machine waits for
 	fuzzNear          // one whose number is near that

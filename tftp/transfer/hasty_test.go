@@ -131,7 +131,7 @@ func TestLockStepLoss(t *testing.T) {
 // Trips are measured of whole windows, and of an OACK that made the peer open a
 // file. Where one block and its answer are much quicker, an answer is not passed
 // over for coming too soon: at the latest one trip after what it answers, the
-// gap that it tells of is filled.
+// gap that it reports is filled.
 func TestQuickAnswersCount(t *testing.T) {
 	const trip, quick = 2 * time.Millisecond, 100 * time.Microsecond
 	for _, test := range []struct {

@@ -23,7 +23,7 @@ func TestNetascii(t *testing.T) {
 			t.Errorf("%q became %q, want %q", want, got, text)
 		}
 	}
-	// What is no netascii is kept.
+	// Bytes that are no netascii are kept.
 	for ascii, want := range map[string]string{
 		"a\nb": "a\nb", "a\rb": "a\rb", "a\r": "a\r", "\r\r\n": "\r\n", "\r\r\x00": "\r\r", "\r\r": "\r\r",
 	} {

@@ -87,8 +87,8 @@ func TestWidenUndoesWireNumber(t *testing.T) {
 	}
 }
 
-// relay drives both machines over a perfect path, for files that nobody could
-// keep: every block's data is the same zeros.
+// relay drives both machines over a perfect path, for files too large to keep:
+// every block's data is the same zeros.
 func relay(t *testing.T, s *Sender, r *Receiver, now time.Time, size int64) {
 	t.Helper()
 	block := int64(s.BlockSize())

@@ -76,7 +76,7 @@ func TestOptionRanges(t *testing.T) {
 				if o.IsZero() == good || o.Check() != nil {
 					t.Errorf("offer of %s %q: got %+v", name, value, o)
 				}
-				// What follows it counts all the same.
+				// Options behind it count all the same.
 				o = parseOffer([]byte(name + "\x00" + value + "\x00x\x00y\x00" + test.name + "\x00" + test.good[0] + "\x00"))
 				if o.IsZero() {
 					t.Errorf("%s %q hides what follows it", name, value)
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 }
 
 // TestNonsense hands each machine, in each of its phases, packets that make no
-// sense there. It must count them, go on, and answer nothing.
+// sense there. It must count them, continue, and answer nothing.
 func TestNonsense(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	o := Options{BlockSize: 8, Window: 2}

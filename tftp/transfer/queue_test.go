@@ -19,7 +19,7 @@ type ubootWorld struct {
 	oack   time.Duration // for U-Boot to answer the OACK, the slowest of all
 
 	got, nextACK, lastNACK int64
-	told                   bool // lastNACK is of a block, and not as it began
+	reported               bool // lastNACK is of a block, and not as it began
 	timeouts               int
 	whole                  bool
 
@@ -48,8 +48,8 @@ func (w *ubootWorld) at(t time.Time, run func()) {
 // expect by one ACK for each block it stands at.
 func (w *ubootWorld) data(k int64, last bool) {
 	if k != w.got+1 {
-		if !w.told || w.lastNACK != w.got {
-			w.told, w.lastNACK = true, w.got
+		if !w.reported || w.lastNACK != w.got {
+			w.reported, w.lastNACK = true, w.got
 			w.nextACK = w.got + w.window
 			w.ack()
 		}

@@ -16,7 +16,7 @@ type asker interface {
 	Stats() Stats
 }
 
-// reader is a Receiver whose chunks nobody wants.
+// reader is a Receiver whose chunks are thrown away.
 type reader struct{ *Receiver }
 
 func (r reader) Handle(now time.Time, b []byte) { r.Receiver.Handle(now, b) }
@@ -127,7 +127,7 @@ func TestUnknownIDBeforeAnswer(t *testing.T) {
 		m.AppendReply(now, nil)
 		m.Handle(now, AppendError(nil, FileNotFound, "no"))
 		if done, _ := m.Done(); !done {
-			t.Errorf("%s: goes on after ERROR 1", name)
+			t.Errorf("%s: continues after ERROR 1", name)
 		}
 	}
 	// Where the transfer has begun, it is about that.
@@ -136,7 +136,7 @@ func TestUnknownIDBeforeAnswer(t *testing.T) {
 		m.Handle(now, appendOptionAck(nil, Options{BlockSize: 1000}))
 		m.Handle(now, unknown)
 		if done, _ := m.Done(); !done {
-			t.Errorf("%s: goes on with a server that has forgotten it", name)
+			t.Errorf("%s: continues with a server that has forgotten it", name)
 		}
 	}
 }

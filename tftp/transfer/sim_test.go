@@ -309,7 +309,7 @@ func (w *world) begin() {
 	}
 }
 
-// run lets the world go on until nothing more happens.
+// run lets the world run until nothing more happens.
 func (w *world) run() {
 	w.begin()
 	for w.evs.Len() > 0 && w.problem == "" {

@@ -46,8 +46,8 @@ func (l testLink) bound(window int) float64 {
 // window and loss. It depends on nothing but the code, so a difference is a
 // change of the protocol's behaviour: look at it, then -update.
 //
-// Whatever the table, without loss at least 97 % of the bound is reached, and
-// with 1 % each way at least 70 % of that without.
+// In all cells, without loss at least 97 % of the bound is reached, and with 1
+// % each way at least 70 % of that without.
 func TestThroughput(t *testing.T) {
 	losses := []float64{0, 0.001, 0.01, 0.05}
 	var b strings.Builder
@@ -81,12 +81,12 @@ func TestThroughput(t *testing.T) {
 // TestBottleneck keeps the same table where the bandwidth has a queue that
 // holds fewer packets than some windows, so that their ends are lost.
 //
-// A larger window must not be slower than a smaller one. What it may lose is
-// the time to find out what the queue holds: a peer's timer of 10 ms once, and
-// bursts that try for more. In 4 MB, which take 40 ms at 1 Gb/s, that is at most
-// a fifth. Where packets are lost for other reasons too, the two are hard to
-// tell apart: at 1 % the worst cell keeps a little more than half, the others two
-// thirds and more, and at 5 % nothing is promised.
+// A larger window must not be slower than a smaller one. It may lose only the
+// time to find out what the queue holds: a peer's timer of 10 ms once, and bursts
+// that try for more. In 4 MB, which take 40 ms at 1 Gb/s, that is at most a
+// fifth. Where packets are lost for other reasons too, the two are hard to
+// distinguish: at 1 % the worst cell keeps a little more than half, the others
+// two thirds and more, and at 5 % nothing is promised.
 func TestBottleneck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -15,7 +15,7 @@ import (
 // Lines at the margin are what happens to the machine, and are written by hand;
 // indented lines are what it does, and -update rewrites them. # begins a comment.
 //
-// Who the machine is, and how it begins:
+// The role of the machine, and how it begins:
 //
 //	file 1100                 it serves reads of a file of 1100 bytes
 //	limits blksize=1024 …     what it will confirm (blksize, windowsize, timeout at most)
@@ -24,24 +24,24 @@ import (
 //	get "f" octet …           it is a client that reads
 //	put 1100 "f" octet …      or one that writes 1100 bytes
 //
-// What happens then; +10ms in front of a line lets time pass first:
+// The events; +10ms in front of a line lets time pass first:
 //
 //	<- ACK 1                  a packet comes: RRQ, WRQ, DATA, ACK, ERROR, OACK, or BYTES in hex
 //	+10ms                     nothing but time
 //	expire                    time passes up to the deadline
 //	vanish                    the same again and again, until there is none
-//	skip 65530                the peer goes on as it should, unwritten, up to that block
+//	skip 65530                the peer continues as it should, unwritten, up to that block
 //	store slowly              from here data is kept only when the next line says so
 //	stored                    what came so far is kept
 //	abort 3 "disk full"       the driver gives up
 //
-// What the machine does:
+// The machine's actions:
 //
 //	-> DATA 1 512 bytes       it sends a packet; options are written as name=value
 //	keep 512 bytes at 0       it hands over data; "whole" is added with the last
 //	after 1s                  how long it waited for its deadline
 //	waits for nothing         it has none
-//	done                      it ends well, or tells why not
+//	done                      it ends well, or says why not
 //	forgotten                 it no longer answers repeats
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
