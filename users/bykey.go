@@ -23,8 +23,8 @@ const (
 type grant struct {
 	command command
 
-	// What x/crypto/ssh enforces itself, besides what is enforced here: options
-	// of the certificate, and that a security key need not be touched.
+	// critical and extensions are enforced by x/crypto/ssh itself: options of the
+	// certificate, and that a security key need not be touched.
 	critical, extensions map[string]string
 }
 
@@ -104,7 +104,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 			continue
 		}
 		// The same key may stand in several lines, with other options. One that
-		// lets in is enough; if none does, the first one's reason is told.
+		// lets in is enough; if none does, the first one's reason is reported.
 		g, keyErr := k.grant(a, u, key)
 		if keyErr == nil {
 			return g, nil
@@ -147,9 +147,9 @@ func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) 
 	return g, err
 }
 
-// errVerify refuses what x/crypto/ssh gives us no way to check: it looks at the
-// flag of the signature that tells of a touch, and shows nobody the one that
-// tells of a PIN.
+// errVerify refuses an option that x/crypto/ssh gives no way to check: it looks at
+// the flag of the signature that reports a touch, and hides the one that reports a
+// PIN.
 var errVerify = errors.New("verify-required: whether the security key asked for a PIN cannot be checked here")
 
 // byCertificate says what a certificate gives a user.

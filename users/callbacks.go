@@ -14,25 +14,24 @@ import (
 // Options are how [Directory.Configure] lets people log in.
 type Options struct {
 	Now   func() time.Time // nil means time.Now
-	Audit func(Event)      // told of every attempt, by the goroutine of the handshake; may be nil
+	Audit func(Event)      // called for every attempt, by the goroutine of the handshake; may be nil
 
 	// NoPasswords offers keys and certificates only, even to users who have a
-	// password. Who needs both then cannot log in.
+	// password. Users who need both then cannot log in.
 	NoPasswords bool
 }
 
-// Configure sets all that is about logging in, and nothing else: whatever c had
-// there, such as NoClientAuth, is gone. Call it for each connection, with a
-// copy of the configuration: what is offered depends on who there is now.
+// Configure sets all that is about logging in, and nothing else. It overwrites what
+// c had there, such as NoClientAuth. Call it for each connection, with a copy of
+// the configuration: what is offered depends on the users at that moment.
 //
-// Passwords are offered if anybody has one, to everybody, as password and as
+// Passwords are offered to every peer if any user has one, as password and as
 // keyboard-interactive.
 //
-// Nothing is decided by a key that a peer only offers. What a key gives is
-// looked up again once its signature has been verified, and that alone gets
-// into the permissions: see [LoginOf]. A signature that is wrong ends the
-// handshake, and of that nobody is told but the caller of ssh.NewServerConn, by
-// its error.
+// A key that a peer only offers decides nothing. Its rights are looked up again
+// once its signature has been verified, and that alone gets into the permissions:
+// see [LoginOf]. A wrong signature ends the handshake; only the caller of
+// ssh.NewServerConn learns of it, by its error.
 func (d *Directory) Configure(c *ssh.ServerConfig, o Options) {
 	g := &gate{d: d, o: o}
 	if g.o.Now == nil {
@@ -75,7 +74,7 @@ func peer(a net.Addr) netip.Addr {
 	return plain(p.Addr())
 }
 
-// tell makes an event of an attempt, and returns the error as it came.
+// tell reports an attempt as an event, and returns the error as it came.
 func (g *gate) tell(e Event, conn ssh.ConnMetadata, err error) error {
 	e.User, e.Peer = shorten(conn.User()), peer(conn.RemoteAddr())
 	if err != nil {
@@ -99,13 +98,13 @@ func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissio
 		e.describe(key)
 		return nil, g.tell(e, conn, err)
 	}
-	// These are for the checks that x/crypto/ssh makes itself. They let nobody
-	// in: LoginOf wants what verified returns.
+	// These are for the checks that x/crypto/ssh makes itself. They log no user in:
+	// LoginOf wants what verified returns.
 	delete(p.ExtraData, loginKey{})
 	return p, nil
 }
 
-// possible says why a login that is in order so far can still come to nothing.
+// possible says why a login that is in order so far must still fail.
 func (g *gate) possible(l *Login) error {
 	if l.User.Require != KeyAndPassword {
 		return nil
@@ -140,8 +139,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if l.User.Require == KeyAndPassword {
 		e.Outcome = Partial
 		_ = g.tell(e, conn, nil)
-		// What comes with a partial success is lost, so the callbacks of the
-		// next step remember the key, and look up again what it gives.
+		// A partial success loses its permissions, so the callbacks of the next
+		// step remember the key, and look up its rights again.
 		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
 			PasswordCallback:            g.typed(key, "publickey+password"),
 			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),

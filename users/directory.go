@@ -31,7 +31,7 @@ type Directory struct {
 	warnings []error    // mu: about it
 }
 
-// A table is everything as of one moment. Nobody changes it.
+// A table is everything as of one moment. It is never changed.
 type table struct {
 	accounts    map[string]*User
 	authorities []Key
@@ -43,12 +43,12 @@ type table struct {
 // maxWarnings is how many warnings are kept.
 const maxWarnings = 100
 
-// Open loads a users file. Whoever it belongs to decides who may log in, so a
-// server says here, by their numbers, whom it may belong to besides root: the
-// user that it runs as, or will run as. Another's is an error then, and so are
-// files of authorities and of revoked keys that are another's; the files of users'
-// keys may be the users' own. Without owners anybody's will do, as they do on
-// systems where files do not belong to numbers.
+// Open loads a users file. The owner of the file decides who may log in, so a
+// server names the users, by their numbers, whom it may belong to besides root: the
+// user that it runs as, or will run as. A file of another user is an error then, and
+// so are files of authorities and of revoked keys; the files of users' keys may be
+// the users' own. Without owners any owner will do, as on systems where files do not
+// belong to numbers.
 func Open(file string, owners ...int) (*Directory, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -99,8 +99,8 @@ func newDirectory(file string) *Directory {
 // Reload loads the users file and the files it names again, if one of them has
 // changed since the last attempt, and reports whether that came into force. If
 // anything is wrong all stays as it was, and the error says what; as long as
-// no file changes, further calls return it again and cost little. What
-// [New] made never changes.
+// no file changes, further calls return it again and cost little. A Directory
+// made by [New] never changes.
 func (d *Directory) Reload() (changed bool, err error) {
 	if d.file == "" {
 		return false, nil
@@ -136,9 +136,9 @@ func (d *Directory) Warnings() []error {
 }
 
 // Files returns the files that the last attempt to load read, or looked for: the
-// users file, and those that it names. Whoever gives up the right to other files
-// keeps it to these, or better to their directories, where a file gets replaced.
-// They are sorted.
+// users file, and those that it names. A process that gives up the right to other
+// files keeps it to these, or better to their directories, where a file gets
+// replaced. They are sorted.
 func (d *Directory) Files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,11 +150,11 @@ func (d *Directory) Files() []string {
 	return slices.Compact(files)
 }
 
-// Lists returns the files of authorities and of revoked keys in force. Whoever can
-// change one decides who may log in, and as whom.
+// Lists returns the files of authorities and of revoked keys in force. Write access
+// to one of them is enough to decide who may log in, and as whom.
 func (d *Directory) Lists() []string { return slices.Clone(d.table.Load().lists) }
 
-// User returns a user by name. What it holds is not to be changed.
+// User returns a user by name. The caller must not change what it holds.
 func (d *Directory) User(name string) (User, bool) {
 	u := d.table.Load().accounts[name]
 	if u == nil {
@@ -222,7 +222,7 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 		toldOf := len(warnings)
 		for _, f := range u.KeyFiles {
 			more, told, err := l.keys(f)
-			if err != nil && (s.has["keys"] || !missing(err)) { // not everybody has what is the default
+			if err != nil && (s.has["keys"] || !missing(err)) { // the default file need not exist
 				told = append(told, p.at(s.line, fmt.Errorf("user %s: %w", u.Name, err)))
 			}
 			warnings = append(warnings, told[:min(len(told), maxWarnings-len(warnings))]...)
@@ -256,7 +256,7 @@ func (t *table) lacks(u *User) string {
 	return ""
 }
 
-// keys reads an authorized_keys file. Those that cannot be used are told, and
+// keys reads an authorized_keys file. Those that cannot be used yield warnings, and
 // are among the keys.
 func (l *loader) keys(name string) (keys []Key, warnings []error, err error) {
 	path := l.path(name)

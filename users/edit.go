@@ -86,8 +86,8 @@ func block(lines []string, name string) (begin, end int) {
 	return begin, end
 }
 
-// statement returns the lines for a user. What is zero is left out, so that
-// the defaults of the file hold for it.
+// statement returns the lines for a user. It leaves out fields that are zero, so
+// that the defaults of the file hold for them.
 func (u *User) statement() []string {
 	lines := []string{"user " + u.Name + "\n"}
 	say := func(word, rest string) {
@@ -137,8 +137,8 @@ const (
 	lockEvery = 10 * time.Millisecond // how often it looks
 )
 
-// edit changes a users file in one step: whoever reads it sees the old one or
-// the new one. What would not be a valid users file is never written.
+// edit changes a users file in one step: readers see the old one or the new one. It
+// never writes a users file that would not be valid.
 func edit(file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // or the link would be replaced
@@ -173,7 +173,7 @@ func edit(file string, create bool, change func(lines []string) ([]string, error
 		return err
 	}
 	if info := l.seen[0].info; info != nil {
-		// A server that reads the file as somebody else must still be able to.
+		// A server that reads the file as another user must still be able to.
 		if err := keepOwner(f, info); err != nil {
 			return err
 		}

@@ -19,13 +19,13 @@ const (
 	writable     = 0o022 // by group and others
 )
 
-// A loader reads files, and remembers which, so that it can be told later
-// whether another look is worth it.
+// A loader reads files, and remembers them, to decide later whether they need to be
+// read again.
 type loader struct {
 	dir  string // of the users file
 	seen []sighting
 
-	// owners are whom files may belong to besides root; none means anybody.
+	// owners are whom files may belong to besides root; none means any user.
 	owners []int
 	sum    hash.Hash // of what was read; may be nil
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// What a hash may cost. Anything dearer is refused when it is loaded, since
-// afterwards anybody can make us compute it.
+// The limits on the cost of a hash. A dearer one is refused when it is loaded, since
+// afterwards any client can make the server compute it.
 const (
 	MaxBcryptCost   = 14        // about a second on one core
 	MaxArgonMemory  = 128 << 10 // KiB
@@ -25,7 +25,7 @@ const (
 	minTag, maxTag   = 16, 64 // bytes of the hash itself
 )
 
-// What new hashes cost: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB
+// The cost of new hashes: 19 MiB and two passes. RFC 9106 §4 recommends 64 MiB
 // and three; this is what OWASP's cheat sheet for password storage has as the
 // least, and what still suits a server with 256 MiB of memory.
 const (
@@ -165,7 +165,7 @@ func (h Hash) matches(password []byte) bool {
 		return subtle.ConstantTimeCompare(tag, h.tag) == 1
 	}
 	// bcrypt repeats the password with a NUL behind it, so one with a NUL in it
-	// may match another's hash. What is refused costs the same all the same.
+	// may match another's hash. Refusing one takes the same time as checking it.
 	odd := len(password) > maxBcryptPassword || strings.Contains(string(password), "\x00")
 	return bcrypt.CompareHashAndPassword([]byte(h.text), password) == nil && !odd
 }
@@ -177,7 +177,7 @@ func (h Hash) IsZero() bool { return h.text == "" }
 // one than the password.
 func (h Hash) Encoded() string { return h.text }
 
-// String describes the hash without telling it, so that a log may have it.
+// String describes the hash without revealing it, so that a log may have it.
 func (h Hash) String() string {
 	switch {
 	case h.IsZero():

@@ -121,7 +121,7 @@ func loadHostKey(file string, owners []int) (ssh.Signer, error) {
 		return nil, fmt.Errorf("read %s: the key has a passphrase", file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: no private key", file) // what is wrong in it might tell
+		return nil, fmt.Errorf("read %s: no private key", file) // the parser's error might reveal it
 	}
 	if err := checkKey(signer.PublicKey()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
@@ -156,7 +156,7 @@ func loadHostCert(file string, signer ssh.Signer, owners []int) (ssh.Signer, err
 }
 
 // createHostKey makes a key under a name of its own, and then gives it the
-// right one, unless somebody else did so meanwhile.
+// right one, unless another process did so meanwhile.
 func createHostKey(dir string) (created bool, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -170,7 +170,7 @@ func createHostKey(dir string) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // what is left of it is a key nobody uses
+	defer func() { _ = os.Remove(temp.Name()) }() // a file that remains is a key that is not used
 	err = pem.Encode(temp, block)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The sizes of RSA keys. What is smaller can be broken, and what is larger
-// serves to keep us busy: checking a signature takes time with the square of
-// the size.
+// The sizes of RSA keys. Smaller ones can be broken, and larger ones waste our CPU:
+// checking a signature takes time with the square of the size.
 const (
 	MinRSABits = 2048
 	MaxRSABits = 8192
@@ -61,7 +60,7 @@ func checkKey(k ssh.PublicKey) error {
 }
 
 // isSecurityKey reports whether a key lives in a FIDO authenticator, which can
-// tell whether it was touched.
+// report whether it was touched.
 func isSecurityKey(k ssh.PublicKey) bool {
 	return k.Type() == ssh.KeyAlgoSKED25519 || k.Type() == ssh.KeyAlgoSKECDSA256
 }
@@ -221,7 +220,7 @@ func shorten(s string) string {
 
 // parseKeys reads an authorized_keys file. Lines that cannot be used are
 // returned as warnings, and among the keys if it is known which key they are
-// about, so that its owner can be told.
+// about, so that a login with one can be refused with the reason.
 func parseKeys(file, text string) (keys []Key, warnings []error) {
 	n := 0
 	for line := range strings.Lines(text) {

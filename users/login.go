@@ -11,13 +11,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An Attempt is where and when somebody tries to log in.
+// An Attempt is where and when a peer tries to log in.
 type Attempt struct {
 	Now  time.Time
-	Peer netip.Addr // not valid where nobody knows, which no from= fits
+	Peer netip.Addr // not valid if unknown, which no from= fits
 }
 
-// A Login is what somebody may do who has proven to be a user.
+// A Login is what a peer may do who has proven to be a user.
 type Login struct {
 	User   User       // as it was then; not to be changed
 	Access Access     // that of the user, less what the key or certificate takes away
@@ -35,8 +35,8 @@ type Login struct {
 	password bool          // one was right
 }
 
-// A Refusal is why somebody may not log in. It is for the log: to whoever was
-// refused it would tell which users there are, and what they have.
+// A Refusal is why a peer may not log in. It is for the log: to the peer it would
+// reveal which users there are, and what they have.
 type Refusal struct{ Reason string }
 
 // Error returns the reason.
@@ -46,7 +46,7 @@ func refuse(format string, args ...any) error {
 	return &Refusal{fmt.Sprintf(format, args...)}
 }
 
-// reason returns what is said in a log of why a login came to nothing.
+// reason returns what a log says of why a login failed.
 func reason(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Reason

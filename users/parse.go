@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxFaults is how many faulty lines are told at once.
+// maxFaults is how many faulty lines are reported at once.
 const maxFaults = 20
 
 // A parser reads a users file. It looks at no other.

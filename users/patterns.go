@@ -18,9 +18,9 @@ type pattern struct {
 // parsePatterns reads the value of a from= option, as sshd(8) has it under
 // "AUTHORIZED_KEYS FILE FORMAT" and ssh_config(5) under "PATTERNS".
 //
-// Names are not looked up, which is also the default of OpenSSH: a name that
-// is allowed matches nobody. One that is forbidden could be kept out by nothing
-// here, so it is an error.
+// Names are not looked up, which is also the default of OpenSSH: a name that is
+// allowed matches no address. A name that is forbidden could not be enforced, so
+// it is an error.
 func parsePatterns(s string) (ps []pattern, err error) {
 	for word := range strings.SplitSeq(s, ",") {
 		p := pattern{}
@@ -37,7 +37,7 @@ func parsePatterns(s string) (ps []pattern, err error) {
 			}
 		}
 		if p.not && !p.network.IsValid() && !looksNumeric(p.text) {
-			return nil, fmt.Errorf("the pattern %q of from= is a name; names are not looked up, so it would keep nobody out", word)
+			return nil, fmt.Errorf("the pattern %q of from= is a name; names are not looked up, so it would refuse no address", word)
 		}
 		ps = append(ps, p)
 	}
@@ -50,8 +50,8 @@ func looksNumeric(s string) bool {
 	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
 }
 
-// fromAny reports whether an address may be where somebody logs in from: it
-// fits one of the patterns, and none of those with a ! before it.
+// fromAny reports whether a user may log in from an address: it fits one of the
+// patterns, and none of those with a ! before it.
 func fromAny(ps []pattern, a netip.Addr) bool {
 	if !a.IsValid() {
 		return false

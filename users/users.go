@@ -20,15 +20,15 @@
 // The [Login] has all that the server must know and enforce: the root, the
 // access, the bandwidth. [HostKeys] has the other half of the handshake.
 //
-// Nothing here limits how often somebody may try; that is for whoever accepts
-// connections. What is bounded is the work of one try, and how many passwords
-// are checked at a time.
+// Nothing here limits how often a peer may try; that is for the program that accepts
+// connections. Bounded are the work of one try, and how many passwords are checked
+// at a time.
 //
 // # The users file
 //
 // One statement a line. A line that begins with # is a comment; # means nothing
-// elsewhere, because keys and paths may contain it. What comes before the first
-// user holds for all of them, unless a user says otherwise:
+// elsewhere, because keys and paths may contain it. Statements before the first
+// user hold for all of them, unless a user says otherwise:
 //
 //	# Certificates of our own authority, whatever user they name.
 //	authority ssh-ed25519 AAAA... ca@example.org
@@ -65,7 +65,7 @@
 //
 //	authority LINE     a key whose certificates are taken for the users they name
 //	authorities FILE   a file of such lines, as TrustedUserCAKeys of OpenSSH
-//	revoked FILE       keys that nobody may use, one a line: keys or SHA256: fingerprints
+//	revoked FILE       keys that no user may use, one a line: keys or SHA256: fingerprints
 //
 // In FILE and PATH %u is the user's name, and %% a percent sign. A FILE that is
 // not absolute is sought beside the users file.

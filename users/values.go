@@ -72,8 +72,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// expandRoot returns the root of one user. What it is below is for the server
-// to say, unless it is absolute; it never leads upwards.
+// expandRoot returns the root of one user. Unless it is absolute, the server decides
+// what it is below; it never leads upwards.
 func expandRoot(root, name string) (string, error) {
 	if err := checkPath(root); err != nil {
 		return "", err

@@ -51,12 +51,12 @@ func (l *verifyLimiter) check(ctx context.Context, h Hash, password []byte) (boo
 	return h.matches(password), nil
 }
 
-// standIn returns the hash to check where a user has none, or is none. So the
-// answer takes as long as for somebody who has one, and does not tell.
+// standIn returns the hash to check for a user who has none, or does not exist. So
+// the answer takes as long as for a user who has one, and reveals nothing.
 //
-// If hashes differ in cost, a name that always took as long as the dearest
-// would be told by that. So each name stands for one of the users, always the
-// same, as far as nobody knows which.
+// If hashes differ in cost, a name that always took as long as the dearest would
+// reveal itself. So each name stands for one of the users, always the same, but
+// secretly chosen.
 func (d *Directory) standIn(t *table, name string) Hash {
 	if len(t.hashes) == 0 {
 		return anyHash

@@ -33,11 +33,11 @@ const (
 	maxChecksPerSource = 64
 )
 
-// logins check names and passwords, and remember those that were right.
+// logins checks names and passwords, and remembers those that were right.
 //
-// What is remembered is a hash with a key that this process made up, over the
-// address too: so nobody can use here, without being counted, what somebody at
-// another address has proven.
+// It remembers a hash over name, password, and the client's address, keyed with a
+// secret of this process. So a login proven at one address lets no client at
+// another try it without being counted.
 type logins struct {
 	guard penalty.Guard
 	key   [sha256.Size]byte
@@ -94,8 +94,8 @@ func (x *exchange) challenge(err error) error {
 	return err
 }
 
-// check returns who somebody is. Its errors are a *penalty.Refusal, a
-// *users.Refusal, users.ErrBusy, or that the request has ended.
+// check returns the login of a name and password. Its errors are a
+// *penalty.Refusal, a *users.Refusal, users.ErrBusy, or that the request has ended.
 //
 // A source that has guessed too often gets no answer for a while, not even to what is
 // known: otherwise it could continue to guess at that.
@@ -135,7 +135,7 @@ func (l *logins) check(x *exchange, name, password string) (*users.Login, error)
 		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
 			return nil, v.err
 		}
-		// Whoever asked first has gone before there was an answer.
+		// The request that asked first ended before there was an answer.
 	}
 }
 
@@ -229,7 +229,7 @@ func (x *exchange) checkPassword(visit *penalty.Visit, name, password string) (*
 	return login, err
 }
 
-// audit tells of a password that was checked.
+// audit reports a password that was checked.
 func (x *exchange) audit(name string, err error) {
 	e := users.Event{User: cut(name, maxUser), Peer: x.Peer.Addr(), Method: "password"}
 	refusal, wrong := errors.AsType[*users.Refusal](err)
@@ -249,7 +249,7 @@ func (x *exchange) audit(name string, err error) {
 	}
 }
 
-// maxUser is how many bytes are told of a user's name, which may be anything.
+// maxUser is how many bytes of a user's name are logged; the name may be anything.
 const maxUser = 64
 
 // holds reports whether a verdict is still good: if the users have changed so that it

@@ -22,14 +22,14 @@
 //
 // # Uploads
 //
-// They are off unless [Handler.Access] says otherwise. What PUT brings appears
-// under its name when all of it is there and safe, and never before. An upload
-// that is sent in parts, by PUT with a Content-Range, can go on where it was cut
-// off; docs/http.md says how.
+// They are off unless [Handler.Access] says otherwise. A file that is PUT appears
+// under its name only when all of it is received and safe. An upload that is sent
+// in parts, by PUT with a Content-Range, can resume where it was cut off;
+// docs/http.md says how.
 //
 // # Users
 //
 // With [Handler.Users] requests need a name and a password (RFC 7617). These are
-// taken over TLS only, unless the program insists. What somebody gets then is for
-// [Handler.Account] to say.
+// taken over TLS only, unless the program insists. [Handler.Account] decides what
+// a user gets then.
 package web

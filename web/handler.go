@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// What a Handler does where its fields are zero.
+// The defaults of a Handler's fields that are zero.
 const (
 	DefaultRealm      = "haul"
 	DefaultStall      = time.Minute
@@ -88,10 +88,10 @@ type Handler struct {
 	// "list".
 	Index string
 
-	// Precompressed has name.br, name.zst or name.gz sent for name, to who likes
-	// that coding, if the store is a [store.Tree]: in others, what is beside a name
-	// need not be beside its file. Whoever may write there, be it new files only,
-	// can then change what name yields.
+	// Precompressed has name.br, name.zst or name.gz sent for name, to clients
+	// that prefer that coding, if the store is a [store.Tree]: in others, files
+	// beside a name need not be beside its file. Anyone who may write there, be it
+	// new files only, can then change what name yields.
 	Precompressed bool
 
 	Types map[string]string // media types by extension, such as ".efi", in lower case; before those that the package knows
@@ -101,9 +101,9 @@ type Handler struct {
 	Stall     time.Duration // ends a request whose peer takes or sends nothing for so long; 0 means DefaultStall
 	MaxOpen   int           // requests that have files open at a time, half of them of one source; others get 503. 0 means DefaultMaxOpen
 
-	// What happens is told to these, if they are set, by the goroutine that it
-	// happens on: what takes longer than a moment belongs on another. All calls
-	// about one request get the same *Exchange.
+	// These hooks, if they are set, run on the goroutine of the request: what takes
+	// longer than a moment belongs on another. All calls about one request get the
+	// same *Exchange.
 	Started func(*Exchange)   // a file is going to be sent, or taken
 	Ended   func(*Exchange)   // a request is over, whatever it was
 	Audit   func(users.Event) // a password was checked
@@ -120,15 +120,15 @@ type Handler struct {
 
 // A Visitor is who a request comes from.
 type Visitor struct {
-	Peer  netip.Addr   // not valid where nobody knows
-	Local net.Addr     // the address that was asked; nil where nobody knows
-	Login *users.Login // who has proven to be which user; nil where nobody has to
+	Peer  netip.Addr   // not valid if unknown
+	Local net.Addr     // the address that was asked; nil if unknown
+	Login *users.Login // the login that was proven; nil where none is needed
 }
 
 // An Account is what a request gets.
 type Account struct {
-	// User names the account: its requests share the Rate, and go on with each
-	// other's uploads. Empty, it is nobody's in particular.
+	// User names the account: its requests share the Rate, and resume each other's
+	// uploads. If it is empty, the account belongs to no user in particular.
 	User   string
 	Store  store.Store
 	Access Access
@@ -258,8 +258,8 @@ func (x *exchange) serve() {
 	}
 }
 
-// open makes sure that there are descriptors left for the request. What it opens
-// is closed before end.
+// open makes sure that there are descriptors left for the request. The request
+// closes its files before end.
 func (x *exchange) open() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// validators tell one version of a file from another (RFC 9110 §8.8).
+// validators distinguish the versions of a file (RFC 9110 §8.8).
 type validators struct {
 	exists   bool      // there is a file
 	etag     string    // "" if there is none
 	strong   bool      // both hold to the byte
-	modified time.Time // in whole seconds; zero if nobody knows
-	changed  time.Time // when the system says it was changed last; zero if it cannot tell
+	modified time.Time // in whole seconds; zero if unknown
+	changed  time.Time // last change recorded by the system; zero if unknown
 }
 
 // precondition holds the conditions of a request against what there is, in the
@@ -60,9 +60,9 @@ func date(h http.Header, key string) (time.Time, bool) {
 }
 
 // matches reports whether one of a list of entity tags is v's. Strong comparison
-// takes no weak ones; weak comparison takes them for what they say (RFC 9110
-// §8.8.3.2). "*" is any version that there is. What follows something that is no
-// entity tag does not count.
+// takes no weak ones; weak comparison ignores whether they are weak (RFC 9110
+// §8.8.3.2). "*" is any version that there is. Anything that follows something
+// that is no entity tag does not count.
 func (v validators) matches(fields []string, strong bool) bool {
 	for _, field := range fields {
 		rest := field

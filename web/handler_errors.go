@@ -22,7 +22,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// What is wrong with a request.
+// The errors of requests.
 var (
 	errTarget      = &failure{http.StatusBadRequest, "the target of the request is no path"}
 	errDots        = &failure{http.StatusBadRequest, "the path has . or .. in it"}
@@ -43,7 +43,7 @@ var (
 	errListing     = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 
-// What is wrong with an upload.
+// The errors of uploads.
 var (
 	errPutDir       = &failure{http.StatusConflict, "the name is a directory's"}
 	errTaken        = &failure{http.StatusConflict, "the name is taken, and may not be replaced"}
@@ -56,7 +56,7 @@ var (
 	errStalled      = &failure{http.StatusRequestTimeout, "the content comes too slowly"}
 )
 
-// What is wrong with a login.
+// The errors of logins.
 var (
 	errLogin     = &failure{http.StatusUnauthorized, "log in with a name and a password"}
 	errPlain     = &failure{http.StatusForbidden, "passwords are taken over HTTPS only"}
@@ -93,8 +93,8 @@ var (
 )
 
 // statusOf returns the status and the words by which err is answered. The words
-// are always one of a few: the text of an error may have paths of this machine in
-// it, and those are nobody's business.
+// are always one of a few: the text of an error may contain paths of this machine,
+// which clients must not see.
 //
 // Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
 func statusOf(method string, err error) (status int, text string) {
@@ -138,7 +138,7 @@ func statusOf(method string, err error) (status int, text string) {
 	return http.StatusInternalServerError, "the server failed; its log may tell more"
 }
 
-// retryAfter is what whoever comes at a bad time is told to wait, in seconds.
+// retryAfter is how many seconds a client is asked to wait when the server is busy.
 const retryAfter = 1
 
 // fail answers an error, before anything else was sent.
@@ -172,8 +172,8 @@ func (x *exchange) ended() error {
 	return nil
 }
 
-// abort ends a request whose answer has begun, so that nobody takes what came for
-// the whole.
+// abort ends a request whose answer has begun, so that the client does not take
+// what it has received for the whole.
 func (x *exchange) abort(err error) {
 	x.Err = err
 	panic(http.ErrAbortHandler)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxAgent and maxTold are how many bytes are told of the text of a client
-	// that may be anything.
+	// maxAgent and maxTold are how many bytes are logged of a client's text, which
+	// may be anything.
 	maxAgent = 200
 	maxTold  = 200
 )
 
-// An Exchange tells the hooks of a [Handler] of one request. What is below Value
-// is known at the end; Status, Size and Range when a file is going to be sent.
+// An Exchange describes one request to the hooks of a [Handler]. The fields below
+// Value are set at the end; Status, Size and Range when a file is going to be sent.
 type Exchange struct {
-	Peer   netip.AddrPort // not valid where nobody knows
-	Local  net.Addr       // nil where nobody knows
+	Peer   netip.AddrPort // not valid if unknown
+	Local  net.Addr       // nil if unknown
 	Began  time.Time
 	Proto  string // such as "HTTP/1.1"
 	TLS    bool
@@ -41,7 +41,7 @@ type Exchange struct {
 	Range    string // what was asked for with a Range or a Content-Range: the beginning
 	Coding   string // the content coding of a precompressed variant, such as "gzip"
 	Size     int64  // bytes of the file, or of the whole upload; -1 if there is none, or it is not known
-	Err      error  // why it came to nothing, or the file was not sent or taken whole
+	Err      error  // why it failed, or the file was not sent or taken whole
 	Duration time.Duration
 
 	sent, received atomic.Int64
@@ -118,7 +118,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		x.readBy(x.Began.Add(h.stall()))
 	}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
-		// It may have had a Content-Length too, of which net/http does not tell. A
+		// It may have had a Content-Length too, which net/http does not report. A
 		// server must close the connection then (RFC 9112 §6.1), as what follows may
 		// be a request to one of two readers only.
 		x.set("Connection", "close")
@@ -153,7 +153,7 @@ func (x *exchange) cutOff() {
 	_ = c.SetWriteDeadline(past)
 }
 
-// end is deferred, so that a panic of a store is told too, and counted.
+// end is deferred, so that a panic of a store is reported too, and counted.
 func (x *exchange) end() {
 	if x.endLife != nil {
 		x.endLife()
@@ -193,7 +193,7 @@ func (x *exchange) end() {
 	}
 }
 
-// started tells that a file is going to be sent or taken.
+// started reports that a file is going to be sent or taken.
 func (x *exchange) started() {
 	if x.h.Started != nil {
 		x.h.Started(&x.Exchange)
@@ -313,7 +313,7 @@ func (x *exchange) settle() error {
 		wait = max(wait, way(x.throttle).Take(now, 0))
 	}
 	if wait > 0 && x.r.ContentLength != 0 {
-		// What comes has its time from then on.
+		// The stall timeout of the content starts then.
 		x.readBy(now.Add(wait).Add(x.h.stall()))
 	}
 	return x.sleep(wait)

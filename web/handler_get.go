@@ -43,9 +43,9 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 
 // validatorsOf returns the validators of a file.
 //
-// An entity tag is strong if it is another whenever the content is (RFC 9110
-// §8.8.1). What the system says of an open file is good for that, since nobody
-// can set its time of change. Where a store cannot tell, size and time of
+// An entity tag is strong if it changes whenever the content does (RFC 9110
+// §8.8.1). The system's record of an open file is good for that, since no program
+// can set its time of change. Where a store has no such record, size and time of
 // modification have to do; they do if the time is finer than a second, as only a
 // copy with its size and its nanoseconds has it too. Neither holds for a file
 // that has only just changed.

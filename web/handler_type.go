@@ -7,9 +7,9 @@ const octets = "application/octet-stream"
 // types are the media types of files, by extension. It is a table of ours, as the
 // system's differ from machine to machine, and some take an initrd for text.
 //
-// What boots is octet-stream: UEFI HTTP boot then goes by the extension (.efi,
-// .iso, .img), and iPXE and GRUB do not care. So is all that is not here; nothing
-// is ever guessed from the content, which somebody may have uploaded.
+// Boot files are octet-stream: UEFI HTTP boot then goes by the extension (.efi,
+// .iso, .img), and iPXE and GRUB do not care. So are all extensions that are not
+// here; nothing is ever guessed from the content, which a user may have uploaded.
 var types = map[string]string{
 	".7z":    "application/x-7z-compressed",
 	".avif":  "image/avif",

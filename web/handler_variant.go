@@ -91,7 +91,7 @@ func isCoded(name string) bool {
 
 // quality returns how much a client wants something, in thousandths, by the
 // Accept or the Accept-Encoding of its request (RFC 9110 §12.4.2), and whether it
-// says so by name rather than by a wildcard. What is not there is not wanted.
+// says so by name rather than by a wildcard. A name that is not there is not wanted.
 func quality(fields []string, name string) (q int, named bool) {
 	wildcard := 0
 	for _, field := range fields {

@@ -112,14 +112,14 @@ func (x *exchange) isDirectory() error {
 // A gathering is the entries of a directory as they are read.
 type gathering struct {
 	list  []entry
-	above []fs.FileInfo // the directory, and those that it is in; nil before somebody asks
+	above []fs.FileInfo // the directory, and those that it is in; nil until it is needed
 }
 
-// entries returns the entries of the directory, in no order, without those
-// that nobody could get: what is neither file nor directory, links that lead
-// nowhere or out, and names that no path can spell. Nor is there a link that leads
-// to a directory which it is in: who follows all that is listed would come by
-// there for ever. As many as it returns, with or without an error, count as listed.
+// entries returns the entries of the directory, in no order, without those that no
+// client could get: what is neither file nor directory, links that lead nowhere or
+// out, and names that no path can spell. It leaves out links that lead to a
+// directory which they are in, too: a client that follows all links would never
+// finish. As many as it returns, with or without an error, count as listed.
 func (x *exchange) entries() (list []entry, err error) {
 	g := &gathering{}
 	switch s := x.acct.Store.(type) {

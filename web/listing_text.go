@@ -73,7 +73,7 @@ td+td,th+th{text-align:right;white-space:nowrap;font-variant-numeric:tabular-num
 <table>
 <tr>`
 
-// writeHTML writes a listing for people. What is text of others is escaped.
+// writeHTML writes a listing for people. It escapes all text that is not its own.
 func writeHTML(to io.Writer, name string, how listingQuery, entries []entry) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	title := name

@@ -47,7 +47,7 @@ func (x *exchange) receive() error {
 	if err != nil {
 		return err
 	}
-	size := x.r.ContentLength // -1 if nobody knows
+	size := x.r.ContentLength // -1 if unknown
 	if part != nil {
 		size = part.total
 	}
@@ -160,7 +160,7 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	}
 	for left := most; ; {
 		body.due = 0 // it is not the peer's fault how long the last piece took here
-		// One byte more than there may be tells whether there are more.
+		// Reading one byte more than allowed shows whether there are more.
 		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
 		wait := x.addReceived(int64(got))
 		if int64(got) > left {
@@ -234,9 +234,9 @@ func (p *patientReader) reason(err error) error {
 	return fmt.Errorf("%w: %w", ErrCutOff, err)
 }
 
-// publish commits an upload, and says so. If the request has conditions they have
-// to hold still; between that and the commit there is a moment for which nobody
-// can speak, but for If-None-Match: *, which is the store's business.
+// publish commits an upload, and answers so. If the request has conditions they
+// have to hold still; a change in the moment between that check and the commit is
+// not noticed, but for If-None-Match: *, which the store checks.
 func (x *exchange) publish(u store.Upload, exists bool) error {
 	if len(x.r.Header["If-Match"]) > 0 || len(x.r.Header["If-Unmodified-Since"]) > 0 {
 		if err := x.holds(); err != nil {

@@ -68,9 +68,8 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 }
 
 // receivePart takes a part of an upload (RFC 9110 §14.5), or says how much of it
-// is there. What has come stays, whatever becomes of the connection: the store
-// keeps it for the next part, if it can. With the last part the file is
-// published.
+// is there. If the connection is lost, the store keeps the part for the next one,
+// if it can. With the last part the file is published.
 func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
 	c.Parents = !p.asks() // to ask makes nothing
@@ -109,8 +108,8 @@ func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error
 	return x.keep(u, max(there, p.last+1))
 }
 
-// keep ends an upload that will go on, once what there is of it is safe, and says
-// how much that is.
+// keep ends an upload that will be resumed, once what there is of it is safe, and
+// says how much that is.
 func (x *exchange) keep(u store.Upload, there int64) error {
 	if err := u.Close(); err != nil {
 		return err
@@ -128,8 +127,8 @@ func (x *exchange) kept(there int64) {
 // offset says how many bytes of an upload are there.
 func (x *exchange) offset(n int64) { x.set("Upload-Offset", itoa(n)) }
 
-// uploader says whose upload it is, so that nobody goes on with another's: a
-// user's, or that of nobody in particular at an address.
+// uploader says whose upload it is, so that no client resumes another's: a user's,
+// or, without a user, an address's.
 func (x *exchange) uploader() string {
 	if x.acct.User != "" {
 		return "http user " + x.acct.User

@@ -244,7 +244,7 @@ func (b *putBody) fill() (n int64, err error) {
 	return n, b.err
 }
 
-// release gives up the source, once nobody reads it.
+// release gives up the source, once no read of it is under way.
 func (b *putBody) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What zero stands for in [Config].
+// The defaults of the fields of [Config] that are zero.
 const (
 	DefaultConns = 8
 	DefaultLanes = 8
@@ -46,8 +46,8 @@ const (
 // A Config says how a [Client] reaches its server. The zero value is good.
 type Config struct {
 	// User logs in by basic authentication (RFC 7617), with what Password
-	// returns. "" logs nobody in, and a server that wants it is asked to Password
-	// with an empty user, if that is set.
+	// returns. If it is "" and the server wants a login, Password is called with an
+	// empty user, if it is set.
 	User string
 
 	// Password, if set, returns the user and the password for a server that asks
@@ -57,8 +57,8 @@ type Config struct {
 	Password func(ctx context.Context, user, host, realm string) (string, string, error)
 
 	// Eager sends User, and what Password returns, with the first request and
-	// does not wait to be asked. It is for passwords that need nobody to type
-	// them: a request that a server refuses for want of one takes a round trip.
+	// does not wait to be asked. It is for passwords that need not be typed: a
+	// request that a server refuses for want of one takes a round trip.
 	Eager bool
 
 	TLS *tls.Config // nil means that of crypto/tls
@@ -92,22 +92,22 @@ type Config struct {
 	StallTimeout time.Duration
 
 	// AbsenceTimeout is how long a server that has answered before is tried again
-	// if connections to it are lost, or refused, and nothing comes any more; then
-	// what is under way is given up, but not before some tries. Whatever comes
-	// begins it anew. 0 means DefaultAbsenceTimeout. A server that cannot be
-	// reached from the first is not waited for.
+	// if connections to it are lost, or refused, and nothing is received any more.
+	// Then the client gives up, but not before some tries. Anything received
+	// restarts it. 0 means DefaultAbsenceTimeout. A server that cannot be reached
+	// from the first is not waited for.
 	AbsenceTimeout time.Duration
 
 	UserAgent string // "" means "haul"
 
-	// Waiting, if set, is told each time that the server has no time for a
+	// Waiting, if set, is called each time that the server has no time for a
 	// request, such as by 429 or 503, and is going to be asked again after a
 	// pause. Several goroutines may call it at a time, and it holds them up.
 	Waiting func(status int, pause time.Duration)
 
-	// Reconnecting, if set, is told each time that a connection was lost, or not
-	// made, for which reason, and that it is going to be tried again after a pause.
-	// It is called as Waiting is.
+	// Reconnecting, if set, is called each time that a connection was lost, or not
+	// made, with the reason and the pause before the next try. Like Waiting, it may
+	// be called by several goroutines, and holds them up.
 	Reconnecting func(err error, pause time.Duration)
 }
 
@@ -121,12 +121,12 @@ type Config struct {
 //	f, err := c.Open(ctx, "disk.raw")
 //
 // A file that is opened is asked for at once, as a whole. If that takes long, and
-// the server says that it has ranges (RFC 9110 §14), FetchTo goes on over several
-// connections, each of which asks for the next part; their number adapts to what
-// it brings. All parts are guarded by what the server says of the version of the
-// file: a strong ETag, or else a Last-Modified that is strong (RFC 9110 §8.8). A
-// file that has neither is read over one connection, and what of it is lost on the
-// way is not asked for again: it could be a part of another.
+// the server says that it has ranges (RFC 9110 §14), FetchTo continues over several
+// connections, each of which asks for the next part; their number adapts to the
+// rate. All parts are guarded by what the server says of the version of the file: a
+// strong ETag, or else a Last-Modified that is strong (RFC 9110 §8.8). A file that
+// has neither is read over one connection, and what is lost on the way is not
+// asked for again: it could be a part of another.
 //
 // An upload is a PUT. The server has all of it but for its last byte before
 // Commit, so that it has its name then and not before. HTTP has no such thing as

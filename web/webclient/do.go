@@ -30,7 +30,7 @@ type request struct {
 }
 
 // A response is an answer whose headers have come. Its body ends by an error
-// if nothing of it comes for too long; the time in which nobody reads it does not
+// if nothing of it comes for too long; time in which it is not being read does not
 // count.
 type response struct {
 	*http.Response
@@ -79,9 +79,9 @@ type transport struct {
 	*http.Transport
 }
 
-// RoundTrip sends one request. Who the user is goes to the server that the client
-// is of, and to no other that a redirect leads to; neither does the URL that led
-// there, which may be a secret.
+// RoundTrip sends one request. It sends the login to the client's own server only,
+// not to another that a redirect leads to. It sends no Referer, which may be a
+// secret.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := new(http.Request)
 	*r = *req
@@ -169,7 +169,8 @@ var wrongAnswers = []string{
 }
 
 // plainError takes away what package http puts around an error: the URL, which
-// may hold a secret. What it says about answers that are wrong has no types.
+// may hold a secret. It recognizes wrong answers by their text, as http has no types
+// for them.
 func plainError(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -184,8 +185,8 @@ func plainError(err error) error {
 }
 
 // ask sends a request that changes nothing until it is answered by a status that
-// means something. What is lost is sent again, and so is what the server says it
-// has no time for, after the time that it says.
+// means something. It sends it again if it is lost, or, after the time that the
+// server names, if the server has no time for it.
 func (c *Client) ask(ctx context.Context, k request) (*response, error) {
 	return c.askFor(ctx, new(attempts), k)
 }
@@ -295,7 +296,7 @@ func lost(err error, tries int) error {
 	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-// A refusedError says that nobody accepts connections at an address.
+// A refusedError says that an address refuses connections.
 type refusedError struct {
 	addr string
 	err  error
@@ -313,8 +314,8 @@ func addressOf(err error) string {
 	return ""
 }
 
-// lostUnguarded says that a connection is lost under a file of which nothing tells
-// whether what would come now is of the same version.
+// lostUnguarded says that a connection is lost, and that nothing shows whether the
+// rest of the file would be of the same version.
 func lostUnguarded(err error) error {
 	return fmt.Errorf("%w; the rest is not asked for, as it could be of another version: the server names none, or the file was just written", lost(err, 1))
 }

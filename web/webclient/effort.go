@@ -30,15 +30,15 @@ const (
 	// for. A server that asks for more is taken at its word, and left alone.
 	maxRetryAfter = 2 * time.Minute
 
-	// lockedPatience is for how long a server may take to notice that a connection is
-	// gone, of an upload that is to go on: DefaultStall, and some more.
+	// lockedPatience is for how long a server may take to notice that the connection
+	// of an upload that is to be resumed is gone: DefaultStall, and some more.
 	lockedPatience = 90 * time.Second
 )
 
 // A attempts is what is tried again until something comes of it. The zero value
 // is one that was not tried yet.
 type attempts struct {
-	begun    bool      // a part of a transfer has moved that can go on from there
+	begun    bool      // a part of a transfer has moved that can be resumed from there
 	tries    int       // in a row, of which nothing has come
 	silences int       // of them, those that ended without an answer
 	since    time.Time // when the first of them failed
@@ -60,7 +60,7 @@ func (e *attempts) late(patience time.Duration) bool {
 }
 
 // again reports whether there is a point in sending a request again that had this
-// answer or error, and after which pause. Who waits is told.
+// answer or error, and after which pause. It calls the hook for waiting.
 func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
 	if err != nil {
 		return c.againAfterLoss(e, err)
@@ -72,9 +72,9 @@ func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration
 	return c.againAfterRefusal(e, a.StatusCode, after, said)
 }
 
-// againAfterLoss is again for a request that was not answered. A server that is gone
-// after it was there may be about to start anew, so that it is waited for; at one that
-// never was, nobody listens.
+// againAfterLoss is again for a request that was not answered. A server that has
+// answered before may be restarting, so it is waited for; one that never has is
+// taken to be down.
 func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, again bool) {
 	c.mu.Lock()
 	reached := c.reached
@@ -103,8 +103,8 @@ func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, ag
 
 // againAfterRefusal is again for a request that the server has no time for. If it has
 // said when to come again, that counts; if not, and a transfer is under way, it may be
-// a proxy whose server is gone. And an upload under way may be locked out by itself, as
-// the server has not noticed yet that the connection is gone on which that came before.
+// a proxy whose server is gone. An upload under way may have locked itself out, as long
+// as the server has not noticed that its last connection is gone.
 func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
 	e.count()
 	patience := time.Duration(0)
@@ -126,8 +126,8 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 	return pause, true
 }
 
-// lost takes note of a request that came to nothing, and decides whether there
-// will be another. before is how many losses there were when it was sent: those that
+// lost takes note of a request that failed, and decides whether there will be
+// another. before is how many losses there were when it was sent: those that
 // end together are one, or a server that is gone for a moment would count for as
 // many as there were connections. The caller holds mu.
 func (x *download) lost(err error, before int) {

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What can go wrong between a [Client] and its server, besides the errors of
-// package store.
+// The errors between a [Client] and its server, besides the errors of package
+// store.
 var (
 	// ErrLost says that a connection was lost, and that to try again did
 	// not help, or could not.
@@ -120,9 +120,9 @@ func cutText(s string) string {
 }
 
 // IsRemote reports whether an error is of a web server's side: it has refused
-// what a [Client] asked for, or has broken off, or the way to it is lost. What is
-// not is of this side, such as that of a reader or a writer that the caller gave.
-// The end of a context is of neither.
+// what a [Client] asked for, or has broken off, or the way to it is lost. All other
+// errors are of this side, such as that of a reader or a writer that the caller
+// gave. The end of a context is of neither.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)

@@ -62,7 +62,7 @@ type download struct {
 	parts     []*fetchPart   // mu: behind the stream's end, in order
 	parallel  bool           // mu: more than one request at a time is right
 	busy      int            // mu: requests of plans
-	shared    bool           // mu: they share a connection of HTTP/2, as those of their own come to nothing
+	shared    bool           // mu: they share a connection of HTTP/2, as those of their own fail
 	brought   bool           // mu: one of them has brought something
 	effort    attempts       // mu: to get more
 	losses    int            // mu: those that came together are one
@@ -152,7 +152,7 @@ func (x *download) failure(err error, local bool) error {
 }
 
 // contiguous returns how far the file has come without a gap. The caller holds
-// mu, or there is nobody else yet.
+// mu, or no other goroutine has x yet.
 func (x *download) contiguous() int64 {
 	at := x.streamAt
 	if x.streaming && at < x.streamEnd {
@@ -369,8 +369,8 @@ func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
 	return n, false, checkEnd(a.response)
 }
 
-// takeWhole goes on where a server has no ranges after all, with the whole file
-// that it has sent. The caller holds mu.
+// takeWhole continues with the whole file, where a server has no ranges after all
+// and has sent that. The caller holds mu.
 func (x *download) takeWhole(p *fetchPart, a *rangeResponse) {
 	x.parallel = false
 	switch {
@@ -399,8 +399,8 @@ func (x *download) forgetParts() {
 	x.parts = nil
 }
 
-// start begins to write what an answer has. The caller holds mu, or there is
-// nobody else yet.
+// start begins to write what an answer has. The caller holds mu, or no other
+// goroutine has x yet.
 func (x *download) start(a *rangeResponse) {
 	x.streaming = true
 	before := x.losses

@@ -93,7 +93,7 @@ func (f *remoteFile) Stat() (fs.FileInfo, error) {
 }
 
 // Version is the same for two files only if they are of one version of one
-// content. It is "" if the server does not say enough to tell.
+// content. It is "" if the server does not say enough to decide.
 func (f *remoteFile) Version() string { return f.info.version.key() }
 
 // OneStream has FetchTo take all from the answer that Open has got, and ask for
@@ -124,7 +124,7 @@ func (f *remoteFile) drop() {
 	}
 }
 
-// Hash returns the SHA-256 of the whole file, if the server tells it (RFC 9530).
+// Hash returns the SHA-256 of the whole file, if the server sends it (RFC 9530).
 func (f *remoteFile) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off != 0 || n != f.knownSize() || !slices.Contains(algorithms, "sha256") {
 		return "", nil, errors.ErrUnsupported
@@ -177,8 +177,8 @@ type rangeResponse struct {
 }
 
 // askPart asks for what is from first on, up to last, or up to the end for -1,
-// through send. What does not come of the same version of the file as before, or
-// is not what was asked for, is an error.
+// through send. An answer of another version of the file than before, or of another
+// part than was asked for, is an error.
 func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, request) (*response, error), first, last int64, own bool) (*rangeResponse, error) {
 	where := f.where()
 	span := "bytes=" + strconv.FormatInt(first, 10) + "-"
@@ -194,7 +194,7 @@ func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, req
 		return nil, err
 	}
 	if home := f.c.urlOf(f.name, false); isGone(a.StatusCode) && where.String() != home.String() {
-		// What a redirect leads to may be good for a while only.
+		// The target of a redirect may be good for a while only.
 		a.close()
 		k.url = home
 		if a, err = send(ctx, k); err != nil {
@@ -278,8 +278,8 @@ func checkEnd(a *response) error {
 	return err
 }
 
-// ReadAt reads what the file has at off. Who reads in order, with pieces as small
-// as he likes, has one request for many of them.
+// ReadAt reads what the file has at off. Reading in order takes one request for
+// many reads, however small they are.
 func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, f.c.fail("read", f.name, fs.ErrInvalid)

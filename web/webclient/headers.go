@@ -113,7 +113,7 @@ func isETag(s string) bool {
 }
 
 // guard returns what an If-Range has to say so that no part of another version
-// comes, or "" if the server gives nothing that tells versions apart.
+// comes, or "" if the server gives nothing that distinguishes versions.
 func (v version) guard() string {
 	switch {
 	case v.etag != "" && !strings.HasPrefix(v.etag, "W/"):
@@ -125,7 +125,7 @@ func (v version) guard() string {
 }
 
 // key is the same for two files only if they are one version of one file; it is
-// "" if that cannot be told.
+// "" if that is unknown.
 func (v version) key() string {
 	if v.guard() == "" {
 		return ""
@@ -141,14 +141,14 @@ func (v version) same(o version) bool {
 }
 
 // goesOn reports whether an answer with all of the file is surely of the same version,
-// so that it can go on where another has ended: unlike a range, it need not be of the
-// version that was asked for.
+// so that it can continue where another has ended: unlike a range, it need not be of
+// the version that was asked for.
 func (v version) goesOn(o version) bool {
 	switch guard := v.guard(); {
 	case !v.same(o):
 		return false
 	case guard == "":
-		return true // there is nothing that would tell
+		return true // there is nothing to compare
 	case guard == v.etag:
 		return o.etag == guard
 	}

@@ -218,8 +218,8 @@ func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
 	return list, nil
 }
 
-// findEntries goes on in an object up to what is under "entries", and returns how
-// that begins.
+// findEntries reads an object up to what is under "entries", and returns how that
+// begins.
 func findEntries(d *json.Decoder) (json.Token, error) {
 	for d.More() {
 		key, err := d.Token()

@@ -18,7 +18,7 @@ type account struct {
 	err      error
 }
 
-// A loginError is why nobody could be asked for a password.
+// A loginError is why a password could not be asked for.
 type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }
@@ -67,7 +67,7 @@ func (a *account) login(ctx context.Context, version int, host string, challenge
 	return err == nil, err
 }
 
-// find calls Password. The caller holds mu: nobody else has anything to send
+// find calls Password. The caller holds mu: no other request has anything to send
 // meanwhile.
 func (a *account) find(ctx context.Context, host, realm string) error {
 	if a.config.Password == nil {

@@ -11,9 +11,9 @@ const MaxNetrc = 256 << 10
 
 // Netrc returns the user and the password that a netrc file has for a host:
 // those of the first entry for it that has a password, and is of that user if one
-// is given; else those of its default. A host is without a port. What the file
-// has besides (account, macdef) is passed over; what it cannot have is an error,
-// and the error does not repeat it, as it may be a password.
+// is given; else those of its default. A host is without a port. Account and macdef
+// are skipped. The error for a faulty file does not repeat its text, which may be a
+// password.
 func Netrc(text []byte, host, user string) (login, password string, ok bool, err error) {
 	if len(text) > MaxNetrc {
 		return "", "", false, fmt.Errorf("more than %d bytes", MaxNetrc)
@@ -88,8 +88,8 @@ type netrcWords struct {
 }
 
 // next returns the next word. One in double quotes may have blanks in it, and a
-// backslash takes the next character as it is. What begins with # goes to the
-// end of its line.
+// backslash takes the next character as it is. A # begins a comment, up to the end
+// of its line.
 func (w *netrcWords) next() (word string, more bool, err error) {
 	for {
 		trimmed := strings.TrimLeft(w.rest, " \t\r\n")

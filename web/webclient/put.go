@@ -28,10 +28,10 @@ var errGrown = errors.New("there is more than the size that was said first, whic
 var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps", errors.ErrUnsupported)
 
 // Create begins an upload, by PUT (RFC 9110 §9.3.4). It is written in order,
-// without gaps, and of the size that was said, if one was. What the server has to
-// say against it comes with the first writes, or by Commit.
+// without gaps, and of the size that was said, if one was. The first writes, or
+// Commit, return the server's objections.
 //
-// If its connection is lost, or the server is gone for a while, it goes on where the
+// If its connection is lost, or the server is gone for a while, it resumes where the
 // server has it, or begins anew, a few times, where what was sent can be read again, as
 // by FillFrom.
 //
@@ -58,9 +58,9 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 		}
 		u.resumes = u.kept
 	case o.Size >= keptFrom:
-		// What cannot be asked now, the PUT will tell.
+		// If this fails, the PUT shows why.
 		u.kept, _ = c.takesParts(ctx, new(attempts), name)
-		u.source = rand.Text() // no other upload goes on with it
+		u.source = rand.Text() // no other upload resumes it
 	}
 	u.reached = u.in
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
@@ -78,7 +78,7 @@ type putUpload struct {
 	c      *Client
 	name   string
 	create store.Create
-	total  int64  // bytes; -1 if nobody knows
+	total  int64  // bytes; -1 if unknown
 	source string // by which the server knows it again
 	ctx    context.Context
 	cancel context.CancelCauseFunc

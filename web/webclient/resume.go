@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The words of uploads in parts: a server that answers OPTIONS with the first
-// keeps what has come of a PUT with a Content-Range (RFC 9110 §14.5) and an
-// Upload-Source, and tells by Upload-Offset how much that is.
+// The header fields of uploads in parts: a server that answers OPTIONS with the
+// first keeps what has come of a PUT with a Content-Range (RFC 9110 §14.5) and an
+// Upload-Source, and reports by Upload-Offset how much that is.
 //
-// Others are sent no such thing: many take a part for the whole.
+// Other servers are sent no such thing: many take a part for the whole.
 const (
 	acceptUploadRange = "Accept-Upload-Range"
 	uploadOffset      = "Upload-Offset"
@@ -25,7 +25,7 @@ const (
 const (
 	// keptFrom is from how many bytes on an upload is sent as one part, if the server
 	// takes those, so that it need not begin anew when the connection is lost: haul's
-	// server has something of it to go on from after 16 MiB. What is less is sent
+	// server has something of it to resume from after 16 MiB. Smaller uploads are sent
 	// again as a whole.
 	keptFrom = 32 << 20
 
@@ -38,7 +38,7 @@ const (
 	maxForget = 2 * time.Second
 )
 
-// A resumableUpload is an upload that can go on another time.
+// A resumableUpload is an upload that can be resumed later.
 type resumableUpload struct {
 	*putUpload
 	resumed int64
@@ -132,8 +132,8 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	return min(there, o.Size-1), true, nil // the last byte is what Commit sends
 }
 
-// goOn has an upload that was cut off go on: where the server has it, or from its
-// start where that keeps nothing.
+// goOn resumes an upload that was cut off: where the server has it, or from its
+// start if the server keeps nothing.
 func (u *putUpload) goOn(e *attempts) error {
 	if u.body.sent() > u.body.begin() {
 		u.vain++
@@ -157,7 +157,7 @@ func (u *putUpload) goOn(e *attempts) error {
 	return nil
 }
 
-// goOnFrom has an upload go on from where the server says that it has it.
+// goOnFrom resumes an upload where the server says that it has it.
 func (u *putUpload) goOnFrom(e *attempts, there int64) error {
 	if there > u.reached {
 		u.reached, u.vain = there, 0
@@ -169,14 +169,14 @@ func (u *putUpload) goOnFrom(e *attempts, there int64) error {
 	case u.vain >= maxTries:
 		return fmt.Errorf("%w: the server has no more of the upload than %d bytes, though more was sent %d times", ErrLost, there, u.vain)
 	case !u.body.restart(there):
-		return fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot go on", ErrLost, there)
+		return fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot be resumed", ErrLost, there)
 	}
 	return nil
 }
 
-// forget has the server give up what it keeps of an upload that nobody will go on
-// with: it does when it is asked for another source. Where that fails, it does in the
-// end.
+// forget has the server give up what it keeps of an upload that will not be
+// resumed: it does when it is asked for another source. If that fails, the server
+// does in the end.
 func (u *putUpload) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What files and directories are said to be: HTTP does not tell.
+// The permissions reported for files and directories: HTTP has none.
 const (
 	clientFilePerm = 0o644
 	clientDirPerm  = 0o755
@@ -210,8 +210,8 @@ func checkEncoding(a *response, name string) error {
 	return fmt.Errorf("%w: as %s", ErrEncoded, cutText(e))
 }
 
-// Open opens a file for reading. What it returns has FetchTo, Hash and Version:
-// see package treecopy.
+// Open opens a file for reading. The result has FetchTo, Hash and Version: see
+// package treecopy.
 func (c *Client) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := c.open(ctx, name)
 	if err != nil {
@@ -325,5 +325,5 @@ func (c *Client) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) e
 
 // Space is not supported.
 func (c *Client) Space(_ context.Context, name string) (store.Space, error) {
-	return store.Space{}, c.fail("space", name, errNotHTTP("tell how much room there is"))
+	return store.Space{}, c.fail("space", name, errNotHTTP("report free space"))
 }
