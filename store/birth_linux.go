@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// birth returns what tells the file of that name from earlier ones.
+// birth returns what distinguishes the file of that name from earlier ones.
 func (d *DirStore) birth(name string) birth {
 	dir, err := d.root.OpenFile(path.Dir(name)+"/.", os.O_RDONLY, 0)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package store
 
-// birth returns nothing: the system does not tell, or not in a way that is known here.
+// birth returns nothing: the system has no birth times, or none known here.
 func (d *DirStore) birth(string) birth { return birth{} }

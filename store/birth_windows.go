@@ -2,7 +2,7 @@ package store
 
 import "syscall"
 
-// birth returns what tells the file of that name from earlier ones.
+// birth returns what distinguishes the file of that name from earlier ones.
 func (d *DirStore) birth(name string) birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

@@ -59,11 +59,11 @@ func (b *budget) full() error {
 // A block is the memory of one file, charged to a budget: memOverhead and all
 // of its room. Above mapThreshold it is mapped where mremap can make it grow
 // and shrink without a copy. It is freed by free, or by the garbage collector
-// when nobody refers to it any more: a reader that is never closed, or a whole
-// store that is dropped, leaks nothing for ever.
+// once nothing refers to it: a reader that is never closed, or a whole store that is
+// dropped, leaks nothing for ever.
 //
-// A block takes no care of concurrency. Nobody may keep its data, only the
-// block: mapped memory is not the collector's.
+// A block is not safe for concurrent use. Keep only the block, never its data:
+// mapped memory is not the collector's.
 type block struct {
 	*extent
 	cleanup runtime.Cleanup
@@ -125,7 +125,7 @@ func (x *extent) release() {
 	x.charged = 0
 }
 
-// extend makes the file at least end bytes long. What is new is zeros.
+// extend makes the file at least end bytes long. The new bytes are zeros.
 func (x *extent) extend(end int64) error {
 	if end > int64(cap(x.data)) {
 		if err := x.grow(end); err != nil {

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// What an upload may have besides the methods of [Upload].
+// The methods that an upload may have besides those of [Upload].
 type (
 	attrSetter interface{ SetAttr(a Attr) error }
 	opener     interface {

@@ -20,7 +20,7 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 	}, true
 }
 
-// inode returns the number that tells a file from all others which exist.
+// inode returns the number that no other existing file has.
 func inode(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino) //nolint:unconvert // narrower on other systems

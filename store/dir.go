@@ -14,8 +14,8 @@ import (
 
 var _ Store = (*DirStore)(nil)
 
-// errOutside answers every name that leads out of the root, so that nobody
-// learns from the answer what exists there.
+// errOutside answers every name that leads out of the root, so that the answer
+// does not reveal what exists there.
 var errOutside = fmt.Errorf("%w: leads outside the root", fs.ErrPermission)
 
 // A DirStore is a [Store] in a directory. See [Dir].
@@ -26,7 +26,7 @@ type DirStore struct {
 	SpecialBits bool
 
 	// Path is where the directory is. Set it before the store is used if
-	// [LocationOf] is to tell where its files are.
+	// [LocationOf] is to return where its files are.
 	Path string
 
 	// LinksFromRoot follows absolute symbolic links from the store's root, as in a
@@ -59,7 +59,7 @@ type DirStore struct {
 // An upload is a hidden file beside its target, readable by its owner alone,
 // until it is committed. Such files cannot be opened or created by name. A
 // process that dies leaves them behind: see [DirStore.Sweep]. With
-// [Create.Resume] it leaves what the next upload goes on from.
+// [Create.Resume] it leaves what the next upload resumes from.
 //
 // Zeros in an upload become holes in the file, where the file system has such
 // a thing: see [DirStore.Create].
@@ -102,7 +102,7 @@ func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
 		return nil, err
 	}
 	// The name may have become a pipe by now. Without O_NONBLOCK, opening
-	// that would wait until somebody writes to it.
+	// that would wait for a writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
 		return nil, err

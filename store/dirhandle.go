@@ -103,7 +103,7 @@ func (d *DirStore) openOld(dir *os.Root, base string, a Access) (*os.File, error
 	// or a link, which dir does not follow out of itself.
 	f, err := dir.OpenFile(base, a.flags(), 0)
 	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
-		return nil, ErrNotRegular // a pipe that nobody reads, a socket, a directory
+		return nil, ErrNotRegular // a pipe without a reader, a socket, a directory
 	}
 	if err != nil {
 		return nil, err

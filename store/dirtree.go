@@ -31,7 +31,7 @@ func (d *DirStore) lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 }
 
 // checkOld returns an error if name cannot be that of something that exists,
-// as far as anybody shall know.
+// as far as callers may see.
 func checkOld(ctx context.Context, name string) error {
 	err := check(ctx, name)
 	if err == nil && isTemp(name) {
@@ -183,7 +183,7 @@ func (d *DirStore) Rename(ctx context.Context, from, to string, replace bool) er
 	return nil
 }
 
-// renameError tells the reasons apart for which a rename is refused.
+// renameError distinguishes the reasons for which a rename is refused.
 func (d *DirStore) renameError(err error, from, to string) error {
 	err = reason(err)
 	switch {
@@ -209,8 +209,8 @@ func (d *DirStore) renamePortably(from, to string, replace bool) error {
 	if replace {
 		return rename()
 	}
-	// To link is refused if the name is taken, at the last moment. Who dies
-	// between that and the removal leaves two names, and loses nothing.
+	// To link is refused if the name is taken, at the last moment. A process that
+	// dies between that and the removal leaves two names, and loses nothing.
 	err := d.call("link", func() error { return d.root.Link(from, to) })
 	switch {
 	case err == nil:
@@ -246,7 +246,7 @@ func (d *DirStore) Link(ctx context.Context, from, to string) error {
 }
 
 // Symlink makes a symbolic link of that name. One to a hidden file is refused,
-// as such names mean nothing to anybody but the store.
+// as such names are for the store only.
 func (d *DirStore) Symlink(ctx context.Context, target, name string) error {
 	err := checkNew(ctx, name)
 	if err == nil {
@@ -297,8 +297,8 @@ func (d *DirStore) Sub(ctx context.Context, name string) (Tree, io.Closer, error
 	return sub, root, nil
 }
 
-// Space asks the file system that the directory is on, or that of what else
-// has the name. Linux and macOS can tell.
+// Space asks the file system of the directory, or of the file or directory of that
+// name. It is supported on Linux and macOS.
 func (d *DirStore) Space(ctx context.Context, name string) (Space, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {

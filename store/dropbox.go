@@ -18,8 +18,8 @@ const (
 	ownCost = 256
 )
 
-// UploadOnly returns t as a drop box: who puts something in takes nothing out,
-// sees little of what is in it, and harms none of it.
+// UploadOnly returns t as a drop box: its users can add files, but take nothing out,
+// see little of what is in it, and harm none of it.
 //
 //   - Files and directories can be added where the name is free: by Create,
 //     which is always exclusive, by OpenFile with Create, and by Mkdir.
@@ -30,7 +30,7 @@ const (
 //     set, but for the owner. Of very many the first are forgotten.
 //   - A directory can be listed, and shows its directories only, for clients
 //     that look where they are.
-//   - Who knows a name can ask Stat and Lstat for it, as many clients do when
+//   - A client that knows a name can ask Stat and Lstat for it, as many do when
 //     they have sent a file.
 //
 // All else is an [fs.ErrPermission]; to change what is not there is an
@@ -82,8 +82,8 @@ type ownFile struct {
 	birth birth
 }
 
-// A birth tells a file from an earlier one whose inode it was given. It is zero
-// where the system does not tell.
+// A birth distinguishes a file from an earlier one whose inode it was given. It is
+// zero where the system has none.
 type birth struct {
 	device, inode uint64
 	at            int64 // nanoseconds
@@ -131,8 +131,8 @@ func (u *uploadOnly) note(name string, fi fs.FileInfo) {
 	}
 }
 
-// made notes that a name was made just now. Of what cannot be described then it
-// is not known whose it is, and so it is nobody's.
+// made notes that a name was made just now. If it cannot be described then, its
+// maker is not known, and it belongs to no user.
 func (u *uploadOnly) made(ctx context.Context, name string) {
 	if fi, err := u.tree.Lstat(context.WithoutCancel(ctx), name); err == nil {
 		u.note(name, fi)
@@ -166,7 +166,7 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 }
 
 // isStill reports whether f is what has the name now. Stores that are neither in a
-// directory nor in memory do not tell; the name has to do.
+// directory nor in memory cannot say; the name has to do.
 func (f ownFile) isStill(now ownFile) bool {
 	if SameFile(f.info, now.info) {
 		return f.birth == now.birth

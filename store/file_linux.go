@@ -84,7 +84,7 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 // systemFile is for [SystemFile].
 func (f *dirFile) systemFile() *os.File { return f.File }
 
-// Identity tells files apart by what fstat(2) says of them.
+// Identity identifies the file by what fstat(2) says of it.
 func (f *dirFile) Identity() (Identity, bool) {
 	var st unix.Stat_t
 	var err error

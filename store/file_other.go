@@ -4,7 +4,7 @@ package store
 
 import "os"
 
-const largeFile = 0 // only Linux tells them apart
+const largeFile = 0 // only Linux has the flag
 
 // A dirFile is an open file of a [DirStore]. There is no portable way to know what
 // is in memory, so it is no TryReader.

@@ -14,8 +14,8 @@ const (
 )
 
 // isUnfinished reports whether the last element of a name is that of a file that an SFTP
-// client of haul uploads, or of its record. Whoever knows the name of the file is taken
-// for its owner by [UploadOnly] and [CreateOnly], and the record has that name in it.
+// client of haul uploads, or of its record. [UploadOnly] and [CreateOnly] take a client
+// that knows the name of the file for its owner, and the record has that name in it.
 func isUnfinished(name string) bool {
 	return hasTempForm(name, clientUploadSuffix, clientRecordSuffix)
 }
@@ -46,8 +46,8 @@ func (f filter) Next(into []fs.FileInfo) (int, error) {
 	}
 }
 
-// read returns an error unless the name may be read through the view. What is
-// unfinished only its maker reads.
+// read returns an error unless the name may be read through the view. Only its maker
+// reads an unfinished file.
 func (u *uploadOnly) read(ctx context.Context, op, name string) error {
 	if !u.reads {
 		return u.refuse(op, name)

@@ -20,7 +20,7 @@ const maxFoldDepth = 64
 // returns an error, and so is the store returned.
 //
 // A name is matched element by element. An exact match wins; of several others,
-// the first in byte order. What is equal is what [strings.EqualFold] says, which
+// the first in byte order. Names are equal if [strings.EqualFold] says so, which
 // knows the letters of Unicode, one to one, and not their composed forms.
 //
 // Create looks for the name likewise: so an upload replaces the file that a

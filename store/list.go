@@ -22,8 +22,8 @@ var errManyEntries = fmt.Errorf("more than %d entries in one directory: spread t
 type Lister interface {
 	// ReadDir returns the entries of a directory, sorted by name; that of
 	// the root is ".". Entries are as the directory has them: a symbolic
-	// link is a link, and Stat tells where it leads. Uploads under way do
-	// not show. What is no directory is fs.ErrNotExist; a directory of more
+	// link is a link, and Stat returns where it leads. Uploads under way do
+	// not show. A name of no directory is fs.ErrNotExist; a directory of more
 	// than 65536 entries is an error, as a list is held in memory.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 }
@@ -79,8 +79,8 @@ func (d *DirStore) readDir(ctx context.Context, name string, most int) ([]fs.Dir
 	}
 }
 
-// A dirEntry looks itself up through the root. The os package's own would do
-// so by a path, which somebody may have turned into a link meanwhile.
+// A dirEntry looks itself up through the root. The os package's own would use a
+// path, which may have become a link meanwhile.
 type dirEntry struct {
 	fs.DirEntry
 	store *DirStore

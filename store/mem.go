@@ -35,8 +35,8 @@ type MemStore struct {
 type memNode struct {
 	number   uint64       // no other node of any store has it; never 0
 	mode     fs.FileMode  // with the type
-	modified atomic.Int64 // Unix nanoseconds; who writes to a file has no mu
-	accessed time.Time    // zero unless somebody set it
+	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
+	accessed time.Time    // zero unless it was set
 	names    int          // how many it has
 
 	file    *memFile            // of a file: its content, a reference
@@ -65,10 +65,10 @@ func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 // and its last reader has closed it. So does the room that an upload takes ahead
 // of what it has: at most 64 KiB, or as much as it has.
 //
-// It is a [Tree] whose files and directories belong to nobody. Besides those
-// that are made, its directories are those that the names of uploads imply;
-// each counts 512 bytes. So do further names of a file and, besides their text,
-// symbolic links. An open [Entries] counts 16 bytes for each name in it.
+// It is a [Tree] whose files and directories have no owner. Besides those that
+// are made, its directories are those that the names of uploads imply; each counts
+// 512 bytes. So do further names of a file and, besides their text, symbolic
+// links. An open [Entries] counts 16 bytes for each name in it.
 //
 // To open a file in place for writing copies it, if others read it at the
 // time: they keep what they opened. From then on its readers and writers wait
@@ -77,8 +77,8 @@ func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 // On Linux, files of 256 KiB and more live outside the garbage collected heap,
 // in mappings that grow without being copied. They count whole pages, and
 // memory that the kernel refuses is an ErrNoSpace too. Commit copies nothing:
-// the readers read what the upload wrote. A file or an upload that nobody
-// closes, and a store that is dropped, give their memory back when the garbage
+// the readers read what the upload wrote. A file or an upload that is never
+// closed, and a store that is dropped, give their memory back when the garbage
 // collector finds them; GOMEMLIMIT does not count the mappings.
 func Mem(limit int64) *MemStore {
 	m := &MemStore{root: newMemNode(fs.ModeDir | 0o755)}

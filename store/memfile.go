@@ -12,7 +12,7 @@ import (
 // changes, or live: then others write to it, and all hold mu.
 type memFile struct {
 	refs  atomic.Int64 // the file that has it, and its readers and writers
-	live  bool         // the store's mu: set while nobody has it open
+	live  bool         // the store's mu: set while it is not open
 	mu    sync.RWMutex // if live, guards block
 	block *block
 }

@@ -65,7 +65,7 @@ func (m *MemStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, erro
 			n.file.refs.Add(1)
 			return nil, &frozenFile{n, n.file}, nil
 		}
-		n.file.live = true // nobody else has it, nor gets it without mu
+		n.file.live = true // there is no other reference, nor a way to get one without mu
 	}
 	if a.Truncate {
 		if err := n.file.truncate(0); err != nil {

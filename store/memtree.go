@@ -223,7 +223,7 @@ func (m *MemStore) link(from, to string) error {
 	return m.enter(p, n)
 }
 
-// SetAttr changes what a says: see [Tree]. Nobody owns anything here.
+// SetAttr changes what a says: see [Tree]. Files have no owner here.
 func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
 	err := check(ctx, name)
 	if err == nil {
@@ -278,7 +278,7 @@ func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
 	return c.err
 }
 
-// setAttr changes all but the size and the owner, as nobody owns anything here. The
+// setAttr changes all but the size and the owner, as files have no owner here. The
 // caller holds the store's mu.
 func (n *memNode) setAttr(a Attr) error {
 	if a.Mode != nil {

@@ -26,7 +26,7 @@ const (
 var errDeep = fmt.Errorf("%w: a file more than %d directories down, some of which are missing", fs.ErrInvalid, maxParents)
 
 // makeParents makes the directories of the upload's name that are missing. They
-// are durable before anybody's file in them can be.
+// are durable before any upload's file in them can be.
 func (u *dirUpload) makeParents() error {
 	switch {
 	case isTemp(u.name):
@@ -45,8 +45,8 @@ func (u *dirUpload) makeParents() error {
 	return nil
 }
 
-// makeParent makes a directory, unless there is one. What is no directory stays: a
-// link that leads nowhere, too.
+// makeParent makes a directory, unless there is one. A name that is not a directory's
+// stays: a link that leads nowhere, too.
 func (u *dirUpload) makeParent(name string) error {
 	fi, err := u.store.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,10 +80,10 @@ func (u *dirUpload) syncParent(name string) error {
 	return u.call("syncdir", func() error { return syncDir(above) })
 }
 
-// makers are the uploads under way that may make directories. One that comes to
-// nothing while another has its name in a directory which it has made leaves the other
-// to remove that, if this too comes to nothing. So none has its directory taken away,
-// but by other processes.
+// makers are the uploads under way that may make directories. If one fails while
+// another has its name in a directory that the first has made, the other has to remove
+// that directory if it fails too. So none has its directory taken away, but by other
+// processes.
 type makers struct {
 	mu  sync.Mutex
 	all map[*dirUpload]bool // mu, and made of each
@@ -100,7 +100,7 @@ func (m *makers) enter(u *dirUpload) {
 	m.all[u] = true
 }
 
-// inherit has an upload remove directories, if it comes to nothing.
+// inherit has an upload remove directories, if it fails.
 func (m *makers) inherit(u *dirUpload, dirs []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

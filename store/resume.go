@@ -33,9 +33,9 @@ type Resumer interface {
 	Upload
 
 	// Resumed returns how many bytes, from the start, are there from before:
-	// what is written goes on from there. They are what was written then,
-	// whatever happened to the process or the machine. Whether they are what
-	// the file has now is for who sends it to know.
+	// writing continues behind them. They are what was written then, whatever
+	// happened to the process or the machine. The sender has to know whether
+	// the file still has the same bytes.
 	Resumed() int64
 
 	// Discard ends the upload and keeps nothing. To Discard one that has
@@ -80,8 +80,8 @@ func (k *keptUpload) dataName() string { return tempPrefix + k.key + keepSuffix 
 func (k *keptUpload) markName() string { return tempPrefix + k.key + markSuffix }
 
 // resume opens what an upload left, or begins a new one, in u, which has its
-// directory and its base. It returns errors.ErrUnsupported where there are no
-// locks to tell one that has died from one under way.
+// directory and its base. It returns errors.ErrUnsupported if there are no locks
+// to distinguish an upload that has died from one under way.
 func (u *dirUpload) resume() (*keptUpload, error) {
 	k := &keptUpload{dirUpload: u, key: keepKey(u.c.Resume, u.base)}
 	for range maxKeepTries {
@@ -115,7 +115,7 @@ func (k *keptUpload) openKept() (found bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(err, ErrNotRegular): // put there by somebody
+	case errors.Is(err, ErrNotRegular): // not made by an upload
 		return false, k.dir.Remove(k.dataName())
 	case errors.Is(err, fs.ErrPermission):
 		// A Commit may have been cut short that had made it read-only.
@@ -206,8 +206,8 @@ func (k *keptUpload) owned(fi fs.FileInfo) bool {
 }
 
 // createKept creates the hidden file, once the mark of an earlier one is gone
-// for good. What was found is not to be trusted, or not ours, so it is removed
-// and never written to.
+// for good. A file that was found is not to be trusted, or not ours, so it is
+// removed and never written to.
 func (k *keptUpload) createKept(found bool) error {
 	if found {
 		if err := k.forget(); err != nil {
@@ -339,7 +339,7 @@ func (k *keptUpload) checkpoint() error {
 		err = k.call("datasync", func() error { return datasync(k.file) })
 	}
 	if err != nil {
-		// The kernel tells once. What it lost, a later sync would not find.
+		// The kernel reports an error once. A later sync would not find what it lost.
 		k.mu.Lock()
 		k.broken = err
 		k.mu.Unlock()
@@ -426,7 +426,7 @@ func (k *keptUpload) Close() error {
 	if ahead > 0 {
 		err = k.checkpoint()
 	}
-	if written == 0 || k.marks == nil { // there is nothing to go on from
+	if written == 0 || k.marks == nil { // there is nothing to resume from
 		if closeErr := k.dirUpload.Close(); err == nil {
 			err = closeErr
 		}
@@ -437,7 +437,7 @@ func (k *keptUpload) Close() error {
 }
 
 // keep lets both files stay when the upload ends, without what was written ahead
-// of a gap: that is not safe, and nobody may ever come for it.
+// of a gap: that is not safe, and the upload may never be resumed.
 func (k *keptUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
@@ -461,12 +461,12 @@ func (k *keptUpload) ended() bool {
 	return k.done
 }
 
-// dropMarks removes the marks, after what they tell of.
+// dropMarks removes the marks, after the data they are about.
 func (k *keptUpload) dropMarks() {
 	if k.marks == nil {
 		return
 	}
 	k.closeMarks()
-	// What is left of it, a sweep removes.
+	// If this fails, a sweep removes it.
 	_ = k.call("remove", func() error { return k.dir.Remove(k.markName()) })
 }

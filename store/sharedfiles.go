@@ -28,14 +28,14 @@ type sharedFile struct {
 	File
 	try     TryReader // nil if File is none
 	id      Identity
-	known   bool // the file can tell its Identity
+	known   bool // the file has an Identity
 	readers int  // of SharedFiles.mu
 }
 
 // Share returns a File to use in place of f, which belongs to s from now on. If
 // one with f's [Identity] is open already, Share closes f, and the result reads
 // the one that is open. A file that is replaced, or changed in place, has
-// another Identity. A file that is no [Identifier] is shared with nobody.
+// another Identity. A file that is no [Identifier] is not shared.
 //
 // The result is an Identifier, and a [TryReader] if f is. It has no methods
 // beyond these, as the offset of Seek would be shared too. The error is
@@ -84,7 +84,7 @@ func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	return fresh, nil
 }
 
-// leave takes back what enter counted, and closes a file that nobody reads.
+// leave takes back what enter counted, and closes a file without readers.
 func (s *SharedFiles) leave(shared *sharedFile) error {
 	s.mu.Lock()
 	shared.readers--

@@ -88,8 +88,8 @@ func toPageEnd(p []byte, off int64) int {
 	return int(min(int64(len(p)), holeSize-off%holeSize))
 }
 
-// allZero reports whether p, at most a page, is zeros. What is not mostly
-// shows in its first bytes.
+// allZero reports whether p, at most a page, is zeros. Other data mostly shows in
+// its first bytes.
 func allZero(p []byte) bool {
 	if len(p) >= 8 && binary.NativeEndian.Uint64(p) != 0 {
 		return false

@@ -1,5 +1,5 @@
 // Package store keeps files: it opens them for reading, and takes new ones in
-// so that nobody ever sees half of one.
+// so that a reader never sees half of one.
 //
 // A file is read at offsets, by as many readers as like:
 //
@@ -69,7 +69,8 @@ type Store interface {
 	Open(ctx context.Context, name string) (File, error)
 
 	// Create begins a file. Its directory must exist if the store has
-	// directories, unless it is to be made: see [Create]. What is named must be a regular file, or nothing yet.
+	// directories, unless it is to be made: see [Create]. The name must be that
+	// of a regular file, or free.
 	Create(ctx context.Context, name string, c Create) (Upload, error)
 
 	// Stat describes whatever has the name, a directory included.
@@ -104,18 +105,18 @@ type Create struct {
 	Exclusive bool
 
 	// Parents makes the directories above the file that are missing, if the store
-	// can do that; else that they are is fs.ErrNotExist, as without it. Of an
-	// upload that comes to nothing none is left, unless there is something in it
-	// by then, or the process has died.
+	// can do that; else that they are is fs.ErrNotExist, as without it. An upload
+	// that fails leaves none, unless there is something in it by then, or the
+	// process has died.
 	Parents bool
 
 	// Resume, if not empty, says who uploads, such as a user's name, and
-	// makes the upload one that can go on another time, if the store can do
-	// that: then it is a [Resumer]. Closed, or its process dead, before
-	// Commit, it leaves what was written without a gap from the start, up to
-	// the last few MiB; the next upload to the same name, by the same one and
-	// of the same Size, goes on from there. As long as one is under way,
-	// another is ErrBusy. Pieces written ahead of a gap are lost.
+	// makes the upload one that can be resumed later, if the store can do that:
+	// then it is a [Resumer]. Closed, or its process dead, before Commit, it
+	// leaves what was written without a gap from the start, up to the last few
+	// MiB; the next upload to the same name, by the same one and of the same
+	// Size, resumes from there. As long as one is under way, another is ErrBusy.
+	// Pieces written ahead of a gap are lost.
 	Resume string
 
 	// Source, if not empty, says of which content an upload with Resume is,
@@ -137,15 +138,14 @@ func (c Create) perm() fs.FileMode {
 	return 0o644
 }
 
-// An Upload is a file being written. Nobody sees it under its name until
-// Commit, and after Commit everybody sees all of it. Of two uploads to one
-// name, the last to commit wins.
+// An Upload is a file being written. It does not show under its name until
+// Commit, and after Commit all of it does. Of two uploads to one name, the last
+// to commit wins.
 //
 // Several goroutines may write at once, to different offsets; all must be
 // done before Truncate, Commit or Close is called.
 type Upload interface {
-	// WriteAt stores p at off. What is never written, below what is, reads
-	// as zeros.
+	// WriteAt stores p at off. Gaps that are never written read as zeros.
 	io.WriterAt
 
 	// Truncate sets the size, in bytes: it cuts, or adds zeros.
@@ -163,7 +163,7 @@ type Upload interface {
 }
 
 // An AttrUpload is an [Upload] that takes attributes before it has its name, so
-// that nobody sees it without them.
+// that it never shows without them.
 type AttrUpload interface {
 	Upload
 
@@ -188,10 +188,10 @@ type ReadableUpload interface {
 type TryReader interface {
 	// TryReadAt fills bufs in order with the bytes at off that are in memory,
 	// and returns how many it read. Fewer than bufs hold means that the rest
-	// is not in memory, or that the file ends there: the next call tells.
+	// is not in memory, or that the file ends there: the next call shows which.
 	// An error comes only with 0 bytes: [ErrWouldBlock]; io.EOF at the end;
 	// errors.ErrUnsupported, then and ever after, if the file system cannot
-	// tell what is in memory, and ReadAt is the only way; or that the file
+	// say what is in memory, and ReadAt is the only way; or that the file
 	// was closed, or could not be read.
 	TryReadAt(bufs [][]byte, off int64) (int, error)
 }
@@ -204,9 +204,9 @@ type Identity struct {
 	changed, written int64 // nanoseconds
 }
 
-// Digest returns a hash of i, for who tells others of it: two files have the same
-// one only if their Identity is the same, and it tells nobody which inode that
-// is. Another process finds the same.
+// Digest returns a hash of i that may be made public: two files have the same one
+// only if their Identity is the same, and it does not reveal the inode. It is the
+// same in every process.
 func (i Identity) Digest() [sha256.Size]byte {
 	var b [5 * 8]byte
 	for n, v := range [...]uint64{i.device, i.inode, uint64(i.size), uint64(i.changed), uint64(i.written)} {
@@ -216,18 +216,17 @@ func (i Identity) Digest() [sha256.Size]byte {
 }
 
 // Changed returns when the file was changed last, its attributes included. The
-// system says so, and lets nobody set it. What changes twice between two ticks
-// of the system's clock may have one Identity for two contents: so i is only
-// good for later once some ticks have passed.
+// system keeps this time, and lets no program set it. A file that changes twice
+// between two ticks of the system's clock may have one Identity for two contents:
+// so i is only good for later once some ticks have passed.
 func (i Identity) Changed() time.Time { return time.Unix(0, i.changed) }
 
-// An Identifier is a [File] that can tell whether another is the same. Who
-// reads several that are may read one for all, as long as one of them is open:
-// what is written into the file meanwhile shows or does not, as it would. So an
-// Identifier does not end with the context that it was opened with:
-// [SharedFiles] gives it to others.
+// An Identifier is a [File] that can say whether another is the same. Of several
+// that are the same, one may be read for all, as long as it is open: data written
+// into the file meanwhile shows or does not, as it would. So an Identifier does not
+// end with the context that it was opened with: [SharedFiles] gives it to others.
 type Identifier interface {
-	// Identity returns false where the system cannot tell.
+	// Identity returns false where the system has none.
 	Identity() (Identity, bool)
 }
 
@@ -261,8 +260,8 @@ var (
 	ErrNoSpace = errors.New("no space left in the store")
 )
 
-// A kindError is an error of the operating system that is also, to
-// errors.Is, one of the few a caller of this package tells apart.
+// A kindError is an error of the operating system that is also, to errors.Is,
+// one of the few that a caller of this package distinguishes.
 type kindError struct {
 	error
 	kind error

@@ -24,12 +24,12 @@ const (
 // Sweep removes what uploads left behind whose process died, in the whole
 // tree, and returns how many files it removed. Uploads under way are left
 // alone, in other processes too: their files are locked. Where there are no
-// locks, Sweep removes nothing. What can be resumed ([Create.Resume]) it removes
-// a week after the last write; until then it gives back the space that was set
-// aside for the rest.
+// locks, Sweep removes nothing. An upload that can be resumed ([Create.Resume]) it
+// removes a week after the last write; until then it gives back the space that was
+// set aside for the rest.
 //
-// Symbolic links are not followed. What cannot be read or removed is passed
-// over; the error joins the first 16 reasons. It ends early when ctx does.
+// Symbolic links are not followed. Files that cannot be read or removed are
+// skipped; the error joins the first 16 reasons. It ends early when ctx does.
 func (d *DirStore) Sweep(ctx context.Context) (removed int, err error) {
 	s := sweep{store: d, ctx: ctx}
 	s.dir(".", 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// maxLockTries and lockEvery are how long an upload that goes on waits for a sweep,
-// which holds the lock of its file for a moment.
+// maxLockTries and lockEvery are how long a resumed upload waits for a sweep, which
+// holds the lock of its file for a moment.
 const (
 	maxLockTries = 10
 	lockEvery    = 20 * time.Millisecond
@@ -40,7 +40,7 @@ func (k *keptUpload) lockSoon() (locked bool, err error) {
 // resumed, is removed.
 //
 // An upload under way, here or in another process, holds the lock of its file. One
-// that goes on at this very moment waits for ours: see lockSoon.
+// that is resumed at this very moment waits for ours: see lockSoon.
 func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if !strings.HasSuffix(name, keepSuffix) {
 		return false, nil
@@ -51,7 +51,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	// Most have nothing to give back, and nobody shall wait for a lock on those.
+	// Most have nothing to give back, and no upload shall wait for a lock on those.
 	if _, _, over := s.surplus(name, f); !over {
 		return false, nil
 	}
@@ -59,7 +59,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if err != nil || !locked {
 		return false, err
 	}
-	safe, modified, over := s.surplus(name, f) // as it is now that nobody else can change it
+	safe, modified, over := s.surplus(name, f) // again, now that the lock keeps it from changing
 	switch {
 	case !over:
 		return false, nil

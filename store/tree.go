@@ -21,11 +21,11 @@ import (
 // itself. No name and no link leads out of the tree; the error is the same
 // whatever is there.
 //
-// The root, ".", cannot be removed, renamed, or made again; nor are its mode
-// and its owner the clients' business.
+// The root, ".", cannot be removed, renamed, or made again; nor can clients change
+// its mode and its owner.
 //
-// What fails changes nothing, but for [Tree.SetAttr], which has several things
-// to change. What a store cannot do is errors.ErrUnsupported.
+// A call that fails changes nothing, but for [Tree.SetAttr], which has several
+// things to change. A call that a store does not support is errors.ErrUnsupported.
 type Tree interface {
 	Store
 	Lister
@@ -34,14 +34,14 @@ type Tree interface {
 	Lstat(ctx context.Context, name string) (fs.FileInfo, error)
 
 	// OpenDir opens a directory to be listed in pieces, however large it is.
-	// What is no directory is fs.ErrNotExist. A store may end the Entries
+	// A name of no directory is fs.ErrNotExist. A store may end the Entries
 	// when ctx ends.
 	OpenDir(ctx context.Context, name string) (Entries, error)
 
 	// OpenFile opens a regular file to be read and written where it is, or
-	// creates one in a directory that exists. It is for who must see what
-	// was written at once; whoever brings a whole file is better off with
-	// Create. A store may end the Handle when ctx ends.
+	// creates one in a directory that exists. It is for callers that must see at
+	// once what was written; for whole files Create is better. A store may end
+	// the Handle when ctx ends.
 	OpenFile(ctx context.Context, name string, a Access) (Handle, error)
 
 	// Mkdir makes a directory in one that exists. perm holds its permission
@@ -131,10 +131,10 @@ func (a Access) perm() fs.FileMode { return Create{Perm: a.Perm}.perm() }
 
 // A Handle is a file open in place, as [Access] said: what is written shows at
 // once under its name, and to all that opened it in place, though not
-// necessarily to a [File] that [Store].Open returned. It goes on after the name
+// necessarily to a [File] that [Store].Open returned. It stays open after the name
 // has gone to another file.
 //
-// What the Access does not include is an fs.ErrPermission. Any goroutine may
+// A use that the Access does not include is an fs.ErrPermission. Any goroutine may
 // call its methods.
 type Handle interface {
 	// File is for Access.Read, but Stat and Close are for all.
@@ -160,7 +160,7 @@ type Entries interface {
 	// Next describes the next entries, in no particular order, and returns
 	// how many; that is io.EOF after the last. "." and ".." are not among
 	// them, uploads under way do not show, and a symbolic link is a link.
-	// What comes or goes meanwhile is listed or not. An entry that cannot be
+	// An entry that comes or goes meanwhile is listed or not. An entry that cannot be
 	// described has its name and [fs.ModeIrregular] alone.
 	//
 	// One goroutine at a time may call Next.

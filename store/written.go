@@ -7,7 +7,7 @@ import "slices"
 // way; what is beyond is forgotten, and comes again after a resumption.
 const maxRuns = 1024
 
-// written tells what of a file was written without a gap from its start.
+// written records what of a file was written without a gap from its start.
 type written struct {
 	prefix int64
 	runs   []run // behind prefix, in order, apart from each other

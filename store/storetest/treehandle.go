@@ -239,7 +239,7 @@ func testAppend(t *testing.T, tr store.Tree) {
 	}
 	for p := got[len("start"):]; len(p) > 0; p = p[size:] {
 		if bytes.Count(p[:size], p[:1]) != size {
-			t.Fatalf("a piece that nobody wrote: %.40q", p)
+			t.Fatalf("a piece that was never written: %.40q", p)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func testOpenedBefore(t *testing.T, tr store.Tree) {
 	closeAll(t, h)
 	got := readAll(t, f)
 	if !bytes.Equal(got, pattern(size, 1)) && !bytes.Equal(got, pattern(2*size, 2)) {
-		t.Errorf("it reads %d bytes that nobody wrote", len(got))
+		t.Errorf("it reads %d bytes that were never written", len(got))
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != int64(len(got)) {
 		t.Errorf("Stat = %v, %v, and it reads %d bytes", fi, err, len(got))

@@ -150,7 +150,7 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 		wantUnchanged(t, tr, "Rename", before)
 		return
 	}
-	// What was below "from", or it, is below "to", or it, and no more.
+	// The names below "from", or it, are below "to", or it, and no others.
 	var want []string
 	for line := range strings.Lines(before) {
 		if !strings.HasPrefix(line, dir+"/to") {

@@ -7,7 +7,7 @@ import (
 )
 
 // maxAnew is how often a file is begun anew whose source was replaced meanwhile.
-// Who replaces it more often than that is outrun by one stream, or by nothing.
+// The last time it is read as one stream, which more replacements may not outrun.
 const maxAnew = 2
 
 // A Streamer is a [Fetcher] that can come as one stream, all of which is of the

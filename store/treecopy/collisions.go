@@ -33,7 +33,7 @@ type listedNames struct {
 var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 
 // errCase says that two names are one for the target.
-var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target does not tell them apart", ErrConflict)
+var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target ignores case", ErrConflict)
 
 // checkTwice returns an error for an entry that would replace another one of the
 // same listing.
@@ -60,7 +60,7 @@ func (c *copier) checkTwice(d *dir, names *listedNames, name string) error {
 
 // foldsCase reports whether the target takes names that differ in case for one, as
 // file systems of Windows and macOS do. It is asked once, with a directory that is
-// made for it; a target that makes none tells them apart, as far as is known.
+// made for it; a target that makes none is assumed to distinguish them.
 func (c *copier) foldsCase(d *dir) bool {
 	c.foldsOnce.Do(func() {
 		if c.implied || c.opts.DryRun {

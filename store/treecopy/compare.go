@@ -15,12 +15,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// overlap is how many bytes before the point where a copy goes on are compared,
+// overlap is how many bytes before the point where a copy resumes are compared,
 // where comparing all of them would cost as much as copying them.
 const overlap = 1 << 20
 
-// The hashes that are asked for, the most wanted first. What is weak finds what
-// went wrong by accident.
+// The hashes that are asked for, the most wanted first. Weak ones find accidental
+// damage.
 var algorithms = []string{"sha256", "sha512", "sha384", "sha224", "sha1", "md5"}
 
 var hashes = map[string]func() hash.Hash{
@@ -129,7 +129,7 @@ func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p
 }
 
 // overlaps reports whether what an upload has from an earlier copy is the same as
-// the source has: all of it if that can be told without moving it, else the end.
+// the source has: all of it if that can be compared without moving it, else the end.
 func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, error) {
 	n := r.Resumed()
 	if n > size {

@@ -15,7 +15,7 @@ import (
 // less again is cheaper than the record.
 const resumeFrom = 1 << 20
 
-// who says whose uploads are gone on with: see [store.Create]. Others who send to
+// who says whose uploads are resumed: see [store.Create]. Other users who send to
 // the same place have other sources.
 var who = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
@@ -35,7 +35,7 @@ type file struct {
 	old    fs.FileInfo // what has the target's name; nil if nothing does
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
-	started bool // the hooks were told so
+	started bool // the hook Started was called
 	created bool // it has its name, in place, and may have to be begun anew
 }
 
@@ -202,7 +202,7 @@ func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer u.Close() // keeps it, if it can be gone on with
+	defer u.Close() // keeps it, if it can be resumed
 	m := &move{c: c, f: f, src: src, dst: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
@@ -299,7 +299,7 @@ func (c *copier) attrs(f *file) (a store.Attr) {
 	return a
 }
 
-// create begins an upload, or goes on with one of which so many bytes are there.
+// create begins an upload, or resumes one of which so many bytes are there.
 func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
 	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
@@ -362,7 +362,7 @@ func checkChanged(f *file, src store.File, end int64) error {
 		return err
 	}
 	if end == f.opened.Size() && fi.Size() == end && !fi.ModTime().Equal(f.opened.ModTime()) {
-		return fmt.Errorf("%w: somebody wrote to it", ErrChanged)
+		return fmt.Errorf("%w: it was written to", ErrChanged)
 	}
 	return nil
 }
@@ -414,13 +414,13 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 }
 
 // mustBeNew reports whether nothing may have the name of a file: else a symbolic link
-// that this copy, or somebody else, has made since would be written through. It is not
+// made since, by this copy or another program, would be written through. It is not
 // asked of a server, where a repeated request could meet the file of the first.
 func (c *copier) mustBeNew(f *file) bool { return c.contained && f.old == nil && !f.created }
 
 // partThere returns how much of a file that was written in place is there. As
 // that may have gaps, all of it has to be the same as the source, and both sides
-// have to be able to tell without moving it.
+// have to be able to compare it without moving it.
 func (c *copier) partThere(f *file, src store.File) (int64, error) {
 	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
 		return 0, nil

@@ -4,5 +4,5 @@ package treecopy
 
 import "io/fs"
 
-// identity is empty where it is not known what else tells a file from others.
+// identity is empty where no way is known to identify a file.
 func identity(fs.FileInfo) string { return "" }

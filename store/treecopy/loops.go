@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A dirIdentity tells a directory of a source from others, so that links which
-// lead to a directory above themselves are found.
+// A dirIdentity distinguishes a directory of a source from others, so that links
+// which lead to a directory above themselves are found.
 type dirIdentity struct {
 	info fs.FileInfo // for store.SameFile; nil for none
 	real string      // by a Resolver; "" if that is not known
@@ -31,7 +31,7 @@ func (c *copier) identityOf(s *start) dirIdentity {
 	return i
 }
 
-// realPath returns where a name of a source leads; "" if the tree does not tell.
+// realPath returns where a name of a source leads; "" if the tree does not know.
 // Then maxFollowed is the only bound.
 func (c *copier) realPath(tree store.Tree, name string) string {
 	r, ok := tree.(Resolver)

@@ -31,10 +31,10 @@ type move struct {
 	dst io.WriterAt
 
 	mu   sync.Mutex
-	high int64 // mu: what the hooks were told
+	high int64 // mu: the bytes reported to the hooks
 }
 
-// note tells the hooks of n bytes more.
+// note reports n bytes more to the hooks.
 func (m *move) note(n int64) {
 	m.mu.Lock()
 	m.high += n
@@ -42,7 +42,7 @@ func (m *move) note(n int64) {
 	m.c.report.progress(m.f.item, n)
 }
 
-// reach tells the hooks of bytes up to end, unless it did before.
+// reach reports bytes up to end to the hooks, unless it did before.
 func (m *move) reach(end int64) {
 	m.mu.Lock()
 	n := max(0, end-m.high)
@@ -51,7 +51,7 @@ func (m *move) reach(end int64) {
 	m.c.report.progress(m.f.item, n)
 }
 
-// takeBack takes back what the hooks were told.
+// takeBack takes back the bytes reported to the hooks.
 func (m *move) takeBack() {
 	m.mu.Lock()
 	n := m.high
@@ -82,7 +82,7 @@ func (m *move) run(off int64) (end int64, err error) {
 		n, err := fetcher.FetchTo(m.c.ctx, &sink{m: m, skip: m.c.opts.Sparse && !kept}, off)
 		return off + n, err
 	case m.c.opts.Sparse && !kept && off == 0:
-		// What was kept has no gaps.
+		// A kept part has no gaps.
 		err = eachData(m.src, size, func(from, to int64) error {
 			if fills {
 				return m.fill(filler, from, to)
@@ -100,7 +100,7 @@ func (m *move) run(off int64) (end int64, err error) {
 	if err != nil {
 		return off, err
 	}
-	// What there is behind that, or all of it.
+	// The bytes behind that, or all of them.
 	return m.pieces(off, -1)
 }
 

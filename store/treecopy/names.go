@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// isElement reports whether an entry of a directory may have the name. Whoever made
-// the listing may want to be written somewhere else.
+// isElement reports whether an entry of a directory may have the name. The listing
+// may come from an attacker who wants to write somewhere else.
 func isElement(name string) bool {
 	return name != "." && strings.IndexByte(name, '/') < 0 && store.ValidName(name)
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A report counts what becomes of the entries, and tells the hooks.
+// A report counts the outcomes of the entries, and calls the hooks.
 type report struct {
 	hooks *Hooks
 	fatal func(error) bool

@@ -54,8 +54,8 @@ func (s *start) display() string {
 
 func (s start) isDir() bool { return s.info.IsDir() }
 
-// findSources finds what the sources mean. What does not exist is the error of
-// that source.
+// findSources finds what the sources mean. A source that does not exist has that as
+// its error.
 func (c *copier) findSources(sources []Source) ([]start, error) {
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("copy: %w: no source", fs.ErrInvalid)

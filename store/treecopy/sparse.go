@@ -49,7 +49,7 @@ func zeroPage(p []byte, off int64) bool {
 }
 
 // eachData calls f with each part of a file up to size that is not a hole. Where
-// nobody can tell it is all of it.
+// holes cannot be found it is all of it.
 func eachData(src store.File, size int64, f func(from, to int64) error) error {
 	var raw syscall.RawConn
 	if s, ok := src.(syscall.Conn); ok {

@@ -44,7 +44,7 @@
 //
 // # Errors
 //
-// What goes wrong with one file does not stop the others. [Copy] returns an
+// An error of one file does not stop the others. [Copy] returns an
 // [*IncompleteError] then, which wraps the first of the reasons.
 package treecopy
 
@@ -76,13 +76,13 @@ type Source struct {
 	// contents. It is of no use with a pattern.
 	As string
 
-	// Origin tells the tree from others, for Continue to know the source of an
-	// earlier copy again: such as a server with its user, or the path of a
-	// directory. Two trees of the same origin, such as "", are taken for one.
+	// Origin identifies the tree, for Continue to know the source of an earlier
+	// copy again: such as a server with its user, or the path of a directory. Two
+	// trees of the same origin, such as "", are taken for one.
 	Origin string
 
 	// Shown is what messages call the source, such as the path that the user has
-	// named: "" means its name. What is below it is shown below that. It is of
+	// named: "" means its name. Entries below it are shown below that. It is of
 	// no use with a pattern.
 	Shown string
 }
@@ -96,7 +96,7 @@ type Job struct {
 	Hooks   Hooks
 }
 
-// What zero stands for in [Options], and bounds.
+// The defaults of fields of [Options] that are zero, and bounds.
 const (
 	DefaultParallel = 8
 	MaxParallel     = 64
@@ -121,22 +121,22 @@ type Options struct {
 	// 128 KiB.
 	Parallel int
 
-	// Continue goes on where an earlier copy was cut off. What there is of a
-	// file is kept out of sight with a record of which content it is, which
-	// outlives the process; its last bytes are compared with the source first,
-	// or all of them where the source's server can hash. A source that has
-	// another size or time by now is copied anew. A file that is there as a whole
-	// is left alone if it has the size and, to the second, the time of its source,
-	// as a copy with PreserveTimes leaves it (see [Timekeeper]), or if it has the
-	// size and both sides can tell without moving it that the content is the same.
-	// All others are copied again.
+	// Continue resumes a copy that was cut off. The part of a file that is there is
+	// kept out of sight with a record of which content it is, which outlives the
+	// process; its last bytes are compared with the source first, or all of them
+	// where the source's server can hash. A source that has another size or time by
+	// now is copied anew. A file that is there as a whole is left alone if it has
+	// the size and, to the second, the time of its source, as a copy with
+	// PreserveTimes leaves it (see [Timekeeper]), or if it has the size and both
+	// sides can compare the content without moving it, and it is the same. All
+	// others are copied again.
 	//
 	// A directory that becomes the target has a hidden file in it, of the name
 	// .haul-, 26 letters and digits, and .record, that says so until all is copied.
 	// Where that cannot be made, another copy does not know the directory again.
 	//
-	// Without Continue an interrupted copy leaves nothing behind. What a process
-	// that is killed leaves, the next copy to the same directory removes, if the
+	// Without Continue an interrupted copy leaves nothing behind. If its process is
+	// killed, the next copy to the same directory removes what is left, if the
 	// target is a [Sweeper].
 	Continue bool
 
@@ -176,8 +176,8 @@ type Options struct {
 
 	// Verify compares each file with its source after it was copied and, where
 	// the target can, before it has its name: by the hash that a server
-	// computes, if it offers that, else by reading it again. What is taken to be
-	// unchanged by its time is compared as well, and copied if it is not the same.
+	// computes, if it offers that, else by reading it again. Files taken to be
+	// unchanged by their time are compared as well, and copied if they differ.
 	Verify bool
 
 	// Durable waits for each file until it is on the target's disk. Without
@@ -185,17 +185,17 @@ type Options struct {
 	Durable bool
 
 	// InPlace writes to the target itself, for file systems without room for
-	// two, and for a file that has other names or an owner to keep. Whoever
-	// reads it sees it grow, and what fails leaves a part. With Continue the
-	// next copy goes on behind that, if both sides can tell that all of it is
-	// the same without moving it; else it begins anew, as a part may have gaps.
+	// two, and for a file that has other names or an owner to keep. Readers see it
+	// grow, and a copy that fails leaves a part. With Continue the next copy resumes
+	// behind that, if both sides can compare all of it without moving it; else it
+	// begins anew, as a part may have gaps.
 	InPlace bool
 
-	// DryRun looks at everything and changes nothing. The hooks are told what
-	// would be done.
+	// DryRun looks at everything and changes nothing. The hooks are called as if
+	// it did.
 	DryRun bool
 
-	// Fatal, if set, says of an error that there is no point in going on, such
+	// Fatal, if set, says of an error that there is no point in continuing, such
 	// as a connection that is lost.
 	Fatal func(error) bool
 
@@ -211,7 +211,7 @@ func (o *Options) fileTimes() bool { return o.PreserveTimes || o.FileTimes }
 // Unchanged says which files are taken to be unchanged, and are not copied.
 type Unchanged int
 
-// What is unchanged.
+// The kinds of unchanged files.
 const (
 	Never       Unchanged = iota // nothing: all is copied
 	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes, and a target that keeps times
@@ -221,16 +221,16 @@ const (
 // Links says what becomes of symbolic links.
 type Links int
 
-// What becomes of symbolic links.
+// The ways to treat symbolic links.
 const (
 	SkipLinks   Links = iota // they are left out, and counted
 	KeepLinks                // they become symbolic links with the same text
 	FollowLinks              // what they lead to is copied in their place; see ErrLoop
 )
 
-// Hooks are told what happens. Each may be nil. They are called by several
-// goroutines at a time, and what takes long holds up the copy. An *Item is the
-// same in all calls about one entry, and is not changed.
+// Hooks are called as a copy proceeds. Each may be nil. They are called by several
+// goroutines at a time, and a slow one holds up the copy. An *Item is the same in
+// all calls about one entry, and is not changed.
 type Hooks struct {
 	// Found is called as the sources are listed, and once more when all is
 	// found.
@@ -239,9 +239,9 @@ type Hooks struct {
 	// Started is called when a file is about to be copied.
 	Started func(*Item)
 
-	// Progress is called when n more bytes of it have come to the target. What
-	// had to be given up again is taken back by a negative n. What was there
-	// from an earlier copy counts at once.
+	// Progress is called when n more bytes of it have come to the target. Bytes
+	// that had to be given up again are taken back by a negative n. Bytes that were
+	// there from an earlier copy count at once.
 	Progress func(i *Item, n int64)
 
 	// FromStart is called when Options.Continue cannot resume a file, or could not if
@@ -249,8 +249,8 @@ type Hooks struct {
 	FromStart func(*Item, error)
 
 	// Ended is called once for each entry, whether it was started or not. For a
-	// directory that is when it is made; what fails in it later is told by a
-	// second call.
+	// directory that is when it is made; it is called again if something in it
+	// fails later.
 	Ended func(*Item, Outcome)
 }
 
@@ -289,10 +289,10 @@ type Outcome struct {
 	Err      error // if What is Failed, or why it was Skipped
 }
 
-// What became of an entry.
+// A What is the kind of an [Outcome].
 type What int
 
-// What became of an entry. In a dry run it is what would become of it.
+// The outcomes of an entry. In a dry run it is what would become of it.
 const (
 	Copied  What = iota // a file, or a symbolic link
 	Made                // a directory that was missing
@@ -331,7 +331,7 @@ type Result struct {
 	Failed  int64
 
 	// Kept counts the directories that were there and keep their permissions and
-	// times, as the target allows nobody to change them.
+	// times, as the target does not allow changing them.
 	Kept int64
 
 	// Left counts the files that were found, and neither failed nor are done: the
@@ -398,7 +398,7 @@ var (
 	// ErrChanged says that a source changed while it was copied.
 	ErrChanged = errors.New("changed while it was copied")
 
-	// ErrNoVersion says that nothing tells one version of a source from another.
+	// ErrNoVersion says that nothing distinguishes the versions of a source.
 	ErrNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
 
 	// ErrNotKept says that a target keeps nothing of a file that was cut off.
@@ -436,22 +436,21 @@ type Filler interface {
 	FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error)
 }
 
-// A Hasher is a [store.File] that can tell the hash of a part of itself without
-// having it read: n bytes from off on. Of the algorithms, such as "sha256", it
-// takes one that it can do, the first that is wanted. What it cannot do is
-// errors.ErrUnsupported.
+// A Hasher is a [store.File] that can return the hash of a part of itself without
+// having it read: n bytes from off on. It uses the first of the algorithms, such as
+// "sha256", that it supports. If it supports none, it returns errors.ErrUnsupported.
 type Hasher interface {
 	Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error)
 }
 
 // A Versioned is a [store.File] that knows which version of its content it reads.
-// Continue goes on with what is of that version, and with nothing if it is "":
-// then nothing tells one version from another.
+// Continue resumes only parts of that version, and none if it is "": then nothing
+// distinguishes the versions.
 type Versioned interface {
 	Version() string
 }
 
-// A Timekeeper is a [store.Tree] that tells whether its files can have the times
+// A Timekeeper is a [store.Tree] that reports whether its files can have the times
 // of their sources. Where they cannot, they have those of their copies, and that
 // one is a source's is chance: then no file is taken to be unchanged by its time.
 // A tree that is no Timekeeper can keep times.
@@ -459,18 +458,18 @@ type Timekeeper interface {
 	KeepsTimes() bool
 }
 
-// A Resolver is a [store.Tree] that tells where a name leads: its absolute path,
+// A Resolver is a [store.Tree] that returns where a name leads: its absolute path,
 // with slashes, in which no symbolic link is left. FollowLinks uses it to find loops in
 // trees whose files [store.SameFile] does not know.
 type Resolver interface {
 	RealPath(ctx context.Context, name string) (string, error)
 }
 
-// An Implier is a [store.Tree] that tells whether its directories come to be with
+// An Implier is a [store.Tree] that reports whether its directories come to be with
 // the first file in them, and in no other way, as on a web server. Then none is
-// made, and one without files is Skipped, by [ErrEmpty]; what else is told of a
-// directory comes when all in it is done. None has the attributes of its source,
-// and Continue knows none again.
+// made, and one without files is Skipped, by [ErrEmpty]; the hook for the end of
+// another directory is called when all in it is done. None has the attributes of its
+// source, and Continue knows none again.
 type Implier interface {
 	ImpliesDirs() bool
 }
@@ -488,9 +487,8 @@ type Lookout interface {
 	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
 }
 
-// A Subtree is a [store.Tree] that can open a directory of itself as a tree
-// that nothing leads out of, whatever becomes of its name. Who closes it ends
-// it.
+// A Subtree is a [store.Tree] that can open a directory of itself as a tree that
+// nothing leads out of, whatever becomes of its name. The io.Closer ends it.
 type Subtree interface {
 	Sub(ctx context.Context, dir string) (store.Tree, io.Closer, error)
 }

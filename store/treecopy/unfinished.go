@@ -15,11 +15,11 @@ import (
 
 // A directory that becomes the target is there as soon as the copy begins. As with
 // cp, the same copy would then put the source below it, and so would one that is
-// to go on with this one. Hence Continue has such a directory hold a mark, an empty
+// to resume this one. Hence Continue has such a directory hold a mark, an empty
 // file whose name says of which source it is the copy, until all is copied.
 //
-// The directory has another name until the mark is in it. Whatever moment the
-// process is killed at, there is none without.
+// The directory has another name until the mark is in it. So it never has its own
+// name without the mark, at whatever moment the process is killed.
 
 // markPerm keeps others from taking the mark for theirs. A client of package sftp
 // removes files of such names and permissions once they are old.
@@ -55,15 +55,15 @@ func (c *copier) goesOn(p *place, named int, starts []start) error {
 	return nil
 }
 
-// makeTop makes the directory that is the target. If another copy is to be able
-// to go on with it, it holds a mark, whose name is returned.
+// makeTop makes the directory that is the target. If another copy is to be able to
+// resume it, it holds a mark, whose name is returned.
 func (c *copier) makeTop(p *place, starts []start, perm fs.FileMode) (mark string, err error) {
 	if c.opts.Continue && p.exact {
 		if err := c.makeMarked(p.name, &starts[0], perm); err == nil {
 			return starts[0].mark(), nil
 		}
-		// Who may only upload renames no directories, for one, and is not let
-		// go on with anything either.
+		// A user who may only upload cannot rename directories, for one, and
+		// cannot resume anything either.
 	}
 	if err := c.to.Mkdir(c.ctx, p.name, perm); err != nil {
 		return "", fmt.Errorf("make the target directory: %w", err)
@@ -76,8 +76,8 @@ func (c *copier) makeMarked(name string, s *start, perm fs.FileMode) error {
 	aside := path.Join(path.Dir(name), markName(s.origin, s.name, path.Base(name)))
 	err := c.to.Mkdir(c.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// It is from a process that was killed just then, or it is no empty
-		// directory, and nobody's to use.
+		// It is from a process that was killed just then, or it is a directory
+		// that is not empty, and cannot be used.
 		c.removeMarked(aside, s.mark())
 		err = c.to.Mkdir(c.ctx, aside, perm)
 	}
@@ -121,6 +121,6 @@ func (c *copier) renewMark(mark string) {
 // unmark removes the mark once all that was to be copied is.
 func (c *copier) unmark(d *dir) {
 	if d.mark != "" && c.report.err(nil) == nil {
-		_ = c.to.Remove(c.ctx, path.Join(d.to, d.mark)) // else the next copy goes on with it, and finds all there
+		_ = c.to.Remove(c.ctx, path.Join(d.to, d.mark)) // if this fails, the next copy resumes it, and finds all there
 	}
 }

@@ -20,7 +20,7 @@ const (
 	maxDepth = 1000
 
 	// maxFollowed is how many symbolic links to directories may be below each
-	// other. It bounds loops where nothing tells one directory from another.
+	// other. It bounds loops where directories cannot be distinguished.
 	maxFollowed = 8
 
 	// maxAside is how many directories and symbolic links of all directories are
@@ -244,7 +244,7 @@ func (c *copier) tellMade(d *dir) {
 	}
 }
 
-// endImplied tells what became of a directory that comes to be with its files.
+// endImplied reports what became of a directory that comes to be with its files.
 func (c *copier) endImplied(d *dir) {
 	switch {
 	case d.item == nil || !d.made || !d.fresh:
@@ -445,7 +445,7 @@ func (c *copier) closeDir(d *dir) {
 	}
 	switch {
 	case err == nil:
-	case !d.fresh && errors.Is(err, fs.ErrPermission): // it belongs to somebody else: what is in it is copied nevertheless
+	case !d.fresh && errors.Is(err, fs.ErrPermission): // another user owns it: what is in it is copied nevertheless
 		c.report.kept()
 	default:
 		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
