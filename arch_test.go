@@ -183,6 +183,8 @@ func check(files map[string]string) (problems []string) {
 				if !slices.Contains(allowed, ours) {
 					report(spec.Pos(), "%s may not import %s", pkg, ours)
 				}
+			} else if pkg != "cmd/haul" && strings.HasPrefix(p, "github.com/spf13/") {
+				report(spec.Pos(), "%s may not import %s: the command line is for cmd/haul", pkg, spec.Path.Value)
 			} else if r.pure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
 				// A renamed import would hide time.Now from checkPure.
 				report(spec.Pos(), "pure package %s may not import %s", pkg, spec.Path.Value)
@@ -302,6 +304,7 @@ func TestCheckFindsPlantedFaults(t *testing.T) {
 		{"locks", "tftp/transfer/a.go", transfer + "import \"sync\"\n\nvar mu sync.Mutex\n", `may not import "sync"`},
 		{"tests of a pure package are free", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"os\"\n\nfunc f() { go f() }\n", ""},
 		{"but keep to the table", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"" + module + "/udp\"\n", "tftp/transfer may not import udp"},
+		{"command line", "internal/serve/a.go", "// Package serve is planted.\npackage serve\n\nimport _ \"github.com/spf13/pflag\"\n", "the command line is for cmd/haul"},
 		{"upward import", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"" + module + "/tftp\"\n", "udp may not import tftp"},
 		{"simulator in the product", "tftp/a.go", "// Package tftp is planted.\npackage tftp\n\nimport _ \"" + module + "/internal/sim\"\n", "tftp may not import internal/sim"},
 		{"simulator in its tests", "tftp/a_test.go", "package tftp_test\n\nimport (\n\t_ \"" + module + "/internal/sim\"\n\t_ \"" + module + "/tftp\"\n)\n", ""},
