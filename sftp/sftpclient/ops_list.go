@@ -298,7 +298,8 @@ func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	if err == nil && !fi.IsDir() {
 		err = c.RemoveFile(ctx, name)
 	} else if err == nil {
-		err = c.removeTree(ctx, name, 0)
+		again := maxPassesAgain
+		err = c.removeTree(ctx, name, 0, &again)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -317,26 +318,31 @@ const (
 	// get empty: what is removed may hide what else there is from a listing
 	// under way.
 	removePasses = 3
+
+	// maxPassesAgain bounds the second and third passes of a whole tree: where each
+	// directory stays full, the passes multiply at each level.
+	maxPassesAgain = 10_000
 )
 
-// removeTree removes a directory and what is in it.
-func (c *Client) removeTree(ctx context.Context, name string, depth int) error {
+// removeTree removes a directory and what is in it, in again more passes at most.
+func (c *Client) removeTree(ctx context.Context, name string, depth int, again *int) error {
 	if depth > maxDepth {
 		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))
 	}
 	for pass := 1; ; pass++ {
-		err := c.emptyDir(ctx, name, depth)
+		err := c.emptyDir(ctx, name, depth, again)
 		if err == nil {
 			err = c.RemoveDir(ctx, name)
 		}
-		if !errors.Is(err, fs.ErrExist) || pass == removePasses {
+		if !errors.Is(err, fs.ErrExist) || pass == removePasses || *again == 0 {
 			return err
 		}
+		*again--
 	}
 }
 
 // emptyDir removes what is in a directory, several files at a time.
-func (c *Client) emptyDir(ctx context.Context, name string, depth int) (first error) {
+func (c *Client) emptyDir(ctx context.Context, name string, depth int, again *int) (first error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
 		return pathError("readdir", name, err)
@@ -361,7 +367,7 @@ func (c *Client) emptyDir(ctx context.Context, name string, depth int) (first er
 		for _, fi := range into[:n] {
 			below := name + "/" + fi.Name() // not cleaned: what name means depends on links
 			if fi.IsDir() {
-				note(c.removeTree(ctx, below, depth+1))
+				note(c.removeTree(ctx, below, depth+1, again))
 				continue
 			}
 			files++

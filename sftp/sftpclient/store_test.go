@@ -2,6 +2,7 @@ package sftpclient
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -212,6 +213,32 @@ func TestRemoveAll(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A server that says of each directory that it is not empty is believed in the end.
+func TestRemoveAllOfWhatStays(t *testing.T) {
+	withFakeServer(t, Config{}, func(p *fakeServer) { p.tree = staying{p.tree} }, func(t *testing.T, p *fakeServer, c *Client) {
+		name := "d"
+		for range 20 { // 3^20 passes, were there no bound
+			if err := c.Mkdir(t.Context(), name, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			name += "/d"
+		}
+		p.put(t, path.Dir(name)+"/f", nil)
+		if err := c.RemoveAll(t.Context(), "d"); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%v, want a directory that is not empty", err)
+		}
+	})
+}
+
+// staying is a tree of which nothing goes, although removing a file succeeds.
+type staying struct{ store.Tree }
+
+func (staying) Remove(context.Context, string) error { return nil }
+
+func (staying) RemoveDir(_ context.Context, name string) error {
+	return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrExist}
 }
 
 // An upload is hidden until it is whole, replaces in one step, and leaves
