@@ -144,7 +144,7 @@ func edit(file string, create bool, change func(lines []string) ([]string, error
 		file = target // or the link would be replaced
 	}
 	temp := file + ".new"
-	f, err := openNew(temp)
+	f, err := openNew(temp, file)
 	if err != nil {
 		return err
 	}
@@ -222,12 +222,12 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 
 // openNew creates the file that a change is written to. It is also the lock: changes at
 // the same time wait for each other, and one that a dead process has left is taken over.
-func openNew(temp string) (*os.File, error) {
+func openNew(temp, file string) (*os.File, error) {
 	for late := time.Now().Add(lockPatience); time.Now().Before(late); time.Sleep(lockEvery) {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		created := err == nil
 		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // there the lock ends before the rename
-			if f, err = openLeft(temp); missing(err) { // it is done just now
+			if f, err = openLeft(temp, file); missing(err) { // it is done just now
 				continue
 			}
 		}
@@ -247,13 +247,24 @@ func openNew(temp string) (*os.File, error) {
 	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }
 
-// openLeft opens the file of another change, if it may be taken over.
-func openLeft(temp string) (*os.File, error) {
+// openLeft opens the file of another change, if it may be taken over: if it belongs to
+// this process's user, or to the owner of the users file, which it gets near the end.
+func openLeft(temp, file string) (*os.File, error) {
 	info, err := os.Lstat(temp)
 	if err != nil {
 		return nil, err
 	}
-	if uid, known := ownerOf(info); !info.Mode().IsRegular() || known && uid != os.Geteuid() {
+	uid, known := ownerOf(info)
+	if known && uid != os.Geteuid() {
+		old, err := os.Stat(file)
+		if err != nil {
+			return nil, fs.ErrExist
+		}
+		if owner, _ := ownerOf(old); owner != uid {
+			return nil, fs.ErrExist
+		}
+	}
+	if !info.Mode().IsRegular() {
 		return nil, fs.ErrExist
 	}
 	return os.OpenFile(temp, os.O_WRONLY, 0)

@@ -185,6 +185,24 @@ func TestEditsWait(t *testing.T) {
 	}
 }
 
+// A change by root that was cut short has left a file which belongs to the owner of the
+// users file already. The next change by root takes that over, too.
+func TestEditTakesOverTheOwnersFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	file := write(t, dir, "users", "user alice\n")
+	for _, name := range []string{file, write(t, dir, "users.new", "half of")} {
+		if err := os.Chown(name, 12345, 23456); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := users.Add(file, users.User{Name: "bob"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // The file keeps its permissions, and a link to it stays one.
 func TestEditKeepsTheFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
