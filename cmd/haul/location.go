@@ -59,6 +59,14 @@ type location struct {
 // remote reports whether it is on a server.
 func (l location) remote() bool { return l.protocol != ofLocal }
 
+// origin tells its server and user from others.
+func (l location) origin() string {
+	if l.protocol == ofHTTP {
+		return fmt.Sprintf("%q", l.site)
+	}
+	return fmt.Sprintf("%q", l.server)
+}
+
 // String returns what was typed, safe to print.
 func (l location) String() string { return console.Visible(l.text) }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store"
 )
 
 // sshFlags are the flags about SSH, spelled as those of scp and sftp.
@@ -245,6 +246,14 @@ func (c *remote) list(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, e
 	return c.ReadDir(ctx, dir)
 }
 
+func (c *remote) open(ctx context.Context, name string) (store.File, error) {
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // Remove removes a file, and never a directory.
 func (c *remote) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
@@ -255,6 +264,8 @@ func (c *remote) tellsModes() bool { return true }
 func (l location) plain() string {
 	clean := path.Clean(l.path)
 	switch {
+	case l.protocol == ofHTTP && !l.isDirName():
+		return l.webName()
 	case l.path == "" || strings.HasPrefix(l.path, "~") || strings.HasSuffix(l.path, "/"):
 		return ""
 	case clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../"):

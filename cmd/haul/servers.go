@@ -35,6 +35,11 @@ type server interface {
 	// far as the server tells them.
 	list(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
+	// open opens a file to be read from its start, and create begins one that appears when
+	// it is whole, or is written where it is.
+	open(ctx context.Context, name string) (store.File, error)
+	create(ctx context.Context, name string, here bool) (store.Upload, error)
+
 	tellsModes() bool
 }
 
@@ -92,16 +97,21 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 		w = &webFlags{login: &f.loginFlags}
 	}
 	stderr := cmd.ErrOrStderr()
-	s := newServers(f, w, stderr, func(text string) { fmt.Fprintln(stderr, "haul:", text) })
+	s := newServers(f, w, stderr, false, func(text string) { fmt.Fprintln(stderr, "haul:", text) })
 	defer s.close()
 	return run(cmd.Context(), s, list)
 }
 
 // newServers returns an empty set of connections. What servers have to say goes to say;
-// it may be called by several goroutines.
-func newServers(f *sshFlags, w *webFlags, stderr io.Writer, say func(text string)) *servers {
-	s := &servers{ssh: f.remotes(stderr, func(text string) { say(console.VisibleLines(text)) })}
+// it may be called by several goroutines. With quiet, warnings alone do.
+func newServers(f *sshFlags, w *webFlags, stderr io.Writer, quiet bool, say func(text string)) *servers {
+	s := &servers{ssh: f.remotes(stderr, func(text string) {
+		if !quiet {
+			say(console.VisibleLines(text))
+		}
+	})}
 	s.web = w.webs(say, s.ssh.asker)
+	s.web.quiet = quiet
 	return s
 }
 
@@ -212,6 +222,14 @@ func (webServer) path(_ context.Context, l location) (string, error) { return l.
 
 func (webServer) place(_ context.Context, l location) (dir, name string, err error) {
 	return "", inRoot("/" + l.path), nil
+}
+
+func (w webServer) open(ctx context.Context, name string) (store.File, error) {
+	return w.Open(ctx, name)
+}
+
+func (w webServer) create(ctx context.Context, name string, _ bool) (store.Upload, error) {
+	return w.Create(ctx, name, store.Create{})
 }
 
 // listBatch is how many entries of a directory are taken at once.

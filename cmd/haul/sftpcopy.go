@@ -27,8 +27,7 @@ type copyRun struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
-	remotes *remotes
-	webs    *webs
+	servers *servers
 	get     bool // or put
 
 	roots   map[string]*os.Root // local directories, by path
@@ -57,14 +56,8 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(),
 		roots: map[string]*os.Root{},
 	}
-	r.remotes = f.ssh.remotes(r.stderr, func(text string) {
-		if !quiet {
-			r.say(console.VisibleLines(text))
-		}
-	})
-	r.webs = f.web.webs(r.say, r.remotes.asker)
-	r.webs.quiet = quiet
-	r.remotes.conns, r.webs.conns = parallel, parallel
+	r.servers = newServers(&f.ssh, &f.web, r.stderr, quiet, r.say)
+	r.servers.ssh.conns, r.servers.web.conns = parallel, parallel
 	if cmd.Flags().Changed("parallel") {
 		r.files = parallel
 	}
@@ -89,8 +82,7 @@ func (r *copyRun) newProgress(bars bool) *console.Progress {
 
 // close ends the connections and closes the directories.
 func (r *copyRun) close() {
-	r.webs.close()
-	r.remotes.close()
+	r.servers.close()
 	for _, root := range r.roots {
 		_ = root.Close()
 	}
@@ -131,15 +123,18 @@ func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, p
 // remoteSource returns a location as a source. first is the file that is going to
 // be read there first, if that is known.
 func (r *copyRun) remoteSource(ctx context.Context, l location, first string) (treecopy.Source, error) {
-	if l.protocol == ofHTTP {
-		return r.webSource(l, first)
+	if l.protocol == ofHTTP && l.path == "" && !r.recursive {
+		return treecopy.Source{}, usagef("get %v: the URL names no file; -r fetches all that the server lists", l)
 	}
-	c, err := r.remotes.connect(ctx, l, first)
+	c, err := r.servers.connect(ctx, l, first)
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	tree, name, err := c.tree(ctx, l)
-	return treecopy.Source{Tree: tree, Name: name, Origin: fmt.Sprintf("%q", l.server)}, err
+	dir, name, err := c.place(ctx, l)
+	if err != nil {
+		return treecopy.Source{}, err
+	}
+	return treecopy.Source{Tree: c.Store(dir), Name: name, Origin: l.origin()}, nil
 }
 
 // putCopy sends local files to a location.
@@ -171,32 +166,22 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 	}
 	several := len(j.Sources)+len(r.refused) > 1
 	r.targetAt = to.prefix()
-	if to.protocol == ofHTTP {
-		if j.To, j.Target, err = r.webTarget(to, several); err != nil {
-			return err
-		}
-		return r.copy(ctx, j)
-	}
-	c, err := r.remotes.connect(ctx, to, "")
+	c, err := r.servers.connect(ctx, to, "")
 	if err != nil {
 		return err
 	}
-	if j.To, j.Target, err = c.tree(ctx, to); err != nil {
+	dir, name, err := c.place(ctx, to)
+	if err != nil {
 		return err
 	}
-	if several && !strings.HasSuffix(j.Target, "/") && j.Target != "" {
-		j.Target += "/" // it is a directory, or becomes one
+	if several && !strings.HasSuffix(name, "/") && name != "" {
+		name += "/" // it is a directory, or becomes one
+	}
+	j.To, j.Target = c.Store(dir), name
+	if w, ok := c.(webServer); ok {
+		j.To = w.target(to, several)
 	}
 	return r.copy(ctx, j)
-}
-
-// tree returns the location's place in a tree on the server.
-func (c *remote) tree(ctx context.Context, l location) (store.Tree, string, error) {
-	dir, name, err := c.place(ctx, l)
-	if err != nil {
-		return nil, "", err
-	}
-	return c.Store(dir), name, nil
 }
 
 // place returns the directory that a location is looked up in, which is "/" or ""
@@ -238,10 +223,10 @@ func inRoot(name string) string {
 // copy runs a job, shows how it goes, and sums it up.
 func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	j.Options = r.options(r.files)
-	if len(r.remotes.open)+len(r.webs.open) > 1 {
+	if len(r.servers.ssh.open)+len(r.servers.web.open) > 1 {
 		j.Options.Fatal = nil // another server may go on
 	}
-	if r.get && len(r.webs.open) > 0 {
+	if r.get && len(r.servers.web.open) > 0 {
 		j.Options.Replaced = replacedOnWeb
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
@@ -342,7 +327,7 @@ func (r *copyRun) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case r.dryRun:
-	case r.resume && !r.get && r.recursive && len(r.webs.open) > 0 && (ctx.Err() != nil || isNoAnswer(err)):
+	case r.resume && !r.get && r.recursive && len(r.servers.web.open) > 0 && (ctx.Err() != nil || isNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.resume && (ctx.Err() != nil || isNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept; the same command resumes there"))

@@ -55,29 +55,30 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	if err := r.onlyPlain(name); err != nil {
 		return err
 	}
-	if from[0].protocol == ofHTTP {
-		return r.getWebStream(ctx, from[0], local, name)
+	l := from[0]
+	if l.protocol == ofHTTP && l.isDirName() {
+		return usagef("get %v: that is a directory; only a file can go to %s", l, name)
 	}
-	c, err := r.remotes.connect(ctx, from[0], from[0].plain())
+	c, err := r.servers.connect(ctx, l, l.plain())
 	if err != nil {
 		return err
 	}
-	found, err := matches(ctx, c, from[0])
+	found, err := matches(ctx, c, l)
 	if err != nil {
 		return err
 	}
 	if len(found) > 1 {
-		return usagef("%v: %d files match, and only one can go to %s", from[0], len(found), name)
+		return usagef("%v: %d files match, and only one can go to %s", l, len(found), name)
 	}
-	f, err := c.Open(ctx, found[0].Name)
+	f, err := c.open(ctx, found[0].Name)
 	if err != nil {
 		return asRemote(err)
 	}
 	defer f.Close()
 	var size int64
 	if info, err := f.Stat(); err == nil {
-		if size = info.Size(); info.IsDir() {
-			return remoteError{fmt.Errorf("get %v: %w; only a file can go to %s", from[0], treecopy.ErrDirectory, name)}
+		if size = max(info.Size(), 0); info.IsDir() {
+			return remoteError{fmt.Errorf("get %v: %w; only a file can go to %s", l, treecopy.ErrDirectory, name)}
 		}
 	}
 	if local != "-" {
@@ -92,13 +93,54 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 	line := show.Begin(console.Visible(path.Base(found[0].Name)))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, size) }}
 	w.pace.Set(int64(r.limit))
-	n, err := f.WriteTo(w)
-	if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
-		err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
+	n, err := readAll(ctx, f, w, name)
+	if replacedOnWeb(err) {
+		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
 	}
-	line.End(n, asSide(err))
+	line.End(n, err)
 	show.Wait()
-	return asSide(err)
+	return err
+}
+
+// afterReplaced says what to do about a file that has another version before all of it
+// has gone to a stream, which messages call name. The rest is of no use to what is there.
+func afterReplaced(sent int64, name string) string {
+	if sent == 0 {
+		return "nothing has gone to " + name + ": run it again"
+	}
+	return fmt.Sprintf("%d bytes of what it was before have gone to %s, which cannot take them back: "+
+		"discard them and run it again, or fetch to a file, for which haul begins anew by itself", sent, name)
+}
+
+// readAll writes a remote file to w, which messages call name. A file that can do it
+// itself has several requests in flight.
+func readAll(ctx context.Context, f store.File, w io.Writer, name string) (at int64, err error) {
+	if f, ok := f.(io.WriterTo); ok {
+		n, err := f.WriteTo(w)
+		if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
+			err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
+		}
+		return n, asSide(err)
+	}
+	buf := make([]byte, streamBytes)
+	for {
+		n, err := f.ReadAt(buf, at)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				if errors.Is(err, context.Canceled) {
+					return at, err
+				}
+				return at, localError{fmt.Errorf("write %s: %w", name, err)}
+			}
+			at += int64(n)
+		}
+		if err == io.EOF {
+			return at, nil
+		}
+		if err != nil {
+			return at, asRemote(err)
+		}
+	}
 }
 
 // asSide marks an error as the server's unless it is this machine's.
@@ -114,13 +156,10 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if err := r.onlyPlain("standard input"); err != nil {
 		return err
 	}
-	if to.path == "" || strings.HasSuffix(to.path, "/") {
+	if to.isDirName() || strings.HasSuffix("/"+to.path, "/..") {
 		return usagef("put - %v: standard input has no name; give the file one", to)
 	}
-	if to.protocol == ofHTTP {
-		return r.putWebStream(ctx, to)
-	}
-	c, err := r.remotes.connect(ctx, to, "")
+	c, err := r.servers.connect(ctx, to, "")
 	if err != nil {
 		return err
 	}
@@ -128,15 +167,12 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if err != nil {
 		return err
 	}
-	if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
-		return remoteError{fmt.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)}
-	}
-	return r.showStream(ctx, name, func() (store.Upload, error) {
-		if r.inPlace {
-			return openInPlace(ctx, c, name)
+	if to.protocol == ofSFTP { // a web server refuses a PUT to a directory, and may not tell before
+		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
+			return remoteError{fmt.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)}
 		}
-		return createHidden(ctx, c, name)
-	})
+	}
+	return r.showStream(ctx, name, func() (store.Upload, error) { return c.create(ctx, name, r.inPlace) })
 }
 
 // showStream sends standard input, and shows how it goes.
@@ -188,8 +224,15 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 	}
 }
 
-// createHidden begins a file that appears when it is whole.
-func createHidden(ctx context.Context, c *remote, name string) (store.Upload, error) {
+// create begins a file that appears when it is whole, or is written where it is.
+func (c *remote) create(ctx context.Context, name string, here bool) (store.Upload, error) {
+	if here {
+		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
+		if err != nil {
+			return nil, err
+		}
+		return inPlace{f}, nil
+	}
 	dir, base := ".", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		dir, base = name[:max(i, 1)], name[i+1:]
@@ -202,14 +245,6 @@ type inPlace struct{ *sftpclient.File }
 
 // Commit waits until the server has all that was written.
 func (f inPlace) Commit() error { return f.File.Close() }
-
-func openInPlace(ctx context.Context, c *remote, name string) (store.Upload, error) {
-	f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
-	if err != nil {
-		return nil, err
-	}
-	return inPlace{f}, nil
-}
 
 // A pacedWriter writes at a pace, and tells how far it is.
 type pacedWriter struct {
