@@ -36,10 +36,9 @@ const (
 // All else is an [fs.ErrPermission]; to change what is not there is an
 // [fs.ErrNotExist], as it is for Lstat.
 //
-// Each user should have a view of their own. Where a client comes by several, as
-// it has several connections, names tell: a file whose name one of secret
-// reports to be one that only its maker can know, counts as made by whoever
-// names it.
+// Each user should have a view of their own. A client with several connections has
+// several views, so names count too: if one of secret reports that only its maker
+// can know a file's name, a client that uses the name counts as its maker.
 func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 	return &uploadOnly{
 		refusing: refusing{t, errUploadOnly},

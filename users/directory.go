@@ -19,7 +19,7 @@ import (
 // [Directory.Reload] changes holds from the next question on.
 type Directory struct {
 	file    string // "" if there is none
-	owners  []int  // whom it may belong to besides root; none means anybody
+	owners  []int  // whom it may belong to besides root; none means any user
 	table   atomic.Pointer[table]
 	seed    maphash.Seed // picks the hash that stands in for a missing one
 	limiter verifyLimiter

@@ -173,8 +173,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// An Event is one line for an audit log. There is no secret in it, unless
-// somebody typed one in place of the name.
+// An Event is one line for an audit log. There is no secret in it, unless a
+// user typed one in place of the name.
 type Event struct {
 	Outcome Outcome
 	User    string // as the peer gave it, cut to 64 bytes: anything

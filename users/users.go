@@ -152,8 +152,8 @@ func ParseRequire(s string) (Require, error) {
 	return 0, fmt.Errorf("requirement %q is neither any nor key+password", s)
 }
 
-// A User is one who may log in. Without a password, a key or an authority, nobody can
-// log in as that user.
+// A User is one who may log in. A user without a password, a key or an authority
+// cannot.
 type User struct {
 	Name     string
 	Password Hash           // zero means none

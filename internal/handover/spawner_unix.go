@@ -96,7 +96,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	if err != nil {
 		return nil, err
 	}
-	// Whatever is waited for ends when ctx does.
+	// The end of ctx ends all waiting.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)

@@ -63,7 +63,7 @@ func hasAny(s string, words []string) (has bool) {
 }
 
 // Open is what a process has open: sockets and temporary files by their
-// number. It is empty where the system does not tell.
+// number. It is empty where the system does not list them.
 type Open map[string]string
 
 // Descriptors returns what this process has open. It leaves out what the Go

@@ -39,7 +39,7 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 		return nil, err
 	}
 	// The client must not see Close: then it reads in a goroutine of its own,
-	// and one answer that nobody asked for keeps that for ever.
+	// and one answer without a request keeps that for ever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
 	return &agentConn{
 		conn:   conn,
@@ -56,7 +56,7 @@ func (a *agentConn) close() {
 }
 
 // guarded runs a request. If it fails for another reason than the agent's
-// refusal the answers can no longer be told apart, and the next request fails
+// refusal, answers can no longer be matched to requests, and the next request fails
 // too. A panic is one of the parser's: the agent's nonsense ends with the agent.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {

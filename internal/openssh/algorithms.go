@@ -8,7 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What is offered unless the configuration says otherwise, best first. The
+// The algorithms offered unless the configuration says otherwise, best first. The
 // first exchange is post-quantum. There is no SHA-1 and no CBC, and AES-GCM
 // comes first, since processors have it built in.
 var (
@@ -125,7 +125,7 @@ func algorithms(universe []string) check {
 
 // assemble applies a list of patterns of the configuration to the defaults: it
 // replaces them, or with "+" is appended, with "-" removed, and with "^" put
-// before them. What is not in the universe is left out.
+// before them. Algorithms that are not in the universe are left out.
 func assemble(list string, defaults, universe []string) []string {
 	if list == "" {
 		return defaults

@@ -48,7 +48,7 @@ type authenticator struct {
 	rounds    int // of questions, in the current attempt
 	attempts  int // of keyboard-interactive
 	wasAsked  bool
-	noPrompts bool // a Prompter that asks nobody said so
+	noPrompts bool // the Prompter answered ErrBatch
 
 	partial int // successes so far
 	banners int
@@ -121,7 +121,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	return nil, a.fail(nil)
 }
 
-// fail returns the end of a login that came to nothing.
+// fail returns the error of a login that failed.
 func (a *authenticator) fail(err error) error {
 	a.err = &AuthError{
 		User: a.dest.User, Host: a.dest.name(),
@@ -214,8 +214,8 @@ func (a *authenticator) secret() (secret, what string) {
 	return secret, what
 }
 
-// unanswered handles a question that has no answer. With nobody to ask the
-// login goes on with what needs no answer; otherwise the user broke it off.
+// unanswered handles a question that has no answer. Without a user to ask, the login
+// continues with methods that need no answer; otherwise the user broke it off.
 func (a *authenticator) unanswered(err error) error {
 	if errors.Is(err, ErrBatch) {
 		a.noPrompts = true

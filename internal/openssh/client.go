@@ -138,8 +138,8 @@ func (w *watched) Write(b []byte) (int, error) {
 }
 
 // greeting looks at what comes up to the end of the first line, which is text
-// (RFC 4253 §4.2). Somebody who speaks another protocol may wait for us to go
-// on, and there is no use in waiting for his line to end.
+// (RFC 4253 §4.2). A server of another protocol may wait for us to speak, and there
+// is no use in waiting for its line to end.
 func (w *watched) greeting(b []byte) error {
 	for _, c := range b {
 		switch {

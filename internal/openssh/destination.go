@@ -51,7 +51,7 @@ type Destination struct {
 	IdentityAgent           string   // a socket; empty for none
 	PubkeyAlgorithms        []string // none means good ones
 	AuthMethods             []string // in order; nil means all
-	Password                string   // answers the server once, and nobody is asked for one; empty to ask
+	Password                string   // answers the server once, in place of the Prompter; empty to ask
 	NumberOfPasswordPrompts int      // 0 means 3, and less than 0 none
 	BatchMode               bool     // ask nothing
 	NoBanner                bool     // LogLevel is below INFO, where ssh does not show what servers say

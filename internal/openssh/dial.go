@@ -15,15 +15,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// How long the network may take. Time in which somebody is asked does not
-// count.
+// How long the network may take. The time of questions to the user does not count.
 const (
 	connectTime  = 30 * time.Second // until the host key is checked, unless ConnectTimeout is set
 	authTime     = 2 * time.Minute  // to log in; sshd gives as long
 	attemptPause = time.Second      // between ConnectionAttempts
 )
 
-// A Dialer makes authenticated connections. The zero Dialer asks nobody. Its
+// A Dialer makes authenticated connections. The zero Dialer asks no questions. Its
 // methods may run at once. It remembers opened keys and the password that a
 // login took, in memory, so another connection to the same host by the same way
 // asks nothing.
@@ -55,8 +54,8 @@ type Dialer struct {
 	secrets map[string]string     // passwords, by Destination.way
 }
 
-// Dial connects and logs in to a destination, and asks p what must be asked;
-// nil asks nobody. See [Dialer.Dial].
+// Dial connects and logs in to a destination, and asks p what must be asked; nil
+// fails instead of asking. See [Dialer.Dial].
 func Dial(ctx context.Context, dest Destination, p Prompter) (*Client, error) {
 	d := Dialer{Prompter: p}
 	return d.Dial(ctx, dest)
@@ -101,7 +100,7 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 // A link is what an SSH connection runs over.
 type link struct {
 	conn  net.Conn
-	cut   func() // ends it at once, so that nobody waits for it any longer
+	cut   func() // ends it at once, so that all waiting on it ends
 	jump  *Client
 	proxy *proxyConn
 }

@@ -11,11 +11,11 @@
 // [Resolve] reads ssh_config(5). [Dialer.Dial] connects, if need be through
 // jump hosts or a ProxyCommand, checks the host key against known_hosts, and
 // logs in with certificates, keys of an agent, key files, passwords and
-// keyboard-interactive. Whatever must be asked goes through a [Prompter].
+// keyboard-interactive. All questions go through a [Prompter].
 //
-// The protocol is golang.org/x/crypto/ssh. What it has no part in is here: the
-// configuration, known_hosts with all its markers, the order of keys, and time
-// limits over every wait.
+// The protocol is golang.org/x/crypto/ssh. The rest is here: the configuration,
+// known_hosts with all its markers, the order of keys, and time limits over every
+// wait.
 //
 // Errors are of four classes, for errors.Is: [ErrConfig], [ErrHostKey],
 // [ErrAuth], and otherwise those of the network or of the context. No error
@@ -30,5 +30,5 @@
 //
 // It has no GSSAPI, host-based authentication, PKCS#11, KnownHostsCommand,
 // DNS fingerprints, compression or connection sharing. Security keys work
-// through an agent. [Destination.Ignored] tells which settings had no effect.
+// through an agent. [Destination.Ignored] lists the settings that had no effect.
 package openssh

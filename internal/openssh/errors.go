@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The classes of errors. What is none of them comes from the network or from
-// the context.
+// The classes of errors. All other errors come from the network or from the
+// context.
 var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
@@ -51,7 +51,7 @@ type KnownKey struct {
 	Line int // from 1
 }
 
-// String tells where the key is, and which.
+// String says where the key is, and which.
 func (k KnownKey) String() string {
 	return fmt.Sprintf("%s:%d knows %s %s", k.File, k.Line, k.Key.Type(), ssh.FingerprintSHA256(k.Key))
 }
@@ -59,9 +59,9 @@ func (k KnownKey) String() string {
 // A Fault is what is wrong with a host key.
 type Fault int
 
-// What may be wrong with a host key.
+// The faults of a host key.
 const (
-	Unknown Fault = iota // the host has none yet, and nobody accepted this one
+	Unknown Fault = iota // the host has none yet, and this one was not accepted
 	Changed              // the host has others
 	Revoked              // it, or the authority that signed it, must not be used
 	Weak                 // too short, or signed by an algorithm not allowed
@@ -88,7 +88,7 @@ func (e *HostKeyError) Error() string {
 		for _, k := range e.Known {
 			fmt.Fprintf(&b, ", but %s", k)
 		}
-		b.WriteString("; either the key was replaced or somebody listens in")
+		b.WriteString("; either the key was replaced or the connection is intercepted")
 		if len(e.Known) > 0 {
 			fmt.Fprintf(&b, "; if you know that it was replaced, remove the old one: ssh-keygen -R '%s' -f '%s'", e.Host, e.Known[0].File)
 		}
@@ -112,14 +112,14 @@ func (e *HostKeyError) Unwrap() []error { return classed(ErrHostKey, e.Err) }
 // An AuthError is a login that failed. It is an [ErrAuth].
 type AuthError struct {
 	User, Host string
-	Allowed    []string // methods the server would go on with
+	Allowed    []string // methods with which the server would continue
 	Tried      []string // what it was offered, in order
 	Notes      []string // why something was not offered
-	Unasked    bool     // there was nobody to ask for a password: it is an [ErrBatch] too
+	Unasked    bool     // there was no user to ask for a password: it is an [ErrBatch] too
 	Err        error    // what else there is to say
 }
 
-// Error tells what was tried, and why not more.
+// Error says what was tried, and why not more.
 func (e *AuthError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log in as %s@%s: permission denied", printable(e.User), e.Host)
@@ -138,7 +138,7 @@ func (e *AuthError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns [ErrAuth], [ErrBatch] if nobody was asked, and Err.
+// Unwrap returns [ErrAuth], [ErrBatch] if there was no user to ask, and Err.
 func (e *AuthError) Unwrap() []error {
 	kinds := classed(ErrAuth, e.Err)
 	if e.Unasked {

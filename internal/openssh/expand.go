@@ -14,8 +14,8 @@ import (
 // letter.
 type tokens map[byte]string
 
-// expand replaces percent tokens, and if env is not nil also ${NAME}. What it
-// puts in is not looked at again.
+// expand replaces percent tokens, and if env is not nil also ${NAME}. It does not
+// expand the replacements again.
 func expand(s string, t tokens, env func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

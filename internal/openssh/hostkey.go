@@ -48,7 +48,7 @@ func (h *hostCheck) read() error {
 	}
 	if f := h.dest.RevokedHostKeys; f != "" {
 		var err error
-		// Who cannot say what is revoked must trust nothing.
+		// If the list cannot be read, no key can be trusted.
 		if h.revoked, err = readRevoked(f); err != nil {
 			return fmt.Errorf("%w: revoked host keys: %w", ErrHostKey, err)
 		}
@@ -226,11 +226,11 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
 	case h.dest.Policy == Accept:
-		// Somebody may be in between. Keys of ours are safe to use: what they
-		// sign is of no use elsewhere. Passwords are not.
+		// An attacker may be in between. Keys of ours are safe to use: their
+		// signatures are of no use elsewhere. Passwords are not.
 		h.distrust = true
 		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
-			"; going on without passwords, since StrictHostKeyChecking is off")
+			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
 		// Not for accept-new: whoever is in between would only need to show a
@@ -267,7 +267,7 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 			err = ctx.Err() // too late
 		}
 		if yes && err == nil {
-			h.keep(key) // before anybody else may ask
+			h.keep(key) // before the next question
 		}
 		return yes && err == nil, err
 	})

@@ -76,14 +76,14 @@ var keywords = map[string]keyword{
 	"tisauthentication":               {same: "kbdinteractiveauthentication"},
 }
 
-// What OpenSSH would do and we do not. Without it a connection fails, or less
-// is checked.
+// Keywords that OpenSSH implements and we do not. Without them a connection fails,
+// or less is checked.
 const notedKeywords = `canonicalizepermittedcnames checkhostip compression
 	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
 	securitykeyprovider verifyhostkeydns`
 
-// What concerns terminals, forwarding and other programs, or has long been
-// gone. UseKeychain and AddKeysToKeychain are Apple's.
+// Keywords of terminals, forwarding and other programs, or long gone. UseKeychain
+// and AddKeysToKeychain are Apple's.
 const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	askpassgui channeltimeout cipher clearallforwardings compressionlevel
 	controlmaster controlpath controlpersist dynamicforward
@@ -121,8 +121,8 @@ func isOff(args []string) bool {
 	return false
 }
 
-// What golang.org/x/crypto/ssh can do at all, weak or not. Only who asks for
-// it by name gets what is weak. RC4 nobody gets (RFC 8758).
+// All algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if
+// they are asked for by name, and RC4 is never used (RFC 8758).
 var (
 	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 

@@ -23,8 +23,8 @@ var knownWrites sync.Mutex
 //
 // The line is appended by one write. Others append to the file too, ssh among
 // them, and to write a new file and rename it would undo what they did in the
-// meantime. A line that got cut off is one that nobody understands, and the
-// next begins on a line of its own.
+// meantime. A line that got cut off is ignored by all readers, and the next begins
+// on a line of its own.
 func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err error) {
 	if file == os.DevNull {
 		return false, nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A patience cuts a connection that does not get on. Only time that the
-// network takes counts, not that of a user who looks for his password.
+// A patience cuts a connection that makes no progress. Only time that the network
+// takes counts, not that of a user who looks for their password.
 type patience struct {
 	cut func()
 

@@ -7,8 +7,8 @@ import (
 )
 
 // A Prompter asks the user. Only one question is open at a time. Its methods
-// should return when the context ends; the connection waits no longer. What
-// servers wrote into their arguments is safe to print.
+// should return when the context ends; the connection waits no longer. Text of
+// servers in their arguments is safe to print.
 type Prompter interface {
 	// Password asks for the password of a user on a host.
 	Password(ctx context.Context, user, host string) (string, error)
@@ -38,7 +38,7 @@ type Question struct {
 	Echo bool // the answer may be seen
 }
 
-// ErrBatch is the answer to every question where there is nobody to ask.
+// ErrBatch is the answer to every question where there is no user to ask.
 var ErrBatch = errors.New("nobody to ask")
 
 // Batch is a [Prompter] that fails every time, with an [ErrBatch].

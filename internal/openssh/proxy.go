@@ -124,7 +124,7 @@ func (p *proxyConn) cut() {
 	_, _ = p.in.Close(), p.out.Close()
 }
 
-// status tells how the command ended, if it did so by itself.
+// status says how the command ended, if it did so by itself.
 func (p *proxyConn) status() string {
 	if p == nil || p.ended.Load() {
 		return ""

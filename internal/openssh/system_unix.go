@@ -42,8 +42,8 @@ func checkConfigOwner(info fs.FileInfo) error {
 	return nil
 }
 
-// isOwnGroup reports whether a group is the user's own, as where every user
-// has one of his name. There ~/.ssh/config is often writable for it.
+// isOwnGroup reports whether a group is the user's own, as where every user has one
+// of their name. There ~/.ssh/config is often writable for it.
 func isOwnGroup(gid uint32) bool {
 	u, err := user.Current()
 	if err != nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {

@@ -31,10 +31,10 @@ func (o Offence) cost() time.Duration {
 	return 5 * time.Second
 }
 
-// What penalties come to. Threshold and Longest are min and max of OpenSSH.
+// The bounds of penalties. Threshold and Longest are min and max of OpenSSH.
 const (
 	Threshold = 15 * time.Second // from here on a source is refused
-	Longest   = 10 * time.Minute // more than this nobody owes
+	Longest   = 10 * time.Minute // the most that a source can owe
 
 	// calm is how long a source must be free of debt for one of its strikes to
 	// be forgotten.
@@ -105,10 +105,10 @@ func (t *table) fail(now time.Time, net netip.Prefix, cost time.Duration) {
 // insert adds a network. If the table is full the debt that would be forgotten
 // first makes room, even if it is still owed.
 //
-// Which one that is decides what it costs an attacker to be forgotten. Were it
-// the oldest, or any, one failure from each of as many fresh addresses as the
-// table has places would clear him. This way all of them must first owe more
-// than he does, and pass for that through the refusals that he did.
+// This choice decides what it costs an attacker to be forgotten. Were it the
+// oldest, or any, one failure from each of as many fresh addresses as the table has
+// places would clear the attacker. This way all of them must first owe more than
+// the attacker does, and be refused on the way, as the attacker was.
 func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	if t.byNet == nil {
 		t.byNet = map[netip.Prefix]*debt{}

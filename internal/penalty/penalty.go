@@ -38,7 +38,7 @@ import (
 	"time"
 )
 
-// What a [Guard] allows where its fields are zero.
+// The defaults of a [Guard]'s fields that are zero.
 const (
 	DefaultMaxConns               = 4096
 	DefaultMaxConnsPerSource      = 256
@@ -119,7 +119,7 @@ const (
 type Refusal struct {
 	Cause  Cause
 	Source netip.Prefix  // the network that it is about; zero for all of them
-	For    time.Duration // how long it will last; 0 where nobody can know
+	For    time.Duration // how long it will last; 0 if unknown
 }
 
 // Error says why, who, and for how long.
@@ -156,8 +156,8 @@ type Visit struct {
 }
 
 // Admit counts a connection from an address, or returns a [*Refusal]. An
-// address that is not valid, as of a pipe, is counted but owes nothing: nobody
-// could tell one from another.
+// address that is not valid, as of a pipe, is counted but owes nothing: all such
+// peers look the same.
 func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,8 +242,8 @@ func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 }
 
 // End notes that the connection is closed. One that never logged in, and has
-// not failed either, has wasted a little of our time: [NoLogin]. What it returns
-// is as of [Visit.Fail]. Further calls do nothing.
+// not failed either, has wasted a little of our time: [NoLogin]. The result is as
+// of [Visit.Fail]. Further calls do nothing.
 func (v *Visit) End(now time.Time) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -340,7 +340,7 @@ func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 // tables returns what the family of some networks owes. The caller holds mu.
 //
 // IPv6 has tables of its own, because its networks are cheap: filling them must
-// not help anybody to be forgotten as an IPv4 address.
+// not push out the debts of IPv4 addresses.
 func (g *Guard) tables(kind int, nets []netip.Prefix) []table {
 	family, widths := ipv6, len(bits6)
 	if len(nets) > 0 && nets[0].Addr().Is4() {

@@ -42,7 +42,7 @@ type control struct {
 	now   time.Duration // latest time seen, since epoch: it does not go back
 	out   int64         // units outstanding
 
-	// What a rate is computed from, as in draft-cheng-iccrg-delivery-rate-
+	// A rate is computed from these, as in draft-cheng-iccrg-delivery-rate-
 	// estimation: a sample spans the longer of the time in which its units were
 	// sent and that in which they came, so that answers that pile up in front
 	// of a late driver prove no rate that the path does not have.

@@ -127,7 +127,7 @@ type Pending struct {
 	Plan    *Plan
 	Request Request
 	Lane    int
-	Missing Range // the part that nobody has brought yet; empty if it is not needed any more
+	Missing Range // the part that is yet to be brought; empty if it is not needed any more
 }
 
 // Find returns the request of an id, and false if none is outstanding under it.

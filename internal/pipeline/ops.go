@@ -17,8 +17,8 @@ const (
 // no data: stat, open, close, readdir. It is the rule of a Link counted in
 // requests: window = 2 x most requests answered in a time x least round trip.
 //
-// A driver calls Next until it says no, and after each answer again. What a
-// request was for, and which lane it went down, the driver knows.
+// A driver calls Next until it says no, and after each answer again. The driver
+// knows what a request was for, and which lane it went down.
 type Ops struct {
 	requests control
 	table    table[flight]
@@ -32,7 +32,7 @@ func NewOps(l OpsLimits) *Ops {
 
 // Next returns the id of a request to send, and false if one must be answered
 // first. Ids are those of no other request outstanding here, and their top bit
-// is clear; they are not told apart from those of a Link.
+// is clear; a Link may use the same ids.
 func (o *Ops) Next(now time.Time) (id uint32, ok bool) {
 	t := o.requests.clock(now)
 	if !o.requests.room(1) || o.table.full() {

@@ -1,7 +1,7 @@
 package pipeline
 
 // pieces are a file as a plan sees it: consecutive ranges without a gap, each a
-// hole that nobody has asked for, asked for, or done. Neighbours that are both
+// hole that is yet to be asked for, asked for, or done. Neighbours that are both
 // holes, or both done, are one piece. Holes are in a heap besides, the first of
 // the file on top. All operations but trim take constant time, or O(log n) in
 // the number of holes.

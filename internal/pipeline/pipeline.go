@@ -64,7 +64,7 @@ const (
 	shortsInRow = 4
 )
 
-// What zero stands for in [Limits] and [Config].
+// The defaults of fields of [Limits] and [Config] that are zero.
 const (
 	// DefaultLaneBytes is the window of an SSH channel, a constant both in
 	// OpenSSH (CHAN_SES_WINDOW_DEFAULT) and in x/crypto/ssh.

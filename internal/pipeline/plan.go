@@ -13,7 +13,7 @@ type Config struct {
 	// the server, or the source, says that the file ends.
 	Offset, Size int64
 
-	// UntilEOF goes on behind Size, one request at a time, until the end of
+	// UntilEOF continues behind Size, one request at a time, until the end of
 	// the file: Size is what a stat said, and the file may have grown since.
 	UntilEOF bool
 
@@ -29,7 +29,7 @@ type Config struct {
 	Repeat bool
 
 	// Have are ranges that need not be moved: an earlier run did, or nothing
-	// is there. What is outside the file, and ranges beyond MaxRanges, are ignored.
+	// is there. Ranges outside the file, and those beyond MaxRanges, are ignored.
 	Have []Range
 }
 
@@ -314,8 +314,8 @@ func (p *Plan) Lanes() int {
 }
 
 // Left returns how many bytes are to be expected behind the first that is
-// missing. Where no end is known that is as many as have moved: what has gone on
-// for long goes on, and what has just begun may be over.
+// missing. Where no end is known that is as many as have moved: a transfer that has
+// run for long is expected to continue, and one that has just begun may be over.
 func (p *Plan) Left() int64 {
 	if p.expected == math.MaxInt64 {
 		return p.Contiguous() - p.start

@@ -16,8 +16,8 @@ type Range struct{ Start, End int64 }
 // included: no two of them touch. Beyond MaxRanges the later ones are left out,
 // and would be moved again.
 //
-// What is done has been handed to the store. It is for the driver to make it
-// durable before it writes down that it is done.
+// Done means handed to the store. The driver has to make that durable before it
+// writes down that it is done.
 func (p *Plan) AppendDone(b []Range) []Range {
 	n := 0
 	for i := p.pieces.first; i != none && n < MaxRanges; i = p.pieces.all[i].next {

@@ -15,12 +15,12 @@ const (
 	readFile = landlock.AccessFSSet(ll.AccessFSReadFile)
 	readDir  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 
-	// What the store and its callers do below an upload directory. Running a
-	// program, devices, sockets, pipes and symbolic links are not among it.
+	// The accesses of the store and its callers below an upload directory. Running
+	// a program, devices, sockets, pipes and symbolic links are not among them.
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
-	// What they do below a tree of a user's own besides.
+	// The further accesses below a tree of a user's own.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
 	// Moving and linking a file to another directory. The first ABI denies it
@@ -44,7 +44,7 @@ var restricted = landlock.MustConfig(
 
 // Confine takes the file system from all threads, but for what c names, by
 // Landlock. Nothing may be run any more, no TCP port bound and no TCP
-// connection opened; sockets bound before go on listening and accepting.
+// connection opened; sockets bound before continue to listen and accept.
 // A connection to systemd, a resolver's or any other Unix socket must be open
 // already.
 //
@@ -52,7 +52,7 @@ var restricted = landlock.MustConfig(
 // files, TCP", or that it is not available, which is not an error. An error
 // means that a path cannot be found, or that the kernel refused; nothing is
 // restricted then. With [Confinement.Trees] the first ABI (Linux 5.13 to 5.18)
-// counts as none, as it lets nobody move a file to another directory.
+// counts as none, as it forbids moving a file to another directory.
 //
 // Multipath TCP is not covered (the kernel's limit, as of ABI 7), and neither
 // are the calls that only look at names and attributes, such as stat and chmod.

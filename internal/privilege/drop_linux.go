@@ -21,8 +21,8 @@ const maxCapability = 63
 // no_new_privs, so that running a set-user-ID program gives nothing back.
 // It ends with an attempt to become root again, which must fail.
 //
-// Whoever is u already keeps the groups and loses the capabilities. Whoever is
-// neither u nor root gets an error that wraps [syscall.EPERM].
+// A process that is u already keeps the groups and loses the capabilities. One that
+// is neither u nor root gets an error that wraps [syscall.EPERM].
 //
 // After an error the process may be anything in between, and must end.
 func Drop(u User) error {
@@ -52,7 +52,7 @@ func drop(u User) error {
 		return err
 	}
 	if !is(u) {
-		return errors.New("the kernel agreed, but the process is still somebody else")
+		return errors.New("the kernel agreed, but the process still runs as another user")
 	}
 	if syscall.Setresuid(-1, 0, -1) == nil {
 		return errors.New("it could become root again")
@@ -113,8 +113,8 @@ func explain(err error) string {
 }
 
 // DropCapabilities takes all capabilities from all threads and sets
-// no_new_privs, so that none comes back by running another program. Who has
-// none is not refused, and makes no call that a system call filter might.
+// no_new_privs, so that none comes back by running another program. A process that
+// has none is not refused, and makes no call that a system call filter might.
 //
 // The bounding set goes too if CAP_SETPCAP allows it. If not it does not
 // matter: it only limits what a program that is run may gain, and with

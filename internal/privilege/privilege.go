@@ -1,6 +1,6 @@
 // Package privilege gives up what a running server needs no more: the rights
 // of root, capabilities, and the file system outside the directories served.
-// None of it can be had back, by anybody in the process.
+// Nothing in the process can get it back.
 //
 // A server calls it between opening everything and the first request:
 //
@@ -13,7 +13,7 @@
 // Confine comes first, because the rules name directories by path, and u may
 // lack the right to walk there; the other order works where u has it. Files and
 // sockets that are open stay open through all of it, and so does whatever an
-// [os.Root] opened before reaches below a directory that Confine was told of.
+// [os.Root] opened before reaches below a directory that Confine was given.
 //
 // Everything here acts on the whole process, which in Go means all of its
 // threads: a credential of Linux belongs to a thread.
@@ -34,8 +34,8 @@ type User struct {
 // value denies all of it.
 //
 // The paths are looked up once, by [Confine]: a file that is replaced later by
-// another of its name is another file. Who reads a file again when it changes
-// therefore names its directory.
+// another of its name is another file. So for a file that is read again when it
+// changes, name its directory.
 type Confinement struct {
 	// Read names directories, below which files may be read and directories
 	// listed, and single files that may be read.

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxOwing is how many accounts are kept that nobody uses, for what they owe.
+	// maxOwing is how many accounts without users are kept for what they owe.
 	maxOwing = 4096
 
 	// lookEvery is how often, at most, it is looked which of them owe nothing any
@@ -25,9 +25,9 @@ func (p *Pair) Set(rate int64) {
 
 func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.idle(now) }
 
-// Accounts keeps a [Pair] for each account that somebody uses at the time, or that
-// owes for what was let through: who comes again does not begin anew. The zero
-// Accounts is ready for use, and any goroutine may call its methods.
+// Accounts keeps a [Pair] for each account that is in use, or that owes for what was
+// let through: so its user cannot start afresh by coming again. The zero Accounts is
+// ready for use, and any goroutine may call its methods.
 type Accounts struct {
 	mu     sync.Mutex
 	byName map[string]*account // mu

@@ -24,8 +24,8 @@ type Bucket struct {
 	even time.Time // mu: when all that was let through has had its time
 }
 
-// Set sets the rate, in bytes a second; 0 or less means no limit. What has been
-// let through already keeps its time.
+// Set sets the rate, in bytes a second; 0 or less means no limit. Bytes let through
+// already keep their time.
 func (b *Bucket) Set(rate int64) { b.rate.Store(rate) }
 
 // Rate returns the rate, in bytes a second; 0 or less means no limit.

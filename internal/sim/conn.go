@@ -122,8 +122,8 @@ type Conn struct {
 	closed bool
 }
 
-// An arrival is a datagram before somebody has read it, or word that one could
-// not be delivered.
+// An arrival is a datagram before it is read, or a report that one could not be
+// delivered.
 type arrival struct {
 	at      time.Time
 	from    netip.AddrPort
@@ -220,7 +220,7 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 }
 
 // deliver puts a datagram into one of ms, of which n are in use. It reports
-// false if there is no room. What is longer than the Data is dropped.
+// false if there is no room. It drops bytes beyond the length of Data.
 func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	if c.host.net.Glue && *n > 0 {
 		m := &ms[*n-1]

@@ -8,7 +8,7 @@
 //
 // A [Conn] does what a udp.Conn does, oddities included. It waits on channels
 // and on package time alone, so that inside a bubble of testing/synctest hours
-// pass in an instant. What befalls a datagram is drawn from the seed.
+// pass in an instant. The fate of each datagram is drawn from the seed.
 package sim
 
 import (
@@ -53,13 +53,13 @@ type Packet struct {
 
 // A Network connects hosts. Its exported fields are set before it is used.
 type Network struct {
-	Default  Link // of all paths that Connect has not been told of
+	Default  Link // of all paths that Connect was not called for
 	Messages int  // most messages moved per Read; 0 means 1
 	Segments int  // datagrams worth putting in a message to send; 0 means 1
 	Glue     bool // Read glues datagrams of one peer and size, as UDP_GRO does
 
 	// Tap, if set, sees each datagram sent, before its link does, and says
-	// whether it goes on. It must not call the Network.
+	// whether to send it on. It must not call the Network.
 	Tap func(Packet) bool
 
 	mu    sync.Mutex
@@ -107,7 +107,7 @@ func (n *Network) Connect(a, b string, l Link) {
 	n.Route(b, a, l)
 }
 
-// Route sets one direction of a path. What is on its way arrives.
+// Route sets one direction of a path. Datagrams on their way arrive.
 func (n *Network) Route(from, to string, l Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,8 +128,8 @@ func (n *Network) pipe(from, to netip.Addr) *pipe {
 	return p
 }
 
-// send puts a datagram on its way. Its error is the sender's; a host that
-// hears of no such port is told so. The caller holds mu.
+// send puts a datagram on its way. Its error is the sender's; if the port does not
+// exist, an error is delivered to the sender. The caller holds mu.
 func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	to := n.hosts[p.To.Addr()]
 	if to == nil {

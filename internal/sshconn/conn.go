@@ -51,7 +51,7 @@ type Conn struct {
 	changed  sync.Cond // mu: a write ended
 	gathered []byte    // mu
 	spare    []byte    // mu: the other buffer, while nothing is written from it
-	writing  bool      // mu: somebody writes to the socket
+	writing  bool      // mu: a goroutine writes to the socket
 	closed   bool      // mu
 	err      error     // mu: of the first write that failed
 }
@@ -176,8 +176,8 @@ func (c *Conn) flush() {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection. What was written before still goes out, if it
-// takes no longer than a second.
+// Close closes the connection. Bytes written before still go out, if that takes no
+// longer than a second.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if !c.closed {

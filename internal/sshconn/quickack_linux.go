@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// quickAck returns what tells the kernel to acknowledge at once what has come,
+// quickAck returns a function that has the kernel acknowledge at once what has come,
 // or nil if c has no socket of its own. It is no setting that lasts: the kernel goes
 // back to waiting for something to send along, some 40 ms at the most.
 func quickAck(c net.Conn) func() {
