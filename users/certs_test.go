@@ -55,7 +55,7 @@ func TestCertificates(t *testing.T) {
 		want    string // reason, or "" for a login
 		access  users.Access
 		dir     string // if not /
-		nowhere bool   // nobody is an authority
+		nowhere bool   // no key is an authority
 	}{
 		{name: "plain"},
 		{name: "forever", change: func(c *ssh.Certificate) { c.ValidAfter, c.ValidBefore = 0, ssh.CertTimeInfinity }},
@@ -150,8 +150,8 @@ func TestKeysAreNoAuthorities(t *testing.T) {
 	w.want(l, err, "no such user")
 }
 
-// Who signed it is not asked again by anybody: a certificate that was changed
-// after it was signed, with the right authority in it.
+// The signature is checked: a certificate that was changed after it was signed, with
+// the right authority in it, is refused.
 func TestForgedCertificate(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	w := newWorld(t, users.User{Name: "alice", Keys: []users.Key{key(t, "cert-authority", ca.PublicKey())}})
@@ -238,7 +238,7 @@ func TestRevokedKeys(t *testing.T) {
 	}
 }
 
-// What ssh-keygen makes is what people have. Its certificates are of today.
+// Certificates and keys made by ssh-keygen work. Its certificates are of today.
 func TestKeygen(t *testing.T) {
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {

@@ -23,7 +23,7 @@ func content(t testing.TB, file string) string {
 	return string(b)
 }
 
-// What Add writes is read again as what it was given.
+// A user that Add writes is read back unchanged.
 func TestAdd(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users")
@@ -141,7 +141,7 @@ func TestEdits(t *testing.T) {
 	file := write(t, t.TempDir(), "users", start)
 	for _, do := range []func(string) error{set("nobody", fresh), remove("nobody"), remove(""), set("ALICE", fresh), remove("access")} {
 		if err := do(file); err == nil {
-			t.Error("somebody who is not there was changed")
+			t.Error("a user who does not exist was changed")
 		}
 	}
 	if content(t, file) != start {

@@ -47,7 +47,7 @@ func Example() {
 	// login refused: wrong password
 }
 
-// A server that was told of no users makes one up.
+// A server without a users file makes up a user.
 func ExampleOneTime() {
 	dir, err := os.MkdirTemp("", "users")
 	if err != nil {

@@ -156,15 +156,15 @@ func TestBadUsersFiles(t *testing.T) {
 	}
 	_, err := users.ParseText(strings.Repeat("x\n", 1000))
 	if n := strings.Count(err.Error(), "\n") + 1; n != 20 {
-		t.Errorf("%d faults are told", n)
+		t.Errorf("%d faults are reported", n)
 	}
 	if _, err := users.ParseText(""); err != nil {
 		t.Error(err)
 	}
 }
 
-// A line in somebody's authorized_keys that cannot be used costs nobody else
-// anything, and it is told why.
+// A bad line in a user's authorized_keys file costs other users nothing, and the
+// reason is reported.
 func TestBadAuthorizedKeys(t *testing.T) {
 	good, shell, old := newSigner(t), newSigner(t), newSigner(t)
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// Whoever a file belongs to may change it.
+// The owner of a file may change it.
 func TestOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -246,7 +246,7 @@ func TestOwners(t *testing.T) {
 	}{
 		{"users", 0, ""}, {"users", 1000, ""}, {"users", 1001, ""}, {"users", 1234, "belongs to user 1234"},
 		{"ca", 1000, ""}, {"ca", 1234, "belongs to user 1234"}, {"revoked", 1234, "belongs to user 1234"},
-		{"keys", 1234, ""}, // of a user, in his home directory
+		{"keys", 1234, ""}, // of a user, in their home directory
 	} {
 		dir := t.TempDir()
 		file := write(t, dir, "users", "authorities ca\nrevoked revoked\nuser alice\nkeys keys\n")
@@ -262,7 +262,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s of %d: %v, want %q", test.file, test.uid, err, test.want)
 		}
 		if _, err := users.Open(file); err != nil {
-			t.Errorf("%s of %d, and anybody's will do: %v", test.file, test.uid, err)
+			t.Errorf("%s of %d, and any owner will do: %v", test.file, test.uid, err)
 		}
 	}
 	// A server notices that it was given away, and back.
@@ -282,7 +282,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Who has nothing to log in by is told of, but is no reason to lock out others.
+// A user without a way to log in is reported, but does not lock out others.
 func TestNothingToLogInBy(t *testing.T) {
 	k := line("", newSigner(t).PublicKey())
 	hash, err := users.HashPassword([]byte("secret"))
@@ -313,7 +313,7 @@ func TestNothingToLogInBy(t *testing.T) {
 	}
 }
 
-// What is not a file is no users file, and keeps nobody waiting.
+// A users file that is not a file is an error, at once.
 func TestNotAFile(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := users.Open(dir); err == nil {

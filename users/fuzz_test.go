@@ -128,7 +128,7 @@ func FuzzParseHash(f *testing.F) {
 	})
 }
 
-// What from= lets in, it does not let in with the address forbidden too.
+// An address that from= lets in is refused once it is forbidden too.
 func FuzzFrom(f *testing.F) {
 	f.Add("10.*,!10.1.*", "10.2.3.4")
 	f.Add("192.0.2.0/24,2001:db8::/32", "2001:db8::1")

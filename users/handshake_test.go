@@ -53,7 +53,7 @@ var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-// fakeRSA is a public key of any size, which nobody has.
+// fakeRSA is a public key of any size, without a private key.
 func fakeRSA(t testing.TB, bits int) ssh.PublicKey {
 	t.Helper()
 	n := new(big.Int).SetBit(big.NewInt(1), bits-1, 1)
@@ -276,7 +276,7 @@ func (w *world) handshake(user string, change func(*ssh.ClientConfig)) (*users.L
 	for range chans {
 	}
 	if !ok {
-		w.t.Error("logged in, but as nobody")
+		w.t.Error("logged in without a login")
 		return nil, errors.New("no login")
 	}
 	return login, nil

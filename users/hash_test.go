@@ -51,7 +51,7 @@ func TestHashes(t *testing.T) {
 			t.Errorf("%s has become %s", text, h.Encoded())
 		}
 		if s := fmt.Sprintf("%v %+v %#v %s", h, h, h, h); strings.Contains(s, text[len(text)-20:]) {
-			t.Errorf("printed, a hash is told: %s", s)
+			t.Errorf("printed, a hash is revealed: %s", s)
 		}
 	}
 	if h := (users.Hash{}); !h.IsZero() || h.String() != "none" || knows(t, h, "none") {
@@ -139,7 +139,7 @@ func TestBcryptPasswords(t *testing.T) {
 		t.Error("a password of 72 bytes is known by its beginning")
 	}
 	if bcrypt.CompareHashAndPassword([]byte(h.Encoded()), []byte(long+"y")) != nil {
-		t.Log("x/crypto/bcrypt now tells them apart itself")
+		t.Log("x/crypto/bcrypt now distinguishes them itself")
 	}
 	if h := hash(t, "a"); !knows(t, h, "a") || knows(t, h, "a\x00a") {
 		t.Error("a password is known by its repetition")

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What has gone wrong in other servers, one test each.
+// Vulnerabilities of other servers, one test each.
 
 // offerThenUse offers keys that the client cannot sign with, one after another,
 // and then logs in with the last.
@@ -114,7 +114,7 @@ func TestEmptyPasswords(t *testing.T) {
 		users.User{Name: "none"},
 		users.User{Name: "zero", Password: users.Hash{}},
 		users.User{Name: "some", Password: hash(t, "secret")},
-		users.User{Name: "empty", Password: hash(t, "")}, // somebody hashed it elsewhere
+		users.User{Name: "empty", Password: hash(t, "")}, // hashed by another program
 		users.User{Name: "both", Require: users.KeyAndPassword, Password: hash(t, ""), Keys: []users.Key{key(t, "", mine.PublicKey())}},
 	)
 	for _, user := range []string{"none", "zero", "some", "empty", "both", "nobody"} {
@@ -143,10 +143,10 @@ func TestEmptyPasswords(t *testing.T) {
 	for _, d := range []*users.Directory{directory(t), directory(t, users.User{Name: "none"})} {
 		w := &world{t: t, d: d}
 		if _, err := w.withPassword("none", ""); err == nil {
-			t.Error("let in where nobody has a password")
+			t.Error("let in where no user has a password")
 		}
 		if _, err := w.interactively("none", ""); err == nil {
-			t.Error("let in where nobody has a password")
+			t.Error("let in where no user has a password")
 		}
 	}
 }
@@ -329,8 +329,8 @@ func TestSecurityKeysAreTouched(t *testing.T) {
 	w.want(l, err, "")
 }
 
-// CVE-2026-39835: certificates of any kind, where nobody is an authority for
-// anything, are refused and no more.
+// CVE-2026-39835: certificates of any kind are refused, and no more, if there is no
+// authority.
 func TestNoAuthorities(t *testing.T) {
 	ca, mine := newSigner(t), newSigner(t)
 	for _, w := range []*world{newWorld(t), newWorld(t, users.User{Name: "alice"}), newWorld(t, users.User{Name: "alice", Keys: []users.Key{{}}})} {

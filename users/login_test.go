@@ -107,7 +107,7 @@ func TestUserLimits(t *testing.T) {
 	w.want(l, err, "only upload, and the key only read")
 }
 
-// Where a peer has no address that anybody knows, from= and from fit nobody.
+// from= and from match no peer without a known address.
 func TestPeersWithoutAddress(t *testing.T) {
 	mine := newSigner(t)
 	w := newWorld(t,
@@ -217,8 +217,8 @@ func TestKeyAndPassword(t *testing.T) {
 	}
 }
 
-// What takes long must take as long for everybody. So it is counted: tests
-// that take the time are right on idle machines only.
+// A check must take as long for every user. So the work is counted: tests that
+// measure time are right on idle machines only.
 func TestSameWorkForEverybody(t *testing.T) {
 	h := hash(t, "secret")
 	away := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -251,7 +251,7 @@ func TestSameWorkForEverybody(t *testing.T) {
 			}
 		}
 	}
-	// And with nobody there at all.
+	// And without any users.
 	d = directory(t)
 	if _, err := d.Password(t.Context(), at, "root", []byte("toor")); err == nil || d.Checked() != 1 {
 		t.Errorf("no users: %v, %d hashes", err, d.Checked())
@@ -301,8 +301,8 @@ func TestChecksAreBounded(t *testing.T) {
 	}
 }
 
-// One for whom there is no time is told so in the log, but is not called a
-// guesser.
+// A login that the server had no time to check is logged as that, and not as a wrong
+// password.
 func TestBusyEvent(t *testing.T) {
 	w := newWorld(t, users.User{Name: "alice", Password: hash(t, "secret")})
 	free := w.d.Occupy()

@@ -62,7 +62,7 @@ func TestReload(t *testing.T) {
 		t.Error("what is wrong has come into force")
 	}
 
-	// What is worth keeping is kept, but keys that are gone are gone.
+	// Keys that are still there are kept, and keys that are gone are gone.
 	write(t, dir, "users", "revoked revoked\nuser alice\nkeys keys\n")
 	if err := os.Remove(keys); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestReloadOfTwins(t *testing.T) {
 	}
 }
 
-// Whoever asks during a reload gets the old answer or the new one.
+// Lookups during a reload get the old answer or the new one.
 func TestReloadWhileAsked(t *testing.T) {
 	dir := t.TempDir()
 	h := cheap(t, "secret")

@@ -38,7 +38,7 @@ func hashOf(t testing.TB, password string) users.Hash {
 	return h
 }
 
-// A club is a handler for users, each with files of his own.
+// A club is a handler for users, each with files of their own.
 type club struct {
 	*web.Handler
 	t      testing.TB
@@ -128,7 +128,7 @@ func TestUsers(t *testing.T) {
 			c.as(here, "", "", method+" "+target).want(t, http.StatusUnauthorized, "*")
 		}
 	}
-	// Nobody learns what there is before he has logged in.
+	// No client learns what there is before it has logged in.
 	c.as(here, "", "", "GET /missing").want(t, http.StatusUnauthorized, "*")
 	c.as(here, "", "", "GET /../x").want(t, http.StatusUnauthorized, "*")
 	if got := c.Counters(); got.Logins != 4 || got.Failures < 8 {
@@ -136,7 +136,7 @@ func TestUsers(t *testing.T) {
 	}
 	for _, e := range c.events {
 		if e.Outcome == users.Refused && e.Reason == "" || e.Method != "password" {
-			t.Errorf("told %+v", e)
+			t.Errorf("reported %+v", e)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestPasswordsAreForgotten(t *testing.T) {
 	})
 }
 
-// What the users file says now holds, whatever was known.
+// The current users file holds, whatever was remembered.
 func TestUsersChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	write := func(text string) {
@@ -301,7 +301,7 @@ func TestUsersChange(t *testing.T) {
 	}
 }
 
-// Who guesses is kept out, whatever he guesses then; others are not.
+// Wrong passwords block their source, for right passwords too, and no other source.
 func TestGuessesAreCounted(t *testing.T) { synctest.Test(t, testGuesses) }
 
 func testGuesses(t *testing.T) {
@@ -319,7 +319,7 @@ func testGuesses(t *testing.T) {
 	if after := last.header.Get("Retry-After"); after == "" || after == "0" || last.header.Get("Www-Authenticate") != "" {
 		t.Errorf("the answer is %+v", last)
 	}
-	// A guess that is right tells him nothing, not even if it is known.
+	// A right guess reveals nothing then, not even if it is remembered.
 	c.as(here, "alice", "wonderland", "GET /whose").want(t, http.StatusTooManyRequests, "*")
 	c.as("198.51.100.9", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
 	// No password at all is no guess, however often.

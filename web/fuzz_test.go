@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a path is, the name is one that a store takes and that stays inside,
-// or there is none.
+// A path yields a name that a store takes and that stays inside, or none.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"/", "/a/b", "//a", "/a/./b/", `/a\b`, "/%2e%2e/x", "/a%2fb", "/%00", "/%ff", "*", "", "http://h/a", "http:a", "/..;/x", "/a/..", "/ ", "/%"} {
 		f.Add(s)
@@ -45,7 +44,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// Whatever is asked for is inside the file.
+// A range is always inside the file.
 func FuzzRange(f *testing.F) {
 	for _, s := range []string{"bytes=0-0", "bytes=5-", "bytes=-5", "bytes=1-2,3-4", "bytes=", "x=1-2", "bytes=99999999999999999999-", "bytes=1-99999999999999999999"} {
 		f.Add(s, int64(10))
@@ -67,7 +66,7 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// Whatever a part is, it is inside the upload; and what it says can be said again.
+// A part is always inside the upload, and survives formatting and parsing.
 func FuzzUploadRange(f *testing.F) {
 	for _, s := range []string{"bytes 0-9/10", "bytes */10", "bytes 5-4/10", "bytes 0-9/*", "bytes 0-9223372036854775806/9223372036854775807", "bytes", ""} {
 		f.Add(s)
@@ -90,8 +89,8 @@ func FuzzUploadRange(f *testing.F) {
 	})
 }
 
-// Whatever the conditions are, they are read to the end, and a tag that is not
-// there matches nothing but "*".
+// Conditions are read to the end, and a tag that is not there matches nothing but
+// "*".
 func FuzzEntityTags(f *testing.F) {
 	for _, s := range []string{`"a"`, `W/"a", "b"`, "*", `"`, `W/`, `,,"a" "b"`, "\"\x00\""} {
 		f.Add(s, `"a"`)

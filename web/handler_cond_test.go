@@ -159,7 +159,7 @@ func TestEntityTags(t *testing.T) {
 	if at, err := http.ParseTime(a.header.Get("Last-Modified")); err != nil || at.After(time.Now()) {
 		t.Errorf("last modified %v, %v: RFC 9110 §8.8.2.1", at, err)
 	}
-	// Nobody knows when: there is nothing to compare.
+	// Without a time there is nothing to compare.
 	h = &web.Handler{Store: oneFile{store.NewFile("f", strings.NewReader("x"), 1, time.Time{})}}
 	a = ask(t, h, "GET /f", "", "If-Modified-Since: "+after, "If-None-Match: W/\"x\"")
 	a.want(t, 200, "x")
@@ -167,7 +167,7 @@ func TestEntityTags(t *testing.T) {
 	a.wantField(t, "Last-Modified", "")
 }
 
-// Where the system tells of changes that nobody can hide, a tag becomes strong
+// Where the system records changes that no program can hide, a tag becomes strong
 // after a while, even of a file whose times were set to whole seconds; and a
 // change with the same size and times is another tag.
 func TestEntityTagsOfSystem(t *testing.T) {

@@ -33,13 +33,13 @@ func TestRange(t *testing.T) {
 		{"bytes= 1-1 , ", "1"},
 		{"bytes=19-19", "j"},
 		{"bytes=18-18,30-40", "i"}, // one that there is, of two
-		// What cannot be satisfied: §15.5.17.
+		// Unsatisfiable ranges: §15.5.17.
 		{"bytes=20-", ""},
 		{"bytes=20-30", ""},
 		{"bytes=99999999999999999999999-", ""},
 		{"bytes=-0", ""},
 		{"bytes=20-,30-", ""},
-		// What makes no sense is ignored: §14.2.
+		// Nonsense is ignored: §14.2.
 		{"", all},
 		{"bytes", all},
 		{"bytes=", all},

@@ -36,8 +36,8 @@ func (k *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// What the kernel can send gets to the connection as net and tcp want it: a file
-// behind one io.LimitedReader, in steps.
+// Files that the kernel can send reach the connection as net and tcp want them: a
+// file behind one io.LimitedReader, in steps.
 func TestHandsFilesToKernel(t *testing.T) {
 	body := pattern(12 << 20)
 	st, _ := dir(t, map[string]string{"f": string(body)})
@@ -138,7 +138,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// What a request of a small file allocates is bounded.
+// The allocations of a request for a small file are bounded.
 func TestGetAllocates(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")

@@ -62,7 +62,7 @@ func (w *wire) dial() net.Conn {
 	here, there := net.Pipe()
 	w.conns <- there
 	w.t.Cleanup(func() { _ = here.Close() })
-	// Whatever a server does that never ends, it ends the test.
+	// If the server hangs, the test ends.
 	if err := here.SetDeadline(time.Now().Add(time.Hour)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSilentStream(t *testing.T) {
 	}
 }
 
-// Who has not sent a content that nobody wants still gets the answer.
+// A client that does not send a content that is not wanted still gets the answer.
 func TestAnswerToUnsentContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startWire(t, silentHandler(t)).dial()
@@ -158,7 +158,7 @@ func TestAnswerToUnsentContent(t *testing.T) {
 	})
 }
 
-// Who leaves before there is an answer is no failure of ours.
+// A client that leaves before there is an answer is no failure of ours.
 func TestGivenUp(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestGivenUp(t *testing.T) {
 			}
 		})
 	}
-	// What a store gives up by itself is.
+	// A context.Canceled of the program's own is a failure.
 	h := &web.Handler{Account: func(context.Context, web.Visitor) (*web.Account, error) { return nil, context.Canceled }}
 	ask(t, h, "GET /f", "").want(t, 503, "*")
 	if c := h.Counters(); c.Failed != 1 {
@@ -254,7 +254,7 @@ func streamRequest(target string) []byte {
 	return append(b, frame(headers, endOfBoth, 1, fields)...)
 }
 
-// Who is slow since the server has a rate is not silent.
+// A client that is slow because of the server's rate is not silent.
 func TestRateIsNotSilence(t *testing.T) {
 	for _, target := range []string{"/f", "/large", "/"} {
 		for _, http2 := range []bool{false, true} {

@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A shrinking file, and one that cannot be read, end the connection: nobody takes
-// what came for the whole.
+// A shrinking file, and one that cannot be read, end the connection, so that the
+// client does not take what it received for the whole.
 func TestBrokenBody(t *testing.T) {
 	const size = 100_000
 	for name, r := range map[string]io.ReaderAt{
@@ -41,7 +41,7 @@ func TestBrokenBody(t *testing.T) {
 			}
 		}
 		if x := <-told; x.Err == nil {
-			t.Errorf("%s: no error is told", name)
+			t.Errorf("%s: no error is reported", name)
 		}
 		if c := h.Counters(); c.Failed != 1 || c.Active != 0 {
 			t.Errorf("%s: %+v", name, c)
@@ -146,8 +146,8 @@ func askLater(t *testing.T, stall time.Duration) error {
 	return nil
 }
 
-// What two servers could read as one request and as two is refused, or read as
-// one: nothing that hides in a content is ever done.
+// A request that two servers could read as one and as two is refused, or read as
+// one: a request that hides in a content is never served.
 func TestSmuggling(t *testing.T) {
 	const hidden = "DELETE /f HTTP/1.1\r\nHost: x\r\n\r\n"
 	chunk := fmt.Sprintf("0\r\n\r\n%s", hidden)

@@ -80,7 +80,7 @@ func TestDoubleSlashes(t *testing.T) {
 	}
 	ask(t, h, "PUT //new", "x").want(t, 400, "*")
 	ask(t, h, "DELETE /a//b/c", "").want(t, 400, "*")
-	// Nobody is sent to another server.
+	// No redirect leads to another server.
 	for _, target := range []string{"//other.example/f", "///other.example//f"} {
 		a := ask(t, h, "GET /x"+target, "")
 		if to := a.header.Get("Location"); a.status != 301 || !strings.HasPrefix(to, "../") {
@@ -273,7 +273,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// A brokenStore fails as it is told.
+// A brokenStore fails with the given error.
 type brokenStore struct {
 	store.Store
 	err error
@@ -289,7 +289,7 @@ func (b brokenStore) Create(_ context.Context, name string, _ store.Create) (sto
 
 func (b brokenStore) Stat(context.Context, string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
 
-// Each kind of error has its status, and none tells where the files are.
+// Each kind of error has its status, and none reveals where the files are.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		err      error
@@ -320,7 +320,7 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%v: %s: %d %q, want %d", test.err, request, a.status, a.body, status)
 			}
 			if x := <-told; !errors.Is(x.Err, test.err) || x.Status != status {
-				t.Errorf("%v: %s: told %d, %v", test.err, request, x.Status, x.Err)
+				t.Errorf("%v: %s: reported %d, %v", test.err, request, x.Status, x.Err)
 			}
 		}
 	}
@@ -406,7 +406,7 @@ func TestDirectories(t *testing.T) {
 			a.want(t, http.StatusMovedPermanently, "*")
 		}
 	}
-	// No path sends anybody to another server.
+	// No path redirects to another server.
 	mounted := http.StripPrefix("/files", h)
 	s := serve(t, mounted)
 	resp, err := s.Client().Get(s.URL + "/files/sub")
@@ -434,7 +434,7 @@ func TestExchange(t *testing.T) {
 		if x.Method != want.Method || x.Name != want.Name || x.Status != want.Status || x.Range != want.Range ||
 			x.Size != want.Size || x.Agent != want.Agent || x.Value != want.Value || x.Proto != "HTTP/1.1" || (x.Err != nil) != (want.Err != nil) ||
 			x.Sent() != sent || x.Received() != received || x.Began.IsZero() || x.Duration < 0 || x.Peer.Addr().String() != "192.0.2.1" {
-			t.Errorf("told %+v, sent %d, received %d; want %+v, %d, %d", x, x.Sent(), x.Received(), want, sent, received)
+			t.Errorf("reported %+v, sent %d, received %d; want %+v, %d, %d", x, x.Sent(), x.Received(), want, sent, received)
 		}
 	}
 	ask(t, h, "GET /f", "", "Range: bytes=2-4", "User-Agent: "+strings.Repeat("a", 1000))

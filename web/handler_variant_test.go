@@ -64,8 +64,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// Who may add files does not change what others yield, unless the program asks
-// for variants.
+// A client that may add files does not change what other names yield, unless the
+// program asks for variants.
 func TestNoVariantsUnlessAsked(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"f.txt": digits20}), Access: web.AccessCreate}
 	ask(t, h, "PUT /f.txt.gz", "MINE").want(t, 201, "*")
@@ -75,7 +75,7 @@ func TestNoVariantsUnlessAsked(t *testing.T) {
 	a.wantField(t, "Vary", "")
 }
 
-// What is beside a name in another directory is no variant of the file.
+// A file beside a name, but in another directory, is no variant of it.
 func TestNoVariantsOfOthers(t *testing.T) {
 	first, second := mem(t, map[string]string{"f": digits20}), mem(t, map[string]string{"f": "other", "f.gz": "OTHER"})
 	for name, st := range map[string]store.Store{

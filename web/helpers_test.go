@@ -25,8 +25,8 @@ const patience = 20 * time.Second
 // old is a time that has settled long since, with more than whole seconds.
 var old = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// dir returns the store in a new directory that has some files, and the
-// directory. All are old, but for their time of change, which nobody can set.
+// dir returns the store in a new directory that has some files, and the directory.
+// All are old, but for their time of change, which no program can set.
 func dir(t testing.TB, files map[string]string) (*store.DirStore, string) {
 	t.Helper()
 	path := t.TempDir()
@@ -180,7 +180,7 @@ func pattern(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// ended returns a handler that tells each exchange that has ended.
+// ended returns a channel of the handler's exchanges that have ended.
 func ended(h *web.Handler) chan *web.Exchange {
 	c := make(chan *web.Exchange, 100)
 	h.Ended = func(x *web.Exchange) { c <- x }

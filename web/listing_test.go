@@ -172,7 +172,7 @@ func TestListingJSON(t *testing.T) {
 	ask(t, h, "GET /?json", "").want(t, 200, "[]\n")
 }
 
-// What nobody could get is not listed; a link is listed as what it leads to.
+// Files that no client could get are not listed; a link is listed as its target.
 func TestListingOfOddFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links, and names that Windows does not have")
@@ -213,8 +213,8 @@ func listedNames(t *testing.T, h http.Handler, dir string, most int) (names []st
 	return names
 }
 
-// Who follows all that is listed comes to an end: a link to a directory that it is
-// in is not listed.
+// A client that follows all links of listings finishes: a link to a directory that
+// it is in is not listed.
 func TestListingOfLoops(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links")
@@ -378,7 +378,7 @@ func TestListingBounds(t *testing.T) {
 	}
 }
 
-// stuck is a ResponseWriter whose peer takes nothing until he is released.
+// stuck is a ResponseWriter whose peer takes nothing until it is released.
 type stuck struct {
 	discard
 	reached, release chan struct{}

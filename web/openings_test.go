@@ -18,7 +18,7 @@ import (
 type doorStore struct {
 	store.Store
 	asked atomic.Int64
-	shut  atomic.Bool // nobody is held up, but sent away
+	shut  atomic.Bool // requests are refused, and not held up
 	came  chan struct{}
 	open  chan struct{} // closed: nothing is held up any more
 }
@@ -48,7 +48,7 @@ func (d *doorStore) Create(ctx context.Context, name string, c store.Create) (st
 }
 
 // No more requests have files open than may, and of one source half of them. The
-// others are told to come again before anything is opened.
+// others get 503 before anything is opened.
 func TestMaxOpen(t *testing.T) {
 	d := &doorStore{Store: mem(t, map[string]string{"f": "text"}), came: make(chan struct{}, 100), open: make(chan struct{})}
 	h := &web.Handler{Store: d, Access: web.AccessOverwrite, MaxOpen: 4}

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Who asks for small files only, or goes before he has waited, has no more than his
-// rate either.
+// A client that asks for small files only, or leaves before it has waited, has no
+// more than its rate either.
 func TestRateOfManySmall(t *testing.T) {
 	const n, size, rate = 20, 10_000, 20_000
 	st := mem(t, map[string]string{"f": string(pattern(size))})
@@ -39,7 +39,7 @@ func TestRateOfManySmall(t *testing.T) {
 	}
 }
 
-// A leaver is a client who leaves as soon as he has an answer.
+// A leaver is a client that leaves as soon as it has an answer.
 type leaver struct {
 	discard
 	leave func()

@@ -35,7 +35,7 @@ func TestPutMakesDirectories(t *testing.T) {
 	ask(t, drop, "PUT /more/f", "y").want(t, 409, "*")
 }
 
-// What is refused, or comes to nothing, leaves no directory.
+// An upload that is refused, or fails, leaves no directory.
 func TestPutMakesNothing(t *testing.T) {
 	st, path := dir(t, map[string]string{"file": "x"})
 	for name, to := range map[string]string{"out": t.TempDir(), "dangling": "gone"} {
@@ -111,7 +111,7 @@ func (n noParents) Create(ctx context.Context, name string, c store.Create) (sto
 	return n.Store.Create(ctx, name, c)
 }
 
-// An upload in parts goes on in the directory that its first part has made.
+// An upload in parts resumes in the directory that its first part has made.
 func TestPutPartsMakeDirectories(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")

@@ -119,7 +119,7 @@ func TestPutPartsApart(t *testing.T) {
 	}
 }
 
-// As long as one part is under way, another is told to come later.
+// As long as one part is under way, another is refused as locked.
 func TestPutPartsBusy(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")

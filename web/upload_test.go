@@ -81,7 +81,7 @@ func TestPutConditions(t *testing.T) {
 			t.Fatalf("%s with %s", test.target, test.field)
 		}
 	}
-	// Who may only upload learns whether there is something, and no more.
+	// Clients that may only upload learn whether there is something, and no more.
 	h.Access = web.AccessUploadOnly
 	ask(t, h, "PUT /f", "x", "If-None-Match: *").want(t, 412, "*")
 	ask(t, h, "PUT /f", "x", "If-Match: "+tag).want(t, 412, "*")
@@ -143,8 +143,8 @@ func (f fullUpload) WriteAt(p []byte, off int64) (int, error) {
 // chunked hides from net/http how long a content is.
 type chunked struct{ io.Reader }
 
-// A disk that is full is told as 507: before anything is sent if the size is
-// known, or else as soon as it shows. What was there stays.
+// A full disk is answered by 507: before anything is sent if the size is known, or
+// else as soon as it shows. The old file stays.
 func TestPutDiskFull(t *testing.T) {
 	st := fullStore{mem(t, map[string]string{"f": "old"}), 1 << 20}
 	s := serve(t, &web.Handler{Store: st, Access: web.AccessOverwrite})

@@ -220,7 +220,7 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 }
 
 // deliver puts a datagram into one of ms, of which n are in use. It reports
-// false if there is no room. It drops bytes beyond the length of Data.
+// false if there is no room. A datagram longer than Data is dropped.
 func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	if c.host.net.Glue && *n > 0 {
 		m := &ms[*n-1]

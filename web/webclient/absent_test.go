@@ -63,7 +63,7 @@ func (m *mortal) Accept() (net.Conn, error) {
 func (m *mortal) Close() error   { close(m.conns); return nil }
 func (m *mortal) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial connects to the server, or is refused as where nobody listens.
+// dial connects to the server, or is refused as by a closed port.
 func (m *mortal) dial(context.Context, string, string) (net.Conn, error) {
 	m.mu.Lock()
 	if m.gone {
@@ -147,8 +147,8 @@ func (d *dyingWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// A server that is gone for less than the time for that is found again, at each time:
-// what comes begins the time anew. Nobody hurries meanwhile.
+// A server that is gone for less than AbsenceTimeout is found again, each time: an
+// answer restarts that time. Meanwhile the client does not hurry.
 func TestServerGone(t *testing.T) {
 	content := randomContent(1 << 20)
 	for name, read := range map[string]func(t *testing.T, f *remoteFile){
@@ -175,8 +175,8 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// wantPatience checks that who waited for the server has told, and has not tried more
-// often than the pauses allow, each time that it was gone.
+// wantPatience checks that each time that the server was gone the client reported its
+// waiting, and has not tried more often than the pauses allow.
 func (m *mortal) wantPatience(times int) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -286,7 +286,7 @@ func (m *mortal) put(content []byte, o store.Create) error {
 	}
 	defer u.Close()
 	if _, resumes := u.(store.Resumer); resumes {
-		m.t.Error("it says that another upload can go on with it")
+		m.t.Error("it says that another upload can resume it")
 	}
 	if _, err := u.(*putUpload).FillFrom(m.t.Context(), bytes.NewReader(content), 0, o.Size); err != nil {
 		return err
@@ -304,8 +304,8 @@ func (m *mortal) uploads() (all []*http.Request) {
 	return all
 }
 
-// An upload goes on where the server has it, though it need not be there for another
-// run, and nobody can take it for his.
+// An upload resumes where the server has it, though it need not be there for another
+// run, and no other upload can resume it.
 func TestPutServerGone(t *testing.T) {
 	content := randomContent(keptFrom + 1<<20)
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,8 @@ func TestPutServerGone(t *testing.T) {
 	})
 }
 
-// What the server does not keep is sent anew, if it can be read again, but not for ever.
+// Bytes that the server does not keep are sent anew, if they can be read again, but
+// not for ever.
 func TestPutAnew(t *testing.T) {
 	content := randomContent(2 << 20)
 	for cuts := range maxRestarts + 2 {
@@ -367,7 +368,7 @@ func TestPutAnew(t *testing.T) {
 	}
 }
 
-// What cannot be read again is not sent again in part.
+// A source that cannot be read again is not sent again in part.
 func TestPutStreamLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startMortal(t, nil)
@@ -450,7 +451,7 @@ func TestPutLockedOutByItself(t *testing.T) {
 				t.Errorf("%d other bytes have come, %v", len(got), err)
 			}
 			if took < locked || took > 2*locked {
-				t.Errorf("it goes on after %v", took)
+				t.Errorf("it resumes after %v", took)
 			}
 			if all := m.uploads(); len(all) < 2 || all[0].ContentLength != keptFrom || all[len(all)-1].ContentLength != keptFrom-20<<20 {
 				t.Errorf("%d PUTs, and not the rest in the last", len(all))
@@ -482,8 +483,8 @@ func TestPutAnswerLost(t *testing.T) {
 	})
 }
 
-// An upload that is given up leaves nothing at the server, where nobody would go on
-// with it; and one that another is in the way of as a part goes as a whole.
+// An upload that is given up leaves nothing at the server, as it will not be resumed;
+// and one whose parts another upload is in the way of is sent as a whole.
 func TestPutForgets(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestStat(t *testing.T) {
 	wantIs(t, "open a directory", err, store.ErrNotRegular)
 }
 
-// What is stated first is read from the same answer.
+// Stat and the download of Config.First share one request.
 func TestFirst(t *testing.T) {
 	l := startLab(t, map[string][]byte{"a": []byte("hello")})
 	c := l.client(Config{First: "a"})
@@ -262,7 +262,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// Where connections of HTTP/1.1 come to nothing, parts come by HTTP/2.
+// Where connections of HTTP/1.1 fail, parts come by HTTP/2.
 func TestHTTP2Alone(t *testing.T) {
 	content := randomContent(24 << 20)
 	l := newLab(t, map[string][]byte{"f": content})
@@ -293,8 +293,8 @@ func TestHTTP2Alone(t *testing.T) {
 	wantFetch(t, openRemoteFile(t, c, "f"), content, 0)
 }
 
-// One connection is all there is where a file has nothing that tells its versions
-// apart, or nobody wants more.
+// One connection is all there is where nothing distinguishes the versions of a file,
+// or no more are wanted.
 func TestNotParallel(t *testing.T) {
 	content := randomContent(24 << 20)
 	const lately = "the date of the answer" // as which no Last-Modified is strong
@@ -400,7 +400,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What is under way ends with the client, the file, or the context.
+// Transfers end with the client, the file, or the context.
 func TestEnds(t *testing.T) {
 	for what, end := range map[string]func(c *Client, f *remoteFile, cancel func()){
 		"client":  func(c *Client, _ *remoteFile, _ func()) { c.Close() },

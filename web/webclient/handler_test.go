@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The client and the handler of this package together: uploads go on after cuts and in
-// another run, and a tree comes back as it is.
+// The client and the handler of this package together: uploads resume after cuts and
+// in another run, and a tree comes back as it is.
 func TestOfTheHandler(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -61,7 +61,7 @@ func TestOfTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another run goes on where one was ended.
+	// Another run resumes where one was ended.
 	src := localFile(t, content)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

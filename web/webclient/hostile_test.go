@@ -195,7 +195,7 @@ func rawServer(t *testing.T, answer string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// What is no HTTP, or too much of it, is an error and no file.
+// An answer that is no HTTP, or too large, is an error and no file.
 func TestHostileAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for what, c := range map[string]struct {
@@ -333,7 +333,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// The server of a redirect is not told who the user is, nor the URL that led to it.
+// The server of a redirect gets neither the login nor the URL that led to it.
 func TestRedirectSecrets(t *testing.T) {
 	other := startLab(t, map[string][]byte{"f": []byte("hello")})
 	l := startLab(t, nil)
@@ -365,7 +365,7 @@ func TestRedirectSecrets(t *testing.T) {
 	}
 }
 
-// Who cannot log in is told so, once.
+// A login that fails is reported once.
 func TestLogin(t *testing.T) {
 	l := startLab(t, nil)
 	challenge := `Basic realm="x"`
@@ -423,7 +423,7 @@ func TestBasicRealm(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for ends it at once.
+// A certificate that is not trusted ends the transfer at once.
 func TestCertificate(t *testing.T) {
 	secure := startSecureLab(t, func(http.ResponseWriter, *http.Request) {})
 	c, err := New(secure.base.String(), Config{})

@@ -49,8 +49,8 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// Every answer is cut somewhere, and some bring nothing: as long as there is
-// progress now and then, it goes on.
+// Every answer is cut somewhere, and some bring nothing: as long as there is progress
+// now and then, the transfer continues.
 func TestManyCuts(t *testing.T) {
 	content := randomContent(6 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -108,8 +108,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Without anything that tells one version from another, nothing is asked for
-// again: it could be a part of another file.
+// If nothing distinguishes the versions of a file, nothing is asked for again: it
+// could be a part of another file.
 func TestUnguarded(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, nil)
@@ -150,7 +150,7 @@ func TestCutWithoutRanges(t *testing.T) {
 	wantFetch(t, openRemoteFile(t, l.client(Config{}), "f"), content, 0)
 }
 
-// Nobody listens: that is said at once.
+// A refused connection is reported at once.
 func TestNobody(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -200,7 +200,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Who waits is told, wherever it is that the server has no time.
+// Each wait is reported, wherever it is that the server has no time.
 func TestWaiting(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -230,11 +230,12 @@ func TestWaiting(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}; !slices.Equal(told, want) {
-		t.Errorf("told of %v, want %v", told, want)
+		t.Errorf("Waiting was called with %v, want %v", told, want)
 	}
 }
 
-// What was cut off goes on in another run, if the file is the same version still.
+// A download that was cut off resumes in another run, if the file is the same version
+// still.
 func TestContinue(t *testing.T) {
 	const size = 4 << 20
 	content, other := randomContent(size), randomContent(size + 1)[1:]

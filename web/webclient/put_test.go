@@ -70,7 +70,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What is written piece by piece comes as it is, with a size that was said or not.
+// Data written piece by piece arrives unchanged, with or without a known size.
 func TestPutWrites(t *testing.T) {
 	content := randomContent(1 << 20)
 	for _, size := range []int64{0, 1 << 20} {
@@ -133,7 +133,7 @@ func TestPutGivenUp(t *testing.T) {
 	}
 }
 
-// What is out of order, too much or too little is an error.
+// Data out of order, too much or too little is an error.
 func TestPutOrder(t *testing.T) {
 	l := startLab(t, nil)
 	c := l.client(Config{})
@@ -184,7 +184,7 @@ func TestPutExclusive(t *testing.T) {
 	}
 }
 
-// What the server says against an upload is said, by its kind.
+// A server's refusal of an upload is reported, by its kind.
 func TestPutRefused(t *testing.T) {
 	content := randomContent(4 << 20)
 	for code, kind := range map[int]error{

@@ -84,7 +84,7 @@ func startPartsLab(t *testing.T, p *partsLab) *lab {
 	return l
 }
 
-// An upload that loses its connection goes on where the server has it.
+// An upload that loses its connection resumes where the server has it.
 func TestPutCuts(t *testing.T) {
 	const size = 3 << 20
 	content := randomContent(size)
@@ -159,7 +159,7 @@ func TestPutWithoutParts(t *testing.T) {
 	}
 }
 
-// What a server says of an upload that cannot be is an error.
+// An offset of a server that cannot be is an error.
 func TestPutOffsetLies(t *testing.T) {
 	for _, lie := range []string{"-1", "x", "3000000", "99999999999999999999"} {
 		l := startPartsLab(t, &partsLab{lie: lie})
@@ -181,7 +181,7 @@ func TestPutDiscard(t *testing.T) {
 	}
 	r, ok := u.(store.Resumer)
 	if !ok || r.Resumed() != 100 {
-		t.Fatalf("%T goes on from nowhere", u)
+		t.Fatalf("%T resumes from nowhere", u)
 	}
 	if err := r.Discard(); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestPutDiscard(t *testing.T) {
 	}
 	defer u.Close()
 	if r, ok := u.(store.Resumer); ok && r.Resumed() > 0 {
-		t.Errorf("it goes on from %d", r.Resumed())
+		t.Errorf("it resumes from %d", r.Resumed())
 	}
 	if _, err := u.(treecopy.Filler).FillFrom(context.Background(), bytes.NewReader(randomContent(1000)), 0, 1000); err != nil {
 		t.Fatal(err)
