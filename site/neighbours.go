@@ -34,7 +34,7 @@ const (
 )
 
 // errNeighbours says why there is no table.
-var errNeighbours = fmt.Errorf("only on Linux can haul read the neighbour table, where they are found; use networks or addresses instead: %w", errors.ErrUnsupported)
+var errNeighbours = fmt.Errorf("haul reads the neighbour table, which has them, only on Linux; use networks or addresses instead: %w", errors.ErrUnsupported)
 
 // KernelNeighbours returns the kernel's neighbour table: what ARP and IPv6
 // neighbour discovery have found. Where [NeighboursSupported] is false it

@@ -105,9 +105,9 @@ type certTable struct {
 func NewCertificates(pairs ...Pair) (*Certificates, error) {
 	switch {
 	case len(pairs) == 0:
-		return nil, errors.New("no certificate is given")
+		return nil, errors.New("no certificate given")
 	case len(pairs) > maxPairs:
-		return nil, fmt.Errorf("%d certificates are given, and %d are the most", len(pairs), maxPairs)
+		return nil, fmt.Errorf("%d certificates given, more than the limit of %d", len(pairs), maxPairs)
 	}
 	c := &Certificates{now: time.Now}
 	for _, p := range pairs {
@@ -184,7 +184,7 @@ func (c *Certificates) check() {
 	for _, p := range c.pairs {
 		// At the first look the second file may just not have been written yet.
 		if p.fault != nil && p.looks > 1 && !p.reported {
-			news = append(news, fmt.Errorf("%w; the certificate from before stays in force", p.faultError()))
+			news = append(news, fmt.Errorf("%w; the previous certificate stays in force", p.faultError()))
 			p.reported = true
 		}
 		if e := p.expires(now); e > p.expiry {
@@ -303,16 +303,16 @@ func (c *Certificates) Warnings() []error {
 	now := c.now()
 	for _, p := range c.pairs {
 		if p.fault != nil {
-			all = append(all, fmt.Errorf("%w; the certificate from before stays in force", p.faultError()))
+			all = append(all, fmt.Errorf("%w; the previous certificate stays in force", p.faultError()))
 		}
 		if p.files.keyOpen {
-			all = append(all, fmt.Errorf("key %s: everybody on this machine may read it; chmod o-rwx would keep them out", p.Key))
+			all = append(all, fmt.Errorf("key %s: every user of this machine may read it; use chmod o-rwx to prevent that", p.Key))
 		}
 		if p.expires(now) > notSoon {
 			all = append(all, p.expiryError(now))
 		}
 		if begin := p.cert.Leaf.NotBefore; now.Before(begin) {
-			all = append(all, fmt.Errorf("certificate %s: holds from %s on, and until then clients refuse it; is the clock right?", p.Cert, begin.UTC().Format(time.DateTime)))
+			all = append(all, fmt.Errorf("certificate %s: is valid from %s on, and clients refuse it until then; is the clock right?", p.Cert, begin.UTC().Format(time.DateTime)))
 		}
 	}
 	return all
@@ -336,9 +336,9 @@ func (p *certPair) expiryError(now time.Time) error {
 	end := p.cert.Leaf.NotAfter
 	at := end.UTC().Format(time.DateTime) + " UTC"
 	if now.After(end) {
-		return fmt.Errorf("certificate %s: has expired at %s, and clients refuse it; replace the files, and it is taken without a restart", p.Cert, at)
+		return fmt.Errorf("certificate %s: expired at %s, and clients refuse it; replace the files, which are loaded without a restart", p.Cert, at)
 	}
-	return fmt.Errorf("certificate %s: expires at %s, in %s; replace the files, and it is taken without a restart", p.Cert, at, roughly(end.Sub(now)))
+	return fmt.Errorf("certificate %s: expires at %s, in %s; replace the files, which are loaded without a restart", p.Cert, at, roughly(end.Sub(now)))
 }
 
 // roughly says a time in the largest unit that people count it in.

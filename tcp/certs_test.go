@@ -436,7 +436,7 @@ func TestCertificatesExpire(t *testing.T) {
 	for range 3 {
 		wantShown(t, c, "", cert)
 	}
-	if len(said) != 2 || !strings.Contains(said[1].Error(), "has expired at") {
+	if len(said) != 2 || !strings.Contains(said[1].Error(), "expired at") {
 		t.Errorf("late: said %v", said)
 	}
 	if all := c.Warnings(); len(all) != 1 || !strings.Contains(all[0].Error(), "has expired") {
@@ -496,7 +496,7 @@ func TestNewCertificatesErrors(t *testing.T) {
 		says  string
 	}{
 		{"none", nil, "no certificate"},
-		{"too many", make([]Pair, maxPairs+1), "1000 are the most"},
+		{"too many", make([]Pair, maxPairs+1), "more than the limit of 1000"},
 		{"the second", []Pair{good, missing}, "missing.pem"},
 		{"the first", []Pair{missing, good}, "missing.key"},
 	} {

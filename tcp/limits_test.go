@@ -80,7 +80,7 @@ func TestMaxConnsRefuse(t *testing.T) {
 	one, _ := dial(t, at), dial(t, at)
 	eventually(t, "two are served", func() bool { return s.Counters().Conns == 2 })
 	for range 3 {
-		c, err := net.Dial("tcp", at) // which may tell of the reset already
+		c, err := net.Dial("tcp", at) // which may fail by the reset already
 		if err == nil {
 			err = gone(c)
 			_ = c.Close()
@@ -211,7 +211,7 @@ func testQueuePerSource(t *testing.T, secure bool) {
 		defer part.mu.Unlock()
 		return len(part.waiting[keyOf(netip.MustParseAddr("127.0.0.1"))]) == 2
 	})
-	c, err := net.Dial("tcp", at) // which may tell of the reset already
+	c, err := net.Dial("tcp", at) // which may fail by the reset already
 	if err == nil {
 		_ = c.SetDeadline(time.Now().Add(patience))
 		err = gone(c)
@@ -442,7 +442,7 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// Whom Admit does not let in does not get as far as TLS, nor does a client that a
+// A client that Admit refuses does not get as far as TLS, nor does a client that a
 // proxy names.
 func TestAdmit(t *testing.T) {
 	asked := make(chan string, 10)

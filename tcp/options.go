@@ -84,7 +84,7 @@ func (o Options) check() error {
 		}
 	}
 	if o.Sockets > maxSockets {
-		return fmt.Errorf("tcp: Options.Sockets is %d, and %d are the most", o.Sockets, maxSockets)
+		return fmt.Errorf("tcp: Options.Sockets is %d, more than the limit of %d", o.Sockets, maxSockets)
 	}
 	if o.ClientFirst > 0 && o.ClientFirst < time.Second {
 		return errors.New("tcp: Options.ClientFirst is less than a second")

@@ -40,11 +40,11 @@ type run struct {
 	lastCall   time.Duration
 	clock      atomic.Int64 // ticks since began, and one
 
-	left0  chan struct{} // closed when no acceptor accepts any more
-	mu     sync.Mutex
-	accept int   // mu: acceptors that do
-	err    error // mu: of the first that failed
-	told   atomic.Int64
+	left0    chan struct{} // closed when no acceptor accepts any more
+	mu       sync.Mutex
+	accept   int   // mu: acceptors that do
+	err      error // mu: of the first that failed
+	loggedAt atomic.Int64
 }
 
 // newRun takes the sockets, for their connections to be accepted.
@@ -420,7 +420,7 @@ func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 func (r *run) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		r.s.counts.panics.Add(1)
-		r.s.log().Error("tcp: a handler has panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
+		r.s.log().Error("tcp: a handler panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
 	}
 	if given != nil && *given {
 		return
@@ -447,10 +447,10 @@ func (r *run) sleep(d time.Duration) bool {
 func (r *run) acceptFailed(err error, delay time.Duration) {
 	r.s.counts.acceptErrors.Add(1)
 	now := time.Now().UnixNano()
-	if last := r.told.Load(); now-last < int64(time.Minute) || !r.told.CompareAndSwap(last, now) {
+	if last := r.loggedAt.Load(); now-last < int64(time.Minute) || !r.loggedAt.CompareAndSwap(last, now) {
 		return
 	}
-	r.s.log().Warn("tcp: cannot accept for a time; are there enough descriptors (ulimit -n)?", "error", err, slog.Duration("delay", delay))
+	r.s.log().Warn("tcp: cannot accept connections for now; are there enough descriptors (ulimit -n)?", "error", err, slog.Duration("delay", delay))
 }
 
 // sweep keeps the clock, and ends connections of which a time is up.

@@ -75,10 +75,10 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 }
 
 // refuse turns a request away. It answers with an ERROR and logs it, up to
-// maxTold times a second for each address.
+// maxRefused times a second for each address.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
 	sh.count.turnAway(reasonOf(err))
-	if !sh.server.guard.tell(now, q.Peer.Addr()) {
+	if !sh.server.guard.mayRefuse(now, q.Peer.Addr()) {
 		return
 	}
 	code, msg := faultFor(err)
@@ -95,8 +95,8 @@ func isRequest(b []byte) bool {
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr())
 	switch {
-	case ok && m.Broadcast && sh.guests != nil:
-		if sh.first && !sh.guests.push(q) {
+	case ok && m.Broadcast && sh.broadcastShard != nil:
+		if sh.first && !sh.broadcastShard.push(q) {
 			sh.count.turnAway(Overload)
 		}
 	case ok:

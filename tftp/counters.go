@@ -73,8 +73,8 @@ type totals struct {
 	turnedAway                               [reasons]atomic.Int64
 }
 
-// A tally is what one loop counts in a turn.
-type tally struct {
+// shardCounters are what one loop counts in a turn.
+type shardCounters struct {
 	totals                                   *totals
 	packetsIn, packetsOut, bytesIn, bytesOut int64
 	strays, unsent                           int64
@@ -82,30 +82,30 @@ type tally struct {
 	anyTurnedAway                            bool
 }
 
-func (t *tally) received(packets, bytes int) {
+func (t *shardCounters) received(packets, bytes int) {
 	t.packetsIn += int64(packets)
 	t.bytesIn += int64(bytes)
 }
 
-func (t *tally) sent(packets, bytes int) {
+func (t *shardCounters) sent(packets, bytes int) {
 	t.packetsOut += int64(packets)
 	t.bytesOut += int64(bytes)
 }
 
-func (t *tally) turnAway(why Reason) {
+func (t *shardCounters) turnAway(why Reason) {
 	t.turnedAway[why]++
 	t.anyTurnedAway = true
 }
 
-// newTally returns the tally of one more loop. All are made before the loops run.
-func (l *Listener) newTally() tally {
+// newShardCounters returns the counters of one more loop. All are made before the loops run.
+func (l *Listener) newShardCounters() shardCounters {
 	t := new(totals)
 	l.totals = append(l.totals, t)
-	return tally{totals: t}
+	return shardCounters{totals: t}
 }
 
-// settle adds what a loop has counted since the last time to its totals.
-func (l *Listener) settle(n *tally) {
+// flushCounters adds what a loop has counted since the last time to its totals.
+func (l *Listener) flushCounters(n *shardCounters) {
 	t := n.totals
 	move := func(to *atomic.Int64, from *int64) {
 		if *from != 0 {

@@ -31,7 +31,7 @@ func (r *ration) take(now time.Time, most int) bool {
 
 // watch takes requests from a door and hands them to the shards, until the
 // door is closed.
-func (b *binding) watch(door socket, count *tally) error {
+func (b *binding) watch(door socket, count *shardCounters) error {
 	limits := door.Limits()
 	in := make([]udp.Message, limits.Messages)
 	for i := range in {
@@ -68,7 +68,7 @@ func (b *binding) watch(door socket, count *tally) error {
 			}
 		}
 		out.flush()
-		b.listener.settle(count)
+		b.listener.flushCounters(count)
 	}
 }
 
@@ -97,7 +97,7 @@ func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault
 }
 
 // send hands a request to the shard that it belongs to.
-func (b *binding) send(q Request, count *tally) {
+func (b *binding) send(q Request, count *shardCounters) {
 	if sh := b.route(time.Now(), q.Peer); !sh.push(q) {
 		count.turnAway(Overload)
 		b.routes.lost(q.Peer)

@@ -68,7 +68,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	for i := range x.in {
 		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
 	}
-	x.out = newOutbox(x.conn, maxClientMessages, 0, &tally{})
+	x.out = newOutbox(x.conn, maxClientMessages, 0, &shardCounters{})
 	return x, nil
 }
 
@@ -137,9 +137,9 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		for i := range x.in[:n] {
 			x.receive(now, &x.in[i], m, handle)
 		}
-		// What has come before a deadline must be taken before the deadline counts, or
-		// a process that was kept waiting would repeat what is answered already. Once
-		// late it looks once more, and then expires even if more keeps coming.
+		// Packets that came before a deadline must be handled before the deadline
+		// counts, or a delayed process would repeat packets that are answered already.
+		// Once late it looks once more, and then expires even if more keeps coming.
 		heard = n > 0 && !late
 	}
 }
@@ -351,7 +351,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 		q.Offer.Size = size
 	}
 	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
-	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox), &tally{})
+	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox), &shardCounters{})
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}

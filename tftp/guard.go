@@ -27,9 +27,9 @@ const (
 	maxUnprovenKnown = 64 << 20
 	knownFor         = time.Minute
 
-	// maxTold is how many requests a second are refused with an ERROR because
+	// maxRefused is how many requests a second are refused with an ERROR because
 	// of a limit. Beyond that they are counted only.
-	maxTold = 10
+	maxRefused = 10
 
 	// minVisitors is how many addresses are kept in mind, or twice as many as
 	// there may be transfers, displaced ones included, if that is more. Each
@@ -67,7 +67,7 @@ type visitor struct {
 	tokens float64 // requests that it may make at once, as of filled
 	filled time.Time
 
-	told ration
+	refused ration
 }
 
 func (g *guard) reset(s *Server) {
@@ -183,12 +183,12 @@ func (g *guard) end(from netip.Addr) {
 	}
 }
 
-// tell reports whether to answer an address that hit a limit.
-func (g *guard) tell(now time.Time, to netip.Addr) bool {
+// mayRefuse reports whether to answer an address that hit a limit.
+func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.visitor(now, to)
-	return v.told.take(now, maxTold)
+	return v.refused.take(now, maxRefused)
 }
 
 // visitor returns what is known of an address. The caller holds mu.

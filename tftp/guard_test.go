@@ -121,7 +121,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 			p.send(rrq(fmt.Sprint("missing", i)))
 		}
 		synctest.Wait()
-		if most := 2*10 + 2*maxTold; out > most || out < maxTold {
+		if most := 2*10 + 2*maxRefused; out > most || out < maxRefused {
 			t.Errorf("%d answers to 1000 requests at once, want at most %d", out, most)
 		}
 		if n := w.listener.Counters().TurnedAway[Rate]; n < 900 {

@@ -39,15 +39,15 @@ type Listener struct {
 // A binding is what serves one address.
 type binding struct {
 	listener *Listener
-	doors    []socket // where requests come in, sharing a port; none where the shards share it
-	counts   []tally  // of each door
+	doors    []socket        // where requests come in, sharing a port; none where the shards share it
+	counts   []shardCounters // of each door
 	shards   []*shard
 	routes   routes // to shards, of what comes in by the doors
 
 	// Where shards share the port, each of them gets a broadcast request, and
 	// none knows who will get what follows. This one, on a port of its own,
 	// answers for all; it is the last of shards, nil where it is not needed.
-	guests *shard
+	broadcastShard *shard
 }
 
 // Listen opens the sockets. An address is "host:port"; without a host it
@@ -132,7 +132,7 @@ func (l *Listener) share() {
 	}
 	for _, b := range l.bindings {
 		for range b.doors {
-			b.counts = append(b.counts, l.newTally())
+			b.counts = append(b.counts, l.newShardCounters())
 		}
 	}
 	for sh := range l.allShards {
@@ -225,11 +225,11 @@ func (b *binding) openGuests(ctx context.Context, at netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	b.guests = newShard(b, conn, false)
+	b.broadcastShard = newShard(b, conn, false)
 	for i, sh := range b.shards {
-		sh.guests, sh.first = b.guests, i == 0
+		sh.broadcastShard, sh.first = b.broadcastShard, i == 0
 	}
-	b.shards = append(b.shards, b.guests)
+	b.shards = append(b.shards, b.broadcastShard)
 	return nil
 }
 

@@ -212,7 +212,7 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 			}
 			refused := func(asked int) (n int) {
 				for range asked {
-					if g.tell(now, a) {
+					if g.mayRefuse(now, a) {
 						n++
 					}
 				}
@@ -221,7 +221,7 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 			if n := granted(100); n != 2*rate {
 				t.Fatalf("%d requests granted at once", n)
 			}
-			if n := refused(100); n != maxTold {
+			if n := refused(100); n != maxRefused {
 				t.Fatalf("%d refused at once", n)
 			}
 			now = jump.make(now)
@@ -232,15 +232,15 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 			if n := granted(100); n != want {
 				t.Errorf("right after: %d granted, want %d", n, want)
 			}
-			if n := refused(100); n > maxTold {
+			if n := refused(100); n > maxRefused {
 				t.Errorf("right after: %d refused", n)
 			}
 			now = now.Add(time.Second)
 			if n := granted(100); n != rate && jump.time >= 0 {
 				t.Errorf("a second later: %d granted, want %d", n, rate)
 			}
-			if n := refused(100); n != maxTold {
-				t.Errorf("a second later: %d refused, want %d", n, maxTold)
+			if n := refused(100); n != maxRefused {
+				t.Errorf("a second later: %d refused, want %d", n, maxRefused)
 			}
 			now = now.Add(time.Second)
 			if n := granted(100); n != rate {

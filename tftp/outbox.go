@@ -30,13 +30,13 @@ type outbox struct {
 	used  int      // bytes of the arena taken
 	gaps  [][]byte // where the blocks of one run go: between headers
 
-	count *tally
+	count *shardCounters
 	err   error // why the kernel would not take a message, the latest
 }
 
 // newOutbox returns an outbox of the given number of messages, and of the
 // given number of bytes behind the room for a reply.
-func newOutbox(conn socket, messages, bytes int, count *tally) *outbox {
+func newOutbox(conn socket, messages, bytes int, count *shardCounters) *outbox {
 	return &outbox{
 		conn:  conn,
 		count: count,

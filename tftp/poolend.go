@@ -24,12 +24,12 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 		lp.detach(now, x)
 	}
 	if x.job == noJob {
-		lp.settle(now, x)
+		lp.reportEnd(now, x)
 	}
 }
 
-// settle reports a transfer that is over, when its files are closed.
-func (lp *poolLoop) settle(now time.Time, x *poolTransfer) {
+// reportEnd reports a transfer that is over, when its files are closed.
+func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	if x.upload != nil {
 		x.submit(closeJob)
 		return
@@ -47,7 +47,7 @@ func (lp *poolLoop) settle(now time.Time, x *poolTransfer) {
 	} else {
 		x.settled = true
 	}
-	lp.tell(q, res, err)
+	lp.complete(q, res, err)
 }
 
 // quit takes back a download that has dallied.

@@ -133,7 +133,7 @@ func (x *poolTransfer) worked(now time.Time) {
 	x.job = noJob
 	lp := x.loop
 	if x.ended {
-		lp.settle(now, x)
+		lp.reportEnd(now, x)
 		return
 	}
 	switch {

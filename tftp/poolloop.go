@@ -97,7 +97,7 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp.sockets.init(lp, sockets)
 	lp.conn.loop = lp
-	lp.out = newOutbox(&lp.conn, poolMessages, poolOutbox, &tally{})
+	lp.out = newOutbox(&lp.conn, poolMessages, poolOutbox, &shardCounters{})
 	return lp, nil
 }
 
@@ -263,12 +263,12 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 // refuse ends what waits.
 func (lp *poolLoop) refuse() {
 	for q := lp.sockets.dequeue(); q != nil; q = lp.sockets.dequeue() {
-		lp.tell(q, Result{}, lp.ended)
+		lp.complete(q, Result{}, lp.ended)
 	}
 }
 
-// tell reports how a transfer ended, which counts as under way until then.
-func (lp *poolLoop) tell(q *poolRequest, res Result, err error) {
+// complete reports how a transfer ended, which counts as under way until then.
+func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 	lp.load.Add(-1)
 	q.end(res, err)
 	lp.pool.over()

@@ -166,7 +166,7 @@ func (ss *poolSockets) next() *poolRequest {
 		socket, err := ss.choose(s)
 		switch {
 		case err != nil && ss.loop.active == 0:
-			ss.loop.tell(s.queue.pop(), Result{}, err)
+			ss.loop.complete(s.queue.pop(), Result{}, err)
 		case err != nil:
 			ss.loop.slots, ss.most = ss.loop.active, max(1, ss.open)
 			ss.makeReady(s)
@@ -251,7 +251,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 	m, err := ss.loop.set.Open(netip.AddrPortFrom(to, 0))
 	if err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), or have fewer sockets", err)
+			err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), or use fewer sockets", err)
 		}
 		return nil, err
 	}

@@ -405,7 +405,7 @@ func TestRoutesManyDoors(t *testing.T) {
 			for door := range doors {
 				wg.Go(func() {
 					rng := rand.New(rand.NewPCG(uint64(door), 1))
-					count := &tally{totals: &totals{}}
+					count := &shardCounters{totals: &totals{}}
 					for range 500 {
 						// The kernel gives a door the same peers again and again.
 						peer := peerAt((door*peers + rng.IntN(peers)) * 37)

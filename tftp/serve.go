@@ -70,7 +70,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 		err = ErrStuck
 	}
 	for sh := range l.allShards {
-		sh.bury()
+		sh.closeAbandoned()
 	}
 	close(l.lines)
 	select {

@@ -348,11 +348,11 @@ func (s *session) drive(now time.Time) {
 		return
 	case s.request.Write:
 		s.shard.out.reply(now, s.peer, s.local, s.receiver)
-		s.settle(now, s.receiver)
+		s.checkMachine(now, s.receiver)
 	default:
 		s.shard.out.reply(now, s.peer, s.local, s.sender)
 		s.sendData(now)
-		s.settle(now, s.sender)
+		s.checkMachine(now, s.sender)
 	}
 }
 
@@ -362,8 +362,8 @@ type doneMachine interface {
 	Deadline() time.Time
 }
 
-// settle looks at where the machine stands after a turn.
-func (s *session) settle(now time.Time, m doneMachine) {
+// checkMachine looks at where the machine stands after a turn.
+func (s *session) checkMachine(now time.Time, m doneMachine) {
 	done, err := m.Done()
 	deadline := m.Deadline()
 	switch {

@@ -41,19 +41,19 @@ const (
 // A shard is one loop with the transfers whose peers fall to it. It has one
 // socket for all of them, and distinguishes them by the peer's address.
 type shard struct {
-	server   *Listener
-	routes   *routes // the binding's
-	conn     socket
-	front    bool   // requests come here too: the port is the one that was asked
-	guests   *shard // who answers broadcast requests; nil for this one itself
-	first    bool   // of those with guests: it passes such requests on, as each gets a copy
-	memory   memory
-	count    tally
-	queued   atomic.Int32 // requests in the inbox
-	occupied occupancy
-	routed   int // peers; routes.mu
-	turns    atomic.Int64
-	asked    atomic.Int64 // turns, when Alive was called last
+	server         *Listener
+	routes         *routes // the binding's
+	conn           socket
+	front          bool   // requests come here too: the port is the one that was asked
+	broadcastShard *shard // answers broadcast requests; nil for that shard itself
+	first          bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
+	memory         memory
+	count          shardCounters
+	queued         atomic.Int32 // requests in the inbox
+	occupied       occupancy
+	routed         int // peers; routes.mu
+	turns          atomic.Int64
+	asked          atomic.Int64 // turns, when Alive was called last
 
 	// Everything here belongs to the loop.
 	in       []udp.Message
@@ -108,7 +108,7 @@ func newShard(b *binding, conn socket, front bool) *shard {
 		sessions: make(map[netip.AddrPort]*session),
 		contents: make(map[store.Identity]*common),
 	}
-	sh.count = l.newTally()
+	sh.count = l.newShardCounters()
 	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
 	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
@@ -173,7 +173,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 		sh.receive(now, &sh.in[i])
 	}
 	sh.takeInbox(now)
-	due := sh.heardAll(now, n)
+	due := sh.drainedUntil(now, n)
 	for s := sh.timers.pop(due); s != nil; s = sh.timers.pop(due) {
 		sh.current = s
 		s.expire(now)
@@ -189,7 +189,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.current = nil
 	sh.dirty, sh.driven = sh.dirty[:0], 0
 	sh.flush()
-	sh.server.settle(&sh.count)
+	sh.server.flushCounters(&sh.count)
 	switch sh.ending {
 	case serving:
 		return false
@@ -199,11 +199,11 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	return sh.busy == 0 && sh.cleared(now)
 }
 
-// heardAll returns the time up to which all that has come was read, if a read
+// drainedUntil returns the time up to which all that has come was read, if a read
 // at now brought n messages. Packets that came before a deadline must be handled
 // before the deadline counts: otherwise a busy loop would send again what its
 // queue already acknowledges.
-func (sh *shard) heardAll(now time.Time, n int) time.Time {
+func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
 	if n < len(sh.in) {
 		sh.drained = now
 	} else if late := now.Add(-maxBehind); sh.drained.Before(late) {
@@ -479,9 +479,9 @@ func (sh *shard) cleared(now time.Time) bool {
 	return sh.jobs == 0 || sh.ending == abandoning
 }
 
-// bury closes what workers handed back after the loop had ended, as it does
+// closeAbandoned closes what workers handed back after the loop had ended, as it does
 // early when its socket fails.
-func (sh *shard) bury() {
+func (sh *shard) closeAbandoned() {
 	sh.mu.Lock()
 	worked := sh.inbox.worked
 	sh.inbox.ending = abandoning

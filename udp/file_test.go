@@ -162,7 +162,7 @@ func TestFile(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				say("to whoever comes")
+				say("to any reader")
 				if err := first.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -171,7 +171,7 @@ func TestFile(t *testing.T) {
 				if second.LocalAddr() != first.LocalAddr() {
 					t.Errorf("the second is at %v, the first was at %v", second.LocalAddr(), first.LocalAddr())
 				}
-				if got := texts(read(t, second, 2)); !slices.Equal(got, []string{"to whoever comes", "to the second"}) {
+				if got := texts(read(t, second, 2)); !slices.Equal(got, []string{"to any reader", "to the second"}) {
 					t.Errorf("received %q", got)
 				}
 				if _, err := first.File(); !errors.Is(err, net.ErrClosed) {

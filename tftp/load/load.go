@@ -160,9 +160,9 @@ func (l *Load) Check() error {
 	case !(l.Loss >= 0 && l.Loss <= 0.9):
 		return bad("loss", l.Loss, "0 to 0.9: a part, not a percentage")
 	case l.NoOptions && (l.BlockSize != 0 || l.Window != 0):
-		return errors.New("load: a block size and a window are options, and none are to be asked for")
+		return errors.New("load: a block size or a window needs options, and options are turned off")
 	case l.Verify && !l.Write:
-		return errors.New("load: only what was sent can be fetched again to be compared: downloads are compared anyway")
+		return errors.New("load: only uploads can be fetched again to compare them; downloads are compared anyway")
 	}
 	if err := offer.Check(); err != nil {
 		return fmt.Errorf("load: %w", err)

@@ -34,7 +34,7 @@ func (e *SyntaxError) Error() string {
 // each of the first faulty lines, in their order.
 func Parse(text string) (*Rules, error) {
 	if len(text) > MaxFile {
-		return nil, fmt.Errorf("map file: %d bytes, and %d are the most", len(text), MaxFile)
+		return nil, fmt.Errorf("map file: %d bytes, more than the limit of %d", len(text), MaxFile)
 	}
 	p := parser{rules: &Rules{labels: map[string]int{}}}
 	for line := range strings.Lines(text) {
@@ -85,7 +85,7 @@ func word(line string) (word, rest string) {
 func (p *parser) parseLine() error {
 	switch {
 	case len(p.text) > maxLine:
-		return fmt.Errorf("%d bytes, and a line has %d at most", len(p.text), maxLine)
+		return fmt.Errorf("%d bytes, more than the limit of %d for a line", len(p.text), maxLine)
 	case strings.Contains(p.text, "\x00"):
 		return errors.New("holds a NUL")
 	}
@@ -159,7 +159,7 @@ var letterOps = map[rune]op{
 }
 
 // Letters that cannot be combined. tftp-hpa 5.2 accepts some others that 6.0
-// refuses, and there one of them has no effect: see settle.
+// refuses, and there one of them has no effect: see effectiveOps.
 var conflicts = []struct {
 	ops     op
 	letters string
@@ -190,11 +190,11 @@ func parseOps(letters string) (op, error) {
 			return 0, fmt.Errorf("operation %s: %s cannot be combined", brief(letters), c.letters)
 		}
 	}
-	return settle(ops), nil
+	return effectiveOps(ops), nil
 }
 
-// settle drops what has no effect beside another operation.
-func settle(ops op) op {
+// effectiveOps drops what has no effect beside another operation.
+func effectiveOps(ops op) op {
 	if ops&opAbort != 0 {
 		ops &^= opReplace | opEnd | opRestart
 	}

@@ -54,10 +54,10 @@ func TestParseFaults(t *testing.T) {
 		{"r [[:alpha:]-z] x", "must come first or last"},
 		{"r [a-[:alpha:]] x", "must come first or last"},
 		{"r " + strings.Repeat("(", 1500) + strings.Repeat("a)*", 1500) + " x", "expression nests too deeply"},
-		{strings.Repeat("x", 17<<10), "a line has 16384 at most"},
+		{strings.Repeat("x", 17<<10), "more than the limit of 16384 for a line"},
 		{strings.Repeat("r a b\n", remap.MaxRules+1), "line 4097: more than 4096 rules"},
 		{strings.Repeat("r a{1000} x\n", 300), "all regexes together are too large"},
-		{strings.Repeat("#\n", remap.MaxFile), "and 1048576 are the most"},
+		{strings.Repeat("#\n", remap.MaxFile), "more than the limit of 1048576"},
 	}
 	for _, test := range tests {
 		_, err := remap.Parse(test.file)

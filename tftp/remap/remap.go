@@ -246,7 +246,7 @@ func (u *run) try(i int) (next int, err error) {
 		}
 	}
 	if r.ops&opEndFile != 0 && (u.q.Exists == nil || !u.q.Exists(name)) {
-		u.tell(r, "undone: no such file")
+		u.record(r, "undone: no such file")
 		return i + 1, nil
 	}
 	matched := u.name
@@ -268,27 +268,27 @@ func (u *run) then(i int, matched string, m []int) (next int, err error) {
 	}
 	switch {
 	case r.ops&opAbort != 0:
-		u.tell(r, "abort")
+		u.record(r, "abort")
 		return 0, &Abort{Line: r.line, Message: text}
 	case r.ops&(opEnd|opEndFile) != 0:
-		u.tell(r, "end")
+		u.record(r, "end")
 		return len(u.rules.rules), nil
 	case r.ops&opRestart != 0:
-		u.tell(r, "restart")
+		u.record(r, "restart")
 		return 0, nil
 	case r.ops&opJump != 0:
 		to, ok := u.rules.labels[text]
 		if !ok {
 			return 0, fmt.Errorf("jump to %s: %w", brief(text), ErrLabel)
 		}
-		u.tell(r, "jump to "+text)
+		u.record(r, "jump to "+text)
 		return to, nil
 	}
-	u.tell(r, "")
+	u.record(r, "")
 	return i + 1, nil
 }
 
-func (u *run) tell(r *rule, then string) {
+func (u *run) record(r *rule, then string) {
 	if u.report != nil {
 		u.report(Step{Line: r.line, Rule: r.text, Name: u.name, Then: then})
 	}

@@ -258,7 +258,7 @@ func (t *Tracer) Close() error {
 	case <-t.done:
 	case <-grace.C:
 		t.abandoned.Store(true)
-		return fmt.Errorf("close the trace: what it is written to did not take all of it within %v; its end is missing", closeGrace)
+		return fmt.Errorf("close the trace: its output did not accept all of it within %v, so the end is missing", closeGrace)
 	}
 	var errs []error
 	for _, s := range t.sinks {
