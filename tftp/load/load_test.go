@@ -352,22 +352,22 @@ func TestCheck(t *testing.T) {
 	text := good
 	text.Mode = transfer.Netascii
 	for want, l := range map[string]Load{
-		"no host":              {},
-		"mode netascii":        {Target: text},
-		"concurrency 10001":    {Target: good, Concurrency: 10_001},
-		"names -1":             {Target: good, Names: -1},
-		"loops 65":             {Target: good, Loops: 65},
-		"transfers -1":         {Target: good, Transfers: -1},
-		"warm-up -1":           {Target: good, Warmup: -1},
-		"size -1":              {Target: good, Size: -1},
-		"duration -1s":         {Target: good, Duration: -time.Second},
-		"timeout -1s":          {Target: good, Timeout: -time.Second},
-		"shortest timer 1m0s":  {Target: good, MinTimer: time.Minute},
-		"rate -1":              {Target: good, Rate: -1},
-		"loss 1:":              {Target: good, Loss: 1},
-		"none are to be asked": {Target: good, NoOptions: true, Window: 2},
-		"fetched again":        {Target: good, Verify: true},
-		"blksize 7":            {Target: good, BlockSize: 7},
+		"no host":                {},
+		"mode netascii":          {Target: text},
+		"concurrency 10001":      {Target: good, Concurrency: 10_001},
+		"names -1":               {Target: good, Names: -1},
+		"loops 65":               {Target: good, Loops: 65},
+		"transfers -1":           {Target: good, Transfers: -1},
+		"warm-up -1":             {Target: good, Warmup: -1},
+		"size -1":                {Target: good, Size: -1},
+		"duration -1s":           {Target: good, Duration: -time.Second},
+		"timeout -1s":            {Target: good, Timeout: -time.Second},
+		"shortest timer 1m0s":    {Target: good, MinTimer: time.Minute},
+		"rate -1":                {Target: good, Rate: -1},
+		"loss 1:":                {Target: good, Loss: 1},
+		"options are turned off": {Target: good, NoOptions: true, Window: 2},
+		"fetched again":          {Target: good, Verify: true},
+		"blksize 7":              {Target: good, BlockSize: 7},
 	} {
 		if _, err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run says %v, want %q", err, want)
