@@ -439,7 +439,7 @@ func TestCertificatesExpire(t *testing.T) {
 	if len(said) != 2 || !strings.Contains(said[1].Error(), "expired at") {
 		t.Errorf("late: said %v", said)
 	}
-	if all := c.Warnings(); len(all) != 1 || !strings.Contains(all[0].Error(), "has expired") {
+	if all := c.Warnings(); len(all) != 1 || !strings.Contains(all[0].Error(), "expired at") {
 		t.Errorf("late: warns %v", all)
 	}
 	clock.add(-2 * selfSignedFor)
