@@ -45,6 +45,11 @@ func TestPatternsAreOne(t *testing.T) {
 			to := t.TempDir()
 			must("get", at, to)
 			wantTree(t, to, fetched)
+			if len(c.want) == 1 {
+				if out := must("get", at, "-"); out != fetched[filepath.Base(c.want[0])] {
+					t.Errorf("get %s -: %q", at, out)
+				}
+			}
 			must("rm", at)
 			wantTree(t, dir, left)
 		}
