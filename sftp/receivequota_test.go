@@ -313,9 +313,9 @@ func TestQuotaIgnored(t *testing.T) {
 }
 
 // A write that is late, as on a busy machine, ends no connection.
-func TestQuotaLateWrite(t *testing.T) { synctest.Test(t, testServerIntakeLateWrite) }
+func TestQuotaLateWrite(t *testing.T) { synctest.Test(t, testQuotaLateWrite) }
 
-func testServerIntakeLateWrite(t *testing.T) {
+func testQuotaLateWrite(t *testing.T) {
 	quota, await, why := newTestQuota(t)
 	poke := quota.poke
 	quota.poke = func() {
