@@ -95,11 +95,7 @@ func (s *servers) size(ctx context.Context, l location) (int64, error) {
 	if l.protocol == ofHTTP && l.isDirName() {
 		return 0, usagef("probe %v: the URL names no file", l)
 	}
-	c, err := s.connect(ctx, l, "")
-	if err != nil {
-		return 0, err
-	}
-	name, err := c.path(ctx, l)
+	c, name, err := s.at(ctx, l)
 	if err != nil {
 		return 0, err
 	}

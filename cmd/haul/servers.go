@@ -22,6 +22,7 @@ type server interface {
 	glob.Tree
 	Readlink(ctx context.Context, name string) (string, error)
 	Remove(ctx context.Context, name string) error // a file
+	Space(ctx context.Context, name string) (store.Space, error)
 
 	// path returns the name of a location.
 	path(ctx context.Context, l location) (string, error)
@@ -143,6 +144,16 @@ func works(command string, p protocol) bool {
 // httpLacks are the commands that HTTP has no method for.
 var httpLacks = map[string]string{
 	"mv": "rename a file; get it and put it", "mkdir": "make a directory alone; put makes it with a file", "df": "tell how much room there is",
+}
+
+// at returns the server of a location and its name there.
+func (s *servers) at(ctx context.Context, l location) (server, string, error) {
+	c, err := s.connect(ctx, l, "")
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := c.path(ctx, l)
+	return c, name, err
 }
 
 // find returns the server of a location and what the location stands for there: its own

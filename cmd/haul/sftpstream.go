@@ -159,11 +159,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	if to.isDirName() || strings.HasSuffix("/"+to.path, "/..") {
 		return usagef("put - %v: standard input has no name; give the file one", to)
 	}
-	c, err := r.servers.connect(ctx, to, "")
-	if err != nil {
-		return err
-	}
-	name, err := c.path(ctx, to)
+	c, name, err := r.servers.at(ctx, to)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 				var rows [][]string
 				out := cmd.OutOrStdout()
 				for _, l := range list {
-					space, err := s.ssh.space(ctx, l)
+					space, err := s.space(ctx, l)
 					switch {
 					case err != nil:
 						errs = append(errs, err)
@@ -143,20 +143,16 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 }
 
 // space returns how much room there is at a location.
-func (r *remotes) space(ctx context.Context, l location) (store.Space, error) {
-	c, err := r.connect(ctx, l, "")
+func (s *servers) space(ctx context.Context, l location) (store.Space, error) {
+	c, name, err := s.at(ctx, l)
 	if err != nil {
 		return store.Space{}, err
 	}
-	name, err := c.path(ctx, l)
-	if err != nil {
-		return store.Space{}, err
-	}
-	s, err := c.Space(ctx, name)
+	space, err := c.Space(ctx, name)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = fmt.Errorf("df %v: the server cannot tell; it lacks statvfs@openssh.com: %w", l, err)
 	}
-	return s, asRemote(err)
+	return space, asRemote(err)
 }
 
 // A spaceDescribed is a file system as JSON says it, in bytes.
