@@ -38,8 +38,8 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// What CleanName lets pass is a name of io/fs, or else not even text, which
-// no store takes.
+// A name that CleanName returns is a name of io/fs, or else not even text, which no
+// store takes.
 func FuzzCleanName(f *testing.F) {
 	for _, s := range []string{"a", "/a//b", `\..\b`, "a/./..", "", "..a/..", "a\x00b", "\xff/x"} {
 		f.Add(s)

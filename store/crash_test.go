@@ -37,8 +37,8 @@ var crashKinds = []struct {
 }
 
 // TestCrash kills a process that uploads, ahead of each of its system calls
-// in turn, and behind the last. What is in memory then is lost, but not what
-// the kernel has: it is a crash of the process, not of the machine.
+// in turn, and behind the last. Its memory is lost then, but not the kernel's: it is
+// a crash of the process, not of the machine.
 func TestCrash(t *testing.T) {
 	if arg := os.Getenv(childEnv); arg != "" {
 		crashChild(t, arg)
@@ -165,8 +165,8 @@ func killAfter(t *testing.T, dir, line string, times int) {
 	cmd.Wait()
 }
 
-// TestCrashAnytime kills a process that replaces a file over and over, at a
-// moment that nobody chose.
+// TestCrashAnytime kills a process that replaces a file over and over, at a random
+// moment.
 func TestCrashAnytime(t *testing.T) {
 	const size = 100_000
 	if dir := os.Getenv(childEnv); dir != "" {

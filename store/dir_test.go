@@ -80,7 +80,7 @@ func TestDirLinksOutside(t *testing.T) {
 		_, createErr := d.Create(t.Context(), name, store.Create{})
 		for op, err := range map[string]error{"open": openErr, "stat": statErr, "create": createErr} {
 			wantError(t, op+" "+name, err, fs.ErrPermission)
-			// Whoever reads the answer learns nothing about what is outside.
+			// The answer reveals nothing about what is outside.
 			if name == "out" && op == "create" {
 				continue // a link to "..": refused as a directory
 			}
@@ -368,7 +368,7 @@ func failKth(t *testing.T, k int, errno syscall.Errno, c store.Create) bool {
 		wantError(t, failed, err, fs.ErrPermission)
 	}
 	if err != nil && strings.Contains(err.Error(), dir) {
-		t.Errorf("error %q tells where the root is", err)
+		t.Errorf("error %q reveals where the root is", err)
 	}
 	if _, err := d.Sweep(t.Context()); err != nil {
 		t.Error(err)
@@ -413,7 +413,7 @@ func TestDirErrorsHideTheRoot(t *testing.T) {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	if err := u.Truncate(0); err == nil || strings.Contains(err.Error(), dir) {
-		t.Errorf("error %q tells where the root is", err)
+		t.Errorf("error %q reveals where the root is", err)
 	}
 	_, err = d.Open(t.Context(), "no/such")
 	if err == nil || strings.Count(err.Error(), "no/such") != 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What one has brought he may finish, and nobody else may.
+// A user may finish the files that they uploaded, and no other user may.
 func TestUploadOnlyOwn(t *testing.T) {
 	for name, open := range trees() {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestUploadOnlyInodeAgain(t *testing.T) {
 	}
 }
 
-// Of very many files the first are forgotten, and then nobody's.
+// Of very many files the first are forgotten, and then belong to no user.
 func TestUploadOnlyForgets(t *testing.T) {
 	m := store.Mem(0)
 	u := store.UploadOnly(m)

@@ -26,7 +26,7 @@ func ExampleDir() {
 	defer root.Close()
 	st, ctx := store.Dir(root), context.Background()
 
-	// What a process left behind that died in the middle of an upload.
+	// Remove what a process left behind that died in the middle of an upload.
 	if _, err := st.Sweep(ctx); err != nil {
 		log.Print(err)
 	}
@@ -109,7 +109,7 @@ func ExampleSink() {
 		fmt.Printf("%s: %d bytes: %s\n", name, len(b), b)
 	}), context.Background()
 
-	// What a server does with an upload.
+	// An upload, as a server does it.
 	u, err := st.Create(ctx, "reports/42", store.Create{})
 	if err != nil {
 		log.Fatal(err)

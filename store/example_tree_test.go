@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What an SFTP server does with a tree, here one in memory.
+// An SFTP server uses a tree like this, here one in memory.
 func ExampleTree() {
 	var tree store.Tree = store.Mem(1 << 20)
 	ctx := context.Background()

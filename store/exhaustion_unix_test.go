@@ -67,8 +67,8 @@ func TestNoDescriptors(t *testing.T) {
 	_, err = store.Layers(d, memWith(t, "", "d/f")).Open(t.Context(), "d/f")
 	wantNoMoreFiles(t, "open in layers", err)
 
-	// What is open goes on. A Commit may be unable to make the name durable,
-	// and must say so.
+	// Open uploads continue. A Commit may be unable to make the name durable, and
+	// must say so.
 	p := make([]byte, 7)
 	if _, err := files[0].ReadAt(p, 0); err != nil || string(p) != "content" {
 		t.Errorf("an open file reads %q, %v", p, err)

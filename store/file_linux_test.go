@@ -216,7 +216,7 @@ func identity(t *testing.T, d store.Store, name string) store.Identity {
 	return id
 }
 
-// Who tells others of an identity tells them as much of the file as they need.
+// A Digest differs between files, and Changed is the system's own time.
 func TestIdentityDigest(t *testing.T) {
 	dir, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {
@@ -237,7 +237,7 @@ func TestIdentityDigest(t *testing.T) {
 	}
 }
 
-// Two opens of a file are told to be of one as long as it stays as it is.
+// Two opens of a file have one Identity as long as the file stays as it is.
 func TestIdentity(t *testing.T) {
 	dir, d := tempDir(t)
 	for _, name := range []string{"a", "b"} {
@@ -314,8 +314,8 @@ func rewrite(path, text string) error {
 	return errors.New("the file system's clock stands still")
 }
 
-// An open file stays what it is when its name goes to another; once it is
-// closed, nobody can tell.
+// An open file keeps its Identity when its name goes to another; once it is closed,
+// it has none.
 func TestIdentityOfOpenFile(t *testing.T) {
 	_, d := tempDir(t)
 	if err := upload(t, d, "a", "first", store.Create{}); err != nil {

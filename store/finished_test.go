@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What SFTP clients of haul are uploading is in sight of nobody who could take it for
-// theirs by its name.
+// A client that could take an unfinished upload of haul's SFTP client for its own, by
+// its name, does not see it.
 func TestFinished(t *testing.T) {
 	random := strings.Repeat("A", 26)
 	temp, record := ".haul-"+random+".upload", ".haul-"+random+".record"

@@ -203,7 +203,7 @@ func TestMemReadersKeepContent(t *testing.T) {
 	if got, want := m.Used(), int64(size+overhead); got != want {
 		t.Errorf("%d bytes charged, want %d", got, want)
 	}
-	// Nobody reads it: no copy.
+	// It has no reader: no copy.
 	h, err = m.OpenFile(t.Context(), "f", store.Access{Write: true})
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestMemReadersKeepContent(t *testing.T) {
 	h.Close()
 }
 
-// TestMemNoOwners sets an owner where nobody owns anything.
+// TestMemNoOwners sets an owner where files have none.
 func TestMemNoOwners(t *testing.T) {
 	m := memWith(t, "", "f")
 	uid := uint32(1)

@@ -87,7 +87,7 @@ func TestParentsFolded(t *testing.T) {
 	wantFile(t, dir, "Boot/new/g", "x")
 }
 
-// What cannot be made is not, and nothing is left of what could.
+// If a directory cannot be made, those made before it are removed.
 func TestParentsRefused(t *testing.T) {
 	dir, d := tempDir(t)
 	outside := t.TempDir()
@@ -131,7 +131,7 @@ func TestParentsRefused(t *testing.T) {
 	wantError(t, "read-only", upload(t, d, "in/more/g", "x", store.Create{Parents: true}), fs.ErrPermission)
 }
 
-// Whatever fails, an upload that comes to nothing leaves no directory.
+// Whatever fails, a failed upload leaves no directory.
 func TestParentsFaults(t *testing.T) {
 	broken := errors.New("broken")
 	calls := strings.Fields("mkdir syncdir mkdir syncdir create lock space truncate chmod sync rename syncdir")
@@ -163,7 +163,7 @@ func TestParentsFaults(t *testing.T) {
 	}
 }
 
-// Uploads that begin and come to nothing all at once leave nothing either.
+// Uploads that begin and fail all at once leave nothing either.
 func TestParentsAtOnce(t *testing.T) {
 	dir, d := tempDir(t)
 	var all sync.WaitGroup
@@ -217,7 +217,7 @@ func TestParentsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEntries(t, filepath.Join(dir, "new"), "g")
-	// A file that nobody has to do with keeps its directory, too.
+	// A file of another program keeps its directory, too.
 	d.Before(nil)
 	third := begin(t, d, "other/f", store.Create{Parents: true})
 	writeFile(t, dir, "other/mine", "x")
@@ -227,8 +227,8 @@ func TestParentsShared(t *testing.T) {
 	wantEntries(t, filepath.Join(dir, "other"), "mine")
 }
 
-// Of several uploads into new directories that all come to nothing, the last removes
-// these, whichever it is; where one comes to something, its directories stay.
+// Of several uploads into new directories that all fail, the last removes these,
+// whichever it is; if one succeeds, its directories stay.
 func TestParentsOfMany(t *testing.T) {
 	names := []string{"a/b/c/f", "a/b/g", "a/b/c/h", "a/d/i"}
 	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 3, 1}, {1, 3, 0, 2}, {2, 0, 1, 3}}
@@ -271,8 +271,8 @@ func TestParentsOfMany(t *testing.T) {
 	}
 }
 
-// What an upload has kept is in the directory that was made for it, and goes on
-// there; one that has kept nothing leaves none.
+// The kept part of an upload is in the directory that was made for it, and the upload
+// resumes there; one that has kept nothing leaves none.
 func TestParentsKept(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")

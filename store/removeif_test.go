@@ -67,7 +67,7 @@ func TestRemoveIf(t *testing.T) {
 // An otherTree is a tree of a program's own.
 type otherTree struct{ store.Tree }
 
-// Whatever takes the name at the last moment, it stays: a file, a directory, and a
+// Anything that takes the name at the last moment stays: a file, a directory, and a
 // file that comes while another is being put back.
 func TestRemoveIfReplaced(t *testing.T) {
 	for name, test := range map[string]struct {

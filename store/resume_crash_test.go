@@ -14,10 +14,10 @@ import (
 // crashCheckpoint makes resumable uploads of few bytes have many checkpoints.
 const crashCheckpoint = 1000
 
-// TestResumeCrash kills a process that goes on with an upload, ahead of each of
-// its system calls in turn. Then it goes on with that, as after the death of the
-// process, and as after the death of the machine: which loses of the data all
-// that was not synced, and of the marks nothing.
+// TestResumeCrash kills a process that resumes an upload, ahead of each of its
+// system calls in turn. Then it resumes that upload, as after the death of the
+// process, and as after the death of the machine: which loses of the data all that
+// was not synced, and of the marks nothing.
 func TestResumeCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -91,9 +91,9 @@ func readFile(t *testing.T, name string) []byte {
 	return b
 }
 
-// resumeCrashChild goes on with an upload, and kills itself ahead of its kth
-// system call. What is durable of the data it copies to another file: of what
-// was synced last, all that a call told of.
+// resumeCrashChild resumes an upload, and kills itself ahead of its kth system call.
+// It copies the durable part of the data to another file: of the last sync, all
+// that a call reported.
 func resumeCrashChild(t *testing.T, arg string) {
 	var k int
 	var dir, synced string
@@ -124,8 +124,8 @@ func resumeCrashChild(t *testing.T, arg string) {
 	_ = ahead("end")
 }
 
-// TestResumeCrashAnytime kills a process that uploads one file for ever, at a
-// moment that nobody chose, and finishes what it left.
+// TestResumeCrashAnytime kills a process that uploads one file for ever, at a random
+// moment, and finishes what it left.
 func TestResumeCrashAnytime(t *testing.T) {
 	data := source(3_000_000)
 	if dir := os.Getenv(childEnv); dir != "" {

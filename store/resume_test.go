@@ -152,7 +152,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeSparse goes on behind zeros that were never written.
+// TestResumeSparse resumes behind zeros that were never written.
 func TestResumeSparse(t *testing.T) {
 	for _, size := range []int64{0, 200_000} {
 		dir, d := tempDir(t)
@@ -178,7 +178,7 @@ func TestResumeByOthers(t *testing.T) {
 	mine := resumable(t, d, "f", 0)
 	writePiece(t, mine, data, 0, 500)
 
-	// While it is under way, I cannot go on, but others can begin, and I can
+	// While it is under way, I cannot resume it, but others can begin, and I can
 	// elsewhere.
 	_, err := d.Create(t.Context(), "f", store.Create{Resume: "me"})
 	wantError(t, "Create of an upload under way", err, store.ErrBusy)
@@ -415,8 +415,8 @@ func TestResumeConcurrently(t *testing.T) {
 	finish(t, dir, u, "f", data)
 }
 
-// TestResumeFailures has each system call fail in turn, of an upload that goes
-// on from another. Whatever happens, the next one has the right bytes.
+// TestResumeFailures has each system call fail in turn, of an upload that resumes
+// another. Whatever happens, the next one has the right bytes.
 func TestResumeFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -451,7 +451,7 @@ func resumeWithFailure(t *testing.T, data []byte, k int, errno syscall.Errno) bo
 	if err != nil {
 		wantError(t, failed, err, errno)
 	} else if failed != "" && !slices.Contains([]string{"truncate", "remove"}, failed) {
-		t.Errorf("%s failed by %v, and nobody was told", failed, errno)
+		t.Errorf("%s failed by %v, and no error was returned", failed, errno)
 	}
 	if failed == "syncdir" && err != nil { // named by then, or not begun
 		if got, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && !bytes.Equal(got, data) {

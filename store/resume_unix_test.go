@@ -109,8 +109,8 @@ func TestCreateReservesNothing(t *testing.T) {
 	}
 }
 
-// TestResumeReadOnly goes on after a Commit that was cut short when the file
-// had become read-only.
+// TestResumeReadOnly resumes after a Commit that was cut short when the file had
+// become read-only.
 func TestResumeReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {

@@ -73,8 +73,8 @@ func wantRead(t *testing.T, f store.File, want string) {
 	}
 }
 
-// All who read one content read one open file. What is replaced, or changed in
-// place, is another.
+// All readers of one content share one open file. A file that is replaced, or changed
+// in place, is another.
 func TestSharedFiles(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "f", "old")

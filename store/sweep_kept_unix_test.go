@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What the uploads of these tests are: most of it never comes.
+// The sizes of the uploads of these tests: most of it never comes.
 const (
 	deadSize = 8 << 20
 	deadSafe = 20_000 // that the mark covers
@@ -91,8 +91,8 @@ func wantSwept(t *testing.T, d *store.DirStore, want int) {
 	}
 }
 
-// A sweep gives back the space behind the mark of an upload whose process died,
-// and what is safe stays, so that the upload goes on. It is kept for no longer for that.
+// A sweep gives back the space behind the mark of an upload whose process died. The
+// safe part stays, so that the upload can be resumed. It is not kept longer for that.
 func TestSweepReclaims(t *testing.T) {
 	if diesUploading(t) {
 		return
@@ -123,7 +123,7 @@ func TestSweepReclaims(t *testing.T) {
 	}
 }
 
-// An upload that died before there was a mark has nothing to go on from.
+// An upload that died before there was a mark has nothing to resume from.
 func TestSweepUnmarked(t *testing.T) {
 	if diesUploading(t) {
 		return
@@ -200,14 +200,14 @@ func TestSweepDistrusts(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := readFile(t, kept)
-		_, _ = d.Sweep(t.Context()) // of what is no regular file it may tell
+		_, _ = d.Sweep(t.Context()) // it may report a file that is not regular
 		if !bytes.Equal(readFile(t, kept), before) {
 			t.Errorf("%s: it was touched", what)
 		}
 	}
 }
 
-// An upload that goes on while a sweep looks at what it left waits for that.
+// An upload that is resumed while a sweep looks at its file waits for the sweep.
 func TestResumeDuringSweep(t *testing.T) {
 	if diesUploading(t) {
 		return

@@ -104,8 +104,8 @@ func TestReadOnlySpace(t *testing.T) {
 	}
 }
 
-// TestTreeHidesUploads does everything to the hidden file of an upload by its
-// name, which nobody can know.
+// TestTreeHidesUploads does everything to the hidden file of an upload by its name,
+// which no client can know.
 func TestTreeHidesUploads(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "f", "content")
@@ -165,8 +165,8 @@ func TestTreeHidesUploads(t *testing.T) {
 	wantNoTemps(t, dir)
 }
 
-// TestTreeHiddenThroughLinks follows links to a hidden file that somebody made
-// who has the disk.
+// TestTreeHiddenThroughLinks follows links to a hidden file, made by a program with
+// access to the disk.
 func TestTreeHiddenThroughLinks(t *testing.T) {
 	dir, d := tempDir(t)
 	u := begin(t, d, "f", store.Create{})
@@ -193,7 +193,7 @@ func TestRemoveDirSweeps(t *testing.T) {
 		t.Error(err)
 	}
 	wantError(t, "RemoveDir", d.RemoveDir(t.Context(), "e"), fs.ErrExist)
-	wantFile(t, dir, "e/"+dead, "x") // not empty to anybody: nothing goes
+	wantFile(t, dir, "e/"+dead, "x") // the directory is not empty: nothing is removed
 	if err := os.Remove(filepath.Join(dir, "e", "f")); err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +259,8 @@ func failOnce(err error, calls ...string) func(string) error {
 	}
 }
 
-// TestTreeFailures has each system call of each operation fail in turn. What
-// fails says why, and has changed nothing.
+// TestTreeFailures has each system call of each operation fail in turn. The error
+// says why, and nothing has changed.
 func TestTreeFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -310,7 +310,7 @@ func failTreeOp(t *testing.T, op storetest.Operation, k int, errno syscall.Errno
 			wantError(t, what, err, store.ErrNoSpace)
 		}
 		if err != nil && strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: error %q tells where the root is", what, err)
+			t.Errorf("%s: error %q reveals where the root is", what, err)
 		}
 		inPlace := strings.HasPrefix(op.Name, "openfile") && failed != "create" && failed != "chmod"
 		if after != before && failed != "syncdir" && !inPlace {

@@ -276,7 +276,7 @@ func TestTreeNoPermission(t *testing.T) {
 	d := dirAt(t, dir)
 	dropRoot(t, func() {
 		if fi, err := os.Stat(filepath.Join(dir, "f")); err != nil || os.Getuid() != 0 {
-			t.Skipf("only root can be somebody else: %v, %v", fi, err)
+			t.Skipf("only root can give files away: %v, %v", fi, err)
 		}
 		ctx := t.Context()
 		mode := fs.FileMode(0o600)

@@ -113,7 +113,7 @@ func TestUploadNoSync(t *testing.T) {
 	}
 }
 
-// What was written for another source is given up.
+// The part written for another source is given up.
 func TestResumeOfAnotherSource(t *testing.T) {
 	data := source(10_000)
 	for _, other := range []string{"", "that"} {

@@ -55,7 +55,7 @@ func TestVisible(t *testing.T) {
 			"Space": func() error { _, err := v.Space(ctx, name); return err },
 		} {
 			if op == "Space" && shown {
-				continue // not all systems tell
+				continue // not supported on all systems
 			}
 			if err := do(); !errors.Is(err, wantErr) {
 				t.Errorf("%s(%q): %v", op, name, err)

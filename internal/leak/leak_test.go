@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { leak.Main(m, "leak_test.") }
 // waitHere is a goroutine to be found.
 func waitHere(c chan struct{}) { <-c }
 
-// What is open shows, and what is closed soon is waited for.
+// Open files show, and those that are closed soon are waited for.
 func TestLeft(t *testing.T) {
 	before := leak.Descriptors()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

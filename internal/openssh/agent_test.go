@@ -181,7 +181,7 @@ func reply(c net.Conn, body []byte) {
 	_, _ = c.Write(append(msg, body...))
 }
 
-// Whatever an agent answers, the login goes on without it, and nothing waits.
+// Whatever an agent answers, the login continues without it, and nothing waits.
 func TestHostileAgent(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "")
 	s := startServer(t, takes(key.PublicKey()))
@@ -244,7 +244,7 @@ func TestHostileAgent(t *testing.T) {
 	}
 }
 
-// An agent that says nothing holds up nobody for longer than the context.
+// A silent agent holds up the login for no longer than the context.
 func TestSilentAgent(t *testing.T) {
 	raw := rawKey(t, "ed25519")
 	s := startServer(t, takes(publicOf(t, raw)))

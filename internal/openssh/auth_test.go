@@ -59,7 +59,7 @@ func TestPasswordFails(t *testing.T) {
 	if len(p.log()) != 0 {
 		t.Error("was asked")
 	}
-	// Who breaks off is not asked again.
+	// A user who breaks off is not asked again.
 	dest.AuthMethods = nil
 	dialFails(t, &Dialer{Prompter: &script{}}, dest, io.EOF)
 }
@@ -267,8 +267,8 @@ func TestInteractivePassword(t *testing.T) {
 	}
 }
 
-// A password that is given answers a question for one, on this host alone, and
-// nobody is asked for another.
+// A password that is given answers a question for one, on this host alone, and the
+// user is asked for no other.
 func TestPasswordGiven(t *testing.T) {
 	interactive := func(password string) *ssh.ServerConfig {
 		return &ssh.ServerConfig{KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {

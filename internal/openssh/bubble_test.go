@@ -107,7 +107,7 @@ func connectPipes(t *testing.T, d *Dialer, dest *Destination, config *ssh.Server
 	return c, down, err
 }
 
-// A user who takes his time is no slow network.
+// A user who takes their time is no slow network.
 func TestSlowUser(t *testing.T) {
 	config := takesPassword("x")
 	config.AddHostKey(newKey(t, "ed25519"))

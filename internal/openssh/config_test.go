@@ -285,7 +285,7 @@ func TestConfigBounds(t *testing.T) {
 	}
 }
 
-// What others could write commands into is not read.
+// A file into which other users could write commands is not read.
 func TestConfigOwner(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes say nothing")

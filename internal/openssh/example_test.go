@@ -37,8 +37,8 @@ Host gate
 	}
 	fmt.Printf("%s@%s port %d, through %s port %d\n", dest.User, dest.Host, dest.Port, dest.Jump.Host, dest.Jump.Port)
 
-	// Dial would go there, and ask what must be asked through a Prompter. Here
-	// nobody listens.
+	// Dial would go there, and ask what must be asked through a Prompter. Here the
+	// port is closed.
 	dest = openssh.Destination{User: "archive", Host: "localhost", Port: 1}
 	_, err = openssh.Dial(ctx, dest, openssh.Batch{})
 	switch {

@@ -77,7 +77,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// What is accepted is what is printed.
+// An accepted target survives printing and parsing.
 func FuzzParseTarget(f *testing.F) {
 	for _, s := range []string{"h", "u@h:1", "[::1]:2", "ssh://u%40@h:3/", "fe80::1%x", "a@b@c", "[0:1]"} {
 		f.Add(s)
@@ -142,7 +142,7 @@ func FuzzKnownHosts(f *testing.F) {
 	})
 }
 
-// Key files are anybody's.
+// Key files may come from an attacker.
 func FuzzPublicPart(f *testing.F) {
 	f.Add([]byte("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -152,7 +152,7 @@ func FuzzPublicPart(f *testing.F) {
 	})
 }
 
-// What is made printable is, and stays what it is.
+// printable makes text printable, and leaves printable text as it is.
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[0m\u202e\xff\r\n")
 	f.Fuzz(func(t *testing.T, s string) {

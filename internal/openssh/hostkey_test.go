@@ -136,7 +136,7 @@ func TestChangedHost(t *testing.T) {
 		}
 	}
 
-	// With checks off it goes on, but gives no password away.
+	// With checks off it continues, but gives no password away.
 	dest.Policy = Accept
 	var said []string
 	d := &Dialer{Prompter: &script{passwords: []string{"secret"}}, Notify: func(s string) { said = append(said, s) }}
@@ -333,7 +333,7 @@ func TestHostCertificate(t *testing.T) {
 	}
 }
 
-// What signs certificates is as strong as what signs for hosts.
+// The algorithms of certificates are as strong as those of host keys.
 func TestHostCertificateAlgorithms(t *testing.T) {
 	weak, err := ssh.NewSignerWithAlgorithms(newKey(t, "rsa").(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSA})
 	if err != nil {
@@ -363,7 +363,7 @@ func TestShortRSA(t *testing.T) {
 	}
 }
 
-// A file that cannot be written keeps nobody from connecting.
+// A file that cannot be written does not keep the user from connecting.
 func TestKeepFails(t *testing.T) {
 	s := startServer(t, openServer())
 	dest := s.stranger(t)

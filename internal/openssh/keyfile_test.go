@@ -160,7 +160,7 @@ func TestCertificateOfSealedKey(t *testing.T) {
 	}
 }
 
-// What cannot be read says what to do.
+// The error for a key that cannot be read says what to do.
 func TestSealedPKCS8(t *testing.T) {
 	s := startServer(t, takes(newKey(t, "ed25519").PublicKey()))
 	dest := s.dest(t)

@@ -102,7 +102,7 @@ func TestKnownRead(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
-	// What cannot be read must not look like a host that nobody knows.
+	// A file that cannot be read must not look like an unknown host.
 	if err := k.read([]string{t.TempDir()}, "h"); err == nil {
 		t.Error("a directory was read")
 	}

@@ -34,7 +34,7 @@ func TestJump(t *testing.T) {
 		t.Errorf("keys were exchanged by %s", got)
 	}
 
-	// The error tells which host it was.
+	// The error names the host.
 	entry.UserKnownHostsFiles = nil
 	dialFails(t, &Dialer{Prompter: p}, dest, ErrHostKey, entry.name())
 	entry = first.dest(t)
@@ -81,7 +81,7 @@ func TestPasswordsByTheWholeWay(t *testing.T) {
 	}
 }
 
-// A jump host that does not connect holds nobody up.
+// A jump host that does not connect holds up nothing.
 func TestSilentJump(t *testing.T) {
 	s := startServer(t, openServer())
 	quiet, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,7 +313,7 @@ func TestAlgorithms(t *testing.T) {
 			}
 		}
 	}
-	// What is weak is not offered by default.
+	// Weak algorithms are not offered by default.
 	for _, change := range []func(*ssh.ServerConfig){
 		func(c *ssh.ServerConfig) { c.KeyExchanges = insecure.KeyExchanges },
 		func(c *ssh.ServerConfig) { c.Ciphers = insecure.Ciphers },

@@ -201,7 +201,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 }
 
-// Nobody answers here: the connection itself takes too long, or is refused.
+// Without a server the connection is refused, or takes too long.
 func TestNoServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a Dialer says about sockets is what they are like.
+// A Dialer sets the socket options that it says.
 func TestSocketOptions(t *testing.T) {
 	s := startServer(t, openServer())
 	for _, delay := range []bool{false, true} {

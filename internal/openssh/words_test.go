@@ -51,7 +51,7 @@ func TestMatchList(t *testing.T) {
 			t.Errorf("%q in %q: %v", test.s, test.list, got)
 		}
 	}
-	// What would take for ever by trying all ways.
+	// Trying all ways would take for ever.
 	if matchPattern(strings.Repeat("a", 1000), strings.Repeat("a*", 500)+"b") {
 		t.Error("matches, and does not end with b")
 	}
@@ -115,8 +115,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// What is offered by default is strong, and each thing can be had from
-// x/crypto/ssh.
+// All defaults are strong, and x/crypto/ssh has them.
 func TestDefaultAlgorithms(t *testing.T) {
 	for _, list := range []struct{ ours, strong, weak []string }{
 		{defaultKeyExchanges, secure.KeyExchanges, insecure.KeyExchanges},

@@ -117,7 +117,7 @@ func TestPenaltiesGrow(t *testing.T) {
 	}
 	v.End(now)
 	if r := try(t, &g, now, addr("192.0.2.99"), 0); r == nil || r.For != Longest {
-		t.Errorf("nobody owes more than %v: %v", Longest, r)
+		t.Errorf("no source owes more than %v: %v", Longest, r)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestAddressForms(t *testing.T) {
 	if r := try(t, &g, at(0), addr("fe80::2%eth1"), 0); r == nil {
 		t.Error("a zone makes another source")
 	}
-	// Nobody knows who that is, so nobody pays.
+	// The address is not known, so none is charged.
 	for range 10 {
 		if r := try(t, &g, at(0), netip.Addr{}, 100); r != nil {
 			t.Fatal(r)
@@ -354,8 +354,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// Wrong passwords keep nobody from connecting, be it to log in with a key; and who
-// connects for nothing is refused whatever it would try.
+// Wrong passwords do not keep a source from connecting, be it to log in with a key; and
+// a source that connects for nothing is refused whatever it would try.
 func TestPasswordsAndVisitsAreApart(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")

@@ -126,7 +126,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// What the table holds is always what its queue holds, in order.
+// The table always holds what its queue holds, in order.
 func TestQueueInvariant(t *testing.T) {
 	for _, s := range seeds(t, 5) {
 		r := rand.New(rand.NewPCG(s, s))
@@ -153,7 +153,7 @@ func TestQueueInvariant(t *testing.T) {
 	}
 }
 
-// A clock that is set back refuses nobody for longer than a penalty may last.
+// If the clock is set back, no source is refused for longer than a penalty may last.
 func TestClockSetBack(t *testing.T) {
 	var g Guard
 	a := addr("192.0.2.1")

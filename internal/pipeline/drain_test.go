@@ -65,7 +65,7 @@ func TestStop(t *testing.T) {
 	h = newHand(t, Config{Size: 100})
 	h.p.Stop(nil)
 	if _, local := h.p.Err(); local == nil || !h.p.Done() {
-		t.Error("a plan stopped for no reason goes on")
+		t.Error("a plan stopped for no reason continues")
 	}
 }
 
@@ -163,7 +163,7 @@ func TestRepeat(t *testing.T) {
 	h, k, _, fast = begin()
 	k.LaneLost(0)
 	if !h.p.Deadline().IsZero() {
-		t.Error("a deadline with nobody who could do anything")
+		t.Error("a deadline without a lane that could do anything")
 	}
 	h.want(2) // the other one is still out
 	h.eof(fast)

@@ -21,7 +21,7 @@ type game struct {
 	log    []string
 }
 
-// What may become of a request.
+// The fates of a request.
 const (
 	fateFull = iota
 	fateShort

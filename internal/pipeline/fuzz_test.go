@@ -19,7 +19,7 @@ func (f *fuzzScript) next() int {
 	return n
 }
 
-// What FuzzPlan chooses from, each step.
+// The choices of FuzzPlan, each step.
 const (
 	fuzzFull   = iota // an answer, in full
 	fuzzFate          // an answer of any kind

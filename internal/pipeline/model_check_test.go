@@ -210,7 +210,7 @@ func (m *model) judge() {
 	if st := m.p.Stats(); st.Moved != moved || st.Requests != m.requests {
 		m.fail("%+v, but %d bytes moved in %d requests", st, moved, m.requests)
 	}
-	// What was written down is what was there, and it can be read again.
+	// The ranges written down are those that were there, and can be read again.
 	done := m.p.AppendDone(nil)
 	state := AppendRanges(nil, done)
 	if back, err := ParseRanges(state); err != nil || !slices.Equal(back, done) {

@@ -274,7 +274,7 @@ func (m *model) failure(now time.Time, id uint32, local bool) {
 	}
 }
 
-// lost takes out what a lane had; the link must be told.
+// lost takes out what a lane had; the caller must call LaneLost.
 func (m *model) lost(lane int) {
 	for id, r := range m.out {
 		if r.lane == lane {

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// What the window does on paths that change, and on some that mislead.
+// The window on paths that change, and on some that mislead.
 
 // skipUnderRace skips what runs for long in one goroutine and in virtual time.
 func skipUnderRace(t *testing.T) {
@@ -189,8 +189,7 @@ func TestSlowLane(t *testing.T) {
 	}
 }
 
-// A lane that is dead without anybody knowing holds up nothing, where ranges may
-// be repeated.
+// A lane that dies unnoticed holds up nothing, where ranges may be repeated.
 func TestDeadLane(t *testing.T) {
 	w := newWorld(path{rtt: 20 * time.Millisecond, rate: gigabit, opening: 3}, Limits{Lanes: 4})
 	w.rng = rand.New(rand.NewPCG(1, 1))

@@ -83,7 +83,7 @@ func TestEmptyFiles(t *testing.T) {
 	if end, ok := h.p.End(); end != 7 || !ok {
 		t.Errorf("end %d, %v", end, ok)
 	}
-	// What a stat calls empty may have content all the same: /proc.
+	// A file that stat calls empty may have content all the same: /proc.
 	h = newHand(t, Config{Size: 0, UntilEOF: true, Chunk: 10})
 	h.state(0, 0, false)
 	h.reply(h.want(0, Range{0, 10})[0], 10)
@@ -442,7 +442,7 @@ func TestHostileShortAnswers(t *testing.T) {
 	t.Logf("at most %d pieces", len(h.p.pieces.all))
 }
 
-// What is left of a file without a known end is what it has shown.
+// Left of a file without a known end is what it has shown.
 func TestLeft(t *testing.T) {
 	now := time.Unix(0, 0)
 	for _, test := range []struct {

@@ -84,7 +84,7 @@ func randomWorld(seed uint64) (w *world, about string) {
 		w.lanes[0].rate = 2_000 + rng.Int64N(20_000)
 		about += fmt.Sprintf("\nlane 0 at %d B/s", w.lanes[0].rate)
 	}
-	// What happens meanwhile.
+	// Events during the run.
 	if some() {
 		for range 1 + rng.IntN(3) {
 			i, after := rng.IntN(l.Lanes), upTo(time.Second)

@@ -338,7 +338,7 @@ func (w *world) send(f *simFile, lane int, r Request) {
 	})
 }
 
-// What a server answers besides a number of bytes.
+// The answers of a server besides a number of bytes.
 const (
 	answerEOF   = -1
 	answerError = -2
@@ -440,7 +440,7 @@ func (r *ring) drain(m *model) {
 	}
 }
 
-// run lets the world go on until nothing more happens.
+// run lets the world run until nothing more happens.
 func (w *world) run() {
 	w.drive()
 	for w.evs.Len() > 0 && w.problem == "" {

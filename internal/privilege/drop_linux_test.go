@@ -118,7 +118,7 @@ func TestDropRefused(t *testing.T) {
 	run(t, order{Child: "refused"}, attr)
 }
 
-// refusedChild is not root, and cannot become anybody.
+// refusedChild is not root, and cannot become any other user.
 func refusedChild(order) error {
 	u, err := LookUp("4713:4713")
 	if err != nil {
@@ -178,7 +178,7 @@ func lowPort(may bool) error {
 	if err != nil || strings.TrimSpace(string(first)) == "0" {
 		return err
 	}
-	// An address that nobody else uses.
+	// An address that no other program uses.
 	c, err := net.ListenPacket("udp4", "127.69.69.69:1")
 	if err == nil {
 		c.Close()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What this package does cannot be undone, so each test runs it in a process
-// of its own: this binary again, with an order in its environment.
+// The effects of this package cannot be undone, so each test runs in a process of
+// its own: this binary again, with an order in its environment.
 
 const orderVar = "HAUL_PRIVILEGE_TEST"
 

@@ -84,8 +84,7 @@ func TestLookUpErrors(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, nobody is sent to root, nor to the number that leaves
-// a process what it is.
+// No spec yields root, nor the number that leaves a process what it is.
 func FuzzLookUp(f *testing.F) {
 	for _, s := range []string{"nobody", "daemon:daemon", "0:0", "+1:1", "1:-1", "4294967295:4294967295", "\x00:1"} {
 		f.Add(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// Who uses an account shares its rate, and nobody else's; the rate given last holds.
+// All who use an account share its rate, and no other; the rate given last holds.
 func TestAccounts(t *testing.T) {
 	var a rate.Accounts
 	first, other := a.Enter("a", 1000), a.Enter("b", 1000)

@@ -143,7 +143,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("answered from %v", ms[0].Peer)
 		}
 
-		// Nobody there.
+		// The port is closed.
 		_ = all.Close()
 		if _, err := all.Write(ms); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("write after Close: %v", err)

@@ -51,8 +51,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// What is written while a write is under way goes out as one, and what has
-// come is read as one.
+// Writes during a write go out as one, and data that has come is read as one.
 func TestConnGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -166,7 +165,7 @@ func TestConnWriterWaits(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(begin); took != Linger {
-			t.Errorf("Close with nobody reading took %v", took)
+			t.Errorf("Close without a reader took %v", took)
 		}
 		_ = b.Close()
 

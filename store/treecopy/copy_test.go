@@ -150,7 +150,7 @@ func TestDirectoriesAreAskedFor(t *testing.T) {
 	wantNames(t, to, "c.txt", "a.log", "b.log")
 }
 
-// What is in the way of another kind stays, and the rest goes on.
+// An entry of another kind that is in the way stays, and the rest is copied.
 func TestConflicts(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
 	put(t, to, "file", nil)
@@ -274,8 +274,9 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// A directory that was there, and that the target changes for nobody, keeps its times.
-// One that the copy has made and cannot date is an error, and so is any other failure.
+// A directory that was there, and that the target does not let us change, keeps its
+// times. One that the copy has made and cannot date is an error, and so is any other
+// failure.
 func TestDirectoriesThatMayNotBeChanged(t *testing.T) {
 	for _, c := range []struct {
 		there        bool
@@ -311,7 +312,7 @@ func setModeIfThere(tree store.Tree, name string, mode fs.FileMode) {
 	_ = tree.SetAttr(context.Background(), name, store.Attr{Mode: &mode}, true)
 }
 
-// What is unchanged is left alone.
+// Unchanged files are left alone.
 func TestUnchanged(t *testing.T) {
 	then := time.Unix(1_000_000_000, 123_456_789)
 	tests := []struct {
@@ -360,7 +361,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// What is not copied, as it is the same, has the mode and the time of its source.
+// A file that is not copied, as it is the same, has the mode and the time of its source.
 func TestUnchangedHasAttributes(t *testing.T) {
 	then := time.Unix(1_000_000_000, 0)
 	for _, preserve := range []bool{false, true} {
@@ -406,7 +407,7 @@ func TestDryRun(t *testing.T) {
 	wantNothingLeft(t, dir)
 }
 
-// The hooks are told all, and in the end what there is.
+// The hooks see every entry, and in the end the totals.
 func TestHooks(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
 	var total int64

@@ -21,7 +21,7 @@ import (
 type faulty struct {
 	store.Tree
 	open, list map[string]error // by name
-	size       map[string]int64 // that listings and Stat tell, by the last element of the name
+	size       map[string]int64 // that listings and Stat report, by the last element of the name
 	upload     func(store.Upload) store.Upload
 }
 
@@ -114,7 +114,7 @@ func eachWay(t *testing.T, f func(t *testing.T, bad *faulty, from, to, dest stor
 	}
 }
 
-// What cannot be read is an error, and all else is copied.
+// A file that cannot be read is an error, and all others are copied.
 func TestUnreadable(t *testing.T) {
 	eachWay(t, func(t *testing.T, bad *faulty, from, to, dest store.Tree) {
 		for _, name := range []string{"d/a", "d/b", "d/sealed/x", "d/open/y"} {
@@ -160,7 +160,7 @@ func TestChangedSize(t *testing.T) {
 	}
 }
 
-// A local file that somebody writes to while it is copied is no copy of anything.
+// A local file that is written to while it is copied is no copy of anything.
 func TestWrittenMeanwhile(t *testing.T) {
 	from, dir := dirTree(t)
 	to, toDir := dirTree(t)
@@ -201,7 +201,7 @@ func TestDiskFull(t *testing.T) {
 				o.Recursive = true
 				from := store.Mem(0)
 				small := 20
-				if remote { // where nobody says how large a file will be, so that it takes all room for a while
+				if remote { // where the size is not known in advance, so that it takes all room for a while
 					small = 0
 				}
 				for i := range small {
@@ -218,7 +218,7 @@ func TestDiskFull(t *testing.T) {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if s.bytes["d/large"] != 0 {
-					t.Errorf("the hooks were told of %d bytes of what is not there", s.bytes["d/large"])
+					t.Errorf("%d bytes were reported of what is not there", s.bytes["d/large"])
 				}
 				if _, err := full.Stat(t.Context(), "d/large"); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("the large file: %v", err)
@@ -335,7 +335,7 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// What failed before the end of a copy is not lost by it.
+// An error before the end of a copy is not lost by it.
 func TestFailedBeforeTheEnd(t *testing.T) {
 	from := &faulty{Tree: store.Mem(0), open: map[string]error{}}
 	bad := errors.New("bad")

@@ -190,7 +190,7 @@ func TestLinksInTheTarget(t *testing.T) {
 	}
 }
 
-// One that somebody puts there during the copy does not lead out of the target.
+// A link planted during the copy does not lead out of the target.
 func TestLinksPlantedMeanwhile(t *testing.T) {
 	from, entry := newLiar(t)
 	from.listings["top"] = []fs.FileInfo{entry("d", fs.ModeDir|0o755)}

@@ -28,8 +28,8 @@ func (i implier) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) e
 	return errors.ErrUnsupported
 }
 
-// Directories that come with their files are not made, wherever the copy lands,
-// and those without files are left out and told of.
+// Directories that come with their files are not made, wherever the copy lands, and
+// those without files are left out and reported.
 func TestImpliedDirectories(t *testing.T) {
 	from := world(t)
 	mkdir(t, from, "dir/deep/empty")
@@ -64,7 +64,7 @@ func TestImpliedDirectories(t *testing.T) {
 			}
 		}
 	}
-	// What is there is gone into, and told to be there.
+	// Directories that are there are entered, and reported to be there.
 	to := implier{store.Mem(0), t}
 	put(t, to.MemStore, "dir/sub/y", []byte("old"))
 	r, s, err := copyAll(t.Context(), from, to, ".", recursive, "dir")
@@ -74,7 +74,7 @@ func TestImpliedDirectories(t *testing.T) {
 	wantBytes(t, to, "dir/sub/y", []byte("this is dir/sub/y"))
 }
 
-// A directory that cannot be listed has failed, and is told of once.
+// A directory that cannot be listed has failed, and is reported once.
 func TestImpliedUnlisted(t *testing.T) {
 	from := &faulty{Tree: world(t), list: map[string]error{"dir/sub": fs.ErrPermission}}
 	r, s, err := copyAll(t.Context(), from, implier{store.Mem(0), t}, "new", recursive, "dir")

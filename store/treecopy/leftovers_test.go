@@ -11,7 +11,7 @@ import (
 
 const leftRandom = ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// What other runs have under way, or have left, is nobody's file.
+// Temporary files of other runs are not copied.
 func TestLeftoversAreNotCopied(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
 	for _, name := range []string{"f", leftRandom + ".part", leftRandom + ".keep", leftRandom + ".mark",
@@ -25,8 +25,8 @@ func TestLeftoversAreNotCopied(t *testing.T) {
 	wantNames(t, to, "d", "d/f", "d/"+leftRandom+".other", "d/.haul-short.part")
 }
 
-// What a run that was killed left in a directory, the next one to go there takes
-// away: at once where locks tell that nobody is at it, and else when it is old.
+// The files that a killed run left in a directory are removed by the next one to go
+// there: at once where locks show that no process uses them, and else when they are old.
 func TestLeftoversAreRemoved(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		tree, dir := dirTree(t)

@@ -19,8 +19,8 @@ import (
 // seedEnv repeats a random test: HAUL_SEED=n go test -run 'TestRandomTrees/...'
 const seedEnv = "HAUL_SEED"
 
-// Whatever a tree looks like, and however it is copied, and between whatever
-// stores, the copy is the same; and is left alone when it is copied again.
+// Whatever a tree looks like, however it is copied, and between whatever stores, the
+// copy is the same; and is left alone when it is copied again.
 func TestRandomTrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -28,7 +28,7 @@ var continued = treecopy.Options{Recursive: true, Continue: true, PreserveTimes:
 
 func isLost(err error) bool { return errors.Is(err, sftpclient.ErrConnectionLost) }
 
-// Cut off anywhere, a download goes on where it was, and is what it should be.
+// Cut off anywhere, a download resumes where it was, and is what it should be.
 func TestDownloadCutOff(t *testing.T) {
 	data := pattern(6<<20+123, 1)
 	resumedMost := int64(0)
@@ -38,7 +38,7 @@ func TestDownloadCutOff(t *testing.T) {
 		put(t, served, "d/small", data[:1000])
 		to, dir := dirTree(t)
 		h := newHost(t, served, false)
-		// Whatever is lost, in the end it is there.
+		// In spite of all losses it is there in the end.
 		var resumed int64
 		var err error
 		for try := range 5 {
@@ -74,8 +74,8 @@ func TestDownloadCutOff(t *testing.T) {
 	}
 }
 
-// An upload as well. What is left there of a file, its record tells after each
-// 32 MiB; to keep more, the connection would have to be there.
+// An upload as well. Its record says after each 32 MiB how much of a file is there; to
+// keep more, the connection would have to be there.
 func TestUploadCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -133,8 +133,8 @@ func stopAfter(t *testing.T, n int64) (context.Context, treecopy.Hooks) {
 	}}
 }
 
-// What is gone on with is what was there: the source's size and time, and its
-// last bytes, have to be the same.
+// Only the same content is resumed: the source's size and time, and its last bytes,
+// have to be the same.
 func TestContinue(t *testing.T) {
 	data := pattern(8<<20, 1)
 	then := time.Unix(1_000_000_000, 0)
@@ -174,7 +174,7 @@ func TestContinue(t *testing.T) {
 					t.Errorf("%d bytes resumed, want some: %v", r.Resumed, want)
 				}
 				if size := int64(len(get(t, local, "f"))); s.bytes["f"] != size || r.Bytes+r.Resumed != size {
-					t.Errorf("the hooks were told of %d bytes, and the result of %+v", s.bytes["f"], r)
+					t.Errorf("%d bytes were reported, and the result is %+v", s.bytes["f"], r)
 				}
 				wantBytes(t, served, "f", get(t, local, "f"))
 				wantNothingLeft(t, servedDir)
@@ -234,8 +234,8 @@ func TestContinueInPlace(t *testing.T) {
 // childEnv makes a process the one that is killed.
 const childEnv = "HAUL_TREECOPY_CHILD"
 
-// A process that is killed leaves what the next one goes on with, whichever way
-// the files went.
+// A process that is killed leaves files that the next one resumes, whichever way the
+// files went.
 func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -245,7 +245,7 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	if runtime.GOOS == "windows" {
-		t.Skip("nobody is killed like that there")
+		t.Skip("processes cannot be killed like that there")
 	}
 	data := pattern(72<<20, 1)
 	for _, way := range []string{"download", "upload", "hidden upload"} {
@@ -358,10 +358,10 @@ func killOne(t *testing.T, way, addr, dir string) (resumed int64) {
 func killedChild(t *testing.T, arg string) {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1) // nobody is left who could kill it
+		os.Exit(1) // the parent is gone
 	}()
 	args := strings.Split(arg, "\t")
-	// What has been sent is no more than this ahead of what is kept.
+	// No more than this is sent ahead of what is kept.
 	c := dialTCP(t, args[1], sftpclient.Config{Memory: 4 << 20})
 	root, err := os.OpenRoot(args[2])
 	if err != nil {
@@ -371,7 +371,7 @@ func killedChild(t *testing.T, arg string) {
 	if args[0] != "download" {
 		from, to = to, from
 	}
-	// What is kept is written down after each 16 MiB here, and 32 MiB there.
+	// The kept size is written down after each 16 MiB here, and 32 MiB there.
 	enough := int64(20 << 20)
 	if args[0] != "download" {
 		enough = 36 << 20

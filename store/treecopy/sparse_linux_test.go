@@ -68,7 +68,7 @@ func TestSparse(t *testing.T) {
 					t.Errorf("the copy has %d bytes on the disk", n)
 				}
 				if s.bytes["f"] != size {
-					t.Errorf("the hooks were told of %d bytes", s.bytes["f"])
+					t.Errorf("%d bytes were reported", s.bytes["f"])
 				}
 				got, err := os.Open(filepath.Join(destDir, "f"))
 				if err != nil {

@@ -182,7 +182,7 @@ func pattern(n int, seed uint64) []byte {
 	return b
 }
 
-// A seen notes what the hooks are told.
+// A seen records the calls of the hooks.
 type seen struct {
 	outcomes map[string]treecopy.Outcome // by the name of the source
 	bytes    map[string]int64

@@ -24,8 +24,8 @@ func inBubble(t *testing.T, tree store.Tree, latency time.Duration, f func(t *te
 	})
 }
 
-// Of many small files, the round trips of one are those of many others too. What
-// goes file by file, as sftp -r does, takes four a file: to open it, to read it,
+// Of many small files, the round trips of one are those of many others too. A client
+// that goes file by file, as sftp -r does, takes four a file: to open it, to read it,
 // to see that it ends, and to close it.
 func TestRoundTrips(t *testing.T) {
 	const (

@@ -37,8 +37,8 @@ func newName(t *testing.T, kind string) (from, to, source, target store.Tree, di
 	return local, dest, source, target, dir
 }
 
-// A directory that becomes the target is the target again when the copy is gone on
-// with, for that source alone, and until it is finished.
+// A directory that becomes the target is the target again when the copy is resumed,
+// for that source alone, and until it is finished.
 func TestContinueDirectory(t *testing.T) {
 	for _, kind := range []string{"local", "download", "upload", "hidden upload"} {
 		t.Run(kind, func(t *testing.T) {
@@ -240,7 +240,7 @@ func (d *dying) SetAttr(ctx context.Context, name string, a store.Attr, follow b
 	return d.Tree.SetAttr(ctx, name, a, follow)
 }
 
-// Whenever a process is killed, the next one goes on in the same place, and leaves
+// Whenever a process is killed, the next one resumes in the same place, and leaves
 // nothing else.
 func TestContinueDirectoryKilled(t *testing.T) {
 	for _, kind := range []string{"local", "upload"} {
@@ -253,7 +253,7 @@ func TestContinueDirectoryKilled(t *testing.T) {
 			_, _, err := copyAll(t.Context(), source, dead, "new", o, "other")
 			marks, _ := filepath.Glob(filepath.Join(dir, "new", ".haul-*"))
 			if _, e := to.Stat(t.Context(), "new/small"); e == nil && len(marks) == 0 {
-				// All is copied. What may be missing are the directory's times.
+				// All is copied. Only the directory's times may be missing.
 				if n < 4 {
 					t.Errorf("%s: it takes %d changes, %v", kind, n, err)
 				}
@@ -271,7 +271,7 @@ func TestContinueDirectoryKilled(t *testing.T) {
 	}
 }
 
-// Who may not rename a directory gets one without a mark.
+// A user who may not rename a directory gets one without a mark.
 func TestContinueDirectoryUploadOnly(t *testing.T) {
 	from, to, _, _, dir := newName(t, "local")
 	target := remoteTree(t, store.UploadOnly(to), false)
