@@ -87,7 +87,7 @@ func (pt *poolTest) wait() map[string]error {
 	}()
 	select {
 	case <-over:
-	case <-time.After(patience):
+	case <-time.After(6 * patience): // losses are repaired one after the other
 		pt.mu.Lock()
 		defer pt.mu.Unlock()
 		pt.t.Fatalf("%d transfers have ended, and no more do", len(pt.ended))
