@@ -75,7 +75,8 @@ func (d *DirStore) removeUnchanged(name string, was fs.FileInfo) error {
 		return err
 	}
 	defer dir.Close()
-	if err := d.rename(name, hidden, false); err != nil {
+	// Nothing else has the random name, and this rename is one step on every system.
+	if err := d.rename(name, hidden, true); err != nil {
 		return err
 	}
 	fi, err := dir.Lstat(base)

@@ -67,11 +67,34 @@ func TestRemoveIf(t *testing.T) {
 // An otherTree is a tree of a program's own.
 type otherTree struct{ store.Tree }
 
+// What is created under the name just before the unlink stays.
+func TestRemoveIfCreatedAgain(t *testing.T) {
+	dir, d := tempDir(t)
+	writeFile(t, dir, "f", "first")
+	was, err := d.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := false
+	d.Before(func(call string) error {
+		if call == "remove" && !created {
+			created = true
+			writeFile(t, dir, "new", "second")
+			return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "f"))
+		}
+		return nil
+	})
+	if err := store.RemoveIf(t.Context(), d, "f", was); err != nil {
+		t.Error(err)
+	}
+	wantContent(t, d, "f", "second")
+}
+
 // Anything that takes the name at the last moment stays: a file, a directory, and a
 // file that comes while another is being put back.
 func TestRemoveIfReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
-		at   []func(path string) error // each rename
+		at   []func(path string) error // before each rename, or the link that does for one
 		want string
 	}{
 		"file": {[]func(string) error{func(path string) error {
@@ -106,7 +129,7 @@ func TestRemoveIfReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.Before(func(call string) error {
-				if call != "rename" || len(test.at) == 0 {
+				if call != "rename" && call != "link" || len(test.at) == 0 {
 					return nil
 				}
 				act := test.at[0]

@@ -197,12 +197,15 @@ func TestRecoversFromOneLie(t *testing.T) {
 // now, though that has the other's place in the table.
 func TestLateSecondAnswer(t *testing.T) {
 	for _, late := range []int{1, 2, 3, 130, 131} {
-		var ids []uint32
+		var mu sync.Mutex
+		var ids []uint32 // of all READs
 		withFakeServer(t, Config{Requests: 2, RequestBytes: 4 << 10}, func(p *fakeServer) {
 			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 				if q.Type != wire.TypeRead {
 					return nil, false
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				ids = append(ids, q.ID)
 				if len(ids) != late+1 {
 					return nil, false
@@ -221,6 +224,8 @@ func TestLateSecondAnswer(t *testing.T) {
 			if !errors.Is(c.mux.last, ErrProtocol) {
 				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.mux.last)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			slices.Sort(ids)
 			if n := len(slices.Compact(ids)); n != len(ids) {
 				t.Errorf("%d READs have %d ids", len(ids), n)
