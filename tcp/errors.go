@@ -23,9 +23,6 @@ var (
 	// up to send one. It is an ErrProxyHeader, too.
 	ErrNoProxyHeader error = errProxyNone
 
-	// ErrLifetime says that a connection has lasted for [Server.MaxLifetime].
-	ErrLifetime error = timeUp("tcp: the connection has lasted as long as it may")
-
 	// ErrIdle says that nothing was moved for [Server.IdleTimeout].
 	ErrIdle error = timeUp("tcp: the connection was idle for too long")
 

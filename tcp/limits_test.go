@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -170,96 +169,6 @@ func TestMaxConnsAndPerSource(t *testing.T) {
 	}
 }
 
-// Those of one source above its limit wait for their turn, as many as may, and for as
-// long as a handshake may take; others are not kept by them.
-func TestQueuePerSource(t *testing.T) {
-	for _, secure := range []bool{false, true} {
-		t.Run(fmt.Sprint("TLS ", secure), func(t *testing.T) { testQueuePerSource(t, secure) })
-	}
-}
-
-func testQueuePerSource(t *testing.T, secure bool) {
-	s := &Server{MaxConnsPerSource: 1, QueuePerSource: 2, HandshakeTimeout: patience, Options: Options{Sockets: 1}, Handle: echo}
-	connect := func(at string) net.Conn { return dial(t, at) }
-	if secure {
-		cert, err := SelfSigned("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-		connect = func(at string) net.Conn { return tls.Client(dial(t, at), &tls.Config{InsecureSkipVerify: true}) }
-	}
-	at, stop := serve(t, s)
-	first := connect(at)
-	if !works(first) {
-		t.Fatal("the first is not served")
-	}
-	served := make(chan net.Conn)
-	for range 2 {
-		c := connect(at)
-		go func() {
-			if !works(c) {
-				t.Error("it waited, and is not served")
-			}
-			served <- c
-		}()
-	}
-	eventually(t, "two wait", func() bool { return s.Counters().Conns == 3 })
-	eventually(t, "both are in the queue", func() bool {
-		part, _ := s.sources.shard(keyOf(netip.MustParseAddr("127.0.0.1")))
-		part.mu.Lock()
-		defer part.mu.Unlock()
-		return len(part.waiting[keyOf(netip.MustParseAddr("127.0.0.1"))]) == 2
-	})
-	c, err := net.Dial("tcp", at) // which may fail by the reset already
-	if err == nil {
-		_ = c.SetDeadline(time.Now().Add(patience))
-		err = gone(c)
-		_ = c.Close()
-	}
-	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("one more ends by %v", err)
-	}
-	select {
-	case <-served:
-		t.Error("two of one source at once")
-	default:
-	}
-	_ = first.Close()
-	_ = (<-served).Close()
-	_ = (<-served).Close()
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if c := s.Counters(); c.Refused != 1 || c.BadHandshakes != 0 || c.TimedOut != 0 || s.sources.conns(netip.MustParseAddr("127.0.0.1")) != 0 {
-		t.Errorf("%+v, %d left", c, s.sources.conns(netip.MustParseAddr("127.0.0.1")))
-	}
-}
-
-// A connection that waits for too long is reset, and takes no place.
-func TestQueuePerSourceTimes(t *testing.T) {
-	s := &Server{MaxConnsPerSource: 1, QueuePerSource: 1, HandshakeTimeout: 20 * time.Millisecond, Handle: echo}
-	at, _ := serve(t, s)
-	first := dial(t, at)
-	if !works(first) {
-		t.Fatal("the first is not served")
-	}
-	c, err := net.Dial("tcp", at)
-	if err == nil {
-		_ = c.SetDeadline(time.Now().Add(patience))
-		err = gone(c)
-		_ = c.Close()
-	}
-	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("who waits ends by %v", err)
-	}
-	if !works(first) {
-		t.Error("the first has ended too")
-	}
-	_ = first.Close()
-	eventually(t, "the place is another's", func() bool { return serves(at) })
-}
-
 // timed serves one connection whose handler reads, and returns what that said.
 func timed(t *testing.T, s *Server, client func(net.Conn)) error {
 	t.Helper()
@@ -301,16 +210,6 @@ func TestTimes(t *testing.T) {
 	}
 	is(timed(t, &Server{FirstByteTimeout: brief}, nil), ErrSilent)
 	is(timed(t, &Server{IdleTimeout: brief}, func(c net.Conn) { _, _ = io.WriteString(c, "x") }), ErrIdle)
-	is(timed(t, &Server{MaxLifetime: brief}, func(c net.Conn) {
-		go func() {
-			for {
-				if _, err := io.WriteString(c, "x"); err != nil {
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		}()
-	}), ErrLifetime)
 	// A client that does not read is idle too.
 	is(timed(t, &Server{IdleTimeout: brief, Handle: func(_ context.Context, c net.Conn) {
 		for {
@@ -386,7 +285,7 @@ func TestProxyHeader(t *testing.T) {
 	// Each client has its own: the one connection it may have can end later than its answer.
 	for client, header := range map[string]string{
 		"192.0.2.7:4711": "PROXY TCP4 192.0.2.7 198.51.100.1 4711 80\r\n",
-		"192.0.2.8:4711": string(AppendProxyV2(nil, netip.MustParseAddrPort("192.0.2.8:4711"), netip.MustParseAddrPort("198.51.100.1:80"))),
+		"192.0.2.8:4711": proxyTwo(0x21, 0x11, "\xc0\x00\x02\x08\xc6\x33\x64\x01\x12\x67\x00\x50"),
 	} {
 		if got := ask(t, at, header+"hello"); got != "hello" {
 			t.Errorf("got %q", got)

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/netip"
+	"unsafe"
 )
 
 // The PROXY protocol is how a load balancer says for whom a connection is: a
@@ -51,8 +52,7 @@ type proxyHeader struct {
 // errShort says that a header continues beyond the bytes received.
 var errShort = errors.New("PROXY header: more bytes are wanted")
 
-// A proxyError is what is wrong with a header. It is a constant wherever it is
-// used, so that hostile headers cost no memory.
+// A proxyError is what is wrong with a header.
 type proxyError string
 
 func (e proxyError) Error() string { return ErrProxyHeader.Error() + ": " + string(e) }
@@ -128,13 +128,9 @@ func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
 	if more {
 		return proxyHeader{}, 0, errProxyLine
 	}
-	parse := parseIPv4
-	if family[3] == '6' {
-		parse = parseIPv6
-	}
-	src, ok := parse(words[0])
-	dst, ok2 := parse(words[1])
-	if !ok || !ok2 {
+	src, ok := parseIP(words[0])
+	dst, ok2 := parseIP(words[1])
+	if is4 := family[3] == '4'; !ok || !ok2 || src.Is4() != is4 || dst.Is4() != is4 {
 		return proxyHeader{}, 0, errProxyAddress
 	}
 	from, ok := parseDecimal(words[2], 65535)
@@ -164,95 +160,11 @@ func parseDecimal(b []byte, most int) (n int, ok bool) {
 	return n, n <= most
 }
 
-// parseIPv4 reads "192.0.2.1". [netip.ParseAddr] takes the same and wants a
-// string, which would be a copy.
-func parseIPv4(b []byte) (netip.Addr, bool) {
-	var a [4]byte
-	for i := range a {
-		word, rest, more := bytes.Cut(b, dot)
-		n, ok := parseDecimal(word, 255)
-		if !ok || more != (i < len(a)-1) {
-			return netip.Addr{}, false
-		}
-		a[i], b = byte(n), rest
-	}
-	return netip.AddrFrom4(a), true
-}
-
-var dot = []byte{'.'}
-
-// parseIPv6 reads an address in one of the forms of RFC 4291 §2.2, without a
-// zone. The last of them, "::ffff:192.0.2.1", is not in the PROXY protocol's
-// own description, but is what inet_ntop(3) makes of an IPv4 client of a proxy
-// that listens for both families.
-func parseIPv6(b []byte) (netip.Addr, bool) {
-	var a [16]byte
-	n, gap := 0, -1 // bytes there are, and how many of them are before "::"
-	if len(b) >= 2 && b[0] == ':' && b[1] == ':' {
-		gap, b = 0, b[2:]
-	}
-	for len(b) > 0 {
-		if n == len(a) {
-			return netip.Addr{}, false
-		}
-		digits, value := 0, 0
-		for digits < len(b) && digits <= 4 {
-			d, ok := hexDigit(b[digits])
-			if !ok {
-				break
-			}
-			value = value<<4 | d
-			digits++
-		}
-		if digits < len(b) && b[digits] == '.' { // the last 32 bits
-			four, ok := parseIPv4(b)
-			if !ok || n > len(a)-4 {
-				return netip.Addr{}, false
-			}
-			last := four.As4()
-			n += copy(a[n:], last[:])
-			break
-		}
-		if digits == 0 || digits > 4 {
-			return netip.Addr{}, false
-		}
-		binary.BigEndian.PutUint16(a[n:], uint16(value))
-		n += 2
-		if b = b[digits:]; len(b) == 0 {
-			break
-		}
-		if b[0] != ':' || len(b) == 1 {
-			return netip.Addr{}, false
-		}
-		if b = b[1:]; b[0] == ':' {
-			if gap >= 0 {
-				return netip.Addr{}, false // "::" twice
-			}
-			gap, b = n, b[1:]
-		}
-	}
-	switch {
-	case n == len(a) && gap < 0:
-	case n < len(a) && gap >= 0:
-		tail := n - gap
-		copy(a[len(a)-tail:], a[gap:n])
-		clear(a[gap : len(a)-tail])
-	default:
-		return netip.Addr{}, false
-	}
-	return netip.AddrFrom16(a), true
-}
-
-func hexDigit(c byte) (value int, ok bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0'), true
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10, true
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10, true
-	}
-	return 0, false
+// parseIP reads an address without a zone. [netip.ParseAddr] keeps nothing of the text
+// that it is given, so the text need not be copied.
+func parseIP(b []byte) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(b), len(b)))
+	return a, err == nil && a.Zone() == ""
 }
 
 // Commands, families and transports of version 2: §2.2.
@@ -405,65 +317,4 @@ func readProxy(c io.Reader, buf []byte) (h proxyHeader, rest []byte, err error) 
 			return proxyHeader{}, nil, io.ErrNoProgress
 		}
 	}
-}
-
-// AppendProxyV1 appends a header of the PROXY protocol, version 1: what a proxy
-// sends before the first byte of a connection that it relays from src to dst.
-// If either is invalid it is "PROXY UNKNOWN". Zones are left out.
-func AppendProxyV1(b []byte, src, dst netip.AddrPort) []byte {
-	if !src.IsValid() || !dst.IsValid() {
-		return append(b, proxyV1+"UNKNOWN\r\n"...)
-	}
-	from, to, four := proxyFamily(src.Addr(), dst.Addr())
-	if four {
-		b = append(b, proxyV1+"TCP4 "...)
-	} else {
-		b = append(b, proxyV1+"TCP6 "...)
-	}
-	b = append(from.AppendTo(b), ' ')
-	b = append(to.AppendTo(b), ' ')
-	b = appendDecimal(b, src.Port())
-	b = appendDecimal(append(b, ' '), dst.Port())
-	return append(b, '\r', '\n')
-}
-
-// AppendProxyV2 appends a header of the PROXY protocol, version 2, as
-// [AppendProxyV1] does one of version 1. If either address is invalid its
-// command is LOCAL: the proxy speaks for itself.
-func AppendProxyV2(b []byte, src, dst netip.AddrPort) []byte {
-	b = append(b, proxyV2...)
-	if !src.IsValid() || !dst.IsValid() {
-		return append(b, 2<<4|proxyLocal, proxyUnspec, 0, 0)
-	}
-	from, to, four := proxyFamily(src.Addr(), dst.Addr())
-	if four {
-		b = append(b, 2<<4|proxyProxy, proxyInet<<4|proxyStream)
-		b = binary.BigEndian.AppendUint16(b, uint16(proxyAddresses[proxyInet]))
-		x, y := from.As4(), to.As4()
-		b = append(append(b, x[:]...), y[:]...)
-	} else {
-		b = append(b, 2<<4|proxyProxy, proxyInet6<<4|proxyStream)
-		b = binary.BigEndian.AppendUint16(b, uint16(proxyAddresses[proxyInet6]))
-		x, y := from.As16(), to.As16()
-		b = append(append(b, x[:]...), y[:]...)
-	}
-	b = binary.BigEndian.AppendUint16(b, src.Port())
-	return binary.BigEndian.AppendUint16(b, dst.Port())
-}
-
-// proxyFamily returns both addresses in the family that a header needs for
-// them: IPv4 if both are of it.
-func proxyFamily(src, dst netip.Addr) (from, to netip.Addr, four bool) {
-	from, to = src.Unmap().WithZone(""), dst.Unmap().WithZone("")
-	if from.Is4() && to.Is4() {
-		return from, to, true
-	}
-	return netip.AddrFrom16(from.As16()), netip.AddrFrom16(to.As16()), false
-}
-
-func appendDecimal(b []byte, n uint16) []byte {
-	if n >= 10 {
-		b = appendDecimal(b, n/10)
-	}
-	return append(b, '0'+byte(n%10))
 }

@@ -172,15 +172,12 @@ func (o *roster) sweep(now int64) {
 
 // limits are the times of a Server, in ticks of its clock; 0 for none.
 type limits struct {
-	handshake, firstByte, idle, lifetime int64
+	handshake, firstByte, idle int64
 }
 
 // expired returns which of its times a connection has used up; nil if none.
 func (l *limits) expired(c *conn, now int64) error {
 	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
-	if over(c.began.Load(), l.lifetime) {
-		return ErrLifetime
-	}
 	switch c.phase.Load() {
 	case opening:
 		if over(c.phased.Load(), l.handshake) {

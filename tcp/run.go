@@ -103,14 +103,14 @@ func (r *run) keepTimes() {
 	}
 	handshake := orDefault(s.HandshakeTimeout, DefaultHandshakeTimeout)
 	shortest := handshake // StartTLS may need it at any time
-	for _, t := range []time.Duration{s.FirstByteTimeout, s.IdleTimeout, s.MaxLifetime} {
+	for _, t := range []time.Duration{s.FirstByteTimeout, s.IdleTimeout} {
 		if t > 0 {
 			shortest = min(shortest, t)
 		}
 	}
 	r.tick = min(max(shortest/16, time.Millisecond), time.Second)
 	inTicks := func(t time.Duration) int64 { return int64((t + r.tick - 1) / r.tick) }
-	r.ticks = limits{inTicks(handshake), inTicks(s.FirstByteTimeout), inTicks(s.IdleTimeout), inTicks(s.MaxLifetime)}
+	r.ticks = limits{inTicks(handshake), inTicks(s.FirstByteTimeout), inTicks(s.IdleTimeout)}
 	r.began = time.Now()
 	r.clock.Store(1)
 }
@@ -263,7 +263,7 @@ func (r *run) admit(c *conn) bool {
 			return r.refuse(c)
 		}
 	}
-	if r.s.sources != nil && r.s.QueuePerSource == 0 {
+	if r.s.sources != nil {
 		from := c.sysSource()
 		if r.isProxy(from) {
 			return true // its clients are counted
@@ -275,46 +275,6 @@ func (r *run) admit(c *conn) bool {
 		c.source = from
 	}
 	return true
-}
-
-// awaitTurn counts a connection for its source. If that has as many as it may, it
-// waits for its turn, as long as a handshake may take.
-func (r *run) awaitTurn(c *conn, from netip.Addr) error {
-	s := r.s.sources
-	if s == nil {
-		return nil
-	}
-	come, ok := s.await(from)
-	if !ok {
-		return errTooMany
-	}
-	if come != nil {
-		if c.onWait != nil {
-			c.onWait()
-		}
-		c.enter(open) // no other time is up meanwhile
-		if err := r.await(come); err != nil {
-			s.forgo(from, come)
-			return err
-		}
-		c.enter(r.firstPhase)
-	}
-	c.source = from
-	return nil
-}
-
-// await waits for a turn.
-func (r *run) await(come <-chan struct{}) error {
-	t := time.NewTimer(orDefault(r.s.HandshakeTimeout, DefaultHandshakeTimeout))
-	defer t.Stop()
-	select {
-	case <-come:
-		return nil
-	case <-t.C:
-		return errTooMany
-	case <-r.ctx.Done():
-		return ErrCut
-	}
 }
 
 // refuse has the connection reset when it is closed.
@@ -389,24 +349,24 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 	return nil
 }
 
-// opened waits for the PROXY header, for the source's turn, and for TLS. A connection
-// that Admit refuses ends after the header.
+// opened waits for the PROXY header and for TLS. A connection that Admit refuses, or of
+// a client that has too many, ends after the header.
 func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
-	from, queues := c.sysSource(), r.s.QueuePerSource > 0
-	if r.s.hasProxies() && r.isProxy(from) {
+	var client netip.Addr // that a proxy names
+	if r.s.hasProxies() && r.isProxy(c.sysSource()) {
 		var err error
-		if from, err = r.readHeader(c, h); err != nil {
+		if client, err = r.readHeader(c, h); err != nil {
 			return nil, err
 		}
-		queues = true // only now it is known whose it is
 	}
 	if admit := r.s.Admit; admit != nil && !admit(h.RemoteAddr()) {
 		return nil, errNotAdmitted
 	}
-	if queues {
-		if err := r.awaitTurn(c, from); err != nil {
-			return nil, err
+	if r.s.sources != nil && client.IsValid() {
+		if !r.s.sources.enter(client) {
+			return nil, errTooMany
 		}
+		c.source = client
 	}
 	if r.s.TLS != nil {
 		return r.handshake(h, r.s.TLS)

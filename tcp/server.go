@@ -39,13 +39,10 @@ type Server struct {
 
 	// Limits. At MaxConns no more are accepted until one ends: the others wait in
 	// the kernel's queue. With Refuse they are accepted and reset, so that clients
-	// know at once. Those of one source above MaxConnsPerSource are reset; but
-	// QueuePerSource of them wait for their turn, each in one of the places of
-	// MaxConns, for as long as a handshake may take. A source is an address or,
-	// of IPv6, a network of 64 bits.
+	// know at once. Those of one source above MaxConnsPerSource are reset. A source
+	// is an address or, of IPv6, a network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
-	QueuePerSource    int
 	MaxHandshakes     int // TLS handshakes at a time, but for those that wait for their client; others wait. 0 means DefaultMaxHandshakes
 	Refuse            bool
 
@@ -53,7 +50,6 @@ type Server struct {
 	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means DefaultHandshakeTimeout
 	FirstByteTimeout time.Duration // until the client speaks, while that is waited for; 0 means no limit. With TLS, it has
 	IdleTimeout      time.Duration // how long a call may wait while nothing is moved either way; 0 means no limit
-	MaxLifetime      time.Duration // of a connection; 0 means no limit
 
 	// Proxies are the networks of proxies whose connections begin with a PROXY
 	// header (versions 1 and 2), which says for whom they are. Others' connections
@@ -70,8 +66,8 @@ type Server struct {
 	UnixProxies bool
 
 	// Admit, if set, says who may connect, by the address that the connection or its
-	// PROXY header has. It is asked before a byte of TLS is read, and before
-	// QueuePerSource. Connections of others are reset. It is called on the
+	// PROXY header has. It is asked before a byte of TLS is read. Connections
+	// of others are reset. It is called on the
 	// connection's goroutine, for many at a time.
 	Admit func(from net.Addr) bool
 
@@ -115,7 +111,7 @@ type Counters struct {
 	Handshakes int // of TLS, now, but for those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // by Admit, by MaxConns with Refuse, or by MaxConnsPerSource, also after waiting
+	Refused       uint64 // by Admit, by MaxConns with Refuse, or by MaxConnsPerSource
 	TimedOut      uint64 // ended by one of the times
 	AcceptErrors  uint64 // such as no descriptors being left
 	BadHandshakes uint64 // TLS or PROXY headers that failed
@@ -246,10 +242,8 @@ func (s *Server) check() error {
 		name  string
 		value int64
 	}{
-		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"QueuePerSource", int64(s.QueuePerSource)},
-		{"MaxHandshakes", int64(s.MaxHandshakes)},
-		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)},
-		{"IdleTimeout", int64(s.IdleTimeout)}, {"MaxLifetime", int64(s.MaxLifetime)},
+		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"MaxHandshakes", int64(s.MaxHandshakes)},
+		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)}, {"IdleTimeout", int64(s.IdleTimeout)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("tcp: %s is negative", n.name)
@@ -267,7 +261,7 @@ func (s *Server) hasProxies() bool { return len(s.Proxies) > 0 || s.UnixProxies 
 func (s *Server) init() {
 	s.places.max, s.places.freed = int64(s.MaxConns), make(chan struct{}, maxWaiters)
 	if s.MaxConnsPerSource > 0 {
-		s.sources = newSources(s.MaxConnsPerSource, s.QueuePerSource)
+		s.sources = newSources(s.MaxConnsPerSource)
 	}
 	s.handshakes = make(chan struct{}, orDefault(s.MaxHandshakes, DefaultMaxHandshakes))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
-	"slices"
 	"sync"
 )
 
@@ -16,7 +15,6 @@ import (
 // of them.
 type sources struct {
 	max    int // connections of one source
-	queue  int // more of it, that wait for their turn
 	seed   maphash.Seed
 	shards [sourceShards]sourceShard
 }
@@ -33,9 +31,6 @@ type sourceShard struct {
 	mu    sync.Mutex
 	slots []sourceSlot // mu; as many as a power of two
 	used  int          // mu
-
-	// mu: those that wait for their turn, first come first; made when it is needed
-	waiting map[sourceKey][]chan struct{}
 
 	_ [64]byte // keeps the next one's lock off this one's cache line
 }
@@ -63,8 +58,8 @@ const (
 	sourceLink
 )
 
-func newSources(max, queue int) *sources {
-	return &sources{max: max, queue: queue, seed: maphash.MakeSeed()}
+func newSources(max int) *sources {
+	return &sources{max: max, seed: maphash.MakeSeed()}
 }
 
 // keyOf returns the source that an address belongs to.
@@ -100,11 +95,6 @@ func (s *sources) enter(a netip.Addr) bool {
 	part, hash := s.shard(k)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	return s.count(part, k, hash)
-}
-
-// count counts a connection if its source may have one more. The caller holds mu.
-func (s *sources) count(part *sourceShard, k sourceKey, hash uint64) bool {
 	if len(part.slots) > 0 {
 		if slot := &part.slots[part.find(k, hash)]; slot.conns > 0 {
 			if int(slot.conns) >= s.max {
@@ -122,57 +112,7 @@ func (s *sources) count(part *sourceShard, k sourceKey, hash uint64) bool {
 	return true
 }
 
-// await counts a connection like enter. Where there are too many, it waits for its
-// turn in a queue, if there is a place in that: then come is closed when the turn
-// comes, and it is counted by then. A caller that stops waiting calls forgo.
-func (s *sources) await(a netip.Addr) (come chan struct{}, ok bool) {
-	if !a.IsValid() {
-		return nil, true
-	}
-	k := keyOf(a)
-	part, hash := s.shard(k)
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if s.count(part, k, hash) {
-		return nil, true
-	}
-	if len(part.waiting[k]) >= s.queue {
-		return nil, false
-	}
-	if part.waiting == nil {
-		part.waiting = map[sourceKey][]chan struct{}{}
-	}
-	come = make(chan struct{})
-	part.waiting[k] = append(part.waiting[k], come)
-	return come, true
-}
-
-// forgo gives up a place in the queue, or the turn if it has come.
-func (s *sources) forgo(a netip.Addr, come chan struct{}) {
-	k := keyOf(a)
-	part, _ := s.shard(k)
-	part.mu.Lock()
-	i := slices.Index(part.waiting[k], come)
-	if i >= 0 {
-		part.setWaiting(k, slices.Delete(part.waiting[k], i, i+1))
-	}
-	part.mu.Unlock()
-	if i < 0 {
-		s.leave(a)
-	}
-}
-
-// setWaiting keeps no entry of a queue that is empty. The caller holds mu.
-func (p *sourceShard) setWaiting(k sourceKey, q []chan struct{}) {
-	if len(q) == 0 {
-		delete(p.waiting, k)
-		return
-	}
-	p.waiting[k] = q
-}
-
-// leave takes back what enter counted for the same address. If others of its source
-// wait, the first has its turn.
+// leave takes back what enter counted for the same address.
 func (s *sources) leave(a netip.Addr) {
 	if !a.IsValid() {
 		return
@@ -187,11 +127,6 @@ func (s *sources) leave(a netip.Addr) {
 	}
 	if i < 0 || part.slots[i].conns == 0 {
 		panic("tcp: a source has left that never came: " + a.String())
-	}
-	if q := part.waiting[k]; len(q) > 0 {
-		close(q[0]) // which is counted in the place of who leaves
-		part.setWaiting(k, slices.Delete(q, 0, 1))
-		return
 	}
 	if part.slots[i].conns--; part.slots[i].conns > 0 {
 		return

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,7 +36,7 @@ func TestSourcesKeys(t *testing.T) {
 }
 
 func TestSourcesLimit(t *testing.T) {
-	s := newSources(2, 0)
+	s := newSources(2)
 	one, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
 	enter := func(a netip.Addr, want bool) {
 		t.Helper()
@@ -90,7 +89,7 @@ func TestSourcesModel(t *testing.T) {
 	const most = 3
 	for round := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, round))
-		s := newSources(most, 0)
+		s := newSources(most)
 		model := map[netip.Addr]int{}
 		var live []netip.Addr
 		crowd := 1 + r.IntN(1<<r.IntN(12)) // addresses there are
@@ -148,7 +147,7 @@ func wantBounded(t *testing.T, s *sources, n int) {
 
 // After a flood the memory is given back.
 func TestSourcesShrink(t *testing.T) {
-	s := newSources(1, 0)
+	s := newSources(1)
 	const flood = 100_000
 	at := func(n int) netip.Addr {
 		return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, byte(n >> 16), byte(n >> 8), byte(n)})
@@ -167,7 +166,7 @@ func TestSourcesShrink(t *testing.T) {
 
 func TestSourcesConcurrent(t *testing.T) {
 	const most, goroutines, turns = 3, 8, 2000
-	s := newSources(most, 0)
+	s := newSources(most)
 	var inside [16]atomic.Int32
 	var all sync.WaitGroup
 	for g := range goroutines {
@@ -191,87 +190,9 @@ func TestSourcesConcurrent(t *testing.T) {
 	wantBounded(t, s, 0)
 }
 
-// Waiters get their turns in the order of their arrival, as many as may wait do, and
-// those that give up take no turn.
-func TestSourcesQueue(t *testing.T) {
-	s := newSources(1, 3)
-	a, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	came := func(come chan struct{}) bool { return come == nil || isClosed(come) }
-	if come, ok := s.await(a); come != nil || !ok {
-		t.Fatal("the first has to wait")
-	}
-	var queue [3]chan struct{}
-	for i := range queue {
-		var ok bool
-		if queue[i], ok = s.await(a); !ok || came(queue[i]) {
-			t.Fatalf("%d: %t, %t", i, ok, came(queue[i]))
-		}
-	}
-	if _, ok := s.await(a); ok {
-		t.Error("more wait than may")
-	}
-	if come, ok := s.await(other); come != nil || !ok {
-		t.Error("another source has to wait")
-	}
-	s.forgo(a, queue[1])
-	s.leave(a)
-	if !came(queue[0]) || came(queue[1]) || came(queue[2]) || s.conns(a) != 1 {
-		t.Errorf("turns %t %t %t, %d connections", came(queue[0]), came(queue[1]), came(queue[2]), s.conns(a))
-	}
-	s.forgo(a, queue[0]) // whose turn had come: it is the next one's
-	if !came(queue[2]) {
-		t.Error("a turn that was given up is lost")
-	}
-	s.leave(a)
-	s.leave(other)
-	wantBounded(t, s, 0)
-	for i := range s.shards {
-		if n := len(s.shards[i].waiting); n > 0 {
-			t.Errorf("%d queues are left", n)
-		}
-	}
-}
-
-// Many that wait, give up and leave at random: never more than may, and in the end none
-// is left.
-func TestSourcesQueueConcurrent(t *testing.T) {
-	const most, goroutines, turns = 2, 16, 500
-	s := newSources(most, goroutines)
-	a := netip.MustParseAddr("192.0.2.1")
-	var inside atomic.Int32
-	var all sync.WaitGroup
-	for g := range goroutines {
-		all.Go(func() {
-			r := rand.New(rand.NewPCG(1, uint64(g)))
-			for range turns {
-				come, ok := s.await(a)
-				if !ok {
-					t.Error("there was room in the queue")
-					return
-				}
-				if come != nil {
-					if r.IntN(4) == 0 {
-						s.forgo(a, come)
-						continue
-					}
-					<-come
-				}
-				if n := inside.Add(1); n > most {
-					t.Errorf("%d at once", n)
-				}
-				runtime.Gosched()
-				inside.Add(-1)
-				s.leave(a)
-			}
-		})
-	}
-	all.Wait()
-	wantBounded(t, s, 0)
-}
-
 // A connection costs no memory, whether its source is known or not.
 func TestSourcesAllocs(t *testing.T) {
-	s := newSources(10, 0)
+	s := newSources(10)
 	known := netip.MustParseAddr("192.0.2.1")
 	s.enter(known)
 	var more [1000]netip.Addr
@@ -296,7 +217,7 @@ func TestSourcesAllocs(t *testing.T) {
 }
 
 func BenchmarkSources(b *testing.B) {
-	s := newSources(1<<20, 0)
+	s := newSources(1 << 20)
 	a := netip.MustParseAddr("2001:db8::1")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -82,7 +82,7 @@ func TestUnixProxies(t *testing.T) {
 // Without that, everything a peer on a unix socket sends is data, for any networks.
 func TestUnixPeersAreNoProxies(t *testing.T) {
 	everywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-	for _, s := range []*Server{{}, {Proxies: everywhere}, {Proxies: everywhere, MaxConnsPerSource: 1, QueuePerSource: 1}} {
+	for _, s := range []*Server{{}, {Proxies: everywhere}, {Proxies: everywhere, MaxConnsPerSource: 1}} {
 		path, _ := whois(t, s)
 		header := goodProxies[0].text
 		if got := askUnix(t, path, header, 0); !strings.HasSuffix(got, " to "+path+": "+header) {

@@ -3,14 +3,11 @@ package main
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/haul-project/haul/tcp"
 )
 
 // passedUnix opens a unix socket as systemd does, and returns its path.
@@ -43,9 +40,9 @@ func TestServeHTTPUnixProxy(t *testing.T) {
 		"serve", dir, "--http", ":80", "--http-auth", users, "--http-plain-auth", "--http-proxy", "10.0.0.0/8,unix", "--deny", "192.0.2.13"), at: path}
 	s.await("serving " + dir + " on the unix socket " + path + ", by http\n")
 	const guesser, other = "PROXY TCP4 192.0.2.9 127.0.0.1 4321 80\r\n", "PROXY TCP6 2001:db8::9 ::1 4321 80\r\n"
-	to := netip.MustParseAddrPort("127.0.0.1:80")
-	second := string(tcp.AppendProxyV2(nil, netip.MustParseAddrPort("192.0.2.11:4321"), to))
-	itself := string(tcp.AppendProxyV2(nil, netip.AddrPort{}, to))
+	const versionTwo = "\r\n\r\n\x00\r\nQUIT\n"
+	const second = versionTwo + "\x21\x11\x00\x0c" + "\xc0\x00\x02\x0b" + "\x7f\x00\x00\x01" + "\x10\xe1\x00\x50" // 192.0.2.11:4321 to 127.0.0.1:80
+	const itself = versionTwo + "\x20\x00\x00\x00"
 	for range enoughToOwe {
 		s.askBehind(guesser, "wrong")
 	}
