@@ -17,12 +17,12 @@ func (sh *shard) accept(now time.Time, q Request) {
 		return
 	}
 	if s := sh.sessions[q.Peer]; s != nil {
-		s.conclude(now)
+		s.endIfDone(now)
 	}
 	if s := sh.sessions[q.Peer]; s != nil {
 		if s.repeated(now, q) {
 			s.repeat(now)
-			sh.touch(s)
+			sh.schedule(s)
 			return
 		}
 		if !s.request.Write && s.state == running && s.sender.Delivered() {
@@ -44,7 +44,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 	s := sh.take()
 	s.begin(now, q)
 	s.quiet = quiet
-	sh.forged.add(s)
+	sh.suspects.add(s)
 	sh.sessions[q.Peer] = s
 	sh.busy++
 	sh.submit(s, openJob)
@@ -56,7 +56,7 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 		return false, errStopping
 	}
 	if !sh.server.admit() {
-		s := sh.forged.oldest(now)
+		s := sh.suspects.oldest(now)
 		if s == nil || !sh.server.displace() {
 			return false, errBusy
 		}
@@ -64,7 +64,7 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	} else if sh.server.files.Full() {
 		// The file asked for may be open already. If it is not, one that a forged
 		// request holds makes room.
-		if s := sh.forged.oldest(now); s != nil {
+		if s := sh.suspects.oldest(now); s != nil {
 			sh.end(now, s, errCrowded)
 		}
 	}
@@ -81,9 +81,9 @@ func (sh *shard) refuse(now time.Time, q Request, err error) {
 	if !sh.server.guard.mayRefuse(now, q.Peer.Addr()) {
 		return
 	}
-	code, msg := faultFor(err)
-	sh.out.fault(q.Peer, q.Local.Addr(), code, msg)
-	sh.over = append(sh.over, &Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
+	code, msg := errorPacketFor(err)
+	sh.out.addError(q.Peer, q.Local.Addr(), code, msg)
+	sh.endings = append(sh.endings, &Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
 }
 
 func isRequest(b []byte) bool {
@@ -96,13 +96,13 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := parseRequest(m, b, sh.conn.LocalAddr())
 	switch {
 	case ok && m.Broadcast && sh.broadcastShard != nil:
-		if sh.first && !sh.broadcastShard.push(q) {
+		if sh.forwardsBroadcast && !sh.broadcastShard.push(q) {
 			sh.count.turnAway(Overload)
 		}
 	case ok:
 		sh.accept(now, q)
-	case fault != nil && sh.faults.take(now, maxFaults):
-		sh.out.fault(m.Peer, m.Local, fault.Code, fault.Message)
+	case fault != nil && sh.errors.allow(now, maxErrors):
+		sh.out.addError(m.Peer, m.Local, fault.Code, fault.Message)
 		fallthrough
 	default:
 		sh.count.turnAway(Malformed)

@@ -60,11 +60,11 @@ func TestBadRequests(t *testing.T) {
 		l := serve(t, Server{Store: mem, Plain: plain})
 		for _, test := range tests {
 			p := realPeer(t, l)
-			door := p.to
+			port := p.to
 			p.send(test.packet)
 			if test.code >= 0 {
 				p.wantError(test.name, transfer.ErrorCode(test.code))
-				p.to = door
+				p.to = port
 			}
 			// The same peer asks for something: were there an answer to the
 			// nonsense, it would come first.

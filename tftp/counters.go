@@ -43,10 +43,10 @@ type Counters struct {
 // Counters returns the totals so far.
 func (l *Listener) Counters() Counters {
 	c := Counters{
-		Unsaid:  l.unsaid.Load(),
+		Unsaid:  l.lostLines.Load(),
 		Crashes: l.crashes.Load(),
 		Live:    l.count.Load(),
-		Resting: l.resting.Load(),
+		Resting: l.dallying.Load(),
 	}
 	for _, t := range l.totals {
 		c.PacketsIn += t.packetsIn.Load()

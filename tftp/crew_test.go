@@ -35,16 +35,16 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		began, here := time.Now(), store.Mem(0)
 		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
-			t.Errorf("%v; %d hired, %d jobs wait, %+v", err, w.listener.crew.hired.Load(), len(w.listener.crew.jobs), w.listener.Counters())
+			t.Errorf("%v; %d extra workers, %d jobs wait, %+v", err, w.listener.workers.extra.Load(), len(w.listener.workers.jobs), w.listener.Counters())
 		}
 		wantFile(t, here, "image", want)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("a read took %v beside a stuck store", took)
 		}
 		close(release)
-		time.Sleep(2 * workerRest)
-		if n := w.listener.crew.hired.Load(); n != 0 {
-			t.Errorf("%d hired workers still there", n)
+		time.Sleep(2 * workerIdle)
+		if n := w.listener.workers.extra.Load(); n != 0 {
+			t.Errorf("%d extra workers still there", n)
 		}
 	})
 }
@@ -64,10 +64,10 @@ func TestWorkersAreBounded(t *testing.T) {
 			p := w.raw(otherIP)
 			defer p.close()
 			p.send(rrq(fmt.Sprint("stuck", i)))
-			time.Sleep(crewPatience + time.Millisecond)
+			time.Sleep(workerPatience + time.Millisecond)
 		}
-		if n := w.listener.crew.hired.Load(); n != maxWorkers-minWorkers {
-			t.Errorf("%d workers hired, want %d", n, maxWorkers-minWorkers)
+		if n := w.listener.workers.extra.Load(); n != maxWorkers-minWorkers {
+			t.Errorf("%d workers added, want %d", n, maxWorkers-minWorkers)
 		}
 		close(release)
 	})

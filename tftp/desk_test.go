@@ -168,15 +168,15 @@ func newDesk(t testing.TB, s Server) *desk {
 }
 
 // common returns what is shared of a volume, nil if no transfer reads it.
-func (d *desk) common(v *volume) *common { return d.sh.contents[v.id] }
+func (d *desk) common(v *volume) *sharedCache { return d.sh.shared[v.id] }
 
 // wantNothingShared checks that all memory is given back.
 func (d *desk) wantNothingShared(what string) {
 	d.t.Helper()
 	d.turn(0) // files that readers have done with are closed
 	d.turn(0)
-	if m := &d.sh.memory; len(d.sh.contents) != 0 || m.left != m.limit || m.held.Load() != 0 {
-		d.t.Errorf("%s: %d files are still shared, %d of %d bytes of memory left", what, len(d.sh.contents), m.left, m.limit)
+	if m := &d.sh.memory; len(d.sh.shared) != 0 || m.left != m.limit || m.held.Load() != 0 {
+		d.t.Errorf("%s: %d files are still shared, %d of %d bytes of memory left", what, len(d.sh.shared), m.left, m.limit)
 	}
 }
 

@@ -260,7 +260,7 @@ func (b *broken) Read(ms []udp.Message, deadline time.Time) (int, error) {
 // A socket that fails ends the server: what other shards have under way
 // finishes, what workers have in their hands is closed.
 func TestSocketFails(t *testing.T) {
-	for which, name := range []string{"door", "shard"} {
+	for which, name := range []string{"requests", "shard"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 5)
@@ -316,7 +316,7 @@ func TestPortTaken(t *testing.T) {
 		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
 			t.Error("two servers on one port")
 		}
-		if n := w.net.Host(serverIP).Open(); n != len(w.listener.bindings[0].doors)+len(w.listener.bindings[0].shards) {
+		if n := w.net.Host(serverIP).Open(); n != len(w.listener.bindings[0].requestSockets)+len(w.listener.bindings[0].shards) {
 			t.Errorf("%d sockets open after a Listen that failed", n)
 		}
 	})

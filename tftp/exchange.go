@@ -23,7 +23,7 @@ type exchange struct {
 	server netip.AddrPort // where the request goes to
 	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
 	in     []udp.Message
-	out    *outbox
+	out    *sendBatch
 	sent   func() // called when what was due has left; nil for nothing
 	result Result
 	began  time.Time
@@ -36,7 +36,7 @@ type exchange struct {
 const (
 	maxClientMessages = 16 // received, and sent, in one call
 	lockstepMessages  = 2  // received where there is no window
-	maxClientOutbox   = 256 << 10
+	maxClientBatch    = 256 << 10
 
 	// maxClientStrays is how many datagrams from strangers one transfer answers.
 	maxClientStrays = 16
@@ -68,7 +68,7 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	for i := range x.in {
 		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
 	}
-	x.out = newOutbox(x.conn, maxClientMessages, 0, &shardCounters{})
+	x.out = newSendBatch(x.conn, maxClientMessages, 0, &shardCounters{})
 	return x, nil
 }
 
@@ -92,7 +92,7 @@ type clientMachine interface {
 }
 
 // run moves packets until the machine is done. handle takes a datagram of the
-// peer's, fill puts into the outbox what is due besides replies.
+// peer's, fill puts into the send batch what is due besides replies.
 func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Time, []byte), fill func(time.Time)) error {
 	stop := context.AfterFunc(ctx, x.conn.Wake)
 	defer stop()
@@ -107,9 +107,9 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		if err := ctx.Err(); err != nil {
 			m.Abort(transfer.NotDefined, "transfer was cancelled", err)
 		}
-		if x.out.reply(now, x.to(), netip.Addr{}, m); fill != nil {
+		if x.out.addReply(now, x.to(), netip.Addr{}, m); fill != nil {
 			fill(now)
-			x.out.reply(now, x.to(), netip.Addr{}, m) // filling may have failed
+			x.out.addReply(now, x.to(), netip.Addr{}, m) // filling may have failed
 		}
 		x.out.flush()
 		if done, err := m.Done(); done {
@@ -196,7 +196,7 @@ func (x *exchange) stray(m *udp.Message) {
 	x.strays++
 	// Whether a stranger can be reached is not the transfer's business.
 	err := x.out.err
-	x.out.fault(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
+	x.out.addError(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
 	x.out.flush()
 	x.out.err = err
 }
@@ -223,7 +223,7 @@ type download struct {
 	x      *exchange
 	r      *transfer.Receiver
 	create func(size int64) (store.Upload, error)
-	intake intake
+	buffer writeBuffer
 	upload store.Upload // nil until the server has agreed
 	size   int64        // as the server says; -1 if it does not
 	mode   transfer.Mode
@@ -260,8 +260,8 @@ func (d *download) handle(now time.Time, b []byte) {
 	if !d.ready() {
 		return
 	}
-	if err := d.keep(c); err != nil {
-		d.fail(err)
+	if err := d.store(c); err != nil {
+		d.abortStore(err)
 		return
 	}
 	d.r.Stored(now)
@@ -296,18 +296,18 @@ func (d *download) begin() bool {
 	}
 	u, err := d.create(d.size)
 	if err != nil {
-		d.fail(err)
+		d.abortStore(err)
 		return false
 	}
 	d.upload = u
 	window := max(1, o.Window) * d.r.BlockSize()
-	d.intake.reset(make([]byte, max(2*window, clientRing)), 0, d.mode)
+	d.buffer.reset(make([]byte, max(2*window, clientRing)), 0, d.mode)
 	return true
 }
 
-// keep puts a chunk where it belongs; the last one publishes the file.
-func (d *download) keep(c transfer.Chunk) error {
-	in := &d.intake
+// store puts a chunk where it belongs; the last one publishes the file.
+func (d *download) store(c transfer.Chunk) error {
+	in := &d.buffer
 	if err := announced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
 		return err
 	}
@@ -315,22 +315,22 @@ func (d *download) keep(c transfer.Chunk) error {
 		return err
 	}
 	if in.pending() >= int64(len(in.ring)/2) || c.Last {
-		if err := in.flush(d.upload, in.flushed, in.whole); err != nil {
+		if err := in.flush(d.upload, in.flushed, in.received); err != nil {
 			return err
 		}
-		in.flushed = in.whole
+		in.flushed = in.received
 	}
 	if !c.Last {
 		return nil
 	}
-	if err := d.upload.Truncate(in.whole); err != nil {
+	if err := d.upload.Truncate(in.received); err != nil {
 		return err
 	}
 	return d.upload.Commit()
 }
 
-// fail ends the read because the file cannot be kept.
-func (d *download) fail(err error) {
+// abortStore ends the read because the file cannot be kept.
+func (d *download) abortStore(err error) {
 	code := transfer.NotDefined
 	if errors.Is(err, store.ErrNoSpace) {
 		code = transfer.DiskFull
@@ -351,7 +351,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 		q.Offer.Size = size
 	}
 	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
-	x.out = newOutbox(x.conn, maxClientMessages, min(window, maxClientOutbox), &shardCounters{})
+	x.out = newSendBatch(x.conn, maxClientMessages, min(window, maxClientBatch), &shardCounters{})
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}
@@ -362,7 +362,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 			if run.Blocks == 0 {
 				return
 			}
-			if ok, err := x.out.data(now, x.to(), netip.Addr{}, s, run, from); !ok {
+			if ok, err := x.out.addData(now, x.to(), netip.Addr{}, s, run, from); !ok {
 				if err == nil || err == io.EOF {
 					err = errChanged
 				}
@@ -470,7 +470,7 @@ func (x *exchange) dallyOn() {
 			}
 		}
 		x.dally.Expire(now)
-		x.out.reply(now, x.peer, netip.Addr{}, x.dally)
+		x.out.addReply(now, x.peer, netip.Addr{}, x.dally)
 		x.out.flush()
 	}
 }

@@ -15,7 +15,7 @@ const (
 	// maxPatient is how many transfers at the same time have their first DATA
 	// sent again by the timer. Further ones have it sent again only when they
 	// repeat their request.
-	maxPatient = 128
+	maxResending = 128
 
 	// maxUnproven is how many bytes of data they may send, together, before an
 	// address has proven itself. It holds the window of 64 blocks that boot loaders
@@ -34,7 +34,7 @@ const (
 	// minVisitors is how many addresses are kept in mind, or twice as many as
 	// there may be transfers, displaced ones included, if that is more. Each
 	// takes some 200 bytes.
-	minVisitors = 1 << 16
+	minSources = 1 << 16
 )
 
 // Why a request is turned away at once.
@@ -49,16 +49,16 @@ var (
 type guard struct {
 	allow, deny []netip.Prefix
 	perClient   int
-	most        int // visitors
+	maxSources  int
 	rate        int // requests a second
 	rateOfLocal int // the same for loopback, where no address is forged
 
-	mu       sync.Mutex
-	visitors map[netip.Addr]*visitor // mu
+	mu      sync.Mutex
+	sources map[netip.Addr]*source // mu
 }
 
-// A visitor is an address that has asked for something.
-type visitor struct {
+// A source is an address that has asked for something.
+type source struct {
 	transfers int
 	unproven  int
 	credit    int64     // bytes that those unproven may send
@@ -67,7 +67,7 @@ type visitor struct {
 	tokens float64 // requests that it may make at once, as of filled
 	filled time.Time
 
-	refused ration
+	refused rateLimit
 }
 
 func (g *guard) reset(s *Server) {
@@ -75,14 +75,14 @@ func (g *guard) reset(s *Server) {
 	if g.rate == 0 {
 		g.rate, g.rateOfLocal = DefaultRate, -1
 	}
-	g.most = max(minVisitors, 2*2*s.MaxTransfers)
-	g.visitors = make(map[netip.Addr]*visitor)
+	g.maxSources = max(minSources, 2*2*s.MaxTransfers)
+	g.sources = make(map[netip.Addr]*source)
 }
 
 // request counts a request, and returns why it must be turned away.
 func (g *guard) request(now time.Time, from netip.Addr) error {
 	from = from.Unmap()
-	if !g.welcome(from) {
+	if !g.allowed(from) {
 		return errDenied
 	}
 	rate := g.rate
@@ -94,7 +94,7 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.visitor(now, from)
+	v := g.source(now, from)
 	// A token bucket that holds two seconds' requests. Loops may be a little
 	// behind each other; a step of the clock costs a second at most.
 	elapsed := max(now.Sub(v.filled), -time.Second)
@@ -107,8 +107,8 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	return nil
 }
 
-// welcome holds an address against the networks allowed and denied.
-func (g *guard) welcome(a netip.Addr) bool {
+// allowed holds an address against the networks allowed and denied.
+func (g *guard) allowed(a netip.Addr) bool {
 	a = a.WithZone("") // no network has one
 	return (len(g.allow) == 0 || inAny(g.allow, a)) && !inAny(g.deny, a)
 }
@@ -127,13 +127,13 @@ func inAny(networks []netip.Prefix, a netip.Addr) bool {
 func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.visitor(now, from)
+	v := g.source(now, from)
 	if v.transfers >= g.perClient {
 		return false, errPerClient
 	}
 	v.transfers++
 	v.unproven++
-	return v.unproven > maxPatient && !from.IsLoopback(), nil
+	return v.unproven > maxResending && !from.IsLoopback(), nil
 }
 
 // grant takes up to want bytes from what the unproven transfers of an address
@@ -145,7 +145,7 @@ func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.visitor(now, from)
+	v := g.source(now, from)
 	most := int64(maxUnproven)
 	known = now.Sub(v.proven) < knownFor
 	if known {
@@ -161,7 +161,7 @@ func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64
 func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.visitors[from.Unmap()]
+	v := g.sources[from.Unmap()]
 	if v == nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bo
 func (g *guard) end(from netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if v := g.visitors[from.Unmap()]; v != nil {
+	if v := g.sources[from.Unmap()]; v != nil {
 		v.transfers--
 	}
 }
@@ -187,30 +187,30 @@ func (g *guard) end(from netip.Addr) {
 func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.visitor(now, to)
-	return v.refused.take(now, maxRefused)
+	v := g.source(now, to)
+	return v.refused.allow(now, maxRefused)
 }
 
-// visitor returns what is known of an address. The caller holds mu.
-func (g *guard) visitor(now time.Time, a netip.Addr) *visitor {
+// source returns what is known of an address. The caller holds mu.
+func (g *guard) source(now time.Time, a netip.Addr) *source {
 	a = a.Unmap()
-	v := g.visitors[a]
+	v := g.sources[a]
 	if v == nil {
-		if len(g.visitors) >= g.most {
-			g.forget()
+		if len(g.sources) >= g.maxSources {
+			g.dropIdle()
 		}
-		v = &visitor{tokens: math.Inf(1), filled: now}
-		g.visitors[a] = v
+		v = &source{tokens: math.Inf(1), filled: now}
+		g.sources[a] = v
 	}
 	return v
 }
 
-// forget drops those that have no transfers: half of the table at the least,
+// dropIdle drops those that have no transfers: half of the table at the least,
 // as there are no more transfers than that. The caller holds mu.
-func (g *guard) forget() {
-	for a, v := range g.visitors {
+func (g *guard) dropIdle() {
+	for a, v := range g.sources {
 		if v.transfers == 0 {
-			delete(g.visitors, a)
+			delete(g.sources, a)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (g *guard) forget() {
 func (g *guard) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, v := range g.visitors {
+	for _, v := range g.sources {
 		if v.transfers != 0 || v.unproven != 0 || v.credit != 0 {
 			return false
 		}

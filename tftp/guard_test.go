@@ -33,11 +33,11 @@ func TestWelcome(t *testing.T) {
 		"2001:db8::1%eth0": true,
 		"fe80::1%eth0":     false,
 	} {
-		if g.welcome(netip.MustParseAddr(addr)) != want {
+		if g.allowed(netip.MustParseAddr(addr)) != want {
 			t.Errorf("%s is welcome: %v", addr, !want)
 		}
 	}
-	if !(&guard{}).welcome(netip.MustParseAddr("fe80::1%eth0")) {
+	if !(&guard{}).allowed(netip.MustParseAddr("fe80::1%eth0")) {
 		t.Error("without rules an address is not welcome")
 	}
 }
@@ -235,7 +235,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 // The table of addresses is bounded, and forgets no address that has a transfer, even where
 // as many have one as may be: with those displaced that wait for a store, twice MaxTransfers.
 func TestVisitorsAreBounded(t *testing.T) {
-	const transfers, sources, each = minVisitors / 2, 5 * minVisitors, 256
+	const transfers, sources, each = minSources / 2, 5 * minSources, 256
 	var g guard
 	before := heap()
 	g.reset(&Server{MaxTransfers: transfers, MaxPerClient: 1, Rate: 5})
@@ -246,24 +246,24 @@ func TestVisitorsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	scans, last := 0, len(g.visitors)
+	scans, last := 0, len(g.sources)
 	for i := range sources {
 		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		if err := g.request(now, a); err != nil {
 			t.Fatal(err)
 		}
-		if len(g.visitors) <= last {
+		if len(g.sources) <= last {
 			scans++
 		}
-		if last = len(g.visitors); scans > sources/transfers {
+		if last = len(g.sources); scans > sources/transfers {
 			t.Fatalf("the table was looked through %d times for %d addresses", scans, i)
 		}
 	}
-	if len(g.visitors) > g.most {
-		t.Errorf("%d addresses kept, want at most %d", len(g.visitors), g.most)
+	if len(g.sources) > g.maxSources {
+		t.Errorf("%d addresses kept, want at most %d", len(g.sources), g.maxSources)
 	}
-	if grown := heap() - before; grown > int64(g.most*each) {
-		t.Errorf("the heap has grown by %d bytes for %d addresses", grown, g.most)
+	if grown := heap() - before; grown > int64(g.maxSources*each) {
+		t.Errorf("the heap has grown by %d bytes for %d addresses", grown, g.maxSources)
 	}
 	for i := range 2 * transfers {
 		if _, err := g.begin(now, busy(i)); err != errPerClient {

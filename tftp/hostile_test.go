@@ -90,7 +90,7 @@ func TestStuckLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFile(t, here, "image", want)
-		if n := w.listener.unsaid.Load(); n == 0 {
+		if n := w.listener.lostLines.Load(); n == 0 {
 			t.Error("no line was counted as lost")
 		}
 		w.end()

@@ -56,9 +56,9 @@ func (s *session) work() {
 	case fetchJob:
 		s.jobErr = s.fetchNow()
 	case flushJob:
-		s.jobErr = s.intake.flush(s.upload, s.flush.from, s.flush.to)
+		s.jobErr = s.buffer.flush(s.upload, s.flush.from, s.flush.to)
 	case commitJob:
-		if s.jobErr = s.intake.flush(s.upload, s.flush.from, s.flush.to); s.jobErr == nil {
+		if s.jobErr = s.buffer.flush(s.upload, s.flush.from, s.flush.to); s.jobErr == nil {
 			s.jobErr = s.commit()
 		}
 	case closeJob:
@@ -130,7 +130,7 @@ func (s *session) openUpload() (err error) {
 
 // locate notes the place of a file on the disk, for the log.
 func (s *session) locate(f any) {
-	if s.shard.server.listens() {
+	if s.shard.server.reportsEnds() {
 		s.path = store.LocationOf(f)
 	}
 }
@@ -261,7 +261,7 @@ func (l *Listener) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.crashes.Add(1)
-			l.say(line{crash: crashed(p)})
+			l.logLine(line{crash: crashed(p)})
 		}
 	}()
 	hook(t)

@@ -207,11 +207,11 @@ func TestOptionsRefused(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		p := w.raw(otherIP)
 		defer p.close()
-		door := p.conn.LocalAddr()
+		port := p.conn.LocalAddr()
 		var wg sync.WaitGroup
 		here := store.Mem(0)
 		wg.Go(func() {
-			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: door.Port(), Name: "image"}, into(here, "image"))
+			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: port.Port(), Name: "image"}, into(here, "image"))
 			if err != nil {
 				t.Error(err)
 			}

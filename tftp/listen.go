@@ -25,24 +25,24 @@ type Listener struct {
 	ctx  context.Context // ends when transfers must
 	halt context.CancelFunc
 
-	crew    crew          // workers for all jobs but scans
-	scans   chan *session // for scanners
-	lines   chan line
-	totals  []*totals
-	unsaid  atomic.Int64 // lines for which the log had no room
-	crashes atomic.Int64 // panics caught
-	count   atomic.Int64 // transfers under way
-	retired chan time.Duration
-	resting atomic.Int64 // transfers that are over, and still answer repeats
+	workers   workerPool    // workers for all jobs but scans
+	scans     chan *session // for scanners
+	lines     chan line
+	totals    []*totals
+	lostLines atomic.Int64 // lines for which the log had no room
+	crashes   atomic.Int64 // panics caught
+	count     atomic.Int64 // transfers under way
+	retired   chan time.Duration
+	dallying  atomic.Int64 // transfers that are over, and still answer repeats
 }
 
 // A binding is what serves one address.
 type binding struct {
-	listener *Listener
-	doors    []socket        // where requests come in, sharing a port; none where the shards share it
-	counts   []shardCounters // of each door
-	shards   []*shard
-	routes   routes // to shards, of what comes in by the doors
+	listener       *Listener
+	requestSockets []socket        // where requests come in, sharing a port; none where the shards share it
+	counts         []shardCounters // of each request socket
+	shards         []*shard
+	routes         routes // to shards, of what comes in by the request sockets
 
 	// Where shards share the port, each of them gets a broadcast request, and
 	// none knows who will get what follows. This one, on a port of its own,
@@ -117,21 +117,21 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l.guard.reset(&l.Server)
 	l.files.Max = l.MaxFiles
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
-	l.crew.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that rest
+	l.workers.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
 	l.scans = make(chan *session, 2*l.MaxTransfers)
 	l.lines = make(chan line, maxLines)
 	return l, nil
 }
 
-// share gives each shard its part of the memory for buffers, and each door
-// something to count with.
+// share gives each shard its part of the memory for buffers, and each
+// request socket its counters.
 func (l *Listener) share() {
 	n := 0
 	for _, b := range l.bindings {
 		n += len(b.shards)
 	}
 	for _, b := range l.bindings {
-		for range b.doors {
+		for range b.requestSockets {
 			b.counts = append(b.counts, l.newShardCounters())
 		}
 	}
@@ -149,19 +149,19 @@ func (l *Listener) bind(ctx context.Context, addr string) error {
 	}
 	b := &binding{listener: l}
 	l.bindings = append(l.bindings, b)
-	doors, err := l.openDoors(ctx, at)
+	conns, err := l.openRequestSockets(ctx, at)
 	if l.SinglePort {
-		for _, door := range doors {
-			b.shards = append(b.shards, newShard(b, door, true))
+		for _, conn := range conns {
+			b.shards = append(b.shards, newShard(b, conn, true))
 		}
-		if len(doors) > 1 {
-			err = b.openGuests(ctx, at.Addr())
+		if len(conns) > 1 {
+			err = b.openBroadcastShard(ctx, at.Addr())
 		}
-	} else if b.doors = doors; err == nil {
+	} else if b.requestSockets = conns; err == nil {
 		err = b.openShards(ctx, at.Addr())
 	}
 	if err == nil && l.SinglePort {
-		err = b.drain()
+		err = b.discardEarly()
 	}
 	return err
 }
@@ -176,14 +176,14 @@ func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 		at = netip.Addr{} // both families, in case it is of both
 	}
 	for _, conn := range conns {
-		b.doors = append(b.doors, traced(conn, l.Trace))
+		b.requestSockets = append(b.requestSockets, traced(conn, l.Trace))
 	}
 	if l.SinglePort {
-		for _, door := range b.doors {
-			b.shards = append(b.shards, newShard(b, door, true))
+		for _, conn := range b.requestSockets {
+			b.shards = append(b.shards, newShard(b, conn, true))
 		}
-		if b.doors = nil; len(conns) > 1 {
-			err = b.openGuests(ctx, at)
+		if b.requestSockets = nil; len(conns) > 1 {
+			err = b.openBroadcastShard(ctx, at)
 		}
 	} else {
 		err = b.openShards(ctx, at)
@@ -194,40 +194,40 @@ func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	return nil
 }
 
-// openDoors opens the sockets that requests come to: one for each loop where
+// openRequestSockets opens the sockets that requests come to: one for each loop where
 // they can share the port.
-func (l *Listener) openDoors(ctx context.Context, at netip.AddrPort) ([]socket, error) {
-	// The first door is opened alone: sockets that share a port would join
+func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]socket, error) {
+	// The first socket is opened alone: sockets that share a port would join
 	// another server's of the same user, and take half of its requests.
-	door, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort})
+	conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort})
 	if err != nil {
 		return nil, err
 	}
 	if l.Loops == 1 || !udp.CanSharePort {
-		return []socket{door}, nil
+		return []socket{conn}, nil
 	}
-	at = netip.AddrPortFrom(at.Addr(), door.LocalAddr().Port())
-	_ = door.Close()
-	var doors []socket
+	at = netip.AddrPortFrom(at.Addr(), conn.LocalAddr().Port())
+	_ = conn.Close()
+	var conns []socket
 	for range l.Loops {
-		door, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort, ReusePort: true})
+		conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort, ReusePort: true})
 		if err != nil {
-			closeSockets(doors)
+			closeSockets(conns)
 			return nil, err
 		}
-		doors = append(doors, door)
+		conns = append(conns, conn)
 	}
-	return doors, nil
+	return conns, nil
 }
 
-func (b *binding) openGuests(ctx context.Context, at netip.Addr) error {
+func (b *binding) openBroadcastShard(ctx context.Context, at netip.Addr) error {
 	conn, err := b.listener.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{})
 	if err != nil {
 		return err
 	}
 	b.broadcastShard = newShard(b, conn, false)
 	for i, sh := range b.shards {
-		sh.broadcastShard, sh.first = b.broadcastShard, i == 0
+		sh.broadcastShard, sh.forwardsBroadcast = b.broadcastShard, i == 0
 	}
 	b.shards = append(b.shards, b.broadcastShard)
 	return nil
@@ -280,9 +280,9 @@ func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, c udp.Conf
 	return traced(conn, l.Trace), nil
 }
 
-// drain throws away what came while the sockets of a port were opened one by
+// discardEarly throws away what came while the sockets of a port were opened one by
 // one: the kernel chose among fewer then, and what follows would go elsewhere.
-func (b *binding) drain() error {
+func (b *binding) discardEarly() error {
 	if len(b.shards) == 1 {
 		return nil
 	}
@@ -344,8 +344,8 @@ func (l *Listener) Addrs() []netip.AddrPort {
 }
 
 func (b *binding) addr() netip.AddrPort {
-	if len(b.doors) > 0 {
-		return b.doors[0].LocalAddr()
+	if len(b.requestSockets) > 0 {
+		return b.requestSockets[0].LocalAddr()
 	}
 	return b.shards[0].conn.LocalAddr()
 }
@@ -365,7 +365,7 @@ func (l *Listener) allShards(yield func(*shard) bool) {
 // that serves is ended by its context.
 func (l *Listener) Close() error {
 	for _, b := range l.bindings {
-		closeSockets(b.doors)
+		closeSockets(b.requestSockets)
 		for _, sh := range b.shards {
 			_ = sh.conn.Close()
 		}

@@ -29,7 +29,7 @@ func newManual(s Server) *manual {
 	if err != nil {
 		panic(err)
 	}
-	l.crew.watched.Store(true) // no worker is added: the test does the jobs
+	l.workers.checking.Store(true) // no worker is added: the test does the jobs
 	m := &manual{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
 	b := &binding{listener: l}
 	m.sh = newShard(b, m.conn, false)
@@ -60,7 +60,7 @@ func (m *manual) turn(n int) bool {
 	over := m.sh.turn(m.now, n)
 	for {
 		select {
-		case e := <-m.crew.jobs:
+		case e := <-m.workers.jobs:
 			e.work()
 			e.handBack()
 			continue

@@ -11,7 +11,7 @@ import (
 // any case do not count.
 type memory struct {
 	limit, left int64        // bytes
-	promised    int64        // of left, what uploads will need for the windows agreed on
+	reserved    int64        // of left, what uploads will need for the windows agreed on
 	held        atomic.Int64 // limit - left, for others to read
 }
 
@@ -40,8 +40,8 @@ func (m *memory) take(cost *int64, n int64) bool {
 	return true
 }
 
-// give takes a cost back.
-func (m *memory) give(cost *int64) {
+// release takes a cost back.
+func (m *memory) release(cost *int64) {
 	if *cost != 0 {
 		m.left += *cost
 		*cost = 0
@@ -56,17 +56,17 @@ func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
 	most := int64(maxWindowBytes)
 	if write {
 		m := &sh.memory
-		free := m.left - m.promised - m.limit/spareShare
+		free := m.left - m.reserved - m.limit/spareShare
 		most = min(most, max(0, free)/ringShare/2)
 	}
 	return max(1, int(most/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
-// promise notes what an upload will need if its peer turns out to exist. Forged
+// reserve notes what an upload will need if its peer turns out to exist. Forged
 // requests make the windows of others smaller, for some seconds, and no more.
-func (sh *shard) promise(s *session, n int64) {
-	sh.memory.promised += n - s.promised
-	s.promised = n
+func (sh *shard) reserve(s *session, n int64) {
+	sh.memory.reserved += n - s.reserved
+	s.reserved = n
 }
 
 // leastRing returns the bytes that hold two windows of an upload.
@@ -77,24 +77,24 @@ func (s *session) leastRing() int {
 // grantRing gives an upload its memory.
 func (sh *shard) grantRing(s *session) error {
 	size := s.leastRing()
-	if sh.memory.left-sh.memory.promised > sh.memory.limit/2 {
+	if sh.memory.left-sh.memory.reserved > sh.memory.limit/2 {
 		size = max(size, fairRing)
 	}
-	sh.promise(s, 0)
+	sh.reserve(s, 0)
 	if !sh.memory.take(&s.ringCost, int64(size)) {
 		return errMemory
 	}
-	if cap(s.intake.ring) < size {
-		s.intake.ring = make([]byte, size)
+	if cap(s.buffer.ring) < size {
+		s.buffer.ring = make([]byte, size)
 	}
-	s.intake.reset(s.intake.ring[:size], sh.server.MaxUpload, s.request.Mode)
+	s.buffer.reset(s.buffer.ring[:size], sh.server.MaxUpload, s.request.Mode)
 	return nil
 }
 
 // dropRing takes the memory of an upload that is published, and has no job out.
 func (sh *shard) dropRing(s *session) {
-	sh.memory.give(&s.ringCost)
-	if cap(s.intake.ring) > minRing {
-		s.intake.ring = nil
+	sh.memory.release(&s.ringCost)
+	if cap(s.buffer.ring) > minRing {
+		s.buffer.ring = nil
 	}
 }

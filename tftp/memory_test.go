@@ -33,9 +33,9 @@ func TestMemoryCounts(t *testing.T) {
 			t.Errorf("step %d: %v, %d left", i, ok, m.left)
 		}
 	}
-	m.give(&a)
-	m.give(&a)
-	m.give(&b)
+	m.release(&a)
+	m.release(&a)
+	m.release(&b)
 	if m.left != 100 || m.held.Load() != 0 {
 		t.Errorf("%d left of 100", m.left)
 	}
@@ -144,8 +144,8 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for sh := range w.listener.allShards {
-			if sh.memory.promised != 0 || sh.memory.left != sh.memory.limit {
-				t.Errorf("%d bytes promised and %d taken without an owner", sh.memory.promised, sh.memory.limit-sh.memory.left)
+			if sh.memory.reserved != 0 || sh.memory.left != sh.memory.limit {
+				t.Errorf("%d bytes promised and %d taken without an owner", sh.memory.reserved, sh.memory.limit-sh.memory.left)
 			}
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// faultFor returns the ERROR that a peer gets for an error: the code that fits
+// errorPacketFor returns the ERROR that a peer gets for an error: the code that fits
 // the cause, and a message without our paths. Only this function decides that.
-func faultFor(err error) (transfer.ErrorCode, string) {
+func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
 	var said interface{ ForClient() string }
 	switch {

@@ -154,7 +154,7 @@ func TestFaultFor(t *testing.T) {
 		&transfer.Error{Code: transfer.NoSuchUser, Message: "secret", Remote: true}: transfer.NotDefined,
 	}
 	for err, want := range tests {
-		code, msg := faultFor(&fs.PathError{Op: "open", Path: "/secret", Err: err})
+		code, msg := errorPacketFor(&fs.PathError{Op: "open", Path: "/secret", Err: err})
 		if code != want || strings.Contains(msg, "secret") || msg == "" {
 			t.Errorf("%v: ERROR %d %q, want %d", err, code, msg, want)
 		}

@@ -134,7 +134,7 @@ func TestClockJumpsHarmNoTransfer(t *testing.T) {
 				if n := j.moved(p); n != p.block {
 					t.Errorf("%s: %d bytes moved, want %d", p.name, n, p.block)
 				}
-				if s := j.sh.sessions[p.at]; s != nil && (s.met.IsZero() || s.state != running) {
+				if s := j.sh.sessions[p.at]; s != nil && (s.answered.IsZero() || s.state != running) {
 					t.Errorf("%s: does not continue", p.name)
 				}
 			}
@@ -247,14 +247,14 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 				t.Errorf("two seconds later: %d granted, want %d", n, rate)
 			}
 
-			var r ration
+			var r rateLimit
 			now = time.Now()
-			for range 2 * maxFaults {
-				r.take(now, maxFaults)
+			for range 2 * maxErrors {
+				r.allow(now, maxErrors)
 			}
 			now = jump.make(now).Add(time.Second)
-			if !r.take(now, maxFaults) {
-				t.Error("a ration does not come again")
+			if !r.allow(now, maxErrors) {
+				t.Error("the limit of a second does not end with it")
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 // clock. Each place where this package does so is known, and why that is well.
 func TestWallClockIsSeldomRead(t *testing.T) {
 	known := map[string]int{
-		"door.go": 1, // a ration begins anew with another second, be it a later one or not
+		"requests.go": 1, // a rateLimit begins anew with another second, be it a later one or not
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

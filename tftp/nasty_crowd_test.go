@@ -41,7 +41,7 @@ func TestNastyCrowdAtStuckStore(t *testing.T) {
 			time.Sleep(suspectAge + time.Millisecond)
 		}
 		if n := w.listener.Counters().Live; n > 2*8 {
-			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %d jobs wait, %+v", n, len(w.listener.crew.jobs), w.listener.Counters())
+			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %d jobs wait, %+v", n, len(w.listener.workers.jobs), w.listener.Counters())
 		}
 		p.send(errorPacket(0, "enough"))
 	})

@@ -70,7 +70,7 @@ func TestNastyFileChanges(t *testing.T) {
 			play(t, mode+" "+test.name, nil, func(sc *scene) {
 				was := string(content("image", changedSize))
 				writeFile(sc, sc.dir, "d/image", was)
-				got, fault := sc.fetch(sc.door(), "d/image", mode, func() {
+				got, fault := sc.fetch(sc.asking(), "d/image", mode, func() {
 					sc.must(test.change(sc, filepath.Join(sc.dir, "d", "image")))
 					sc.by.step()
 				})
@@ -133,7 +133,7 @@ func TestNastyPlaceChanges(t *testing.T) {
 		play(t, test.name, func(s *Server) { s.Upload = test.kind }, func(sc *scene) {
 			want := content("new", 3000)
 			sc.must(os.Mkdir(filepath.Join(sc.dir, "d"), 0o755))
-			fault := sc.put(sc.door(), "d/new", want, func() {
+			fault := sc.put(sc.asking(), "d/new", want, func() {
 				sc.must(test.change(sc, filepath.Join(sc.dir, "d", "new")))
 				sc.by.step()
 			})
@@ -171,7 +171,7 @@ func TestNastyRaces(t *testing.T) {
 
 	play(t, "a write, and a read of the same file", nil, func(sc *scene) {
 		writeFile(sc, sc.dir, "image", string(old))
-		fault := sc.put(sc.door(), "image", one, func() {
+		fault := sc.put(sc.asking(), "image", one, func() {
 			if got, fault := sc.fetch(sc.another(), "image", "octet", sc.stepBy); fault != nil || !bytes.Equal(got, old) {
 				sc.Errorf("meanwhile: %d bytes, %q", len(got), fault)
 			}
@@ -183,7 +183,7 @@ func TestNastyRaces(t *testing.T) {
 	})
 	play(t, "a read, and a write of the same file", nil, func(sc *scene) {
 		writeFile(sc, sc.dir, "image", string(old))
-		got, fault := sc.fetch(sc.door(), "image", "octet", func() {
+		got, fault := sc.fetch(sc.asking(), "image", "octet", func() {
 			if fault := sc.put(sc.another(), "image", one, sc.stepBy); fault != nil {
 				sc.Errorf("meanwhile: %q", fault)
 			}
@@ -194,7 +194,7 @@ func TestNastyRaces(t *testing.T) {
 		wantFile(sc, sc.store, "image", one)
 	})
 	play(t, "two writes that replace", nil, func(sc *scene) {
-		fault := sc.put(sc.door(), "image", one, func() {
+		fault := sc.put(sc.asking(), "image", one, func() {
 			if fault := sc.put(sc.another(), "image", two, sc.stepBy); fault != nil {
 				sc.Errorf("who began last, and ended first: %q", fault)
 			}
@@ -206,7 +206,7 @@ func TestNastyRaces(t *testing.T) {
 		wantFile(sc, sc.store, "image", one)
 	})
 	play(t, "two writes that do not", func(s *Server) { s.Upload = CreateUploads }, func(sc *scene) {
-		fault := sc.put(sc.door(), "image", one, func() {
+		fault := sc.put(sc.asking(), "image", one, func() {
 			if fault := sc.put(sc.another(), "image", two, sc.stepBy); fault != nil {
 				sc.Errorf("who ended first: %q", fault)
 			}

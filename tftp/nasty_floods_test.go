@@ -22,7 +22,7 @@ func TestNastyFloods(t *testing.T) {
 	watchHeap(t)
 	began := time.Now()
 	loop := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.by.reader.to) }
-	door := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.server.Addr()) }
+	port := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.server.Addr()) }
 	tests := []struct {
 		name      string
 		configure func(*Server)
@@ -36,39 +36,39 @@ func TestNastyFloods(t *testing.T) {
 		counted   func(Counters) int64
 	}{
 		{
-			"requests beyond the rate", func(s *Server) { s.Rate = 100 }, door,
+			"requests beyond the rate", func(s *Server) { s.Rate = 100 }, port,
 			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
 			200, 100, 4 * 200, 10 + 4*100, func(c Counters) int64 { return c.TurnedAway[Rate] },
 		},
 		{
-			"requests beyond the number of transfers", func(s *Server) { s.MaxTransfers = 500 }, door,
+			"requests beyond the number of transfers", func(s *Server) { s.MaxTransfers = 500 }, port,
 			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
 			2 * 500, 0, 4 * 500, 10 + 4*500, func(c Counters) int64 { return c.TurnedAway[Busy] },
 		},
 		{
-			"writes beyond the number of an address", func(s *Server) { s.MaxPerClient = 100 }, door,
+			"writes beyond the number of an address", func(s *Server) { s.MaxPerClient = 100 }, port,
 			func(i int) []byte { return wrq(fmt.Sprint("new", i%50)) }, floodSize,
 			100, 0, 4 * 100, 10, func(c Counters) int64 { return c.TurnedAway[PerClient] },
 		},
 		{
-			"requests from one port", func(s *Server) { s.MaxTransfers = 1000 }, door,
+			"requests from one port", func(s *Server) { s.MaxTransfers = 1000 }, port,
 			func(i int) []byte { return rrq(fmt.Sprint("missing", i)) }, 1,
 			2 * 1000, 0, floodSize, 0, func(c Counters) int64 { return c.PacketsIn },
 		},
 		{
-			"nonsense", nil, door,
+			"nonsense", nil, port,
 			func(int) []byte { return []byte{0, 99, 1, 2, 3} }, floodSize,
-			0, 0, maxFaults, maxFaults, func(c Counters) int64 { return c.TurnedAway[Malformed] },
+			0, 0, maxErrors, maxErrors, func(c Counters) int64 { return c.TurnedAway[Malformed] },
 		},
 		{
 			"strays", nil, loop,
 			func(i int) []byte { return [][]byte{ack(i), data(i, nil), {0, 99}, oack()}[i%4] }, floodSize,
-			0, 0, maxFaults, maxFaults, func(c Counters) int64 { return c.Strays },
+			0, 0, maxErrors, maxErrors, func(c Counters) int64 { return c.Strays },
 		},
 		{
 			"strays from one port", nil, loop,
 			func(i int) []byte { return data(i, make([]byte, 512)) }, 1,
-			0, 0, maxFaults, maxFaults, func(c Counters) int64 { return c.Strays },
+			0, 0, maxErrors, maxErrors, func(c Counters) int64 { return c.Strays },
 		},
 		{
 			"ERRORs", nil, loop,

@@ -86,7 +86,7 @@ func TestNastyLimits(t *testing.T) {
 	const name = "tiny/new"
 	play(t, "disk is full before", nil, func(sc *scene) {
 		hog := fill(sc, sc.tiny())
-		fault := sc.put(sc.door(), name, content(name, 200_000), sc.stepBy)
+		fault := sc.put(sc.asking(), name, content(name, 200_000), sc.stepBy)
 		sc.wantFault(fault, transfer.DiskFull)
 		wantNoFile(sc, sc.store, name)
 		sc.must(os.Remove(hog))
@@ -95,7 +95,7 @@ func TestNastyLimits(t *testing.T) {
 	play(t, "disk fills up", nil, func(sc *scene) {
 		dir, hog := sc.tiny(), ""
 		writeFile(sc, dir, "new", "old")
-		fault := sc.put(sc.door(), name, content(name, 200_000), func() { hog = fill(sc, dir) })
+		fault := sc.put(sc.asking(), name, content(name, 200_000), func() { hog = fill(sc, dir) })
 		sc.wantFault(fault, transfer.DiskFull)
 		wantFile(sc, sc.store, name, []byte("old"))
 		sc.must(os.Remove(hog))
@@ -103,7 +103,7 @@ func TestNastyLimits(t *testing.T) {
 	})
 	play(t, "file is larger than the disk", nil, func(sc *scene) {
 		dir := sc.tiny()
-		fault := sc.put(sc.door(), name, content(name, 2<<20), sc.stepBy)
+		fault := sc.put(sc.asking(), name, content(name, 2<<20), sc.stepBy)
 		sc.wantFault(fault, transfer.DiskFull)
 		wantNoTemps(sc, dir) // and its space is free again
 		sc.goesWell(name)
@@ -117,9 +117,9 @@ func TestNastyLimits(t *testing.T) {
 			if code == 0 {
 				code = transfer.AccessViolation
 			}
-			sc.wantFault(sc.put(sc.door(), name, []byte("new"), nil), code)
+			sc.wantFault(sc.put(sc.asking(), name, []byte("new"), nil), code)
 		}
-		if got, fault := sc.fetch(sc.door(), name, "octet", nil); string(got) != "old" {
+		if got, fault := sc.fetch(sc.asking(), name, "octet", nil); string(got) != "old" {
 			sc.Errorf("a read: %q, %q", got, fault)
 		}
 	})
@@ -127,20 +127,20 @@ func TestNastyLimits(t *testing.T) {
 		dir := sc.tiny()
 		want := content(name, changedSize)
 		writeFile(sc, dir, "new", string(want))
-		got, fault := sc.fetch(sc.door(), name, "octet", func() {
+		got, fault := sc.fetch(sc.asking(), name, "octet", func() {
 			sc.must(unix.Unmount(dir, unix.MNT_DETACH))
 			sc.must(unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m")) // another
 		})
 		if fault != nil || !bytes.Equal(got, want) {
 			sc.Errorf("a read: %d bytes, %q", len(got), fault)
 		}
-		sc.wantFault(sc.put(sc.door(), "tiny/missing/new", nil, nil), transfer.FileNotFound)
+		sc.wantFault(sc.put(sc.asking(), "tiny/missing/new", nil, nil), transfer.FileNotFound)
 	})
 	play(t, "no descriptors left", nil, func(sc *scene) {
 		writeFile(sc, sc.dir, "d/image", "image")
 		release := takeDescriptors(sc)
 		for _, request := range [][]byte{rrq("d/image"), rrq(bystanderFile), wrq("new"), wrq("d/new")} {
-			p := sc.door()
+			p := sc.asking()
 			p.send(request)
 			sc.wantAnswer(p, fmt.Sprintf("%q", request), says(0))
 			if !strings.Contains(string(p.last), "busy") {
@@ -154,7 +154,7 @@ func TestNastyLimits(t *testing.T) {
 	})
 	play(t, "no descriptors left to publish", nil, func(sc *scene) {
 		var release func()
-		fault := sc.put(sc.door(), "new", content("new", 3000), func() { release = takeDescriptors(sc) })
+		fault := sc.put(sc.asking(), "new", content("new", 3000), func() { release = takeDescriptors(sc) })
 		release()
 		if fault != nil { // it could not be made durable, so it may be there or not
 			sc.wantFault(fault, transfer.NotDefined)
@@ -246,9 +246,9 @@ func TestNastyDevices(t *testing.T) {
 			sc.must(unix.Mknod(p, dev.kind|0o666, int(unix.Mkdev(dev.major, dev.minor))))
 			link(sc.T, name, sc.dir, "link")
 			for _, name := range []string{name, "link"} {
-				_, fault := sc.fetch(sc.door(), name, "octet", nil)
+				_, fault := sc.fetch(sc.asking(), name, "octet", nil)
 				sc.wantFault(fault, transfer.AccessViolation)
-				sc.wantFault(sc.put(sc.door(), name, []byte("x"), nil), transfer.AccessViolation)
+				sc.wantFault(sc.put(sc.asking(), name, []byte("x"), nil), transfer.AccessViolation)
 			}
 			if fi, err := os.Lstat(p); err != nil || fi.Mode()&fs.ModeDevice == 0 {
 				sc.Errorf("the node is now %v, %v", fi, err)
@@ -257,7 +257,7 @@ func TestNastyDevices(t *testing.T) {
 	}
 	play(t, "files in /dev by a link", nil, func(sc *scene) {
 		link(sc.T, "/dev", sc.dir, "dev")
-		_, fault := sc.fetch(sc.door(), "dev/zero", "octet", nil)
+		_, fault := sc.fetch(sc.asking(), "dev/zero", "octet", nil)
 		sc.wantFault(fault, transfer.AccessViolation)
 	})
 }
@@ -295,13 +295,13 @@ func TestNastyPermissions(t *testing.T) {
 			}
 		})
 		for _, name := range []string{"file", "dir/file", "dir/missing"} {
-			_, fault := sc.fetch(sc.door(), name, "octet", nil)
+			_, fault := sc.fetch(sc.asking(), name, "octet", nil)
 			sc.wantFault(fault, transfer.AccessViolation)
 		}
 		for _, name := range []string{"dir/file", "dir/new", "read-only/new", "read-only/file"} {
-			sc.wantFault(sc.put(sc.door(), name, []byte("x"), nil), transfer.AccessViolation)
+			sc.wantFault(sc.put(sc.asking(), name, []byte("x"), nil), transfer.AccessViolation)
 		}
-		if got, fault := sc.fetch(sc.door(), "read-only/file", "octet", nil); string(got) != "open" {
+		if got, fault := sc.fetch(sc.asking(), "read-only/file", "octet", nil); string(got) != "open" {
 			sc.Errorf("%q, %q", got, fault)
 		}
 	})

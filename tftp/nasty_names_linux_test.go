@@ -155,7 +155,7 @@ func TestNastyNames(t *testing.T) {
 // name sends a request with a name, and wants an ERROR or a transfer.
 func (sc *scene) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
 	sc.Helper()
-	p := sc.door()
+	p := sc.asking()
 	p.send(request(name))
 	if code != taken {
 		sc.wantAnswer(p, fmt.Sprintf("%.60q", name), says(0)[:3])

@@ -119,7 +119,7 @@ func (sc *scene) mid(f func(), read, write byte) {
 	sc.Helper()
 	want := content("image", 1200)
 	writeFile(sc, sc.dir, "image", string(want))
-	p := sc.door()
+	p := sc.asking()
 	p.send(rrq("image"))
 	p.want("DATA 1", data(1, want[:512]))
 	f()
@@ -133,7 +133,7 @@ func (sc *scene) mid(f func(), read, write byte) {
 		sc.wantAnswer(p, "the read", []byte{0, 5, 0, read})
 	}
 
-	p = sc.door()
+	p = sc.asking()
 	p.send(wrq("new"))
 	p.want("ACK 0", ack(0))
 	p.send(data(1, want[:512]))
@@ -174,10 +174,10 @@ func TestNastyNewRequests(t *testing.T) {
 				want := content("image", 2000)
 				writeFile(sc, sc.dir, "image", string(want))
 				writeFile(sc, sc.dir, "other", string(want))
-				p := sc.door()
+				p := sc.asking()
 				for round := range 5 {
 					for _, request := range [][]byte{one, two} {
-						p = sc.door()
+						p = sc.asking()
 						p.send(request)
 						p.news()
 						p.send(map[bool][]byte{true: ack(1), false: data(1, want[:512])}[request[1] == 1])

@@ -53,7 +53,7 @@ func TestNastyRequests(t *testing.T) {
 	}
 	for _, test := range tests {
 		play(t, test.name, nil, func(sc *scene) {
-			p := sc.door()
+			p := sc.asking()
 			p.send(test.packet)
 			if test.answer != nil {
 				sc.wantAnswer(p, test.name, test.answer)
@@ -140,7 +140,7 @@ func TestNastyOptions(t *testing.T) {
 			if len(test.request) > transfer.MaxRequest {
 				sc.Fatalf("a request of %d bytes tests nothing", len(test.request))
 			}
-			p := sc.door()
+			p := sc.asking()
 			p.send(test.request)
 			sc.wantAnswer(p, test.name, test.answer)
 			if refused := test.answer[1] == 5; !refused && !bytes.Equal(p.last, test.answer) {
@@ -186,7 +186,7 @@ func TestNastyUploads(t *testing.T) {
 	for _, test := range tests {
 		// The bystander's upload must fit, too.
 		play(t, test.name, func(s *Server) { s.MaxUpload = 5220 }, func(sc *scene) {
-			p := sc.door()
+			p := sc.asking()
 			blocks := test.blocks
 			if test.name == "larger than allowed" {
 				blocks = make([][]byte, 11)
@@ -230,7 +230,7 @@ func TestNastyText(t *testing.T) {
 	} {
 		play(t, name, nil, func(sc *scene) {
 			writeFile(sc, sc.dir, "text", text)
-			got, fault := sc.fetch(sc.door(), "text", "netascii", func() { sc.by.step() })
+			got, fault := sc.fetch(sc.asking(), "text", "netascii", func() { sc.by.step() })
 			if want := netascii(text); fault != nil || string(got) != want {
 				sc.Errorf("%d bytes of %d, %q", len(got), len(want), fault)
 			}
@@ -250,7 +250,7 @@ func TestNastyMemory(t *testing.T) {
 	watchHeap(t)
 	play(t, "windows larger than the memory", func(s *Server) { s.Memory = 256 << 10 }, func(sc *scene) {
 		request := func(i int) []byte { return wrq(fmt.Sprint("new", i), "blksize", "65464") }
-		first := sc.door()
+		first := sc.asking()
 		first.send(request(0))
 		first.want("OACK", oack("blksize", "65464"))
 		first.send(data(1, make([]byte, 65464)))
@@ -272,7 +272,7 @@ func TestNastyMemory(t *testing.T) {
 		first.want("the end of who came first", ack(2))
 		wantFile(sc, sc.store, "new0", make([]byte, 65464))
 		first.send(errorPacket(0, "enough"))
-		sc.door().send(wrq("new1", "blksize", "65464"))
+		sc.asking().send(wrq("new1", "blksize", "65464"))
 		sc.peer.want("OACK", oack("blksize", "65464"))
 		sc.peer.send(data(1, nil))
 		sc.peer.want("once there is room", ack(1))

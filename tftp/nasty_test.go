@@ -101,8 +101,8 @@ func newNasty(t testing.TB, l *Listener) *rawPeer {
 	return newRawPeer(t, conn, l.Addr())
 }
 
-// door has the peer send to the port for requests again.
-func (sc *scene) door() *rawPeer {
+// asking has the peer send to the port for requests again.
+func (sc *scene) asking() *rawPeer {
 	sc.peer.to, sc.peer.last = sc.server.Addr(), nil
 	return sc.peer
 }
@@ -131,7 +131,7 @@ func (sc *scene) wantCount(what string, want int64, of func(Counters) int64) {
 // earlier packet of its brings late would come first.
 func (sc *scene) wantServed(after string) {
 	sc.Helper()
-	p := sc.door()
+	p := sc.asking()
 	p.send(rrq(bystanderFile))
 	p.want("an answer after "+after, data(1, sc.by.want[:512]))
 	p.send(errorPacket(0, "enough"))
@@ -186,9 +186,9 @@ func newBystander(t testing.TB, l *Listener, st store.Store) *bystander {
 }
 
 // begin begins both transfers.
-func (b *bystander) begin(door netip.AddrPort) {
+func (b *bystander) begin(port netip.AddrPort) {
 	b.t.Helper()
-	b.reader.to, b.writer.to = door, door
+	b.reader.to, b.writer.to = port, port
 	b.got, b.read, b.written = nil, 0, 0
 	b.ask(b.writer, wrq(bystanderUpload), ack(0))
 	b.take(rrq(bystanderFile))

@@ -43,7 +43,7 @@ var (
 )
 
 // A ClientPool makes thousands of transfers at once, over few sockets and with
-// few goroutines: each of its loops drives its share of the transfers. The zero
+// few goroutines: each of its loops runs its share of the transfers. The zero
 // ClientPool is ready for use; its fields must not change once it is used. Any
 // goroutine may call its methods.
 //
@@ -88,7 +88,7 @@ type ClientPool struct {
 
 	Transfers int // most transfers under way; 0 means DefaultPoolTransfers
 	Sockets   int // most sockets; 0 means DefaultPoolSockets
-	Loops     int // goroutines that drive transfers; 0 means 1
+	Loops     int // goroutines that run transfers; 0 means 1
 
 	// ManyPerServer lets transfers with one host share a socket. It is for
 	// servers that answer each request from a port of its own, and do not take a
@@ -113,13 +113,13 @@ type ClientPool struct {
 	// it dropped by returning true: a bad network, for tests. Loops call it.
 	Lose func(sent bool) bool
 
-	once    sync.Once
-	failed  error // of the start
-	crew    crew
-	hire    sync.Once       // the crew, when there is something to do
-	running sync.WaitGroup  // loops
-	life    context.Context // ends with Close: look-ups do not outlive it
-	end     context.CancelCauseFunc
+	once        sync.Once
+	failed      error // of the start
+	workers     workerPool
+	openWorkers sync.Once       // the workers, when there is something to do
+	running     sync.WaitGroup  // loops
+	life        context.Context // ends with Close: look-ups do not outlive it
+	end         context.CancelCauseFunc
 
 	mu        sync.Mutex
 	loops     []*poolLoop    // mu; set once
@@ -204,7 +204,7 @@ func (p *ClientPool) submit(q *poolRequest) error {
 		return ErrPoolFull
 	case err == nil:
 		q.addr = ip.Unmap()
-		if err := p.pick().give(q); err != nil {
+		if err := p.pick().push(q); err != nil {
 			return err
 		}
 	default:
@@ -241,7 +241,7 @@ func (p *ClientPool) resolve() {
 				ips[i] = ips[i].Unmap()
 			}
 			q.addr, q.more = ips[0], ips[1:]
-			err = loop.give(q)
+			err = loop.push(q)
 		}
 		if err != nil {
 			q.end(Result{}, err)
@@ -330,7 +330,7 @@ func (p *ClientPool) start() error {
 		loops = append(loops, lp)
 	}
 	p.life, p.end = context.WithCancelCause(context.Background())
-	p.crew.start(transfers)
+	p.workers.start(transfers)
 	for _, lp := range loops {
 		p.running.Go(lp.run)
 	}
@@ -405,11 +405,11 @@ func (p *ClientPool) Close() error {
 	}
 	p.Wait()
 	for _, lp := range p.loops {
-		lp.leave()
+		lp.exit()
 	}
 	p.running.Wait()
 	if first {
-		p.crew.end(false)
+		p.workers.end(false)
 	}
 	return nil
 }

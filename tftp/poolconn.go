@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A memberConn is the connection of a loop's outbox: the socket of the transfer that is
+// A memberConn is the connection of a loop's sendBatch: the socket of the transfer that is
 // sending.
 type memberConn struct {
 	loop   *poolLoop

@@ -9,17 +9,17 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 		x.stop()
 		x.stop = nil
 	}
-	x.note(now)
+	x.noteResult(now)
 	if st := x.result.Stats; st.Resent+st.Duplicates+st.Timeouts > 0 {
 		lp.lossy = true
 	}
-	if err == nil && !x.request.write && lp.lossy && lp.dallying < maxPoolDallying && lp.ended == nil {
+	if err == nil && !x.request.write && lp.lossy && lp.dallying < maxPoolDallying && lp.stopped == nil {
 		x.dallying = true
 		lp.dallying++
 		lp.pool.dally()
 		x.socket.dally(now)
-		lp.rested.push(poolNamed{x, x.request})
-		lp.trimRested()
+		lp.dallied.push(poolTransferUse{x, x.request})
+		lp.trimDallied()
 	} else {
 		lp.detach(now, x)
 	}
@@ -36,7 +36,7 @@ func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	}
 	q := x.request
 	lp.active--
-	if lp.ended == nil && x.tryAgain() {
+	if lp.stopped == nil && x.nextAttempt() {
 		lp.sockets.enqueueFirst(q)
 		lp.recycle(x)
 		return
@@ -45,13 +45,13 @@ func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	if !x.dallying {
 		lp.recycle(x)
 	} else {
-		x.settled = true
+		x.reported = true
 	}
 	lp.complete(q, res, err)
 }
 
-// quit takes back a download that has dallied.
-func (lp *poolLoop) quit(x *poolTransfer) {
+// stopDallying takes back a download that has dallied.
+func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	if !x.dallying {
 		return
 	}
@@ -59,32 +59,32 @@ func (lp *poolLoop) quit(x *poolTransfer) {
 	x.dallying = false
 	lp.dallying--
 	lp.pool.over()
-	if x.settled {
+	if x.reported {
 		lp.recycle(x)
 	}
 }
 
-// quitOldest takes back the download that has dallied longest. It returns false
+// stopOldest takes back the download that has dallied longest. It returns false
 // if there is none.
-func (lp *poolLoop) quitOldest() bool {
-	for lp.rested.len() > 0 {
-		r := lp.rested.pop()
+func (lp *poolLoop) stopOldest() bool {
+	for lp.dallied.len() > 0 {
+		r := lp.dallied.pop()
 		if r.transfer.dallying && r.transfer.request == r.request {
-			lp.quit(r.transfer)
+			lp.stopDallying(r.transfer)
 			return true
 		}
 	}
 	return false
 }
 
-// trimRested drops those from the list that dally no more.
-func (lp *poolLoop) trimRested() {
-	if lp.rested.len() <= 2*maxPoolDallying {
+// trimDallied drops those from the list that dally no more.
+func (lp *poolLoop) trimDallied() {
+	if lp.dallied.len() <= 2*maxPoolDallying {
 		return
 	}
-	for range lp.rested.len() {
-		if r := lp.rested.pop(); r.transfer.dallying && r.transfer.request == r.request {
-			lp.rested.push(r)
+	for range lp.dallied.len() {
+		if r := lp.dallied.pop(); r.transfer.dallying && r.transfer.request == r.request {
+			lp.dallied.push(r)
 		}
 	}
 }

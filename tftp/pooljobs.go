@@ -11,8 +11,8 @@ import (
 func (x *poolTransfer) submit(what job) {
 	p := x.loop.pool
 	x.job = what
-	p.hire.Do(p.crew.open)
-	p.crew.add(x)
+	p.openWorkers.Do(p.workers.open)
+	p.workers.add(x)
 }
 
 // work does the job. It is for a worker.
@@ -27,9 +27,9 @@ func (x *poolTransfer) work() {
 	case scanJob:
 		x.jobErr = x.scan()
 	case openJob:
-		x.upload, x.jobErr = x.request.create(x.known)
+		x.upload, x.jobErr = x.request.create(x.serverSize)
 	case flushJob:
-		x.jobErr = x.intake.flush(x.upload, x.flush.from, x.flush.to)
+		x.jobErr = x.buffer.flush(x.upload, x.flush.from, x.flush.to)
 	case commitJob:
 		x.jobErr = x.commit()
 	case fetchJob:
@@ -55,7 +55,7 @@ func (x *poolTransfer) scan() error {
 
 // commit publishes a file that is whole.
 func (x *poolTransfer) commit() error {
-	if err := x.intake.flush(x.upload, x.flush.from, x.flush.to); err != nil {
+	if err := x.buffer.flush(x.upload, x.flush.from, x.flush.to); err != nil {
 		return err
 	}
 	if err := x.upload.Truncate(x.flush.to); err != nil {
@@ -100,29 +100,29 @@ func (x *poolTransfer) prepare() {
 	}
 	x.opened = true
 	window := max(1, x.receiver.Agreed().Window) * x.receiver.BlockSize()
-	ring := x.intake.ring
+	ring := x.buffer.ring
 	if need := max(2*window, clientRing); cap(ring) < need {
 		ring = make([]byte, need)
 	}
-	x.intake.reset(ring, 0, x.request.target.Mode)
+	x.buffer.reset(ring, 0, x.request.target.Mode)
 	x.submit(openJob)
 }
 
-// admit lets the ACK go that is due if another window has room, and has a worker
+// acknowledge lets the ACK go that is due if another window has room, and has a worker
 // write what has gathered.
-func (x *poolTransfer) admit(now time.Time) {
+func (x *poolTransfer) acknowledge(now time.Time) {
 	window := int64(max(1, x.receiver.Agreed().Window)) * int64(x.receiver.BlockSize())
-	if !x.last && x.intake.room(window) {
+	if !x.last && x.buffer.fits(window) {
 		x.receiver.Stored(now)
 	}
 	if x.job != noJob || x.upload == nil {
 		return
 	}
-	x.flush.from, x.flush.to = x.intake.flushed, x.intake.whole
+	x.flush.from, x.flush.to = x.buffer.flushed, x.buffer.received
 	switch {
 	case x.last:
 		x.submit(commitJob)
-	case x.intake.pending() >= int64(len(x.intake.ring)/2):
+	case x.buffer.pending() >= int64(len(x.buffer.ring)/2):
 		x.submit(flushJob)
 	}
 }
@@ -140,17 +140,17 @@ func (x *poolTransfer) worked(now time.Time) {
 	case x.jobErr != nil && x.request.write:
 		x.abort(now, "client cannot read the file", x.jobErr)
 	case x.jobErr != nil:
-		x.giveUp(x.jobErr)
+		x.abortStore(x.jobErr)
 	case what == scanJob:
-		x.ask(now)
+		x.sendRequest(now)
 		return
 	case what == openJob:
-		x.admit(now)
+		x.acknowledge(now)
 	case what == flushJob:
-		x.intake.flushed = x.flush.to
-		x.admit(now)
+		x.buffer.flushed = x.flush.to
+		x.acknowledge(now)
 	case what == commitJob:
 		x.receiver.Stored(now)
 	}
-	lp.drive(now, x)
+	lp.advance(now, x)
 }

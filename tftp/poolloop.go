@@ -22,59 +22,59 @@ const (
 	// freshClock is how many sockets are served under one reading of the clock.
 	freshClock = 8
 
-	poolMessages = 4       // sent in one call
-	poolOutbox   = 1 << 16 // bytes
+	poolBatchMessages = 4       // sent in one call
+	poolBatchBytes    = 1 << 16 // bytes
 )
 
-// A poolLoop drives its share of a pool's transfers. Fields that are neither atomic
+// A poolLoop runs its share of a pool's transfers. Fields that are neither atomic
 // nor under mu belong to its goroutine.
 type poolLoop struct {
-	pool     *ClientPool
-	set      *udp.Set
-	began    time.Time
-	slots    int // transfers under way at once
-	sockets  poolSockets
-	private  bool // each transfer has a socket for itself
-	free     []*poolTransfer
-	timers   poolTimers
-	out      *outbox
-	conn     memberConn // out's
-	active   int        // transfers under way
-	dallying int
-	rested   fifo[poolNamed] // those that dally, the oldest first, and some that did
-	lossy    bool            // something was lost, and more may be
-	faults   ration
-	looked   time.Duration // up to when the timers have been looked at, since began
-	inTurn   poolInbox
-	ended    error // why no transfer can continue; nil as long as they can
+	pool      *ClientPool
+	set       *udp.Set
+	began     time.Time
+	slots     int // transfers under way at once
+	sockets   poolSockets
+	private   bool // each transfer has a socket for itself
+	free      []*poolTransfer
+	timers    poolTimers
+	out       *sendBatch
+	conn      memberConn // out's
+	active    int        // transfers under way
+	dallying  int
+	dallied   fifo[poolTransferUse] // those that dally, the oldest first, and some that did
+	lossy     bool                  // something was lost, and more may be
+	errors    rateLimit
+	expiredTo time.Duration // up to when the timers have been looked at, since began
+	inTurn    poolInbox
+	stopped   error // why no transfer can continue; nil as long as they can
 
 	load     atomic.Int64 // transfers under way and waiting
 	answered atomic.Int64
 	bytes    atomic.Int64
 	idled    atomic.Int64 // nanoseconds
 
-	mu    sync.Mutex
-	inbox poolInbox // mu
-	awake bool      // mu: the loop looks at the inbox before it waits
-	shut  error     // mu: why nothing more is taken; nil as long as it is
-	gone  bool      // mu: the loop shall end
+	mu      sync.Mutex
+	inbox   poolInbox // mu
+	awake   bool      // mu: the loop looks at the inbox before it waits
+	refusal error     // mu: why nothing more is taken; nil as long as it is
+	exiting bool      // mu: the loop shall end
 }
 
 // A poolInbox holds what other goroutines hand to a loop.
 type poolInbox struct {
-	fresh     []*poolRequest
+	requests  []*poolRequest
 	worked    []*poolTransfer // back from a worker
-	cancelled []poolNamed
+	cancelled []poolTransferUse
 }
 
-// A poolNamed names one use of a transfer, since transfers are used again.
-type poolNamed struct {
+// A poolTransferUse names one use of a transfer, since transfers are used again.
+type poolTransferUse struct {
 	transfer *poolTransfer
 	request  *poolRequest
 }
 
 func (in *poolInbox) empty() bool {
-	return len(in.fresh)+len(in.worked)+len(in.cancelled) == 0
+	return len(in.requests)+len(in.worked)+len(in.cancelled) == 0
 }
 
 func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
@@ -97,7 +97,7 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp.sockets.init(lp, sockets)
 	lp.conn.loop = lp
-	lp.out = newOutbox(&lp.conn, poolMessages, poolOutbox, &shardCounters{})
+	lp.out = newSendBatch(&lp.conn, poolBatchMessages, poolBatchBytes, &shardCounters{})
 	return lp, nil
 }
 
@@ -105,15 +105,15 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 // request.
 const shortestDatagram = 1024
 
-// give hands a request to the loop.
-func (lp *poolLoop) give(q *poolRequest) error {
+// push hands a request to the loop.
+func (lp *poolLoop) push(q *poolRequest) error {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
-	if lp.shut != nil {
-		return lp.shut
+	if lp.refusal != nil {
+		return lp.refusal
 	}
 	lp.load.Add(1)
-	lp.inbox.fresh = append(lp.inbox.fresh, q)
+	lp.inbox.requests = append(lp.inbox.requests, q)
 	lp.wake()
 	return nil
 }
@@ -130,20 +130,20 @@ func (lp *poolLoop) wake() {
 func (lp *poolLoop) close() {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
-	if lp.shut == nil {
-		lp.shut = ErrPoolClosed
+	if lp.refusal == nil {
+		lp.refusal = ErrPoolClosed
 	}
-	if !lp.gone {
+	if !lp.exiting {
 		lp.wake()
 	}
 }
 
-// leave has the loop end, which has no transfers.
-func (lp *poolLoop) leave() {
+// exit has the loop end, which has no transfers.
+func (lp *poolLoop) exit() {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
-	if !lp.gone {
-		lp.gone = true
+	if !lp.exiting {
+		lp.exiting = true
 		lp.wake()
 	}
 }
@@ -155,7 +155,7 @@ func (lp *poolLoop) run() {
 	for {
 		lp.takeInbox(now)
 		lp.begin(now)
-		deadline, over := lp.rest()
+		deadline, over := lp.nextWake()
 		if over {
 			return
 		}
@@ -183,9 +183,9 @@ func (lp *poolLoop) run() {
 	}
 }
 
-// rest returns until when there is nothing to do but to receive, and whether the
+// nextWake returns until when there is nothing to do but to receive, and whether the
 // loop shall end.
-func (lp *poolLoop) rest() (deadline time.Time, over bool) {
+func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	if t, at := lp.timers.first(); t != nil {
 		deadline = lp.began.Add(at)
 	}
@@ -194,7 +194,7 @@ func (lp *poolLoop) rest() (deadline time.Time, over bool) {
 	}
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
-	if lp.gone {
+	if lp.exiting {
 		return deadline, true
 	}
 	if !lp.inbox.empty() || lp.active < lp.slots && lp.sockets.startable() {
@@ -208,11 +208,11 @@ func (lp *poolLoop) rest() (deadline time.Time, over bool) {
 func (lp *poolLoop) takeInbox(now time.Time) {
 	lp.mu.Lock()
 	lp.inbox, lp.inTurn = poolInbox{
-		fresh: lp.inTurn.fresh[:0], worked: lp.inTurn.worked[:0], cancelled: lp.inTurn.cancelled[:0],
+		requests: lp.inTurn.requests[:0], worked: lp.inTurn.worked[:0], cancelled: lp.inTurn.cancelled[:0],
 	}, lp.inbox
-	shut := lp.shut
+	shut := lp.refusal
 	lp.mu.Unlock()
-	for _, q := range lp.inTurn.fresh {
+	for _, q := range lp.inTurn.requests {
 		lp.sockets.enqueue(q)
 	}
 	for _, x := range lp.inTurn.worked {
@@ -221,40 +221,40 @@ func (lp *poolLoop) takeInbox(now time.Time) {
 	for _, c := range lp.inTurn.cancelled {
 		if x := c.transfer; x.request == c.request && !x.ended {
 			x.abort(now, "transfer was cancelled", c.request.ctx.Err())
-			lp.drive(now, x)
+			lp.advance(now, x)
 		}
 	}
-	clear(lp.inTurn.fresh)
+	clear(lp.inTurn.requests)
 	clear(lp.inTurn.worked)
 	clear(lp.inTurn.cancelled)
-	if shut != nil && lp.ended == nil {
+	if shut != nil && lp.stopped == nil {
 		lp.stop(now, shut)
 	}
-	if lp.ended != nil {
+	if lp.stopped != nil {
 		lp.refuse()
 	}
 }
 
 // stop ends all transfers for the given reason.
 func (lp *poolLoop) stop(now time.Time, why error) {
-	if lp.ended != nil {
+	if lp.stopped != nil {
 		return
 	}
-	lp.ended = why
+	lp.stopped = why
 	lp.mu.Lock()
-	if lp.shut == nil {
-		lp.shut = why
+	if lp.refusal == nil {
+		lp.refusal = why
 	}
 	lp.mu.Unlock()
 	for _, x := range lp.sockets.transfers() {
 		if x.ended {
-			lp.quit(x) // it only dallies
+			lp.stopDallying(x) // it only dallies
 			continue
 		}
 		x.abort(now, "client was stopped", why)
-		lp.drive(now, x)
+		lp.advance(now, x)
 		if x.dallying {
-			lp.quit(x)
+			lp.stopDallying(x)
 		}
 	}
 	lp.refuse()
@@ -263,7 +263,7 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 // refuse ends what waits.
 func (lp *poolLoop) refuse() {
 	for q := lp.sockets.dequeue(); q != nil; q = lp.sockets.dequeue() {
-		lp.complete(q, Result{}, lp.ended)
+		lp.complete(q, Result{}, lp.stopped)
 	}
 }
 
@@ -276,7 +276,7 @@ func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 
 // begin begins what waits, as far as there is room.
 func (lp *poolLoop) begin(now time.Time) {
-	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.ended == nil; n++ {
+	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.stopped == nil; n++ {
 		q := lp.sockets.next()
 		if q == nil {
 			return
@@ -310,20 +310,20 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 		}
 		x := s.receive(now, &ms[i])
 		if x != nil && !lp.private {
-			lp.drive(now, x)
+			lp.advance(now, x)
 		}
 	}
 	if x := s.only; x != nil && lp.private && len(ms) > 0 {
-		lp.drive(now, x) // once for all that came
+		lp.advance(now, x) // once for all that came
 	}
 	if err != nil && s.member != nil {
 		s.refused(now, err)
 	}
 }
 
-// drive sends what a transfer owes, and ends it if it is done.
-func (lp *poolLoop) drive(now time.Time, x *poolTransfer) {
-	if x.asked.IsZero() {
+// advance sends what a transfer owes, and ends it if it is done.
+func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
+	if x.requested.IsZero() {
 		return // it has ended before it began
 	}
 	if x.socket != nil {
@@ -337,7 +337,7 @@ func (lp *poolLoop) drive(now time.Time, x *poolTransfer) {
 	}
 	deadline := x.deadline()
 	if x.ended && deadline.IsZero() {
-		lp.quit(x) // it has answered long enough
+		lp.stopDallying(x) // it has answered long enough
 		return
 	}
 	if deadline.IsZero() {
@@ -345,13 +345,13 @@ func (lp *poolLoop) drive(now time.Time, x *poolTransfer) {
 		return
 	}
 	// A deadline that has passed is looked at in the next turn, behind the inbox.
-	lp.timers.set(x, max(deadline.Sub(lp.began), lp.looked+1))
+	lp.timers.set(x, max(deadline.Sub(lp.began), lp.expiredTo+1))
 }
 
 // expire looks at the transfers whose time has come.
 func (lp *poolLoop) expire(now time.Time) {
 	since := now.Sub(lp.began)
-	lp.looked = since
+	lp.expiredTo = since
 	for {
 		x, at := lp.timers.first()
 		if x == nil || at > since {
@@ -375,7 +375,7 @@ func (lp *poolLoop) expire(now time.Time) {
 		}
 		if x.socket != nil && x.request == before {
 			x.expire(now)
-			lp.drive(now, x)
+			lp.advance(now, x)
 		}
 	}
 }
@@ -392,9 +392,9 @@ func (lp *poolLoop) workDone(x *poolTransfer) {
 func (lp *poolLoop) cancel(x *poolTransfer, q *poolRequest) {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
-	if lp.gone {
+	if lp.exiting {
 		return
 	}
-	lp.inbox.cancelled = append(lp.inbox.cancelled, poolNamed{x, q})
+	lp.inbox.cancelled = append(lp.inbox.cancelled, poolTransferUse{x, q})
 	lp.wake()
 }

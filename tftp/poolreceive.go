@@ -39,7 +39,7 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 		}
 	}
 	x, known := k.find(m.Peer)
-	if x == nil || x.asked.IsZero() {
+	if x == nil || x.requested.IsZero() {
 		if !known {
 			k.stray(now, m)
 		}
@@ -60,12 +60,12 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 
 // stray answers a stranger that it has the wrong address (RFC 1350 §4).
 func (k *poolSocket) stray(now time.Time, m *udp.Message) {
-	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.faults.take(now, maxPoolStrays) {
+	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.errors.allow(now, maxPoolStrays) {
 		return
 	}
 	k.loop.conn.member = k.member
 	k.member.SetPeer(m.Peer)
-	k.loop.out.fault(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
+	k.loop.out.addError(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
 	k.loop.out.flush()
 	k.loop.out.err = nil // it is no transfer's business
 	if k.only != nil {
@@ -80,7 +80,7 @@ func (k *poolSocket) refused(now time.Time, err error) {
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
 		for _, x := range k.transfers() {
 			x.fail(err)
-			lp.drive(now, x)
+			lp.advance(now, x)
 		}
 		return
 	}
@@ -95,7 +95,7 @@ func (k *poolSocket) refused(now time.Time, err error) {
 		return // about a packet to a stranger
 	}
 	if x.ended { // the server is content
-		lp.quit(x)
+		lp.stopDallying(x)
 		return
 	}
 	if x.machine.Heard() {
@@ -103,5 +103,5 @@ func (k *poolSocket) refused(now time.Time, err error) {
 	} else {
 		x.fail(fmt.Errorf("no TFTP server listens there: %w", syscall.ECONNREFUSED))
 	}
-	lp.drive(now, x)
+	lp.advance(now, x)
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// poolRest is how long a socket knows the transfer IDs of transfers that are
 	// over, and takes no new transfer that could be confused with one of them.
-	poolRest = 10 * time.Second
+	lingerFor = 10 * time.Second
 
 	// maxPoolIDs is how many transfer IDs of servers one socket knows, those of
 	// transfers that are over included. With more it takes no new transfer.
@@ -29,17 +29,17 @@ const (
 
 // poolSockets are the sockets of a loop, and the requests that wait for one.
 type poolSockets struct {
-	loop    *poolLoop
-	most    int
-	open    int
-	list    []*poolSocket // by the member's tag; nil where there is none
-	tags    []int         // free places of list
-	servers map[netip.Addr]*poolServer
-	ready   fifo[*poolServer] // with requests, and perhaps a socket for one
-	stuck   []*poolServer     // with requests, and no socket for one
-	rests   fifo[poolRested]  // by time
-	free    []*poolSocket     // closed, to be used again; only where each transfer has its own
-	chosen  *poolSocket       // for the request that next returned
+	loop      *poolLoop
+	most      int
+	open      int
+	list      []*poolSocket // by the member's tag; nil where there is none
+	tags      []int         // free places of list
+	servers   map[netip.Addr]*poolServer
+	ready     fifo[*poolServer] // with requests, and perhaps a socket for one
+	stuck     []*poolServer     // with requests, and no socket for one
+	lingering fifo[lingeringID] // by time
+	free      []*poolSocket     // closed, to be used again; only where each transfer has its own
+	chosen    *poolSocket       // for the request that next returned
 }
 
 // A poolServer is a host with requests that wait, or that sockets know.
@@ -61,21 +61,21 @@ type poolSocket struct {
 	peers  map[netip.AddrPort]*poolTransfer // by the server's transfer ID; nil for one that is over
 	hosts  map[netip.Addr]*poolUse
 
-	dallying int       // of live, those that only answer repeats
-	dallies  time.Time // when the latest of them began to
+	dallying  int       // of live, those that only answer repeats
+	lastDally time.Time // when the latest of them began to
 }
 
 // A poolUse is what a socket knows of a host.
 type poolUse struct {
-	server  *poolServer
-	live    int           // transfers
-	asking  *poolTransfer // whose request is not answered; nil for none
-	resting int           // transfers that are over, and not forgotten
-	quiet   int           // of what rests, requests that may still be answered
+	server     *poolServer
+	live       int           // transfers
+	asking     *poolTransfer // whose request is not answered; nil for none
+	lingering  int           // transfers that are over, and not forgotten
+	unanswered int           // of what lingers, requests that may still be answered
 }
 
-// A poolRested is a transfer ID, or an open request, to be forgotten.
-type poolRested struct {
+// A lingeringID is a transfer ID, or an open request, to be forgotten.
+type lingeringID struct {
 	socket *poolSocket
 	use    *poolUse
 	peer   netip.AddrPort // zero for an open request
@@ -194,7 +194,7 @@ func (ss *poolSockets) next() *poolRequest {
 
 // choose returns a socket for a transfer with a server; nil if there is none.
 func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
-	if ss.open < ss.most || ss.loop.private && ss.loop.quitOldest() {
+	if ss.open < ss.most || ss.loop.private && ss.loop.stopOldest() {
 		return ss.create(s.addr)
 	}
 	if ss.loop.private {
@@ -206,7 +206,7 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 		case socket == nil:
 		case socket.suits(s) && (best == nil || socket.live < best.live):
 			best = socket
-		case socket.live == socket.dallying && (spare == nil || socket.dallies.Before(spare.dallies)):
+		case socket.live == socket.dallying && (spare == nil || socket.lastDally.Before(spare.lastDally)):
 			spare = socket
 		}
 	}
@@ -214,7 +214,7 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 		return best, nil
 	}
 	for _, x := range spare.transfers() {
-		ss.loop.quit(x)
+		ss.loop.stopDallying(x)
 	}
 	return ss.create(s.addr)
 }
@@ -222,7 +222,7 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 // dally notes that a transfer of the socket only answers repeats from now on: the
 // socket may be wanted for another.
 func (k *poolSocket) dally(now time.Time) {
-	k.dallying, k.dallies = k.dallying+1, now
+	k.dallying, k.lastDally = k.dallying+1, now
 	k.loop.sockets.unstick()
 }
 
@@ -235,7 +235,7 @@ func (k *poolSocket) suits(s *poolServer) bool {
 		return false
 	}
 	u := k.hosts[s.addr]
-	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.quiet == 0
+	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.unanswered == 0
 }
 
 // is4 derives the socket's family from the hosts that it knows.
@@ -316,20 +316,20 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 		u.server.single = true
 	}
 	if x.machine.Stats().Resent > 0 {
-		k.rest(now, u, netip.AddrPort{}) // the other request may be answered, too
+		k.linger(now, u, netip.AddrPort{}) // the other request may be answered, too
 	}
 	k.loop.sockets.retry(u.server)
 }
 
-// rest keeps a transfer ID in mind that is in use no more, or a request that may
+// linger keeps a transfer ID in mind that is in use no more, or a request that may
 // still be answered.
-func (k *poolSocket) rest(now time.Time, u *poolUse, peer netip.AddrPort) {
-	u.resting++
+func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
+	u.lingering++
 	if !peer.IsValid() {
-		u.quiet++
+		u.unanswered++
 	}
 	ss := &k.loop.sockets
-	ss.rests.push(poolRested{k, u, peer, now.Add(poolRest)})
+	ss.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
 // retry has next look at a server again for which there was no socket.
@@ -363,7 +363,7 @@ func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
 	if x.peer.IsValid() {
 		k.peers[x.peer] = nil
 	}
-	k.rest(now, u, x.peer)
+	k.linger(now, u, x.peer)
 	k.loop.sockets.retry(u.server)
 }
 
@@ -383,22 +383,22 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.unstick()
 }
 
-// forget forgets what has rested long enough.
+// forget forgets what has lingered long enough.
 func (ss *poolSockets) forget(now time.Time) {
-	for ss.rests.len() > 0 && !ss.rests.first().until.After(now) {
-		r := ss.rests.pop()
+	for ss.lingering.len() > 0 && !ss.lingering.first().until.After(now) {
+		r := ss.lingering.pop()
 		if r.socket.member == nil {
 			continue
 		}
 		if r.peer.IsValid() && r.socket.peers[r.peer] == nil {
 			delete(r.socket.peers, r.peer)
 		}
-		r.use.resting--
+		r.use.lingering--
 		if !r.peer.IsValid() {
-			r.use.quiet--
+			r.use.unanswered--
 		}
 		s := r.use.server
-		if r.use.live+r.use.resting == 0 {
+		if r.use.live+r.use.lingering == 0 {
 			delete(r.socket.hosts, s.addr)
 			s.uses--
 		}
@@ -409,10 +409,10 @@ func (ss *poolSockets) forget(now time.Time) {
 
 // nextFree returns when forget is worth a call; zero for never.
 func (ss *poolSockets) nextFree() time.Time {
-	if ss.rests.len() == 0 || len(ss.stuck) == 0 {
+	if ss.lingering.len() == 0 || len(ss.stuck) == 0 {
 		return time.Time{}
 	}
-	return ss.rests.first().until
+	return ss.lingering.first().until
 }
 
 // transfers returns all that have a socket.

@@ -19,7 +19,7 @@ type poolTransfer struct {
 	receiver transfer.Receiver
 	sender   transfer.Sender
 	timer    int // its place in the heap, from 1; 0 for none
-	intake   intake
+	buffer   writeBuffer
 	fetch    struct { // worker
 		buf  []byte
 		off  int64
@@ -38,23 +38,23 @@ type poolState struct {
 	machine clientMachine  // the receiver or the sender
 	stop    func() bool    // of the context's end; nil if there is none
 
-	asked    time.Time // when the request left first; zero before, and the machine is not in use
-	heard    bool      // something has come
-	posted   time.Time // when it last sent something
-	first    time.Duration
-	limit    time.Time // when it has taken too long; zero for never
-	patient  bool      // it has a least time to wait
-	moved    int64     // bytes of a write, as counted
-	known    int64     // the size of a read as the server says; -1 if it does not
-	opened   bool      // the place that a read goes to, or that is under way
-	last     bool      // the last block has come
-	ended    bool      // the machine is done
-	dallying bool      // done, and answers repeats
-	settled  bool      // done was called, while it dallies
-	err      error     // how it ended
-	result   Result
-	job      job
-	run      transfer.Run // for which a fetch was asked
+	requested   time.Time // when the request left first; zero before, and the machine is not in use
+	answered    bool      // something has come
+	lastSent    time.Time // when it last sent something
+	first       time.Duration
+	limit       time.Time // when it has taken too long; zero for never
+	hasMinTimer bool      // it has a least time to wait
+	counted     int64     // bytes of a write, as counted
+	serverSize  int64     // the size of a read as the server says; -1 if it does not
+	opened      bool      // the place that a read goes to, or that is under way
+	last        bool      // the last block has come
+	ended       bool      // the machine is done
+	dallying    bool      // done, and answers repeats
+	reported    bool      // done was called, while it dallies
+	err         error     // how it ended
+	result      Result
+	job         job
+	run         transfer.Run // for which a fetch was asked
 
 	// worker
 	upload store.Upload
@@ -74,7 +74,7 @@ func (x *poolTransfer) begin(now time.Time) {
 		x.machine = &x.sender
 		x.reader, x.size = q.src, q.size
 	}
-	x.known = -1
+	x.serverSize = -1
 	x.socket = lp.sockets.chosen
 	x.socket.add(x)
 	if q.began.IsZero() {
@@ -94,11 +94,11 @@ func (x *poolTransfer) begin(now time.Time) {
 		x.submit(scanJob)
 		return
 	}
-	x.ask(now)
+	x.sendRequest(now)
 }
 
-// ask sends the request.
-func (x *poolTransfer) ask(now time.Time) {
+// sendRequest sends the request.
+func (x *poolTransfer) sendRequest(now time.Time) {
 	q, p := x.request, x.loop.pool
 	r := transfer.Request{Write: q.write, Name: q.target.Name, Mode: q.target.Mode}
 	if !q.plain {
@@ -109,8 +109,8 @@ func (x *poolTransfer) ask(now time.Time) {
 		}
 	}
 	// The timer of a Sender with a window also says when to resume.
-	x.patient = p.MinTimer > 0 && (!q.write || r.Offer.Window <= 1)
-	x.asked = now
+	x.hasMinTimer = p.MinTimer > 0 && (!q.write || r.Offer.Window <= 1)
+	x.requested = now
 	if q.write {
 		if r.Offer.HasSize {
 			r.Offer.Size = x.size
@@ -123,14 +123,14 @@ func (x *poolTransfer) ask(now time.Time) {
 			x.receiver.DropOutOfOrder()
 		}
 	}
-	x.loop.drive(now, x)
+	x.loop.advance(now, x)
 }
 
 // clear makes x ready for another transfer.
 func (x *poolTransfer) clear() {
 	x.poolState, x.fetch.n = poolState{}, 0
-	if cap(x.intake.ring) > clientRing {
-		x.intake.ring = nil
+	if cap(x.buffer.ring) > clientRing {
+		x.buffer.ring = nil
 	}
 }
 
@@ -144,15 +144,15 @@ func (x *poolTransfer) to() netip.AddrPort {
 
 // handle takes a datagram of the server's.
 func (x *poolTransfer) handle(now time.Time, b []byte) {
-	if !x.heard {
-		x.heard, x.first = true, now.Sub(x.asked)
+	if !x.answered {
+		x.answered, x.first = true, now.Sub(x.requested)
 		x.loop.answered.Add(1)
 	}
 	if x.request.write {
 		x.sender.Handle(now, b)
-		if acked := x.sender.Acked(); acked != x.moved {
-			x.loop.bytes.Add(acked - x.moved)
-			x.moved = acked
+		if acked := x.sender.Acked(); acked != x.counted {
+			x.loop.bytes.Add(acked - x.counted)
+			x.counted = acked
 		}
 		return
 	}
@@ -160,9 +160,9 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	if x.ended {
 		return
 	}
-	if x.receiver.Heard() && x.known < 0 {
+	if x.receiver.Heard() && x.serverSize < 0 {
 		if o := x.receiver.Agreed(); o.HasSize {
-			x.known = o.Size
+			x.serverSize = o.Size
 		}
 	}
 	x.prepare()
@@ -170,13 +170,13 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 		return
 	}
 	x.loop.bytes.Add(int64(len(c.Data)))
-	if err := x.keep(now, c); err != nil {
-		x.giveUp(err)
+	if err := x.store(now, c); err != nil {
+		x.abortStore(err)
 	}
 }
 
-// keep takes what is new of the file.
-func (x *poolTransfer) keep(now time.Time, c transfer.Chunk) error {
+// store takes what is new of the file.
+func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
 	if err := announced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
 		return err
 	}
@@ -191,16 +191,16 @@ func (x *poolTransfer) keep(now time.Time, c transfer.Chunk) error {
 		x.receiver.Stored(now)
 		return nil
 	}
-	if err := x.intake.put(c, x.receiver.Received()); err != nil {
+	if err := x.buffer.put(c, x.receiver.Received()); err != nil {
 		return err
 	}
 	x.last = x.last || c.Last
-	x.admit(now)
+	x.acknowledge(now)
 	return nil
 }
 
-// giveUp ends a read because the file cannot be kept.
-func (x *poolTransfer) giveUp(err error) {
+// abortStore ends a read because the file cannot be kept.
+func (x *poolTransfer) abortStore(err error) {
 	code := transfer.NotDefined
 	if errors.Is(err, store.ErrNoSpace) {
 		code = transfer.DiskFull
@@ -213,7 +213,7 @@ func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "c
 
 // abort ends the transfer and sends the server an ERROR.
 func (x *poolTransfer) abort(now time.Time, msg string, err error) {
-	if x.asked.IsZero() {
+	if x.requested.IsZero() {
 		x.loop.end(now, x, err)
 		return
 	}
@@ -224,13 +224,13 @@ func (x *poolTransfer) abort(now time.Time, msg string, err error) {
 func (x *poolTransfer) send(now time.Time) {
 	lp := x.loop
 	lp.conn.member = x.socket.member
-	lp.out.reply(now, x.to(), netip.Addr{}, x.machine)
+	lp.out.addReply(now, x.to(), netip.Addr{}, x.machine)
 	if x.request.write {
 		x.fill(now)
-		lp.out.reply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
+		lp.out.addReply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
 	}
 	if len(lp.out.msgs) > 0 {
-		x.posted = now
+		x.lastSent = now
 		lp.out.flush()
 	}
 	if err := lp.out.err; err != nil {
@@ -248,7 +248,7 @@ func (x *poolTransfer) fill(now time.Time) {
 		if run.Blocks == 0 {
 			return
 		}
-		ok, err := x.loop.out.data(now, x.to(), netip.Addr{}, &x.sender, run, x)
+		ok, err := x.loop.out.addData(now, x.to(), netip.Addr{}, &x.sender, run, x)
 		switch {
 		case ok:
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
@@ -296,8 +296,8 @@ func (x *poolTransfer) deadline() time.Time {
 	if x.job == fetchJob {
 		d = time.Time{} // it is not the server that is waited for
 	}
-	if x.patient && !d.IsZero() {
-		if least := x.posted.Add(x.loop.pool.MinTimer); d.Before(least) {
+	if x.hasMinTimer && !d.IsZero() {
+		if least := x.lastSent.Add(x.loop.pool.MinTimer); d.Before(least) {
 			d = least
 		}
 	}
@@ -316,9 +316,9 @@ func (x *poolTransfer) expire(now time.Time) {
 	x.machine.Expire(now)
 }
 
-// note notes how the transfer went.
-func (x *poolTransfer) note(now time.Time) {
-	if x.asked.IsZero() {
+// noteResult notes how the transfer went.
+func (x *poolTransfer) noteResult(now time.Time) {
+	if x.requested.IsZero() {
 		return
 	}
 	x.result = Result{
@@ -332,9 +332,9 @@ func (x *poolTransfer) note(now time.Time) {
 	}
 }
 
-// tryAgain reports whether the request is to be made once more: without options
+// nextAttempt reports whether the request is to be made once more: without options
 // where the server refuses them (RFC 2347 §3), or at another address of the host.
-func (x *poolTransfer) tryAgain() bool {
+func (x *poolTransfer) nextAttempt() bool {
 	q := x.request
 	if x.err == nil || q.ctx.Err() != nil {
 		return false

@@ -20,7 +20,7 @@ const (
 
 // sendData sends the blocks that are due, until the file is not in memory.
 func (s *session) sendData(now time.Time) {
-	ahead := len(s.shard.dirty) == 1 && s.sender.Stats().RTT >= networkTrip
+	ahead := len(s.shard.scheduled) == 1 && s.sender.Stats().RTT >= networkTrip
 	for s.job == noJob {
 		run := s.sender.Due(now)
 		if run.Blocks == 0 {
@@ -30,7 +30,7 @@ func (s *session) sendData(now time.Time) {
 		if early {
 			run.Blocks, ahead = max(run.Blocks/headStart, 1), false
 		}
-		ok, err := s.shard.out.data(now, s.peer, s.local, s.sender, run, s)
+		ok, err := s.shard.out.addData(now, s.peer, s.local, s.sender, run, s)
 		switch {
 		case ok:
 			if early {
@@ -41,11 +41,11 @@ func (s *session) sendData(now time.Time) {
 			return
 		case err == nil, errors.Is(err, io.EOF):
 			s.abort(now, errChanged)
-			s.shard.out.reply(now, s.peer, s.local, s.sender)
+			s.shard.out.addReply(now, s.peer, s.local, s.sender)
 			return
 		default:
 			s.abort(now, err)
-			s.shard.out.reply(now, s.peer, s.local, s.sender)
+			s.shard.out.addReply(now, s.peer, s.local, s.sender)
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func (s *session) park(now time.Time, run transfer.Run) {
 	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch, memory.left/fetchShare)), f.need)
 	if !memory.take(&s.fetchCost, int64(f.want)) {
 		s.abort(now, errMemory)
-		s.shard.out.reply(now, s.peer, s.local, s.sender)
+		s.shard.out.addReply(now, s.peer, s.local, s.sender)
 		return
 	}
 	s.waits.begin(now)
@@ -119,7 +119,7 @@ func (s *session) readAhead(off int64, size int) int {
 	}
 	if had := cap(s.fetch.buf); had == maxAhead && size < had {
 		s.fetch.buf, s.fetch.n = nil, 0 // more have come, who want some too
-		m.give(&s.fetchCost)
+		m.release(&s.fetchCost)
 	}
 	if left := max(s.size-off, minAhead); cap(s.fetch.buf) == 0 && left < int64(size) {
 		size = int(left) // many small files need not have memory cleared for large ones

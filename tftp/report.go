@@ -21,16 +21,16 @@ const (
 	logGrace = time.Second
 )
 
-// ended reports a transfer that is over. It never waits.
-func (l *Listener) ended(t *Transfer) {
+// reportEnd reports a transfer that is over. It never waits.
+func (l *Listener) reportEnd(t *Transfer) {
 	if l.Ended != nil {
 		l.call(l.Ended, t)
 	}
-	l.say(line{transfer: t})
+	l.logLine(line{transfer: t})
 }
 
-// listens reports whether anybody wants to know of transfers that are over.
-func (l *Listener) listens() bool { return l.Ended != nil || l.Log != nil }
+// reportsEnds reports whether anybody wants to know of transfers that are over.
+func (l *Listener) reportsEnds() bool { return l.Ended != nil || l.Log != nil }
 
 // A line is one of the log.
 type line struct {
@@ -38,20 +38,20 @@ type line struct {
 	crash    error // or a hook's panic
 }
 
-// say hands a line to the log. It never waits.
-func (l *Listener) say(s line) {
+// logLine hands a line to the log. It never waits.
+func (l *Listener) logLine(s line) {
 	if l.Log == nil {
 		return
 	}
 	select {
 	case l.lines <- s:
 	default:
-		l.unsaid.Add(1)
+		l.lostLines.Add(1)
 	}
 }
 
-// keepLog writes the lines until there are no more, and then closes done.
-func (l *Listener) keepLog(done chan<- struct{}) {
+// writeLog writes the lines until there are no more, and then closes done.
+func (l *Listener) writeLog(done chan<- struct{}) {
 	defer close(done)
 	said := int64(0)
 	for s := range l.lines {
@@ -60,7 +60,7 @@ func (l *Listener) keepLog(done chan<- struct{}) {
 		} else {
 			l.write(s.transfer)
 		}
-		if n := l.unsaid.Load(); n > said {
+		if n := l.lostLines.Load(); n > said {
 			l.Log.Warn("tftp: the log was too slow", "lines lost", n-said)
 			said = n
 		}

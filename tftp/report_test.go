@@ -179,10 +179,10 @@ func (s *stubborn) Write(ms []udp.Message) (int, error) {
 // full, all the rest is dropped.
 func TestOutboxErrors(t *testing.T) {
 	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}
-	o := newOutbox(conn, 8, 1<<16, &shardCounters{})
+	o := newSendBatch(conn, 8, 1<<16, &shardCounters{})
 	fill := func() {
 		for port := range uint16(5) {
-			o.fault(addrPort(otherIP, port), netip.Addr{}, transfer.NotDefined, "x")
+			o.addError(addrPort(otherIP, port), netip.Addr{}, transfer.NotDefined, "x")
 		}
 		o.flush()
 	}

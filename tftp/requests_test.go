@@ -49,11 +49,11 @@ func TestRepeatedRequestAnswered(t *testing.T) {
 			}
 			p := w.raw(otherIP)
 			defer p.close()
-			door := p.to
+			port := p.to
 			p.send(request)
 			p.want("answer", answer)
 			time.Sleep(300 * time.Millisecond)
-			p.to = door
+			p.to = port
 			p.send(request)
 			p.want("answer to the repeat", answer)
 			if n := w.disk.Calls(sim.Open) + w.disk.Calls(sim.Create); n != 1 {
@@ -88,7 +88,7 @@ func TestNewRequestReplaces(t *testing.T) {
 				w.put("other", 2000)
 				p := w.raw(otherIP)
 				defer p.close()
-				door := p.to
+				port := p.to
 				p.send(test.first)
 				if p.next(time.Second) == nil {
 					t.Fatal("no answer")
@@ -102,7 +102,7 @@ func TestNewRequestReplaces(t *testing.T) {
 					t.Fatal("no second answer")
 				}
 				time.Sleep(test.wait)
-				p.to = door
+				p.to = port
 				p.send(test.second)
 				synctest.Wait()
 				replaced := 0
@@ -136,7 +136,7 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 			b := w.put("image", 700)
 			p := w.raw(otherIP)
 			defer p.close()
-			door := p.to
+			port := p.to
 			request, answer := rrq("image"), data(1, b[:512])
 			said, second := ack(1), data(2, b[512:])
 			if op == sim.Create {
@@ -151,7 +151,7 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 			p.send(said)
 			p.want("second answer", second)
 			mine := p.to
-			p.to = door
+			p.to = port
 			p.send(request) // it has been on its way for long
 			p.to = mine
 			p.wantNothing("the repeat", 10*time.Millisecond)
@@ -184,7 +184,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 			w.put("second", 100)
 			p := w.raw(otherIP)
 			defer p.close()
-			door := p.to
+			port := p.to
 			switch op {
 			case sim.Open:
 				p.send(rrq("first"))
@@ -196,7 +196,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 				p.send(data(1, b))
 			}
 			time.Sleep(time.Second)
-			p.to = door
+			p.to = port
 			p.send(rrq("second"))
 			p.want("answer to the second request", data(1, content("second", 100)))
 			p.send(ack(1))
@@ -239,7 +239,7 @@ func TestStrays(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
-		for range 10 * maxFaults {
+		for range 10 * maxErrors {
 			p.to = port
 			p.send(ack(9))
 		}
@@ -247,8 +247,8 @@ func TestStrays(t *testing.T) {
 		for p.next(0) != nil || p.next(time.Millisecond) != nil {
 			answers++
 		}
-		if answers == 0 || answers > 2*maxFaults {
-			t.Errorf("%d answers to %d strays", answers, 10*maxFaults)
+		if answers == 0 || answers > 2*maxErrors {
+			t.Errorf("%d answers to %d strays", answers, 10*maxErrors)
 		}
 	})
 }
@@ -288,21 +288,21 @@ func TestTwoAnswers(t *testing.T) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
 		// A server by hand: it answers from two ports.
-		door, one, two := w.raw(otherIP), w.raw(otherIP), w.raw(otherIP)
-		defer door.close()
+		port, one, two := w.raw(otherIP), w.raw(otherIP), w.raw(otherIP)
+		defer port.close()
 		defer one.close()
 		defer two.close()
-		to := Target{Host: otherIP, Port: door.conn.LocalAddr().Port(), Name: "image"}
+		to := Target{Host: otherIP, Port: port.conn.LocalAddr().Port(), Name: "image"}
 		wg.Go(func() {
 			res, err := w.client().Get(context.Background(), to, into(here, "image"))
 			if err != nil || res.Peer != one.conn.LocalAddr() {
 				t.Errorf("get: %v from %v", err, res.Peer)
 			}
 		})
-		if b := door.next(time.Second); transfer.OpcodeOf(b) != transfer.ReadRequest {
+		if b := port.next(time.Second); transfer.OpcodeOf(b) != transfer.ReadRequest {
 			t.Fatalf("request %q", b)
 		}
-		one.to, two.to = door.to, door.to
+		one.to, two.to = port.to, port.to
 		one.send(oack("blksize", "600"))
 		one.want("ACK 0 to the first", ack(0))
 		two.send(oack("blksize", "700"))
@@ -325,18 +325,18 @@ func TestTwoAnswers(t *testing.T) {
 // A client asks a host that answers from another one: that is a stranger.
 func TestAnswerFromElsewhere(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		door, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")
-		defer door.close()
+		port, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")
+		defer port.close()
 		defer elsewhere.close()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			to := Target{Host: otherIP, Port: door.conn.LocalAddr().Port(), Name: "image"}
+			to := Target{Host: otherIP, Port: port.conn.LocalAddr().Port(), Name: "image"}
 			if _, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image")); !errors.Is(err, transfer.ErrSilent) {
 				t.Errorf("get: %v, want ErrSilent", err)
 			}
 		})
-		door.next(time.Second)
-		elsewhere.to = door.to
+		port.next(time.Second)
+		elsewhere.to = port.to
 		elsewhere.send(data(1, []byte("evil")))
 		elsewhere.wantError("another host", transfer.UnknownID)
 		wg.Wait()

@@ -19,12 +19,12 @@ func TestRestingUploads(t *testing.T) {
 				t.Fatalf("upload %d: %v", i, err)
 			}
 			synctest.Wait()
-			if n := w.listener.resting.Load(); n != min(2, int64(i+1)) {
-				t.Errorf("%d uploads rest after %d", n, i+1)
+			if n := w.listener.dallying.Load(); n != min(2, int64(i+1)) {
+				t.Errorf("%d uploads dally after %d", n, i+1)
 			}
 		}
 		if n := w.disk.Unclosed(); n != 0 {
-			t.Errorf("%d files open while uploads rest", n)
+			t.Errorf("%d files open while uploads dally", n)
 		}
 	})
 }

@@ -19,9 +19,9 @@ import (
 func (l *Listener) Files() ([]*os.File, error) {
 	var files []*os.File
 	for _, b := range l.bindings {
-		sockets := b.doors
+		sockets := b.requestSockets
 		for _, sh := range b.shards {
-			if sh.front {
+			if sh.takesRequests {
 				sockets = append(slices.Clip(sockets), sh.conn)
 			}
 		}
@@ -65,11 +65,11 @@ func (l *Listener) Retire(limit time.Duration) {
 
 // retire waits for the end of the transfers under way. It returns how much
 // longer those may run that are left.
-func (l *Listener) retire(ctx context.Context, limit time.Duration, doors, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
+func (l *Listener) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
 	for _, b := range l.bindings {
-		closeSockets(b.doors)
+		closeSockets(b.requestSockets)
 	}
-	doors.Wait() // what they had read, the shards have got
+	receivers.Wait() // the shards now have what these had read
 	for sh := range l.allShards {
 		sh.stop(retiring)
 	}

@@ -78,7 +78,7 @@ func (r *routes) lost(peer netip.AddrPort) {
 	defer r.mu.Unlock()
 	to := r.to[peer]
 	to.asked--
-	r.keep(peer, to)
+	r.update(peer, to)
 }
 
 // arrived notes that a request did, and whether the peer has a session now.
@@ -87,7 +87,7 @@ func (r *routes) arrived(peer netip.AddrPort, held bool) {
 	defer r.mu.Unlock()
 	to := r.to[peer]
 	to.asked, to.held = to.asked-1, held
-	r.keep(peer, to)
+	r.update(peer, to)
 }
 
 // awaits reports whether a request of the peer is on its way to its shard.
@@ -103,13 +103,13 @@ func (r *routes) release(peer netip.AddrPort) {
 	defer r.mu.Unlock()
 	to := r.to[peer]
 	to.held = false
-	r.keep(peer, to)
+	r.update(peer, to)
 }
 
-// keep changes a route, or removes it if nothing is left to keep it for. The
+// update changes a route, or removes it if nothing is left to keep it for. The
 // caller holds mu. Requests that came by another way, such as broadcast ones,
 // have no route.
-func (r *routes) keep(peer netip.AddrPort, to route) {
+func (r *routes) update(peer netip.AddrPort, to route) {
 	switch {
 	case to.shard == nil:
 	case to.asked > 0 || to.held:

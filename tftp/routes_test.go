@@ -160,13 +160,13 @@ func (m *manual) see(sh *shard, n int) {
 	m.sh = was
 }
 
-// send gives the server a request by a door.
+// send gives the server a request by a request socket.
 func (m *manual) send(peer netip.AddrPort, name string) {
 	m.sendBy(peer, rrq(name))
 }
 
 func (m *manual) sendBy(peer netip.AddrPort, b []byte) {
-	m.bindings[0].send(request(peer, b), &m.sh.count)
+	m.bindings[0].dispatch(request(peer, b), &m.sh.count)
 }
 
 // wantRouted checks how many routes there are to each shard.
@@ -289,7 +289,7 @@ func TestRouteOfNextRequest(t *testing.T) {
 	var m *manual
 	ended := false
 	m = manualRoutes(2, Server{Store: &endless{size: 100}, Ended: func(*Transfer) {
-		if !ended { // a door hands the request over at just this moment
+		if !ended { // a request socket hands it over at just this moment
 			ended = true
 			m.send(peerAt(1), "next")
 		}
@@ -369,7 +369,7 @@ func TestLoopsUsed(t *testing.T) {
 	}
 }
 
-// From many doors at once, with repeats, refusals and peers that vanish: each
+// From many request sockets at once, with repeats, refusals and peers that vanish: each
 // peer has one transfer at the most, and no route stays behind.
 func TestRoutesManyDoors(t *testing.T) {
 	for _, spread := range []bool{true, false} {
@@ -401,15 +401,15 @@ func TestRoutesManyDoors(t *testing.T) {
 				return len(b.routes.to)
 			}
 			var wg sync.WaitGroup
-			const doors, peers = 8, 128
-			for door := range doors {
+			const sockets, peers = 8, 128
+			for socket := range sockets {
 				wg.Go(func() {
-					rng := rand.New(rand.NewPCG(uint64(door), 1))
+					rng := rand.New(rand.NewPCG(uint64(socket), 1))
 					count := &shardCounters{totals: &totals{}}
 					for range 500 {
-						// The kernel gives a door the same peers again and again.
-						peer := peerAt((door*peers + rng.IntN(peers)) * 37)
-						b.send(request(peer, rrq([]string{"image", "other", "none"}[rng.IntN(3)])), count)
+						// The kernel gives a socket the same peers again and again.
+						peer := peerAt((socket*peers + rng.IntN(peers)) * 37)
+						b.dispatch(request(peer, rrq([]string{"image", "other", "none"}[rng.IntN(3)])), count)
 						if rng.IntN(20) == 0 {
 							time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
 						}
@@ -465,7 +465,7 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 	sh := b.shards[1]
 	answered := func() bool {
 		was := len(sh.out.msgs)
-		sh.unknown(m.now, &udp.Message{Peer: peer}, late)
+		sh.answerUnknown(m.now, &udp.Message{Peer: peer}, late)
 		return len(sh.out.msgs) > was
 	}
 	if !answered() {
@@ -488,7 +488,7 @@ func TestNoErrorAfterLastACK(t *testing.T) {
 	sh, peer := m.bindings[0].shards[0], peerAt(1)
 	answered := func(packet []byte) bool {
 		was := len(sh.out.msgs)
-		sh.unknown(m.now, &udp.Message{Peer: peer}, packet)
+		sh.answerUnknown(m.now, &udp.Message{Peer: peer}, packet)
 		return len(sh.out.msgs) > was
 	}
 	ack, data := []byte{0, 4, 0, 1}, []byte{0, 3, 0, 1, 9}

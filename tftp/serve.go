@@ -20,13 +20,13 @@ var ErrStuck = errors.New("tftp: the store does not answer")
 // [Listener.Retire] it also returns when the last transfer has ended.
 func (l *Listener) Serve(ctx context.Context) error {
 	defer l.Close()
-	var scanners, doors, loops sync.WaitGroup
+	var scanners, receivers, loops sync.WaitGroup
 	for range maxScanners {
 		scanners.Go(func() { l.scanAll() })
 	}
-	l.crew.open()
+	l.workers.open()
 	logged := make(chan struct{})
-	go l.keepLog(logged)
+	go l.writeLog(logged)
 
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
@@ -40,8 +40,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 		}
 	}
 	for _, b := range l.bindings {
-		for i, door := range b.doors {
-			doors.Go(func() { report(b.watch(door, &b.counts[i])) })
+		for i, conn := range b.requestSockets {
+			receivers.Go(func() { report(b.serveRequests(conn, &b.counts[i])) })
 		}
 		for _, sh := range b.shards {
 			loops.Go(func() { report(sh.run()) })
@@ -53,19 +53,19 @@ func (l *Listener) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case limit := <-l.retired:
-		grace, err = l.retire(ctx, limit, &doors, &loops, failed)
+		grace, err = l.retire(ctx, limit, &receivers, &loops, failed)
 	case err = <-failed:
 	}
 	for _, b := range l.bindings {
-		closeSockets(b.doors)
+		closeSockets(b.requestSockets)
 	}
-	doors.Wait()
+	receivers.Wait()
 	stuck := l.stopShards(&loops, grace)
 	close(l.scans)
 	if !stuck {
 		scanners.Wait()
 	}
-	l.crew.end(stuck)
+	l.workers.end(stuck)
 	if stuck && err == nil {
 		err = ErrStuck
 	}

@@ -15,31 +15,31 @@ import (
 // A session is one transfer of a server. Its shard's loop owns it. While a job
 // is out (job is not noJob), a worker owns the fields below "worker".
 type session struct {
-	shard   *shard
-	peer    netip.AddrPort
-	local   netip.Addr // the address the peer asked, which we answer from
-	request Request
-	began   time.Time
-	met     time.Time // when the peer answered our answer; zero before
-	state   state
-	stored  string             // an upload's name in the store, if it is another than the client's
-	info    *Transfer          // passed to Started; nil if that was not called
-	cancel  context.CancelFunc // ends ctx; nil if that is the server's
-	waits   waits
+	shard    *shard
+	peer     netip.AddrPort
+	local    netip.Addr // the address the peer asked, which we answer from
+	request  Request
+	began    time.Time
+	answered time.Time // when the peer answered our answer; zero before
+	state    state
+	stored   string             // an upload's name in the store, if it is another than the client's
+	info     *Transfer          // passed to Started; nil if that was not called
+	cancel   context.CancelFunc // ends ctx; nil if that is the server's
+	waits    waits
 
-	timer    int   // place in the shard's timers, counted from 1
-	counted  bool  // among the transfers under way
-	dirty    bool  // in the shard's list of sessions to drive
-	quiet    bool  // repeats no answer by itself
-	unproven bool  // nothing shows that the peer exists: see guard
-	credit   int64 // bytes of the guard's that it holds meanwhile
+	timer     int   // place in the shard's timers, counted from 1
+	counted   bool  // among the transfers under way
+	scheduled bool  // in the shard's list of sessions to advance
+	quiet     bool  // repeats no answer by itself
+	unproven  bool  // nothing shows that the peer exists: see guard
+	credit    int64 // bytes of the guard's that it holds meanwhile
 
 	sender    *transfer.Sender   // a read; kept for the next one
 	receiver  *transfer.Receiver // a write; likewise
-	common    *common            // what the readers of the file share
+	shared    *sharedCache       // what the readers of the file share
 	joined    int64              // the turn in which it began to
-	intake    intake
-	promised  int64 // bytes of the shard's memory that an upload will need
+	buffer    writeBuffer
+	reserved  int64 // bytes of the shard's memory that an upload will need
 	ringCost  int64 // and those that it has taken
 	fetchCost int64 // and for what fetch.buf holds
 
@@ -119,7 +119,7 @@ func (w *waits) end(now time.Time) {
 // begin makes a session of a request.
 func (s *session) begin(now time.Time, q Request) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
-	s.state, s.counted, s.unproven, s.met = opening, true, true, time.Time{}
+	s.state, s.counted, s.unproven, s.answered = opening, true, true, time.Time{}
 	s.waits = waits{since: now, heard: now}
 	switch {
 	case q.Write && s.receiver == nil:
@@ -133,8 +133,8 @@ func (s *session) begin(now time.Time, q Request) {
 	}
 }
 
-// same reports whether q is the request that began s.
-func (s *session) same(q Request) bool {
+// isSame reports whether q is the request that began s.
+func (s *session) isSame(q Request) bool {
 	return s.request.Request == q.Request
 }
 
@@ -145,7 +145,7 @@ func (s *session) same(q Request) bool {
 // own. Later than a second after that, or another request, it is of a peer that
 // began anew: some use the same port after each reset.
 func (s *session) repeated(now time.Time, q Request) bool {
-	return s.same(q) && s.state != dallying && (s.met.IsZero() || now.Sub(s.met) < repeatsFor)
+	return s.isSame(q) && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
 }
 
 // repeat answers a request sent once more.
@@ -166,8 +166,8 @@ func (s *session) start(now time.Time) {
 		return
 	}
 	if s.jobErr != nil {
-		code, msg := faultFor(s.jobErr)
-		s.shard.out.fault(s.peer, s.local, code, msg)
+		code, msg := errorPacketFor(s.jobErr)
+		s.shard.out.addError(s.peer, s.local, code, msg)
 		s.shard.end(now, s, s.jobErr)
 		return
 	}
@@ -195,7 +195,7 @@ func (s *session) agree(now time.Time) {
 	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, write))
 	if write {
 		s.receiver.Answer(now, s.request.Mode, agreed)
-		s.shard.promise(s, int64(s.leastRing()))
+		s.shard.reserve(s, int64(s.leastRing()))
 		return
 	}
 	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && s.size > maxAhead {
@@ -259,37 +259,37 @@ func (s *session) handle(now time.Time, b []byte) {
 	case s.state == opening || s.state == ended:
 	case !s.request.Write:
 		s.sender.Handle(now, b)
-		s.meet(now, s.sender.Heard())
+		s.noteAnswer(now, s.sender.Heard())
 		if s.unproven && s.sender.Acked() > 0 {
 			s.shard.prove(now, s, true)
 		}
 	default:
 		c := s.receiver.Handle(now, b)
-		s.meet(now, s.receiver.Heard())
+		s.noteAnswer(now, s.receiver.Heard())
 		if len(c.Data) == 0 && !c.Last {
 			return
 		}
-		if err := s.keep(now, c); err != nil {
+		if err := s.store(now, c); err != nil {
 			s.abort(now, err)
 			return
 		}
 		if c.Last {
 			s.state = storing
 		}
-		s.admit(now)
+		s.acknowledge(now)
 	}
 }
 
-// meet notes when the machine has heard of the peer for the first time.
-func (s *session) meet(now time.Time, heard bool) {
-	if heard && s.met.IsZero() {
-		s.met = now
+// noteAnswer notes when the machine has heard of the peer for the first time.
+func (s *session) noteAnswer(now time.Time, heard bool) {
+	if heard && s.answered.IsZero() {
+		s.answered = now
 	}
 }
 
-// keep puts a chunk into the intake, whose memory the first one takes: before
+// store puts a chunk into the write buffer, whose memory the first one takes: before
 // that, nothing shows that the peer exists.
-func (s *session) keep(now time.Time, c transfer.Chunk) error {
+func (s *session) store(now time.Time, c transfer.Chunk) error {
 	if s.ringCost == 0 {
 		s.shard.prove(now, s, true)
 		if err := s.shard.grantRing(s); err != nil {
@@ -299,7 +299,7 @@ func (s *session) keep(now time.Time, c transfer.Chunk) error {
 	if err := announced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
 		return err
 	}
-	return s.intake.put(c, s.receiver.Received())
+	return s.buffer.put(c, s.receiver.Received())
 }
 
 // announced returns an error if a file has not the size that its sender announced by
@@ -313,11 +313,11 @@ func announced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received i
 	return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, most, o.Size)
 }
 
-// admit lets the ACK go that is due if the intake could take another window,
+// acknowledge lets the ACK go that is due if the write buffer could take another window,
 // and sends what has gathered on its way to the store.
-func (s *session) admit(now time.Time) {
+func (s *session) acknowledge(now time.Time) {
 	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
-	if s.state != storing && s.intake.room(window) {
+	if s.state != storing && s.buffer.fits(window) {
 		s.waits.end(now)
 		s.receiver.Stored(now)
 	} else {
@@ -333,24 +333,24 @@ func (s *session) maybeFlush() {
 		return
 	}
 	if s.state == storing {
-		s.flush.from, s.flush.to = s.intake.flushed, s.intake.whole
+		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
 		s.shard.submit(s, commitJob)
-	} else if s.intake.pending() >= int64(len(s.intake.ring)/2) {
-		s.flush.from, s.flush.to = s.intake.flushed, s.intake.whole
+	} else if s.buffer.pending() >= int64(len(s.buffer.ring)/2) {
+		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
 		s.shard.submit(s, flushJob)
 	}
 }
 
-// drive puts into the outbox what is due, and sets the timer.
-func (s *session) drive(now time.Time) {
+// advance puts into the send batch what is due, and sets the timer.
+func (s *session) advance(now time.Time) {
 	switch {
 	case s.state == opening || s.state == ended:
 		return
 	case s.request.Write:
-		s.shard.out.reply(now, s.peer, s.local, s.receiver)
+		s.shard.out.addReply(now, s.peer, s.local, s.receiver)
 		s.checkMachine(now, s.receiver)
 	default:
-		s.shard.out.reply(now, s.peer, s.local, s.sender)
+		s.shard.out.addReply(now, s.peer, s.local, s.sender)
 		s.sendData(now)
 		s.checkMachine(now, s.sender)
 	}
@@ -380,9 +380,9 @@ func (s *session) checkMachine(now time.Time, m doneMachine) {
 	}
 }
 
-// conclude ends a session whose machine is done, if the turn has not come to
+// endIfDone ends a session whose machine is done, if the turn has not come to
 // that yet: the last ACK and the next request may come together.
-func (s *session) conclude(now time.Time) {
+func (s *session) endIfDone(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
 	}
@@ -420,10 +420,10 @@ func (s *session) expire(now time.Time) {
 
 // abort ends the transfer for a reason of ours, and sends the peer an ERROR.
 func (s *session) abort(now time.Time, err error) {
-	code, msg := faultFor(err)
+	code, msg := errorPacketFor(err)
 	switch {
 	case s.state == opening:
-		s.shard.out.fault(s.peer, s.local, code, msg)
+		s.shard.out.addError(s.peer, s.local, code, msg)
 		s.shard.end(now, s, err)
 	case s.request.Write:
 		s.receiver.Abort(code, msg, err)
@@ -432,8 +432,8 @@ func (s *session) abort(now time.Time, err error) {
 	}
 }
 
-// finished takes a session back from a worker.
-func (s *session) finished(now time.Time) {
+// jobDone takes a session back from a worker.
+func (s *session) jobDone(now time.Time) {
 	done := s.job
 	s.job = noJob
 	switch {
@@ -447,8 +447,8 @@ func (s *session) finished(now time.Time) {
 	case done == fetchJob:
 		s.waits.end(now)
 	case done == flushJob:
-		s.intake.flushed = s.flush.to
-		s.admit(now)
+		s.buffer.flushed = s.flush.to
+		s.acknowledge(now)
 	case done == commitJob:
 		s.waits.end(now)
 		s.receiver.Stored(now)

@@ -18,8 +18,8 @@ const (
 	// are dropped, as by a full socket buffer: clients ask again.
 	maxInbox = 1024
 
-	outboxMessages = 64
-	outboxBytes    = 1 << 20
+	batchMessages = 64
+	batchBytes    = 1 << 20
 
 	minRing  = 8 << 10  // what one upload may gather in memory, in bytes
 	fairRing = 64 << 10 // the same, while half of the memory is left: fewer, larger writes
@@ -41,39 +41,39 @@ const (
 // A shard is one loop with the transfers whose peers fall to it. It has one
 // socket for all of them, and distinguishes them by the peer's address.
 type shard struct {
-	server         *Listener
-	routes         *routes // the binding's
-	conn           socket
-	front          bool   // requests come here too: the port is the one that was asked
-	broadcastShard *shard // answers broadcast requests; nil for that shard itself
-	first          bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
-	memory         memory
-	count          shardCounters
-	queued         atomic.Int32 // requests in the inbox
-	occupied       occupancy
-	routed         int // peers; routes.mu
-	turns          atomic.Int64
-	asked          atomic.Int64 // turns, when Alive was called last
+	server            *Listener
+	routes            *routes // the binding's
+	conn              socket
+	takesRequests     bool   // requests come here too: the port is the one that was asked
+	broadcastShard    *shard // answers broadcast requests; nil for that shard itself
+	forwardsBroadcast bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
+	memory            memory
+	count             shardCounters
+	queued            atomic.Int32 // requests in the inbox
+	occupied          occupancy
+	routed            int // peers; routes.mu
+	turns             atomic.Int64
+	asked             atomic.Int64 // turns, when Alive was called last
 
 	// Everything here belongs to the loop.
-	in       []udp.Message
-	out      *outbox
-	sessions map[netip.AddrPort]*session
-	timers   timers
-	dirty    []*session
-	over     []*Transfer // that ended in this turn, and are to be reported
-	driven   int         // how many of dirty have been driven in this turn
-	current  *session    // the one being seen to
-	drained  time.Time   // when the socket was last read to its end; timers count up to then
-	forged   suspects
-	recent   recent
-	free     []*session
-	inTurn   inbox // what came since the turn before
-	busy     int   // sessions that are not dallying
-	jobs     int   // sessions that a worker has
-	contents map[store.Identity]*common
-	faults   ration
-	ending   ending
+	in        []udp.Message
+	out       *sendBatch
+	sessions  map[netip.AddrPort]*session
+	timers    timers
+	scheduled []*session
+	endings   []*Transfer // that ended in this turn, and are to be reported
+	advanced  int         // how many of scheduled have been advanced in this turn
+	current   *session    // the one being seen to
+	drained   time.Time   // when the socket was last read to its end; timers count up to then
+	suspects  suspects
+	recent    recent
+	free      []*session
+	inTurn    inbox // what came since the turn before
+	busy      int   // sessions that are not dallying
+	jobs      int   // sessions that a worker has
+	shared    map[store.Identity]*sharedCache
+	errors    rateLimit
+	ending    ending
 
 	mu    sync.Mutex
 	inbox inbox
@@ -100,16 +100,16 @@ const (
 func newShard(b *binding, conn socket, front bool) *shard {
 	l, limits := b.listener, conn.Limits()
 	sh := &shard{
-		server:   l,
-		routes:   &b.routes,
-		conn:     conn,
-		front:    front,
-		in:       make([]udp.Message, limits.Messages),
-		sessions: make(map[netip.AddrPort]*session),
-		contents: make(map[store.Identity]*common),
+		server:        l,
+		routes:        &b.routes,
+		conn:          conn,
+		takesRequests: front,
+		in:            make([]udp.Message, limits.Messages),
+		sessions:      make(map[netip.AddrPort]*session),
+		shared:        make(map[store.Identity]*sharedCache),
 	}
 	sh.count = l.newShardCounters()
-	sh.out = newOutbox(conn, outboxMessages, outboxBytes, &sh.count)
+	sh.out = newSendBatch(conn, batchMessages, batchBytes, &sh.count)
 	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
 	for i := range sh.in {
@@ -160,8 +160,8 @@ func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 func (sh *shard) crash(now time.Time, s *session, p any) {
 	err := crashed(p)
 	sh.server.crashes.Add(1)
-	code, msg := faultFor(err)
-	sh.out.fault(s.peer, s.local, code, msg)
+	code, msg := errorPacketFor(err)
+	sh.out.addError(s.peer, s.local, code, msg)
 	sh.end(now, s, err)
 }
 
@@ -177,17 +177,17 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	for s := sh.timers.pop(due); s != nil; s = sh.timers.pop(due) {
 		sh.current = s
 		s.expire(now)
-		sh.touch(s)
+		sh.schedule(s)
 	}
-	for sh.driven < len(sh.dirty) {
-		s := sh.dirty[sh.driven]
-		sh.driven++
-		s.dirty = false
+	for sh.advanced < len(sh.scheduled) {
+		s := sh.scheduled[sh.advanced]
+		sh.advanced++
+		s.scheduled = false
 		sh.current = s
-		s.drive(now)
+		s.advance(now)
 	}
 	sh.current = nil
-	sh.dirty, sh.driven = sh.dirty[:0], 0
+	sh.scheduled, sh.advanced = sh.scheduled[:0], 0
 	sh.flush()
 	sh.server.flushCounters(&sh.count)
 	switch sh.ending {
@@ -212,36 +212,36 @@ func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
 	return sh.drained
 }
 
-// touch has a session driven at the end of the turn.
-func (sh *shard) touch(s *session) {
-	if !s.dirty {
-		s.dirty = true
-		sh.dirty = append(sh.dirty, s)
+// schedule has a session advanced at the end of the turn.
+func (sh *shard) schedule(s *session) {
+	if !s.scheduled {
+		s.scheduled = true
+		sh.scheduled = append(sh.scheduled, s)
 	}
 }
 
 // receive hands a message to the session it belongs to.
 func (sh *shard) receive(now time.Time, m *udp.Message) {
 	s := sh.sessions[m.Peer]
-	if s == nil && !sh.front {
+	if s == nil && !sh.takesRequests {
 		sh.stray(now, m)
 		return
 	}
 	for b := range m.Datagrams() {
 		sh.count.received(1, len(b))
 		switch {
-		case sh.front && isRequest(b):
+		case sh.takesRequests && isRequest(b):
 			sh.receiveRequest(now, m, b)
 			s = sh.sessions[m.Peer]
 		case s != nil:
 			sh.current = s
 			s.handle(now, b)
 		default:
-			sh.unknown(now, m, b)
+			sh.answerUnknown(now, m, b)
 		}
 	}
 	if s != nil {
-		sh.touch(s)
+		sh.schedule(s)
 	}
 }
 
@@ -249,25 +249,25 @@ func (sh *shard) receive(now time.Time, m *udp.Message) {
 func (sh *shard) stray(now time.Time, m *udp.Message) {
 	for b := range m.Datagrams() {
 		sh.count.received(1, len(b))
-		sh.unknown(now, m, b)
+		sh.answerUnknown(now, m, b)
 	}
 }
 
-// unknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
+// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
 // be all that is left of one, so the peer should know. An ERROR is never
 // answered, or two hosts would answer each other for ever; nor is a peer whose
 // next request is on its way here: it would take the ERROR for the answer.
-func (sh *shard) unknown(now time.Time, m *udp.Message, b []byte) {
+func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
 	switch {
-	case op == transfer.ErrorPacket, op == 0, !sh.front && sh.routes.awaits(m.Peer):
+	case op == transfer.ErrorPacket, op == 0, !sh.takesRequests && sh.routes.awaits(m.Peer):
 		return
 	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
 		return
 	}
-	if sh.faults.take(now, maxFaults) {
-		sh.out.fault(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
+	if sh.errors.allow(now, maxErrors) {
+		sh.out.addError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }
 
@@ -322,9 +322,9 @@ func (sh *shard) takeInbox(now time.Time) {
 
 	for _, s := range sh.inTurn.worked {
 		sh.jobs--
-		sh.touch(s)
+		sh.schedule(s)
 		sh.current = s
-		s.finished(now)
+		s.jobDone(now)
 	}
 	sh.current = nil
 	for _, q := range sh.inTurn.requests {
@@ -358,7 +358,7 @@ func (sh *shard) submit(s *session, j job) {
 	if j == scanJob {
 		sh.server.scans <- s
 	} else {
-		sh.server.crew.add(s)
+		sh.server.workers.add(s)
 	}
 }
 
@@ -367,13 +367,13 @@ func (sh *shard) submit(s *session, j job) {
 func (sh *shard) finish(now time.Time, s *session, err error) {
 	sh.prove(now, s, false)
 	sh.leave(s)
-	if sh.server.listens() {
-		sh.over = append(sh.over, s.summary(now, err))
+	if sh.server.reportsEnds() {
+		sh.endings = append(sh.endings, s.summary(now, err))
 	}
 	sh.busy--
 	if s.job == noJob && s.state == dallying {
 		sh.submit(s, closeJob)
-		sh.rest(now, s)
+		sh.dally(now, s)
 	}
 }
 
@@ -391,12 +391,12 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	s.state = ended
 	s.gone.Store(true)
 	delete(sh.sessions, s.peer)
-	if !sh.front {
+	if !sh.takesRequests {
 		sh.routes.release(s.peer)
 	}
 	sh.timers.remove(s)
-	sh.memory.give(&s.ringCost)
-	sh.promise(s, 0)
+	sh.memory.release(&s.ringCost)
+	sh.reserve(s, 0)
 	if s.cancel != nil {
 		s.cancel()
 		s.cancel = nil
@@ -406,14 +406,14 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	}
 }
 
-// rest takes a session that only answers repeats out of the count of
+// dally takes a session that only answers repeats out of the count of
 // transfers, lest those that are over keep new ones out. There may be as many
 // of these again; beyond that one is not kept.
-func (sh *shard) rest(now time.Time, s *session) {
+func (sh *shard) dally(now time.Time, s *session) {
 	s.counted = false
 	sh.server.leave()
 	sh.server.guard.end(s.peer.Addr())
-	if sh.server.resting.Add(1) > int64(sh.server.MaxTransfers) {
+	if sh.server.dallying.Add(1) > int64(sh.server.MaxTransfers) {
 		sh.end(now, s, nil)
 	}
 }
@@ -424,23 +424,23 @@ func (sh *shard) release(s *session) {
 		sh.submit(s, closeJob)
 		return
 	}
-	ring, buf := s.intake.ring, s.fetch.buf
+	ring, buf := s.buffer.ring, s.fetch.buf
 	if cap(ring) > minRing || len(sh.free) >= maxSpare {
 		ring = nil
 	}
 	if cap(buf) > minFetch || len(sh.free) >= maxSpare {
 		buf = nil
 	}
-	sh.memory.give(&s.fetchCost)
+	sh.memory.release(&s.fetchCost)
 	if s.counted {
 		sh.server.leave()
 		sh.server.guard.end(s.peer.Addr())
 	} else {
-		sh.server.resting.Add(-1)
+		sh.server.dallying.Add(-1)
 	}
-	dirty := s.dirty
-	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, dirty: dirty}
-	s.intake.ring, s.fetch.buf = ring, buf
+	scheduled := s.scheduled
+	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, scheduled: scheduled}
+	s.buffer.ring, s.fetch.buf = ring, buf
 	s.state = ended
 	sh.free = append(sh.free, s)
 }
@@ -452,7 +452,7 @@ func (sh *shard) haltAll(now time.Time) {
 			s.abort(now, errStopping)
 		}
 		if s.state != ended {
-			s.drive(now) // the ERROR packet
+			s.advance(now) // the ERROR packet
 		}
 		sh.end(now, s, errStopping)
 	}
@@ -463,11 +463,11 @@ func (sh *shard) haltAll(now time.Time) {
 // logged of them stands behind their last packet.
 func (sh *shard) flush() {
 	sh.out.flush()
-	for i, t := range sh.over {
-		sh.over[i] = nil
-		sh.server.ended(t)
+	for i, t := range sh.endings {
+		sh.endings[i] = nil
+		sh.server.reportEnd(t)
 	}
-	sh.over = sh.over[:0]
+	sh.endings = sh.endings[:0]
 }
 
 // cleared ends the transfers that only answer repeats, and reports whether

@@ -19,8 +19,8 @@ const (
 	sharePause = 1 << 10
 )
 
-// A common is a file that transfers of one shard read.
-type common struct {
+// A sharedCache is a file that transfers of one shard read.
+type sharedCache struct {
 	id      store.Identity
 	readers int
 	chunks  []chunk // none before there are two readers
@@ -44,32 +44,32 @@ func (sh *shard) join(s *session) {
 	if s.identity == (store.Identity{}) || s.try == nil {
 		return
 	}
-	c := sh.contents[s.identity]
+	c := sh.shared[s.identity]
 	if c == nil {
-		c = &common{id: s.identity}
-		sh.contents[s.identity] = c
+		c = &sharedCache{id: s.identity}
+		sh.shared[s.identity] = c
 	}
 	c.readers++
-	s.common, s.joined = c, sh.turns.Load()
+	s.shared, s.joined = c, sh.turns.Load()
 }
 
 // leave ends that.
 func (sh *shard) leave(s *session) {
-	c := s.common
+	c := s.shared
 	if c == nil {
 		return
 	}
-	s.common = nil
+	s.shared = nil
 	if c.readers--; c.readers == 0 {
-		delete(sh.contents, c.id)
-		sh.memory.give(&c.cost)
+		delete(sh.shared, c.id)
+		sh.memory.release(&c.cost)
 	}
 }
 
 // readShared fills p with the bytes at off from what the readers of the file
 // share. It reports false if they are not to be had in this way.
 func (s *session) readShared(p []byte, off int64) bool {
-	c := s.common
+	c := s.shared
 	if c == nil || c.readers < 2 {
 		return false
 	}
@@ -91,7 +91,7 @@ func (s *session) readShared(p []byte, off int64) bool {
 
 // chunkAt returns the content from off to the end of its chunk, nothing if want
 // bytes, or those up to the chunk's end, cannot be had without waiting.
-func (s *session) chunkAt(c *common, off int64, want int) []byte {
+func (s *session) chunkAt(c *sharedCache, off int64, want int) []byte {
 	index, at := off/chunkSize, int(off%chunkSize)
 	want = min(want, chunkSize-at)
 	if c.chunks == nil {
@@ -115,15 +115,15 @@ func (s *session) chunkAt(c *common, off int64, want int) []byte {
 	k.n = 0                                               // in case that reading panics
 	k.n, _ = s.try.TryReadAt(s.ahead[:], index*chunkSize) // what it cannot read is asked for again
 	k.index, k.turn = index, s.shard.turns.Load()
-	c.tried()
+	c.countFill()
 	if k.n < at+want {
 		return nil
 	}
 	return k.buf[at:k.n]
 }
 
-// tried counts a chunk read, and has sharing rest if it does not pay.
-func (c *common) tried() {
+// countFill counts a chunk read, and pauses sharing if it does not pay.
+func (c *sharedCache) countFill() {
 	if c.fills++; c.fills < trialFills {
 		return
 	}

@@ -113,7 +113,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 			t.Errorf("%d bytes left: %d are shared", left, c.cost)
 		}
 		// Now there is some, and is gone again.
-		d.sh.memory.give(&others)
+		d.sh.memory.release(&others)
 		one.step()
 		one.step()
 		if c := d.common(v); c.cost == 0 {
@@ -124,7 +124,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		if !bytes.Equal(one.got, v.data) || !bytes.Equal(two.got, v.data) {
 			t.Errorf("%d bytes left: came changed, errors %q, %q", left, one.err, two.err)
 		}
-		d.sh.memory.give(&others)
+		d.sh.memory.release(&others)
 		d.wantNothingShared(fmt.Sprint(left, " bytes left"))
 		d.halt(t)
 	}
@@ -238,7 +238,7 @@ func TestSharedAllocs(t *testing.T) {
 		round()
 	}
 	uses, sent := 0, m.conn.datagrams
-	for _, c := range m.sh.contents {
+	for _, c := range m.sh.shared {
 		uses = c.uses + c.fills
 		c.fills, c.uses, c.pause = 0, 0, 0
 	}
@@ -246,7 +246,7 @@ func TestSharedAllocs(t *testing.T) {
 	if got := m.conn.datagrams - sent; got != 21*peers {
 		t.Fatalf("%d datagrams in 21 rounds of %d: the test no longer does what it should", got, peers)
 	}
-	for _, c := range m.sh.contents {
+	for _, c := range m.sh.shared {
 		if c.uses+c.fills == 0 {
 			t.Fatalf("nothing is shared, after %d", uses)
 		}

@@ -140,7 +140,7 @@ func TestSharedReplaced(t *testing.T) {
 				}
 			}
 		}
-		if n := len(d.sh.contents); n == 0 || n > versions {
+		if n := len(d.sh.shared); n == 0 || n > versions {
 			t.Errorf("seed %d: %d files shared", seed, n)
 		}
 		d.all(rng, readers...)

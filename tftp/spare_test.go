@@ -8,13 +8,13 @@ func TestSpareBuffersAreBounded(t *testing.T) {
 	sh := &shard{server: l}
 	for range 4 * maxSpare {
 		s := &session{shard: sh, counted: true}
-		s.intake.ring, s.fetch.buf = make([]byte, minRing), make([]byte, minFetch)
+		s.buffer.ring, s.fetch.buf = make([]byte, minRing), make([]byte, minFetch)
 		l.count.Add(1)
 		sh.release(s)
 	}
 	kept := 0
 	for _, s := range sh.free {
-		kept += cap(s.intake.ring) + cap(s.fetch.buf)
+		kept += cap(s.buffer.ring) + cap(s.fetch.buf)
 	}
 	if most := maxSpare * (minRing + minFetch); kept > most || kept == 0 {
 		t.Errorf("%d bytes kept by %d sessions not in use, want at most %d", kept, len(sh.free), most)

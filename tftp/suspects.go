@@ -25,7 +25,7 @@ type suspect struct {
 	began time.Time
 }
 
-func (s suspect) stands() bool {
+func (s suspect) isUnproven() bool {
 	return s.unproven && s.state != ended && s.session.began.Equal(s.began)
 }
 
@@ -35,7 +35,7 @@ func (q *suspects) add(s *session) {
 	if len(q.list) >= max(q.full, minSuspects) {
 		kept := q.list[:0]
 		for _, old := range q.list[q.head:] {
-			if old.stands() {
+			if old.isUnproven() {
 				kept = append(kept, old)
 			}
 		}
@@ -48,7 +48,7 @@ func (q *suspects) add(s *session) {
 // oldest returns the transfer that has waited longest for a proof, nil if none
 // has waited long.
 func (q *suspects) oldest(now time.Time) *session {
-	for q.head < len(q.list) && !q.list[q.head].stands() {
+	for q.head < len(q.list) && !q.list[q.head].isUnproven() {
 		q.head++
 	}
 	if q.head == len(q.list) || now.Sub(q.list[q.head].began) < suspectAge {

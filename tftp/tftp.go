@@ -27,12 +27,12 @@
 //
 // # How the server works
 //
-// Requests come in at port 69, are parsed there (door.go), and go to a shard
+// Requests come in at port 69, are parsed there (requests.go), and go to a shard
 // that the peer's address selects, which asks a guard whether this address may
 // have a transfer (accept.go, guard.go). A shard is one event loop with one socket
 // and all its transfers (shard.go). Calls that may wait for a disk, to open, to read
 // data not in memory, to write and to publish, are made by a few workers (jobs.go,
-// crew.go), so the loop never waits. Each transfer is a session (session.go) around a
+// workers.go), so the loop never waits. Each transfer is a session (session.go) around a
 // machine of package transfer. All packets that a turn of the loop sends gather in an
-// outbox (outbox.go) and leave in one system call.
+// send batch (sendbatch.go) and leave in one system call.
 package tftp

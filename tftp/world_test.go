@@ -124,14 +124,14 @@ func wantIdle(t testing.TB, l *Listener) {
 	if n := l.count.Load(); n != 0 {
 		t.Errorf("%d sessions still counted", n)
 	}
-	if n := l.resting.Load(); n != 0 {
-		t.Errorf("%d sessions still counted as resting", n)
+	if n := l.dallying.Load(); n != 0 {
+		t.Errorf("%d sessions still counted as dallying", n)
 	}
 	if n := l.files.Open(); n != 0 {
 		t.Errorf("%d files still counted", n)
 	}
 	for sh := range l.allShards {
-		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit || sh.memory.promised != 0 {
+		if len(sh.sessions) != 0 || len(sh.timers.heap) != 0 || sh.busy != 0 || sh.jobs != 0 || sh.memory.left != sh.memory.limit || sh.memory.reserved != 0 {
 			t.Errorf("shard left with %d sessions, %d timers, %d busy, %d jobs, %d of %d bytes of memory",
 				len(sh.sessions), len(sh.timers.heap), sh.busy, sh.jobs, sh.memory.left, sh.memory.limit)
 		}

@@ -17,7 +17,7 @@ func TestIntakeAnyOrder(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		block, window := 1+rng.IntN(40), 1+rng.IntN(9)
 		want := content("file", rng.IntN(3000))
-		var in intake
+		var in writeBuffer
 		in.reset(make([]byte, 2*window*block+rng.IntN(2)*rng.IntN(100)), int64(len(want)), transfer.Octet)
 		mem := store.Mem(0)
 		u, err := mem.Create(t.Context(), "file", store.Create{})
@@ -25,15 +25,15 @@ func TestIntakeAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		flush := func() {
-			if err := in.flush(u, in.flushed, in.whole); err != nil {
+			if err := in.flush(u, in.flushed, in.received); err != nil {
 				t.Fatal(err)
 			}
-			in.flushed = in.whole
+			in.flushed = in.received
 		}
 		total := len(want)/block + 1
 		have := make([]bool, total+1)
 		for acked := 0; acked < total; {
-			if !in.room(int64(window * block)) {
+			if !in.fits(int64(window * block)) {
 				flush()
 			}
 			end := min(acked+window, total)
@@ -63,7 +63,7 @@ func TestIntakeAnyOrder(t *testing.T) {
 	}
 }
 
-// Text that the intake has let in as far as it has room always fits, also
+// Text that the buffer has taken as far as it fits always fits, also
 // when a window ends in a CR whose meaning is not known yet.
 func TestIntakeText(t *testing.T) {
 	const block, window = 16, 4
@@ -86,15 +86,15 @@ func TestIntakeText(t *testing.T) {
 		var decoder transfer.NetasciiDecoder
 		want := decoder.End(decoder.Append(nil, ascii))
 
-		var in intake
+		var in writeBuffer
 		in.reset(make([]byte, 2*window*block), 0, transfer.Netascii)
 		got := make(sliceWriter, len(want))
 		for off, n := 0, 0; ; off, n = off+block, n+1 {
-			if n%window == 0 && !in.room(window*block) {
-				if err := in.flush(got, in.flushed, in.whole); err != nil {
+			if n%window == 0 && !in.fits(window*block) {
+				if err := in.flush(got, in.flushed, in.received); err != nil {
 					t.Fatal(err)
 				}
-				in.flushed = in.whole
+				in.flushed = in.received
 			}
 			c := transfer.Chunk{Offset: int64(off), Data: ascii[off:min(off+block, len(ascii))]}
 			c.Last = len(c.Data) < block
@@ -105,10 +105,10 @@ func TestIntakeText(t *testing.T) {
 				break
 			}
 		}
-		if err := in.flush(got, in.flushed, in.whole); err != nil {
+		if err := in.flush(got, in.flushed, in.received); err != nil {
 			t.Fatal(err)
 		}
-		if in.whole != int64(len(want)) || !bytes.Equal(got, want) {
+		if in.received != int64(len(want)) || !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: text differs", seed)
 		}
 	}
@@ -124,7 +124,7 @@ func (w sliceWriter) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func TestIntakeLimit(t *testing.T) {
-	var in intake
+	var in writeBuffer
 	in.reset(make([]byte, 100), 50, transfer.Octet)
 	if err := in.put(transfer.Chunk{Data: make([]byte, 50)}, 50); err != nil {
 		t.Error(err)

@@ -13,15 +13,15 @@ import (
 
 // maxFaults is how many datagrams a second that cannot be made sense of are
 // answered by each socket, so that forged ones cannot make us flood others.
-const maxFaults = 100
+const maxErrors = 100
 
-// A ration allows so many a second.
-type ration struct {
+// A rateLimit allows so many a second.
+type rateLimit struct {
 	second int64
 	used   int
 }
 
-func (r *ration) take(now time.Time, most int) bool {
+func (r *rateLimit) allow(now time.Time, most int) bool {
 	if second := now.Unix(); second != r.second {
 		r.second, r.used = second, 0
 	}
@@ -29,38 +29,38 @@ func (r *ration) take(now time.Time, most int) bool {
 	return r.used <= most
 }
 
-// watch takes requests from a door and hands them to the shards, until the
-// door is closed.
-func (b *binding) watch(door socket, count *shardCounters) error {
-	limits := door.Limits()
+// serveRequests takes requests from a socket and hands them to the shards, until the
+// socket is closed.
+func (b *binding) serveRequests(conn socket, count *shardCounters) error {
+	limits := conn.Limits()
 	in := make([]udp.Message, limits.Messages)
 	for i := range in {
 		in[i].Data = make([]byte, max(limits.Datagram, 1<<16))
 	}
-	out := newOutbox(door, outboxMessages, 0, count)
-	var answers ration
-	at := door.LocalAddr()
+	out := newSendBatch(conn, batchMessages, 0, count)
+	var answers rateLimit
+	at := conn.LocalAddr()
 	for {
-		n, err := door.Read(in, time.Time{})
+		n, err := conn.Read(in, time.Time{})
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("tftp: receive requests on %v: %w", door.LocalAddr(), err)
+			return fmt.Errorf("tftp: receive requests on %v: %w", conn.LocalAddr(), err)
 		}
 		for i := range in[:n] {
 			m := &in[i]
-			if m.Broadcast && door != b.doors[0] {
-				continue // each of the doors has got a copy
+			if m.Broadcast && conn != b.requestSockets[0] {
+				continue // each of the sockets has a copy
 			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
 				q, fault, ok := parseRequest(m, d, at)
 				switch {
 				case ok:
-					b.send(q, count)
-				case fault != nil && answers.take(time.Now(), maxFaults):
-					out.fault(m.Peer, m.Local, fault.Code, fault.Message)
+					b.dispatch(q, count)
+				case fault != nil && answers.allow(time.Now(), maxErrors):
+					out.addError(m.Peer, m.Local, fault.Code, fault.Message)
 					fallthrough
 				default:
 					count.turnAway(Malformed)
@@ -96,8 +96,8 @@ func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault
 	return q, fault, false
 }
 
-// send hands a request to the shard that it belongs to.
-func (b *binding) send(q Request, count *shardCounters) {
+// dispatch hands a request to the shard that it belongs to.
+func (b *binding) dispatch(q Request, count *shardCounters) {
 	if sh := b.route(time.Now(), q.Peer); !sh.push(q) {
 		count.turnAway(Overload)
 		b.routes.lost(q.Peer)

@@ -21,9 +21,9 @@ const (
 	maxReply = transfer.MaxRequest + transfer.HeaderSize
 )
 
-// An outbox gathers the datagrams of one turn of a loop, and sends them in
+// A sendBatch gathers the datagrams of one turn of a loop, and sends them in
 // one call. All its memory is allocated at the start.
-type outbox struct {
+type sendBatch struct {
 	conn  socket
 	msgs  []udp.Message
 	arena []byte   // what the messages hold, one behind the other
@@ -34,10 +34,10 @@ type outbox struct {
 	err   error // why the kernel would not take a message, the latest
 }
 
-// newOutbox returns an outbox of the given number of messages, and of the
+// newSendBatch returns an outbox of the given number of messages, and of the
 // given number of bytes behind the room for a reply.
-func newOutbox(conn socket, messages, bytes int, count *shardCounters) *outbox {
-	return &outbox{
+func newSendBatch(conn socket, messages, bytes int, count *shardCounters) *sendBatch {
+	return &sendBatch{
 		conn:  conn,
 		count: count,
 		msgs:  make([]udp.Message, 0, messages),
@@ -47,27 +47,27 @@ func newOutbox(conn socket, messages, bytes int, count *shardCounters) *outbox {
 }
 
 // reserve returns n free bytes of the arena, after making room if need be.
-func (o *outbox) reserve(n int) []byte {
-	if len(o.msgs) == cap(o.msgs) || o.used+n > len(o.arena) {
-		o.flush()
+func (batch *sendBatch) reserve(n int) []byte {
+	if len(batch.msgs) == cap(batch.msgs) || batch.used+n > len(batch.arena) {
+		batch.flush()
 	}
-	return o.arena[o.used : o.used+n]
+	return batch.arena[batch.used : batch.used+n]
 }
 
 // add makes a message of the first n bytes that reserve gave.
-func (o *outbox) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
-	o.msgs = append(o.msgs, udp.Message{
+func (batch *sendBatch) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
+	batch.msgs = append(batch.msgs, udp.Message{
 		Peer:    peer,
 		Local:   local,
-		Data:    o.arena[o.used : o.used+n : o.used+n],
+		Data:    batch.arena[batch.used : batch.used+n : batch.used+n],
 		Segment: segment,
 	})
-	o.used += n
+	batch.used += n
 	datagrams := 1
 	if segment > 0 {
 		datagrams = (n + segment - 1) / segment
 	}
-	o.count.sent(datagrams, n)
+	batch.count.sent(datagrams, n)
 }
 
 // A machine is a Sender or a Receiver, as far as replies are concerned.
@@ -75,42 +75,42 @@ type machine interface {
 	AppendReply(now time.Time, b []byte) []byte
 }
 
-// reply adds the packet that a machine owes besides data, if any.
-func (o *outbox) reply(now time.Time, peer netip.AddrPort, local netip.Addr, m machine) {
-	if b := m.AppendReply(now, o.reserve(maxReply)[:0]); len(b) > 0 {
-		o.add(peer, local, len(b), 0)
+// addReply adds the packet that a machine owes besides data, if any.
+func (batch *sendBatch) addReply(now time.Time, peer netip.AddrPort, local netip.Addr, m machine) {
+	if b := m.AppendReply(now, batch.reserve(maxReply)[:0]); len(b) > 0 {
+		batch.add(peer, local, len(b), 0)
 	}
 }
 
-// fault adds an ERROR packet.
-func (o *outbox) fault(peer netip.AddrPort, local netip.Addr, code transfer.ErrorCode, msg string) {
-	b := transfer.AppendError(o.reserve(maxReply)[:0], code, msg)
-	o.add(peer, local, len(b), 0)
+// addError adds an ERROR packet.
+func (batch *sendBatch) addError(peer netip.AddrPort, local netip.Addr, code transfer.ErrorCode, msg string) {
+	b := transfer.AppendError(batch.reserve(maxReply)[:0], code, msg)
+	batch.add(peer, local, len(b), 0)
 }
 
-// data adds one message with the first blocks of a run, as many as fit, and
+// addData adds one message with the first blocks of a run, as many as fit, and
 // reports their number to the Sender. The file's bytes are read straight to
 // their places between the headers. It returns false when the run is not
 // sent: err says why the file could not be read, nil that it had too few bytes.
-func (o *outbox) data(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
+func (batch *sendBatch) addData(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
-	blocks := min(run.Blocks, o.conn.Limits().Segments, max(1, min(maxDatagrams, len(o.arena))/stride), cap(o.gaps))
+	blocks := min(run.Blocks, batch.conn.Limits().Segments, max(1, min(maxDatagrams, len(batch.arena))/stride), cap(batch.gaps))
 	bytes := int(min(run.Bytes, int64(blocks)*int64(block)))
 
-	b := o.reserve(blocks*transfer.HeaderSize + bytes)
+	b := batch.reserve(blocks*transfer.HeaderSize + bytes)
 	roll := s.Agreed().Rollover
-	o.gaps = o.gaps[:0]
+	batch.gaps = batch.gaps[:0]
 	for i, left := 0, bytes; i < blocks; i++ {
 		transfer.AppendHeader(b[i*stride:i*stride], run.Block+int64(i), roll)
 		at, n := i*stride+transfer.HeaderSize, min(left, block)
 		if n > 0 {
-			o.gaps = append(o.gaps, b[at:at+n:at+n])
+			batch.gaps = append(batch.gaps, b[at:at+n:at+n])
 		}
 		left -= n
 	}
 	if bytes > 0 {
-		n, err := file.TryReadAt(o.gaps, run.Offset)
+		n, err := file.TryReadAt(batch.gaps, run.Offset)
 		if n < bytes {
 			// Whole blocks that did come are worth sending.
 			if blocks = n / block; blocks == 0 {
@@ -123,28 +123,28 @@ func (o *outbox) data(now time.Time, peer netip.AddrPort, local netip.Addr, s *t
 	if blocks > 1 {
 		segment = stride
 	}
-	o.add(peer, local, len(b), segment)
+	batch.add(peer, local, len(b), segment)
 	s.Sent(now, blocks)
 	return true, nil
 }
 
 // flush sends what has gathered. Datagrams that the kernel refuses are lost, as
 // on any network; the machines' timers make up for it.
-func (o *outbox) flush() {
-	ms := o.msgs
+func (batch *sendBatch) flush() {
+	ms := batch.msgs
 	for len(ms) > 0 {
-		n, err := o.conn.Write(ms)
+		n, err := batch.conn.Write(ms)
 		if err == nil {
 			break
 		}
-		o.err = err
+		batch.err = err
 		ms = ms[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) || len(ms) == 0 {
-			o.count.unsent += int64(len(ms)) // the kernel's buffer stays full: give way
+			batch.count.unsent += int64(len(ms)) // the kernel's buffer stays full: give way
 			break
 		}
-		o.count.unsent++
+		batch.count.unsent++
 		ms = ms[1:]
 	}
-	o.msgs, o.used = o.msgs[:0], 0
+	batch.msgs, batch.used = batch.msgs[:0], 0
 }
