@@ -2,6 +2,7 @@ package tftp
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,22 +18,22 @@ func TestNoReorder(t *testing.T) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
 	}, func(w *world) {
 		want := w.put("image", 8_000_000)
-		blocks := 0
+		var blocks atomic.Int64 // the server may send after the client has all
 		w.net.Tap = func(p sim.Packet) bool {
 			if transfer.OpcodeOf(p.Data) == transfer.Data {
-				blocks++
+				blocks.Add(1)
 			}
 			return true
 		}
-		get := func(drops bool) int {
+		get := func(drops bool) int64 {
 			c, here := w.client(), store.Mem(0)
 			c.Window, c.NoReorder = 64, drops
-			before := blocks
+			before := blocks.Load()
 			if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
 				t.Fatal(err)
 			}
 			wantFile(t, here, "image", want)
-			return blocks - before
+			return blocks.Load() - before
 		}
 		kept, dropped := get(false), get(true)
 		if dropped < kept+kept/4 {
