@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/smallfile internal/handover internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/rate",
 		tests:   "sftp web tcp udp internal/serve/servetest internal/sim internal/leak internal/handover/handovertest",
 	},
 	"internal/serve": {
@@ -63,6 +63,7 @@ var rules = map[string]rule{
 	"internal/pipeline":              {pure: true, tests: "internal/race"},
 	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
+	"internal/failure":               {},
 	"internal/smallfile":             {},
 	"internal/filelock":              {},
 	"internal/penalty":               {},

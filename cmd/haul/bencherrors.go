@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/load"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -31,15 +32,15 @@ var loadFlags = []struct{ said, flag string }{{"warm-up", "warmup"}, {"shortest 
 // checkLoad says what is wrong with a load, and which flag it comes from.
 func checkLoad(l *load.Load, url string) error {
 	if err := l.Target.Check(); err != nil {
-		return usagef("URL %q: %w", url, err)
+		return failure.Usage.Errorf("URL %q: %w", url, err)
 	}
 	switch {
 	case l.Target.Mode != transfer.Octet:
-		return usagef("URL %q: only mode octet can be measured", url)
+		return failure.Usage.Errorf("URL %q: only mode octet can be measured", url)
 	case l.NoOptions && (l.BlockSize != 0 || l.Window != 0):
-		return usagef("--no-options asks for none, and --blksize and --windowsize are options")
+		return failure.Usage.Errorf("--no-options asks for none, and --blksize and --windowsize are options")
 	case l.Verify && !l.Write:
-		return usagef("--verify fetches again what --put has sent; downloads are compared anyway")
+		return failure.Usage.Errorf("--verify fetches again what --put has sent; downloads are compared anyway")
 	}
 	err := l.Check()
 	if err == nil {
@@ -51,7 +52,7 @@ func checkLoad(l *load.Load, url string) error {
 			text = f.flag + rest
 		}
 	}
-	return usagef("--%s", text)
+	return failure.Usage.Errorf("--%s", text)
 }
 
 // silent reports whether no transfer got any answer, so that each ran out of

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/load"
 )
 
@@ -37,16 +38,16 @@ func newBenchFiles() *cobra.Command {
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			switch {
 			case count < 1 || count > maxBenchFiles:
-				return usagef("--count %d: must be 1 to %d", count, maxBenchFiles)
+				return failure.Usage.Errorf("--count %d: must be 1 to %d", count, maxBenchFiles)
 			case count > 1 && !strings.Contains(name, "{}"):
-				return usagef("--name %q: several files need a {} in it, for their number", name)
+				return failure.Usage.Errorf("--name %q: several files need a {} in it, for their number", name)
 			case name == "" || !filepath.IsLocal(name):
-				return usagef("--name %q: must be a name inside the directory", name)
+				return failure.Usage.Errorf("--name %q: must be a name inside the directory", name)
 			}
 			for i := range count {
 				path := filepath.Join(dirs[0], strings.ReplaceAll(name, "{}", strconv.Itoa(i)))
 				if err := writeBenchFile(path, int64(size)); err != nil {
-					return localError{err}
+					return failure.Local.Wrap(err)
 				}
 			}
 			return nil

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/load"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -62,13 +63,13 @@ func newBenchTFTP() *cobra.Command {
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
 			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {
-				return usagef("--concurrency %d: it is 1 to %d", l.Concurrency, load.MaxConcurrency)
+				return failure.Usage.Errorf("--concurrency %d: it is 1 to %d", l.Concurrency, load.MaxConcurrency)
 			}
 			if l.Target, err = parseURL(urls[0]); err != nil {
 				return err
 			}
 			if l.Write && !cmd.Flags().Changed("size") {
-				return usagef("--put needs --size: how long the files are to be")
+				return failure.Usage.Errorf("--put needs --size: how long the files are to be")
 			}
 			l.Size = int64(size)
 			if err := checkLoad(&l, urls[0]); err != nil {
@@ -125,7 +126,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 			failed = writeBenchText(stdout, &report)
 		}
 		if failed != nil {
-			return localError{failed}
+			return failure.Local.Wrap(failed)
 		}
 	}
 	if err == nil && report.Failed > 0 {

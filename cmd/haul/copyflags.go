@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -26,7 +27,7 @@ const parallelHelp = "at most `N` files at once, and at most N connections to ea
 // checkParallel refuses a --parallel that is none.
 func checkParallel(parallel int) error {
 	if parallel < 1 {
-		return usagef("--parallel %d: must be above 0", parallel)
+		return failure.Usage.Errorf("--parallel %d: must be above 0", parallel)
 	}
 	return nil
 }
@@ -195,9 +196,9 @@ func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
 		return nil
 	}
 	if option && len(wrong) == 1 && cmd.Name() == "get" {
-		return usagef("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
+		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
 	}
-	return usagef("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
+	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
 }
 
 // flagSections has the help text show the flags of each protocol apart.

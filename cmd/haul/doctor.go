@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/tftp/doctor"
 )
@@ -61,14 +62,14 @@ func newDoctor() *cobra.Command {
 			}
 			switch { // of the values that c takes for its defaults, too
 			case c.Timeout <= 0:
-				return usagef("--timeout %v: must be above 0", c.Timeout)
+				return failure.Usage.Errorf("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:
-				return usagef("--max-bytes %s: must be above 0", console.FormatSize(c.MaxBytes))
+				return failure.Usage.Errorf("--max-bytes %s: must be above 0", console.FormatSize(c.MaxBytes))
 			case c.MTU != 0 && (c.MTU < serve.MinMTU || c.MTU > serve.MaxMTU):
-				return usagef("--mtu %d: it is 0, or %d to %d bytes", c.MTU, serve.MinMTU, serve.MaxMTU)
+				return failure.Usage.Errorf("--mtu %d: it is 0, or %d to %d bytes", c.MTU, serve.MinMTU, serve.MaxMTU)
 			}
 			if err := c.Check(); err != nil {
-				return usageError{err}
+				return failure.Usage.Wrap(err)
 			}
 			d, err := doctor.Examine(cmd.Context(), c)
 			if err != nil {
@@ -82,7 +83,7 @@ func newDoctor() *cobra.Command {
 				err = d.WriteText(cmd.OutOrStdout())
 			}
 			if err != nil {
-				return localError{err}
+				return failure.Local.Wrap(err)
 			}
 			if d.Verdict == doctor.Failed || strict && d.Verdict != doctor.OK {
 				return errIll

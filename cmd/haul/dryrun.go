@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -47,7 +48,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", l.what, l.size, name(l.from), name(l.to))
 	}
 	if err := w.Flush(); err != nil {
-		return localError{fmt.Errorf("write the plan: %w", err)}
+		return failure.Local.Errorf("write the plan: %w", err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/sftp/sftpclient"
@@ -34,15 +35,13 @@ const (
 // exitCode maps an error to the exit code that the help text promises. Of
 // several errors in one the first that fits counts, in the order here.
 func exitCode(err error) int {
-	_, usage := errors.AsType[usageError](err)
 	_, setting := errors.AsType[serve.UsageError](err)
-	_, local := errors.AsType[localError](err)
 	_, ofServer := errors.AsType[serve.LocalError](err)
 	_, listening := errors.AsType[serve.ListenError](err)
 	fault, remote := errors.AsType[*transfer.Error](err)
 	remote = remote && fault.Remote
 	switch code := cmp.Or(webCode(err), sshCode(err)); {
-	case usage, setting:
+	case errors.Is(err, failure.Usage), setting:
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -54,7 +53,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case code != 0:
 		return code
-	case local, ofServer, isLocal(err), errors.Is(err, store.ErrNoSpace):
+	case errors.Is(err, failure.Local), ofServer, isLocal(err), errors.Is(err, store.ErrNoSpace):
 		return exitLocal
 	case isNoAnswer(err):
 		return exitNoAnswer
@@ -65,14 +64,12 @@ func exitCode(err error) int {
 // sshCode maps an error of SSH or SFTP, or returns 0 for any other.
 func sshCode(err error) int {
 	refusal := isRefusal(err)
-	_, server := errors.AsType[remoteError](err)
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	config, badConfig := errors.AsType[*openssh.ConfigError](err)
-	_, dial := errors.AsType[dialError](err)
 	moved, moving := errors.AsType[*sftpclient.TransferError](err)
 	run, copying := errors.AsType[copyError](err)
 	missing := errors.Is(err, fs.ErrNotExist)
-	server = server || sftpclient.IsRemote(err)
+	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
 	// What a copy itself says of its sources, without either side's having refused
 	// anything.
 	ofSource := copying && !server && !isLocal(err)
@@ -83,7 +80,7 @@ func sshCode(err error) int {
 		return exitUsage
 	case badConfig:
 		return exitLocal
-	case dial, errors.Is(err, sftpclient.ErrConnectionLost), errors.Is(err, sftpclient.ErrStalled), errors.Is(err, sftpclient.ErrClosed):
+	case errors.Is(err, failure.Dial), errors.Is(err, sftpclient.ErrConnectionLost), errors.Is(err, sftpclient.ErrStalled), errors.Is(err, sftpclient.ErrClosed):
 		return exitNoAnswer
 	case refusal && missing, server && missing, ofSource && run.get && missing:
 		return exitNotFound

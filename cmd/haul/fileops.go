@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/failure"
 )
 
 func newMv() *cobra.Command {
@@ -30,7 +31,7 @@ FROM and TO are on the same server.`,
 				return err
 			}
 			if list[0].protocol == ofSFTP && isPrecious(list[0].path) {
-				return usagef("mv %v: refused; name what is in it", list[0])
+				return failure.Usage.Errorf("mv %v: refused; name what is in it", list[0])
 			}
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
 				return s.ssh.move(ctx, list[0], list[1], keep)
@@ -49,7 +50,7 @@ func (r *remotes) move(ctx context.Context, from, to location, keep bool) error 
 		return err
 	}
 	if !same {
-		return usagef("mv: %v and %v are on different servers; get the file and put it", from, to)
+		return failure.Usage.Errorf("mv: %v and %v are on different servers; get the file and put it", from, to)
 	}
 	c, err := r.connect(ctx, from, "")
 	if err != nil {
@@ -68,16 +69,16 @@ func (r *remotes) move(ctx context.Context, from, to location, keep bool) error 
 	case err == nil && fi.IsDir():
 		b = below(b, path.Base(a))
 	case err == nil && strings.HasSuffix(b, "/"):
-		return remoteError{fmt.Errorf("mv %v: %v is not a directory", from, to)}
+		return failure.Remote.Errorf("mv %v: %v is not a directory", from, to)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return asRemote(err)
+		return failure.Remote.Wrap(err)
 	case err != nil && strings.HasSuffix(b, "/"):
-		return remoteError{fmt.Errorf("mv %v: there is no directory %v: %w", from, to, err)}
+		return failure.Remote.Errorf("mv %v: there is no directory %v: %w", from, to, err)
 	}
 	if keep {
-		return asRemote(c.Move(ctx, a, b))
+		return failure.Remote.Wrap(c.Move(ctx, a, b))
 	}
-	return asRemote(c.Rename(ctx, a, b))
+	return failure.Remote.Wrap(c.Rename(ctx, a, b))
 }
 
 // sameServer reports whether two locations are one user's files on one server,
@@ -129,7 +130,7 @@ func (r *remotes) mkdir(ctx context.Context, l location, parents bool) error {
 	case err != nil:
 		return err
 	case parents:
-		return asRemote(c.MkdirAll(ctx, name, 0o777))
+		return failure.Remote.Wrap(c.MkdirAll(ctx, name, 0o777))
 	}
-	return asRemote(c.Mkdir(ctx, name, 0o777))
+	return failure.Remote.Wrap(c.Mkdir(ctx, name, 0o777))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -87,7 +88,7 @@ func parseURL(s string) (tftp.Target, error) {
 	case hint != nil:
 		return t, hint
 	}
-	return t, usageError{err}
+	return t, failure.Usage.Wrap(err)
 }
 
 // schemeless returns the error for a URL without its scheme, the usual slip;
@@ -100,5 +101,5 @@ func schemeless(s string) error {
 	if _, err := tftp.ParseURL("tftp://" + s); err != nil {
 		return nil
 	}
-	return usagef("URL %q: it has no scheme; write tftp://%s", s, s)
+	return failure.Usage.Errorf("URL %q: it has no scheme; write tftp://%s", s, s)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/tftp"
@@ -95,7 +96,7 @@ func splitSources(words []string) (from []location, local string, err error) {
 	last, err := parseLocation(words[len(words)-1])
 	switch {
 	case words[len(words)-1] == "":
-		return nil, "", usagef("LOCAL is empty; . is the current directory")
+		return nil, "", failure.Usage.Errorf("LOCAL is empty; . is the current directory")
 	case err != nil:
 		return nil, "", err
 	case !last.remote():
@@ -112,7 +113,7 @@ func splitSources(words []string) (from []location, local string, err error) {
 		case !l.remote():
 			return nil, "", localSource(l)
 		case l.protocol != from[0].protocol:
-			return nil, "", usagef("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
+			return nil, "", failure.Usage.Errorf("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
 		}
 	}
 	return from, local, nil
@@ -123,7 +124,7 @@ func localSource(l location) error {
 	if err := schemeless(l.text); err != nil {
 		return err
 	}
-	return usagef("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
 }
 
 // noTarget refuses a last source that is meant as a target: without -r nobody names
@@ -133,7 +134,7 @@ func noTarget(from []location, local string, recursive bool) error {
 	if local != "" || len(from) < 2 || recursive || last.protocol == ofTFTP || !last.isDirName() || glob.HasMeta(last.path) {
 		return nil
 	}
-	return usagef("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
+	return failure.Usage.Errorf("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
 }
 
 // getTFTP fetches the files at URLs of TFTP.
@@ -165,9 +166,9 @@ func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer)
 	}
 	switch {
 	case len(urls) > 1 && local == "-":
-		return nil, usagef("several files cannot go to standard output")
+		return nil, failure.Usage.Errorf("several files cannot go to standard output")
 	case len(urls) > 1 && local != "" && !intoDir:
-		return nil, usagef("several files need a directory, and %s is none", local)
+		return nil, failure.Usage.Errorf("several files need a directory, and %s is none", local)
 	}
 	var jobs []transferJob
 	taken := make(map[string]string)
@@ -180,12 +181,12 @@ func (f *transferFlags) downloads(urls []string, local string, stdout io.Writer)
 		if local == "" || intoDir {
 			base := path.Base(strings.ReplaceAll(t.Name, `\`, "/"))
 			if base == "." || base == ".." || base == "/" || strings.ContainsRune(base, filepath.Separator) {
-				return nil, usagef("%v: the URL gives no file name to store it under; name one", t)
+				return nil, failure.Usage.Errorf("%v: the URL gives no file name to store it under; name one", t)
 			}
 			to = filepath.Join(local, base)
 		}
 		if other, ok := taken[to]; ok {
-			return nil, usagef("%v and %s would both become %s", t, other, to)
+			return nil, failure.Usage.Errorf("%v and %s would both become %s", t, other, to)
 		}
 		taken[to] = u
 		jobs = append(jobs, transferJob{label: path.Base(t.Name), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/treecopy"
@@ -23,7 +24,7 @@ func (r *copyRun) root(dir string) (*os.Root, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, localError{err}
+		return nil, failure.Local.Wrap(err)
 	}
 	r.roots[dir] = root
 	return root, nil
@@ -48,7 +49,7 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 			}
 		}
 	case several && err == nil:
-		return nil, "", usagef("several sources need a directory, and %s is none", console.Visible(local))
+		return nil, "", failure.Usage.Errorf("several sources need a directory, and %s is none", console.Visible(local))
 	default:
 		if real, err := filepath.EvalSymlinks(local); err == nil {
 			local = real
@@ -95,19 +96,19 @@ func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
 // a directory, or, where no shell has expanded it, what matches a pattern.
 func (r *copyRun) localSources(ctx context.Context, file string) ([]treecopy.Source, error) {
 	if file == "-" {
-		return nil, usagef("standard input goes to the server alone, without other files")
+		return nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
 	}
 	names := []string{file}
 	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) && glob.HasMeta(filepath.ToSlash(file)) {
 		if names, err = localMatches(ctx, file); err != nil {
-			return nil, localError{fmt.Errorf("put %s: %w", console.Visible(file), err)}
+			return nil, failure.Local.Errorf("put %s: %w", console.Visible(file), err)
 		}
 	}
 	var all []treecopy.Source
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if err != nil {
-			return nil, localError{err}
+			return nil, failure.Local.Wrap(err)
 		}
 		if err := r.checkLocal(info); err != nil {
 			r.refused = append(r.refused, fmt.Errorf("put %s: %w", console.Visible(name), err))
@@ -140,17 +141,17 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
-		return treecopy.Source{}, localError{err}
+		return treecopy.Source{}, failure.Local.Wrap(err)
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return treecopy.Source{}, localError{err}
+		return treecopy.Source{}, failure.Local.Wrap(err)
 	}
 	as := path.Base(path.Clean(slashed))
 	if as == ".." || as == "." || as == "/" {
 		abs, err := filepath.Abs(file)
 		if err != nil {
-			return treecopy.Source{}, localError{err}
+			return treecopy.Source{}, failure.Local.Wrap(err)
 		}
 		as = filepath.Base(abs)
 	}
@@ -170,7 +171,7 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	}
 	origin, err := filepath.Abs(dir)
 	if err != nil {
-		return treecopy.Source{}, localError{err}
+		return treecopy.Source{}, failure.Local.Wrap(err)
 	}
 	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}
 	r.typed(file, false, s)

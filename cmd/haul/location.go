@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 )
 
@@ -79,9 +80,9 @@ func parseLocation(s string) (location, error) {
 	var err error
 	switch {
 	case s == "":
-		return l, usagef("a location is empty; . is the current directory, and HOST: a home directory")
+		return l, failure.Usage.Errorf("a location is empty; . is the current directory, and HOST: a home directory")
 	case strings.IndexByte(s, 0) >= 0:
-		return l, usagef("location %q: a name cannot hold a NUL", s)
+		return l, failure.Usage.Errorf("location %q: a name cannot hold a NUL", s)
 	case isURL && scheme == "tftp":
 		l.protocol = ofTFTP
 		return l, nil
@@ -98,7 +99,7 @@ func parseLocation(s string) (location, error) {
 	case isHost:
 		l.protocol = ofSFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {
-			return l, usagef("location %q: is %s a port? write tftp://%s or sftp://%s; for a directory of that name, %s:./%s", s, port, s, s, host, path)
+			return l, failure.Usage.Errorf("location %q: is %s a port? write tftp://%s or sftp://%s; for a directory of that name, %s:./%s", s, port, s, s, host, path)
 		}
 		l.server, err = parseServer(host)
 		l.path = path
@@ -107,10 +108,10 @@ func parseLocation(s string) (location, error) {
 		}
 	}
 	if err == errPassword || err == errWebPassword {
-		return l, usageError{err}
+		return l, failure.Usage.Wrap(err)
 	}
 	if err != nil {
-		return l, usagef("location %q: %w", s, err)
+		return l, failure.Usage.Errorf("location %q: %w", s, err)
 	}
 	return l, nil
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/web/webclient"
 )
 
@@ -30,12 +30,12 @@ func (f *loginFlags) password() (string, error) {
 	}
 	text, err := readBounded(f.passwordFile)
 	if err != nil {
-		return "", localError{fmt.Errorf("--password-file: %w", err)}
+		return "", failure.Local.Errorf("--password-file: %w", err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if line == "" {
-		return "", localError{fmt.Errorf("--password-file %s: the first line is empty", console.Visible(f.passwordFile))}
+		return "", failure.Local.Errorf("--password-file %s: the first line is empty", console.Visible(f.passwordFile))
 	}
 	return line, nil
 }
@@ -43,7 +43,7 @@ func (f *loginFlags) password() (string, error) {
 // forWeb returns what answers a web server that asks for a login.
 func (f *loginFlags) forWeb(l location) (func(context.Context, string, string, string) (string, string, error), error) {
 	if l.site.user == "" {
-		return nil, usagef("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
+		return nil, failure.Usage.Errorf("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
 	}
 	password, err := f.password()
 	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, password, nil }, err

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -92,10 +93,10 @@ func newLs() *cobra.Command {
 				l.name, l.now = console.NameFormat(cmd.OutOrStdout()), time.Now()
 				l.run(ctx, s, list)
 				if err := l.out.Flush(); err != nil {
-					l.errs = append(l.errs, localError{fmt.Errorf("write the list: %w", err)})
+					l.errs = append(l.errs, failure.Local.Errorf("write the list: %w", err))
 				}
 				if l.more > 0 {
-					l.errs = append(l.errs, remoteError{fmt.Errorf("%d more errors are not shown", l.more)})
+					l.errs = append(l.errs, failure.Remote.Errorf("%d more errors are not shown", l.more))
 				}
 				return errors.Join(l.errs...)
 			})
@@ -175,7 +176,7 @@ func (l *lister) failed(errs ...error) {
 func (l *lister) directory(ctx context.Context, c server, dir string, depth int) {
 	entries, err := c.list(ctx, dir, l.detailed())
 	if err != nil {
-		l.failed(asRemote(err))
+		l.failed(failure.Remote.Wrap(err))
 		return
 	}
 	if l.titles && !l.asJSON {
@@ -192,7 +193,7 @@ func (l *lister) directory(ctx context.Context, c server, dir string, depth int)
 		}
 		fi, err := e.Info()
 		if err != nil {
-			l.failed(asRemote(err))
+			l.failed(failure.Remote.Wrap(err))
 			continue
 		}
 		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.tellsModes()})
@@ -204,7 +205,7 @@ func (l *lister) directory(ctx context.Context, c server, dir string, depth int)
 // listBelow lists the directories of a list that was printed, with -R.
 func (l *lister) listBelow(ctx context.Context, c server, dir string, depth int, list []listed) {
 	if l.recursive && depth == maxListDepth {
-		l.failed(remoteError{fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)})
+		l.failed(failure.Remote.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth))
 		return
 	}
 	for _, e := range list {
@@ -215,7 +216,7 @@ func (l *lister) listBelow(ctx context.Context, c server, dir string, depth int,
 			continue
 		}
 		if l.dirs++; l.dirs > maxListDirs {
-			l.failed(remoteError{fmt.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs)})
+			l.failed(failure.Remote.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs))
 			return
 		}
 		l.directory(ctx, c, e.path, depth+1)
@@ -369,7 +370,7 @@ func writeJSON(w io.Writer, v any) []error {
 	e := json.NewEncoder(console.NewPlainWriter(w))
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return []error{localError{err}}
+		return []error{failure.Local.Wrap(err)}
 	}
 	return nil
 }

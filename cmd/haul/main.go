@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 )
 
@@ -82,7 +82,7 @@ func execute(ctx context.Context, root *cobra.Command, stdout *os.File) (*cobra.
 	root.SetOut(out)
 	cmd, err := root.ExecuteContextC(ctx)
 	if failed := out.failed.Load(); err == nil && failed != nil {
-		err = localError{*failed}
+		err = failure.Local.Wrap(*failed)
 	}
 	return cmd, err
 }
@@ -117,14 +117,10 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// joined is the type of several errors that have nothing else in common. Others
-// that wrap more than one have a text of their own.
-var joined = reflect.TypeOf(errors.Join(io.EOF))
-
 // printError prints an error, or each of several, on a line of its own.
 func printError(out io.Writer, err error) {
-	if reflect.TypeOf(err) == joined {
-		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+	if several := failure.Joined(err); len(several) > 0 {
+		for _, err := range several {
 			printError(out, err)
 		}
 		return
@@ -153,7 +149,7 @@ func newRoot() *cobra.Command {
 		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
 			return noCommand(cmd, cmd.Flags().Args())
 		}
-		return usageError{flagError(cmd, err)}
+		return failure.Usage.Wrap(flagError(cmd, err))
 	})
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
@@ -206,7 +202,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	if near := suggest(args[0], names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
-	return usagef("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
+	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
 }
 
 // sameSignal is how soon a second signal is still the first: some programs,
@@ -248,20 +244,11 @@ func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }
 
-// A usageError is a mistake on the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
 // args turns cobra's complaints about arguments into usage errors.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usagef("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
+			return failure.Usage.Errorf("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
 		}
 		return nil
 	}
@@ -285,8 +272,3 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 	}
 	return err
 }
-
-// A localError is a failure to read or write a file of this machine.
-type localError struct{ error }
-
-func (e localError) Unwrap() error { return e.error }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/remap"
@@ -47,7 +48,7 @@ func newMapTest() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := netip.ParseAddr(from)
 			if err != nil {
-				return usagef("--from %s: it is an address, such as 192.0.2.7", from)
+				return failure.Usage.Errorf("--from %s: it is an address, such as 192.0.2.7", from)
 			}
 			rules, err := serve.ReadMap(args[0])
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 )
 
@@ -44,7 +45,7 @@ func newProbe() *cobra.Command {
 				if err := schemeless(list[0].text); err != nil {
 					return err
 				}
-				return usagef("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
+				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
 			}
 			if list[0].protocol != ofTFTP {
 				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *servers, list []location) error {
@@ -81,10 +82,10 @@ func probe(ctx context.Context, out io.Writer, list []location, size func(contex
 			errs = append(errs, err)
 		case len(list) == 1:
 			_, err = fmt.Fprintln(out, n)
-			errs = append(errs, asLocal(err))
+			errs = append(errs, failure.Local.Wrap(err))
 		default:
 			_, err = fmt.Fprintln(out, n, name(l.text))
-			errs = append(errs, asLocal(err))
+			errs = append(errs, failure.Local.Wrap(err))
 		}
 	}
 	return errors.Join(errs...)
@@ -93,7 +94,7 @@ func probe(ctx context.Context, out io.Writer, list []location, size func(contex
 // size returns that of the file at a location.
 func (s *servers) size(ctx context.Context, l location) (int64, error) {
 	if l.protocol == ofHTTP && l.isDirName() {
-		return 0, usagef("probe %v: the URL names no file", l)
+		return 0, failure.Usage.Errorf("probe %v: the URL names no file", l)
 	}
 	c, name, err := s.at(ctx, l)
 	if err != nil {
@@ -102,11 +103,11 @@ func (s *servers) size(ctx context.Context, l location) (int64, error) {
 	fi, err := c.Stat(ctx, name)
 	switch {
 	case err != nil:
-		return 0, asRemote(err)
+		return 0, failure.Remote.Wrap(err)
 	case fi.IsDir():
-		return 0, remoteError{fmt.Errorf("probe %v: that is a directory, and only files have a size: %w", l, store.ErrNotRegular)}
+		return 0, failure.Remote.Errorf("probe %v: that is a directory, and only files have a size: %w", l, store.ErrNotRegular)
 	case fi.Mode().Type()&^fs.ModeIrregular != 0:
-		return 0, remoteError{fmt.Errorf("probe %v: %w", l, store.ErrNotRegular)}
+		return 0, failure.Remote.Errorf("probe %v: %w", l, store.ErrNotRegular)
 	case fi.Size() < 0:
 		return 0, fmt.Errorf("probe %v: the server does not tell the size; only to fetch the file will", l)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -96,7 +97,7 @@ func splitTarget(words []string) (files []string, to location, err error) {
 		if err := schemeless(to.text); err != nil {
 			return nil, to, err
 		}
-		return nil, to, usagef("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
+		return nil, to, failure.Usage.Errorf("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
 	}
 	for _, file := range files {
 		switch l, err := parseLocation(file); {
@@ -104,9 +105,9 @@ func splitTarget(words []string) (files []string, to location, err error) {
 			return nil, to, err
 		case l.remote():
 			if _, err := os.Lstat(file); err == nil {
-				return nil, to, usagef("put %v: that means a file on a server; the local one of that name is ./%s", l, console.Visible(file))
+				return nil, to, failure.Usage.Errorf("put %v: that means a file on a server; the local one of that name is ./%s", l, console.Visible(file))
 			}
-			return nil, to, usagef("put %v: a file to send is a local one; get it first", l)
+			return nil, to, failure.Usage.Errorf("put %v: a file to send is a local one; get it first", l)
 		}
 	}
 	return files, to, nil
@@ -120,12 +121,12 @@ func (f *transferFlags) uploads(files []string, rawURL string) ([]transferJob, e
 	}
 	intoDir := t.Name == "" || strings.HasSuffix(t.Name, "/")
 	if len(files) > 1 && !intoDir {
-		return nil, usagef("several files need a URL that ends in a slash, and %v does not", t)
+		return nil, failure.Usage.Errorf("several files need a URL that ends in a slash, and %v does not", t)
 	}
 	var jobs []transferJob
 	for _, file := range files {
 		if file == "-" {
-			return nil, usagef("standard input cannot be sent: TFTP names the size first; send a file")
+			return nil, failure.Usage.Errorf("standard input cannot be sent: TFTP names the size first; send a file")
 		}
 		to := t
 		if intoDir {

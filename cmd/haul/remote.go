@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
@@ -61,18 +62,18 @@ func (f *sshFlags) addRequests(cmd *cobra.Command) {
 // check refuses what can be known to be wrong before anything begins.
 func (f *sshFlags) check() error {
 	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
-		return usagef("--port %d: choose 1 to 65535", f.port)
+		return failure.Usage.Errorf("--port %d: choose 1 to 65535", f.port)
 	}
 	for _, o := range f.options {
 		if !strings.ContainsAny(o, "= \t") {
-			return usagef("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
+			return failure.Usage.Errorf("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
 		}
 	}
 	if f.requests < 0 || f.requests > sftpclient.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
-		return usagef("--requests %d: choose 1 to %d", f.requests, sftpclient.MaxRequests)
+		return failure.Usage.Errorf("--requests %d: choose 1 to %d", f.requests, sftpclient.MaxRequests)
 	}
 	if f.requestSize > sftpclient.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
-		return usagef("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftpclient.MaxRequestBytes))
+		return failure.Usage.Errorf("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftpclient.MaxRequestBytes))
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func (r *remotes) connect(ctx context.Context, l location, first string) (*remot
 	}
 	s, err := r.dialer.Dial(ctx, dest)
 	if err != nil {
-		return nil, dialError{adviseSSH(err, l, r.flags)}
+		return nil, failure.Dial.Wrap(adviseSSH(err, l, r.flags))
 	}
 	c, err := sftpclient.New(ctx, s.Client, sftpclient.Config{
 		Connect: r.further(dest), First: first, Conns: r.conns,
@@ -168,7 +169,7 @@ func (r *remotes) connect(ctx context.Context, l location, first string) (*remot
 	})
 	if err != nil {
 		_ = s.Close()
-		return nil, remoteError{fmt.Errorf("%v: %w", l.server, err)}
+		return nil, failure.Remote.Errorf("%v: %w", l.server, err)
 	}
 	r.open[l.server] = &remote{Client: c, ssh: s, dest: dest}
 	return r.open[l.server], nil
@@ -237,9 +238,9 @@ func (c *remote) path(ctx context.Context, l location) (string, error) {
 	}
 	p, err := c.ExpandPath(ctx, l.path)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return "", remoteError{fmt.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, console.Visible(l.path), err)}
+		return "", failure.Remote.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, console.Visible(l.path), err)
 	}
-	return p, asRemote(err)
+	return p, failure.Remote.Wrap(err)
 }
 
 func (c *remote) list(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
@@ -272,24 +273,6 @@ func (l location) plain() string {
 		return ""
 	}
 	return clean
-}
-
-// A dialError is a failure to connect or to log in.
-type dialError struct{ error }
-
-func (e dialError) Unwrap() error { return e.error }
-
-// A remoteError is a failure to do something on a server.
-type remoteError struct{ error }
-
-func (e remoteError) Unwrap() error { return e.error }
-
-// asRemote marks an error as a server's.
-func asRemote(err error) error {
-	if err == nil {
-		return nil
-	}
-	return remoteError{err}
 }
 
 // adviseSSH adds what a user can do about a connection that was not made.
@@ -328,7 +311,7 @@ func adviseSSH(err error, l location, f *sshFlags) error {
 		if l.server.Port == 0 && f.port == 0 {
 			text += "; a port other than SSH's is given by -P, or in the URL"
 		}
-		return namedError{text, err}
+		return failure.Reword(text, err)
 	}
 	return err
 }

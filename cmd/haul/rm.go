@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 )
 
 const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
@@ -57,7 +58,7 @@ func newRm() *cobra.Command {
 			}
 			for _, l := range list {
 				if l.protocol == ofSFTP && isPrecious(l.path) {
-					return usagef("rm %v: refused; name what is in it", l)
+					return failure.Usage.Errorf("rm %v: refused; name what is in it", l)
 				}
 			}
 			m.out, m.name = cmd.OutOrStdout(), console.NameFormat(cmd.OutOrStdout())
@@ -102,7 +103,7 @@ func (m *removal) say(name string) {
 		return
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
-		m.errs, m.mute = append(m.errs, localError{fmt.Errorf("write the names: %w", err)}), true
+		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
 	}
 }
 
@@ -120,9 +121,9 @@ func (m *removal) remove(ctx context.Context, s *servers, l location) error {
 	_, dirs := c.(dirRemover)
 	switch {
 	case !dirs && m.recursive:
-		return usagef("rm %v: %v can remove single files only, without -r", l, l.protocol)
+		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.protocol)
 	case !dirs && l.isDirName():
-		return usagef("rm %v: is a directory, and %v can remove files only", l, l.protocol)
+		return failure.Usage.Errorf("rm %v: is a directory, and %v can remove files only", l, l.protocol)
 	}
 	found, err := matches(ctx, c, l)
 	if err != nil {
@@ -156,7 +157,7 @@ func (m *removal) remove(ctx context.Context, s *servers, l location) error {
 		default:
 			err = m.removeFile(ctx, c, f.Name)
 		}
-		m.note(asRemote(err))
+		m.note(failure.Remote.Wrap(err))
 	}
 	return nil
 }

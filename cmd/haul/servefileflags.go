@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/site"
 )
@@ -37,7 +38,7 @@ func (f *serveFlags) parseFiles() (err error) {
 	}
 	if f.perClient != "" {
 		if f.Files.PerClient, err = site.ParsePerClient(f.perClient); err != nil {
-			return usagef("--per-client: %w", err)
+			return failure.Usage.Errorf("--per-client: %w", err)
 		}
 	}
 	for _, word := range f.roots {
@@ -50,7 +51,7 @@ func (f *serveFlags) parseFiles() (err error) {
 	for _, word := range f.access {
 		rule, err := site.ParseRule(word)
 		if err != nil {
-			return usagef("--access %q: %w", word, err)
+			return failure.Usage.Errorf("--access %q: %w", word, err)
 		}
 		f.Files.Access = append(f.Files.Access, rule)
 	}
@@ -63,7 +64,7 @@ func parseUpload(word string) (site.Policy, error) {
 	}
 	p, err := site.ParsePolicy(word)
 	if err != nil || p == site.UploadNone {
-		return p, usagef("--upload %s: choose create, overwrite or unique", word)
+		return p, failure.Usage.Errorf("--upload %s: choose create, overwrite or unique", word)
 	}
 	return p, nil
 }
@@ -87,5 +88,5 @@ func parseRoot(word string) (serve.Root, error) {
 	if first == nil {
 		first = errors.New("it is CLIENT=DIR")
 	}
-	return serve.Root{}, usagef("--root %s: %w", word, first)
+	return serve.Root{}, failure.Usage.Errorf("--root %s: %w", word, first)
 }

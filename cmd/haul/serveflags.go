@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/site"
 )
@@ -71,25 +72,25 @@ func (f *serveFlags) choose(given func(flag string) bool) error {
 	}
 	for _, flag := range tftpOnly {
 		if given(flag) && !f.ServesTFTP() {
-			return usagef("--%s is for TFTP, which is not served; add --tftp :69", flag)
+			return failure.Usage.Errorf("--%s is for TFTP, which is not served; add --tftp :69", flag)
 		}
 	}
 	for _, flag := range fileRules {
 		if given(flag) && !f.ServesAnybody() && (flag != "upload" || !f.ServesSFTP()) {
-			return usagef("--%s is for TFTP, and for HTTP without --http-auth, neither of which is served; add --tftp :69 or --http :80", flag)
+			return failure.Usage.Errorf("--%s is for TFTP, and for HTTP without --http-auth, neither of which is served; add --tftp :69 or --http :80", flag)
 		}
 	}
 	if given("max-upload") && !f.ServesTFTP() && !f.ServesHTTP() {
-		return usagef("--max-upload is for TFTP and HTTP, neither of which is served; add --tftp :69 or --http :80")
+		return failure.Usage.Errorf("--max-upload is for TFTP and HTTP, neither of which is served; add --tftp :69 or --http :80")
 	}
 	for _, flag := range httpOnly {
 		if given(flag) && !f.ServesHTTP() {
-			return usagef("--%s is for HTTP, which is not served; add --http :80 or --https :443", flag)
+			return failure.Usage.Errorf("--%s is for HTTP, which is not served; add --http :80 or --https :443", flag)
 		}
 	}
 	for _, flag := range sftpOnly {
 		if given(flag) && !f.ServesSFTP() {
-			return usagef("--%s is for SFTP, which is not served; add --sftp :2022", flag)
+			return failure.Usage.Errorf("--%s is for SFTP, which is not served; add --sftp :2022", flag)
 		}
 	}
 	return nil
@@ -101,7 +102,7 @@ func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 	for _, w := range words {
 		m, err := site.ParseMatch(w)
 		if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
-			return nil, usagef("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
+			return nil, failure.Usage.Errorf("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
 		}
 		all = append(all, m.Nets...)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/web/webclient"
@@ -73,7 +74,7 @@ func (s *servers) connect(ctx context.Context, l location, first string) (server
 		}
 		return webServer{c}, nil
 	}
-	return nil, usagef("location %v: its protocol is not one of SFTP and HTTP", l)
+	return nil, failure.Usage.Errorf("location %v: its protocol is not one of SFTP and HTTP", l)
 }
 
 // onServers runs a command on locations that are all of one protocol. w is nil for a
@@ -120,7 +121,7 @@ func newServers(f *sshFlags, w *webFlags, stderr io.Writer, quiet bool, say func
 func notServed(command string, first, l location) error {
 	switch {
 	case works(command, l.protocol), l.remote() && command == "probe":
-		return usagef("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
+		return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
 	case l.protocol == ofTFTP:
 		over, advice := "SFTP and HTTP", ""
 		if !works(command, ofHTTP) {
@@ -129,11 +130,11 @@ func notServed(command string, first, l location) error {
 		if command == "stat" {
 			advice = `; "haul probe" prints the size of a file`
 		}
-		return usagef("%s %v: TFTP can only get and put single files; %s works over %s%s", command, l, command, over, advice)
+		return failure.Usage.Errorf("%s %v: TFTP can only get and put single files; %s works over %s%s", command, l, command, over, advice)
 	case l.protocol == ofHTTP:
-		return usagef("%s %v: HTTP has no way to %s", command, l, httpLacks[command])
+		return failure.Usage.Errorf("%s %v: HTTP has no way to %s", command, l, httpLacks[command])
 	}
-	return usagef("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
+	return failure.Usage.Errorf("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
 }
 
 // works reports whether a command works over a protocol.
@@ -179,9 +180,9 @@ func matches(ctx context.Context, c server, l location) ([]glob.Match, error) {
 	found, err := glob.Expand(ctx, c.Store(dir), pattern)
 	switch {
 	case errors.Is(err, path.ErrBadPattern):
-		return nil, usagef("location %q: %w", l.text, err)
+		return nil, failure.Usage.Errorf("location %q: %w", l.text, err)
 	case err != nil:
-		return nil, remoteError{fmt.Errorf("%v: %w", l, err)}
+		return nil, failure.Remote.Errorf("%v: %w", l, err)
 	}
 	for i := range found {
 		found[i].Name = dir + found[i].Name
@@ -214,7 +215,7 @@ func (s *servers) entries(ctx context.Context, l location, follow bool) (c serve
 			err = fmt.Errorf("%v: is not a directory", l)
 		}
 		if err != nil {
-			errs = append(errs, asRemote(err))
+			errs = append(errs, failure.Remote.Wrap(err))
 			continue
 		}
 		list = append(list, listed{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.tellsModes()})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/tftp"
 )
@@ -59,7 +60,7 @@ func parsePorts(s string) (first, last uint16, err error) {
 	low, err1 := strconv.ParseUint(a, 10, 16)
 	high, err2 := strconv.ParseUint(b, 10, 16)
 	if err1 != nil || err2 != nil || low == 0 || low > high {
-		return 0, 0, usagef("--ports %s: it is FIRST-LAST, both from 1 to 65535", s)
+		return 0, 0, failure.Usage.Errorf("--ports %s: it is FIRST-LAST, both from 1 to 65535", s)
 	}
 	return uint16(low), uint16(high), nil
 }
@@ -73,7 +74,7 @@ func parseMTU(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < serve.MinMTU || n > serve.MaxMTU {
-		return 0, usagef("--mtu %s: it is auto, none, or %d to %d bytes", s, serve.MinMTU, serve.MaxMTU)
+		return 0, failure.Usage.Errorf("--mtu %s: it is auto, none, or %d to %d bytes", s, serve.MinMTU, serve.MaxMTU)
 	}
 	return n, nil
 }

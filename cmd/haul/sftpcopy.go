@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -49,7 +50,7 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		return nil, err
 	}
 	if parallel > treecopy.MaxParallel {
-		return nil, usagef("--parallel %d: over %v it is at most %d", parallel, p, treecopy.MaxParallel)
+		return nil, failure.Usage.Errorf("--parallel %d: over %v it is at most %d", parallel, p, treecopy.MaxParallel)
 	}
 	r := &copyRun{
 		copyFlags: f, quiet: quiet, get: get,
@@ -124,7 +125,7 @@ func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, p
 // be read there first, if that is known.
 func (r *copyRun) remoteSource(ctx context.Context, l location, first string) (treecopy.Source, error) {
 	if l.protocol == ofHTTP && l.path == "" && !r.recursive {
-		return treecopy.Source{}, usagef("get %v: the URL names no file; -r fetches all that the server lists", l)
+		return treecopy.Source{}, failure.Usage.Errorf("get %v: the URL names no file; -r fetches all that the server lists", l)
 	}
 	c, err := r.servers.connect(ctx, l, first)
 	if err != nil {
@@ -194,7 +195,7 @@ func (c *remote) place(ctx context.Context, l location) (dir, name string, err e
 		// A tree has nothing above it, so it has to be the whole one.
 		home, err := c.HomeDir(ctx, "")
 		if err != nil {
-			return "", "", asRemote(err)
+			return "", "", failure.Remote.Wrap(err)
 		}
 		name = strings.TrimRight(home, "/") + "/" + name
 	}

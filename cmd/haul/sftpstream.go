@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
@@ -37,7 +38,7 @@ func (r *copyRun) onlyPlain(stream string) error {
 		{r.sparse, "--sparse"}, {r.verify, "--verify"}, {r.dryRun, "--dry-run"}, {r.inPlace && r.get, "--in-place"}, {r.fsync && r.get, "--fsync"},
 	} {
 		if f.set {
-			return usagef("%s: not with %s, which is no file", f.name, stream)
+			return failure.Usage.Errorf("%s: not with %s, which is no file", f.name, stream)
 		}
 	}
 	return nil
@@ -50,14 +51,14 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		name = console.Visible(local)
 	}
 	if len(from) > 1 {
-		return usagef("several files cannot go to %s", name)
+		return failure.Usage.Errorf("several files cannot go to %s", name)
 	}
 	if err := r.onlyPlain(name); err != nil {
 		return err
 	}
 	l := from[0]
 	if l.protocol == ofHTTP && l.isDirName() {
-		return usagef("get %v: that is a directory; only a file can go to %s", l, name)
+		return failure.Usage.Errorf("get %v: that is a directory; only a file can go to %s", l, name)
 	}
 	c, err := r.servers.connect(ctx, l, l.plain())
 	if err != nil {
@@ -68,17 +69,17 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		return err
 	}
 	if len(found) > 1 {
-		return usagef("%v: %d files match, and only one can go to %s", l, len(found), name)
+		return failure.Usage.Errorf("%v: %d files match, and only one can go to %s", l, len(found), name)
 	}
 	f, err := c.open(ctx, found[0].Name)
 	if err != nil {
-		return asRemote(err)
+		return failure.Remote.Wrap(err)
 	}
 	defer f.Close()
 	var size int64
 	if info, err := f.Stat(); err == nil {
 		if size = max(info.Size(), 0); info.IsDir() {
-			return remoteError{fmt.Errorf("get %v: %w; only a file can go to %s", l, treecopy.ErrDirectory, name)}
+			return failure.Remote.Errorf("get %v: %w; only a file can go to %s", l, treecopy.ErrDirectory, name)
 		}
 	}
 	if local != "-" {
@@ -118,7 +119,7 @@ func readAll(ctx context.Context, f store.File, w io.Writer, name string) (at in
 	if f, ok := f.(io.WriterTo); ok {
 		n, err := f.WriteTo(w)
 		if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
-			err = localError{fmt.Errorf("write %s: %w", name, transfer.Err)}
+			err = failure.Local.Errorf("write %s: %w", name, transfer.Err)
 		}
 		return n, asSide(err)
 	}
@@ -130,7 +131,7 @@ func readAll(ctx context.Context, f store.File, w io.Writer, name string) (at in
 				if errors.Is(err, context.Canceled) {
 					return at, err
 				}
-				return at, localError{fmt.Errorf("write %s: %w", name, err)}
+				return at, failure.Local.Errorf("write %s: %w", name, err)
 			}
 			at += int64(n)
 		}
@@ -138,17 +139,17 @@ func readAll(ctx context.Context, f store.File, w io.Writer, name string) (at in
 			return at, nil
 		}
 		if err != nil {
-			return at, asRemote(err)
+			return at, failure.Remote.Wrap(err)
 		}
 	}
 }
 
 // asSide marks an error as the server's unless it is this machine's.
 func asSide(err error) error {
-	if _, local := errors.AsType[localError](err); err == nil || local {
+	if err == nil || errors.Is(err, failure.Local) {
 		return err
 	}
-	return remoteError{err}
+	return failure.Remote.Wrap(err)
 }
 
 // putStream sends standard input to a file.
@@ -157,7 +158,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 		return err
 	}
 	if to.isDirName() || strings.HasSuffix("/"+to.path, "/..") {
-		return usagef("put - %v: standard input has no name; give the file one", to)
+		return failure.Usage.Errorf("put - %v: standard input has no name; give the file one", to)
 	}
 	c, name, err := r.servers.at(ctx, to)
 	if err != nil {
@@ -165,7 +166,7 @@ func (r *copyRun) putStream(ctx context.Context, to location) error {
 	}
 	if to.protocol == ofSFTP { // a web server refuses a PUT to a directory, and may not tell before
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
-			return remoteError{fmt.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)}
+			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
 	}
 	return r.showStream(ctx, name, func() (store.Upload, error) { return c.create(ctx, name, r.inPlace) })
@@ -186,7 +187,7 @@ func (r *copyRun) showStream(ctx context.Context, name string, create func() (st
 func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *console.ProgressLine) (int64, error) {
 	u, err := create()
 	if err != nil {
-		return 0, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
+		return 0, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 	}
 	defer u.Close()
 	in := &interruptibleReader{ctx: ctx, r: r.stdin}
@@ -198,7 +199,7 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 		n, err := in.Read(buf)
 		if n > 0 {
 			if _, err := u.WriteAt(buf[:n], at); err != nil {
-				return at, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
+				return at, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 			}
 			at += int64(n)
 			line.Update(at, 0)
@@ -209,13 +210,13 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 		switch {
 		case err == io.EOF:
 			if err := u.Commit(); err != nil {
-				return at, remoteError{fmt.Errorf("put - to %s: %w", console.Visible(name), err)}
+				return at, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 			}
 			return at, nil
 		case ctx.Err() != nil:
 			return at, fmt.Errorf("put - to %s: %w", console.Visible(name), ctx.Err())
 		case err != nil:
-			return at, localError{fmt.Errorf("read standard input: %w", err)}
+			return at, failure.Local.Errorf("read standard input: %w", err)
 		}
 	}
 }

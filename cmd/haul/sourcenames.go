@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web/webclient"
@@ -149,18 +149,16 @@ func (r *copyRun) nameSource(err error) error {
 	if !ok {
 		return err
 	}
-	return namedError{fmt.Sprintf("%s %s: %s", r.verb(), console.Visible(name), reason(e.Err)), err}
+	return failure.Reword(fmt.Sprintf("%s %s: %s", r.verb(), console.Visible(name), reason(e.Err)), err)
 }
 
 // reason says why an entry failed. With a lost connection much fails behind the
 // first, for the same reason. What failed on this side says so itself: package
 // sftp would call it by what was done to the server's file.
 func reason(err error) string {
-	if reflect.TypeOf(err) == joined {
-		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
-			if errors.Is(one, sftpclient.ErrConnectionLost) {
-				return reason(one)
-			}
+	for _, one := range failure.Joined(err) {
+		if errors.Is(one, sftpclient.ErrConnectionLost) {
+			return reason(one)
 		}
 	}
 	if t, ok := errors.AsType[*sftpclient.TransferError](err); ok && t.Local {
@@ -181,12 +179,3 @@ func (r *copyRun) verb() string {
 	}
 	return "put"
 }
-
-// A namedError is an error in other words.
-type namedError struct {
-	text string
-	err  error
-}
-
-func (e namedError) Error() string { return e.text }
-func (e namedError) Unwrap() error { return e.err }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 )
 
@@ -94,7 +95,7 @@ func printStat(out io.Writer, e listed, o owners) error {
 		line("Modified", "%s", t.Local().Format(time.RFC3339))
 	}
 	_, err := out.Write(text.Bytes())
-	return asLocal(err)
+	return failure.Local.Wrap(err)
 }
 
 // owner shows a user or a group, which may have no name.
@@ -152,7 +153,7 @@ func (s *servers) space(ctx context.Context, l location) (store.Space, error) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = fmt.Errorf("df %v: the server cannot tell; it lacks statvfs@openssh.com: %w", l, err)
 	}
-	return space, asRemote(err)
+	return space, failure.Remote.Wrap(err)
 }
 
 // A spaceDescribed is a file system as JSON says it, in bytes.
@@ -202,5 +203,5 @@ func printSpace(out io.Writer, rows [][]string, human bool) error {
 		fmt.Fprintf(&text, "%*s %*s %*s %*s %s\n", widths[0], r[0], widths[1], r[1], widths[2], r[2], widths[3], r[3], r[4])
 	}
 	_, err := out.Write(text.Bytes())
-	return asLocal(err)
+	return failure.Local.Wrap(err)
 }

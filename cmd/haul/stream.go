@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
 	"golang.org/x/term"
+
+	"github.com/haul-project/haul/internal/failure"
 )
 
 // A stream is an Upload to what cannot be rewound. It relies on Get writing in
@@ -20,16 +20,16 @@ type stream struct {
 
 func (s *stream) WriteAt(p []byte, off int64) (int, error) {
 	if off != s.at {
-		return 0, localError{fmt.Errorf("data at %d cannot be written to a stream at %d", off, s.at)}
+		return 0, failure.Local.Errorf("data at %d cannot be written to a stream at %d", off, s.at)
 	}
 	n, err := s.w.Write(p)
 	s.at += int64(n)
-	return n, asLocal(err)
+	return n, failure.Local.Wrap(err)
 }
 
 func (s *stream) Truncate(size int64) error {
 	if size != s.at {
-		return localError{errors.New("a stream cannot be cut")}
+		return failure.Local.Errorf("a stream cannot be cut")
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ type spool struct {
 func newSpool(w io.Writer) (*spool, error) {
 	f, err := os.CreateTemp("", "haul-*")
 	if err != nil {
-		return nil, localError{err}
+		return nil, failure.Local.Wrap(err)
 	}
 	_ = os.Remove(f.Name()) // it lives until it is closed; where that is not possible, wait removes it
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
@@ -90,7 +90,7 @@ func (s *spool) copy(w io.Writer) error {
 		n, err := io.Copy(w, io.NewSectionReader(s.file, at, 1<<62-at))
 		at += n
 		if err != nil || over {
-			return asLocal(err)
+			return failure.Local.Wrap(err)
 		}
 		select {
 		case <-s.grown:
@@ -129,16 +129,8 @@ func openPipe(ctx context.Context, path string) (*os.File, error) {
 	}()
 	select {
 	case o := <-got:
-		return o.f, asLocal(o.err)
+		return o.f, failure.Local.Wrap(o.err)
 	case <-ctx.Done():
 		return nil, ctx.Err() // the goroutine ends with the process
 	}
-}
-
-// asLocal marks an error as this machine's.
-func asLocal(err error) error {
-	if err == nil {
-		return nil
-	}
-	return localError{err}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/trace"
 )
 
@@ -31,7 +32,7 @@ const traceAll = "all"
 // open begins a trace on out; it returns nil if none is asked for.
 func (f *traceFlags) open(out io.Writer) (*trace.Recorder, error) {
 	if f.hex > trace.MaxDatagram || f.hex < 0 {
-		return nil, usagef("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
+		return nil, failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
 	}
 	if len(f.peers) == 0 && f.pcap == "" {
 		return nil, nil
@@ -46,7 +47,7 @@ func (f *traceFlags) open(out io.Writer) (*trace.Recorder, error) {
 	}
 	r, err := trace.NewRecorder(c, f.pcap)
 	if err != nil {
-		return nil, localError{fmt.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))
 	}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -64,11 +65,11 @@ func (f *transferFlags) client(t *trace.Recorder) (*tftp.Client, error) {
 	case 1:
 		c.Rollover = transfer.RolloverOne
 	default:
-		return nil, usagef("--rollover %d: choose 0 or 1", f.rollover)
+		return nil, failure.Usage.Errorf("--rollover %d: choose 0 or 1", f.rollover)
 	}
 	o := transfer.Options{BlockSize: c.BlockSize, Window: c.Window, Timeout: c.Timeout, MicroTimeout: c.MicroTimeout}
 	if err := o.Check(); err != nil {
-		return nil, usageError{err}
+		return nil, failure.Usage.Wrap(err)
 	}
 	return c, nil
 }
@@ -78,7 +79,7 @@ func (f *transferFlags) file(rawURL string) (tftp.Target, error) {
 	t, err := f.target(rawURL)
 	if err == nil {
 		if err = t.Check(); err != nil {
-			err = usagef("URL %q: %w", rawURL, err)
+			err = failure.Usage.Errorf("URL %q: %w", rawURL, err)
 		}
 	}
 	return t, err

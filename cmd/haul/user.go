@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/users"
 )
@@ -223,7 +224,7 @@ func explainUsers(err error, path string) error {
 // named. One that was named must be there, as it may be a slip.
 func makeUsersDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return localError{fmt.Errorf("make the directory of the users file: %w; --users FILE names another place", err)}
+		return failure.Local.Errorf("make the directory of the users file: %w; --users FILE names another place", err)
 	}
 	return nil
 }

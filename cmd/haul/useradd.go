@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/users"
 )
@@ -126,11 +127,11 @@ func checkNew(path, name string) error {
 func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	u := users.User{Name: name, Root: f.root, Limit: int64(f.limit)}
 	if err := users.CheckName(name); err != nil {
-		return u, usageError{err}
+		return u, failure.Usage.Wrap(err)
 	}
 	var err error
 	if u.Access, err = users.ParseAccess(f.access); err != nil {
-		return u, usagef("--%w", err) // it begins with the flag's name
+		return u, failure.Usage.Errorf("--%w", err) // it begins with the flag's name
 	}
 	if u.From, err = parseNetworks("from", f.from); err != nil {
 		return u, err
@@ -144,11 +145,11 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	f.needsPassword = f.password.ask || f.password.stdin || len(f.keys) == 0
 	switch {
 	case f.password.ask && f.password.stdin:
-		return u, usagef("--password and --password-stdin exclude each other: the first asks, the second reads")
+		return u, failure.Usage.Errorf("--password and --password-stdin exclude each other: the first asks, the second reads")
 	case usesStdin > 1 || usesStdin == 1 && f.password.stdin:
-		return u, usagef("standard input can be read once: give other keys by file, or the password by --password")
+		return u, failure.Usage.Errorf("standard input can be read once: give other keys by file, or the password by --password")
 	case usesStdin == 1 && f.password.ask:
-		return u, usagef("--key - takes standard input, and --password asks there; give the key by file")
+		return u, failure.Usage.Errorf("--key - takes standard input, and --password asks there; give the key by file")
 	}
 	for _, word := range f.keys {
 		keys, err := readKeys(in, word)
@@ -160,7 +161,7 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	// What is wrong with the rest is for the users file to say, before it is
 	// written; but not after a password was typed.
 	if _, err := users.New(u); err != nil {
-		return u, usageError{err}
+		return u, failure.Usage.Wrap(err)
 	}
 	return u, nil
 }
@@ -174,24 +175,24 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	_, statErr := os.Stat(word)
 	switch {
 	case word == "":
-		return nil, usagef("the key is empty; it is a file, a line of one, or -")
+		return nil, failure.Usage.Errorf("the key is empty; it is a file, a line of one, or -")
 	case word == "-":
 		b, err := io.ReadAll(io.LimitReader(in, maxKeyFile+1))
 		if err == nil && len(b) > maxKeyFile {
 			err = fmt.Errorf("more than %d bytes", maxKeyFile)
 		}
 		if err != nil {
-			return nil, localError{fmt.Errorf("keys from standard input: %w", err)}
+			return nil, failure.Local.Errorf("keys from standard input: %w", err)
 		}
 		source, text = "standard input", string(b)
 	case statErr != nil && looksLikeKey(word):
 		source, text = "key", word
 	case statErr != nil:
-		return nil, localError{fmt.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))}
+		return nil, failure.Local.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))
 	default:
 		b, err := smallfile.Read(word, maxKeyFile)
 		if err != nil {
-			return nil, localError{fmt.Errorf("key %s: %w", word, console.WithoutPath(err))}
+			return nil, failure.Local.Errorf("key %s: %w", word, console.WithoutPath(err))
 		}
 		text = string(b)
 	}
@@ -207,7 +208,7 @@ var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@
 // whoever adds a key is there to mend it.
 func parseKeys(source, text string) (keys []users.Key, err error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
-		return nil, usagef("%s: that is a private key, which belongs to nobody but its owner; the public one is in the file with .pub behind its name", source)
+		return nil, failure.Usage.Errorf("%s: that is a private key, which belongs to nobody but its owner; the public one is in the file with .pub behind its name", source)
 	}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -215,12 +216,12 @@ func parseKeys(source, text string) (keys []users.Key, err error) {
 		}
 		k, err := users.ParseKey(line)
 		if err != nil {
-			return nil, usagef("%s: %w", source, err)
+			return nil, failure.Usage.Errorf("%s: %w", source, err)
 		}
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
-		return nil, usagef("%s: there is no key in it", source)
+		return nil, failure.Usage.Errorf("%s: there is no key in it", source)
 	}
 	return keys, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/users"
 )
 
@@ -36,7 +37,7 @@ func newUserPassword() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			if none && p.stdin {
-				return usagef("--none and --password-stdin exclude each other")
+				return failure.Usage.Errorf("--none and --password-stdin exclude each other")
 			}
 			d, path, err := file.open()
 			if err != nil {
@@ -100,7 +101,7 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, usagef("there is no terminal to ask for a password; --password-stdin reads it from standard input")
+		return nil, failure.Usage.Errorf("there is no terminal to ask for a password; --password-stdin reads it from standard input")
 	}
 	first, err := askPassword(cmd.Context(), in, cmd.ErrOrStderr(), fmt.Sprintf("Password for %s: ", name))
 	if err != nil {
@@ -121,12 +122,12 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 func readPassword(in io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, users.MaxPassword+3))
 	if err != nil {
-		return nil, localError{fmt.Errorf("password from standard input: %w", err)}
+		return nil, failure.Local.Errorf("password from standard input: %w", err)
 	}
 	b = bytes.TrimSuffix(b, []byte("\n"))
 	b = bytes.TrimSuffix(b, []byte("\r"))
 	if bytes.ContainsAny(b, "\r\n") {
-		return nil, usagef("--password-stdin: there is more than one line")
+		return nil, failure.Usage.Errorf("--password-stdin: there is more than one line")
 	}
 	return b, nil
 }
@@ -137,7 +138,7 @@ func askPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, localError{fmt.Errorf("ask for a password: %w", err)}
+		return nil, failure.Local.Errorf("ask for a password: %w", err)
 	}
 	fmt.Fprint(out, prompt)
 	defer fmt.Fprintln(out)
@@ -153,7 +154,7 @@ func askPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 	select {
 	case a := <-typed:
 		if a.err != nil {
-			return nil, localError{fmt.Errorf("ask for a password: %w", a.err)}
+			return nil, failure.Local.Errorf("ask for a password: %w", a.err)
 		}
 		return a.password, nil
 	case <-ctx.Done():

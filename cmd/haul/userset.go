@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/users"
 )
 
@@ -50,10 +51,10 @@ func newUserSet() *cobra.Command {
 			"limit": rate, "from": strings.Trim(fmt.Sprint(nets), "[]"),
 		}
 		if _, err := users.ParseAccess(access); err != nil && access != "" {
-			return usagef("--%w", err)
+			return failure.Usage.Errorf("--%w", err)
 		}
 		if _, err := users.ParseRequire(require); err != nil && require != "" {
-			return usagef("--require: %w", err)
+			return failure.Usage.Errorf("--require: %w", err)
 		}
 		var settings []users.Setting
 		for _, keyword := range []string{"root", "access", "limit", "from", "require"} {
@@ -62,7 +63,7 @@ func newUserSet() *cobra.Command {
 			}
 		}
 		if len(settings) == 0 {
-			return usagef("nothing to change: give --root, --access, --limit, --from or --require")
+			return failure.Usage.Errorf("nothing to change: give --root, --access, --limit, --from or --require")
 		}
 		if err := users.Set(path, args[0], settings...); err != nil {
 			return explainUsers(err, path)

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/failure"
 )
 
 // version is set by the Makefile; a build by "go install" knows its own.
@@ -19,7 +21,7 @@ func newVersion() *cobra.Command {
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return asLocal(err)
+			return failure.Local.Wrap(err)
 		},
 	}
 }

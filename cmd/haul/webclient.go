@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/web/webclient"
 )
 
@@ -115,7 +116,7 @@ func (w *webs) connect(l location, first string) (*webclient.Client, error) {
 	}
 	u, err := url.Parse(l.site.root)
 	if err != nil {
-		return nil, usagef("location %v: %w", l, err)
+		return nil, failure.Usage.Errorf("location %v: %w", l, err)
 	}
 	o := webclient.Config{User: l.site.user, Query: l.site.query, First: first, UserAgent: "haul", Conns: w.conns}
 	if version != "" {
@@ -144,7 +145,7 @@ func (w *webs) connect(l location, first string) (*webclient.Client, error) {
 	}
 	c, err := webclient.New(l.site.root, o)
 	if err != nil {
-		return nil, usagef("location %v: %w", l, err)
+		return nil, failure.Usage.Errorf("location %v: %w", l, err)
 	}
 	w.open[l.site] = c
 	return c, nil
@@ -157,15 +158,15 @@ func (f *webFlags) tls() (*tls.Config, error) {
 		return c, nil
 	}
 	if f.insecure {
-		return nil, usagef("--cacert and --insecure: the second checks nothing")
+		return nil, failure.Usage.Errorf("--cacert and --insecure: the second checks nothing")
 	}
 	text, err := readBounded(f.cacert)
 	if err != nil {
-		return nil, localError{fmt.Errorf("--cacert: %w", err)}
+		return nil, failure.Local.Errorf("--cacert: %w", err)
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(text) {
-		return nil, localError{fmt.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(f.cacert))}
+		return nil, failure.Local.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(f.cacert))
 	}
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web/webclient"
 )
@@ -32,7 +33,7 @@ func (r *copyRun) onlyHTTP() error {
 		{r.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},
 	} {
 		if f.set {
-			return usagef("%s: %s", f.name, f.why)
+			return failure.Usage.Errorf("%s: %s", f.name, f.why)
 		}
 	}
 	return nil
