@@ -34,10 +34,10 @@ var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
 		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/rate",
-		tests:   "sftp web tcp udp internal/serve/servetest internal/sim internal/leak internal/handover/handovertest",
+		tests:   "sftp web tcp tcp/certs udp internal/serve/servetest internal/sim internal/leak internal/handover/handovertest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
+		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve/servetest":       {}, // for tests
@@ -68,7 +68,8 @@ var rules = map[string]rule{
 	"internal/filelock":              {},
 	"internal/penalty":               {},
 	"internal/rate":                  {},
-	"tcp":                            {tests: "internal/leak"},
+	"tcp":                            {tests: "internal/leak tcp/certs"},
+	"tcp/certs":                      {},
 	"internal/openssh":               {tests: "internal/leak"},
 	"users":                          {imports: "internal/filelock", tests: "internal/leak"},
 	"internal/handover":              {imports: "tcp udp", tests: "internal/handover/handovertest"},

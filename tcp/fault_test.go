@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tcp/certs"
 )
 
 // How long a test waits for what must come. Machines may be slow, so only a
@@ -207,7 +209,7 @@ func clientHello(t *testing.T) []byte {
 }
 
 func TestFaultTLS(t *testing.T) {
-	cert, err := SelfSigned("127.0.0.1")
+	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,7 @@ func TestFaultSilent(t *testing.T) {
 		v.wantIdle()
 	})
 	t.Run("in the handshake", func(t *testing.T) {
-		cert, err := SelfSigned("127.0.0.1")
+		cert, err := certs.SelfSigned("127.0.0.1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tcp/certs"
 )
 
 // At the limit others wait, over all addresses together, and each gets its turn.
@@ -345,7 +347,7 @@ func TestProxyHeader(t *testing.T) {
 // proxy names.
 func TestAdmit(t *testing.T) {
 	asked := make(chan string, 10)
-	cert, err := SelfSigned("127.0.0.1")
+	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ type Server struct {
 	// counted, and ends the one connection.
 	Handle func(ctx context.Context, c net.Conn)
 
-	// TLS has connections begin with TLS. It must have a certificate; that of
-	// [Certificates] can be replaced while the server runs.
+	// TLS has connections begin with TLS. It must have a certificate; those of
+	// package certs can be replaced while the server runs.
 	TLS *tls.Config
 
 	// Options are for the addresses that ListenAndServe listens at.

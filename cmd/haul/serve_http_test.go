@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/certs"
 	"github.com/haul-project/haul/users"
 )
 
@@ -191,11 +191,11 @@ func TestServeHTTPAndTFTP(t *testing.T) {
 // and who trusts it.
 func certificate(t *testing.T, dir string) ([]string, *tls.Config) {
 	t.Helper()
-	cert, err := tcp.SelfSigned("127.0.0.1")
+	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair := tcp.Pair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	pair := certs.Pair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	for _, file := range []string{pair.Cert, pair.Key} {
 		_ = os.Remove(file)
 	}

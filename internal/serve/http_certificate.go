@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/certs"
 )
 
 // httpSuites are those of TLS 1.2: with forward secrecy and authenticated encryption
@@ -21,27 +21,27 @@ var httpSuites = []uint16{
 
 // openCertificate loads the certificate, and has it loaded again when it changes.
 func (s *httpService) openCertificate() (*tls.Config, error) {
-	certs, err := tcp.NewCertificates(s.cfg.HTTP.pair())
+	set, err := certs.Load(s.cfg.HTTP.pair())
 	if err != nil {
 		if s.cfg.HTTP.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
 			err = fmt.Errorf("%w; --key FILE says where its key is", err)
 		}
 		return nil, LocalError{err}
 	}
-	certs.Report = func(err error) {
+	set.Report = func(err error) {
 		s.log.say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))
 	}
-	for _, err := range certs.Warnings() {
-		certs.Report(err)
+	for _, err := range set.Warnings() {
+		set.Report(err)
 	}
 	return &tls.Config{
-		GetCertificate: certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12, CipherSuites: httpSuites,
+		GetCertificate: set.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12, CipherSuites: httpSuites,
 	}, nil
 }
 
 // pair returns the files of the certificate.
-func (cfg *HTTP) pair() tcp.Pair {
-	p := tcp.Pair{Cert: cfg.Cert, Key: cfg.Key}
+func (cfg *HTTP) pair() certs.Pair {
+	p := certs.Pair{Cert: cfg.Cert, Key: cfg.Key}
 	if p.Key == "" {
 		p.Key = p.Cert
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/certs"
 	"github.com/haul-project/haul/web"
 )
 
@@ -223,7 +224,7 @@ func TestSilentConnectionOfHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	cert, err := tcp.SelfSigned("127.0.0.1")
+	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 // first, stay for longer.
 func TestSilentBeginOfHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cert, err := tcp.SelfSigned("x")
+		cert, err := certs.SelfSigned("x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package tcp
+package certs
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func (k *certClock) add(d time.Duration) {
 }
 
 // looking sets the clock of c.
-func (k *certClock) looking(c *Certificates) {
+func (k *certClock) looking(c *Set) {
 	c.now = func() time.Time {
 		c.next.Store(0)
 		k.mu.Lock()
@@ -85,9 +85,9 @@ func replaceFile(t *testing.T, from, to string, rename bool) {
 	}
 }
 
-func loadCerts(t *testing.T, pairs ...Pair) *Certificates {
+func loadCerts(t *testing.T, pairs ...Pair) *Set {
 	t.Helper()
-	c, err := NewCertificates(pairs...)
+	c, err := Load(pairs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func loadCerts(t *testing.T, pairs ...Pair) *Certificates {
 }
 
 // handshake returns the certificate that a client sees. Its config may be nil.
-func shakeHands(t *testing.T, c *Certificates, name string, config *tls.Config) (*x509.Certificate, error) {
+func shakeHands(t *testing.T, c *Set, name string, config *tls.Config) (*x509.Certificate, error) {
 	if config == nil {
 		config = &tls.Config{}
 	}
@@ -120,7 +120,7 @@ func shakeHands(t *testing.T, c *Certificates, name string, config *tls.Config) 
 	return client.ConnectionState().PeerCertificates[0], nil
 }
 
-func shown(t *testing.T, c *Certificates, name string, config *tls.Config) *x509.Certificate {
+func shown(t *testing.T, c *Set, name string, config *tls.Config) *x509.Certificate {
 	t.Helper()
 	cert, err := shakeHands(t, c, name, config)
 	if err != nil {
@@ -129,14 +129,14 @@ func shown(t *testing.T, c *Certificates, name string, config *tls.Config) *x509
 	return cert
 }
 
-func wantShown(t *testing.T, c *Certificates, name string, want tls.Certificate) {
+func wantShown(t *testing.T, c *Set, name string, want tls.Certificate) {
 	t.Helper()
 	if got := shown(t, c, name, nil); !bytes.Equal(got.Raw, want.Certificate[0]) {
 		t.Errorf("for %q %v is shown, want %v", name, got.DNSNames, want.Leaf.DNSNames)
 	}
 }
 
-func TestCertificatesByName(t *testing.T) {
+func TestSetByName(t *testing.T) {
 	dir := t.TempDir()
 	one := testCert(t, "first.example.org", "192.0.2.1")
 	wild := testCert(t, "*.example.org", "example.org")
@@ -194,7 +194,7 @@ func rsaCert(t *testing.T, host string) tls.Certificate {
 }
 
 // A client that knows RSA alone gets RSA, and others what comes first.
-func TestCertificatesByKind(t *testing.T) {
+func TestSetByKind(t *testing.T) {
 	dir := t.TempDir()
 	curve, old := pairIn(dir, "ecdsa"), pairIn(dir, "rsa")
 	createPair(t, curve, testCert(t, "example.org"))
@@ -212,7 +212,7 @@ func TestCertificatesByKind(t *testing.T) {
 }
 
 // While one file of two is new, the old pair is shown, and nothing is reported.
-func TestCertificatesReplaced(t *testing.T) {
+func TestSetReplaced(t *testing.T) {
 	for _, rename := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rename %v", rename), func(t *testing.T) {
 			dir := t.TempDir()
@@ -239,7 +239,7 @@ func TestCertificatesReplaced(t *testing.T) {
 }
 
 // A pair that is broken, and stays so, is reported once.
-func TestCertificatesBroken(t *testing.T) {
+func TestSetBroken(t *testing.T) {
 	dir := t.TempDir()
 	was, other := testCert(t, "example.org"), testCert(t, "example.org")
 	p, q := pairIn(dir, "served"), pairIn(dir, "other")
@@ -294,8 +294,8 @@ func TestCertificatesBroken(t *testing.T) {
 			if err := c.Reload(); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Reload: %v; want %q", err, tt.says)
 			}
-			if _, err := NewCertificates(p); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("NewCertificates: %v; want %q", err, tt.says)
+			if _, err := Load(p); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Load: %v; want %q", err, tt.says)
 			}
 			os.RemoveAll(p.Cert)
 			os.RemoveAll(p.Key)
@@ -317,7 +317,7 @@ func writeText(t *testing.T, path string, text []byte) {
 
 // Whenever files change, every handshake gets a key that fits its certificate,
 // and in the end the last.
-func TestCertificatesUnderLoad(t *testing.T) {
+func TestSetUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	var next [2]Pair
 	var certs [2]tls.Certificate
@@ -366,13 +366,13 @@ func TestCertificatesUnderLoad(t *testing.T) {
 }
 
 // Handshakes leave the files alone for a second.
-func TestCertificatesOnceASecond(t *testing.T) {
+func TestSetOnceASecond(t *testing.T) {
 	dir := t.TempDir()
 	was, is := testCert(t, "example.org"), testCert(t, "example.org")
 	p, q := pairIn(dir, "served"), pairIn(dir, "next")
 	createPair(t, p, was)
 	createPair(t, q, is)
-	c, err := NewCertificates(p)
+	c, err := Load(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestCertificatesOnceASecond(t *testing.T) {
 	wantShown(t, c, "", is)
 }
 
-func TestCertificatesExpire(t *testing.T) {
+func TestSetExpire(t *testing.T) {
 	dir := t.TempDir()
 	p := pairIn(dir, "served")
 	cert := testCert(t, "example.org")
@@ -448,7 +448,7 @@ func TestCertificatesExpire(t *testing.T) {
 	}
 }
 
-func TestCertificatesOpenKey(t *testing.T) {
+func TestSetOpenKey(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no such permissions")
 	}
@@ -473,7 +473,7 @@ func TestCertificatesOpenKey(t *testing.T) {
 }
 
 // Both in one file, as HAProxy has them.
-func TestCertificatesOneFile(t *testing.T) {
+func TestSetOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "both.pem")
 	p := Pair{path, path}
 	cert := testCert(t, "example.org")
@@ -486,7 +486,7 @@ func TestCertificatesOneFile(t *testing.T) {
 	}
 }
 
-func TestNewCertificatesErrors(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	good := pairIn(t.TempDir(), "good")
 	createPair(t, good, testCert(t, "example.org"))
 	missing := Pair{"missing.pem", "missing.key"}
@@ -500,7 +500,7 @@ func TestNewCertificatesErrors(t *testing.T) {
 		{"the second", []Pair{good, missing}, "missing.pem"},
 		{"the first", []Pair{missing, good}, "missing.key"},
 	} {
-		if c, err := NewCertificates(tt.pairs...); err == nil || c != nil || !strings.Contains(err.Error(), tt.says) {
+		if c, err := Load(tt.pairs...); err == nil || c != nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v; want %q", tt.name, err, tt.says)
 		}
 	}
@@ -552,7 +552,7 @@ func TestPairCreate(t *testing.T) {
 	if _, err := os.Stat(taken.Key); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a key is left alone: %v", err)
 	}
-	if _, err := NewCertificates(p); err != nil {
+	if _, err := Load(p); err != nil {
 		t.Error(err)
 	}
 }
@@ -561,7 +561,7 @@ func TestPairCreate(t *testing.T) {
 func TestGetCertificateAllocs(t *testing.T) {
 	p := pairIn(t.TempDir(), "served")
 	createPair(t, p, testCert(t, "*.example.org"))
-	c, err := NewCertificates(p)
+	c, err := Load(p)
 	if err != nil {
 		t.Fatal(err)
 	}

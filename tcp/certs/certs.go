@@ -1,4 +1,6 @@
-package tcp
+// Package certs has the certificates that a server shows by TLS: a [Set] loads them from
+// files, and again when the files have changed. [SelfSigned] makes one for a first start.
+package certs
 
 import (
 	"crypto/tls"
@@ -10,21 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// A Pair names the files of a certificate and of its key, in PEM. Both may be
-// one file.
-type Pair struct {
-	Cert string // the certificate, and behind it those between it and the root
-	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
-}
-
-// String names the files, as in messages.
-func (p Pair) String() string {
-	if p.Key == p.Cert {
-		return p.Cert
-	}
-	return p.Cert + " with key " + p.Key
-}
 
 const (
 	// maxPairs is how many pairs there may be: each is looked at every second.
@@ -39,12 +26,12 @@ const (
 	expiresSoon = 30 * 24 * time.Hour
 )
 
-// Certificates are the certificates that a server shows, from files which may
+// A Set is the certificates that a server shows, from files which may
 // be replaced at any time:
 //
-//	certs, err := tcp.NewCertificates(tcp.Pair{Cert: "cert.pem", Key: "key.pem"})
+//	set, err := certs.Load(certs.Pair{Cert: "cert.pem", Key: "key.pem"})
 //	...
-//	server.TLS = &tls.Config{GetCertificate: certs.GetCertificate}
+//	server.TLS = &tls.Config{GetCertificate: set.GetCertificate}
 //
 // A handshake looks at the files if that was more than a second ago, and takes
 // what is new. There is no goroutine, so there is nothing to close. Files that
@@ -57,7 +44,7 @@ const (
 // "*.example.org", else those for the first name of the first pair. If several
 // are left, such as one with ECDSA and one with RSA, the client gets the first
 // that it can verify.
-type Certificates struct {
+type Set struct {
 	// Report, if set, is called once for each change that could not be loaded, once for
 	// each certificate that expires soon, and once more when it has expired. The
 	// handshake that finds this calls Report and waits for it; another handshake may
@@ -100,16 +87,16 @@ type certTable struct {
 	first    []*tls.Certificate            // for all other names, and none
 }
 
-// NewCertificates loads certificates. All pairs must be good then; what becomes
-// of them later is for Report and [Certificates.Warnings].
-func NewCertificates(pairs ...Pair) (*Certificates, error) {
+// Load loads certificates. All pairs must be good then; what becomes
+// of them later is for Report and [Set.Warnings].
+func Load(pairs ...Pair) (*Set, error) {
 	switch {
 	case len(pairs) == 0:
 		return nil, errors.New("no certificate given")
 	case len(pairs) > maxPairs:
 		return nil, fmt.Errorf("%d certificates given, more than the limit of %d", len(pairs), maxPairs)
 	}
-	c := &Certificates{now: time.Now}
+	c := &Set{now: time.Now}
 	for _, p := range pairs {
 		c.pairs = append(c.pairs, &certPair{Pair: p})
 	}
@@ -121,7 +108,7 @@ func NewCertificates(pairs ...Pair) (*Certificates, error) {
 
 // GetCertificate chooses a certificate. It is what a [tls.Config] has a field
 // of that name for.
-func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Set) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.check()
 	all := c.current.Load().forName(hello.ServerName)
 	if len(all) > 1 {
@@ -151,7 +138,7 @@ func (t *certTable) forName(name string) []*tls.Certificate {
 
 // Reload looks at the files now, and reads them again if they have changed. The
 // error says which of them could not be taken; all others are in force.
-func (c *Certificates) Reload() error {
+func (c *Set) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -169,7 +156,7 @@ func (c *Certificates) Reload() error {
 
 // check looks at the files, if it is time to. One handshake does, and meanwhile
 // the others have what was before: a disk that hangs keeps one client waiting.
-func (c *Certificates) check() {
+func (c *Set) check() {
 	now := c.now()
 	next := c.next.Load()
 	if now.UnixNano() < next && next-now.UnixNano() <= int64(checkEvery) { // or the clock was set back
@@ -201,7 +188,7 @@ func (c *Certificates) check() {
 }
 
 // look reads what has changed. The caller holds mu.
-func (c *Certificates) look(now time.Time) {
+func (c *Set) look(now time.Time) {
 	changed := false
 	for _, p := range c.pairs {
 		if !p.files.unchanged() && p.load(now) {
@@ -243,7 +230,7 @@ func newCertTable(pairs []*certPair) *certTable {
 	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
 	for _, p := range pairs {
 		if p.cert == nil {
-			return nil // only NewCertificates sees this, and fails
+			return nil // only Load sees this, and fails
 		}
 		for _, name := range namesOf(p.cert.Leaf) {
 			in := t.exact
@@ -280,7 +267,7 @@ func namesOf(cert *x509.Certificate) []string {
 }
 
 // Expires returns when the first of the certificates in force does.
-func (c *Certificates) Expires() time.Time {
+func (c *Set) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.pairs[0].cert.Leaf.NotAfter
@@ -296,7 +283,7 @@ func (c *Certificates) Expires() time.Time {
 // though they are served: changes that could not be taken, certificates that
 // expire soon, have expired or do not hold yet, and keys that everybody on this
 // machine can read.
-func (c *Certificates) Warnings() []error {
+func (c *Set) Warnings() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []error

@@ -1,4 +1,4 @@
-package tcp
+package certs
 
 import (
 	"crypto/ecdsa"

@@ -1,4 +1,4 @@
-package tcp
+package certs
 
 import (
 	"bytes"
@@ -14,6 +14,21 @@ import (
 	"strings"
 	"time"
 )
+
+// A Pair names the files of a certificate and of its key, in PEM. Both may be
+// one file.
+type Pair struct {
+	Cert string // the certificate, and behind it those between it and the root
+	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
+}
+
+// String names the files, as in messages.
+func (p Pair) String() string {
+	if p.Key == p.Cert {
+		return p.Cert
+	}
+	return p.Cert + " with key " + p.Key
+}
 
 // maxCertFile is how long a file may be, in bytes. Chains are some kilobytes.
 const maxCertFile = 1 << 20
