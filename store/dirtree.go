@@ -297,6 +297,9 @@ func (d *DirStore) Sub(ctx context.Context, name string) (Tree, io.Closer, error
 	return sub, root, nil
 }
 
+// Features are those of a directory.
+func (d *DirStore) Features() Features { return Features{} }
+
 // Space asks the file system of the directory, or of the file or directory of that
 // name. It is supported on Linux and macOS.
 func (d *DirStore) Space(ctx context.Context, name string) (Space, error) {

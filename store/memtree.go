@@ -296,6 +296,9 @@ func (n *memNode) setAttr(a Attr) error {
 	return nil
 }
 
+// Features are those of a directory.
+func (m *MemStore) Features() Features { return Features{} }
+
 // Space returns what the limit leaves.
 func (m *MemStore) Space(ctx context.Context, name string) (Space, error) {
 	if _, err := m.stat(ctx, "statvfs", name, true); err != nil {

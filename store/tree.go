@@ -84,6 +84,24 @@ type Tree interface {
 
 	// Space returns how much room there is where the name is.
 	Space(ctx context.Context, name string) (Space, error)
+
+	// Features reports in what the store differs from others.
+	Features() Features
+}
+
+// Features are what distinguishes a store from a directory of the operating system,
+// which has none of them.
+type Features struct {
+	// OwnTimes means that a file has the time of its upload, and that none can be set.
+	OwnTimes bool
+
+	// ImpliedDirs means that a directory comes to be with the first file in it, and in
+	// no other way, as on a web server.
+	ImpliedDirs bool
+
+	// VerifiedResume means that a [Resumer] has itself held what it kept against
+	// [Create].Source. It need not be a [ReadableUpload].
+	VerifiedResume bool
 }
 
 // Access says how [Tree.OpenFile] opens a file. At least one of Read, Write and

@@ -40,6 +40,8 @@ func (r refusing) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return r.tree.Lstat(ctx, name)
 }
 
+func (r refusing) Features() Features { return r.tree.Features() }
+
 func (r refusing) Space(ctx context.Context, name string) (Space, error) {
 	return r.tree.Space(ctx, name)
 }

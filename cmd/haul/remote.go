@@ -258,7 +258,8 @@ func (c *remote) open(ctx context.Context, name string) (store.File, error) {
 // Remove removes a file, and never a directory.
 func (c *remote) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
-func (c *remote) tellsModes() bool { return true }
+func (c *remote) tree(dir string) tree { return c.Store(dir) }
+func (c *remote) tellsModes() bool     { return true }
 
 // plain returns what a server is asked for where a location is just the name of
 // something there, or nothing where it takes more to find out.

@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web/webclient"
 )
 
@@ -23,15 +24,14 @@ type server interface {
 	glob.Tree
 	Readlink(ctx context.Context, name string) (string, error)
 	Remove(ctx context.Context, name string) error // a file
-	Space(ctx context.Context, name string) (store.Space, error)
 
 	// path returns the name of a location.
 	path(ctx context.Context, l location) (string, error)
 
-	// place returns the directory whose Store a location is looked up in, "" or one
+	// place returns the directory whose tree a location is looked up in, "" or one
 	// that ends in a slash, and its name there.
 	place(ctx context.Context, l location) (dir, name string, err error)
-	Store(dir string) store.Tree
+	tree(dir string) tree
 
 	// list lists a directory. With details it has the sizes and times of all entries, as
 	// far as the server tells them.
@@ -43,6 +43,12 @@ type server interface {
 	create(ctx context.Context, name string, here bool) (store.Upload, error)
 
 	tellsModes() bool
+}
+
+// A tree is what is copied from, and to.
+type tree interface {
+	treecopy.SourceTree
+	treecopy.TargetTree
 }
 
 // servers are the connections of one command, one for each server that it names.
@@ -177,7 +183,7 @@ func matches(ctx context.Context, c server, l location) ([]glob.Match, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := glob.Expand(ctx, c.Store(dir), pattern)
+	found, err := glob.Expand(ctx, c.tree(dir), pattern)
 	switch {
 	case errors.Is(err, path.ErrBadPattern):
 		return nil, failure.Usage.Errorf("location %q: %w", l.text, err)
@@ -227,8 +233,8 @@ func (s *servers) entries(ctx context.Context, l location, follow bool) (c serve
 // removed alone.
 type webServer struct{ *webclient.Client }
 
-func (w webServer) Store(string) store.Tree { return w.Client }
-func (webServer) tellsModes() bool          { return false }
+func (w webServer) tree(string) tree { return w.Client }
+func (webServer) tellsModes() bool   { return false }
 
 func (webServer) path(_ context.Context, l location) (string, error) { return l.webName(), nil }
 

@@ -135,7 +135,7 @@ func (r *copyRun) remoteSource(ctx context.Context, l location, first string) (t
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	return treecopy.Source{Tree: c.Store(dir), Name: name, Origin: l.origin()}, nil
+	return treecopy.Source{Tree: c.tree(dir), Name: name, Origin: l.origin()}, nil
 }
 
 // putCopy sends local files to a location.
@@ -178,7 +178,7 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 	if several && !strings.HasSuffix(name, "/") && name != "" {
 		name += "/" // it is a directory, or becomes one
 	}
-	j.To, j.Target = c.Store(dir), name
+	j.To, j.Target = c.tree(dir), name
 	if w, ok := c.(webServer); ok {
 		j.To = w.target(to, several)
 	}

@@ -145,7 +145,11 @@ used and free, in KiB or with -h in larger units. It takes an extension of OpenS
 
 // space returns how much room there is at a location.
 func (s *servers) space(ctx context.Context, l location) (store.Space, error) {
-	c, name, err := s.at(ctx, l)
+	c, err := s.ssh.connect(ctx, l, "")
+	if err != nil {
+		return store.Space{}, err
+	}
+	name, err := c.path(ctx, l)
 	if err != nil {
 		return store.Space{}, err
 	}

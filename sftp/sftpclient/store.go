@@ -364,6 +364,8 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 	return s.fail("setattr", name, err)
 }
 
+func (s *remoteTree) Features() store.Features { return store.Features{} }
+
 func (s *remoteTree) Space(ctx context.Context, name string) (store.Space, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {

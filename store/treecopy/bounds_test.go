@@ -102,9 +102,10 @@ func TestSetAside(t *testing.T) {
 		j := Job{To: store.Mem(0), Options: Options{Recursive: true, Links: KeepLinks, DryRun: true}}
 		ctx, stop := context.WithCancelCause(t.Context())
 		defer stop(nil)
-		c := &copier{opts: j.Options, ctx: ctx, to: j.To, whole: j.To, prefix: "."}
-		c.report = report{hooks: &j.Hooks, ctx: ctx, stop: stop}
-		c.setDefaults()
+		c, err := newCopier(ctx, stop, &j)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if full {
 			c.aside.Store(maxAside - 3)
 		}
@@ -135,9 +136,10 @@ func TestNothingStaysAside(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	j := Job{Sources: []Source{{Tree: from, Name: "d"}}, To: store.Mem(0), Options: Options{Recursive: true, Links: KeepLinks}}
-	c := &copier{opts: j.Options, ctx: ctx, to: j.To, whole: j.To, prefix: "."}
-	c.report = report{hooks: &j.Hooks, ctx: ctx, stop: stop}
-	c.setDefaults()
+	c, err := newCopier(ctx, stop, &j)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.run(j); err != nil || c.report.err(nil) != nil || c.report.sums.Copied != 4 || c.report.sums.Made != 4 {
 		t.Errorf("%+v, %v, %v", c.report.sums, err, c.report.err(nil))
 	}

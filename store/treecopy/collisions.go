@@ -63,7 +63,7 @@ func (c *copier) checkTwice(d *dir, names *listedNames, name string) error {
 // made for it; a target that makes none is assumed to distinguish them.
 func (c *copier) foldsCase(d *dir) bool {
 	c.foldsOnce.Do(func() {
-		if c.implied || c.opts.DryRun {
+		if c.features.ImpliedDirs || c.opts.DryRun {
 			return
 		}
 		name := path.Join(d.to, leftoverPrefix+rand.Text()[:leftoverRandom]+probeSuffix)

@@ -137,8 +137,7 @@ func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, er
 	}
 	u, ok := r.(store.ReadableUpload)
 	if !ok {
-		h, ok := r.(SourceHolder)
-		return ok && h.HeldSource(), nil // nothing else is taken on trust
+		return c.features.VerifiedResume, nil // nothing else is taken on trust
 	}
 	there, err := u.Open(c.ctx)
 	if err != nil {

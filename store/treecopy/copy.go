@@ -39,16 +39,16 @@ type copier struct {
 
 	// Where things go: names are those in to, which is what the job's own tree
 	// has by the name prefix.
-	to     store.Tree
+	to     target
 	prefix string
-	whole  store.Tree  // the job's own
+	whole  target      // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
 	landed atomic.Bool // something was begun below the target
 
 	contained bool // to is a part of the job's tree that was opened: see [Subtree]
 
-	implied bool // directories are not made: see [Implier]
+	features store.Features
 
 	slots        chan struct{} // one for each directory that is listed besides others
 	files        chan struct{} // one for each file on its way; nil if only the workers bound them
@@ -73,12 +73,11 @@ type copier struct {
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &copier{opts: j.Options, ctx: ctx, to: j.To, prefix: ".", whole: j.To}
-	implier, ok := j.To.(Implier)
-	c.implied = ok && implier.ImpliesDirs()
-	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
-	c.setDefaults()
-	err := c.run(j)
+	c, err := newCopier(ctx, stop, &j)
+	if err != nil {
+		return Result{}, err
+	}
+	err = c.run(j)
 	switch {
 	case ctx.Err() != nil:
 		err = c.report.err(context.Cause(ctx))
@@ -86,6 +85,18 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 		err = c.report.err(nil)
 	}
 	return c.report.result(), err
+}
+
+// newCopier returns a copier that stop ends.
+func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
+	to, err := j.target()
+	if err != nil {
+		return nil, err
+	}
+	c := &copier{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features()}
+	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
+	c.setDefaults()
+	return c, nil
 }
 
 func (c *copier) setDefaults() {
@@ -126,7 +137,7 @@ func (c *copier) run(j Job) error {
 	if err := p.settle(len(j.Sources), starts); err != nil {
 		return err
 	}
-	if c.opts.DryRun && p.info == nil && !c.implied {
+	if c.opts.DryRun && p.info == nil && !c.features.ImpliedDirs {
 		if err := c.lookAbove(p.name); err != nil {
 			return err
 		}
@@ -209,7 +220,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	}
 	if c.target = p.info; p.info == nil {
 		top.fresh = true
-		if c.opts.DryRun || c.implied {
+		if c.opts.DryRun || c.features.ImpliedDirs {
 			return top, nil, nil
 		}
 		if top.mark, err = c.makeTop(p, starts, perm|ownerAll); err != nil {
@@ -238,7 +249,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 // mark, if the copy failed and nothing has come to be in it.
 func (c *copier) removeEmpty(name, mark string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
-	if succeeded || c.opts.DryRun || c.implied || mark != "" && c.landed.Load() {
+	if succeeded || c.opts.DryRun || c.features.ImpliedDirs || mark != "" && c.landed.Load() {
 		return // a mark stays with what is kept
 	}
 	c.removeMarked(name, mark)

@@ -27,7 +27,7 @@ type file struct {
 	item   *Item
 	source *start // where it comes from
 	dir    *dir   // nil if it becomes the target itself
-	tree   store.Tree
+	tree   SourceTree
 	from   string
 	to     string
 	info   fs.FileInfo // of the source
@@ -125,7 +125,7 @@ func (c *copier) lookAtTarget(f *file) error {
 
 // open opens the source.
 func (f *file) open(ctx context.Context) (store.File, error) {
-	if l, ok := f.tree.(Lookout); ok && f.listed {
+	if l, ok := f.tree.(ListedOpener); ok && f.listed {
 		return l.OpenListed(ctx, f.from, f.info)
 	}
 	return f.tree.Open(ctx, f.from)
@@ -138,7 +138,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	from, to := f.info.ModTime(), f.old.ModTime()
-	sameTime := c.keepsTimes() && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
+	sameTime := !c.features.OwnTimes && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
 	how := c.equal
 	switch {
 	case c.opts.Unchanged == Hash:
@@ -166,12 +166,6 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	return same, same, err
-}
-
-// keepsTimes reports whether a time of the target says anything of its source.
-func (c *copier) keepsTimes() bool {
-	t, ok := c.to.(Timekeeper)
-	return !ok || t.KeepsTimes()
 }
 
 // updateAttrs gives a file that is not copied, as it is the same, what it shall
@@ -290,7 +284,7 @@ func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be r
 func (c *copier) attrs(f *file) (a store.Attr) {
 	perm := c.mode(f.info, 0o666)
 	// To create a file with a mode of 0 means another.
-	if c.opts.PreserveMode || f.old == nil && perm == 0 {
+	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.features.ImpliedDirs {
 		a.Mode = &perm
 	}
 	if c.opts.fileTimes() {

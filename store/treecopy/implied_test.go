@@ -1,31 +1,21 @@
 package treecopy_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// An implier is a tree whose directories come with their files.
-type implier struct {
-	*store.MemStore
-	t *testing.T
-}
+// A fileServer is a tree whose directories come with their files, which have times of
+// their own. It has no method that makes a directory or sets an attribute.
+type fileServer struct{ treecopy.TargetTree }
 
-func (implier) ImpliesDirs() bool { return true }
-
-func (i implier) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
-	i.t.Errorf("it is asked to make %s", name)
-	return errors.ErrUnsupported
-}
-
-func (i implier) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) error {
-	i.t.Errorf("it is asked to set the attributes of %s", name)
-	return errors.ErrUnsupported
+func (fileServer) Features() store.Features {
+	return store.Features{ImpliedDirs: true, OwnTimes: true}
 }
 
 // Directories that come with their files are not made, wherever the copy lands, and
@@ -44,9 +34,9 @@ func TestImpliedDirectories(t *testing.T) {
 		{"dir/.", "new/", "new", 3},
 	} {
 		for _, o := range []treecopy.Options{{}, {Continue: true}, {DryRun: true}} {
-			to := implier{store.Mem(0), t}
+			to := store.Mem(0)
 			o.Recursive = true
-			r, s, err := copyAll(t.Context(), from, to, c.target, o, c.source)
+			r, s, err := copyAll(t.Context(), from, fileServer{to}, c.target, o, c.source)
 			if err != nil || r.Copied != 4 || r.Made != c.made || r.Skipped != 3 || r.Failed != 0 {
 				t.Errorf("%s to %s, %+v: %+v, %v", c.source, c.target, o, r, err)
 			}
@@ -65,9 +55,9 @@ func TestImpliedDirectories(t *testing.T) {
 		}
 	}
 	// Directories that are there are entered, and reported to be there.
-	to := implier{store.Mem(0), t}
-	put(t, to.MemStore, "dir/sub/y", []byte("old"))
-	r, s, err := copyAll(t.Context(), from, to, ".", recursive, "dir")
+	to := store.Mem(0)
+	put(t, to, "dir/sub/y", []byte("old"))
+	r, s, err := copyAll(t.Context(), from, fileServer{to}, ".", recursive, "dir")
 	if err != nil || r.Copied != 4 || r.Made != 1 || s.outcomes["dir"].What != treecopy.Present || s.outcomes["dir/.dot"].What != treecopy.Made {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
@@ -77,7 +67,7 @@ func TestImpliedDirectories(t *testing.T) {
 // A directory that cannot be listed has failed, and is reported once.
 func TestImpliedUnlisted(t *testing.T) {
 	from := &faulty{Tree: world(t), list: map[string]error{"dir/sub": fs.ErrPermission}}
-	r, s, err := copyAll(t.Context(), from, implier{store.Mem(0), t}, "new", recursive, "dir")
+	r, s, err := copyAll(t.Context(), from, fileServer{store.Mem(0)}, "new", recursive, "dir")
 	if !errors.Is(err, fs.ErrPermission) || r.Failed != 1 || r.Skipped != 1 || s.outcomes["dir/sub"].What != treecopy.Failed {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
@@ -86,11 +76,50 @@ func TestImpliedUnlisted(t *testing.T) {
 // A directory of which no file could be copied was not made.
 func TestImpliedWithoutFiles(t *testing.T) {
 	from := &faulty{Tree: world(t), open: map[string]error{"dir/sub/y": fs.ErrPermission, "dir/sub/z.log": fs.ErrPermission}}
-	r, s, err := copyAll(t.Context(), from, implier{store.Mem(0), t}, "new", recursive, "dir")
+	r, s, err := copyAll(t.Context(), from, fileServer{store.Mem(0)}, "new", recursive, "dir")
 	if r.Copied != 2 || r.Failed != 2 || s.outcomes["dir"].What != treecopy.Made || s.outcomes["dir/.dot"].What != treecopy.Made {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
 	if got, ok := s.outcomes["dir/sub"]; ok {
 		t.Errorf("dir/sub is %+v, and none of its files was copied", got)
+	}
+}
+
+// What a target without directories cannot have is refused before anything is copied.
+func TestImpliedRefused(t *testing.T) {
+	for what, o := range map[string]treecopy.Options{
+		"in place": {InPlace: true}, "modes": {PreserveMode: true}, "times": {PreserveTimes: true},
+		"times of files": {FileTimes: true}, "links": {Links: treecopy.KeepLinks},
+	} {
+		to := store.Mem(0)
+		_, _, err := copyAll(t.Context(), world(t), fileServer{to}, "new", o, "dir/sub/y")
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantNames(t, to)
+	}
+	incapable := struct{ treecopy.TargetTree }{store.Mem(0)} // it has to be asked for directories
+	if _, _, err := copyAll(t.Context(), world(t), incapable, "new", recursive, "dir"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without ImpliedDirs: %v", err)
+	}
+}
+
+// The time of a file says nothing of its source where each file has its own.
+func TestOwnTimes(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		from, to := store.Mem(0), store.Mem(0)
+		put(t, from, "f", []byte("new"))
+		put(t, to, "f", []byte("old"))
+		for _, tree := range []store.Tree{from, to} {
+			setTime(t, tree, "f", time.Unix(1e9, 0))
+		}
+		target := treecopy.TargetTree(to)
+		if own {
+			target = fileServer{to}
+		}
+		r, _, err := copyAll(t.Context(), from, target, "f", treecopy.Options{Unchanged: treecopy.SizeAndTime}, "f")
+		if err != nil || (r.Copied == 1) != own {
+			t.Errorf("own times %v: %+v, %v", own, r, err)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (c *copier) identityOf(s *start) dirIdentity {
 
 // realPath returns where a name of a source leads; "" if the tree does not know.
 // Then maxFollowed is the only bound.
-func (c *copier) realPath(tree store.Tree, name string) string {
+func (c *copier) realPath(tree SourceTree, name string) string {
 	r, ok := tree.(Resolver)
 	if !ok {
 		return ""

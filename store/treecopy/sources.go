@@ -18,7 +18,7 @@ const lookupsAtOnce = 16
 
 // A start is a source that exists.
 type start struct {
-	tree     store.Tree
+	tree     SourceTree
 	name     string
 	as       string // its name below a directory
 	origin   string

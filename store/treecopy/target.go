@@ -1,12 +1,50 @@
 package treecopy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/haul-project/haul/store"
 )
+
+// A target is a [TargetTree] with all that is asked of one without ImpliedDirs.
+type target interface {
+	TargetTree
+	editor
+}
+
+type editor interface {
+	OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error)
+	Mkdir(ctx context.Context, name string, perm fs.FileMode) error
+	Remove(ctx context.Context, name string) error
+	RemoveDir(ctx context.Context, name string) error
+	Rename(ctx context.Context, from, to string, replace bool) error
+	Symlink(ctx context.Context, target, name string) error
+	Readlink(ctx context.Context, name string) (string, error)
+	SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error
+}
+
+// target returns the target, or why it cannot have what the options ask for.
+func (j *Job) target() (target, error) {
+	if j.To == nil {
+		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
+	}
+	if t, ok := j.To.(target); ok {
+		return t, nil
+	}
+	o := &j.Options
+	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
+		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
+	}
+	return struct { // of the editor nothing is asked
+		TargetTree
+		editor
+	}{TargetTree: j.To}, nil
+}
 
 // A place is where things go.
 type place struct {
@@ -20,9 +58,6 @@ type place struct {
 
 // findTarget looks what the target is.
 func (c *copier) findTarget(target string) (*place, error) {
-	if c.to == nil {
-		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(target), fs.ErrInvalid)
-	}
 	name, slash, _, err := cleanName(target)
 	if err != nil {
 		return nil, fmt.Errorf("copy to %s: %w", printable(target), err)

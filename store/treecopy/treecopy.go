@@ -57,11 +57,12 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/glob"
 )
 
 // A Source is what to copy.
 type Source struct {
-	Tree store.Tree
+	Tree SourceTree
 
 	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
 	// and "a//b/" are good; "" and "." are the root.
@@ -87,10 +88,26 @@ type Source struct {
 	Shown string
 }
 
+// A SourceTree is the part of a [store.Tree] that is needed to copy from it.
+type SourceTree interface {
+	glob.Tree
+	Open(ctx context.Context, name string) (store.File, error)
+	Readlink(ctx context.Context, name string) (string, error)
+}
+
+// A TargetTree is the part of a [store.Tree] that is needed to copy files to it. One with
+// ImpliedDirs need not have more, and then gets neither attributes nor symbolic links,
+// and no file is written in place.
+type TargetTree interface {
+	store.Store
+	Lstat(ctx context.Context, name string) (fs.FileInfo, error)
+	Features() store.Features
+}
+
 // A Job says what to copy where.
 type Job struct {
 	Sources []Source
-	To      store.Tree
+	To      TargetTree
 	Target  string // a name in To; "" and "." are its root. It is no pattern.
 	Options Options
 	Hooks   Hooks
@@ -127,7 +144,7 @@ type Options struct {
 	// where the source's server can hash. A source that has another size or time by
 	// now is copied anew. A file that is there as a whole is left alone if it has
 	// the size and, to the second, the time of its source, as a copy with
-	// PreserveTimes leaves it (see [Timekeeper]), or if it has the size and both
+	// PreserveTimes leaves it (see [store.Features].OwnTimes), or if it has the size and both
 	// sides can compare the content without moving it, and it is the same. All
 	// others are copied again.
 	//
@@ -298,7 +315,7 @@ const (
 	Made                // a directory that was missing
 	Present             // a directory that was there
 	Same                // a file that is unchanged
-	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [Implier]
+	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
 )
 
@@ -412,7 +429,7 @@ var (
 	ErrLoop = errors.New("leads back to a directory that it is in")
 
 	// ErrEmpty says that a directory was not made, as there are no files in it, and
-	// the target has none without: see [Implier].
+	// the target has none without: see [store.Features].ImpliedDirs.
 	ErrEmpty = errors.New("a directory without files, which cannot be made there")
 
 	// ErrTooManyDirs says that there are more directories than Options.MaxDirs.
@@ -450,40 +467,16 @@ type Versioned interface {
 	Version() string
 }
 
-// A Timekeeper is a [store.Tree] that reports whether its files can have the times
-// of their sources. Where they cannot, they have those of their copies, and that
-// one is a source's is chance: then no file is taken to be unchanged by its time.
-// A tree that is no Timekeeper can keep times.
-type Timekeeper interface {
-	KeepsTimes() bool
-}
-
-// A Resolver is a [store.Tree] that returns where a name leads: its absolute path,
+// A Resolver is a [SourceTree] that returns where a name leads: its absolute path,
 // with slashes, in which no symbolic link is left. FollowLinks uses it to find loops in
 // trees whose files [store.SameFile] does not know.
 type Resolver interface {
 	RealPath(ctx context.Context, name string) (string, error)
 }
 
-// An Implier is a [store.Tree] that reports whether its directories come to be with
-// the first file in them, and in no other way, as on a web server. Then none is
-// made, and one without files is Skipped, by [ErrEmpty]; the hook for the end of
-// another directory is called when all in it is done. None has the attributes of its
-// source, and Continue knows none again.
-type Implier interface {
-	ImpliesDirs() bool
-}
-
-// A SourceHolder is a [store.Resumer] on a server that has itself held what it
-// kept against [store.Create].Source, and cannot give any of it back to be
-// compared.
-type SourceHolder interface {
-	HeldSource() bool
-}
-
-// A Lookout is a [store.Tree] that opens a file which a listing has just
+// A ListedOpener is a [SourceTree] that opens a file which a listing has just
 // described, and need not look again what it is.
-type Lookout interface {
+type ListedOpener interface {
 	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
 }
 

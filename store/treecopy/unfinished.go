@@ -37,7 +37,7 @@ func (s *start) mark() string { return markName(s.origin, s.name, "") }
 // goesOn looks whether the target is the unfinished copy of the one source, and
 // then has that become the target again.
 func (c *copier) goesOn(p *place, named int, starts []start) error {
-	if !c.opts.Continue || c.implied || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
+	if !c.opts.Continue || c.features.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
 		return nil
 	}
 	s := &starts[0]

@@ -37,7 +37,7 @@ type dir struct {
 	item   *Item
 	parent *dir // nil at the top
 	source *start
-	tree   store.Tree
+	tree   SourceTree
 	from   string
 	to     string
 	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
@@ -170,7 +170,7 @@ func (c *copier) unlisted(d *dir, err error) {
 		item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
 	}
 	c.report.failed(item, err)
-	if c.implied {
+	if c.features.ImpliedDirs {
 		d.item = nil // more is not known of it
 	}
 }
@@ -215,7 +215,7 @@ func (c *copier) makeDir(d *dir) error {
 		}
 	}
 	d.fresh = true
-	if c.opts.DryRun || c.implied {
+	if c.opts.DryRun || c.features.ImpliedDirs {
 		return nil
 	}
 	err := c.to.Mkdir(c.ctx, d.to, c.dirMode(d.info)|ownerAll)
@@ -239,7 +239,7 @@ func (c *copier) tellMade(d *dir) {
 	switch {
 	case !d.fresh:
 		c.report.ended(d.item, Outcome{What: Present})
-	case !c.implied:
+	case !c.features.ImpliedDirs:
 		c.report.ended(d.item, Outcome{What: Made})
 	}
 }
@@ -413,7 +413,7 @@ func (c *copier) closeDir(d *dir) {
 	inParallel(lookupsAtOnce, len(d.links), func(i int) { c.copyLink(d.links[i]) })
 	c.aside.Add(-int64(len(d.links)))
 	d.links = nil
-	if c.implied {
+	if c.features.ImpliedDirs {
 		c.endImplied(d)
 		return
 	}

@@ -111,7 +111,7 @@ type Config struct {
 	Reconnecting func(err error, pause time.Duration)
 }
 
-// A Client is a [store.Tree] on a web server, over HTTP/1.1 and HTTP/2:
+// A Client is a [store.Store] on a web server, over HTTP/1.1 and HTTP/2:
 //
 //	c, err := webclient.New("https://example.com/images/", webclient.Config{})
 //	if err != nil {
@@ -130,8 +130,8 @@ type Config struct {
 //
 // An upload is a PUT. The server has all of it but for its last byte before
 // Commit, so that it has its name then and not before. HTTP has no such thing as
-// a directory to make, a file to rename, or a mode: those methods return
-// errors.ErrUnsupported. Directories are listed where the server does so in JSON,
+// a directory to make, a file to rename, or a mode: hence a Client is no [store.Tree],
+// but package treecopy copies from it and to it. Directories are listed where the server does so in JSON,
 // as haul's own, nginx's (autoindex_format json) and Caddy's do, or by a page of
 // Apache, nginx, lighttpd or Python's http.server.
 //
@@ -157,7 +157,7 @@ type Client struct {
 	anew map[string]bool
 }
 
-var _ store.Tree = (*Client)(nil)
+var _ store.Lister = (*Client)(nil)
 
 // New returns a client of what is below a URL of http or https. It does not
 // connect yet. A user or a password in the URL is refused: see [Config].

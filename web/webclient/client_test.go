@@ -20,12 +20,12 @@ import (
 )
 
 var (
-	_ store.Tree                  = (*Client)(nil)
 	_ treecopy.Fetcher            = (*remoteFile)(nil)
 	_ treecopy.Hasher             = (*remoteFile)(nil)
 	_ treecopy.Versioned          = (*remoteFile)(nil)
 	_ treecopy.Filler             = (*putUpload)(nil)
-	_ treecopy.SourceHolder       = (*resumableUpload)(nil)
+	_ treecopy.SourceTree         = (*Client)(nil)
+	_ treecopy.TargetTree         = (*Client)(nil)
 	_ store.Upload                = (*putUpload)(nil)
 	_ http.RoundTripper           = (*transport)(nil)
 	_ io.ReaderAt                 = (*remoteFile)(nil)
@@ -381,19 +381,9 @@ func TestRemove(t *testing.T) {
 	wantIs(t, "the root", c.Remove(t.Context(), "."), fs.ErrPermission)
 }
 
-func TestUnsupported(t *testing.T) {
+func TestNoLinks(t *testing.T) {
 	l := startLab(t, nil)
-	c := l.client(Config{})
-	ctx := t.Context()
-	_, open := c.OpenFile(ctx, "f", store.Access{Write: true})
-	_, space := c.Space(ctx, "f")
-	for what, err := range map[string]error{
-		"open": open, "space": space, "mkdir": c.Mkdir(ctx, "d", 0), "rmdir": c.RemoveDir(ctx, "d"), "rename": c.Rename(ctx, "a", "b", true),
-		"link": c.Link(ctx, "a", "b"), "symlink": c.Symlink(ctx, "a", "b"), "setattr": c.SetAttr(ctx, "a", store.Attr{}, true),
-	} {
-		wantIs(t, what, err, errors.ErrUnsupported)
-	}
-	_, err := c.Readlink(ctx, "f")
+	_, err := l.client(Config{}).Readlink(t.Context(), "f")
 	wantIs(t, "readlink", err, fs.ErrInvalid)
 	if n := len(l.asked()); n != 0 {
 		t.Errorf("the server was asked %d times", n)

@@ -1,6 +1,6 @@
 // Package webclient reads and writes files on HTTP servers of any kind.
 //
-// A [Client] is a [store.Tree]. It fetches a large file by several ranges at a time, as
+// A [Client] is a [store.Store] whose directories can be listed. It fetches a large file by several ranges at a time, as
 // many as make it faster, and resumes where a connection was lost. It writes a file by
 // one PUT, or, to haul's own server, in parts that can be resumed.
 //

@@ -49,10 +49,6 @@ var _ store.Resumer = (*resumableUpload)(nil)
 // Resumed returns how much the server has from before.
 func (r *resumableUpload) Resumed() int64 { return r.resumed }
 
-// HeldSource reports that the server has itself held what it kept against
-// Create.Source, by which the two are the same.
-func (r *resumableUpload) HeldSource() bool { return true }
-
 // Discard ends the upload. The next to the same name begins anew, and the server
 // gives up what it has then.
 func (r *resumableUpload) Discard() error {

@@ -2,7 +2,6 @@ package webclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -271,59 +270,14 @@ func (c *Client) remove(ctx context.Context, name string) error {
 	return statusError(a)
 }
 
-// errNotHTTP says that HTTP has no such thing.
-func errNotHTTP(what string) error {
-	return fmt.Errorf("%w: HTTP cannot %s", errors.ErrUnsupported, what)
-}
-
-// OpenFile is not supported: a web server's files are not written in place.
-func (c *Client) OpenFile(_ context.Context, name string, _ store.Access) (store.Handle, error) {
-	return nil, c.fail("open", name, errNotHTTP("write to a file in place"))
-}
-
-// Mkdir is not supported: see [Client.ImpliesDirs].
-func (c *Client) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
-	return c.fail("mkdir", name, errNotHTTP("make a directory without a file in it"))
-}
-
-// ImpliesDirs reports true: a directory comes with the first file that is sent
-// there, if the server makes it.
-func (*Client) ImpliesDirs() bool { return true }
-
-// RemoveDir is not supported.
-func (c *Client) RemoveDir(_ context.Context, name string) error {
-	return c.fail("rmdir", name, errNotHTTP("remove a directory"))
-}
-
-// Rename is not supported.
-func (c *Client) Rename(_ context.Context, from, _ string, _ bool) error {
-	return c.fail("rename", from, errNotHTTP("rename a file"))
-}
-
-// Link is not supported.
-func (c *Client) Link(_ context.Context, from, _ string) error {
-	return c.fail("link", from, errNotHTTP("give a file a second name"))
-}
-
-// Symlink is not supported.
-func (c *Client) Symlink(_ context.Context, _, name string) error {
-	return c.fail("symlink", name, errNotHTTP("make a symbolic link"))
-}
-
 // Readlink fails: there are no symbolic links.
 func (c *Client) Readlink(_ context.Context, name string) (string, error) {
 	return "", c.fail("readlink", name, fs.ErrInvalid)
 }
 
-// KeepsTimes reports false: what is uploaded has the time of its upload.
-func (*Client) KeepsTimes() bool { return false }
-
-// SetAttr is not supported.
-func (c *Client) SetAttr(_ context.Context, name string, _ store.Attr, _ bool) error {
-	return c.fail("setattr", name, errNotHTTP("set times or permissions"))
-}
-
-// Space is not supported.
-func (c *Client) Space(_ context.Context, name string) (store.Space, error) {
-	return store.Space{}, c.fail("space", name, errNotHTTP("report free space"))
+// Features are those of HTTP: a directory comes with the first file that is sent there,
+// if the server makes it, a file has the time of its upload, and before an upload is
+// resumed, the server holds what it has of it against Create.Source.
+func (*Client) Features() store.Features {
+	return store.Features{OwnTimes: true, ImpliedDirs: true, VerifiedResume: true}
 }
