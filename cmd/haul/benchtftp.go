@@ -19,26 +19,16 @@ import (
 
 const benchTFTPHelp = `Act as many clients of a TFTP server at once, and measure what they get.
 
-Any server will do. "{}" in the name becomes the number of the transfer, from 0
-on. Every byte that comes is compared: with haul's test content by --pattern
-(see "haul bench files"), else with what the first download of that name was.
-Nothing is written to disk.
+Any server will do. "{}" in the name becomes the number of the transfer, from 0 on. haul
+compares every byte: with its test content by --pattern (see "haul bench files"), otherwise with
+the first download of that name. Nothing is written to disk.
 
-The load generator takes processor time too, and on one machine takes it from
-the server. How much is in the result, and "saturated" warns where it is the
-generator that is measured. A server may limit the requests of one address: haul
-takes 1000 a second from another host, unless "haul serve --rate -1" says otherwise.
+The load generator takes processor time too, on one machine from the server; "saturated" warns
+if it is the generator that is measured. A server may limit the requests of one address: haul
+does at 1000 a second from another host, unless "haul serve --rate -1" says otherwise.
 
---json prints one object: seconds, transfers, failed, errors (reason and count),
-bytes, mb_per_second, data_packets, packets_per_second, resent, duplicates,
-timeouts, late, cut, verified, latency_ms and first_ms (p50, p90, p99, max: of
-whole transfers, and from the request to the first answer), client_cpu_seconds,
-client_cpu_share (of one processor), busy (of the busiest loop), saturated,
-agreed_blksize, agreed_windowsize; and what was asked for: concurrency, size,
-blksize, windowsize, write, loss, seed, loops.
-
-The exit code is 0 if all transfers were right, 5 if nobody listens or answers,
-130 if interrupted (what was done until then is printed), and otherwise 1.`
+The exit code is 0 if all transfers were right, 5 if the server does not answer, 130 if
+interrupted (what was done until then is printed), and otherwise 1.`
 
 const benchTFTPExamples = `  haul bench tftp tftp://192.0.2.1/boot/kernel -c 100 -n 1000
   haul bench tftp tftp://192.0.2.1/f{} -c 10000 --names 100 --pattern --size 1MB
@@ -55,11 +45,12 @@ func newBenchTFTP() *cobra.Command {
 	var asJSON bool
 	size := console.ByteSize(0)
 	cmd := &cobra.Command{
-		Use:     "tftp URL",
-		Short:   "Put a TFTP server under load",
-		Long:    benchTFTPHelp,
-		Example: benchTFTPExamples,
-		Args:    args(cobra.ExactArgs(1)),
+		Use:         "tftp URL",
+		Short:       "Put a TFTP server under load",
+		Long:        benchTFTPHelp,
+		Example:     benchTFTPExamples,
+		Args:        args(cobra.ExactArgs(1)),
+		Annotations: more("concurrency transfers names rate put size blksize windowsize loss timeout duration pattern verify json", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
 			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -71,11 +70,10 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 
 // addServers adds the flags about each kind of server.
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
-	addFor(cmd, ssh.add, ofSFTP)
-	addFor(cmd, web.add, ofHTTP)
-	for _, name := range []string{"batch", "password-file"} {
-		_ = cmd.Flags().SetAnnotation(name, flagsOf, []string{ofSFTP.String(), ofHTTP.String()})
-	}
+	addGroup(cmd, ssh.add, "SFTP")
+	addGroup(cmd, web.add, "HTTP")
+	group(cmd, "batch", "SFTP", "HTTP")
+	group(cmd, "password-file", "SFTP", "HTTP")
 	web.login = &ssh.loginFlags
 }
 
@@ -162,31 +160,12 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 // Type names what Set takes, for the help text.
 func (l *linksFlag) Type() string { return "HOW" }
 
-// flagsOf is the annotation of a flag that not all protocols have: those that do.
-const flagsOf = "protocol"
-
-// addFor has a set of flags added for some protocols.
-func addFor(cmd *cobra.Command, add func(*cobra.Command), of ...protocol) {
-	var names []string
-	for _, p := range of {
-		names = append(names, p.String())
-	}
-	before := map[string]bool{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
-	add(cmd)
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] {
-			_ = cmd.Flags().SetAnnotation(f.Name, flagsOf, names)
-		}
-	})
-}
-
 // onlyFlagsOf refuses flags that the protocol does not have.
 func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
 	var wrong []string
 	other, option := "", false
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if of := f.Annotations[flagsOf]; len(of) > 0 && !slices.Contains(of, p.String()) {
+		if of := f.Annotations[flagGroups]; len(of) > 0 && !slices.Contains(of, p.String()) {
 			option = option || f.Name == "option"
 			wrong = append(wrong, "--"+f.Name)
 			other = strings.Join(of, " and ")
@@ -199,28 +178,4 @@ func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
 		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
 	}
 	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
-}
-
-// flagSections has the help text show the flags of each protocol apart.
-func flagSections(cmd *cobra.Command) {
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		out := cmd.OutOrStderr()
-		fmt.Fprintf(out, "Usage:\n  %s\n", cmd.UseLine())
-		if cmd.HasExample() {
-			fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
-		}
-		for _, title := range []string{"", "SFTP and HTTP", ofSFTP.String(), ofHTTP.String(), ofTFTP.String()} {
-			set := pflag.NewFlagSet(title, pflag.ContinueOnError)
-			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if strings.Join(f.Annotations[flagsOf], " and ") == title {
-					set.AddFlag(f)
-				}
-			})
-			if title != "" {
-				title = " of " + title
-			}
-			fmt.Fprintf(out, "\nFlags%s:\n%s", title, set.FlagUsages())
-		}
-		return nil
-	})
 }

@@ -33,18 +33,3 @@ func TestUnchangedExamples(t *testing.T) {
 		}
 	}
 }
-
-// The help of get and put begins with a line that says what the command does. No
-// paragraph is longer than six lines, and what both have in common is elsewhere.
-func TestCopyHelpIsShort(t *testing.T) {
-	for name, text := range map[string]string{"get": getHelp, "put": putHelp, "copying": copyingHelp} {
-		for i, paragraph := range strings.Split(text, "\n\n") {
-			if lines := strings.Count(paragraph, "\n") + 1; lines > 6 || i == 0 && lines > 1 {
-				t.Errorf("%s: a paragraph of %d lines: %s", name, lines, paragraph)
-			}
-		}
-		if name != "copying" && !strings.Contains(text, `"haul help copying"`) {
-			t.Errorf("haul %s --help does not name haul help copying", name)
-		}
-	}
-}

@@ -12,30 +12,17 @@ import (
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
-const doctorHelp = `Examine a TFTP server: fetch the file at URL as curl, tftp-hpa, busybox, atftp,
-U-Boot, barebox, GRUB, iPXE, UEFI firmware, Raspberry Pi, Windows bootmgr and a
-plain ROM would, and say what each of them would see, which rule is broken, and
-what to do about it. Some more rules are checked one by one: malformed options
-and packets, lost packets, repeated requests, names that lead out of the
-directory.
+const doctorHelp = `Examine a TFTP server as many clients would, and explain which rules it breaks.
 
-Any server will do. Nothing is written to it without --upload. A file of some
-hundred kilobytes shows most; some rules need an empty one, and others one of
-more than 512 KiB.
+haul fetches the file as curl, tftp-hpa, busybox, atftp, U-Boot, barebox, GRUB, iPXE, UEFI
+firmware, Raspberry Pi, Windows bootmgr and a plain ROM would. It also sends malformed packets,
+loses packets, repeats requests and asks for names outside the directory. Any server will do,
+and nothing is written to it without --upload. A file of some 100 KB shows most; some rules
+need an empty one, others one of more than 512 KiB.
 
-Verdicts:
-  ok       all as it should be
-  skipped  could not be judged; the notes say why
-  warning  works, but something is wrong
-  fails    this client does not get its file, or worse
-
---json prints one document: target, server, verdict, reports (one for each
-client or check: persona, sends, verdict, findings of rule, verdict and saw,
-notes, bytes, whole, sha256, took_ns) and broken (each broken rule: name,
-source, advice).
-
-The exit code is 0 without failures, with --strict also without warnings, and
-1 otherwise. If not even a plain request is served, it is that of "haul get".`
+Verdicts: ok; skipped (the notes say why); warning (works, but something is wrong); fails (this
+client does not get its file, or worse). The exit code is 0 without failures, with --strict also
+without warnings, and 1 otherwise. If the server answers no plain request, it is that of get.`
 
 const doctorExamples = `  haul doctor tftp://192.0.2.1/boot/kernel
   haul doctor --strict tftp://192.0.2.1:6969/empty
@@ -50,11 +37,12 @@ func newDoctor() *cobra.Command {
 	var c doctor.Config
 	var asJSON, strict bool
 	cmd := &cobra.Command{
-		Use:     "doctor URL",
-		Short:   "Examine a server as many clients would",
-		Long:    doctorHelp,
-		Example: doctorExamples,
-		Args:    args(cobra.ExactArgs(1)),
+		Use:         "doctor URL",
+		Short:       "Examine a server as many clients would",
+		Long:        doctorHelp,
+		Example:     doctorExamples,
+		Args:        args(cobra.ExactArgs(1)),
+		Annotations: more("", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
 			if c.Target, err = parseURL(urls[0]); err != nil {
@@ -92,11 +80,11 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "`TIME` that each client may take; the whole run takes at most 12 times that")
-	sizeVar(flags, &c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "how much of the file each client fetches; a longer transfer is ended by ERROR 0")
+	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "`TIME` for each client; the whole run takes at most 12 times that")
+	sizeVar(flags, &c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "bytes of the file that each client fetches; haul ends a longer transfer with ERROR 0")
 	flags.IntVar(&c.MTU, "mtu", 0, "MTU of the path, `N` bytes (0: that of the interface)")
-	flags.StringVar(&c.Upload, "upload", "", "upload a small file of this `NAME`, too, and leave it there")
+	flags.StringVar(&c.Upload, "upload", "", "also upload a small file of this `NAME`, and leave it there")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON document")
-	flags.BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
+	flags.BoolVar(&strict, "strict", false, "exit with 1 on warnings too")
 	return cmd
 }

@@ -18,13 +18,14 @@ func newMv() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mv FROM TO",
 		Short: "Rename a file on an SFTP server",
-		Long: `Give a file or directory on an SFTP server another name. If TO is a directory,
-it goes there under its own name; else it replaces a file of that name, in one
-step where the server can do that (posix-rename@openssh.com).
+		Long: `Rename a file or a directory on an SFTP server.
 
-FROM and TO are on the same server.`,
-		Example: "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
-		Args:    args(cobra.ExactArgs(2)),
+If TO is a directory, FROM moves into it under its own name. Otherwise it replaces a file of
+that name, in one step if the server can do that (posix-rename@openssh.com). FROM and TO are on
+the same server.`,
+		Example:     "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
+		Args:        args(cobra.ExactArgs(2)),
+		Annotations: more("no-clobber batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := parseLocations(words)
 			if err != nil {
@@ -100,11 +101,12 @@ func newMkdir() *cobra.Command {
 	var f sshFlags
 	var parents bool
 	cmd := &cobra.Command{
-		Use:     "mkdir LOCATION...",
-		Short:   "Make directories on an SFTP server",
-		Long:    "Make directories on an SFTP server. What they may be used for is the server's\ndecision, by its umask.",
-		Example: "  haul mkdir host:incoming\n  haul mkdir -p sftp://backup@192.0.2.1/srv/2026/11",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "mkdir LOCATION...",
+		Short:       "Make directories on an SFTP server",
+		Long:        "Make directories on an SFTP server.\n\nThe server's umask decides their permissions.",
+		Example:     "  haul mkdir host:incoming\n  haul mkdir -p sftp://backup@192.0.2.1/srv/2026/11",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("parents batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
@@ -115,7 +117,7 @@ func newMkdir() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make those above it too; one that exists is no error")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make the directories above too; one that exists is no error")
 	f.add(cmd)
 	return cmd
 }

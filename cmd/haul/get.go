@@ -22,45 +22,35 @@ import (
 
 const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP.
 
-SOURCE is one of
-  sftp://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH
-  http(s)://[USER@]HOST[:PORT]/PATH
-  tftp://HOST[:PORT]/NAME
+SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. LOCAL
+is the file to write, a directory to put files into, or - for standard output; the default
+is the current directory. A SOURCE that ends in /. stands for the contents of a directory,
+and one with *, ? or ** for the names that match: put it in quotes for the shell.
 
-LOCAL is the file to write, a directory to put files into, or - for standard output.
-Without it files go to the current directory, under their own names.
+A file appears under its name when it is complete. If its transfer fails, nothing is left
+of it, except with --continue or --in-place.`
 
-A file appears under its name when it is whole. If its transfer fails nothing is left of
-it, except with --continue or --in-place.
-
-Over SFTP and HTTP, -r fetches a directory with all that is in it; one that ends in /.
-stands for its contents. A PATH may be a pattern, in quotes for the shell: *, ? and [...]
-as in a shell, and ** for any number of directories. Names with a dot in front match only
-if the pattern has one there.
-
-"haul help copying" says how copies resume, skip what is unchanged and treat links, and
-how long they wait.`
-
-const getExamples = `  haul get host:backup/db.sql.gz
+const getExamples = `  haul get host:backup/db.sql.gz                      over SFTP, as scp would
   haul get -r -p --continue me@192.0.2.1:/srv/images .
+                                                      a directory, with permissions and times
   haul get -p --unchanged 'sftp://host:2222/var/log/*.gz' logs/
   haul get host:notes.txt - | less
   haul get --continue https://example.com/images/disk.raw
   haul get -J jump.example -i key.pem sftp://host/~/data.bin
   haul get tftp://192.0.2.1/boot/kernel /tmp/k
-  haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/
-  haul get --netascii tftp://192.0.2.1/motd.txt`
+  haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/`
 
 func newGet() *cobra.Command {
 	var t transferFlags
 	var f copyFlags
 	var parallel int
 	cmd := &cobra.Command{
-		Use:     "get SOURCE... [LOCAL|-]",
-		Short:   "Fetch files",
-		Long:    getHelp,
-		Example: getExamples,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "get SOURCE... [LOCAL|-]",
+		Short:       "Fetch files",
+		Long:        getHelp,
+		Example:     getExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if err := checkParallel(parallel); err != nil {
 				return err
@@ -83,11 +73,10 @@ func newGet() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&parallel, "parallel", defaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addFor(cmd, t.addDownloads, ofTFTP)
-	addFor(cmd, f.add, ofSFTP, ofHTTP)
+	addGroup(cmd, t.addDownloads, "TFTP")
+	addGroup(cmd, f.add, "SFTP", "HTTP")
 	addServers(cmd, &f.ssh, &f.web)
-	addFor(cmd, f.ssh.addRequests, ofSFTP)
-	flagSections(cmd)
+	addGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd
 }
 

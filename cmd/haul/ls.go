@@ -32,26 +32,15 @@ const (
 	maxListErrors = 1000
 )
 
-const lsHelp = `List files on an SFTP or a web server: those at the locations, and what is in those that
-are directories. Entries are sorted by name, with -t by time and with -S by size, newest
-and largest first; -r reverses the order. Of -t and -S the last counts. Entries of the
-same time or size are sorted by name. Names that begin with a dot are left out without
--a. On a terminal, characters of a name that do not print are shown as escapes; in a
-pipe names are as they are.
+const lsHelp = `List files on an SFTP or a web server.
 
--l shows what ls -l does: type and permissions, links, owner, group, size in
-bytes, time of the last change, name, and where a symbolic link leads. A dash stands for
-what the server does not say, as of the number of links in version 3 of SFTP. Over HTTP
-there are type (d or -), size, time and name only.
+Entries are sorted by name, with -t by time and with -S by size, newest and largest first; -r
+reverses the order. -l shows what ls -l does; a dash stands for what the server does not
+report. On a terminal, characters of a name that do not print are shown as escapes.
 
---json prints an object for each entry, on a line of its own: path, name, type
-(file, dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group
-and target; what the server does not say is missing. A name that is no UTF-8
-has its bytes in name_bytes too, in base64.
-
-Over HTTP it takes a server that lists its directories: in JSON, as haul, Caddy and nginx
-(autoindex_format json) do, or by a page of Apache, nginx, lighttpd or Python's
-http.server. Such servers do not say modes and owners.`
+A web server must list its directories: in JSON, as haul, Caddy and nginx (autoindex_format
+json) do, or by a page of Apache, nginx, lighttpd or Python's http.server. Over HTTP there are
+type, size, time and name only.`
 
 const lsExamples = `  haul ls host:
   haul ls -la sftp://backup@192.0.2.1/srv/images
@@ -81,12 +70,13 @@ func newLs() *cobra.Command {
 	var w webFlags
 	l := new(lister)
 	cmd := &cobra.Command{
-		Use:     "ls LOCATION...",
-		Aliases: []string{"list", "dir"},
-		Short:   "List files on a server",
-		Long:    lsHelp,
-		Example: lsExamples,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "ls LOCATION...",
+		Aliases:     []string{"list", "dir"},
+		Short:       "List files on a server",
+		Long:        lsHelp,
+		Example:     lsExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("long all recursive by-time by-size reverse human-readable json batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
 				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)

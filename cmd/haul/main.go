@@ -21,41 +21,18 @@ import (
 	"github.com/haul-project/haul/internal/handover"
 )
 
-const rootHelp = `haul moves files as fast as the link allows.
+const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
 
-It is server and client for SFTP, HTTP(S) and TFTP in one program:
+It is server and client in one program. The location of a file selects the protocol: it is
+HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. SFTP has all
+commands, HTTP all but mv, mkdir and df, and TFTP get, put, probe and doctor.`
 
-  haul serve DIR                      serve the files under DIR
-  haul get HOST:FILE                  fetch a file over SFTP, with -r a directory
-  haul put FILE HOST:DIR/             send a file over SFTP, with -r a directory
-  haul ls, stat, rm, mv, mkdir, df    look after the files of an SFTP server
-
-  haul get https://HOST/FILE          fetch a file over HTTP or HTTPS
-  haul put FILE https://HOST/FILE     send a file over HTTP or HTTPS, with -r a directory
-  haul ls, stat, rm https://HOST/...  look after the files of a web server
-  haul probe LOCATION...              print the size of a file, over SFTP, HTTP or TFTP
-
-  haul get tftp://HOST/FILE           fetch a file over TFTP
-  haul put FILE tftp://HOST/FILE      send a file over TFTP
-  haul doctor tftp://HOST/FILE        try a server as many clients would
-  haul map test FILE NAME             try rules that rewrite names
-  haul user add NAME                  say who may log in by SFTP or HTTP
-
-Files on an SFTP server are written as sftp://[USER@]HOST[:PORT]/PATH, where PATH
-is absolute and /~/PATH is below the home directory, or as scp has it:
-[USER@]HOST:PATH, below the home directory unless it begins with a slash. A local
-name with a colon is ./NAME. ~/.ssh/config, known_hosts, keys and agents are used
-as ssh uses them.
-
-Exit codes:
-  0    everything was done
-  1    a transfer failed
-  2    the command line is wrong
-  3    the server has no such file
-  4    the server refused, or its host key or the login was refused
-  5    no answer, nobody listens, or the connection was lost
-  6    a local file could not be read or written
-  130  interrupted`
+const rootExamples = `  haul serve DIR                    serve the files under DIR
+  haul get HOST:FILE                fetch a file over SFTP, with -r a directory
+  haul put FILE https://HOST/DIR/   send a file over HTTPS
+  haul get tftp://HOST/FILE         fetch a file over TFTP
+  haul ls -l HOST:DIR               list a directory on a server
+  haul user add NAME                let a user log in by SFTP or HTTP`
 
 func main() {
 	os.Exit(run())
@@ -137,6 +114,7 @@ func newRoot() *cobra.Command {
 		Use:           "haul",
 		Short:         "Move files fast, by SFTP, HTTP and TFTP",
 		Long:          rootHelp,
+		Example:       rootExamples,
 		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true,
 		Args:          noCommand,
@@ -154,36 +132,12 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion(), newSizes(), newCopying())
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	addCompletion(root)
+	root.SetHelpFunc(printHelp)
+	addHelp(root)
 	completeFlags(root)
 	return root
-}
-
-// newHelp is "haul help". Cobra's own reports no error for a command that does not
-// exist.
-func newHelp() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Print the help of a command",
-		RunE: func(help *cobra.Command, words []string) error {
-			cmd, rest, err := help.Root().Find(words)
-			if err != nil || len(rest) > 0 {
-				return errors.Join(err, noCommand(cmd, rest))
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
-		ValidArgsFunction: func(help *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var names []cobra.Completion
-			if cmd, rest, err := help.Root().Find(words); err == nil && len(rest) == 0 {
-				for _, c := range cmd.Commands() {
-					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-	}
 }
 
 // noCommand refuses a word that is no command of cmd, and names the nearest that
@@ -193,13 +147,15 @@ func noCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	var names []string
-	for _, c := range cmd.Commands() { // topics of help among them
+	for _, c := range cmd.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}
 	}
 	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
-	if near := suggest(args[0], names); len(near) > 0 {
+	if t, ok := findTopic(args[0]); ok {
+		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.name)
+	} else if near := suggest(args[0], names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
 	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)

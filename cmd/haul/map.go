@@ -14,22 +14,25 @@ import (
 	"github.com/haul-project/haul/tftp/remap"
 )
 
-const mapTestHelp = `Show what the rules of a map FILE make of each NAME, rule by rule, as
-"haul serve --map FILE" would for a client that asks for it. FILE is as
-tftpd-hpa takes it by -m.
+const mapTestHelp = `Show how the rules of a map rewrite names, rule by rule.
 
-Without a NAME the rules are only checked.`
+FILE has rules as tftpd-hpa takes them by -m. For each NAME, haul shows what
+"haul serve --map FILE" would make of it for a client that asks for it. Without a NAME, haul
+checks the rules only.`
 
-const mapTestExamples = `  haul map test rules                            are they right?
+const mapTestExamples = `  haul map test rules                            check the rules
   haul map test rules '\boot\bcd' pxelinux.0
   haul map test rules config --write --from 192.0.2.7`
 
 func newMap() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "map",
-		Short: "Try out rules that rewrite names",
-		Args:  noCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:         "map",
+		Short:       "Try rules that rewrite names",
+		Long:        "Try rules that rewrite names, before a server uses them.",
+		Example:     "  haul map test rules '\\boot\\bcd'",
+		Annotations: more("", "serve files"),
+		Args:        noCommand,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newMapTest())
 	return cmd
@@ -40,11 +43,12 @@ func newMapTest() *cobra.Command {
 	var write bool
 	var exist []string
 	cmd := &cobra.Command{
-		Use:     "test FILE NAME...",
-		Short:   "Show what a map makes of names",
-		Long:    mapTestHelp,
-		Example: mapTestExamples,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "test FILE NAME...",
+		Short:       "Show what a map makes of names",
+		Long:        mapTestHelp,
+		Example:     mapTestExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("", "serve files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := netip.ParseAddr(from)
 			if err != nil {

@@ -14,13 +14,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const probeHelp = `Print the size in bytes of the file at each location, over SFTP, HTTP(S) or TFTP. A
-LOCATION is sftp://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH,
-http(s)://[USER@]HOST[:PORT]/PATH, or tftp://HOST[:PORT]/NAME. Of several, each line has
-the location too.
+const probeHelp = `Print the size of files on SFTP, HTTP(S) or TFTP servers, in bytes.
 
-No data is fetched: over HTTP the size is asked for by HEAD, or by one byte of the file
-where the server has no HEAD; over TFTP the server tells it by the option tsize.`
+Of several locations, each line has the location too. haul fetches no data: it asks with HEAD
+over HTTP, or for one byte if the server has no HEAD, and with the option tsize over TFTP.`
 
 const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
   haul probe https://example.com/images/disk.img
@@ -31,11 +28,12 @@ func newProbe() *cobra.Command {
 	var s sshFlags
 	var w webFlags
 	cmd := &cobra.Command{
-		Use:     "probe LOCATION...",
-		Short:   "Print the size of files without fetching them",
-		Long:    probeHelp,
-		Example: probeExamples,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "probe LOCATION...",
+		Short:       "Print the size of files without fetching them",
+		Long:        probeHelp,
+		Example:     probeExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := parseLocations(words)
 			if err != nil {
@@ -65,9 +63,8 @@ func newProbe() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but sizes and errors")
-	addFor(cmd, f.addTFTP, ofTFTP)
+	addGroup(cmd, f.addTFTP, "TFTP")
 	addServers(cmd, &s, &w)
-	flagSections(cmd)
 	return cmd
 }
 
@@ -109,7 +106,7 @@ func (s *servers) size(ctx context.Context, l location) (int64, error) {
 	case fi.Mode().Type()&^fs.ModeIrregular != 0:
 		return 0, failure.Remote.Errorf("probe %v: %w", l, store.ErrNotRegular)
 	case fi.Size() < 0:
-		return 0, fmt.Errorf("probe %v: the server does not tell the size; only to fetch the file will", l)
+		return 0, fmt.Errorf("probe %v: the server does not report the size; fetch the file to learn it", l)
 	}
 	return fi.Size(), nil
 }

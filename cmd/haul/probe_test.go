@@ -58,7 +58,7 @@ func TestHTTPProbe(t *testing.T) {
 		{"AT/forbidden", exitRefused, "", "403"},
 		{"--batch AT/login", exitRefused, "", "--batch"},
 		{"AT/dir", exitRefused, "", "directory"},
-		{"AT/endless", exitFailed, "", "does not tell the size"},
+		{"AT/endless", exitFailed, "", "does not report the size"},
 		{"http://" + listener.Addr().String() + "/a", exitNoAnswer, "", "nothing listens at"},
 		{"AT/", exitUsage, "", "names no file"},
 		{"AT/dir/", exitUsage, "", "names no file"},

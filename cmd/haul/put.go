@@ -15,26 +15,17 @@ import (
 
 const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
 
-TARGET is one of
-  sftp://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH
-  http(s)://[USER@]HOST[:PORT]/PATH
-  tftp://HOST[:PORT]/NAME
+TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. Several
+files go to a directory, under their own names; over HTTP and TFTP, its URL ends in a slash.
+A LOCAL directory that ends in /. stands for its contents. - is standard input, and TARGET
+then names the file.
 
-Several files go to a directory, under their own names: over SFTP to one that exists or
-is made, over HTTP and TFTP to a URL that ends in a slash. Over SFTP and HTTP, -r sends a
-directory with all that is in it; one that ends in /. stands for its contents. - is
-standard input, and TARGET then names the file.
+A file appears under its name when it is complete. If its transfer fails, nothing is left of
+it, except with --continue or --in-place. haul reports success when the server has
+acknowledged every file.
 
-When haul ends without an error, the server has acknowledged every file whole. A file
-appears under its name when it is whole. If its transfer fails nothing is left of it,
-except with --continue or --in-place.
-
-Over HTTP files are sent by PUT. A directory that is missing comes with its first file,
-if the server makes it, as haul's does, and nginx's with create_full_put_path. HTTP has
-no directories without files, and they are left out.
-
-"haul help copying" says how copies resume, skip what is unchanged and treat links, and
-how long they wait.`
+Over HTTP, the server has to make directories, as haul's does, and nginx's with
+create_full_put_path. Directories without files are left out there.`
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/
@@ -50,11 +41,12 @@ func newPut() *cobra.Command {
 	var f copyFlags
 	var parallel int
 	cmd := &cobra.Command{
-		Use:     "put LOCAL... TARGET",
-		Short:   "Send files",
-		Long:    putHelp,
-		Example: putExamples,
-		Args:    args(cobra.MinimumNArgs(2)),
+		Use:         "put LOCAL... TARGET",
+		Short:       "Send files",
+		Long:        putHelp,
+		Example:     putExamples,
+		Args:        args(cobra.MinimumNArgs(2)),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if err := checkParallel(parallel); err != nil {
 				return err
@@ -79,11 +71,10 @@ func newPut() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&parallel, "parallel", defaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addFor(cmd, t.addTFTP, ofTFTP)
-	addFor(cmd, f.add, ofSFTP, ofHTTP)
+	addGroup(cmd, t.addTFTP, "TFTP")
+	addGroup(cmd, f.add, "SFTP", "HTTP")
 	addServers(cmd, &f.ssh, &f.web)
-	addFor(cmd, f.ssh.addRequests, ofSFTP)
-	flagSections(cmd)
+	addGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd
 }
 

@@ -16,19 +16,14 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 )
 
-const rmHelp = `Remove files on an SFTP server, and with -r directories with all that is in
-them. Symbolic links are removed, and what they lead to is not. A pattern (*, ?, [...];
-** for any number of directories) stands for the names that it matches. Names with a
-dot in front match only if the pattern has one there. A name that ends in a slash is
-that of a directory.
+const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
 
-/, the home directory, and names that end in . or .. are refused.
+haul removes symbolic links, and not what they lead to. A name that ends in a slash is that of
+a directory. haul refuses /, the home directory, and names that end in . or .., and removes
+single files only from web servers.
 
-On a web server single files are removed, if it has the method DELETE.
-
--n removes nothing and prints the names of all that would be removed, sorted, those in
-directories too; a name that ends in a slash is a directory. -v prints the name of what is
-removed; a directory that -r removes is one line.`
+-n removes nothing and prints all names that would be removed, sorted; those that end in a
+slash are directories.`
 
 // A removal is one run of haul rm.
 type removal struct {
@@ -46,11 +41,12 @@ func newRm() *cobra.Command {
 	var w webFlags
 	m := new(removal)
 	cmd := &cobra.Command{
-		Use:     "rm LOCATION...",
-		Short:   "Remove files on a server",
-		Long:    rmHelp,
-		Example: "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:         "rm LOCATION...",
+		Short:       "Remove files on a server",
+		Long:        rmHelp,
+		Example:     "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("recursive force dry-run verbose batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := parseLocations(words)
 			if err != nil {
@@ -74,7 +70,7 @@ func newRm() *cobra.Command {
 	flags.BoolVarP(&m.recursive, "recursive", "r", false, "remove directories with all that is in them")
 	flags.BoolVarP(&m.force, "force", "f", false, "ignore files that do not exist")
 	flags.BoolVarP(&m.dryRun, "dry-run", "n", false, "print what would be removed, and remove nothing")
-	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print the name of what is removed")
+	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print the names of what is removed; a directory is one line")
 	addServers(cmd, &f, &w)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,16 +27,41 @@ type serveFlags struct {
 
 func (f *serveFlags) add(cmd *cobra.Command) {
 	f.Config = serve.Default()
-	f.addTFTP(cmd)
-	f.addSFTP(cmd)
-	f.addHTTP(cmd)
-	f.addFiles(cmd)
+	addGroup(cmd, f.addTFTP, "TFTP")
+	addGroup(cmd, f.addSFTP, "SFTP")
+	addGroup(cmd, f.addHTTP, "HTTP")
+	addGroup(cmd, f.addFiles, "files")
+	addGroup(cmd, f.addOps, "ops")
+	addGroup(cmd, f.addNetworks, "limits")
+	for flag := range strings.FieldsSeq(limitFlags) {
+		group(cmd, flag, "limits")
+	}
+	for flag := range strings.FieldsSeq(traceFlagNames) {
+		group(cmd, flag, "ops")
+	}
+}
+
+// limitFlags are flags of one protocol, or about files, that limit clients, and
+// traceFlagNames those of TFTP about packets. Both are explained by topics of their own.
+const (
+	limitFlags = `max-transfers max-per-client rate loops memory max-upload sftp-rate sftp-conns sftp-conns-per-source sftp-exempt
+		http-rate http-conns-per-source http-exempt`
+	traceFlagNames = "trace pcap trace-hex"
+)
+
+// addNetworks adds the flags about networks that are served.
+func (f *serveFlags) addNetworks(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.allow, "allow", nil, "serve only this `NETWORK`; several are separated by commas")
 	flags.StringSliceVar(&f.deny, "deny", nil, "do not serve this `NETWORK`; several are separated by commas")
+}
+
+// addOps adds the flags about how the server runs.
+func (f *serveFlags) addOps(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.DurationVar(&f.Grace, "grace", f.Grace, "`TIME` that transfers get to finish after the first signal; calls to a disk that hangs get 20s more")
 	flags.StringVar(&f.User, "user", "", "become this `USER` once the ports are open: NAME, NAME:GROUP or UID:GID")
-	flags.StringVar(&f.Metrics, "metrics", "", "`ADDRESS` for Prometheus metrics by HTTP; use 127.0.0.1:PORT, as all who can connect can read them")
+	flags.StringVar(&f.Metrics, "metrics", "", "`ADDRESS` for Prometheus metrics over HTTP; all who can connect can read them, so use 127.0.0.1:PORT")
 	flags.BoolVar(&f.Restartable, "restartable", false, "allow restarts without downtime, by SIGUSR2")
 	flags.StringVar(&f.LogFormat, "log-format", f.LogFormat, "`FORMAT` of the log: text or json")
 	flags.BoolVarP(&f.Quiet, "quiet", "q", false, "log failures only")

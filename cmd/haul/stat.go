@@ -26,11 +26,13 @@ func newStat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat LOCATION...",
 		Short: "Describe files on a server",
-		Long: `Describe what is at each location on an SFTP or a web server: type, size,
-permissions, owner, times, and where a symbolic link leads, as far as it tells. --json prints an object for each
-on a line of its own, with the members that "haul ls --json" has.`,
-		Example: "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Long: `Describe the file at each location on an SFTP or a web server.
+
+haul prints type, size, permissions, owner, times, and where a symbolic link leads, as far as
+the server reports them.`,
+		Example:     "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
@@ -109,11 +111,13 @@ func newDf() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "df LOCATION...",
 		Short: "Show how much room there is on an SFTP server",
-		Long: `Show the size of the file system that each location is on, and how much of it is
-used and free, in KiB or with -h in larger units. It takes an extension of OpenSSH's
-(statvfs@openssh.com), which OpenSSH and haul have.`,
-		Example: "  haul df -h host:/srv",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Long: `Show how much room there is on the file system of each location.
+
+haul prints the size, and how much is used and free, in KiB or with -h in larger units. The
+server needs the extension statvfs@openssh.com, which OpenSSH and haul have.`,
+		Example:     "  haul df -h host:/srv",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("human-readable json batch identity jump port", "locations", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
 				var errs []error
@@ -155,7 +159,7 @@ func (s *servers) space(ctx context.Context, l location) (store.Space, error) {
 	}
 	space, err := c.Space(ctx, name)
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = fmt.Errorf("df %v: the server cannot tell; it lacks statvfs@openssh.com: %w", l, err)
+		err = fmt.Errorf("df %v: the server does not report its size; it lacks statvfs@openssh.com: %w", l, err)
 	}
 	return space, failure.Remote.Wrap(err)
 }

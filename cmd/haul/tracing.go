@@ -21,8 +21,8 @@ type traceFlags struct {
 
 func (f *traceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.peers, "trace", nil, "show packets; limit them with --trace=`ADDRESS`, or a network")
-	flags.StringVar(&f.pcap, "pcap", "", "write packets to this `FILE` as pcapng, for Wireshark; all, or those of --trace=ADDRESS")
+	flags.StringSliceVar(&f.peers, "trace", nil, "show packets; --trace=`ADDRESS` only those of an address or a network")
+	flags.StringVar(&f.pcap, "pcap", "", "write packets to `FILE` as pcapng, for Wireshark: all, or those of --trace=ADDRESS")
 	flags.IntVar(&f.hex, "trace-hex", 0, "with --trace, show `N` bytes of each packet in hexadecimal (65507: all)")
 	flags.Lookup("trace").NoOptDefVal = traceAll
 }

@@ -32,16 +32,16 @@ func (f *transferFlags) addTFTP(cmd *cobra.Command) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "ask for this `TIME` as timeout, 1s to 255s (0: do not ask)")
 	flags.DurationVar(&f.utimeout, "utimeout", 0, "ask for this `TIME` as timeout by tftp-hpa's option utimeout, 10ms to 255s (0: do not ask)")
 	flags.IntVar(&f.rollover, "rollover", -1, "ask for `N` as the block number after 65535, 0 or 1 (-1: do not ask)")
-	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and translate its line ends")
+	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and convert its line ends")
 	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
-	flags.BoolVar(&f.noOffload, "no-offload", false, "let the kernel neither cut nor join datagrams")
+	flags.BoolVar(&f.noOffload, "no-offload", false, "do not let the kernel split and join datagrams")
 	f.trace.add(cmd)
 }
 
 // addDownloads adds those, and what only downloads have.
 func (f *transferFlags) addDownloads(cmd *cobra.Command) {
 	f.addTFTP(cmd)
-	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop what comes out of order, to measure what keeping it is worth")
+	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop packets that arrive out of order, for measurements")
 }
 
 // client checks the flags and makes a Client of them, whose packets t shows.

@@ -25,7 +25,10 @@ func TestUnknownWords(t *testing.T) {
 		{"bench tfpt", `there is no command "haul bench tfpt"; did you mean "haul bench tftp"?`},
 		{"completion xyzzy", `there is no command "haul completion xyzzy"; "haul completion --help" lists all`},
 		{"completion bsh", `there is no command "haul completion bsh"; did you mean "haul completion bash"?`},
-		{"help size", `there is no command "haul size"; did you mean "haul sizes"?`},
+		{"help size", `there is no help on "size"; did you mean "haul help sizes"?`},
+		{"help serve tfpt", `there is no help on "serve tfpt"; did you mean "haul help serve tftp"?`},
+		{"help serve xyzzy", `there is no command "haul serve xyzzy"; "haul serve --help" lists all`},
+		{"sizes", `there is no command "haul sizes"; did you mean "haul help sizes"?`},
 		{"ls tftp://h/a", "ls tftp://h/a: TFTP can only get and put single files; ls works over SFTP and HTTP"},
 		{"get a", "get a: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH"},
 		{"df tftp://h/a", "df tftp://h/a: TFTP can only get and put single files; df works over SFTP"},
@@ -42,7 +45,7 @@ func TestUnknownWords(t *testing.T) {
 			t.Errorf("haul %s: exit code %d, %q, want %q", c.args, code, msg, c.says)
 		}
 	}
-	for args, says := range map[string]string{"help serve": "haul serve DIR", "help map test": "haul map test FILE", "help": "haul [command]", "help sizes": "KiB"} {
+	for args, says := range map[string]string{"help serve": "haul serve DIR", "help map test": "haul map test FILE", "help": "haul COMMAND", "help sizes": "KiB", "help serve files": "--map FILE"} {
 		if code, out, _ := haul(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, says) {
 			t.Errorf("haul %s: exit code %d, without %q", args, code, says)
 		}

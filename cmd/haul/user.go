@@ -18,47 +18,27 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userHelp = `Say who may log in to "haul serve": by SFTP, and over HTTP if the file is that of
---http-auth. HTTP takes passwords only: users without one, and
-those who need a key as well, cannot log in there.
+var userHelp = `Manage the users who may log in to "haul serve".
 
-Users are in a file of text, which may be edited by hand as well. A server that
-runs takes a change over within seconds; if anything in it is wrong, it says so
-and all stays as it was. Without --users it is the same file that "haul serve"
-takes without --users, for SFTP:
-` + serve.UsersPlaces + `.
+The users file says who may log in by SFTP, and over HTTP if --http-auth names the file. HTTP
+takes passwords only: users without one, and those who need a key as well, cannot log in
+there.
 
-The file must be closed to everybody but its owner and group, and readable for
-the user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for one that
-becomes haul. It must belong to that user or to root, as whoever owns it decides
-who may log in.
+A running server applies a change within seconds. Without --users, the commands use the file
+that "haul serve" uses for SFTP: ` + usersPlaces + `.`
 
-It has one statement a line; a line that begins with # is a comment. For one user:
-  user NAME       begins what is said of a user
-  password HASH   bcrypt, or argon2id as "haul user" writes it
-  key LINE        a line of an authorized_keys file, its options included
-  disabled        may not log in
-For one user, or before the first for all:
-  keys FILE       an authorized_keys file
-  root DIR        absolute, or below the directory that is served
-  access WHAT     full, read-only or upload-only
-  limit RATE      bytes a second each way, such as 10MiB
-  from NET...     log in from these networks only
-  require WHAT    any, or key+password: first the one, then the other
-Before the first user only:
-  authority LINE     a key whose certificates count for the users they name
-  authorities FILE   a file of such keys
-  revoked FILE       keys, or SHA256: fingerprints, that nobody may use
-In FILE and DIR %u is the user's name. A FILE that is not absolute is sought
-beside the users file.`
+// usersPlaces is where the users file is, in two lines.
+var usersPlaces = strings.Replace(serve.UsersPlaces, "root, or ", "root,\nor ", 1)
 
 func newUser() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "user",
-		Short: "Say who may log in by SFTP or HTTP",
-		Long:  userHelp,
-		Args:  noCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:         "user",
+		Short:       "Manage the users who may log in by SFTP or HTTP",
+		Long:        userHelp,
+		Example:     "  haul user add alice --key ~/.ssh/id_ed25519.pub --root alice\n  haul user list",
+		Annotations: more("", "users-file"),
+		Args:        noCommand,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUserAdd(), newUserList(), newUserShow(), newUserSet(), newUserKey(), newUserPassword(),
 		newUserDisable(true), newUserDisable(false), newUserRemove())
@@ -112,8 +92,10 @@ func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completi
 	return d.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-const userListHelp = `List the users of a users file, one a line: how each logs in, what each may do,
-with which directory, how fast, and from where. Nothing secret is shown.`
+const userListHelp = `List the users of a users file, one a line.
+
+Each line has how the user logs in, what they may do, with which directory, how fast, and from
+where. Nothing secret is shown.`
 
 func newUserList() *cobra.Command {
 	var file usersFlag
@@ -185,8 +167,9 @@ func describeLogin(u users.User) string {
 	return text
 }
 
-const userRemoveHelp = `Remove users, with all that the users file says of them. A server that runs
-disconnects them within seconds. Their files stay.`
+const userRemoveHelp = `Remove users from the users file, with everything that it says about them.
+
+A running server disconnects them within seconds. Their files stay.`
 
 func newUserRemove() *cobra.Command {
 	var file usersFlag
@@ -213,9 +196,9 @@ func newUserRemove() *cobra.Command {
 func explainUsers(err error, path string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w; whoever may write %s and its directory can do it, --users names another file", err, path)
+		err = fmt.Errorf("%w; run it as a user who may write %s and its directory, or name another file with --users", err, path)
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w; --users names another file", err)
+		err = fmt.Errorf("%w; name another file with --users", err)
 	}
 	return err
 }
@@ -224,7 +207,7 @@ func explainUsers(err error, path string) error {
 // named. One that was named must be there, as it may be a slip.
 func makeUsersDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return failure.Local.Errorf("make the directory of the users file: %w; --users FILE names another place", err)
+		return failure.Local.Errorf("make the directory of the users file: %w; name another place with --users FILE", err)
 	}
 	return nil
 }

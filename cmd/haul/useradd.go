@@ -18,20 +18,20 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userAddHelp = `Add a user to the users file, which is made if there is none. Without --key
-and without a flag about a password, the password is asked for.
+const userAddHelp = `Add a user to the users file, which haul makes if there is none.
 
-A --key is a file of public keys, such as id_ed25519.pub or authorized_keys, the
-line of such a file itself, or - for standard input; repeat it for more. The
-options of such lines hold: from=, expiry-time=, command="internal-sftp -R",
-cert-authority and others.
+Without --key and without a flag about a password, haul asks for a password. A --key is a file
+of public keys, such as id_ed25519.pub or authorized_keys, the line of such a file itself, or -
+for standard input. The options of such lines apply: from=, expiry-time=,
+command="internal-sftp -R", cert-authority and others.
 
---root is the directory that the user sees as /: below the DIR that is served,
-where it is made at the first login, or an absolute path, which must exist when
-the server starts. In it %u is the user's name. Without --root the user has all of
-DIR. --access upload-only is a drop box: new files come in, and nothing that is
-there is read, listed or changed. As long as they are connected, users may rename,
-change or remove the files that they have brought.`
+--root is the directory that the user sees as /: below the DIR that is served, where haul makes
+it at the first login, or an absolute path, which must exist when the server starts. In it %u
+is the user's name. Without --root the user has all of DIR.
+
+--access upload-only is a drop box: users may add files, and nothing that is there is read,
+listed or changed. As long as they are connected, they may rename, change or remove the files
+that they have uploaded.`
 
 const userAddExamples = `  haul user add alice                          asks for a password
   haul user add alice --key ~/.ssh/id_ed25519.pub --root alice
@@ -56,16 +56,17 @@ type addFlags struct {
 func newUserAdd() *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{
-		Use:     "add NAME",
-		Short:   "Add a user",
-		Long:    userAddHelp,
-		Example: userAddExamples,
-		Args:    args(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		Use:         "add NAME",
+		Short:       "Add a user",
+		Long:        userAddHelp,
+		Example:     userAddExamples,
+		Args:        args(cobra.ExactArgs(1)),
+		Annotations: more("", "users-file", "sizes"),
+		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	f.file.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.password.ask, "password", false, "ask for a password; with --key, for users who shall have both")
+	flags.BoolVar(&f.password.ask, "password", false, "ask for a password, also with --key")
 	flags.BoolVar(&f.password.stdin, "password-stdin", false, "read the password from standard input")
 	flags.StringArrayVar(&f.keys, "key", nil, "public `KEY`: a file, a line of one, or - for standard input; repeat for more")
 	flags.StringVar(&f.root, "root", "", "`DIR` that the user sees as /")

@@ -15,10 +15,11 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userPasswordHelp = `Set the password of a user, or take it away. It is asked for twice, and not
-shown; --password-stdin reads it from standard input instead, up to the end of
-the line. A running server applies the change within seconds, and ends
-sessions and HTTP requests that logged in with the old password.`
+const userPasswordHelp = `Set the password of a user, or remove it.
+
+haul asks for it twice, and does not show it. --password-stdin reads it from standard input
+instead, up to the end of the line. A running server applies the change within seconds, and
+ends sessions and HTTP requests that logged in with the old password.`
 
 const userPasswordExamples = `  haul user password alice
   pwgen -s 24 1 | haul user password alice --password-stdin
@@ -57,7 +58,7 @@ func newUserPassword() *cobra.Command {
 			}
 			done := "set the password of"
 			if none {
-				done = "took the password from"
+				done = "removed the password of"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s %s in %s\n", done, name, path)
 			return nil
@@ -66,7 +67,7 @@ func newUserPassword() *cobra.Command {
 	}
 	file.add(cmd)
 	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input")
-	cmd.Flags().BoolVar(&none, "none", false, "take the password away")
+	cmd.Flags().BoolVar(&none, "none", false, "remove the password")
 	return cmd
 }
 

@@ -14,11 +14,13 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-const userSetHelp = `Change a user of the users file. All else stays as it is, comments included. An
-empty value takes the statement away, so that the default of the file holds:
---root "", --limit 0. A running server applies the change within seconds; with
-another root or access, or a network or requirement that a session does not
-meet, it disconnects the session.`
+const userSetHelp = `Change what a user may do.
+
+All else stays as it is, comments included. An empty value removes the statement, so that the
+default of the file applies: --root "", --limit 0.
+
+A running server applies the change within seconds. It disconnects a session with another root
+or access, or that a new network or requirement excludes.`
 
 const userSetExamples = `  haul user set alice --access read-only --limit 20M
   haul user set backup --from 192.0.2.0/24,2001:db8::/32
@@ -31,11 +33,12 @@ func newUserSet() *cobra.Command {
 	var limit console.ByteSize
 	var from []string
 	cmd := &cobra.Command{
-		Use:     "set NAME",
-		Short:   "Change what a user may do",
-		Long:    userSetHelp,
-		Example: userSetExamples,
-		Args:    args(cobra.ExactArgs(1)),
+		Use:         "set NAME",
+		Short:       "Change what a user may do",
+		Long:        userSetHelp,
+		Example:     userSetExamples,
+		Args:        args(cobra.ExactArgs(1)),
+		Annotations: more("", "users-file", "sizes"),
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
 		nets, err := parseNetworks("from", from)
@@ -75,7 +78,7 @@ func newUserSet() *cobra.Command {
 	flags.StringVar(&access, "access", "", "what the user may do: `ACCESS` is full, read-only or upload-only")
 	flags.Var(&limit, "limit", "bytes a second each way, such as 20MB (0: the default of the file)")
 	flags.StringSliceVar(&from, "from", nil, "`NETWORK` that the user may log in from; several are separated by commas")
-	flags.StringVar(&require, "require", "", "what a login takes: `HOW` is any or key+password")
+	flags.StringVar(&require, "require", "", "what a login needs: `HOW` is any or key+password")
 	completeAccess(cmd)
 	completeWords(cmd, "require", users.AnyMethod.String(), users.KeyAndPassword.String())
 	return cmd
@@ -87,12 +90,12 @@ func newUserDisable(disable bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "disable NAME...",
 		Short:   "Keep users from logging in",
-		Long:    "Keep users from logging in, until \"haul user enable\". A running server disconnects\nthem within seconds. Their passwords, keys and files stay.",
+		Long:    "Keep users from logging in, until \"haul user enable\".\n\nA running server disconnects them within seconds. Their passwords, keys and files stay.",
 		Example: "  haul user disable alice",
 	}
 	if !disable {
 		cmd.Use, cmd.Short, cmd.Example = "enable NAME...", "Let disabled users log in again", "  haul user enable alice"
-		cmd.Long = "Let users log in again whom \"haul user disable\" has kept from it."
+		cmd.Long = "Let users log in again after \"haul user disable\"."
 	}
 	cmd.Args = args(cobra.MinimumNArgs(1))
 	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
@@ -113,7 +116,7 @@ func newUserShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show one user",
-		Long:    "Show all that holds for one user, defaults of the file included. Of the password only\nits kind is shown, and of keys the fingerprint, the comment and the options.",
+		Long:    "Show all settings of one user, defaults of the file included.\n\nOf the password haul shows only its kind, and of keys the fingerprint, the comment and the\noptions.",
 		Example: "  haul user show alice",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -179,8 +182,10 @@ func describeKey(k users.Key) string {
 	return strings.TrimSpace(options + k.Public.Type() + " " + k.Fingerprint() + " " + k.Comment)
 }
 
-const userKeyHelp = `Add, remove or list the SSH keys of a user. A running server applies the change
-within seconds, and disconnects sessions that logged in with a removed key.`
+const userKeyHelp = `Add, remove or list the SSH keys of a user.
+
+A running server applies the change within seconds, and disconnects sessions that logged in
+with a removed key.`
 
 const userKeyExamples = `  haul user key add alice ~/.ssh/id_ed25519.pub
   haul user key add backup 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup'
@@ -206,8 +211,8 @@ func newUserKeyAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME KEY...",
 		Short: "Add keys to a user",
-		Long: "Add public keys to a user. A KEY is a file such as id_ed25519.pub or authorized_keys, the\n" +
-			"line of such a file, or - for standard input. The options of the line hold.",
+		Long: "Add public keys to a user.\n\nA KEY is a file such as id_ed25519.pub or authorized_keys, the line of such a file, or - for\n" +
+			"standard input. The options of the line apply.",
 		Example: "  haul user key add alice ~/.ssh/id_ed25519.pub",
 		Args:    args(cobra.MinimumNArgs(2)),
 	}
@@ -236,7 +241,7 @@ func newUserKeyRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME KEY...",
 		Short:   "Remove keys from a user",
-		Long:    "Remove keys from a user. A KEY is a fingerprint as \"haul user key list\" prints it, or a comment\nthat one key has. Keys in files that the users file names are removed there.",
+		Long:    "Remove keys from a user.\n\nA KEY is a fingerprint as \"haul user key list\" prints it, or the comment of one key. Remove keys\nthat are in other files there.",
 		Example: "  haul user key remove alice alice@laptop",
 		Args:    args(cobra.MinimumNArgs(2)),
 	}
@@ -283,7 +288,7 @@ func newUserKeyList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list NAME",
 		Short:   "List a user's keys",
-		Long:    "List the keys of a user, one a line: options, type, fingerprint and comment. Those in files\nthat the users file names are listed too.",
+		Long:    "List the keys of a user, one a line: options, type, fingerprint and comment.\n\nKeys in files that the users file names are listed too.",
 		Example: "  haul user key list alice",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

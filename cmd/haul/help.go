@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/failure"
+)
+
+// Annotations of a command, for [printHelp].
+const (
+	commonFlags = "common flags" // what --help shows of the flags
+	helpTopics  = "topics"       // what else to read
+)
+
+// flagGroups is the annotation of a flag with the groups that it belongs to. --help-all
+// prints the flags group by group.
+const flagGroups = "groups"
+
+// helpWidth is how wide the help is at most, in characters.
+const helpWidth = 100
+
+// more annotates a command: which flags --help shows, in this order, and the topics of
+// "haul help" that it names. Without common flags it shows all.
+func more(common string, topics ...string) map[string]string {
+	return map[string]string{commonFlags: common, helpTopics: strings.Join(topics, " | ")}
+}
+
+// addGroup adds flags to a command by add, as a group of this name.
+func addGroup(cmd *cobra.Command, add func(*cobra.Command), name ...string) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	add(cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] {
+			group(cmd, f.Name, name...)
+		}
+	})
+}
+
+// group moves a flag to a group, or to several.
+func group(cmd *cobra.Command, flag string, name ...string) {
+	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, flagGroups, name))
+}
+
+// groupOf names the group of a flag; "" is that of flags which belong to none.
+func groupOf(f *pflag.Flag) string { return strings.Join(f.Annotations[flagGroups], " and ") }
+
+// addHelp gives a command and those below it the two kinds of help.
+func addHelp(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().Lookup("help").Usage = "print the short help"
+	cmd.Flags().BoolFunc("help-all", "print the help with all flags", func(value string) error {
+		if _, err := strconv.ParseBool(value); err != nil {
+			return err
+		}
+		return cmd.Flags().Set("help", value) // cobra looks at no other flag before it checks the arguments
+	})
+	for _, c := range cmd.Commands() {
+		addHelp(c)
+	}
+}
+
+// printHelp prints the help of a command, in the same order for all of them.
+func printHelp(cmd *cobra.Command, _ []string) {
+	out := cmd.OutOrStdout()
+	first, rest, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short+"."), "\n")
+	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", first, usageLine(cmd))
+	if cmd.HasExample() {
+		fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if rest = strings.Trim(rest, "\n"); rest != "" {
+		fmt.Fprintf(out, "\n%s\n", rest)
+	}
+	printCommands(out, cmd)
+	if all := cmd.Flags().Changed("help-all"); all || !printCommon(out, cmd) {
+		printGroups(out, cmd, all)
+	}
+	printMore(out, cmd)
+}
+
+// usageLine is the line that shows how to call a command.
+func usageLine(cmd *cobra.Command) string {
+	if cmd.HasAvailableSubCommands() {
+		return cmd.CommandPath() + " COMMAND"
+	}
+	return strings.TrimSuffix(cmd.UseLine(), " [flags]")
+}
+
+// printCommands prints the commands below one.
+func printCommands(out io.Writer, cmd *cobra.Command) {
+	if !cmd.HasAvailableSubCommands() {
+		return
+	}
+	fmt.Fprint(out, "\nCommands:\n")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() || c.Name() == "help" {
+			fmt.Fprintf(w, "  %s\t%s\n", c.Name(), c.Short)
+		}
+	}
+	_ = w.Flush() // out reports what fails
+}
+
+// printCommon prints the common flags of a command. It reports whether it has a list of
+// them.
+func printCommon(out io.Writer, cmd *cobra.Command) bool {
+	names := strings.Fields(cmd.Annotations[commonFlags])
+	if len(names) == 0 {
+		return false
+	}
+	set := newFlagSet()
+	for _, name := range names {
+		set.AddFlag(cmd.Flags().Lookup(name))
+	}
+	fmt.Fprintf(out, "\nCommon flags:\n%s", set.FlagUsagesWrapped(helpWidth))
+	return true
+}
+
+// printGroups prints the flags of a command group by group, first those without one.
+// Those about the help are left out without all.
+func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
+	var names []string
+	sets := map[string]*pflag.FlagSet{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !all && (f.Name == "help" || f.Name == "help-all") {
+			return
+		}
+		name := groupOf(f)
+		if sets[name] == nil {
+			names, sets[name] = append(names, name), newFlagSet()
+		}
+		sets[name].AddFlag(f)
+	})
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(groupRank(a), groupRank(b)) })
+	for _, name := range names {
+		title := "Flags"
+		if name != "" {
+			title += " for " + name
+		}
+		fmt.Fprintf(out, "\n%s:\n%s", title, sets[name].FlagUsagesWrapped(helpWidth))
+	}
+}
+
+// groupRank is where --help-all prints a group.
+func groupRank(name string) int {
+	return slices.Index([]string{"", "SFTP and HTTP", "SFTP", "HTTP", "TFTP", "files", "limits", "ops"}, name)
+}
+
+// newFlagSet returns a set that keeps the order of its flags.
+func newFlagSet() *pflag.FlagSet {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.SortFlags = false
+	return set
+}
+
+// printMore prints where to read on.
+func printMore(out io.Writer, cmd *cobra.Command) {
+	var places []string
+	switch topics := cmd.Annotations[helpTopics]; {
+	case !cmd.HasParent():
+		fmt.Fprint(out, "\nTopics:\n")
+		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		for _, t := range allTopics() {
+			fmt.Fprintf(w, "  %s\t%s\n", t.name, t.short)
+		}
+		_ = w.Flush() // out reports what fails
+		places = append(places, "haul help TOPIC", "haul COMMAND --help")
+	case topics != "":
+		places = append(places, "haul help "+strings.ReplaceAll(topics, " | "+cmd.Name()+" ", " | "))
+	}
+	if cmd.Annotations[commonFlags] != "" {
+		places = append(places, cmd.CommandPath()+" --help-all")
+	}
+	if len(places) > 0 {
+		fmt.Fprintf(out, "\nMore: %s\n", strings.Join(places, ", and "))
+	}
+}
+
+// newHelp is "haul help". Cobra's own reports no error for a command that does not
+// exist, and knows no topics.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND|TOPIC]",
+		Short:   "Print the help of a command or a topic",
+		Example: "  haul help get\n  haul help copying\n  haul help serve files",
+		RunE: func(help *cobra.Command, words []string) error {
+			if t, ok := findTopic(strings.Join(words, " ")); ok {
+				return t.print(help.OutOrStdout(), help.Root())
+			}
+			cmd, rest, err := help.Root().Find(words)
+			if err != nil || len(rest) > 0 {
+				return noHelp(cmd, words, rest)
+			}
+			return cmd.Help()
+		},
+		ValidArgsFunction: completeHelp,
+	}
+}
+
+// noHelp refuses words that are no command and no topic. rest are those that follow the
+// command.
+func noHelp(cmd *cobra.Command, words, rest []string) error {
+	last := len(words) - 1
+	above := strings.Join(words[:last], " ")
+	var names []string
+	for _, t := range topicsBelow(above) {
+		names = append(names, t.name)
+	}
+	if near := suggest(words[last], names); len(near) > 0 {
+		return failure.Usage.Errorf("there is no help on %q; did you mean %q?", strings.Join(words, " "), "haul help "+strings.TrimSpace(above+" "+near[0]))
+	}
+	if len(rest) == 0 {
+		rest = words
+	}
+	return noCommand(cmd, rest)
+}
+
+// completeHelp completes the words behind "haul help".
+func completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	cmd, rest, err := help.Root().Find(words)
+	if err != nil || len(rest) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			list = append(list, cobra.CompletionWithDesc(c.Name(), c.Short))
+		}
+	}
+	for _, t := range topicsBelow(strings.Join(words, " ")) {
+		list = append(list, cobra.CompletionWithDesc(t.name, t.short))
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// topicsBelow returns the topics that have these words in front, by their last word.
+func topicsBelow(words string) (below []topic) {
+	for _, t := range allTopics() {
+		i := strings.LastIndexByte(t.name, ' ') + 1
+		if strings.TrimSuffix(t.name[:i], " ") == words {
+			t.name = t.name[i:]
+			below = append(below, t)
+		}
+	}
+	return below
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What the help of a command may have at most.
+const (
+	maxHelpLines      = 60
+	maxParagraphLines = 6
+	maxParagraphs     = 3
+	maxCommonFlags    = 16
+)
+
+// The help of each command begins with a sentence that says what the command does, and
+// shows by examples how to use it. It is short, and leads on to the rest.
+func TestHelp(t *testing.T) {
+	for _, cmd := range append(allCommands(newRoot()), newRoot()) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		code, help, errs := haul(t, append(words, "--help")...)
+		for _, problem := range helpProblems(cmd, help) {
+			t.Errorf("%s --help %s", cmd.CommandPath(), problem)
+		}
+		if code != 0 || errs != "" {
+			t.Errorf("%s --help: exit code %d, %s", cmd.CommandPath(), code, errs)
+		}
+		code, all, errs := haul(t, append(words, "--help-all")...)
+		if code != 0 || errs != "" {
+			t.Errorf("%s --help-all: exit code %d, %s", cmd.CommandPath(), code, errs)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !strings.Contains(all, " --"+f.Name) {
+				t.Errorf("%s --help-all has no --%s", cmd.CommandPath(), f.Name)
+			}
+		})
+		for line := range strings.Lines(cmd.Example) {
+			wantParses(t, strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// moreTopics finds the topics that the last line of a help names.
+var moreTopics = regexp.MustCompile(`(?m)^More: haul help ([a-z| -]+?)(?:, and .*)?$`)
+
+// helpProblems returns what is wrong with the help of a command.
+func helpProblems(cmd *cobra.Command, help string) (problems []string) {
+	first, rest, _ := strings.Cut(help, "\n")
+	if !strings.HasSuffix(first, ".") || len(first) > helpWidth {
+		problems = append(problems, "does not begin with a sentence: "+first)
+	}
+	if !strings.HasPrefix(rest, "\nUsage:\n  "+cmd.CommandPath()) {
+		problems = append(problems, "does not show the usage below the first line")
+	}
+	if !strings.Contains(help, "\nExamples:\n  "+cmd.CommandPath()) {
+		problems = append(problems, "has no example")
+	}
+	if strings.Count(help, "\n") > maxHelpLines {
+		problems = append(problems, "is too long")
+	}
+	if len(strings.Fields(cmd.Annotations[commonFlags])) > maxCommonFlags {
+		problems = append(problems, "has too many common flags")
+	}
+	paragraphs := strings.Split(cmd.Long, "\n\n")[1:]
+	if len(paragraphs) > maxParagraphs {
+		problems = append(problems, "has too many paragraphs")
+	}
+	problems = append(problems, longParagraphs(paragraphs)...)
+	m := moreTopics.FindStringSubmatch(help)
+	if m == nil {
+		return problems
+	}
+	prefix := ""
+	for name := range strings.SplitSeq(m[1], " | ") {
+		if words := strings.Fields(name); len(words) > 1 {
+			prefix = words[0] + " "
+		} else {
+			name = prefix + name
+		}
+		if _, ok := findTopic(name); !ok {
+			problems = append(problems, "names a topic that does not exist: "+name)
+		}
+	}
+	return problems
+}
+
+// longParagraphs returns the paragraphs that are too long or too wide.
+func longParagraphs(paragraphs []string) (problems []string) {
+	for _, p := range paragraphs {
+		lines := strings.Split(p, "\n")
+		tooWide := false
+		for _, l := range lines {
+			tooWide = tooWide || len(l) > helpWidth
+		}
+		// Tables may be longer than text.
+		if text := !strings.Contains(p, "\n  "); tooWide || text && len(lines) > maxParagraphLines {
+			problems = append(problems, "has a long paragraph: "+p)
+		}
+	}
+	return problems
+}
+
+// Each topic begins with a sentence, is short, and prints all flags of its group. Each
+// flag of a command that has such topics is in one of them.
+func TestHelpTopics(t *testing.T) {
+	printed := map[string]string{} // command: the topics with its flags
+	for _, topic := range allTopics() {
+		code, out, errs := haul(t, append([]string{"help"}, strings.Fields(topic.name)...)...)
+		if code != 0 || errs != "" || !strings.HasPrefix(out, topic.text) {
+			t.Errorf("haul help %s: exit code %d, %s", topic.name, code, errs)
+		}
+		printed[topic.of] += out
+		for _, problem := range longParagraphs(strings.Split(topic.text, "\n\n")) {
+			t.Errorf("haul help %s %s", topic.name, problem)
+		}
+		if topic.of != "" && strings.Count(out, "\n") > maxHelpLines {
+			t.Errorf("haul help %s is too long", topic.name)
+		}
+	}
+	for _, cmd := range allCommands(newRoot()) {
+		text, ok := printed[strings.TrimPrefix(cmd.CommandPath(), "haul ")]
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if ok && f.Name != "help" && f.Name != "help-all" && !strings.Contains(text, " --"+f.Name+" ") {
+				t.Errorf("no topic of %s explains --%s", cmd.CommandPath(), f.Name)
+			}
+		})
+	}
+}
+
+// Words behind "haul help" are completed by commands and topics.
+func TestHelpCompletion(t *testing.T) {
+	for words, want := range map[string]string{"help": "serve copying sizes", "help serve": "tftp files ops", "help user": "add key"} {
+		list, directive := complete(t, append(strings.Fields(words), "")...)
+		for w := range strings.FieldsSeq(want) {
+			if !strings.Contains(" "+strings.Join(list, " ")+" ", " "+w+" ") || directive != cobra.ShellCompDirectiveNoFileComp {
+				t.Errorf("%s is completed by %q, without %s", words, list, w)
+			}
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/failure"
+)
+
+// A topic is a page of "haul help" that belongs to no single command, or explains one
+// group of a command's flags.
+type topic struct {
+	name  string // what follows "haul help"
+	short string
+	text  string
+
+	of    string // the command whose flags follow the text; "" for none
+	flags string // their group
+}
+
+// allTopics returns the topics in the order in which they are listed.
+func allTopics() []topic {
+	copying, sizes := newCopying(), newSizes()
+	return slices.Concat([]topic{
+		{name: "locations", short: "How files on servers are written, and how haul logs in", text: locationsHelp},
+		{name: "copying", short: copying.Short, text: copying.Long},
+		{name: "patterns", short: "Which names *, ? and ** match", text: patternsHelp},
+		{name: "sizes", short: sizes.Short, text: sizes.Long},
+		{name: "json", short: "What --json prints", text: jsonHelp},
+		{name: "exit-codes", short: "What the exit codes mean", text: exitCodesHelp},
+		{name: "users-file", short: "What the file of users may hold", text: usersFileHelp},
+	}, serveTopics)
+}
+
+// findTopic returns the topic of this name.
+func findTopic(name string) (topic, bool) {
+	all := allTopics()
+	if i := slices.IndexFunc(all, func(t topic) bool { return t.name == name }); i >= 0 {
+		return all[i], true
+	}
+	return topic{}, false
+}
+
+// print prints a topic, and the flags that it explains.
+func (t topic) print(out io.Writer, root *cobra.Command) error {
+	if _, err := fmt.Fprintln(out, t.text); err != nil || t.of == "" {
+		return failure.Local.Wrap(err)
+	}
+	cmd, _, err := root.Find(strings.Fields(t.of))
+	if err != nil {
+		return err
+	}
+	set := newFlagSet()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if groupOf(f) == t.flags {
+			set.AddFlag(f)
+		}
+	})
+	_, err = fmt.Fprintf(out, "\nFlags:\n%s", set.FlagUsagesWrapped(helpWidth))
+	return failure.Local.Wrap(err)
+}
+
+const locationsHelp = `How files on servers are written, and how haul logs in.
+
+  [USER@]HOST:PATH                a file over SFTP, as scp has it: below the home directory,
+                                  unless PATH begins with a slash
+  sftp://[USER@]HOST[:PORT]/PATH  the same as a URL: PATH is absolute, and /~/PATH is below
+                                  the home directory
+  http://[USER@]HOST[:PORT]/PATH  a file over HTTP, or with https:// over HTTPS
+  tftp://HOST[:PORT]/NAME         a file over TFTP
+  PATH                            a file of this machine; one with a colon is ./PATH
+
+Over SFTP, haul reads ~/.ssh/config and known_hosts, and uses the keys and the agent that
+ssh uses, with jump hosts and proxy commands. It asks for passwords and passphrases on the
+terminal, or by the program that SSH_ASKPASS names.
+
+Over HTTP, passwords come from ~/.netrc or --password-file; else haul asks on the terminal
+if the server wants one. It sends a password to no other server. Proxies are those of
+HTTP_PROXY, HTTPS_PROXY and NO_PROXY. --cacert trusts a certificate that the system does
+not.
+
+--password-file reads a password from the first line of a file. With --batch, haul never
+asks, and fails if the server wants an answer.`
+
+const patternsHelp = `Patterns name several files at once.
+
+get, ls, stat and rm expand a pattern in a location on a server. Put it in quotes, so that
+the shell leaves it alone: haul get 'host:logs/**/*.gz' .
+
+  *      any characters but a slash
+  ?      one character but a slash
+  [a-z]  one of these characters
+  **     any number of directories, or none; at the end of a pattern, all names below
+  \*     a character that would mean something else, as itself
+
+A name that begins with a dot matches only if the pattern has the dot too. ** follows no
+symbolic links. A pattern that ends in a slash matches directories only.`
+
+const jsonHelp = `What --json prints.
+
+ls and stat print one object for each entry, on a line of its own: path, name, type (file,
+dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group, links
+and target. What the server does not report is missing. A path or a name that is not UTF-8
+has its bytes in path_bytes or name_bytes too, in base64.
+
+df prints one object for each location, with sizes in bytes: location, total, used, free,
+available, files, free_files and read_only.
+
+doctor prints one document: target, server, verdict, reports and broken. There is one
+report for each client or check: persona, sends, verdict, findings (rule, verdict, saw),
+notes, bytes, whole, sha256 and took_ns. Each broken rule has name, source and advice.
+
+bench tftp prints one object. What was measured: seconds, transfers, failed, errors
+(reason and count), bytes, mb_per_second, data_packets, packets_per_second, resent,
+duplicates, timeouts, late, cut and verified. latency_ms is the time of whole transfers,
+first_ms the time from the request to the first answer, both as p50, p90, p99 and max.
+
+  client_cpu_seconds, client_cpu_share (of one processor), busy (of the busiest loop) and
+  saturated describe the load generator, agreed_blksize and agreed_windowsize what the
+  server agreed to. concurrency, size, blksize, windowsize, write, loss, seed and loops
+  are what was asked for.`
+
+const exitCodesHelp = `What the exit codes mean.
+
+  0    everything was done
+  1    a transfer failed
+  2    the command line is wrong
+  3    the server has no such file
+  4    the server refused, or its host key or the login was refused
+  5    the server did not answer, or the connection was lost
+  6    a local file could not be read or written
+  130  interrupted`
+
+const usersFileHelp = `The users file names those who may log in to "haul serve", by SFTP or HTTP.
+
+"haul user" edits the file, and so can you. It has one statement a line; a line that
+begins with # is a comment. In FILE and DIR %u is the user's name. A FILE that is not
+absolute is relative to the directory of the users file.
+
+For one user:
+  user NAME       begins the statements about a user
+  password HASH   bcrypt, or argon2id as "haul user" writes it
+  key LINE        a line of an authorized_keys file, its options included
+  disabled        may not log in
+
+For one user, or before the first user for all:
+  keys FILE       an authorized_keys file
+  root DIR        absolute, or below the directory that is served
+  access WHAT     full, read-only or upload-only
+  limit RATE      bytes a second each way, such as 10MiB
+  from NET...     log in from these networks only
+  require WHAT    any, or key+password: both, one after the other
+
+Before the first user only:
+  authority LINE     a key whose certificates are valid for the users they name
+  authorities FILE   a file of such keys
+  revoked FILE       keys, or SHA256: fingerprints, that are not accepted
+
+Only the owner and the group may have access to the file, and it must be readable for the
+user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for a server that becomes
+haul. It must belong to that user or to root, as its owner decides who may log in.
+
+A running server applies a change within seconds. If the file has a mistake, the server
+logs it and keeps the users that it has.`

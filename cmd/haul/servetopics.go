@@ -1,0 +1,91 @@
+package main
+
+// serveTopics explain the flags of "haul serve", group by group.
+var serveTopics = []topic{
+	{name: "serve tftp", short: "Serve TFTP: ports, options, packets", text: serveTFTPHelp, of: "serve", flags: "TFTP"},
+	{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
+	{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},
+	{name: "serve files", short: "Which files clients get, and what they may write", text: serveFilesHelp, of: "serve", flags: "files"},
+	{name: "serve limits", short: "Limit clients, connections and bytes a second", text: serveLimitsHelp, of: "serve", flags: "limits"},
+	{name: "serve ops", short: "Signals, restarts, rights, logs, metrics and packet traces", text: serveOpsHelp, of: "serve", flags: "ops"},
+}
+
+const serveTFTPHelp = `Serve files over TFTP.
+
+TFTP has no users: every client may read, and may write only where --upload allows it
+("haul help serve files"). haul listens on port 69, or on 6969 if it may not and no --tftp
+asks for another address.
+
+Each transfer has a port of its own. Behind NAT or in a container, use --single-port,
+or open the --ports in the firewall.`
+
+const serveSFTPHelp = `Serve files over SFTP.
+
+SFTP users log in. --users FILE names them; without it, haul takes the file that "haul
+user" has made. If there is none, one user gets a password for this run, which haul
+prints. This user may read, with --upload create also add files, and with --upload
+overwrite change and remove everything.
+
+The users file says what each user may do, how fast, and in which directory: see "haul
+help users-file". A change takes effect within seconds, and disconnects sessions whose
+login would be refused now. Three wrong passwords block further passwords from that
+address for a time; keys still work.
+
+haul makes the host key at the first start and keeps it (--host-keys). SFTP users get no
+shell and no forwarding. The only commands are md5sum, sha1sum and sha256sum, for rclone.`
+
+const serveHTTPHelp = `Serve files over HTTP and HTTPS.
+
+HTTP is open to everybody. With --http-auth FILE, users log in with a password over HTTPS,
+and may do what that file says ("haul help users-file"). Behind a proxy that does TLS,
+--http-plain-auth takes passwords over HTTP, and --http-proxy reads each client's address
+from the proxy's PROXY header.
+
+GET takes ranges and conditions. For a directory it sends the index.html in it (--index);
+with --listing, it lists a directory that has none. PUT makes missing directories, and can
+resume an upload that was cut off.`
+
+const serveFilesHelp = `Which files clients get, and what they may write.
+
+Nothing outside DIR can be read or written, neither by ".." nor through a symbolic link.
+Of several DIRs, the first that has a file serves it; uploads go to the first. An upload
+appears under its name when it is complete and safe on disk, and never before.
+
+SFTP users, and HTTP users with --http-auth, may do what the users file says. All other
+clients may read, and write only with --upload. For them, names that begin with a dot,
+and everything below them, do not exist without --hidden, except .well-known.
+
+Over TFTP, and HTTP without --http-auth, these select what a client gets:
+  --root CLIENT=DIR gives some clients another directory. CLIENT is an address
+    or network, a hardware address, or on=ADDRESS, where the client asked;
+    several are separated by commas: --root 52:54:00:12:34:56,10.1.0.0/16=/srv/lab
+  --per-client gives each client a directory below DIR, named by its address
+    (192.0.2.7) or hardware address (52-54-00-12-34-56), if it exists
+
+  --map rewrites names by the rules of a file, as tftpd-hpa's -m does;
+    "haul map test" shows what they make of a name
+  --access RULE is "allow" or "deny", then "read", "write" or "all", then
+    CLIENT or *, then a pattern of names if not for all; the first that fits
+    decides: --access 'deny read * *.key' --access 'allow write 10.0.0.0/8 logs/**'`
+
+const serveLimitsHelp = `Limit clients, connections and bytes a second.
+
+SFTP and HTTP count all addresses of an IPv6 /64 as one; TFTP counts each by itself.
+Three wrong passwords block further passwords from that address for a time, longer each
+time.`
+
+const serveOpsHelp = `Run a server: signals, restarts, rights, logs, metrics and packet traces.
+
+After the first signal, transfers under way have --grace to finish. A second signal ends
+haul at once.
+
+With --restartable, the signal SIGUSR2 starts haul anew, as after an update, and
+disconnects nobody. The new process has the same arguments, and takes over the sockets
+when it is ready. The old one accepts nothing more, and ends with its last connection,
+or after an hour. If the new process fails, the old one continues to serve. With
+--single-port, transfers under way have --grace to finish.
+
+Once everything is open, haul gives up root (--user) and all capabilities, and the kernel
+denies it all files but those that it serves, where it can (Landlock).
+
+haul logs each transfer, login and change on standard error, in one line.`
