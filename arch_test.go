@@ -34,7 +34,7 @@ var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
 		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/rate",
-		tests:   "sftp web tcp tcp/certs udp internal/serve/servetest internal/sim internal/leak internal/handover/handovertest",
+		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve": {
 		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
@@ -47,7 +47,7 @@ var rules = map[string]rule{
 	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":                           {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak internal/race"},
 	"site":                           {imports: "tftp/remap store"},
-	"sftp":                           {imports: "sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/sim store/storetest"},
+	"sftp":                           {imports: "sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race"},
 	"sftp/sftpclient":                {imports: "sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users"},
 	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
 	"internal/sshconn":               {tests: "internal/leak"},
@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race"},
 	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race"},
-	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "internal/leak store/treecopy web"},
+	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race"},
 	"meter":                          {},
@@ -159,6 +159,7 @@ func check(files map[string]string) (problems []string) {
 		problems = append(problems, fset.Position(at).String()+": "+fmt.Sprintf(f, args...))
 	}
 	documented := map[string]bool{} // false: has code, no package comment yet
+	imported := map[string]bool{}   // by "importer imported"; false: only by its tests
 	sizes := map[string]size{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file, err := parser.ParseFile(fset, name, files[name], parser.ParseComments)
@@ -185,6 +186,7 @@ func check(files map[string]string) (problems []string) {
 				if !slices.Contains(allowed, ours) {
 					report(spec.Pos(), "%s may not import %s", pkg, ours)
 				}
+				imported[pkg+" "+ours] = imported[pkg+" "+ours] || !test
 			} else if pkg != "cmd/haul" && strings.HasPrefix(p, "github.com/spf13/") {
 				report(spec.Pos(), "%s may not import %s: the command line is for cmd/haul", pkg, spec.Path.Value)
 			} else if r.pure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
@@ -207,6 +209,7 @@ func check(files map[string]string) (problems []string) {
 			problems = append(problems, "package "+pkg+" has no package comment")
 		}
 	}
+	problems = append(problems, unused(documented, imported)...)
 	for pkg, is := range sizes {
 		most, ok := larger[pkg]
 		if !ok {
@@ -215,6 +218,23 @@ func check(files map[string]string) (problems []string) {
 		if is.lines > most.lines || is.files > most.files {
 			problems = append(problems, fmt.Sprintf("package %s has %d lines in %d files without its tests, and %d in %d are the most: cut it",
 				pkg, is.lines, is.files, most.lines, most.files))
+		}
+	}
+	return problems
+}
+
+// unused returns what the table allows to a package that is there, and nothing does.
+func unused(there, imported map[string]bool) (problems []string) {
+	for _, pkg := range slices.Sorted(maps.Keys(there)) {
+		for _, p := range strings.Fields(rules[pkg].imports) {
+			if there[p] && !imported[pkg+" "+p] {
+				problems = append(problems, fmt.Sprintf("package %s may import %s and does not: shorten its line in the table", pkg, p))
+			}
+		}
+		for _, p := range strings.Fields(rules[pkg].tests) {
+			if byCode, ok := imported[pkg+" "+p]; there[p] && (!ok || byCode) {
+				problems = append(problems, fmt.Sprintf("tests of package %s may import %s and need not be allowed to: shorten its line in the table", pkg, p))
+			}
 		}
 	}
 	return problems
@@ -283,6 +303,30 @@ func receiver(d *ast.FuncDecl) string {
 		return true
 	})
 	return name
+}
+
+// What the table allows and nothing needs must be found, in a package and in its tests.
+func TestCheckFindsUnusedRules(t *testing.T) {
+	files := map[string]string{
+		"internal/rate/a.go":    "// Package rate is planted.\npackage rate\n",
+		"internal/sshconn/a.go": "// Package sshconn is planted.\npackage sshconn\n",
+		"internal/leak/a.go":    "// Package leak is planted.\npackage leak\n",
+		"sftp/a.go":             "// Package sftp is planted.\npackage sftp\n\nimport _ \"" + module + "/internal/rate\"\n",
+	}
+	want := []string{
+		"tests of package internal/sshconn may import internal/leak and need not be allowed to",
+		"package sftp may import internal/sshconn and does not",
+		"tests of package sftp may import internal/leak and need not be allowed to",
+	}
+	got := check(files)
+	if len(got) != len(want) {
+		t.Fatalf("want %d problems, got %q", len(want), got)
+	}
+	for i, problem := range got {
+		if !strings.HasPrefix(problem, want[i]) {
+			t.Errorf("want %q, got %q", want[i], problem)
+		}
+	}
 }
 
 // Each planted fault must be found, and nothing but it.
