@@ -99,7 +99,7 @@ var larger = map[string]size{
 	"cmd/haul":         {8600, 60, "the client's commands; locations and streams are to move to a package of their own"},
 	"sftp/sftpclient":  {8200, 36, "one client; it is to be cut by subject: connections, one transfer, attributes"},
 	"store":            {7800, 70, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
-	"tftp":             {7600, 43, "server, client and the client for thousands share the packets' way; the last is to move"},
+	"tftp":             {7600, 43, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
 	"tcp":              {6000, 30, "acceptors, limits, times, TLS and the PROXY header of one server"},
 	"internal/serve":   {5200, 36, "a few files for each protocol that it assembles"},
 	"internal/openssh": {5000, 34, "ssh_config, known_hosts and logins, each in small files"},

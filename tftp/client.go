@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -29,13 +28,6 @@ const (
 	// ipHeaders is what IP and UDP put before a TFTP packet, in bytes.
 	ip4Headers = 20 + 8
 	ip6Headers = 40 + 8
-
-	// progressEvery is the least time between two calls of Progress.
-	progressEvery = 50 * time.Millisecond
-
-	// maxHostAddrs is how many addresses of a host are tried. Each takes seconds
-	// if no server answers, and a name server may return thousands.
-	maxHostAddrs = 8
 )
 
 // A Client fetches files from TFTP servers and sends files to them. The zero
@@ -72,16 +64,6 @@ type Client struct {
 
 	listen   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
 	dallying group
-}
-
-// A Result describes how a transfer went. It is meaningful after errors too.
-type Result struct {
-	Peer     netip.AddrPort   // the server's end of the transfer
-	Options  transfer.Options // what was agreed on
-	Bytes    int64
-	Duration time.Duration
-	First    time.Duration // from the request to the first answer; 0 if there was none
-	transfer.Stats
 }
 
 // Get fetches a file. create is called once the server has agreed to send it,
@@ -188,10 +170,6 @@ func openFast(ctx context.Context, path string) (store.File, error) {
 	return store.Dir(root).Open(ctx, filepath.Base(path))
 }
 
-// ErrNoSize says that a server does not report the size of a file: it ignores
-// the option tsize.
-var ErrNoSize = errors.New("server does not report the size")
-
 // Size asks for a file's size in bytes, without fetching the file. If the file
 // is no longer than a block, it finds the size even if the server does not
 // report it.
@@ -239,19 +217,6 @@ func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfe
 		}
 	}
 	return res, err
-}
-
-// lookUpFew returns the addresses of a host that a client tries.
-func lookUpFew(ctx context.Context, host string) ([]netip.Addr, error) {
-	ips, err := lookUp(ctx, host)
-	return ips[:min(len(ips), maxHostAddrs)], err
-}
-
-// unreachable reports whether another address may do better.
-func unreachable(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) ||
-		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
-		errors.Is(err, syscall.EAFNOSUPPORT)
 }
 
 // once runs one exchange with one address.
@@ -316,4 +281,31 @@ func blockFor(server netip.Addr) int {
 		headers = ip4Headers
 	}
 	return min(max(mtu-headers-transfer.HeaderSize, transfer.DefaultBlockSize), transfer.MaxBlockSize)
+}
+
+// open gives an exchange its socket.
+func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, error) {
+	any4 := netip.IPv4Unspecified()
+	if server.Addr().Is6() {
+		any4 = netip.IPv6Unspecified()
+	}
+	listen := c.listen
+	if listen == nil {
+		listen = openSocket
+	}
+	conn, err := listen(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
+	if err != nil {
+		return nil, err
+	}
+	x := &exchange{conn: tracedTo(server, conn, c.Trace), server: server, noReorder: c.NoReorder, progress: c.Progress}
+	messages := maxClientMessages
+	if c.NoOptions || c.Window == 1 {
+		messages = lockstepMessages
+	}
+	x.in = make([]udp.Message, min(messages, conn.Limits().Messages))
+	for i := range x.in {
+		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
+	}
+	x.out = newSendBatch(x.conn, maxClientMessages, 0, &shardCounters{})
+	return x, nil
 }

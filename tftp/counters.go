@@ -40,31 +40,6 @@ type Counters struct {
 	Held    int64 // bytes in buffers, of Server.Memory
 }
 
-// Counters returns the totals so far.
-func (l *Listener) Counters() Counters {
-	c := Counters{
-		Unsaid:  l.lostLines.Load(),
-		Crashes: l.crashes.Load(),
-		Live:    l.count.Load(),
-		Resting: l.dallying.Load(),
-	}
-	for _, t := range l.totals {
-		c.PacketsIn += t.packetsIn.Load()
-		c.PacketsOut += t.packetsOut.Load()
-		c.BytesIn += t.bytesIn.Load()
-		c.BytesOut += t.bytesOut.Load()
-		c.Strays += t.strays.Load()
-		c.Unsent += t.unsent.Load()
-		for i := range c.TurnedAway {
-			c.TurnedAway[i] += t.turnedAway[i].Load()
-		}
-	}
-	for sh := range l.allShards {
-		c.Held += sh.memory.held.Load()
-	}
-	return c
-}
-
 // totals are the counters of one loop. Each has its own: where several wrote to
 // the same memory, each turn would wait for the other processors.
 type totals struct {
@@ -82,51 +57,45 @@ type shardCounters struct {
 	anyTurnedAway                            bool
 }
 
-func (t *shardCounters) received(packets, bytes int) {
-	t.packetsIn += int64(packets)
-	t.bytesIn += int64(bytes)
+func (c *shardCounters) received(packets, bytes int) {
+	c.packetsIn += int64(packets)
+	c.bytesIn += int64(bytes)
 }
 
-func (t *shardCounters) sent(packets, bytes int) {
-	t.packetsOut += int64(packets)
-	t.bytesOut += int64(bytes)
+func (c *shardCounters) sent(packets, bytes int) {
+	c.packetsOut += int64(packets)
+	c.bytesOut += int64(bytes)
 }
 
-func (t *shardCounters) turnAway(why Reason) {
-	t.turnedAway[why]++
-	t.anyTurnedAway = true
+func (c *shardCounters) turnAway(why Reason) {
+	c.turnedAway[why]++
+	c.anyTurnedAway = true
 }
 
-// newShardCounters returns the counters of one more loop. All are made before the loops run.
-func (l *Listener) newShardCounters() shardCounters {
-	t := new(totals)
-	l.totals = append(l.totals, t)
-	return shardCounters{totals: t}
-}
-
-// flushCounters adds what a loop has counted since the last time to its totals.
-func (l *Listener) flushCounters(n *shardCounters) {
-	t := n.totals
+// flush adds what a loop has counted since the last time to its totals.
+// turnedAway, if not nil, is called with the requests turned away.
+func (c *shardCounters) flush(turnedAway func(Reason, int64)) {
+	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {
 		if *from != 0 {
 			to.Add(*from)
 			*from = 0
 		}
 	}
-	move(&t.packetsIn, &n.packetsIn)
-	move(&t.packetsOut, &n.packetsOut)
-	move(&t.bytesIn, &n.bytesIn)
-	move(&t.bytesOut, &n.bytesOut)
-	move(&t.strays, &n.strays)
-	move(&t.unsent, &n.unsent)
-	if !n.anyTurnedAway {
+	move(&t.packetsIn, &c.packetsIn)
+	move(&t.packetsOut, &c.packetsOut)
+	move(&t.bytesIn, &c.bytesIn)
+	move(&t.bytesOut, &c.bytesOut)
+	move(&t.strays, &c.strays)
+	move(&t.unsent, &c.unsent)
+	if !c.anyTurnedAway {
 		return
 	}
-	n.anyTurnedAway = false
-	for why, count := range n.turnedAway {
-		if count > 0 && l.TurnedAway != nil {
-			l.TurnedAway(Reason(why), count)
+	c.anyTurnedAway = false
+	for why, count := range c.turnedAway {
+		if count > 0 && turnedAway != nil {
+			turnedAway(Reason(why), count)
 		}
-		move(&t.turnedAway[why], &n.turnedAway[why])
+		move(&t.turnedAway[why], &c.turnedAway[why])
 	}
 }

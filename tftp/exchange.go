@@ -18,7 +18,6 @@ import (
 
 // An exchange is one transfer of a client, with a socket of its own.
 type exchange struct {
-	client *Client
 	conn   socket
 	server netip.AddrPort // where the request goes to
 	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
@@ -28,9 +27,11 @@ type exchange struct {
 	result Result
 	began  time.Time
 
-	strays   int // datagrams from others, answered
-	progress time.Time
-	dally    *transfer.Receiver // a read that is done, and still answers
+	strays     int                     // datagrams from others, answered
+	noReorder  bool                    // Client.NoReorder
+	progress   func(bytes, size int64) // Client.Progress
+	progressed time.Time               // when it was called last
+	dally      *transfer.Receiver      // a read that is done, and still answers
 }
 
 const (
@@ -38,39 +39,15 @@ const (
 	lockstepMessages  = 2  // received where there is no window
 	maxClientBatch    = 256 << 10
 
+	// progressEvery is the least time between two calls of Progress.
+	progressEvery = 50 * time.Millisecond
+
 	// maxClientStrays is how many datagrams from strangers one transfer answers.
 	maxClientStrays = 16
 )
 
 // buffers keeps receive buffers between transfers.
 var buffers = sync.Pool{New: func() any { return new([1 << 16]byte) }}
-
-// open gives an exchange its socket.
-func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, error) {
-	any4 := netip.IPv4Unspecified()
-	if server.Addr().Is6() {
-		any4 = netip.IPv6Unspecified()
-	}
-	listen := c.listen
-	if listen == nil {
-		listen = openSocket
-	}
-	conn, err := listen(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
-	if err != nil {
-		return nil, err
-	}
-	x := &exchange{client: c, conn: tracedTo(server, conn, c.Trace), server: server}
-	messages := maxClientMessages
-	if c.NoOptions || c.Window == 1 {
-		messages = lockstepMessages
-	}
-	x.in = make([]udp.Message, min(messages, conn.Limits().Messages))
-	for i := range x.in {
-		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
-	}
-	x.out = newSendBatch(x.conn, maxClientMessages, 0, &shardCounters{})
-	return x, nil
-}
 
 func (x *exchange) close() {
 	_ = x.conn.Close()
@@ -83,7 +60,6 @@ func (x *exchange) close() {
 // A clientMachine is a Sender or a Receiver.
 type clientMachine interface {
 	machine
-	doneMachine
 	Heard() bool
 	Expire(now time.Time)
 	Abort(code transfer.ErrorCode, msg string, err error)
@@ -204,11 +180,11 @@ func (x *exchange) stray(m *udp.Message) {
 // report calls Progress, not too often.
 func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.result.Bytes = bytes
-	if x.client.Progress == nil || !last && now.Sub(x.progress) < progressEvery {
+	if x.progress == nil || !last && now.Sub(x.progressed) < progressEvery {
 		return
 	}
-	x.progress = now
-	x.client.Progress(bytes, size)
+	x.progressed = now
+	x.progress(bytes, size)
 }
 
 // A read gathers two windows in memory before it writes, within these bounds
@@ -238,7 +214,7 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 		}
 	}()
 	d.r.Request(time.Now(), q)
-	if x.client.NoReorder {
+	if x.noReorder {
 		d.r.DropOutOfOrder()
 	}
 	x.sent = d.prepare
@@ -474,3 +450,24 @@ func (x *exchange) dallyOn() {
 		x.out.flush()
 	}
 }
+
+// A Result describes how a transfer went. It is meaningful after errors too.
+type Result struct {
+	Peer     netip.AddrPort   // the server's end of the transfer
+	Options  transfer.Options // what was agreed on
+	Bytes    int64
+	Duration time.Duration
+	First    time.Duration // from the request to the first answer; 0 if there was none
+	transfer.Stats
+}
+
+// unreachable reports whether another address may do better.
+func unreachable(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) ||
+		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
+		errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+// ErrNoSize says that a server does not report the size of a file: it ignores
+// the option tsize.
+var ErrNoSize = errors.New("server does not report the size")

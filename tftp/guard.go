@@ -1,7 +1,6 @@
 package tftp
 
 import (
-	"errors"
 	"math"
 	"net/netip"
 	"sync"
@@ -12,7 +11,7 @@ import (
 // a request may be forged, and then a third party gets everything we send. A
 // transfer is proven by the acknowledgement of data, or by data.
 const (
-	// maxPatient is how many transfers at the same time have their first DATA
+	// maxResending is how many transfers at the same time have their first DATA
 	// sent again by the timer. Further ones have it sent again only when they
 	// repeat their request.
 	maxResending = 128
@@ -31,17 +30,10 @@ const (
 	// of a limit. Beyond that they are counted only.
 	maxRefused = 10
 
-	// minVisitors is how many addresses are kept in mind, or twice as many as
+	// minSources is how many addresses are kept in mind, or twice as many as
 	// there may be transfers, displaced ones included, if that is more. Each
 	// takes some 200 bytes.
 	minSources = 1 << 16
-)
-
-// Why a request is turned away at once.
-var (
-	errDenied    = errors.New("address is not allowed here")
-	errRate      = errors.New("too many requests from this address")
-	errPerClient = errors.New("too many transfers of this address")
 )
 
 // A guard keeps count of what each address does. It is asked once a request
@@ -226,3 +218,21 @@ func (g *guard) idle() bool {
 	}
 	return true
 }
+
+// A rateLimit allows so many a second.
+type rateLimit struct {
+	second int64
+	used   int
+}
+
+func (r *rateLimit) allow(now time.Time, most int) bool {
+	if second := now.Unix(); second != r.second {
+		r.second, r.used = second, 0
+	}
+	r.used++
+	return r.used <= most
+}
+
+// maxErrors is how many datagrams a second that cannot be made sense of are
+// answered by each socket, so that forged ones cannot make us flood others.
+const maxErrors = 100

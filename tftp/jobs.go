@@ -6,24 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime/debug"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
-)
-
-// A job is something that may wait for a disk, and so is a worker's. Transfers of a
-// server and of a ClientPool have the same kinds.
-type job uint8
-
-const (
-	noJob     job = iota
-	openJob       // open the file, or begin the upload
-	scanJob       // find out how long a text file is in netascii
-	fetchJob      // read from the file what was not in memory
-	flushJob      // write what an upload has gathered
-	commitJob     // the same, and publish the file
-	closeJob      // close everything
 )
 
 // maxText is the largest file that is sent in netascii, in bytes: the request
@@ -230,39 +215,4 @@ func (s *session) closeFiles() {
 		defer s.shard.server.files.Release()
 		_ = upload.Close() // discards, unless committed
 	}
-}
-
-// A crashError is a panic, caught.
-type crashError struct {
-	value any
-	stack string
-}
-
-// maxStack is how many bytes of a stack are kept for the log.
-const maxStack = 4 << 10
-
-func crashed(p any) error {
-	stack := debug.Stack()
-	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
-}
-
-func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// stackOf returns where a panic happened, if that is what err is.
-func stackOf(err error) string {
-	if crash, ok := errors.AsType[*crashError](err); ok {
-		return crash.stack
-	}
-	return ""
-}
-
-// call runs a hook. Its panics are counted, and stop here.
-func (l *Listener) call(hook func(*Transfer), t *Transfer) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.crashes.Add(1)
-			l.logLine(line{crash: crashed(p)})
-		}
-	}()
-	hook(t)
 }

@@ -322,15 +322,6 @@ func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ips[0].Unmap(), uint16(number)), nil
 }
 
-// lookUp returns the addresses of a host. One that is given as an address keeps
-// its zone, which the resolver drops.
-func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{ip}, nil
-	}
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-}
-
 // Addr returns the first address on which requests are taken.
 func (l *Listener) Addr() netip.AddrPort { return l.bindings[0].addr() }
 
@@ -402,3 +393,35 @@ func (l *Listener) displace() bool {
 
 // leave takes back what admit counted.
 func (l *Listener) leave() { l.count.Add(-1) }
+
+// Counters returns the totals so far.
+func (l *Listener) Counters() Counters {
+	c := Counters{
+		Unsaid:  l.lostLines.Load(),
+		Crashes: l.crashes.Load(),
+		Live:    l.count.Load(),
+		Resting: l.dallying.Load(),
+	}
+	for _, t := range l.totals {
+		c.PacketsIn += t.packetsIn.Load()
+		c.PacketsOut += t.packetsOut.Load()
+		c.BytesIn += t.bytesIn.Load()
+		c.BytesOut += t.bytesOut.Load()
+		c.Strays += t.strays.Load()
+		c.Unsent += t.unsent.Load()
+		for i := range c.TurnedAway {
+			c.TurnedAway[i] += t.turnedAway[i].Load()
+		}
+	}
+	for sh := range l.allShards {
+		c.Held += sh.memory.held.Load()
+	}
+	return c
+}
+
+// newShardCounters returns the counters of one more loop. All are made before the loops run.
+func (l *Listener) newShardCounters() shardCounters {
+	t := new(totals)
+	l.totals = append(l.totals, t)
+	return shardCounters{totals: t}
+}

@@ -284,7 +284,7 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 // clock. Each place where this package does so is known, and why that is well.
 func TestWallClockIsSeldomRead(t *testing.T) {
 	known := map[string]int{
-		"requests.go": 1, // a rateLimit begins anew with another second, be it a later one or not
+		"guard.go": 1, // a rateLimit begins anew with another second, be it a later one or not
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -363,6 +363,9 @@ func (p *ClientPool) sockets() int {
 	return p.Sockets
 }
 
+// private reports whether each transfer has a socket for itself.
+func (p *ClientPool) private() bool { return p.sockets() >= p.transfers() }
+
 // offer returns the options to ask a server for.
 func (p *ClientPool) offer(server netip.Addr) (transfer.Options, error) {
 	if p.Offer != nil {

@@ -13,14 +13,14 @@ import (
 // A memberConn is the connection of a loop's sendBatch: the socket of the transfer that is
 // sending.
 type memberConn struct {
-	loop   *poolLoop
+	pool   *ClientPool
 	member *udp.Member
 }
 
 // Limits says that messages are worth cutting, unless each datagram may be lost
 // alone.
 func (l *memberConn) Limits() udp.Limits {
-	if l.loop.pool.Lose != nil {
+	if l.pool.Lose != nil {
 		return udp.Limits{Segments: 1}
 	}
 	return udp.Limits{Segments: maxDatagrams}
@@ -29,15 +29,15 @@ func (l *memberConn) Limits() udp.Limits {
 func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	for i := range ms {
 		m := &ms[i]
-		if t := l.loop.pool.client().Trace; t != nil {
+		if t := l.pool.client().Trace; t != nil {
 			for b := range m.Datagrams() {
 				t(time.Now(), true, m.Peer, netip.AddrPort{}, b)
 			}
 		}
-		if lose := l.loop.pool.Lose; lose != nil && lose(true) {
+		if lose := l.pool.Lose; lose != nil && lose(true) {
 			continue
 		}
-		if !l.loop.private {
+		if !l.pool.private() {
 			l.member.SetPeer(m.Peer)
 		}
 		if err := l.member.Write(m.Data, m.Segment); err != nil {

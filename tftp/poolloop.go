@@ -60,23 +60,6 @@ type poolLoop struct {
 	exiting bool      // mu: the loop shall end
 }
 
-// A poolInbox holds what other goroutines hand to a loop.
-type poolInbox struct {
-	requests  []*poolRequest
-	worked    []*poolTransfer // back from a worker
-	cancelled []poolTransferUse
-}
-
-// A poolTransferUse names one use of a transfer, since transfers are used again.
-type poolTransferUse struct {
-	transfer *poolTransfer
-	request  *poolRequest
-}
-
-func (in *poolInbox) empty() bool {
-	return len(in.requests)+len(in.worked)+len(in.cancelled) == 0
-}
-
 func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	c := p.client()
 	bulk, longest := !c.NoOptions && c.Window != 1, c.BlockSize
@@ -93,10 +76,10 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp := &poolLoop{
 		pool: p, set: set, began: time.Now(), slots: slots,
-		private: p.sockets() >= p.transfers(), lossy: !p.NoDally || p.Lose != nil, awake: true,
+		private: p.private(), lossy: !p.NoDally || p.Lose != nil, awake: true,
 	}
 	lp.sockets.init(lp, sockets)
-	lp.conn.loop = lp
+	lp.conn.pool = p
 	lp.out = newSendBatch(&lp.conn, poolBatchMessages, poolBatchBytes, &shardCounters{})
 	return lp, nil
 }
@@ -104,49 +87,6 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 // shortestDatagram is room for an OACK or an ERROR, which may come for any
 // request.
 const shortestDatagram = 1024
-
-// push hands a request to the loop.
-func (lp *poolLoop) push(q *poolRequest) error {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.refusal != nil {
-		return lp.refusal
-	}
-	lp.load.Add(1)
-	lp.inbox.requests = append(lp.inbox.requests, q)
-	lp.wake()
-	return nil
-}
-
-// wake has the loop look at its inbox. The caller holds mu.
-func (lp *poolLoop) wake() {
-	if !lp.awake {
-		lp.awake = true
-		lp.set.Wake()
-	}
-}
-
-// close has all transfers end.
-func (lp *poolLoop) close() {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.refusal == nil {
-		lp.refusal = ErrPoolClosed
-	}
-	if !lp.exiting {
-		lp.wake()
-	}
-}
-
-// exit has the loop end, which has no transfers.
-func (lp *poolLoop) exit() {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if !lp.exiting {
-		lp.exiting = true
-		lp.wake()
-	}
-}
 
 // run is the loop.
 func (lp *poolLoop) run() {
@@ -380,21 +320,105 @@ func (lp *poolLoop) expire(now time.Time) {
 	}
 }
 
-// workDone hands a transfer back from a worker.
-func (lp *poolLoop) workDone(x *poolTransfer) {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	lp.inbox.worked = append(lp.inbox.worked, x)
-	lp.wake()
+// end notes the end of a transfer. Its files are closed by a worker.
+func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
+	x.ended, x.err = true, err
+	if x.stop != nil {
+		x.stop()
+		x.stop = nil
+	}
+	x.noteResult(now)
+	if st := x.result.Stats; st.Resent+st.Duplicates+st.Timeouts > 0 {
+		lp.lossy = true
+	}
+	if err == nil && !x.request.write && lp.lossy && lp.dallying < maxPoolDallying && lp.stopped == nil {
+		x.dallying = true
+		lp.dallying++
+		lp.pool.dally()
+		x.socket.dally(now)
+		lp.dallied.push(poolTransferUse{x, x.request})
+		lp.trimDallied()
+	} else {
+		lp.detach(now, x)
+	}
+	if x.job == noJob {
+		lp.reportEnd(now, x)
+	}
 }
 
-// cancel has a transfer end, whose context has.
-func (lp *poolLoop) cancel(x *poolTransfer, q *poolRequest) {
-	lp.mu.Lock()
-	defer lp.mu.Unlock()
-	if lp.exiting {
+// reportEnd reports a transfer that is over, when its files are closed.
+func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
+	if x.upload != nil {
+		x.submit(closeJob)
 		return
 	}
-	lp.inbox.cancelled = append(lp.inbox.cancelled, poolTransferUse{x, q})
-	lp.wake()
+	q := x.request
+	lp.active--
+	if lp.stopped == nil && x.nextAttempt() {
+		lp.sockets.enqueueFirst(q)
+		lp.recycle(x)
+		return
+	}
+	res, err := x.result, x.err
+	if !x.dallying {
+		lp.recycle(x)
+	} else {
+		x.reported = true
+	}
+	lp.complete(q, res, err)
+}
+
+// stopDallying takes back a download that has dallied.
+func (lp *poolLoop) stopDallying(x *poolTransfer) {
+	if !x.dallying {
+		return
+	}
+	lp.detach(time.Now(), x)
+	x.dallying = false
+	lp.dallying--
+	lp.pool.over()
+	if x.reported {
+		lp.recycle(x)
+	}
+}
+
+// stopOldest takes back the download that has dallied longest. It returns false
+// if there is none.
+func (lp *poolLoop) stopOldest() bool {
+	for lp.dallied.len() > 0 {
+		r := lp.dallied.pop()
+		if r.transfer.dallying && r.transfer.request == r.request {
+			lp.stopDallying(r.transfer)
+			return true
+		}
+	}
+	return false
+}
+
+// trimDallied drops those from the list that dally no more.
+func (lp *poolLoop) trimDallied() {
+	if lp.dallied.len() <= 2*maxPoolDallying {
+		return
+	}
+	for range lp.dallied.len() {
+		if r := lp.dallied.pop(); r.transfer.dallying && r.transfer.request == r.request {
+			lp.dallied.push(r)
+		}
+	}
+}
+
+// detach takes a transfer off its socket.
+func (lp *poolLoop) detach(now time.Time, x *poolTransfer) {
+	lp.timers.remove(x)
+	if x.socket != nil {
+		x.socket.remove(now, x)
+		x.socket = nil
+	}
+}
+
+func (lp *poolLoop) recycle(x *poolTransfer) {
+	x.clear()
+	if len(lp.free) < lp.slots {
+		lp.free = append(lp.free, x)
+	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// poolRest is how long a socket knows the transfer IDs of transfers that are
+	// lingerFor is how long a socket knows the transfer IDs of transfers that are
 	// over, and takes no new transfer that could be confused with one of them.
 	lingerFor = 10 * time.Second
 

@@ -29,6 +29,17 @@ func (l *Listener) reportEnd(t *Transfer) {
 	l.logLine(line{transfer: t})
 }
 
+// call runs a hook. Its panics are counted, and stop here.
+func (l *Listener) call(hook func(*Transfer), t *Transfer) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.crashes.Add(1)
+			l.logLine(line{crash: crashed(p)})
+		}
+	}()
+	hook(t)
+}
+
 // reportsEnds reports whether anybody wants to know of transfers that are over.
 func (l *Listener) reportsEnds() bool { return l.Ended != nil || l.Log != nil }
 
@@ -144,15 +155,6 @@ func (t *Transfer) routine() bool {
 		t.Outcome == EndedByPeer && ok && fault.Code == transfer.NotDefined
 }
 
-// Direction names what a request asks for, from the client's side: "read" or
-// "write".
-func (r *Request) Direction() string {
-	if r.Write {
-		return "write"
-	}
-	return "read"
-}
-
 // formatOptions puts the mode and what was agreed on in one string.
 func formatOptions(m transfer.Mode, o transfer.Options) string {
 	b := []byte(m.String())
@@ -180,4 +182,46 @@ func perSecond(n int64, d time.Duration) int64 {
 		return 0
 	}
 	return int64(float64(n) / d.Seconds())
+}
+
+// summary returns the Transfer of a session that ended by err, or well.
+func (s *session) summary(now time.Time, err error) *Transfer {
+	t := s.info
+	if t == nil {
+		t = s.describe()
+	}
+	s.info = nil
+	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
+	if !s.waits.since.IsZero() {
+		t.Disk += now.Sub(s.waits.since)
+		t.waiting = true
+	}
+	t.stored = s.stored
+	switch {
+	case s.state == opening: // the machine has not begun
+	case s.request.Write:
+		t.Bytes, t.Agreed, t.Stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
+	default:
+		t.Bytes, t.Agreed, t.Stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
+		if done, _ := s.sender.Done(); !done && err == nil {
+			t.Unconfirmed = true
+		}
+	}
+	t.Outcome = t.outcome()
+	return t
+}
+
+// describe returns the Transfer of a session that begins.
+func (s *session) describe() *Transfer {
+	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
+	if s.state != opening { // before that a worker has it
+		t.Path = s.path
+	}
+	switch {
+	case s.request.Write && s.request.Offer.HasSize:
+		t.Size = s.request.Offer.Size
+	case !s.request.Write && s.state != opening: // before that a worker has it
+		t.Size = s.size
+	}
+	return t
 }

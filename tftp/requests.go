@@ -11,24 +11,6 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxFaults is how many datagrams a second that cannot be made sense of are
-// answered by each socket, so that forged ones cannot make us flood others.
-const maxErrors = 100
-
-// A rateLimit allows so many a second.
-type rateLimit struct {
-	second int64
-	used   int
-}
-
-func (r *rateLimit) allow(now time.Time, most int) bool {
-	if second := now.Unix(); second != r.second {
-		r.second, r.used = second, 0
-	}
-	r.used++
-	return r.used <= most
-}
-
 // serveRequests takes requests from a socket and hands them to the shards, until the
 // socket is closed.
 func (b *binding) serveRequests(conn socket, count *shardCounters) error {
@@ -68,7 +50,7 @@ func (b *binding) serveRequests(conn socket, count *shardCounters) error {
 			}
 		}
 		out.flush()
-		b.listener.flushCounters(count)
+		count.flush(b.listener.TurnedAway)
 	}
 }
 

@@ -70,8 +70,10 @@ func (batch *sendBatch) add(peer netip.AddrPort, local netip.Addr, n, segment in
 	batch.count.sent(datagrams, n)
 }
 
-// A machine is a Sender or a Receiver, as far as replies are concerned.
+// A machine is a Sender or a Receiver.
 type machine interface {
+	Done() (bool, error)
+	Deadline() time.Time
 	AppendReply(now time.Time, b []byte) []byte
 }
 

@@ -125,3 +125,13 @@ func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 	<-ended
 	return true
 }
+
+// ListenAndServe serves until ctx ends, and then gives running transfers the
+// Grace to finish. Addresses are as for [Server.Listen].
+func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
+	l, err := s.Listen(ctx, addrs...)
+	if err != nil {
+		return err
+	}
+	return l.Serve(ctx)
+}

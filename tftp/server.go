@@ -117,24 +117,6 @@ type Server struct {
 	spread bool                                                              // for tests: all loops count as busy, so each gets its share
 }
 
-// A Request is what a client asks for.
-type Request struct {
-	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
-	Peer             netip.AddrPort // who asks
-	Local            netip.AddrPort // where: our address and port; the address may be missing on some systems
-}
-
-// Announced returns the size in bytes of the upload that r asks for, by tsize
-// (RFC 2349), for [store.Create].Size. It is 0 if the client does not say, and in
-// netascii, where the file has other line ends than what is sent. A store must reserve
-// no space for it: the request may be forged.
-func (r *Request) Announced() int64 {
-	if r.Mode == transfer.Netascii || !r.Offer.HasSize {
-		return 0
-	}
-	return r.Offer.Size
-}
-
 // check reports settings that make no sense.
 func (s *Server) check() error {
 	switch {
@@ -183,14 +165,4 @@ func (s *Server) setDefaults() {
 			s.mtu = udp.PathMTU
 		}
 	}
-}
-
-// ListenAndServe serves until ctx ends, and then gives running transfers the
-// Grace to finish. Addresses are as for [Server.Listen].
-func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
-	l, err := s.Listen(ctx, addrs...)
-	if err != nil {
-		return err
-	}
-	return l.Serve(ctx)
 }

@@ -2,7 +2,6 @@ package tftp
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/netip"
 	"sync/atomic"
@@ -287,60 +286,6 @@ func (s *session) noteAnswer(now time.Time, heard bool) {
 	}
 }
 
-// store puts a chunk into the write buffer, whose memory the first one takes: before
-// that, nothing shows that the peer exists.
-func (s *session) store(now time.Time, c transfer.Chunk) error {
-	if s.ringCost == 0 {
-		s.shard.prove(now, s, true)
-		if err := s.shard.grantRing(s); err != nil {
-			return err
-		}
-	}
-	if err := announced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
-		return err
-	}
-	return s.buffer.put(c, s.receiver.Received())
-}
-
-// announced returns an error if a file has not the size that its sender announced by
-// tsize, or is larger already. 0 stands for unknown, and in netascii sizes are a
-// matter of opinion.
-func announced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received int64) error {
-	most := max(received, c.Offset+int64(len(c.Data)))
-	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {
-		return nil
-	}
-	return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, most, o.Size)
-}
-
-// acknowledge lets the ACK go that is due if the write buffer could take another window,
-// and sends what has gathered on its way to the store.
-func (s *session) acknowledge(now time.Time) {
-	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
-	if s.state != storing && s.buffer.fits(window) {
-		s.waits.end(now)
-		s.receiver.Stored(now)
-	} else {
-		s.waits.begin(now)
-	}
-	s.maybeFlush()
-}
-
-// maybeFlush gives a worker what has gathered, if it is half a ring or the
-// rest of the file.
-func (s *session) maybeFlush() {
-	if s.job != noJob {
-		return
-	}
-	if s.state == storing {
-		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
-		s.shard.submit(s, commitJob)
-	} else if s.buffer.pending() >= int64(len(s.buffer.ring)/2) {
-		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
-		s.shard.submit(s, flushJob)
-	}
-}
-
 // advance puts into the send batch what is due, and sets the timer.
 func (s *session) advance(now time.Time) {
 	switch {
@@ -356,14 +301,8 @@ func (s *session) advance(now time.Time) {
 	}
 }
 
-// A doneMachine is a Sender or a Receiver, as far as its end is concerned.
-type doneMachine interface {
-	Done() (bool, error)
-	Deadline() time.Time
-}
-
 // checkMachine looks at where the machine stands after a turn.
-func (s *session) checkMachine(now time.Time, m doneMachine) {
+func (s *session) checkMachine(now time.Time, m machine) {
 	done, err := m.Done()
 	deadline := m.Deadline()
 	switch {
@@ -453,4 +392,17 @@ func (s *session) jobDone(now time.Time) {
 		s.waits.end(now)
 		s.receiver.Stored(now)
 	}
+}
+
+// mostBlocks returns the largest window for the block size agreed on. An upload
+// gets no more than a share of the memory that is left and not promised, so
+// that large requests leave room for others.
+func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
+	most := int64(maxWindowBytes)
+	if write {
+		m := &sh.memory
+		free := m.left - m.reserved - m.limit/spareShare
+		most = min(most, max(0, free)/ringShare/2)
+	}
+	return max(1, int(most/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }

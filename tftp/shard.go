@@ -21,15 +21,6 @@ const (
 	batchMessages = 64
 	batchBytes    = 1 << 20
 
-	minRing  = 8 << 10  // what one upload may gather in memory, in bytes
-	fairRing = 64 << 10 // the same, while half of the memory is left: fewer, larger writes
-
-	// maxWindowBytes bounds the window of one transfer: more is of no use to
-	// any link that TFTP is used on, and of much to who forges requests.
-	maxWindowBytes = 2 << 20
-
-	ringShare = 8 // one upload gets this part of what is left, at most
-
 	// maxBehind is how long timers wait for what is queued in the socket.
 	maxBehind = 100 * time.Millisecond
 
@@ -189,7 +180,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.current = nil
 	sh.scheduled, sh.advanced = sh.scheduled[:0], 0
 	sh.flush()
-	sh.server.flushCounters(&sh.count)
+	sh.count.flush(sh.server.TurnedAway)
 	switch sh.ending {
 	case serving:
 		return false

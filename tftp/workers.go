@@ -1,6 +1,9 @@
 package tftp
 
 import (
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +22,20 @@ const (
 	// maxScanners look through text files, which takes long, and must not keep
 	// other transfers from opening their files.
 	maxScanners = 2
+)
+
+// A job is something that may wait for a disk, and so is a worker's. Transfers of a
+// server and of a ClientPool have the same kinds.
+type job uint8
+
+const (
+	noJob     job = iota
+	openJob       // open the file, or begin the upload
+	scanJob       // find out how long a text file is in netascii
+	fetchJob      // read from the file what was not in memory
+	flushJob      // write what an upload has gathered
+	commitJob     // the same, and publish the file
+	closeJob      // close everything
 )
 
 // A jobOwner is a transfer with a job for a worker.
@@ -118,4 +135,28 @@ func (p *workerPool) end(stuck bool) {
 	if !stuck {
 		p.running.Wait()
 	}
+}
+
+// A crashError is a panic, caught.
+type crashError struct {
+	value any
+	stack string
+}
+
+// maxStack is how many bytes of a stack are kept for the log.
+const maxStack = 4 << 10
+
+func crashed(p any) error {
+	stack := debug.Stack()
+	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
+}
+
+func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// stackOf returns where a panic happened, if that is what err is.
+func stackOf(err error) string {
+	if crash, ok := errors.AsType[*crashError](err); ok {
+		return crash.stack
+	}
+	return ""
 }

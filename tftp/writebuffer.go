@@ -2,6 +2,7 @@ package tftp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/haul-project/haul/tftp/transfer"
@@ -81,4 +82,15 @@ func (b *writeBuffer) flush(w io.WriterAt, from, to int64) error {
 		from += int64(len(piece))
 	}
 	return nil
+}
+
+// announced returns an error if a file has not the size that its sender announced by
+// tsize, or is larger already. 0 stands for unknown, and in netascii sizes are a
+// matter of opinion.
+func announced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received int64) error {
+	most := max(received, c.Offset+int64(len(c.Data)))
+	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes instead of %d", errNotAnnounced, most, o.Size)
 }

@@ -2,10 +2,38 @@ package tftp
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
 )
+
+// A Request is what a client asks for.
+type Request struct {
+	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
+	Peer             netip.AddrPort // who asks
+	Local            netip.AddrPort // where: our address and port; the address may be missing on some systems
+}
+
+// Announced returns the size in bytes of the upload that r asks for, by tsize
+// (RFC 2349), for [store.Create].Size. It is 0 if the client does not say, and in
+// netascii, where the file has other line ends than what is sent. A store must reserve
+// no space for it: the request may be forged.
+func (r *Request) Announced() int64 {
+	if r.Mode == transfer.Netascii || !r.Offer.HasSize {
+		return 0
+	}
+	return r.Offer.Size
+}
+
+// Direction names what a request asks for, from the client's side: "read" or
+// "write".
+func (r *Request) Direction() string {
+	if r.Write {
+		return "write"
+	}
+	return "read"
+}
 
 // A Transfer is one transfer of a server, for [Server.Started] and
 // [Server.Ended]. The fields below Value are set at the end.
@@ -51,6 +79,8 @@ const (
 
 // Outcomes lists them all.
 var Outcomes = []Outcome{Done, Unconfirmed, Probe, Refused, EndedByPeer, PeerSilent, Replaced, Failed}
+
+var errReplaced = errors.New("peer began anew")
 
 // outcome says how a transfer ended.
 func (t *Transfer) outcome() Outcome {
@@ -99,46 +129,4 @@ func (t *Transfer) Slow() string {
 		return "loss"
 	}
 	return "peer"
-}
-
-// summary returns the Transfer of a session that ended by err, or well.
-func (s *session) summary(now time.Time, err error) *Transfer {
-	t := s.info
-	if t == nil {
-		t = s.describe()
-	}
-	s.info = nil
-	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
-	if !s.waits.since.IsZero() {
-		t.Disk += now.Sub(s.waits.since)
-		t.waiting = true
-	}
-	t.stored = s.stored
-	switch {
-	case s.state == opening: // the machine has not begun
-	case s.request.Write:
-		t.Bytes, t.Agreed, t.Stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
-	default:
-		t.Bytes, t.Agreed, t.Stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
-		if done, _ := s.sender.Done(); !done && err == nil {
-			t.Unconfirmed = true
-		}
-	}
-	t.Outcome = t.outcome()
-	return t
-}
-
-// describe returns the Transfer of a session that begins.
-func (s *session) describe() *Transfer {
-	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
-	if s.state != opening { // before that a worker has it
-		t.Path = s.path
-	}
-	switch {
-	case s.request.Write && s.request.Offer.HasSize:
-		t.Size = s.request.Offer.Size
-	case !s.request.Write && s.state != opening: // before that a worker has it
-		t.Size = s.size
-	}
-	return t
 }

@@ -73,7 +73,6 @@ var (
 	errStopping = errors.New("server is shutting down")
 	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
 	errChanged  = errors.New("file has become shorter than it was")
-	errReplaced = errors.New("peer began anew")
 )
 
 // reasonOf says under which reason a request that err turns away is counted.
@@ -90,3 +89,10 @@ func reasonOf(err error) Reason {
 	}
 	return Busy
 }
+
+// Why a request is turned away at once.
+var (
+	errDenied    = errors.New("address is not allowed here")
+	errRate      = errors.New("too many requests from this address")
+	errPerClient = errors.New("too many transfers of this address")
+)

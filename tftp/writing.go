@@ -1,0 +1,87 @@
+package tftp
+
+import (
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// store puts a chunk into the write buffer, whose memory the first one takes: before
+// that, nothing shows that the peer exists.
+func (s *session) store(now time.Time, c transfer.Chunk) error {
+	if s.ringCost == 0 {
+		s.shard.prove(now, s, true)
+		if err := s.shard.grantRing(s); err != nil {
+			return err
+		}
+	}
+	if err := announced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
+		return err
+	}
+	return s.buffer.put(c, s.receiver.Received())
+}
+
+// acknowledge lets the ACK go that is due if the write buffer could take another window,
+// and sends what has gathered on its way to the store.
+func (s *session) acknowledge(now time.Time) {
+	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
+	if s.state != storing && s.buffer.fits(window) {
+		s.waits.end(now)
+		s.receiver.Stored(now)
+	} else {
+		s.waits.begin(now)
+	}
+	s.maybeFlush()
+}
+
+// maybeFlush gives a worker what has gathered, if it is half a ring or the
+// rest of the file.
+func (s *session) maybeFlush() {
+	if s.job != noJob {
+		return
+	}
+	if s.state == storing {
+		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
+		s.shard.submit(s, commitJob)
+	} else if s.buffer.pending() >= int64(len(s.buffer.ring)/2) {
+		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
+		s.shard.submit(s, flushJob)
+	}
+}
+
+// leastRing returns the bytes that hold two windows of an upload.
+func (s *session) leastRing() int {
+	return max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), minRing)
+}
+
+// grantRing gives an upload its memory.
+func (sh *shard) grantRing(s *session) error {
+	size := s.leastRing()
+	if sh.memory.left-sh.memory.reserved > sh.memory.limit/2 {
+		size = max(size, fairRing)
+	}
+	sh.reserve(s, 0)
+	if !sh.memory.take(&s.ringCost, int64(size)) {
+		return errMemory
+	}
+	if cap(s.buffer.ring) < size {
+		s.buffer.ring = make([]byte, size)
+	}
+	s.buffer.reset(s.buffer.ring[:size], sh.server.MaxUpload, s.request.Mode)
+	return nil
+}
+
+// dropRing takes the memory of an upload that is published, and has no job out.
+func (sh *shard) dropRing(s *session) {
+	sh.memory.release(&s.ringCost)
+	if cap(s.buffer.ring) > minRing {
+		s.buffer.ring = nil
+	}
+}
+
+// reserve notes what an upload will need if its peer turns out to exist. Forged
+// requests make the windows of others smaller, for some seconds, and no more.
+func (sh *shard) reserve(s *session, n int64) {
+	sh.memory.reserved += n - s.reserved
+	s.reserved = n
+}
