@@ -103,10 +103,13 @@ func parse(text string) (all []mutant, err error) {
 			last.new = line[2:]
 		default:
 			f := strings.Fields(line)
-			if len(f) != 2 {
-				return nil, fmt.Errorf("line %d: want FILE TESTS, or a line that begins with - or +", n+1)
+			if len(f) == 2 {
+				f = append(f, "./"+filepath.ToSlash(filepath.Dir(f[0])))
 			}
-			all = append(all, mutant{file: f[0], pkg: "./" + filepath.ToSlash(filepath.Dir(f[0])), run: f[1]})
+			if len(f) != 3 {
+				return nil, fmt.Errorf("line %d: want FILE TESTS [PACKAGE], or a line that begins with - or +", n+1)
+			}
+			all = append(all, mutant{file: f[0], run: f[1], pkg: f[2]})
 		}
 	}
 	for _, m := range all {

@@ -32,8 +32,8 @@ type zeroReply struct {
 	n  int // bytes of data; -1 for a STATUS
 }
 
-func (z *zeroCarrier) open(context.Context, bool) (stream, error) { return z, nil }
-func (z *zeroCarrier) ping() error                                { return nil }
+func (z *zeroCarrier) Open(context.Context, bool) (io.ReadWriteCloser, error) { return z, nil }
+func (z *zeroCarrier) Ping() error                                            { return nil }
 
 func (z *zeroCarrier) Write(p []byte) (int, error) {
 	z.mu.Lock()
@@ -188,7 +188,7 @@ func TestAllocations(t *testing.T) {
 			run := func(n int64) uint64 {
 				for range 2 { // the first time, pools and tables are filled
 					if err := way(f, n); err != nil {
-						t.Fatalf("%s: %v (%v)", name, err, c.mux.last)
+						t.Fatalf("%s: %v (%v)", name, err, c.mux.State().LastLoss)
 					}
 				}
 				var before, after runtime.MemStats

@@ -1,9 +1,9 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -11,10 +11,6 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
-
-// minCalls is how many requests that carry no data may be on their way before it
-// is known how many make sense.
-const minCalls = 128
 
 // Upper bounds of fields of a [Config]. More has the same effect.
 const (
@@ -116,17 +112,17 @@ func set[T int | time.Duration](v *T, to T) {
 var (
 	// ErrConnectionLost says that the connection is gone, and there is no
 	// other. What was asked for may have happened or not.
-	ErrConnectionLost = errors.New("connection lost")
+	ErrConnectionLost = mux.ErrConnectionLost
 
 	// ErrStalled says that the server has not moved for too long: see
 	// [Config].
-	ErrStalled = errors.New("server does not answer")
+	ErrStalled = mux.ErrStalled
 
 	// ErrProtocol says that the server does not keep to the protocol.
-	ErrProtocol = errors.New("SFTP protocol violated by the server")
+	ErrProtocol = mux.ErrProtocol
 
 	// ErrClosed says that the Client was closed.
-	ErrClosed = errors.New("SFTP client closed")
+	ErrClosed = mux.ErrClosed
 )
 
 // A Client is one user's access to the files of one server. Any goroutine may
@@ -138,56 +134,18 @@ var (
 // request itself may have been carried out.
 type Client struct {
 	config Config
-	server *serverInfo
-	mux    *mux
+	server *mux.Server
+	mux    *mux.Mux
 	full   fullDisk
+	memory fileMemory
 
 	keepEvery int64 // see keepEvery; less in tests
-}
-
-// A serverInfo is what a server has said of itself. It does not change.
-type serverInfo struct {
-	ext    wire.Extensions
-	limits wire.Limits
-	chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
-	draft  bool   // the server takes SYMLINK in the draft's order
-}
-
-// New opens an SFTP session on a connection, which remains the caller's
-// to close, after the Client.
-func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
-	var connect func(context.Context) (carrier, error)
-	if config.Connect != nil {
-		connect = func(ctx context.Context) (carrier, error) {
-			c, err := config.Connect(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return newSSHCarrier(c), nil
-		}
-	}
-	c, err := newClient(ctx, newSSHCarrier(conn), false, config, connect)
-	if err != nil {
-		return nil, fmt.Errorf("begin SFTP session: %w", err)
-	}
-	return c, nil
-}
-
-// newClient begins with one connection. If it is owned, it is closed with the
-// Client, or if there is an error.
-func newClient(ctx context.Context, first carrier, owned bool, config Config, connect func(context.Context) (carrier, error)) (*Client, error) {
-	config.setDefaults()
-	m, err := newMux(ctx, first, owned, config, connect)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{config: config, server: m.server, mux: m, keepEvery: keepEvery}, nil
 }
 
 // Close ends all lanes, and the connections that the Client made. Calls under
 // way fail with [ErrClosed]. It does not wait for the server, but for what
 // [Client.Drain] does.
-func (c *Client) Close() error { return c.mux.close() }
+func (c *Client) Close() error { return c.mux.Close() }
 
 // A Path says what a Client knows of the way to its server.
 type Path struct {
@@ -201,15 +159,34 @@ type Path struct {
 }
 
 // Path returns what is known of the way to the server now.
-func (c *Client) Path() Path { return c.mux.path() }
+func (c *Client) Path() Path {
+	s := c.mux.State()
+	return Path{
+		Conns: s.Conns, Lanes: s.Lanes, Window: s.Window, InFlight: s.InFlight,
+		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.Chunk[0], WriteBytes: c.server.Chunk[1],
+	}
+}
 
 // Offers reports whether the server has announced an extension that the Client
 // knows, such as "posix-rename@openssh.com".
 func (c *Client) Offers(extension string) bool {
-	for _, p := range c.server.ext.Pairs() {
+	for _, p := range c.server.Ext.Pairs() {
 		if p.Name == extension {
 			return true
 		}
 	}
 	return false
 }
+
+// Drain waits until the server has closed the files that were, where [File.Close]
+// does not wait for that itself: those that were only read. To a server, a client
+// that hangs up before has left them open, and its log says so.
+//
+// If there is one such file, open in one session, it is enough that the server
+// has been sent the request: it reads what came before the connection ended. What is on its
+// way of several is lost if the server answers one of them, and there is nobody
+// any more to answer to.
+//
+// It takes no longer than a second, whatever the server does. [Client.Close] does
+// it too; programs that end the connection before the Client call it themselves.
+func (c *Client) Drain() { c.mux.Drain() }

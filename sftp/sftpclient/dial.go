@@ -1,40 +1,15 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/sshconn"
-)
-
-// A carrier is what lanes are opened on: an SSH connection.
-type carrier interface {
-	// open begins a session in which the server speaks SFTP. If careful, it
-	// waits until the server has agreed to do so, which takes a round trip.
-	// Where the server allows no more of them, the error is errRefused.
-	open(ctx context.Context, careful bool) (stream, error)
-
-	// ping returns once the server has answered something, or cannot.
-	ping() error
-
-	Close() error
-}
-
-// A stream is one session: an SSH channel. Close may block if the connection
-// does.
-type stream interface {
-	io.ReadWriteCloser
-}
-
-var (
-	errRefused       = errors.New("server opens no further session")
-	errNoSubsystem   = errors.New("server refuses the sftp subsystem")
-	errHandshakeTime = fmt.Errorf("%w within the time for a handshake", ErrStalled)
 )
 
 // Dial connects to addr, a host and a port, logs in, and opens an SFTP session.
@@ -44,14 +19,14 @@ var (
 // ctx ends Dial, but not the Client.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
-	connect := func(ctx context.Context) (carrier, error) { return dialSSH(ctx, addr, login, config) }
+	connect := func(ctx context.Context) (mux.Carrier, error) { return dialSSH(ctx, addr, login, config) }
 	if further := config.Connect; further != nil {
-		connect = func(ctx context.Context) (carrier, error) {
+		connect = func(ctx context.Context) (mux.Carrier, error) {
 			c, err := further(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return newSSHCarrier(c), nil
+			return mux.OverSSH(c), nil
 		}
 	}
 	first, err := dialSSH(ctx, addr, login, config)
@@ -66,8 +41,8 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 }
 
 // dialSSH makes a connection and logs in.
-func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (carrier, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, errHandshakeTime)
+func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (mux.Carrier, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, mux.ErrHandshakeTime)
 	defer cancel()
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
@@ -85,7 +60,7 @@ func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config C
 	if err != nil {
 		return nil, fmt.Errorf("log in to %s: %w", addr, err)
 	}
-	return newSSHCarrier(s), nil
+	return mux.OverSSH(s), nil
 }
 
 // sshOver logs in over a connection, and closes it if that fails.
@@ -112,95 +87,6 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// An sshCarrier is a connection of x/crypto.
-type sshCarrier struct {
-	client *ssh.Client
-	ended  <-chan struct{} // closed when the connection has ended
-}
-
-func newSSHCarrier(c *ssh.Client) sshCarrier {
-	ended := make(chan struct{})
-	go func() {
-		_ = c.Wait()
-		close(ended)
-	}()
-	return sshCarrier{c, ended}
-}
-
-func (s sshCarrier) open(ctx context.Context, careful bool) (stream, error) {
-	type result struct {
-		ch  ssh.Channel
-		err error
-	}
-	opened := make(chan result, 1)
-	go func() {
-		ch, err := s.session(careful)
-		opened <- result{ch, err}
-	}()
-	done := func(r result) (stream, error) {
-		if r.err != nil {
-			return nil, r.err
-		}
-		return r.ch, nil
-	}
-	select {
-	case r := <-opened:
-		return done(r)
-	case <-ctx.Done():
-		go func() {
-			select {
-			case r := <-opened:
-				if r.err == nil {
-					_ = r.ch.Close()
-				}
-			case <-s.ended:
-			}
-		}()
-		return nil, context.Cause(ctx)
-	case <-s.ended:
-		select {
-		case r := <-opened: // an answer that came before
-			return done(r)
-		default:
-		}
-		// Package ssh drops the channels that wait for an answer before it takes
-		// notice of the end in what is sent. Who opens one in between waits for
-		// ever, and so does the goroutine that does.
-		return nil, io.ErrUnexpectedEOF
-	}
-}
-
-func (s sshCarrier) session(careful bool) (ssh.Channel, error) {
-	ch, requests, err := s.client.OpenChannel("session", nil)
-	if refusal := (*ssh.OpenChannelError)(nil); errors.As(err, &refusal) {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	go ssh.DiscardRequests(requests)
-	// What is not read counts against the window that the data has too.
-	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
-	// Not careful, the first packet goes out right behind the request, as that
-	// of OpenSSH's client does: x/crypto would wait for the answer.
-	ok, err := ch.SendRequest("subsystem", careful, ssh.Marshal(struct{ Name string }{"sftp"}))
-	if err == nil && careful && !ok {
-		err = errNoSubsystem
-	}
-	if err != nil {
-		_ = ch.Close()
-		return nil, err
-	}
-	return ch, nil
-}
-
-func (s sshCarrier) ping() error {
-	_, _, err := s.client.SendRequest("keepalive@openssh.com", true, nil)
-	return err
-}
-
-func (s sshCarrier) Close() error { return s.client.Close() }
-
 // Gather returns c with buffers, for SSH to run over: it reads what there is at
 // once, and while one write is under way it gathers what comes behind it, which
 // saves most of the system calls that x/crypto/ssh would make. [Dial] does so
@@ -209,3 +95,38 @@ func (s sshCarrier) Close() error { return s.client.Close() }
 // Write may return before all is out, and an error then shows at a later call.
 // Close waits for it, no longer than a second, and closes c.
 func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
+
+// New opens an SFTP session on a connection, which remains the caller's
+// to close, after the Client.
+func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
+	var connect func(context.Context) (mux.Carrier, error)
+	if config.Connect != nil {
+		connect = func(ctx context.Context) (mux.Carrier, error) {
+			c, err := config.Connect(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return mux.OverSSH(c), nil
+		}
+	}
+	c, err := newClient(ctx, mux.OverSSH(conn), false, config, connect)
+	if err != nil {
+		return nil, fmt.Errorf("begin SFTP session: %w", err)
+	}
+	return c, nil
+}
+
+// newClient begins with one connection. If it is owned, it is closed with the
+// Client, or if there is an error.
+func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config, connect func(context.Context) (mux.Carrier, error)) (*Client, error) {
+	config.setDefaults()
+	m, err := mux.New(ctx, first, owned, mux.Config{
+		Conns: config.Conns, Lanes: config.Lanes, Memory: config.Memory, Requests: min(config.Requests, MaxRequests), RequestBytes: config.RequestBytes,
+		First: config.First, Timeout: config.Timeout, Stall: config.Stall, Connect: connect,
+		Refused: refused,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Client{config: config, server: m.Server, mux: m, keepEvery: keepEvery}, nil
+}

@@ -3,6 +3,7 @@ package sftpclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -25,6 +26,15 @@ type StatusError struct {
 // newStatusError makes a StatusError of a reply's.
 func newStatusError(e *wire.StatusError) *StatusError {
 	return &StatusError{Code: uint32(e.Status), Message: e.Message, kind: storewire.KindOf(e)}
+}
+
+// refused makes a *StatusError of a server's refusal, and leaves other errors as they
+// are.
+func refused(err error) error {
+	if s := (*wire.StatusError)(nil); errors.As(err, &s) {
+		return newStatusError(s)
+	}
+	return err
 }
 
 // Error says how the server refused. Its words are cut, and what could hurt a
@@ -72,3 +82,28 @@ func pathError(op, name string, err error) error {
 func linkError(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: onServer(err)}
 }
+
+// A TransferError says where a transfer came to its end too early.
+type TransferError struct {
+	Op     string // "read" or "write"
+	Name   string // of the file on the server
+	Offset int64  // up to here, all that was asked for has moved
+	Local  bool   // the error is of this side: of the reader or the writer given, or of the context
+	Err    error
+}
+
+// Error says what was attempted, on which file, how far it came and why not
+// further.
+func (e *TransferError) Error() string {
+	where := "server: "
+	switch {
+	case e.Local:
+		where = "local side: "
+	case isStatus(e.Err):
+		where = "" // it says so itself
+	}
+	return fmt.Sprintf("%s %s: at byte %d: %s%v", e.Op, e.Name, e.Offset, where, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *TransferError) Unwrap() error { return e.Err }

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +47,7 @@ import (
 type File struct {
 	c      *Client
 	name   string
-	remote *remoteFile
+	remote *mux.File
 	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
 	append bool
 	old    int64  // bytes the file had before it was opened; all of MaxInt64 if it is not known
@@ -97,7 +99,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 // which the server may take away some. What is a directory is
 // [store.ErrNotRegular]. ctx bounds the life of the file.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
-	f, err := c.openFile(ctx, name, flag, perm, openHow{})
+	f, err := c.openFile(ctx, name, flag, perm, mux.OpenOptions{})
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -132,19 +134,7 @@ func openFlags(flag int) (wire.OpenFlags, error) {
 	return w, nil
 }
 
-// openHow says how openFile opens a file. Unless it says otherwise, what the file
-// is like is asked at the same time.
-type openHow struct {
-	on     *lane       // to be open there; nil for anywhere
-	also   *call       // to be asked in place of what the file is like
-	listed *wire.Attrs // what it is like, so that nothing is asked
-
-	// patient waits for the answer even if the context has ended, for who has to
-	// know whether there is a file now.
-	patient bool
-}
-
-func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how openHow) (*File, error) {
+func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.FileMode, how mux.OpenOptions) (*File, error) {
 	flags, err := openFlags(flag)
 	if err == nil {
 		err = checkPath(name)
@@ -156,86 +146,36 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	if flags&wire.OpenCreate != 0 {
 		attrs.SetMode(wire.Mode(perm.Perm()))
 	}
-	r := &remoteFile{mux: c.mux, name: name, path: name, write: flags&wire.OpenWrite != 0,
-		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
-	var was error // why it is not known what was there
-	var small []byte
-	if first := c.mux.takePrefetched(name, flag); first != nil && how.on == nil && how.also == nil {
-		was, err, small = first.stat, first.open, first.whole()
-		r.known = first.attrs
-		if err == nil {
-			r.handles = []handleAt{{first.lane, first.handle}}
-		}
-	} else {
-		was, err = r.open(ctx, flags, attrs, how)
-	}
-	existed := how.also == nil && was == nil
+	r := c.mux.NewFile(name, flags)
+	was, err := r.Open(ctx, flags, attrs, how) // was: why it is not known what was there
+	existed := how.Also == nil && was == nil
 	switch {
-	case err == nil && ctx.Err() != nil && !how.patient:
-		_ = r.close(ctx, false)
+	case err == nil && ctx.Err() != nil && !how.Patient:
+		_ = r.Close(ctx, false)
 		return nil, context.Cause(ctx)
-	case err == nil && existed && r.known.Mode.IsDir():
-		_ = r.close(ctx, false)
+	case err == nil && existed && r.Known.Mode.IsDir():
+		_ = r.Close(ctx, false)
 		return nil, fmt.Errorf("%w but a directory", store.ErrNotRegular)
-	case isFailure(err) && existed && r.known.Mode.IsDir() && flags&wire.OpenExclusive == 0:
+	case isFailure(err) && existed && r.Known.Mode.IsDir() && flags&wire.OpenExclusive == 0:
 		return nil, fmt.Errorf("%w but a directory: %w", store.ErrNotRegular, err)
 	case isFailure(err) && existed && flags&wire.OpenExclusive != 0:
 		return nil, exists(err)
 	case err != nil:
 		return nil, err
 	}
-	f := &File{c: c, name: name, remote: r, append: r.single, next: -1, old: math.MaxInt64, small: small}
+	f := &File{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, next: -1, old: math.MaxInt64, small: r.Content}
 	f.behind.whole = math.MaxInt64
 	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
 	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
 	switch {
 	case f.made, flags&wire.OpenTruncate != 0:
 		f.old = 0
-		r.known = wire.Attrs{}
-	case existed && r.known.Has(wire.AttrSize):
-		f.old = r.known.Size
+		r.Known = wire.Attrs{}
+	case existed && r.Known.Has(wire.AttrSize):
+		f.old = r.Known.Size
 	}
 	f.life, f.end = context.WithCancelCause(ctx)
 	return f, nil
-}
-
-// open opens the file for the first time. was is why it is not known what was
-// there before.
-func (f *remoteFile) open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how openHow) (was, err error) {
-	m := f.mux
-	wait := ctx
-	if how.patient {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(context.WithoutCancel(ctx), m.config.Timeout)
-		defer cancel()
-	}
-	for tries := 1; ; tries++ {
-		stat := how.also
-		if stat == nil && how.listed == nil {
-			stat = &call{take: takeAttrs(&f.known), build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, f.path) }}
-		}
-		var h string
-		open := &call{lane: how.on, take: takeHandle(&h), build: func(b []byte, id uint32) []byte {
-			return wire.AppendOpen(b, id, f.path, flags, attrs)
-		}}
-		open.orphan = func() { m.closeHandle(handleAt{open.at, h}) }
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if stat != nil {
-			m.start(stat, open)
-			was = m.await(wait, stat)
-		} else {
-			m.start(open)
-			f.known = *how.listed
-		}
-		if err = m.await(wait, open); err == nil {
-			f.handles = []handleAt{{open.at, h}}
-		}
-		if !isLaneGone(err) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
-			return was, err
-		}
-	}
 }
 
 // wrote notes that the server was asked to write to the file.
@@ -319,13 +259,13 @@ func (f *File) forWriting(op string, off int64, n int) error {
 // the greeting as it was then (see [Config.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
 	if f.small != nil && f.alive() == nil {
-		return storewire.InfoOf(path.Base(f.name), f.remote.known), nil
+		return storewire.InfoOf(path.Base(f.name), f.remote.Known), nil
 	}
 	if err := f.awaitWrites(f.life); err != nil {
 		return nil, err
 	}
 	var a wire.Attrs
-	err := f.remote.ask(f.life, call{take: takeAttrs(&a), again: true}, wire.AppendFstat)
+	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
 	if err != nil {
 		return nil, f.fail("stat", err)
 	}
@@ -394,7 +334,7 @@ func (f *File) SetAttr(a store.Attr) error {
 	var now fs.FileInfo
 	if halfKnown(a) {
 		var attrs wire.Attrs
-		if err := f.remote.ask(f.life, call{take: takeAttrs(&attrs), again: true}, wire.AppendFstat); err != nil {
+		if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&attrs), Again: true}, wire.AppendFstat); err != nil {
 			return f.fail("setattr", err)
 		}
 		now = storewire.InfoOf(path.Base(f.name), attrs)
@@ -405,20 +345,13 @@ func (f *File) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// setstat changes attributes, and keeps what is known of the file in step.
+// setstat changes attributes.
 func (f *File) setstat(ctx context.Context, a wire.Attrs) error {
-	err := f.remote.ask(ctx, call{take: takeOK, again: true}, func(b []byte, id uint32, h string) []byte {
-		return wire.AppendFsetstat(b, id, h, a)
-	})
-	r := f.remote
-	f.c.mux.mu.Lock()
-	defer f.c.mux.mu.Unlock()
+	err := f.remote.SetAttrs(ctx, a)
 	if err == nil && a.Has(wire.AttrSize) {
-		r.known.Size, r.sure, r.reach = a.Size, 0, a.Size
+		f.c.mux.Lock()
 		f.old = min(f.old, a.Size)
-	}
-	if r.known.Flags&a.Flags&^wire.AttrSize != 0 {
-		r.known.Flags &= wire.AttrSize // what else it was like is history
+		f.c.mux.Unlock()
 	}
 	return err
 }
@@ -436,10 +369,10 @@ func (f *File) Sync() error {
 	if err := f.awaitWrites(f.life); err != nil {
 		return err
 	}
-	if !f.c.server.ext.Has(wire.ExtFsync) {
+	if !f.c.server.Ext.Has(wire.ExtFsync) {
 		return f.fail("sync", errors.ErrUnsupported)
 	}
-	if err := f.remote.ask(f.life, call{take: takeOK, again: true, slow: true}, wire.AppendFsync); err != nil {
+	if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeOK, Again: true, Slow: true}, wire.AppendFsync); err != nil {
 		return f.fail("sync", err)
 	}
 	return nil
@@ -448,11 +381,11 @@ func (f *File) Sync() error {
 // Space returns how much room there is where the file is. It needs an extension
 // of OpenSSH's; without it, it is errors.ErrUnsupported.
 func (f *File) Space() (store.Space, error) {
-	if !f.c.server.ext.Has(wire.ExtFstatVFS) {
+	if !f.c.server.Ext.Has(wire.ExtFstatVFS) {
 		return store.Space{}, f.fail("space", errors.ErrUnsupported)
 	}
 	var v wire.StatVFS
-	if err := f.remote.ask(f.life, call{take: takeStatVFS(&v), again: true}, wire.AppendFstatVFS); err != nil {
+	if err := f.remote.Ask(f.life, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendFstatVFS); err != nil {
 		return store.Space{}, f.fail("space", err)
 	}
 	return spaceOf(v), nil
@@ -489,7 +422,7 @@ func (f *File) close(flush bool) error {
 	if cut != nil {
 		err = errors.Join(err, cut)
 	}
-	if e := f.remote.close(ctx, f.behind.wrote); err == nil && e != nil {
+	if e := f.remote.Close(ctx, f.behind.wrote); err == nil && e != nil {
 		err = f.fail("close", e)
 	}
 	return err

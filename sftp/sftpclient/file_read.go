@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"io"
 	"time"
 
@@ -23,7 +25,7 @@ const (
 // A readAhead is a file on its way to a reader that takes it in order. What has
 // come, and has not been taken, is in blocks.
 type readAhead struct {
-	t     *transfer
+	t     *mux.Transfer
 	pos   int64 // File.mu: the next byte to be taken
 	start int64 // where it began
 	ahead int64 // File.mu: how far behind pos to ask
@@ -32,78 +34,78 @@ type readAhead struct {
 
 	blocks []block // mux.mu: in order of their offsets
 	limit  int64   // mux.mu: up to here may be asked
-	held   int64   // mux.mu: how much of mux.held that is
+	held   int64   // mux.mu: how much of what all files hold that is
 }
 
 // A block is bytes that have come.
 type block struct {
 	off    int64 // of the first that is left
 	b      []byte
-	size   int     // how many there were
-	buffer *buffer // that b is in
+	size   int         // how many there were
+	buffer *mux.Buffer // that b is in
 }
 
-func (r *readAhead) place(pipeline.Request) []byte { return nil }
-func (r *readAhead) granted(grant)                 {}
-func (r *readAhead) changed() {
-	if r.t.over() {
-		r.t.notify()
+func (r *readAhead) Place(pipeline.Request) []byte { return nil }
+func (r *readAhead) Changed() {
+	if r.t.Over() {
+		r.t.Notify()
 	}
 }
 
-func (r *readAhead) received(now time.Time, id uint32, off int64, buf *buffer, n int) {
-	r.t.plan.Reply(now, id, n)
-	r.t.notify()
+func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffer, n int) {
+	r.t.Plan.Reply(now, id, n)
+	r.t.Notify()
 	i := len(r.blocks)
 	for i > 0 && r.blocks[i-1].off > off {
 		i--
 	}
 	if i > 0 && n <= maxJoin {
 		if p := &r.blocks[i-1]; p.off+int64(len(p.b)) == off && cap(p.b)-len(p.b) >= n {
-			p.b = append(p.b, buf.b[:n]...)
+			p.b = append(p.b, buf.Bytes[:n]...)
 			p.size = len(p.b)
-			buf.free()
+			buf.Free()
 			return
 		}
 	}
 	r.blocks = append(r.blocks, block{})
 	copy(r.blocks[i+1:], r.blocks[i:])
-	r.blocks[i] = block{off, buf.b[:n], n, buf}
+	r.blocks[i] = block{off, buf.Bytes[:n], n, buf}
 }
 
 // startAhead begins to read at an offset. The caller holds File.mu.
 func (f *File) startAhead(off, ahead int64) {
 	f.dropAhead()
 	r := &readAhead{pos: off, start: off, limit: off, ahead: ahead}
-	r.t = &transfer{file: f.remote, endpoint: r}
+	r.t = &mux.Transfer{File: f.remote, Sink: r}
 	f.ahead = r
 	m := f.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
-	m.askAhead(r)
+	m.Lock()
+	defer m.Unlock()
+	m.Begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
+	f.askAhead(r)
 }
 
 // askAhead asks for what a reader may want next. The caller holds File.mu and
-// mu.
-func (m *mux) askAhead(r *readAhead) {
-	chunk := int64(r.t.plan.Chunk())
+// mux.mu.
+func (f *File) askAhead(r *readAhead) {
+	m, memory := f.c.mux, &f.c.memory
+	chunk := int64(r.t.Plan.Chunk())
 	// Beyond what the path holds, more would only fill memory.
-	r.ahead = min(r.ahead, int64(m.link.Window())+2*chunk)
+	r.ahead = min(r.ahead, int64(m.Window())+2*chunk)
 	want := r.pos + r.ahead
-	if over := m.held - r.held + (want - r.pos) - int64(m.config.Memory); over > 0 {
+	if over := memory.held - r.held + (want - r.pos) - int64(f.c.config.Memory); over > 0 {
 		want = max(want-over, r.pos+1) // one request is for everybody
 	}
 	want = r.start + (want-r.start+chunk-1)/chunk*chunk
 	r.limit = max(r.limit, want)
-	m.held -= r.held
+	memory.held -= r.held
 	r.held = r.limit - r.pos
-	m.held += r.held
-	r.t.plan.Limit(r.limit)
+	memory.held += r.held
+	r.t.Plan.Limit(r.limit)
 	now := time.Now()
-	r.t.ask(now)
-	r.t.spread()
-	m.serve(now)
+	r.t.Ask(now)
+	r.t.Spread()
+	m.Serve(now)
 }
 
 // dropAhead forgets what was read ahead. The caller holds File.mu.
@@ -113,14 +115,14 @@ func (f *File) dropAhead() {
 		return
 	}
 	f.ahead = nil
-	f.c.mux.mu.Lock()
-	defer f.c.mux.mu.Unlock()
-	r.t.finish()
-	f.c.mux.held -= r.held
+	f.c.mux.Lock()
+	defer f.c.mux.Unlock()
+	r.t.Finish()
+	f.c.memory.held -= r.held
 	r.blocks = append(r.blocks, r.block)
 	for _, b := range r.blocks {
 		if b.buffer != nil {
-			b.buffer.free()
+			b.buffer.Free()
 		}
 	}
 	r.blocks = nil
@@ -130,38 +132,38 @@ func (f *File) dropAhead() {
 // returns io.EOF. The caller holds File.mu.
 func (f *File) fill(r *readAhead) error {
 	m := f.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if r.block.buffer != nil {
-		r.block.buffer.free()
+		r.block.buffer.Free()
 		r.block = block{}
 	}
-	m.askAhead(r)
+	f.askAhead(r)
 	for {
 		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
 			r.block = r.blocks[0]
 			r.blocks[0] = block{}
 			r.blocks = append(r.blocks[:0], r.blocks[1:]...)
 			if r.shown = false; len(r.block.b) == 0 {
-				r.block.buffer.free()
+				r.block.buffer.Free()
 				r.block = block{}
 				continue
 			}
 			return nil
 		}
-		if end, ok := r.t.plan.End(); ok && r.pos >= end {
+		if end, ok := r.t.Plan.End(); ok && r.pos >= end {
 			return io.EOF
 		}
-		if r.t.over() {
-			err, local := r.t.failure()
+		if r.t.Over() {
+			err, local := r.t.Failure()
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}
 			return f.failed("read", r.pos, err, local)
 		}
-		m.mu.Unlock()
-		err := r.t.wait(f.life, f.life, time.Time{})
-		m.mu.Lock()
+		m.Unlock()
+		err := r.t.Wait(f.life, f.life, time.Time{})
+		m.Lock()
 		if err != nil {
 			return f.failed("read", r.pos, err, true)
 		}
@@ -177,9 +179,9 @@ func (f *File) took(r *readAhead, n int) {
 	if !r.shown && len(b.b) <= b.size-b.size/aheadShown {
 		r.shown = true
 		r.ahead *= aheadGrowth
-		f.c.mux.mu.Lock()
-		f.c.mux.askAhead(r)
-		f.c.mux.mu.Unlock()
+		f.c.mux.Lock()
+		f.askAhead(r)
+		f.c.mux.Unlock()
 	}
 }
 
@@ -188,7 +190,7 @@ func (f *File) took(r *readAhead, n int) {
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	r := f.ahead
 	if r == nil || r.pos != off {
-		f.startAhead(off, int64(max(len(p), f.c.server.chunk[0])))
+		f.startAhead(off, int64(max(len(p), f.c.server.Chunk[0])))
 		r = f.ahead
 	}
 	if len(r.block.b) == 0 {
@@ -320,11 +322,11 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 
 // writeToDirect is WriteTo without reading ahead.
 func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
-	b := newBuffer(f.c.server.chunk[0])
-	defer b.free()
+	b := mux.NewBuffer(f.c.server.Chunk[0])
+	defer b.Free()
 	for {
-		got, err := f.readDirect(b.b[:f.c.server.chunk[0]], f.pos)
-		some, werr := w.Write(b.b[:got])
+		got, err := f.readDirect(b.Bytes[:f.c.server.Chunk[0]], f.pos)
+		some, werr := w.Write(b.Bytes[:got])
 		f.pos += int64(some)
 		n += int64(some)
 		switch {
@@ -336,4 +338,27 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 			return n, err
 		}
 	}
+}
+
+// fetchSmall is FetchTo for a file of which all is here.
+func (f *File) fetchSmall(w io.WriterAt, off int64) (int64, error) {
+	b := f.small[min(off, int64(len(f.small))):]
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := w.WriteAt(b, off)
+	if err != nil {
+		moved := int64(min(max(n, 0), len(b)))
+		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+	}
+	return int64(len(b)), nil
+}
+
+// readSmall is ReadAt for such a file.
+func (f *File) readSmall(p []byte, off int64) (int, error) {
+	n := copy(p, f.small[min(off, int64(len(f.small))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }

@@ -1,17 +1,17 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"io"
 	"math"
 	"time"
-
-	"github.com/haul-project/haul/internal/pipeline"
 )
 
 // A run is a range of a file that is written behind, and grows at its end.
 type run struct {
 	f        *File
-	t        *transfer
+	t        *mux.Transfer
 	start    int64
 	end      int64      // mux.mu
 	segments []*segment // mux.mu: of what is not confirmed, in order
@@ -24,13 +24,20 @@ type segment struct {
 	off     int64
 	n       int // bytes
 	room    int // for so many
-	buffer  *buffer
+	buffer  *mux.Buffer
 	asked   bool // it has been sent: nothing is added to it
 	writing int  // packets in lanes that are in buffer
 	done    bool // nobody needs it but those
 }
 
 func (s *segment) end() int64 { return s.off + int64(s.n) }
+
+// Written is called when a packet in the buffer has been sent. The caller holds
+// mux.mu.
+func (s *segment) Written() {
+	s.writing--
+	s.release()
+}
 
 // release gives the buffer back if nobody needs it any more. The caller holds
 // mux.mu.
@@ -39,16 +46,16 @@ func (s *segment) release() {
 		return
 	}
 	f := s.run.f
-	f.hold(-1, -int64(len(s.buffer.b)))
-	s.buffer.free()
+	f.hold(-1, -int64(len(s.buffer.Bytes)))
+	s.buffer.Free()
 	*s = segment{}
-	f.c.mux.segments = append(f.c.mux.segments, s)
+	m := &f.c.memory
+	m.segments = append(m.segments, s)
 }
 
-func (r *run) place(pipeline.Request) []byte                   { return nil }
-func (r *run) received(time.Time, uint32, int64, *buffer, int) {}
+func (r *run) Ready() bool { return true }
 
-func (r *run) granted(g grant) {
+func (r *run) Granted(g mux.Grant) {
 	i := 0
 	for r.segments[i].end() <= g.Offset {
 		i++
@@ -56,23 +63,23 @@ func (r *run) granted(g grant) {
 	if s := r.segments[i]; s.off == g.Offset && s.n == g.Len && s.writing == 0 {
 		s.asked = true
 		s.writing++
-		g.send(s.buffer.b, s.n, outgoing{segment: s})
+		g.Send(s.buffer.Bytes, s.n, s)
 		return
 	}
 	// Several short ones, or what is left of those that a lane took with it.
-	b := newBuffer(writeHead + g.Len)
+	b := mux.NewBuffer(mux.WriteHead + g.Len)
 	n := 0
 	for ; n < g.Len; i++ {
 		s := r.segments[i]
 		s.asked = true
 		from := int(g.Offset + int64(n) - s.off)
-		n += copy(b.b[writeHead+n:writeHead+g.Len], s.buffer.b[writeHead+from:writeHead+s.n])
+		n += copy(b.Bytes[mux.WriteHead+n:mux.WriteHead+g.Len], s.buffer.Bytes[mux.WriteHead+from:mux.WriteHead+s.n])
 	}
-	g.send(b.b, n, outgoing{buffer: b})
+	g.Send(b.Bytes, n, b)
 }
 
-func (r *run) changed() {
-	sure := r.t.plan.Contiguous()
+func (r *run) Changed() {
+	sure := r.t.Plan.Contiguous()
 	n := 0
 	for n < len(r.segments) && r.segments[n].asked && r.segments[n].end() <= sure {
 		r.segments[n].done = true
@@ -82,7 +89,7 @@ func (r *run) changed() {
 	if n > 0 {
 		r.segments = append(r.segments[:0], r.segments[n:]...)
 	}
-	r.t.notify()
+	r.t.Notify()
 }
 
 // drop gives up what is not confirmed. The caller holds mux.mu.
@@ -97,19 +104,19 @@ func (r *run) drop() {
 // idle reports whether a run can be forgotten as it is. The caller holds
 // mux.mu.
 func (r *run) idle() bool {
-	return r.t.err == nil && len(r.segments) == 0 && r.t.plan.Outstanding() == 0
+	return r.t.Err == nil && len(r.segments) == 0 && r.t.Plan.Outstanding() == 0
 }
 
 // add copies some of p to the end of a run. The caller holds File.mu.
 func (r *run) add(p []byte) (n int, err error) {
 	m := r.f.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	s, err := r.tail(len(p))
 	if err != nil {
 		return 0, err
 	}
-	n = copy(s.buffer.b[writeHead+s.n:writeHead+s.room], p[:min(len(p), maxCopy)])
+	n = copy(s.buffer.Bytes[mux.WriteHead+s.n:mux.WriteHead+s.room], p[:min(len(p), maxCopy)])
 	r.grow(s, n, n == len(p))
 	return n, nil
 }
@@ -120,12 +127,12 @@ func (r *run) add(p []byte) (n int, err error) {
 func (r *run) grow(s *segment, n int, ready bool) {
 	s.n += n
 	r.end += int64(n)
-	r.t.plan.Limit(r.end)
-	if s.n == s.room || ready && r.t.plan.Outstanding() == 0 {
+	r.t.Plan.Limit(r.end)
+	if s.n == s.room || ready && r.t.Plan.Outstanding() == 0 {
 		now := time.Now()
-		r.t.ask(now)
-		r.t.spread()
-		r.f.c.mux.serve(now)
+		r.t.Ask(now)
+		r.t.Spread()
+		r.f.c.mux.Serve(now)
 	}
 }
 
@@ -142,26 +149,26 @@ func (r *run) tail(n int) (*segment, error) {
 			return r.segments[i-1], nil
 		}
 		// A short write takes little memory, and a long run large requests.
-		want := min(c.server.chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
-		b := newBuffer(writeHead + want)
-		if size := int64(len(b.b)); f.mayHold(size) {
+		want := min(c.server.Chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
+		b := mux.NewBuffer(mux.WriteHead + want)
+		if size := int64(len(b.Bytes)); f.mayHold(size) {
 			f.hold(1, size)
-			s := c.mux.newSegment()
-			*s = segment{run: r, off: r.end, room: min(c.server.chunk[1], len(b.b)-writeHead), buffer: b}
+			s := c.memory.newSegment()
+			*s = segment{run: r, off: r.end, room: min(c.server.Chunk[1], len(b.Bytes)-mux.WriteHead), buffer: b}
 			r.segments = append(r.segments, s)
 			return s, nil
 		}
-		b.free()
+		b.Free()
 		for _, other := range f.behind.runs { // nothing may wait for what we wait with
-			other.t.plan.Flush()
-			other.t.ask(time.Now())
+			other.t.Plan.Flush()
+			other.t.Ask(time.Now())
 		}
-		c.mux.serve(time.Now())
-		c.mux.mu.Unlock()
-		err := r.t.wait(f.life, f.life, time.Time{})
-		c.mux.mu.Lock()
+		c.mux.Serve(time.Now())
+		c.mux.Unlock()
+		err := r.t.Wait(f.life, f.life, time.Time{})
+		c.mux.Lock()
 		if err != nil {
-			return nil, f.failed("write", r.t.plan.Contiguous(), err, true)
+			return nil, f.failed("write", r.t.Plan.Contiguous(), err, true)
 		}
 	}
 }
@@ -170,20 +177,20 @@ func (r *run) tail(n int) (*segment, error) {
 // the path holds is enough, and what all together may have is the most. The
 // caller holds mux.mu.
 func (f *File) mayHold(size int64) bool {
-	m := f.c.mux
+	c := f.c
 	return f.behind.segments < sureSegments ||
-		m.held+size <= int64(m.config.Memory) && f.behind.held+size <= int64(m.link.Window()+2*m.server.chunk[1])
+		c.memory.held+size <= int64(c.config.Memory) && f.behind.held+size <= int64(c.mux.Window()+2*c.server.Chunk[1])
 }
 
 func (f *File) hold(segments int, bytes int64) {
 	f.behind.segments += segments
 	f.behind.held += bytes
-	f.c.mux.held += bytes
+	f.c.memory.held += bytes
 }
 
 // newSegment returns a segment, of those not used any more if there is one. The
-// caller holds mu.
-func (m *mux) newSegment() *segment {
+// caller holds mux.mu.
+func (m *fileMemory) newSegment() *segment {
 	n := len(m.segments)
 	if n == 0 {
 		return &segment{}
@@ -195,37 +202,37 @@ func (m *mux) newSegment() *segment {
 
 // failed reports whether a run cannot go on. The caller holds mux.mu.
 func (r *run) failed() bool {
-	remote, local := r.t.plan.Err()
-	return remote != nil || local != nil || r.t.err != nil
+	remote, local := r.t.Plan.Err()
+	return remote != nil || local != nil || r.t.Err != nil
 }
 
 // failure returns why. The caller holds mux.mu.
 func (r *run) failure() error {
-	err, local := r.t.failure()
-	return r.f.failed("write", r.t.plan.Contiguous(), err, local)
+	err, local := r.t.Failure()
+	return r.f.failed("write", r.t.Plan.Contiguous(), err, local)
 }
 
 // readFrom reads once from r, to the end of a run. The caller holds File.mu.
 func (r *run) readFrom(src io.Reader) (int, error) {
 	m := r.f.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, err := r.tail(m.server.chunk[1])
+	m.Lock()
+	defer m.Unlock()
+	s, err := r.tail(r.f.c.server.Chunk[1])
 	if err != nil {
 		return 0, r.f.noteFailure(err)
 	}
-	to := s.buffer.b[writeHead+s.n : writeHead+s.room]
+	to := s.buffer.Bytes[mux.WriteHead+s.n : mux.WriteHead+s.room]
 	s.writing++ // it stays where it is
-	m.mu.Unlock()
+	m.Unlock()
 	n, err := src.Read(to)
 	to = to[:min(max(n, 0), len(to))]
 	if err != nil && err != io.EOF {
 		err = &TransferError{Op: "write", Name: r.f.name, Offset: r.f.pos + int64(len(to)), Local: true, Err: err}
 	}
-	m.mu.Lock()
+	m.Lock()
 	if s.asked {
 		// What it had before was sent meanwhile.
-		m.mu.Unlock()
+		m.Unlock()
 		for n = 0; n < len(to); {
 			some, e := r.add(to[n:])
 			if n += some; e != nil {
@@ -233,7 +240,7 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 				break
 			}
 		}
-		m.mu.Lock()
+		m.Lock()
 		s.writing--
 		s.release()
 		return n, err
@@ -241,4 +248,10 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 	s.writing--
 	r.grow(s, len(to), true)
 	return len(to), err
+}
+
+// A fileMemory counts what the buffers of all files of a client hold, under mux.mu.
+type fileMemory struct {
+	held     int64      // bytes
+	segments []*segment // not used
 }

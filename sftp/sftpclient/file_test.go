@@ -315,13 +315,13 @@ func TestMemory(t *testing.T) {
 		data := pattern(30<<20, 1)
 		p.put(t, "f", data)
 		check := func(what string) {
-			c.mux.mu.Lock()
-			defer c.mux.mu.Unlock()
-			if n := c.mux.pool.outstanding(); n > memory {
+			if n := c.mux.State().InFlight; n > memory {
 				t.Errorf("%s: %d bytes on their way", what, n)
 			}
-			if c.mux.held > memory+5*(264<<10) { // each file has room for something
-				t.Errorf("%s: %d bytes held", what, c.mux.held)
+			c.mux.Lock()
+			defer c.mux.Unlock()
+			if c.memory.held > memory+5*(264<<10) { // each file has room for something
+				t.Errorf("%s: %d bytes held", what, c.memory.held)
 			}
 		}
 		var wg sync.WaitGroup

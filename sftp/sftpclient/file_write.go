@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"bytes"
 	"context"
 	"fmt"
@@ -106,7 +108,7 @@ func (f *File) noteFailure(err error) error {
 // for. The caller holds mu.
 func (f *File) runAt(off, n int64) (*run, error) {
 	m := f.c.mux
-	m.mu.Lock()
+	m.Lock()
 	overlaps, kept := false, f.behind.runs[:0]
 	var found *run
 	for _, r := range f.behind.runs {
@@ -114,7 +116,7 @@ func (f *File) runAt(off, n int64) (*run, error) {
 		case r.end == off:
 			found = r
 		case r.idle():
-			r.t.finish()
+			r.t.Finish()
 			continue
 		case r.start < off+n && off < r.end:
 			overlaps = true
@@ -123,7 +125,7 @@ func (f *File) runAt(off, n int64) (*run, error) {
 	}
 	clear(f.behind.runs[len(kept):])
 	f.behind.runs = kept
-	m.mu.Unlock()
+	m.Unlock()
 	if found != nil && !overlaps {
 		return found, nil
 	}
@@ -136,11 +138,11 @@ func (f *File) runAt(off, n int64) (*run, error) {
 		f.behind.bell = make(chan struct{}, 1)
 	}
 	r := &run{f: f, start: off, end: off}
-	r.t = &transfer{file: f.remote, endpoint: r, write: true, notified: f.behind.bell}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin(r.t, f.fillConfig(off, -1))
-	r.t.plan.Limit(off)
+	r.t = &mux.Transfer{File: f.remote, Source: r, Notified: f.behind.bell}
+	m.Lock()
+	defer m.Unlock()
+	m.Begin(r.t, f.fillConfig(off, -1))
+	r.t.Plan.Limit(off)
 	f.behind.runs = append(f.behind.runs, r)
 	f.dirty.Store(true)
 	return r, nil
@@ -168,26 +170,26 @@ func (f *File) awaitWritesLocked(ctx context.Context) error {
 // awaitRuns waits until all runs are over. The caller holds mu.
 func (f *File) awaitRuns(ctx context.Context) error {
 	m := f.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	now := time.Now()
 	for _, r := range f.behind.runs {
-		r.t.plan.EndAt(r.end)
-		r.t.ask(now)
+		r.t.Plan.EndAt(r.end)
+		r.t.Ask(now)
 	}
-	m.serve(now)
+	m.Serve(now)
 	for len(f.behind.runs) > 0 {
 		r := f.behind.runs[0]
-		for !r.t.over() {
-			m.mu.Unlock()
-			err := r.t.wait(ctx, f.life, time.Time{})
-			m.mu.Lock()
+		for !r.t.Over() {
+			m.Unlock()
+			err := r.t.Wait(ctx, f.life, time.Time{})
+			m.Lock()
 			if err != nil {
 				// It is not known what becomes of the rest. Close sees to it.
 				for _, r := range f.behind.runs {
-					r.t.halt(err)
+					r.t.Halt(err)
 				}
-				return f.noteFailure(f.failed("write", r.t.plan.Contiguous(), err, true))
+				return f.noteFailure(f.failed("write", r.t.Plan.Contiguous(), err, true))
 			}
 		}
 		f.forgetRun()
@@ -201,10 +203,10 @@ func (f *File) awaitRuns(ctx context.Context) error {
 func (f *File) forgetRun() {
 	r := f.behind.runs[0]
 	if r.failed() {
-		f.behind.whole = min(f.behind.whole, r.t.plan.Contiguous())
+		f.behind.whole = min(f.behind.whole, r.t.Plan.Contiguous())
 		_ = f.noteFailure(r.failure())
 	}
-	r.t.finish()
+	r.t.Finish()
 	r.drop()
 	f.behind.runs = append(f.behind.runs[:0], f.behind.runs[1:]...)
 }
@@ -214,20 +216,20 @@ func (f *File) forgetRun() {
 // mu.
 func (f *File) endBehind(ctx context.Context, cut bool) error {
 	m := f.c.mux
-	m.mu.Lock()
+	m.Lock()
 	for len(f.behind.runs) > 0 {
 		r := f.behind.runs[0]
 		if !r.idle() {
-			r.t.halt(errGivenUp)
+			r.t.Halt(errGivenUp)
 		}
-		for err := error(nil); !r.t.over() && r.t.plan.Outstanding() > 0 && err == nil; {
-			m.mu.Unlock()
-			err = r.t.wait(ctx, ctx, time.Time{})
-			m.mu.Lock()
+		for err := error(nil); !r.t.Over() && r.t.Plan.Outstanding() > 0 && err == nil; {
+			m.Unlock()
+			err = r.t.Wait(ctx, ctx, time.Time{})
+			m.Lock()
 		}
 		f.forgetRun()
 	}
-	m.mu.Unlock()
+	m.Unlock()
 	if !cut || f.behind.err == nil || f.behind.whole == math.MaxInt64 {
 		return nil
 	}
@@ -275,11 +277,11 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 
 // readFromDirect is ReadFrom without writing behind.
 func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
-	b := newBuffer(f.c.server.chunk[1])
-	defer b.free()
+	b := mux.NewBuffer(f.c.server.Chunk[1])
+	defer b.Free()
 	for {
-		got, rerr := io.ReadFull(r, b.b[:f.c.server.chunk[1]])
-		some, err := f.fillFrom(f.life, at{bytes.NewReader(b.b[:got]), f.pos}, f.pos, int64(got))
+		got, rerr := io.ReadFull(r, b.Bytes[:f.c.server.Chunk[1]])
+		some, err := f.fillFrom(f.life, at{bytes.NewReader(b.Bytes[:got]), f.pos}, f.pos, int64(got))
 		n += some
 		f.pos += some
 		switch {

@@ -18,7 +18,7 @@ import (
 //
 // It is an fs.ReadDirFS, fs.ReadFileFS, fs.StatFS, fs.SubFS and fs.ReadLinkFS.
 func (c *Client) FS(dir string) fs.FS {
-	return &fileSystem{c.Store(dir).(*remoteTree), c.mux.ctx}
+	return &fileSystem{c.Store(dir).(*remoteTree), c.mux.Context()}
 }
 
 type fileSystem struct {

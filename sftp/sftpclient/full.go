@@ -67,13 +67,13 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	if c.full.isKnown() {
 		return true
 	}
-	if !c.server.ext.Has(wire.ExtStatVFS) {
+	if !c.server.Ext.Has(wire.ExtStatVFS) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fullTime)
 	defer cancel()
 	s, err := c.Space(ctx, dir)
-	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.chunk[1]) || s.Files > 0 && s.AvailableFiles == 0)
+	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.Chunk[1]) || s.Files > 0 && s.AvailableFiles == 0)
 	if full {
 		c.full.note()
 	}
@@ -104,6 +104,6 @@ func (f *File) explained(err error) error {
 	if err == nil {
 		return nil
 	}
-	f.behind.err = f.c.explain(f.life, f.remote.path, err)
+	f.behind.err = f.c.explain(f.life, f.remote.Path, err)
 	return f.behind.err
 }

@@ -86,9 +86,7 @@ func TestHostileServers(t *testing.T) {
 		}), func(ctx context.Context, c *Client) error {
 			_, _ = c.Stat(ctx, "f")
 			time.Sleep(time.Second)
-			c.mux.mu.Lock()
-			defer c.mux.mu.Unlock()
-			return c.mux.last
+			return c.mux.State().LastLoss
 		}, ErrProtocol, ""},
 		{"wrong type", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, "h") }), stat, ErrProtocol, "HANDLE in place of ATTRS"},
 		{"success for a value", reply(wire.TypeStat, func(q wire.Request) []byte { return wire.AppendStatus(nil, q.ID, wire.OK, "") }), stat, ErrProtocol, ""},
@@ -99,10 +97,12 @@ func TestHostileServers(t *testing.T) {
 		{"too long", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0xff, 0xff, 0xff, 0xff, 101, 0, 0, 0, 0} }), stat, ErrProtocol, "length"},
 		{"cut attributes", reply(wire.TypeStat, func(q wire.Request) []byte { return rawPacket(wire.TypeAttrs, q.ID, 0, 0, 0, 1) }), stat, ErrProtocol, "cut off"},
 		{"long handle", reply(wire.TypeOpen, func(q wire.Request) []byte { return wire.AppendHandle(nil, q.ID, strings.Repeat("h", 257)) }), fetch, ErrProtocol, "handle"},
-		{"end of the session", reply(wire.TypeStat, func(wire.Request) []byte { return []byte{0, 0} }), func(ctx context.Context, c *Client) error {
-			time.AfterFunc(time.Second, func() { _ = c.mux.pool.conns[0].carrier.Close() })
-			return stat(ctx, c)
-		}, ErrConnectionLost, ""},
+		{"end of the session", func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if q.Type == wire.TypeStat {
+				time.AfterFunc(time.Second, s.p.endFirst)
+			}
+			return []byte{0, 0}, q.Type == wire.TypeStat
+		}, stat, ErrConnectionLost, ""},
 
 		{"more than asked", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, make([]byte, q.Length+1)) }), fetch, ErrProtocol, "were asked for"},
 		{"more than asked, to the caller", reply(wire.TypeRead, func(q wire.Request) []byte { return wire.AppendData(nil, q.ID, make([]byte, q.Length+1)) }), readAt, ErrProtocol, "were asked for"},
@@ -219,10 +219,8 @@ func TestLateSecondAnswer(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Errorf("a second answer %d READs later: %v", late, err)
 			}
-			c.mux.mu.Lock()
-			defer c.mux.mu.Unlock()
-			if !errors.Is(c.mux.last, ErrProtocol) {
-				t.Errorf("a second answer %d READs later is not noticed: %v", late, c.mux.last)
+			if last := c.mux.State().LastLoss; !errors.Is(last, ErrProtocol) {
+				t.Errorf("a second answer %d READs later is not noticed: %v", late, last)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -256,10 +254,8 @@ func TestDataWithMore(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Errorf("%d bytes more: %v", more, err)
 			}
-			c.mux.mu.Lock()
-			defer c.mux.mu.Unlock()
-			if c.mux.last != nil {
-				t.Errorf("%d bytes more: a lane ended: %v", more, c.mux.last)
+			if last := c.mux.State().LastLoss; last != nil {
+				t.Errorf("%d bytes more: a lane ended: %v", more, last)
 			}
 		})
 	}
@@ -352,7 +348,7 @@ func TestGreetings(t *testing.T) {
 		{"text", []byte("This account is not available.\n"), "length"},
 		{"cut", []byte{0, 0}, ""},
 		{"limits for another", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendLimitsReply(nil, 9, wire.Limits{})...), "id 9"},
-		{"no limits", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendHandle(nil, greetID, "x")...), "HANDLE"},
+		{"no limits", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendHandle(nil, 1, "x")...), "HANDLE"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -384,8 +380,9 @@ func (s *fakeSession) kill2() { s.stream.in.end(true) }
 // its greeting, or to all that it asks later.
 func FuzzReplies(f *testing.F) {
 	hello := wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs())
-	hello = wire.AppendLimitsReply(hello, greetID, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})
+	hello = wire.AppendLimitsReply(hello, 1, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})
 	// The first two requests are a STAT and an OPEN, and have these ids.
+	const tableBits = 13 // of an id, as the client numbers requests
 	const stat, open = 1 << tableBits, 1<<tableBits + 1
 	opened := wire.AppendHandle(wire.AppendAttrs(nil, stat, wire.Attrs{Flags: wire.AttrSize, Size: 4}), open, "h")
 	f.Add(false, []byte{})
@@ -428,7 +425,7 @@ func FuzzReplies(f *testing.F) {
 // rest comes once something was asked.
 type scriptedServer struct{ greeting, rest []byte }
 
-func (s scriptedServer) open(context.Context, bool) (stream, error) {
+func (s scriptedServer) Open(context.Context, bool) (io.ReadWriteCloser, error) {
 	here, there := newNetStreams(&netLink{})
 	go func() {
 		b := make([]byte, 1<<10)
@@ -442,5 +439,5 @@ func (s scriptedServer) open(context.Context, bool) (stream, error) {
 	return here, nil
 }
 
-func (s scriptedServer) ping() error  { return nil }
+func (s scriptedServer) Ping() error  { return nil }
 func (s scriptedServer) Close() error { return nil }

@@ -57,7 +57,7 @@ func (s processStream) Close() error {
 	return s.in.Close()
 }
 
-func (c *processCarrier) open(context.Context, bool) (stream, error) {
+func (c *processCarrier) Open(context.Context, bool) (io.ReadWriteCloser, error) {
 	cmd := exec.Command(c.server, "-d", c.dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *processCarrier) open(context.Context, bool) (stream, error) {
 	return processStream{r, in}, nil
 }
 
-func (c *processCarrier) ping() error  { return nil }
+func (c *processCarrier) Ping() error  { return nil }
 func (c *processCarrier) Close() error { return nil }
 
 func openSSHClient(t testing.TB, config Config) (c *Client, dir string) {

@@ -403,8 +403,7 @@ func TestLosesConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			carrier := c.mux.pool.conns[0].carrier
-			time.AfterFunc(200*time.Millisecond, func() { _ = carrier.Close() })
+			time.AfterFunc(200*time.Millisecond, p.endFirst)
 			var b growingFile
 			n, err := f.FetchTo(t.Context(), &b, 0)
 			if conns == 0 && (!errors.Is(err, ErrConnectionLost) || n >= int64(len(data)) || !bytes.Equal(b.b[:n], data[:n])) {

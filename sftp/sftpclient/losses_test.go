@@ -12,6 +12,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
+// What the client allows: see mux.losses.
+const (
+	maxLosses  = 10
+	calmTime   = 30 * time.Second
+	firstPause = 100 * time.Millisecond
+)
+
 // endless is what a file is like whose end nobody sees.
 var endless = wire.Attrs{
 	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
@@ -183,37 +190,4 @@ func TestRareLosses(t *testing.T) {
 			time.Sleep(calmTime)
 		}
 	})
-}
-
-// Sessions that end together are one loss.
-func TestLosses(t *testing.T) {
-	var s losses
-	now := time.Now()
-	add := func(era, wantSpent int, wantPause time.Duration) {
-		t.Helper()
-		s.add(now, era)
-		if pause := max(0, s.until.Sub(now)); s.spent != wantSpent || pause != wantPause {
-			t.Errorf("%d losses count and the pause is %v, want %d and %v", s.spent, pause, wantSpent, wantPause)
-		}
-	}
-	add(0, 1, 0)
-	add(0, 1, 0)
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 50, 50} {
-		add(s.era, 2+i, want*100*time.Millisecond)
-	}
-	s.moved = 3*calmBytes + calmBytes/2
-	add(s.era, 7, maxPause)
-	now = now.Add(3 * calmTime)
-	add(s.era, 5, maxPause)
-	s.moved = 1 << 60
-	add(s.era, 1, maxPause)
-	now = now.Add(time.Hour)
-	add(s.era, 1, -0)
-	for range 1000 {
-		s.add(now, s.era)
-	}
-	add(s.era, 1002, maxPause)
-	if !s.tooMany(now) || s.tooMany(now.Add(1000*calmTime)) {
-		t.Error("too many are not too many, or for ever")
-	}
 }

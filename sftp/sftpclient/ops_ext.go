@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +21,10 @@ import (
 func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
 	return func(p *wire.Reply) (err error) {
 		if p.Type != wire.TypeExtendedReply {
-			return unexpected(p, wire.TypeExtendedReply)
+			return mux.Unexpected(p, wire.TypeExtendedReply)
 		}
 		*v, err = p.StatVFS()
-		return protocol(err)
+		return mux.Violation(err)
 	}
 }
 
@@ -52,10 +54,10 @@ func spaceOf(v wire.StatVFS) store.Space {
 // Space returns how much room there is where a name is (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
-	if !c.server.ext.Has(wire.ExtStatVFS) {
+	if !c.server.Ext.Has(wire.ExtStatVFS) {
 		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
 	}
-	if err := c.one(ctx, "space", name, call{take: takeStatVFS(&v), again: true}, wire.AppendStatVFS); err != nil {
+	if err := c.one(ctx, "space", name, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
 		return store.Space{}, err
 	}
 	return spaceOf(v), nil
@@ -64,11 +66,11 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 // ExpandPath is RealPath for a name that may begin with a tilde, or that with a
 // user's name (expand-path@openssh.com).
 func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
-	if !c.server.ext.Has(wire.ExtExpandPath) {
+	if !c.server.Ext.Has(wire.ExtExpandPath) {
 		return "", pathError("expand", name, errors.ErrUnsupported)
 	}
 	var real string
-	err := c.one(ctx, "expand", name, call{take: takeName(&real), again: true}, wire.AppendExpandPath)
+	err := c.one(ctx, "expand", name, mux.Call{Take: mux.TakeName(&real), Again: true}, wire.AppendExpandPath)
 	return real, err
 }
 
@@ -79,11 +81,11 @@ func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	if user == "" {
 		return c.RealPath(ctx, ".")
 	}
-	if !c.server.ext.Has(wire.ExtHomeDirectory) {
+	if !c.server.Ext.Has(wire.ExtHomeDirectory) {
 		return "", fmt.Errorf("home directory of %s: %w", user, errors.ErrUnsupported)
 	}
 	var home string
-	err := c.mux.do(ctx, &call{take: takeName(&home), again: true, build: pathCall(wire.AppendHomeDirectory, user)})
+	err := c.mux.Do(ctx, &mux.Call{Take: mux.TakeName(&home), Again: true, Build: pathCall(wire.AppendHomeDirectory, user)})
 	if err != nil {
 		return "", fmt.Errorf("home directory of %s: %w", user, err)
 	}
@@ -97,25 +99,25 @@ const maxIDs = 256
 // OwnerNames returns the names for numbers of users and groups, in their order,
 // and an empty one where the server has none (users-groups-by-id@openssh.com).
 func (c *Client) OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error) {
-	if !c.server.ext.Has(wire.ExtUsersGroupsByID) {
+	if !c.server.Ext.Has(wire.ExtUsersGroupsByID) {
 		return nil, nil, fmt.Errorf("names of owners: %w", errors.ErrUnsupported)
 	}
 	for len(uids) > 0 || len(gids) > 0 {
 		u, g := uids[:min(len(uids), maxIDs)], gids[:min(len(gids), maxIDs)]
 		uids, gids = uids[len(u):], gids[len(g):]
 		var someUsers, someGroups []string
-		err := c.mux.do(ctx, &call{again: true,
-			build: func(b []byte, id uint32) []byte { return wire.AppendUsersGroupsByID(b, id, u, g) },
-			take: func(p *wire.Reply) error {
+		err := c.mux.Do(ctx, &mux.Call{Again: true,
+			Build: func(b []byte, id uint32) []byte { return wire.AppendUsersGroupsByID(b, id, u, g) },
+			Take: func(p *wire.Reply) error {
 				if p.Type != wire.TypeExtendedReply {
-					return unexpected(p, wire.TypeExtendedReply)
+					return mux.Unexpected(p, wire.TypeExtendedReply)
 				}
 				us, gs, err := p.UsersGroups()
 				someUsers, someGroups = texts(us), texts(gs)
 				if err == nil && (len(someUsers) != len(u) || len(someGroups) != len(g)) {
 					err = fmt.Errorf("%d names for %d users, and %d for %d groups", len(someUsers), len(u), len(someGroups), len(g))
 				}
-				return protocol(err)
+				return mux.Violation(err)
 			},
 		})
 		if err != nil {
@@ -138,14 +140,14 @@ func texts(s wire.Strings) (list []string) {
 // first: names such as "sha256", "sha512", "sha1", "md5" (check-file-name, from
 // draft-ietf-secsh-filexfer-extensions). n 0 is all up to the end.
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
-	if !c.server.ext.Has(wire.ExtCheckFileName) {
+	if !c.server.Ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)
 	}
 	if off < 0 || n < 0 || off > maxFile || len(algorithms) == 0 {
 		return "", nil, pathError("hash", name, fs.ErrInvalid)
 	}
 	list := strings.Join(algorithms, ",")
-	k := call{again: true, slow: true, take: takeHash(&algorithm, &sum)}
+	k := mux.Call{Again: true, Slow: true, Take: takeHash(&algorithm, &sum)}
 	err = c.one(ctx, "hash", name, k, func(b []byte, id uint32, name string) []byte {
 		return wire.AppendCheckFileName(b, id, name, list, off, n, 0)
 	})
@@ -159,7 +161,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 // was written is part of it.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
-	case !f.c.server.ext.Has(wire.ExtCheckFileHandle) || n == 0:
+	case !f.c.server.Ext.Has(wire.ExtCheckFileHandle) || n == 0:
 		return "", nil, f.fail("hash", errors.ErrUnsupported)
 	case off < 0 || n < 0 || off > maxFile || len(algorithms) == 0:
 		return "", nil, f.fail("hash", fs.ErrInvalid)
@@ -168,8 +170,8 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 		return "", nil, err
 	}
 	list := strings.Join(algorithms, ",")
-	k := call{again: true, slow: true, take: takeHash(&algorithm, &sum)}
-	err = f.remote.ask(ctx, k, func(b []byte, id uint32, h string) []byte {
+	k := mux.Call{Again: true, Slow: true, Take: takeHash(&algorithm, &sum)}
+	err = f.remote.Ask(ctx, k, func(b []byte, id uint32, h string) []byte {
 		return wire.AppendCheckFileHandle(b, id, h, list, off, n, 0)
 	})
 	if err != nil {
@@ -182,11 +184,11 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 func takeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeExtendedReply {
-			return unexpected(p, wire.TypeExtendedReply)
+			return mux.Unexpected(p, wire.TypeExtendedReply)
 		}
 		chosen, hashes, err := p.CheckFile()
 		*algorithm, *sum = string(chosen), append([]byte(nil), hashes...)
-		return protocol(err)
+		return mux.Violation(err)
 	}
 }
 
@@ -206,7 +208,7 @@ func (c *Client) CopyFile(ctx context.Context, from, to string) (int64, error) {
 }
 
 func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err error) {
-	if !c.server.ext.Has(wire.ExtCopyData) {
+	if !c.server.Ext.Has(wire.ExtCopyData) {
 		return 0, errors.ErrUnsupported
 	}
 	src, err := c.Open(ctx, from)
@@ -219,27 +221,27 @@ func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err er
 		return 0, err
 	}
 	// A handle is good on its lane only, and this takes two.
-	a, err := src.remote.handle(ctx)
+	a, err := src.remote.Handle(ctx)
 	if err != nil {
 		return 0, err
 	}
-	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()}, a.lane)
+	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()}, a.Lane)
 	if err != nil {
 		return 0, err
 	}
 	defer u.Close()
-	b, err := u.f.remote.handle(ctx)
+	b, err := u.f.remote.Handle(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if b.lane != a.lane {
+	if b.Lane != a.Lane {
 		return 0, fmt.Errorf("%w: no session has both files open", ErrConnectionLost)
 	}
 	u.f.wrote()
 	for n < fi.Size() {
 		some := min(fi.Size()-n, maxCopyData)
-		err := c.mux.do(ctx, &call{lane: a.lane, take: takeOK, slow: true, build: func(p []byte, id uint32) []byte {
-			return wire.AppendCopyData(p, id, a.handle, n, some, b.handle, n)
+		err := c.mux.Do(ctx, &mux.Call{Lane: a.Lane, Take: mux.TakeOK, Slow: true, Build: func(p []byte, id uint32) []byte {
+			return wire.AppendCopyData(p, id, a.Handle, n, some, b.Handle, n)
 		}})
 		if err != nil {
 			return n, err

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +22,11 @@ func pathCall(append func(b []byte, id uint32, name string) []byte, name string)
 }
 
 // one asks something about one name.
-func (c *Client) one(ctx context.Context, op, name string, k call, append func(b []byte, id uint32, name string) []byte) error {
+func (c *Client) one(ctx context.Context, op, name string, k mux.Call, append func(b []byte, id uint32, name string) []byte) error {
 	err := checkPath(name)
 	if err == nil {
-		k.build = pathCall(append, name)
-		err = c.mux.do(ctx, &k)
+		k.Build = pathCall(append, name)
+		err = c.mux.Do(ctx, &k)
 	}
 	if err != nil {
 		return pathError(op, name, err)
@@ -33,14 +35,14 @@ func (c *Client) one(ctx context.Context, op, name string, k call, append func(b
 }
 
 // two asks something about two names.
-func (c *Client) two(ctx context.Context, op, from, to string, k call, append func(b []byte, id uint32, from, to string) []byte) error {
+func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, append func(b []byte, id uint32, from, to string) []byte) error {
 	err := checkPath(from)
 	if err == nil {
 		err = checkPath(to)
 	}
 	if err == nil {
-		k.build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
-		err = c.mux.do(ctx, &k)
+		k.Build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
+		err = c.mux.Do(ctx, &k)
 	}
 	if err != nil {
 		return linkError(op, from, to, err)
@@ -50,14 +52,14 @@ func (c *Client) two(ctx context.Context, op, from, to string, k call, append fu
 
 // Stat describes what a name leads to.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if a, err, ok := c.mux.prefetchedAttrs(name); ok {
+	if a, err, ok := c.mux.PrefetchedAttrs(name); ok {
 		if err != nil {
 			return nil, pathError("stat", name, err)
 		}
 		return storewire.InfoOf(path.Base(name), a), nil
 	}
 	var a wire.Attrs
-	if err := c.one(ctx, "stat", name, call{take: takeAttrs(&a), again: true}, wire.AppendStat); err != nil {
+	if err := c.one(ctx, "stat", name, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendStat); err != nil {
 		return nil, err
 	}
 	return storewire.InfoOf(path.Base(name), a), nil
@@ -66,7 +68,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 // Lstat describes what has a name, even if that is a symbolic link.
 func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var a wire.Attrs
-	if err := c.one(ctx, "lstat", name, call{take: takeAttrs(&a), again: true}, wire.AppendLstat); err != nil {
+	if err := c.one(ctx, "lstat", name, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendLstat); err != nil {
 		return nil, err
 	}
 	return storewire.InfoOf(path.Base(name), a), nil
@@ -94,7 +96,7 @@ func (c *Client) taken(ctx context.Context, err error, name string) error {
 func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	var a wire.Attrs
 	a.SetMode(wire.Mode(perm.Perm()))
-	err := c.one(ctx, "mkdir", name, call{take: takeOK}, func(b []byte, id uint32, name string) []byte {
+	err := c.one(ctx, "mkdir", name, mux.Call{Take: mux.TakeOK}, func(b []byte, id uint32, name string) []byte {
 		return wire.AppendMkdir(b, id, name, a)
 	})
 	return c.taken(ctx, err, name)
@@ -149,12 +151,12 @@ func isStatus(err error) bool {
 
 // RemoveFile removes a file or a symbolic link.
 func (c *Client) RemoveFile(ctx context.Context, name string) error {
-	return c.one(ctx, "remove", name, call{take: takeOK}, wire.AppendRemove)
+	return c.one(ctx, "remove", name, mux.Call{Take: mux.TakeOK}, wire.AppendRemove)
 }
 
 // RemoveDir removes a directory that is empty. One that is not is fs.ErrExist.
 func (c *Client) RemoveDir(ctx context.Context, name string) error {
-	err := c.one(ctx, "rmdir", name, call{take: takeOK}, wire.AppendRmdir)
+	err := c.one(ctx, "rmdir", name, mux.Call{Take: mux.TakeOK}, wire.AppendRmdir)
 	if !isFailure(err) {
 		return err
 	}
@@ -181,40 +183,40 @@ func (c *Client) filled(ctx context.Context, err error, name string) error {
 // rename(2) does. Without an extension of OpenSSH's the server may refuse to
 // replace anything: then the error is fs.ErrExist.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
-	if c.server.ext.Has(wire.ExtPosixRename) {
-		return c.two(ctx, "rename", from, to, call{take: takeOK}, wire.AppendPosixRename)
+	if c.server.Ext.Has(wire.ExtPosixRename) {
+		return c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendPosixRename)
 	}
 	return c.Move(ctx, from, to)
 }
 
 // Move gives what has one name another. If that is taken, it is fs.ErrExist.
 func (c *Client) Move(ctx context.Context, from, to string) error {
-	return c.taken(ctx, c.two(ctx, "rename", from, to, call{take: takeOK}, wire.AppendRename), to)
+	return c.taken(ctx, c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendRename), to)
 }
 
 // Link gives a file a second name. It needs an extension of OpenSSH's; without
 // it, it is errors.ErrUnsupported.
 func (c *Client) Link(ctx context.Context, from, to string) error {
-	if !c.server.ext.Has(wire.ExtHardlink) {
+	if !c.server.Ext.Has(wire.ExtHardlink) {
 		return linkError("link", from, to, errors.ErrUnsupported)
 	}
-	return c.taken(ctx, c.two(ctx, "link", from, to, call{take: takeOK}, wire.AppendHardlink), to)
+	return c.taken(ctx, c.two(ctx, "link", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendHardlink), to)
 }
 
 // Symlink makes a symbolic link of that name. target is kept as it is.
 func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	build := wire.AppendSymlink
-	if c.server.draft {
+	if c.server.Draft {
 		build = func(b []byte, id uint32, target, name string) []byte { return wire.AppendSymlink(b, id, name, target) }
 	}
-	return c.taken(ctx, c.two(ctx, "symlink", target, name, call{take: takeOK}, build), name)
+	return c.taken(ctx, c.two(ctx, "symlink", target, name, mux.Call{Take: mux.TakeOK}, build), name)
 }
 
 // Readlink returns the text of a symbolic link. Anything else is
 // fs.ErrInvalid.
 func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	var target string
-	err := c.one(ctx, "readlink", name, call{take: takeName(&target), again: true}, wire.AppendReadlink)
+	err := c.one(ctx, "readlink", name, mux.Call{Take: mux.TakeName(&target), Again: true}, wire.AppendReadlink)
 	if isFailure(err) {
 		if fi, e := c.Lstat(ctx, name); e == nil && fi.Mode().Type() != fs.ModeSymlink {
 			return "", pathError("readlink", name, fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid))
@@ -227,7 +229,7 @@ func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 // server resolves them.
 func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
 	var real string
-	err := c.one(ctx, "realpath", name, call{take: takeName(&real), again: true}, wire.AppendRealpath)
+	err := c.one(ctx, "realpath", name, mux.Call{Take: mux.TakeName(&real), Again: true}, wire.AppendRealpath)
 	return real, err
 }
 
@@ -249,7 +251,7 @@ func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow 
 		return fs.ErrInvalid
 	}
 	if !follow {
-		if a.Size != nil || a.Mode != nil || !c.server.ext.Has(wire.ExtLsetstat) {
+		if a.Size != nil || a.Mode != nil || !c.server.Ext.Has(wire.ExtLsetstat) {
 			return errors.ErrUnsupported
 		}
 		send, stat = wire.AppendLsetstat, c.Lstat
@@ -265,7 +267,7 @@ func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow 
 	if changes.Flags == 0 {
 		return nil
 	}
-	return c.one(ctx, "setattr", name, call{take: takeOK, again: true}, func(b []byte, id uint32, name string) []byte {
+	return c.one(ctx, "setattr", name, mux.Call{Take: mux.TakeOK, Again: true}, func(b []byte, id uint32, name string) []byte {
 		return send(b, id, name, changes)
 	})
 }

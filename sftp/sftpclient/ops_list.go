@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"bytes"
 	"cmp"
 	"context"
@@ -43,11 +45,11 @@ type dirReader struct {
 	hide func(name string) bool // entries that are left out; may be nil
 
 	mu     sync.Mutex // of those who call Next, and Close
-	at     handleAt   // mu
+	at     mux.Handle // mu
 	closed bool       // mu
 
 	// All of mux.mu:
-	entries  fifo[fs.FileInfo]
+	entries  mux.Queue[fs.FileInfo]
 	ahead    int   // requests that may be on their way
 	asked    []int // the numbers of those that are, in the order of asking
 	last     int   // the latest number
@@ -78,39 +80,39 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	}
 	var h string
 	var err error
-	var k *call
+	var k *mux.Call
 	for tries := 1; ; tries++ {
-		k = &call{take: takeHandle(&h), build: pathCall(wire.AppendOpendir, name)}
-		k.orphan = func() { c.mux.closeHandle(handleAt{k.at, h}) }
-		if err = c.mux.do(ctx, k); !isLaneGone(err) || tries == maxTries {
+		k = &mux.Call{Take: mux.TakeHandle(&h), Build: pathCall(wire.AppendOpendir, name)}
+		k.Orphan = func() { c.mux.CloseHandle(mux.Handle{Lane: k.At, Handle: h}) }
+		if err = c.mux.Do(ctx, k); !mux.IsLaneLost(err) || tries == mux.MaxTries {
 			break
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &dirReader{c: c, name: name, hide: hide, at: handleAt{k.at, h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
+	return &dirReader{c: c, name: name, hide: hide, at: mux.Handle{Lane: k.At, Handle: h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
 }
 
 // ask asks for more. The caller holds mux.mu.
 func (d *dirReader) ask() {
-	for len(d.asked) < d.ahead && d.end == nil && d.entries.len() < maxListHeld {
+	for len(d.asked) < d.ahead && d.end == nil && d.entries.Len() < maxListHeld {
 		d.last++
 		number := d.last
 		d.asked = append(d.asked, number)
 		var list []fs.FileInfo
 		var names int
 		var unsafe error
-		d.c.mux.submit(&call{lane: d.at.lane,
-			build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.handle) },
-			take: func(p *wire.Reply) (err error) {
+		d.c.mux.Submit(&mux.Call{Lane: d.at.Lane,
+			Build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.Handle) },
+			Take: func(p *wire.Reply) (err error) {
 				if p.Type != wire.TypeName {
-					return unexpected(p, wire.TypeName)
+					return mux.Unexpected(p, wire.TypeName)
 				}
 				list, names, unsafe = d.infos(p.Names)
 				return nil
 			},
-			then: func(err error) {
+			Then: func(err error) {
 				if unsafe != nil && d.unsafe == nil {
 					d.unsafe = unsafe
 				}
@@ -137,12 +139,12 @@ func (d *dirReader) answer(number int, list []fs.FileInfo, names int, err error)
 		d.asked = slices.Delete(d.asked, i, i+1)
 	}
 	for _, fi := range list {
-		d.entries.push(fi)
+		d.entries.Push(fi)
 	}
 	switch {
 	case err != nil:
 		if d.end == nil || d.end == io.EOF && number < d.endedAt {
-			if d.end = plain(err); errors.Is(err, io.EOF) {
+			if d.end = mux.Plain(err); errors.Is(err, io.EOF) {
 				d.end, d.endedAt = io.EOF, cmp.Or(min(d.endedAt, number), number)
 			}
 		}
@@ -193,13 +195,13 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		return 0, pathError("readdir", d.name, fs.ErrClosed)
 	}
 	m := d.c.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	for {
 		d.ask()
 		n := 0
 		for n < len(into) {
-			fi, ok := d.entries.pop()
+			fi, ok := d.entries.Pop()
 			if !ok {
 				break
 			}
@@ -216,14 +218,14 @@ func (d *dirReader) Next(into []fs.FileInfo) (int, error) {
 		case d.over():
 			return 0, pathError("readdir", d.name, d.end)
 		}
-		m.mu.Unlock()
+		m.Unlock()
 		var err error
 		select {
 		case <-d.notified:
 		case <-d.ctx.Done():
 			err = pathError("readdir", d.name, context.Cause(d.ctx))
 		}
-		m.mu.Lock()
+		m.Lock()
 		if err != nil {
 			return 0, err
 		}
@@ -238,12 +240,12 @@ func (d *dirReader) Close() error {
 		return pathError("close", d.name, fs.ErrClosed)
 	}
 	d.closed = true
-	d.c.mux.mu.Lock()
-	defer d.c.mux.mu.Unlock()
+	d.c.mux.Lock()
+	defer d.c.mux.Unlock()
 	if d.end == nil {
 		d.end = fs.ErrClosed
 	}
-	d.c.mux.closeHandle(d.at)
+	d.c.mux.CloseHandle(d.at)
 	return nil
 }
 
@@ -258,7 +260,7 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	for tries := 1; ; tries++ {
 		list, err := c.listDir(ctx, name, hide, most)
-		if !isLaneGone(err) || tries == maxTries {
+		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
 			return list, err
 		}
 	}

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"bufio"
 	"bytes"
 	"context"
@@ -42,6 +44,7 @@ type fakeServer struct {
 	open     []*fakeSession // mu
 	opened   int            // mu: sessions there have ever been
 	made     int            // mu: connections
+	first    *fakeCarrier   // mu: of them
 	refused  int            // mu
 	handles  int            // mu: open now
 	requests map[string]int // mu: by type or extension
@@ -83,10 +86,22 @@ func (p *fakeServer) connect() *fakeCarrier {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.made++
-	return &fakeCarrier{p: p, up: netRoad{rate: p.link.shared}, down: netRoad{rate: p.link.shared}}
+	c := &fakeCarrier{p: p, up: netRoad{rate: p.link.shared}, down: netRoad{rate: p.link.shared}}
+	if p.first == nil {
+		p.first = c
+	}
+	return c
 }
 
-func (c *fakeCarrier) ping() error {
+// endFirst ends the connection that was made first.
+func (p *fakeServer) endFirst() {
+	p.mu.Lock()
+	c := p.first
+	p.mu.Unlock()
+	_ = c.Close()
+}
+
+func (c *fakeCarrier) Ping() error {
 	time.Sleep(c.p.link.roundTrip())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +140,7 @@ func (c *fakeCarrier) openOne(trips int) (*netStream, error) {
 	}
 	if p.sessions > 0 && live >= p.sessions {
 		p.refused++
-		return nil, errRefused
+		return nil, mux.ErrNoSession
 	}
 	here, there := newNetStreams(&p.link)
 	if p.link.shared > 0 {
@@ -139,7 +154,7 @@ func (c *fakeCarrier) openOne(trips int) (*netStream, error) {
 	return here, nil
 }
 
-func (c *fakeCarrier) open(ctx context.Context, careful bool) (stream, error) {
+func (c *fakeCarrier) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error) {
 	trips := 1
 	if careful {
 		trips = 2
@@ -175,7 +190,7 @@ func (p *fakeServer) client(t testing.TB, config Config) *Client {
 }
 
 func (p *fakeServer) dial(config Config) (*Client, error) {
-	connect := func(context.Context) (carrier, error) {
+	connect := func(context.Context) (mux.Carrier, error) {
 		time.Sleep(3 * p.link.roundTrip())
 		p.mu.Lock()
 		if p.conns == 0 {
@@ -221,24 +236,13 @@ func (p *fakeServer) end(t testing.TB, c *Client) {
 func wantIdle(t testing.TB, c *Client) {
 	t.Helper()
 	time.Sleep(time.Minute) // in a bubble: until the last answer has come
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
-	if n := c.mux.pool.outstanding(); n != 0 {
-		t.Errorf("%d bytes still on their way", n)
+	if s := c.mux.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests != 0 {
+		t.Errorf("still under way: %+v", s)
 	}
-	if c.mux.held != 0 {
-		t.Errorf("%d bytes still held by files", c.mux.held)
-	}
-	if n := len(c.mux.transfers); n != 0 {
-		t.Errorf("%d transfers left", n)
-	}
-	if c.mux.table.data != 0 || c.mux.calls.len() != 0 || c.mux.ops.Outstanding() != 0 {
-		t.Errorf("%d requests for data, %d calls and %d operations left", c.mux.table.data, c.mux.calls.len(), c.mux.ops.Outstanding())
-	}
-	for _, l := range c.mux.pool.lanes {
-		if l != nil && (l.pending != 0 || l.slow != 0) {
-			t.Errorf("lane %d waits for %d answers", l.n, l.pending)
-		}
+	c.mux.Lock()
+	defer c.mux.Unlock()
+	if c.memory.held != 0 {
+		t.Errorf("%d bytes still held by files", c.memory.held)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // What is asked for along with the greeting is the same file that it would have
 // been otherwise.
 func TestFirstFile(t *testing.T) {
-	for i, size := range []int{0, 0, 1, 1, 5000, 5000, firstData - 1, firstData - 1, firstData, firstData, firstData + 1, 300_000} {
+	for i, size := range []int{0, 0, 1, 1, 5000, 5000, wire.SureData - 1, wire.SureData - 1, wire.SureData, wire.SureData, wire.SureData + 1, 300_000} {
 		first := []string{"read", "fetch"}[i%2]
 		t.Run(fmt.Sprint(first, " ", size), func(t *testing.T) {
 			data := pattern(size, 3)
@@ -86,7 +86,7 @@ func TestFirstFileIsNone(t *testing.T) {
 func TestFirstFileIsOld(t *testing.T) {
 	data, other := pattern(100, 1), pattern(200, 2)
 	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
-		time.Sleep(firstLife)
+		time.Sleep(5 * time.Second)
 		p.put(t, "f", other)
 		if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != 200 {
 			t.Errorf("Stat = %v, %v", fi, err)
@@ -103,13 +103,13 @@ func TestFirstFileIsOld(t *testing.T) {
 
 // OpenSSH gives out the handle that is guessed.
 func TestOpenSSHServerFirstFile(t *testing.T) {
-	for _, size := range []int{0, 1000, firstData, 1 << 20} {
+	for _, size := range []int{0, 1000, wire.SureData, 1 << 20} {
 		_, dir := openSSHClient(t, Config{})
 		data := pattern(size, 1)
 		writeFile(t, dir, "f", data)
 		c := openSSHClientIn(t, Config{First: "f"}, dir)
-		if first := c.mux.prefetched; first == nil || !first.begins {
-			t.Errorf("%d bytes: the handle was another one: %+v", size, first)
+		if c.mux.State().Prefetched == nil {
+			t.Errorf("%d bytes: the handle was another one", size)
 		}
 		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 			t.Error(err)
@@ -128,7 +128,7 @@ func TestFirstFileHostile(t *testing.T) {
 		},
 		"unknown id": func(q wire.Request) []byte { return wire.AppendAttrs(nil, 1<<30, wire.Attrs{}) },
 		"id of 64":   func(q wire.Request) []byte { return wire.AppendAttrs(nil, q.ID+64, wire.Attrs{}) },
-		"too long":   func(q wire.Request) []byte { return wire.AppendData(nil, firstRead, make([]byte, firstData+1)) },
+		"too long":   func(q wire.Request) []byte { return wire.AppendData(nil, 4, make([]byte, wire.SureData+1)) },
 		"garbage":    func(q wire.Request) []byte { return rawPacket(99, q.ID) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestFirstFileHostile(t *testing.T) {
 				return wrong(q), true
 			}
 			withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data); p.hook = hook }, func(t *testing.T, _ *fakeServer, c *Client) {
-				if !spoilt || c.mux.prefetched != nil {
-					t.Errorf("spoilt %v, and believed %+v", spoilt, c.mux.prefetched)
+				if !spoilt || c.mux.State().Prefetched != nil {
+					t.Errorf("spoilt %v, and believed %q", spoilt, c.mux.State().Prefetched)
 				}
 				if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 					t.Error(err)

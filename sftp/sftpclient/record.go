@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"bytes"
 	"context"
 	"errors"
@@ -111,8 +113,8 @@ func (k *resumableUpload) mark(ctx context.Context, whole int64, sync bool) erro
 	if k.lostOwnership {
 		return store.ErrBusy
 	}
-	if sync && !k.noSync && k.c.server.ext.Has(wire.ExtFsync) {
-		err := k.f.remote.ask(ctx, call{take: takeOK, again: true, slow: true}, wire.AppendFsync)
+	if sync && !k.noSync && k.c.server.Ext.Has(wire.ExtFsync) {
+		err := k.f.remote.Ask(ctx, mux.Call{Take: mux.TakeOK, Again: true, Slow: true}, wire.AppendFsync)
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 			return nil, err
 		}
 	}
-	k.f.remote.own = true
+	k.f.remote.Own = true
 	k.f.name = k.target // for messages
 	k.f.confirmed, k.f.uncut = k.confirm, true
 	k.looked.last = time.Now()

@@ -18,7 +18,7 @@ import (
 // bounded time, with all that is to be cleared up: up to two calls, each of which
 // may take as long as a handshake.
 func TestSilentServers(t *testing.T) {
-	const most = maxReopen*DefaultStall + 2*DefaultTimeout
+	const most = 3*DefaultStall + 2*DefaultTimeout
 	fetch := func(ctx context.Context, c *Client) error {
 		f, err := c.Open(ctx, "f")
 		if err != nil {

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +184,7 @@ func (s *remoteTree) OpenListed(ctx context.Context, name string, listed fs.File
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}
-	f, err := s.c.openFile(ctx, p, os.O_RDONLY, 0, openHow{listed: &attrs})
+	f, err := s.c.openFile(ctx, p, os.O_RDONLY, 0, mux.OpenOptions{Listed: &attrs})
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}

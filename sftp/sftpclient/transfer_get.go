@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"io"
@@ -15,7 +17,7 @@ import (
 // holds its part of the window, so what goes to another file of the same client
 // might wait for itself.
 type fetch struct {
-	t       *transfer
+	t       *mux.Transfer
 	arrived []arrival // mux.mu
 }
 
@@ -24,28 +26,27 @@ type arrival struct {
 	id     uint32
 	off    int64
 	n      int
-	buffer *buffer
+	buffer *mux.Buffer
 }
 
-func (f *fetch) place(pipeline.Request) []byte { return nil }
-func (f *fetch) granted(grant)                 {}
+func (f *fetch) Place(pipeline.Request) []byte { return nil }
 
-func (f *fetch) received(_ time.Time, id uint32, off int64, b *buffer, n int) {
+func (f *fetch) Received(_ time.Time, id uint32, off int64, b *mux.Buffer, n int) {
 	f.arrived = append(f.arrived, arrival{id, off, n, b})
-	f.t.notify()
+	f.t.Notify()
 }
 
-func (f *fetch) changed() {
-	if f.t.over() {
-		f.t.notify()
+func (f *fetch) Changed() {
+	if f.t.Over() {
+		f.t.Notify()
 	}
 }
 
 // drop gives the buffers back. The caller holds mux.mu.
 func (f *fetch) drop() {
 	for _, a := range f.arrived {
-		f.t.plan.LocalFailed(a.id, errGone)
-		a.buffer.free()
+		f.t.Plan.LocalFailed(a.id, mux.ErrAbandoned)
+		a.buffer.Free()
 	}
 	f.arrived = nil
 }
@@ -69,44 +70,44 @@ func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	}
 	m := f.c.mux
 	x := &fetch{}
-	t := &transfer{file: f.remote, endpoint: x}
+	t := &mux.Transfer{File: f.remote, Sink: x}
 	x.t = t
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
-	t.ask(time.Now())
-	t.spread()
-	m.serve(time.Now())
+	m.Lock()
+	defer m.Unlock()
+	m.Begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
+	t.Ask(time.Now())
+	t.Spread()
+	m.Serve(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
-	for !t.over() {
+	for !t.Over() {
 		if err := contextError(ctx, f.life); err != nil {
-			t.halt(err)
+			t.Halt(err)
 			break
 		}
 		if len(x.arrived) > 0 {
 			x.store(w)
 			continue
 		}
-		until := t.plan.Deadline()
+		until := t.Plan.Deadline()
 		if until.Equal(tried) {
 			until = time.Time{} // only an answer changes anything
 		}
-		m.mu.Unlock()
-		err := t.wait(ctx, f.life, until)
-		m.mu.Lock()
+		m.Unlock()
+		err := t.Wait(ctx, f.life, until)
+		m.Lock()
 		if err != nil {
-			t.halt(err)
+			t.Halt(err)
 			break
 		}
-		if now := time.Now(); !until.IsZero() && !now.Before(until) && !t.over() {
+		if now := time.Now(); !until.IsZero() && !now.Before(until) && !t.Over() {
 			tried = until
-			t.late(now)
+			t.Late(now)
 		}
 	}
-	moved := t.plan.Contiguous() - off
-	err, local := t.failure()
+	moved := t.Plan.Contiguous() - off
+	err, local := t.Failure()
 	x.drop()
-	t.finish()
+	t.Finish()
 	if err != nil {
 		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: local, Err: err}
 	}
@@ -118,42 +119,41 @@ func (f *fetch) store(w io.WriterAt) {
 	a := f.arrived[0]
 	f.arrived = append(f.arrived[:0], f.arrived[1:]...)
 	t := f.t
-	m := t.mux
-	p, ok := m.link.Find(a.id)
+	m := t.Mux
+	from, end, ok := t.Missing(a.id)
 	var err error
-	if from := p.Missing.Start; ok && p.Missing.End > from && a.off+int64(a.n) > from {
+	if ok && end > from && a.off+int64(a.n) > from {
 		// Of what was asked for twice, one answer is stored.
-		m.mu.Unlock()
-		_, err = w.WriteAt(a.buffer.b[from-a.off:a.n], from)
-		m.mu.Lock()
+		m.Unlock()
+		_, err = w.WriteAt(a.buffer.Bytes[from-a.off:a.n], from)
+		m.Lock()
 	}
-	a.buffer.free()
+	a.buffer.Free()
 	now := time.Now()
 	if err != nil {
-		t.localFailed(a.id, err)
+		t.LocalFailed(a.id, err)
 	} else {
-		t.plan.Reply(now, a.id, a.n)
+		t.Plan.Reply(now, a.id, a.n)
 	}
-	t.changed(now)
+	t.Changed(now)
 }
 
 // A direct read is one whose data goes straight to the caller's memory.
 type direct struct {
-	t   *transfer
+	t   *mux.Transfer
 	p   []byte
 	off int64 // of p in the file
 }
 
-func (d *direct) place(q pipeline.Request) []byte {
+func (d *direct) Place(q pipeline.Request) []byte {
 	at := q.Offset - d.off
 	return d.p[at : at+int64(q.Len)]
 }
 
-func (d *direct) granted(grant)                                   {}
-func (d *direct) received(time.Time, uint32, int64, *buffer, int) {}
-func (d *direct) changed() {
-	if d.t.over() {
-		d.t.notify()
+func (d *direct) Received(time.Time, uint32, int64, *mux.Buffer, int) {}
+func (d *direct) Changed() {
+	if d.t.Over() {
+		d.t.Notify()
 	}
 }
 
@@ -162,32 +162,32 @@ func (d *direct) changed() {
 func (f *File) readDirect(p []byte, off int64) (int, error) {
 	m := f.c.mux
 	d := &direct{p: p, off: off}
-	t := &transfer{file: f.remote, endpoint: d}
+	t := &mux.Transfer{File: f.remote, Sink: d}
 	d.t = t
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
-	t.ask(time.Now())
-	t.spread()
-	m.serve(time.Now())
-	for !t.over() {
-		m.mu.Unlock()
-		err := t.wait(f.life, f.life, time.Time{})
-		m.mu.Lock()
+	m.Lock()
+	defer m.Unlock()
+	m.Begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
+	t.Ask(time.Now())
+	t.Spread()
+	m.Serve(time.Now())
+	for !t.Over() {
+		m.Unlock()
+		err := t.Wait(f.life, f.life, time.Time{})
+		m.Lock()
 		if err != nil {
-			t.halt(err)
+			t.Halt(err)
 			break
 		}
 	}
-	n := int(t.plan.Contiguous() - off)
-	err, local := t.failure()
-	t.finish()
-	for m.table.filling(t) {
+	n := int(t.Plan.Contiguous() - off)
+	err, local := t.Failure()
+	t.Finish()
+	for t.Filling() {
 		// A lane writes to p. It is done when the packet has come, or the lane
 		// has ended.
-		m.mu.Unlock()
-		<-t.notified
-		m.mu.Lock()
+		m.Unlock()
+		<-t.Notified
+		m.Lock()
 	}
 	switch {
 	case err != nil:
@@ -204,4 +204,17 @@ func (f *File) failed(op string, off int64, err error, local bool) error {
 		return f.fail(op, fs.ErrClosed)
 	}
 	return &TransferError{Op: op, Name: f.name, Offset: off, Local: local, Err: err}
+}
+
+// contextError returns the error of the first context that has ended, or nil. Where there is
+// always something to do, as on a disk slower than the network, nobody ever waits, and
+// wait does not tell.
+func contextError(ctx, life context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case life.Err() != nil:
+		return context.Cause(life)
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"errors"
 	"io"
@@ -15,24 +17,28 @@ import (
 // what is on its way: the file can only be cut when nothing comes after that.
 const drainTime = 5 * time.Second
 
+// maxTodo is how many WRITEs a transfer may be granted before it has read the
+// data for them. More would take room from others whose sources are faster.
+const maxTodo = 4
+
 // A fill is a range of a file on its way from a reader. The goroutine that
 // wants it reads, right into the packets.
 type fill struct {
-	t    *transfer
-	todo []grant // mux.mu: to be read and sent
+	t    *mux.Transfer
+	todo []mux.Grant // mux.mu: to be read and sent
 }
 
-func (x *fill) place(pipeline.Request) []byte                   { return nil }
-func (x *fill) received(time.Time, uint32, int64, *buffer, int) {}
-func (x *fill) changed() {
-	if x.t.over() {
-		x.t.notify()
+func (x *fill) Changed() {
+	if x.t.Over() {
+		x.t.Notify()
 	}
 }
 
-func (x *fill) granted(g grant) {
+func (x *fill) Ready() bool { return len(x.todo) < maxTodo }
+
+func (x *fill) Granted(g mux.Grant) {
 	x.todo = append(x.todo, g)
-	x.t.notify()
+	x.t.Notify()
 }
 
 // FillFrom writes size bytes of r, from off on, to the same offsets of the file,
@@ -71,7 +77,7 @@ var errSize = errors.New("no size that a file can have")
 func (f *File) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.append {
-		p.Span = int64(f.c.server.chunk[1]) // one after the other
+		p.Span = int64(f.c.server.Chunk[1]) // one after the other
 	}
 	return p
 }
@@ -79,51 +85,51 @@ func (f *File) fillConfig(off, size int64) pipeline.Config {
 func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	c := f.c
 	x := &fill{}
-	t := &transfer{file: f.remote, endpoint: x, write: true}
+	t := &mux.Transfer{File: f.remote, Source: x}
 	x.t = t
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
-	c.mux.begin(t, f.fillConfig(off, size))
-	t.ask(time.Now())
-	t.spread()
-	c.mux.serve(time.Now())
+	c.mux.Lock()
+	defer c.mux.Unlock()
+	c.mux.Begin(t, f.fillConfig(off, size))
+	t.Ask(time.Now())
+	t.Spread()
+	c.mux.Serve(time.Now())
 	told := off
-	for !t.over() {
+	for !t.Over() {
 		if err := contextError(ctx, f.life); err != nil {
-			t.halt(err)
+			t.Halt(err)
 			break
 		}
-		if whole := t.plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
+		if whole := t.Plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
 			told = whole
-			c.mux.mu.Unlock()
+			c.mux.Unlock()
 			f.confirmed(off, whole)
-			c.mux.mu.Lock()
+			c.mux.Lock()
 			continue
 		}
 		if len(x.todo) > 0 {
 			x.load(r, size)
 			continue
 		}
-		c.mux.mu.Unlock()
-		err := t.wait(ctx, f.life, time.Time{})
-		c.mux.mu.Lock()
+		c.mux.Unlock()
+		err := t.Wait(ctx, f.life, time.Time{})
+		c.mux.Lock()
 		if err != nil {
-			t.halt(err)
+			t.Halt(err)
 			break
 		}
 	}
 	x.drain(ctx)
-	moved := t.plan.Contiguous() - off
-	err, local := t.failure()
-	t.finish()
+	moved := t.Plan.Contiguous() - off
+	err, local := t.Failure()
+	t.Finish()
 	if err == nil {
 		return moved, nil
 	}
 	err = f.failed("write", off+moved, err, local)
-	c.mux.mu.Unlock()
-	err = c.explain(ctx, f.remote.path, err) // before there is room again
+	c.mux.Unlock()
+	err = c.explain(ctx, f.remote.Path, err) // before there is room again
 	e := f.cut(ctx, off+moved)
-	c.mux.mu.Lock()
+	c.mux.Lock()
 	if e != nil {
 		err = errors.Join(err, e)
 	}
@@ -134,71 +140,71 @@ func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 // mux.mu.
 func (x *fill) load(r io.ReaderAt, size int64) {
 	t := x.t
-	m := t.mux
+	m := t.Mux
 	g := x.todo[0]
 	x.todo = append(x.todo[:0], x.todo[1:]...)
-	if !g.stands(t) {
+	if !g.Stands(t) {
 		return
 	}
-	if remote, local := t.plan.Err(); remote != nil || local != nil {
+	if remote, local := t.Plan.Err(); remote != nil || local != nil {
 		x.giveBack(g)
 		return
 	}
-	m.mu.Unlock()
-	b := newBuffer(writeHead + g.Len)
-	n, err := r.ReadAt(b.b[writeHead:writeHead+g.Len], g.Offset)
-	m.mu.Lock()
+	m.Unlock()
+	b := mux.NewBuffer(mux.WriteHead + g.Len)
+	n, err := r.ReadAt(b.Bytes[mux.WriteHead:mux.WriteHead+g.Len], g.Offset)
+	m.Lock()
 	now := time.Now()
 	switch {
-	case !g.stands(t):
-		b.free()
+	case !g.Stands(t):
+		b.Free()
 		return
 	case n >= g.Len:
-		g.send(b.b, g.Len, outgoing{buffer: b})
+		g.Send(b.Bytes, g.Len, b)
 	case err == io.EOF && size < 0:
-		t.plan.EndAt(g.Offset + int64(n))
+		t.Plan.EndAt(g.Offset + int64(n))
 		if n > 0 {
-			g.send(b.b, n, outgoing{buffer: b})
+			g.Send(b.Bytes, n, b)
 			break
 		}
-		g.withdraw(t)
-		b.free()
-		t.plan.LocalFailed(g.Request.ID, errGone) // beyond the end it is none
+		g.Withdraw(t)
+		b.Free()
+		t.Plan.LocalFailed(g.Request.ID, mux.ErrAbandoned) // beyond the end it is none
 	default:
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		g.withdraw(t)
-		b.free()
-		t.localFailed(g.Request.ID, err)
+		g.Withdraw(t)
+		b.Free()
+		t.LocalFailed(g.Request.ID, err)
 	}
-	t.changed(now)
+	t.Changed(now)
 }
 
 // giveBack gives back what is not wanted any more, as the transfer has failed.
 // The caller holds mux.mu.
-func (x *fill) giveBack(g grant) {
-	g.withdraw(x.t)
-	x.t.plan.LocalFailed(g.Request.ID, errGone)
+func (x *fill) giveBack(g mux.Grant) {
+	g.Withdraw(x.t)
+	x.t.Plan.LocalFailed(g.Request.ID, mux.ErrAbandoned)
 }
 
 // drain gives back what was granted and not sent, and waits, for some time, for
 // what was sent. The caller holds mux.mu.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
-	m := t.mux
+	m := t.Mux
 	for _, g := range x.todo {
-		if g.stands(t) {
+		if g.Stands(t) {
 			x.giveBack(g)
 		}
 	}
 	x.todo = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	for !t.over() {
-		m.mu.Unlock()
-		err := t.wait(ctx, ctx, time.Time{})
-		m.mu.Lock()
+	for !t.Over() {
+		m.Unlock()
+		err := t.Wait(ctx, ctx, time.Time{})
+		m.Lock()
 		if err != nil {
 			return
 		}
@@ -210,10 +216,10 @@ func (f *File) cut(ctx context.Context, size int64) error {
 	if f.uncut {
 		return nil
 	}
-	f.c.mux.mu.Lock()
-	old, reach := f.old, f.remote.reach
-	f.c.mux.mu.Unlock()
-	if f.append || old == math.MaxInt64 || reach <= max(size, old) {
+	f.c.mux.Lock()
+	old := f.old
+	f.c.mux.Unlock()
+	if f.append || old == math.MaxInt64 || f.remote.End() <= max(size, old) {
 		return nil // nothing can lie behind it, or it is not known what did
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,7 +53,7 @@ var (
 )
 
 // create begins an upload, on a lane or on any for nil.
-func (c *Client) create(ctx context.Context, name string, o store.Create, on *lane) (*upload, error) {
+func (c *Client) create(ctx context.Context, name string, o store.Create, on *mux.Lane) (*upload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 // nothing that might succeed: what is kept for the administrator counts, as the user may
 // be that, and a file system that claims to have no size at all is not believed.
 func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
-	if size < askSpace || !c.server.ext.Has(wire.ExtStatVFS) {
+	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
 		return nil
 	}
 	s, err := c.Space(ctx, dir)
@@ -89,21 +91,21 @@ func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
 
 // begin creates the hidden file, and looks what is in its place at the same
 // time. If that is a symbolic link, it goes on with what that leads to.
-func (u *upload) begin(on *lane, follow bool) error {
+func (u *upload) begin(on *mux.Lane, follow bool) error {
 	dir, _ := path.Split(u.target)
 	u.temp = dir + wire.UploadPrefix + rand.Text()[:wire.UploadRandom] + wire.UploadSuffix
 	var old wire.Attrs
 	missing := error(nil)
-	look := &call{build: pathCall(wire.AppendLstat, u.target)}
-	look.take = func(p *wire.Reply) error {
-		missing = takeAttrs(&old)(p)
+	look := &mux.Call{Build: pathCall(wire.AppendLstat, u.target)}
+	look.Take = func(p *wire.Reply) error {
+		missing = refused(mux.TakeAttrs(&old)(p))
 		return missing
 	}
-	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, openHow{on: on, also: look, patient: true})
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{On: on, Also: look, Patient: true})
 	if err != nil {
 		return err
 	}
-	u.f, f.remote.own = f, true
+	u.f, f.remote.Own = f, true
 	f.name = u.target // for messages: nobody knows the hidden one
 	link, err := u.replaces(storewire.InfoOf("", old), missing)
 	switch {
@@ -172,7 +174,7 @@ func (u *upload) Open(ctx context.Context) (store.File, error) {
 	if err := u.f.awaitWrites(ctx); err != nil {
 		return nil, err
 	}
-	f, err := u.c.openFile(ctx, u.temp, os.O_RDONLY, 0, openHow{})
+	f, err := u.c.openFile(ctx, u.temp, os.O_RDONLY, 0, mux.OpenOptions{})
 	if err != nil {
 		return nil, u.fail("open", err)
 	}
@@ -231,12 +233,12 @@ func (u *upload) publish() error {
 	if err != nil {
 		return err
 	}
-	if u.c.server.ext.Has(wire.ExtFsync) {
+	if u.c.server.Ext.Has(wire.ExtFsync) {
 		// All is on the disk: there is nothing more to learn from CLOSE. Sent
 		// on one lane, it comes before the new name.
 		f.end(fs.ErrClosed)
-		_ = f.remote.close(u.ctx, false)
-		return u.rename(h.lane)
+		_ = f.remote.Close(u.ctx, false)
+		return u.rename(h.Lane)
 	}
 	if err := f.Close(); err != nil {
 		return err
@@ -257,23 +259,23 @@ func (u *upload) attrs() wire.Attrs {
 
 // closeWith gives the file its attributes and closes it, in one round trip.
 func (u *upload) closeWith(a wire.Attrs) error {
-	if _, err := u.f.remote.handle(u.ctx); err != nil {
+	if _, err := u.f.remote.Handle(u.ctx); err != nil {
 		return err
 	}
 	// On its lane the attributes come before the end of the handle that made the
 	// file. Where uploads are kept from sight, as by haul's own server, that end
 	// publishes it, whatever else is open, and then it is no upload any more.
-	h, ok := u.f.remote.eldest()
+	h, ok := u.f.remote.First()
 	if !ok {
-		return fmt.Errorf("%w: %w", ErrConnectionLost, errLaneGone)
+		return fmt.Errorf("%w: %w", ErrConnectionLost, mux.ErrLaneLost)
 	}
-	set := &call{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
-		return wire.AppendFsetstat(b, id, h.handle, a)
+	set := &mux.Call{Lane: h.Lane, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendFsetstat(b, id, h.Handle, a)
 	}}
-	u.c.mux.start(set)
+	u.c.mux.Start(set)
 	u.f.wrote() // so that it waits
 	err := u.f.Close()
-	if e := u.c.mux.await(u.ctx, set); err == nil {
+	if e := u.c.mux.Await(u.ctx, set); err == nil {
 		err = e
 	}
 	return err
@@ -281,29 +283,29 @@ func (u *upload) closeWith(a wire.Attrs) error {
 
 // secure gives the file its attributes and puts it on the disk. It returns on
 // which lane that was.
-func (u *upload) secure() (handleAt, error) {
+func (u *upload) secure() (mux.Handle, error) {
 	m := u.c.mux
 	a := u.attrs()
 	for tries := 1; ; tries++ {
-		h, err := u.f.remote.handle(u.ctx)
+		h, err := u.f.remote.Handle(u.ctx)
 		if err != nil {
 			return h, err
 		}
-		calls := []*call{{lane: h.lane, take: takeOK, build: func(b []byte, id uint32) []byte {
-			return wire.AppendFsetstat(b, id, h.handle, a)
+		calls := []*mux.Call{{Lane: h.Lane, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+			return wire.AppendFsetstat(b, id, h.Handle, a)
 		}}}
-		if m.server.ext.Has(wire.ExtFsync) {
-			calls = append(calls, &call{lane: h.lane, slow: true, take: takeOK, build: func(b []byte, id uint32) []byte {
-				return wire.AppendFsync(b, id, h.handle)
+		if m.Server.Ext.Has(wire.ExtFsync) {
+			calls = append(calls, &mux.Call{Lane: h.Lane, Slow: true, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+				return wire.AppendFsync(b, id, h.Handle)
 			}})
 		}
-		m.start(calls...)
+		m.Start(calls...)
 		for _, k := range calls {
-			if e := m.await(u.ctx, k); err == nil {
+			if e := m.Await(u.ctx, k); err == nil {
 				err = e
 			}
 		}
-		if !isLaneGone(err) || tries == maxTries {
+		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
 			return h, err
 		}
 	}
@@ -311,11 +313,11 @@ func (u *upload) secure() (handleAt, error) {
 
 // rename gives the file its name. on is the lane to do so, or nil for any. If
 // that lane is lost and the old name is gone, it was us who knew it.
-func (u *upload) rename(on *lane) error {
+func (u *upload) rename(on *mux.Lane) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
 		on = nil
-		if err == nil || !isLaneGone(err) && tries == 1 {
+		if err == nil || !mux.IsLaneLost(err) && tries == 1 {
 			return err
 		}
 		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
@@ -324,20 +326,20 @@ func (u *upload) rename(on *lane) error {
 			}
 			return nil
 		}
-		if !isLaneGone(err) || tries == maxTries {
+		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
 			return err
 		}
 	}
 }
 
-func (u *upload) tryRename(on *lane) error {
+func (u *upload) tryRename(on *mux.Lane) error {
 	c := u.c
 	rename := func(append func([]byte, uint32, string, string) []byte) error {
-		return c.mux.do(u.ctx, &call{lane: on, take: takeOK, build: func(b []byte, id uint32) []byte {
+		return c.mux.Do(u.ctx, &mux.Call{Lane: on, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
 			return append(b, id, u.temp, u.target)
 		}})
 	}
-	if !u.only && c.server.ext.Has(wire.ExtPosixRename) {
+	if !u.only && c.server.Ext.Has(wire.ExtPosixRename) {
 		return rename(wire.AppendPosixRename)
 	}
 	err := rename(wire.AppendRename)

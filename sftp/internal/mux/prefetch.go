@@ -1,9 +1,7 @@
-package sftpclient
+package mux
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -36,10 +34,10 @@ const (
 	firstRead // and those behind it, one for each of firstHandles
 )
 
-// A prefetchedFile is what was asked along with the greeting.
-type prefetchedFile struct {
+// A prefetched is what was asked along with the greeting.
+type prefetched struct {
 	name  string
-	lane  *lane
+	lane  *Lane
 	until time.Time
 	stats int // answers taken
 
@@ -52,7 +50,7 @@ type prefetchedFile struct {
 }
 
 // ask appends the requests.
-func (f *prefetchedFile) ask(b []byte) []byte {
+func (f *prefetched) ask(b []byte) []byte {
 	b = wire.AppendStat(b, firstStat, f.name)
 	b = wire.AppendOpen(b, firstOpen, f.name, wire.OpenRead, wire.Attrs{})
 	for i, h := range firstHandles {
@@ -62,7 +60,7 @@ func (f *prefetchedFile) ask(b []byte) []byte {
 }
 
 // answers reads what comes for the requests behind INIT.
-func (l *lane) answers(g *greeting) error {
+func (l *Lane) answers(g *greeting) error {
 	f := g.prefetched
 	var read [len(firstHandles)][]byte
 	seen := 0
@@ -81,9 +79,9 @@ func (l *lane) answers(g *greeting) error {
 				return err
 			}
 		case firstStat:
-			f.stat = takeAttrs(&f.attrs)(&p)
+			f.stat = l.mux.config.Refused(TakeAttrs(&f.attrs)(&p))
 		case firstOpen:
-			f.open = takeHandle(&f.handle)(&p)
+			f.open = l.mux.config.Refused(TakeHandle(&f.handle)(&p))
 		default:
 			if len(p.Data) > firstData {
 				return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, len(p.Data), firstData)
@@ -106,11 +104,11 @@ func (l *lane) answers(g *greeting) error {
 
 // takePrefetched returns what is known of a first file, once, if it is the one that
 // is to be opened now, and on a lane that is alive.
-func (m *mux) takePrefetched(name string, flag int) *prefetchedFile {
+func (m *Mux) takePrefetched(name string) *prefetched {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.prefetched
-	if f == nil || f.name != name || flag != os.O_RDONLY {
+	if f == nil || f.name != name {
 		return nil
 	}
 	m.prefetched = nil
@@ -118,13 +116,13 @@ func (m *mux) takePrefetched(name string, flag int) *prefetchedFile {
 		return f
 	}
 	if f.open == nil {
-		m.closeHandle(handleAt{f.lane, f.handle})
+		m.CloseHandle(Handle{f.lane, f.handle})
 	}
 	return nil
 }
 
-// prefetchedAttrs returns what a Stat of the first file has said, a few times.
-func (m *mux) prefetchedAttrs(name string) (wire.Attrs, error, bool) {
+// PrefetchedAttrs returns what a Stat of the first file has said, a few times.
+func (m *Mux) PrefetchedAttrs(name string) (wire.Attrs, error, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.prefetched
@@ -136,32 +134,9 @@ func (m *mux) prefetchedAttrs(name string) (wire.Attrs, error, bool) {
 }
 
 // whole returns all of a file, if what has come with the greeting is just that.
-func (f *prefetchedFile) whole() []byte {
+func (f *prefetched) whole() []byte {
 	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < firstData {
 		return f.data
 	}
 	return nil
-}
-
-// fetchSmall is FetchTo for a file of which all is here.
-func (f *File) fetchSmall(w io.WriterAt, off int64) (int64, error) {
-	b := f.small[min(off, int64(len(f.small))):]
-	if len(b) == 0 {
-		return 0, nil
-	}
-	n, err := w.WriteAt(b, off)
-	if err != nil {
-		moved := int64(min(max(n, 0), len(b)))
-		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
-	}
-	return int64(len(b)), nil
-}
-
-// readSmall is ReadAt for such a file.
-func (f *File) readSmall(p []byte, off int64) (int, error) {
-	n := copy(p, f.small[min(off, int64(len(f.small))):])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
 }

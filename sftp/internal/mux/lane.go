@@ -1,9 +1,8 @@
-package sftpclient
+package mux
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -38,18 +37,15 @@ const (
 	packetRoom = 1 << 10
 )
 
-// errGoodLane ends a lane that nothing is wrong with.
-var errGoodLane = errors.New("not needed any more")
-
-// A lane is one SFTP session. One goroutine reads its replies, and one writes
+// A Lane is one SFTP session. One goroutine reads its replies, and one writes
 // requests: whatever has gathered since its last write goes out as one.
 //
 // Only the writer may wait for the server to read. If the reader did, and the
 // server for us, both would wait for ever.
-type lane struct {
-	mux    *mux
+type Lane struct {
+	mux    *Mux
 	conn   *connection
-	stream stream
+	stream io.ReadWriteCloser
 	in     *bufio.Reader
 	head   [wire.DataHeaderSize]byte // reader
 	body   []byte                    // reader: the packet that is read
@@ -62,26 +58,29 @@ type lane struct {
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte
-	sending bool           // what was in text
-	bulk    fifo[outgoing] // packets of data, behind them
-	pending int            // requests to be answered
-	slow    int            // of these, ones that may take for ever
-	running int            // goroutines
-	timer   *time.Timer    // to see whether the server stalls
-	err     error          // why it ends
+	sending bool            // what was in text
+	bulk    Queue[outgoing] // packets of data, behind them
+	pending int             // requests to be answered
+	slow    int             // of these, ones that may take for ever
+	running int             // goroutines
+	timer   *time.Timer     // to see whether the server stalls
+	err     error           // why it ends
 	gone    bool
 }
 
-// An outgoing is a packet of data, and what waits for it to be sent.
+// A Memory is what a packet of data is in. written is called, under mux.mu, when no
+// lane reads the packet any more.
+type Memory interface{ Written() }
+
+// An outgoing is a packet of data that is to be sent.
 type outgoing struct {
-	b       []byte
-	buffer  *buffer  // to be given back; nil if it is not the packet's
-	segment *segment // nil if it is none's
+	b      []byte
+	memory Memory // what b is in
 }
 
 // newLane returns a lane that only its caller knows.
-func newLane(m *mux, conn *connection, s stream) *lane {
-	l := &lane{mux: m, conn: conn, stream: s}
+func newLane(m *Mux, conn *connection, s io.ReadWriteCloser) *Lane {
+	l := &Lane{mux: m, conn: conn, stream: s}
 	l.due.L = &m.mu
 	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
 	l.timer = time.AfterFunc(time.Hour, l.look)
@@ -90,7 +89,7 @@ func newLane(m *mux, conn *connection, s stream) *lane {
 }
 
 // A laneReader notes that something came.
-type laneReader struct{ l *lane }
+type laneReader struct{ l *Lane }
 
 func (r laneReader) Read(p []byte) (int, error) {
 	n, err := r.l.stream.Read(p)
@@ -100,17 +99,17 @@ func (r laneReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (l *lane) moves() { l.moved.Store(time.Now().UnixNano()) }
+func (l *Lane) moves() { l.moved.Store(time.Now().UnixNano()) }
 
 // start starts the goroutines. The caller holds mux.mu.
-func (l *lane) start() {
+func (l *Lane) start() {
 	l.running = 2
 	l.mux.work.Go(func() { l.end(l.read()) })
 	l.mux.work.Go(func() { l.end(l.write()) })
 }
 
 // end is called by both goroutines when they end.
-func (l *lane) end(err error) {
+func (l *Lane) end(err error) {
 	m := l.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +121,7 @@ func (l *lane) end(err error) {
 }
 
 // fail ends a lane. The caller holds mux.mu.
-func (l *lane) fail(err error) {
+func (l *Lane) fail(err error) {
 	if l.err != nil {
 		return
 	}
@@ -135,12 +134,12 @@ func (l *lane) fail(err error) {
 }
 
 // write sends what there is to send.
-func (l *lane) write() error {
+func (l *Lane) write() error {
 	m := l.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
-		for l.err == nil && len(l.text) == 0 && l.bulk.len() == 0 {
+		for l.err == nil && len(l.text) == 0 && l.bulk.Len() == 0 {
 			l.due.Wait()
 		}
 		if l.err != nil {
@@ -161,11 +160,11 @@ func (l *lane) write() error {
 				l.spare = out[:0]
 			}
 		} else {
-			o, _ := l.bulk.pop()
+			o, _ := l.bulk.Pop()
 			m.mu.Unlock()
 			err = l.send(o.b)
 			m.mu.Lock()
-			o.sent()
+			o.memory.Written()
 		}
 		if err != nil {
 			l.discard()
@@ -174,7 +173,7 @@ func (l *lane) write() error {
 	}
 }
 
-func (l *lane) send(b []byte) error {
+func (l *Lane) send(b []byte) error {
 	for len(b) > 0 {
 		n, err := l.stream.Write(b[:min(len(b), maxSend)])
 		if err != nil {
@@ -187,44 +186,32 @@ func (l *lane) send(b []byte) error {
 }
 
 // discard forgets packets that will not be sent. The caller holds mux.mu.
-func (l *lane) discard() {
+func (l *Lane) discard() {
 	for {
-		o, ok := l.bulk.pop()
+		o, ok := l.bulk.Pop()
 		if !ok {
 			return
 		}
-		o.sent()
-	}
-}
-
-// sent is called when nothing reads the packet any more. The caller holds
-// mux.mu.
-func (o outgoing) sent() {
-	if o.buffer != nil {
-		o.buffer.free()
-	}
-	if o.segment != nil {
-		o.segment.writing--
-		o.segment.release()
+		o.memory.Written()
 	}
 }
 
 // push queues a packet of data. The caller holds mux.mu.
-func (l *lane) push(o outgoing) {
+func (l *Lane) push(o outgoing) {
 	switch {
 	case l.err != nil:
-		o.sent() // it never will be
+		o.memory.Written() // it never will be
 	case len(o.b) <= maxGather:
 		l.text = append(l.text, o.b...)
-		o.sent()
+		o.memory.Written()
 	default:
-		l.bulk.push(o)
+		l.bulk.Push(o)
 	}
 	l.due.Signal()
 }
 
 // expect counts a request that is sent on l. The caller holds mux.mu.
-func (l *lane) expect(slow bool) {
+func (l *Lane) expect(slow bool) {
 	if l.pending == 0 && l.mux.config.Stall > 0 && l.err == nil {
 		l.moves()
 		l.timer.Reset(l.mux.config.Stall)
@@ -236,7 +223,7 @@ func (l *lane) expect(slow bool) {
 }
 
 // answered is the opposite.
-func (l *lane) answered(slow bool) {
+func (l *Lane) answered(slow bool) {
 	l.pending--
 	if slow {
 		l.slow--
@@ -248,7 +235,7 @@ func (l *lane) answered(slow bool) {
 
 // look is called when the server may have stalled, and when a lane that has
 // failed should have ended.
-func (l *lane) look() {
+func (l *Lane) look() {
 	m := l.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -278,14 +265,14 @@ func (l *lane) look() {
 
 // ping asks whether a connection is alive, and gives it up if there is no
 // answer in the time after which a server has stalled. The caller holds mu.
-func (m *mux) ping(conn *connection) {
+func (m *Mux) ping(conn *connection) {
 	if conn.pinging {
 		m.abandon(conn)
 		return
 	}
 	conn.pinging = true
 	go func() { // it ends with the connection
-		err := conn.carrier.ping()
+		err := conn.carrier.Ping()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		conn.pinging = false
@@ -296,7 +283,7 @@ func (m *mux) ping(conn *connection) {
 }
 
 // abandon closes a connection under all of its lanes. The caller holds mu.
-func (m *mux) abandon(conn *connection) {
+func (m *Mux) abandon(conn *connection) {
 	conn.limit = 0
 	go func() { _ = conn.carrier.Close() }()
 	for _, l := range m.pool.lanes {
@@ -310,7 +297,7 @@ func (m *mux) abandon(conn *connection) {
 type greeting struct {
 	ext        wire.Extensions
 	limits     wire.Limits
-	prefetched *prefetchedFile // nil if none was asked for
+	prefetched *prefetched // nil if none was asked for
 }
 
 // greetID is the id of the request for limits, which is sent before a lane
@@ -320,7 +307,7 @@ const greetID = 1
 // handshake shakes hands. Unless careful, it asks for the server's limits in the
 // same breath, and for a file if there is one to begin with: a server that does
 // not know the question says so.
-func (l *lane) handshake(ctx context.Context, careful bool, first string) (greeting, error) {
+func (l *Lane) handshake(ctx context.Context, careful bool, first string) (greeting, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
 	g, err := l.exchangeGreetings(careful, first)
 	if !stop() {
@@ -329,12 +316,12 @@ func (l *lane) handshake(ctx context.Context, careful bool, first string) (greet
 	return g, err
 }
 
-func (l *lane) exchangeGreetings(careful bool, first string) (g greeting, err error) {
+func (l *Lane) exchangeGreetings(careful bool, first string) (g greeting, err error) {
 	hello := wire.AppendInit(nil, wire.ProtocolVersion)
 	if !careful {
 		hello = wire.AppendLimits(hello, greetID)
 		if first != "" {
-			g.prefetched = &prefetchedFile{name: first, lane: l}
+			g.prefetched = &prefetched{name: first, lane: l}
 			hello = g.prefetched.ask(hello)
 		}
 	}
@@ -377,11 +364,11 @@ func (g *greeting) takeLimits(p *wire.Reply) (err error) {
 	case p.Type == wire.TypeExtendedReply:
 		g.limits, err = p.Limits()
 	}
-	return protocol(err)
+	return Violation(err)
 }
 
 // reply reads a packet, whatever it is.
-func (l *lane) reply() (wire.Reply, error) {
+func (l *Lane) reply() (wire.Reply, error) {
 	h, err := l.header()
 	if err != nil {
 		return wire.Reply{}, err
@@ -390,20 +377,20 @@ func (l *lane) reply() (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	p, err := wire.ParseReply(l.body)
-	return p, protocol(err)
+	return p, Violation(err)
 }
 
 // header reads the beginning of a packet.
-func (l *lane) header() (wire.Header, error) {
+func (l *Lane) header() (wire.Header, error) {
 	if _, err := io.ReadFull(l.in, l.head[:wire.HeaderSize]); err != nil {
 		return wire.Header{}, lost("read", err)
 	}
 	h, err := wire.ParseHeader(l.head[:wire.HeaderSize])
-	return h, protocol(err)
+	return h, Violation(err)
 }
 
 // rest reads the rest of a packet behind its header, so that body is all of it.
-func (l *lane) rest(h wire.Header) error {
+func (l *Lane) rest(h wire.Header) error {
 	if cap(l.body) < h.Size {
 		l.body = make([]byte, h.Size)
 	}
@@ -413,26 +400,4 @@ func (l *lane) rest(h wire.Header) error {
 		return lost("read", err)
 	}
 	return nil
-}
-
-// lost is the error of a stream that has ended.
-func lost(op string, err error) error {
-	return fmt.Errorf("%w: %s: %w", ErrConnectionLost, op, noEOF(err))
-}
-
-// noEOF returns an error that is no io.EOF: an end of the connection must not be
-// taken for that of a file.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// protocol marks what is wrong with a packet.
-func protocol(err error) error {
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
-	return err
 }

@@ -1,8 +1,7 @@
-package sftpclient
+package mux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,11 +27,6 @@ const (
 	maxLosses = 10
 	calmBytes = 1 << 20
 )
-
-// maxViolations is how often the server may break the protocol under one file,
-// or under one request, and is asked again: a connection may be to blame that
-// others have written to. A server that does so twice will do so a third time.
-const maxViolations = 1
 
 // losses are sessions that ended and were not meant to. Those that end together
 // are one.
@@ -67,7 +61,7 @@ func (s *losses) add(now time.Time, era int) {
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }
 
 // pause waits until another session may be opened.
-func (m *mux) pause(ctx context.Context) error {
+func (m *Mux) pause(ctx context.Context) error {
 	m.mu.Lock()
 	d := time.Until(m.losses.until)
 	m.mu.Unlock()
@@ -76,40 +70,6 @@ func (m *mux) pause(ctx context.Context) error {
 
 // lostTooOften is the error for what there is no session for. The caller holds
 // mu.
-func (m *mux) lostTooOften() error {
+func (m *Mux) lostTooOften() error {
 	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, m.losses.spent, m.last)
-}
-
-// askAgain reports whether a request is made once more that so many lanes ended
-// under, the last one for err.
-func askAgain(err error, tries int) bool {
-	return tries < maxTries && (tries <= maxViolations || !errors.Is(err, ErrProtocol))
-}
-
-// broken is called for a lane on which the server broke the protocol. The caller
-// holds mu.
-func (f *remoteFile) broken(l *lane) {
-	if f.err != nil || f.brokeOn == l || !f.on(l) {
-		return
-	}
-	f.brokeOn = l
-	if f.mayAskAgain(l.err) {
-		return
-	}
-	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
-	f.notifyWaiting()
-	for t := range f.mux.transfers {
-		if t.file == f && !t.gone {
-			t.fail(f.err)
-		}
-	}
-}
-
-// mayAskAgain counts violations of the protocol, and reports whether the file is
-// used on after err. The caller holds mu.
-func (f *remoteFile) mayAskAgain(err error) bool {
-	if errors.Is(err, ErrProtocol) {
-		f.broke++
-	}
-	return f.broke <= maxViolations
 }

@@ -1,16 +1,18 @@
-package sftpclient
+package mux
 
 import "slices"
 
-// A fifo is a queue that takes and gives at constant cost.
-type fifo[T any] struct {
+// A Queue is a queue that takes and gives at constant cost.
+type Queue[T any] struct {
 	items []T
 	head  int
 }
 
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
+// Len returns how many items there are.
+func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
-func (q *fifo[T]) push(v T) {
+// Push adds an item at the end.
+func (q *Queue[T]) Push(v T) {
 	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -19,8 +21,9 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-func (q *fifo[T]) pop() (v T, ok bool) {
-	if q.len() == 0 {
+// Pop takes the first item, if there is one.
+func (q *Queue[T]) Pop() (v T, ok bool) {
+	if q.Len() == 0 {
 		return v, false
 	}
 	var zero T
@@ -32,7 +35,7 @@ func (q *fifo[T]) pop() (v T, ok bool) {
 }
 
 // remove takes one out of a queue, wherever it is.
-func remove[T comparable](q *fifo[T], v T) {
+func remove[T comparable](q *Queue[T], v T) {
 	if i := slices.Index(q.items[q.head:], v); i >= 0 {
 		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)
 	}

@@ -1,4 +1,4 @@
-package sftpclient
+package mux
 
 import (
 	"context"
@@ -14,11 +14,11 @@ const hastyTime = 5 * time.Second
 
 // firstLane opens a lane on the first connection, and learns what the server
 // can do, and how it likes its sessions to be opened.
-func (m *mux) firstLane(ctx context.Context, conn *connection) (*lane, greeting, error) {
-	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, errHandshakeTime)
+func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, greeting, error) {
+	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, ErrHandshakeTime)
 	defer cancel()
 	l, g, err := m.newLane(hasty, conn, false, m.config.First)
-	if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoSession) {
 		return l, g, err
 	}
 	// A server that does not serve files, one that takes its time, or one that
@@ -40,9 +40,9 @@ func (m *mux) firstLane(ctx context.Context, conn *connection) (*lane, greeting,
 // takes notice of the end in all that comes later only then, so that a channel
 // opened in between waits for ever. A request of the connection does not. While
 // it is not known, the connection is not lost.
-func hasEnded(ctx context.Context, c carrier) bool {
+func hasEnded(ctx context.Context, c Carrier) bool {
 	answered := make(chan error, 1)
-	go func() { answered <- c.ping() }() // it ends when the server answers, or the connection does
+	go func() { answered <- c.Ping() }() // it ends when the server answers, or the connection does
 	select {
 	case err := <-answered:
 		return err != nil
@@ -52,8 +52,8 @@ func hasEnded(ctx context.Context, c carrier) bool {
 }
 
 // newLane opens a session and greets the server.
-func (m *mux) newLane(ctx context.Context, conn *connection, careful bool, first string) (*lane, greeting, error) {
-	s, err := conn.carrier.open(ctx, careful)
+func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first string) (*Lane, greeting, error) {
+	s, err := conn.carrier.Open(ctx, careful)
 	if err != nil {
 		return nil, greeting{}, err
 	}
@@ -67,7 +67,7 @@ func (m *mux) newLane(ctx context.Context, conn *connection, careful bool, first
 }
 
 // startLane gives a lane its number, and work. The caller holds mu.
-func (m *mux) startLane(l *lane) {
+func (m *Mux) startLane(l *Lane) {
 	l.conn.opening--
 	l.conn.lanes++
 	l.conn.served = true
@@ -86,14 +86,14 @@ func (m *mux) startLane(l *lane) {
 	now := time.Now()
 	m.serveCalls(now)
 	for t := range m.transfers {
-		t.file.spread(t.plan.Lanes(), m.pool.even(t.plan.Lanes(), t.plan.Left()))
+		t.File.spread(t.Plan.Lanes(), m.pool.even(t.Plan.Lanes(), t.Plan.Left()))
 	}
-	m.serve(now)
+	m.Serve(now)
 }
 
 // grow opens lanes until there are so many, if that is possible. left is how
 // many bytes are still to be moved over them. The caller holds mu.
-func (m *mux) grow(want int, left int64) {
+func (m *Mux) grow(want int, left int64) {
 	if m.err != nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (m *mux) grow(want int, left int64) {
 }
 
 // startOpening begins to open a lane. The caller holds mu.
-func (m *mux) startOpening(conn *connection) {
+func (m *Mux) startOpening(conn *connection) {
 	conn.opening++
 	m.pool.opening++
 	m.work.Go(func() { m.openLane(conn) })
@@ -141,9 +141,9 @@ func (m *mux) startOpening(conn *connection) {
 
 // openLane opens a lane, on a connection that has to be made first if it has no
 // carrier.
-func (m *mux) openLane(conn *connection) {
+func (m *Mux) openLane(conn *connection) {
 	_ = m.pause(m.ctx) // or it ends now, and what follows with it
-	ctx, cancel := context.WithTimeoutCause(m.ctx, m.config.Timeout, errHandshakeTime)
+	ctx, cancel := context.WithTimeoutCause(m.ctx, m.config.Timeout, ErrHandshakeTime)
 	defer cancel()
 	l, err := m.tryLane(ctx, conn)
 	m.mu.Lock()
@@ -155,7 +155,7 @@ func (m *mux) openLane(conn *connection) {
 	}
 	conn.opening--
 	switch {
-	case errors.Is(err, errRefused) && conn.lanes > 0:
+	case errors.Is(err, ErrNoSession) && conn.lanes > 0:
 		conn.limit = conn.lanes // and never asked for more again
 	case conn.lanes == 0 && conn.opening == 0:
 		if m.drop(conn); conn.carrier == nil {
@@ -173,16 +173,16 @@ func (m *mux) openLane(conn *connection) {
 	}
 	// Nothing is left to go on with. With Connect a later call may try again.
 	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
-	if m.connect == nil {
+	if m.config.Connect == nil {
 		m.fail(err)
 		return
 	}
 	m.failWaiting(err)
 }
 
-func (m *mux) tryLane(ctx context.Context, conn *connection) (*lane, error) {
+func (m *Mux) tryLane(ctx context.Context, conn *connection) (*Lane, error) {
 	if conn.carrier == nil {
-		made, err := m.connect(ctx)
+		made, err := m.config.Connect(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func (m *mux) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 		return nil, err
 	}
 	// The next server behind the same name may be another one.
-	if g.ext != m.server.ext || g.limits != m.server.limits {
+	if g.ext != m.Server.Ext || g.limits != m.Server.limits {
 		go func() { _ = l.stream.Close() }()
 		return nil, fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
 	}
@@ -211,7 +211,7 @@ func (m *mux) tryLane(ctx context.Context, conn *connection) (*lane, error) {
 }
 
 // drop forgets a connection without lanes. The caller holds mu.
-func (m *mux) drop(conn *connection) {
+func (m *Mux) drop(conn *connection) {
 	i := slices.Index(m.pool.conns, conn)
 	if i < 0 {
 		return // the Client was closed
@@ -224,7 +224,7 @@ func (m *mux) drop(conn *connection) {
 
 // removeLane takes a lane away whose goroutines have ended: nothing comes from it,
 // and nothing reads what was to be sent. The caller holds mu.
-func (m *mux) removeLane(l *lane) {
+func (m *Mux) removeLane(l *Lane) {
 	l.conn.lanes--
 	l.gone = true
 	m.last = l.err
@@ -234,11 +234,11 @@ func (m *mux) removeLane(l *lane) {
 	}
 	if errors.Is(l.err, ErrProtocol) {
 		for t := range m.transfers {
-			t.file.broken(l)
+			t.File.broken(l)
 		}
 	}
-	var again []*call
-	m.table.each(l, func(a *asked) {
+	var again []*Call
+	m.table.each(l, func(a *request) {
 		k, inner := a.call, a.inner
 		m.table.remove(a)
 		if k != nil {
@@ -258,13 +258,13 @@ func (m *mux) removeLane(l *lane) {
 		t.laneGone(l)
 	}
 	m.serveCalls(now)
-	m.serve(now)
+	m.Serve(now)
 }
 
 // suspect drops a connection whose last lane has failed, unless it is the only
 // one and cannot be made anew. The caller holds mu.
-func (m *mux) suspect(conn *connection) {
-	if m.connect != nil || len(m.pool.conns) > 1 {
+func (m *Mux) suspect(conn *connection) {
+	if m.config.Connect != nil || len(m.pool.conns) > 1 {
 		m.drop(conn)
 	}
 }

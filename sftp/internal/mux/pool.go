@@ -1,4 +1,4 @@
-package sftpclient
+package mux
 
 import (
 	"time"
@@ -41,7 +41,7 @@ const (
 
 // A connection has lanes.
 type connection struct {
-	carrier carrier
+	carrier Carrier
 	owned   bool // to be closed with the Client
 
 	// All of mux.mu:
@@ -63,7 +63,7 @@ type lanePool struct {
 	lanesEach  int  // that a connection may have
 
 	conns   []*connection
-	lanes   []*lane // by number; nil where there is none
+	lanes   []*Lane // by number; nil where there is none
 	opening int     // lanes
 }
 
@@ -191,8 +191,8 @@ func (p *lanePool) place() (best *connection, wait bool) {
 }
 
 // idlest returns the lane with the least to do, or nil.
-func (p *lanePool) idlest() *lane {
-	var best *lane
+func (p *lanePool) idlest() *Lane {
+	var best *Lane
 	least := 0
 	for i, l := range p.lanes {
 		if l == nil || l.err != nil {

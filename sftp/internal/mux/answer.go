@@ -1,0 +1,66 @@
+package mux
+
+import (
+	"fmt"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// What calls take for an answer. A STATUS that refuses is a
+// *wire.StatusError, of which the mux makes what callers see; any
+// other type than the one expected is an ErrProtocol.
+
+// Unexpected is the error for an answer of another type than the one expected.
+func Unexpected(p *wire.Reply, want wire.Type) error {
+	if p.Type == wire.TypeStatus {
+		if err := p.Err(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %v in place of %v", ErrProtocol, p.Type, want)
+}
+
+// TakeOK expects success.
+func TakeOK(p *wire.Reply) error {
+	if p.Type == wire.TypeStatus && p.Status == wire.OK {
+		return nil
+	}
+	return Unexpected(p, wire.TypeStatus)
+}
+
+// TakeHandle expects a handle.
+func TakeHandle(h *string) func(*wire.Reply) error {
+	return func(p *wire.Reply) error {
+		if p.Type != wire.TypeHandle {
+			return Unexpected(p, wire.TypeHandle)
+		}
+		*h = string(p.Handle)
+		return nil
+	}
+}
+
+// TakeAttrs expects attributes.
+func TakeAttrs(a *wire.Attrs) func(*wire.Reply) error {
+	return func(p *wire.Reply) error {
+		if p.Type != wire.TypeAttrs {
+			return Unexpected(p, wire.TypeAttrs)
+		}
+		*a = p.Attrs
+		return nil
+	}
+}
+
+// TakeName expects one name.
+func TakeName(name *string) func(*wire.Reply) error {
+	return func(p *wire.Reply) error {
+		if p.Type != wire.TypeName {
+			return Unexpected(p, wire.TypeName)
+		}
+		e, ok := p.Names.One()
+		if !ok {
+			return fmt.Errorf("%w: %d names in place of one", ErrProtocol, p.Names.Len())
+		}
+		*name = string(e.Name)
+		return nil
+	}
+}

@@ -1,0 +1,125 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A Carrier is what lanes are opened on: an SSH connection.
+type Carrier interface {
+	// Open begins a session, an SSH channel, in which the server speaks SFTP. If careful, it
+	// waits until the server has agreed to do so, which takes a round trip.
+	// Where the server allows no more of them, the error is errRefused. Close of a
+	// session may block if the connection does.
+	Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error)
+
+	// Ping returns once the server has answered something, or cannot.
+	Ping() error
+
+	Close() error
+}
+
+// Errors of a connection on which no lane can be opened.
+var (
+	// ErrNoSession says that the server allows no more sessions on a connection.
+	ErrNoSession = errors.New("server opens no further session")
+
+	// ErrHandshakeTime says that a connection or a session took too long to be opened.
+	ErrHandshakeTime = fmt.Errorf("%w within the time for a handshake", ErrStalled)
+
+	errNoSubsystem = errors.New("server refuses the sftp subsystem")
+)
+
+// An sshConn is a connection of x/crypto.
+type sshConn struct {
+	client *ssh.Client
+	ended  <-chan struct{} // closed when the connection has ended
+}
+
+// OverSSH returns a Carrier for a connection of x/crypto/ssh.
+func OverSSH(c *ssh.Client) sshConn {
+	ended := make(chan struct{})
+	go func() {
+		_ = c.Wait()
+		close(ended)
+	}()
+	return sshConn{c, ended}
+}
+
+func (s sshConn) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error) {
+	type result struct {
+		ch  ssh.Channel
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		ch, err := s.session(careful)
+		opened <- result{ch, err}
+	}()
+	done := func(r result) (io.ReadWriteCloser, error) {
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.ch, nil
+	}
+	select {
+	case r := <-opened:
+		return done(r)
+	case <-ctx.Done():
+		go func() {
+			select {
+			case r := <-opened:
+				if r.err == nil {
+					_ = r.ch.Close()
+				}
+			case <-s.ended:
+			}
+		}()
+		return nil, context.Cause(ctx)
+	case <-s.ended:
+		select {
+		case r := <-opened: // an answer that came before
+			return done(r)
+		default:
+		}
+		// Package ssh drops the channels that wait for an answer before it takes
+		// notice of the end in what is sent. Who opens one in between waits for
+		// ever, and so does the goroutine that does.
+		return nil, io.ErrUnexpectedEOF
+	}
+}
+
+func (s sshConn) session(careful bool) (ssh.Channel, error) {
+	ch, requests, err := s.client.OpenChannel("session", nil)
+	if refusal := (*ssh.OpenChannelError)(nil); errors.As(err, &refusal) {
+		return nil, fmt.Errorf("%w: %w", ErrNoSession, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	go ssh.DiscardRequests(requests)
+	// What is not read counts against the window that the data has too.
+	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
+	// Not careful, the first packet goes out right behind the request, as that
+	// of OpenSSH's client does: x/crypto would wait for the answer.
+	ok, err := ch.SendRequest("subsystem", careful, ssh.Marshal(struct{ Name string }{"sftp"}))
+	if err == nil && careful && !ok {
+		err = errNoSubsystem
+	}
+	if err != nil {
+		_ = ch.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
+func (s sshConn) Ping() error {
+	_, _, err := s.client.SendRequest("keepalive@openssh.com", true, nil)
+	return err
+}
+
+func (s sshConn) Close() error { return s.client.Close() }

@@ -1,0 +1,181 @@
+package mux
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// read takes replies until one cannot be read, or makes no sense.
+func (l *Lane) read() error {
+	for {
+		h, err := l.header()
+		if err != nil {
+			return err
+		}
+		if h.Type == wire.TypeData {
+			err = l.data()
+		} else if err = l.rest(h); err == nil {
+			err = l.other()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// find returns the request that a reply is for. The caller holds mux.mu.
+func (l *Lane) find(t wire.Type, id uint32) (*request, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	a := l.mux.table.find(id)
+	if a == nil || a.lane != l || !a.sent {
+		return nil, fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, t, id)
+	}
+	return a, nil
+}
+
+// data takes a DATA packet, whose header has been read. The data goes from the
+// channel right to where it belongs.
+func (l *Lane) data() error {
+	if _, err := io.ReadFull(l.in, l.head[wire.HeaderSize:]); err != nil {
+		return lost("read", err)
+	}
+	id, n, extra, err := wire.ParseDataHeader(l.head[:])
+	if err != nil {
+		return Violation(err)
+	}
+	m := l.mux
+	m.mu.Lock()
+	a, err := l.find(wire.TypeData, id)
+	if err == nil && (a.transfer == nil || a.transfer.writes()) {
+		err = fmt.Errorf("%w: DATA for id %d, which is not a READ", ErrProtocol, id)
+	}
+	if err == nil && n > a.n {
+		err = fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, a.n)
+	}
+	if err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	t := a.transfer
+	var b *Buffer
+	to := a.to
+	switch {
+	case t.gone:
+		extra, to = extra+n, nil
+	case to == nil:
+		b = NewBuffer(n)
+		to = b.Bytes
+	default:
+		a.filling = true
+	}
+	m.mu.Unlock()
+
+	got := n
+	if to != nil {
+		got, err = io.ReadFull(l.in, to[:n])
+	}
+	if err == nil && extra > 0 {
+		_, err = l.in.Discard(extra)
+	}
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.filling = false
+	if err != nil {
+		if b != nil {
+			b.Free()
+		}
+		if t.gone {
+			t.Notify() // somebody waits to have the memory back
+		}
+		return lost("read", err)
+	}
+	l.answered(false)
+	inner, off := a.inner, a.off
+	t.File.tries = 0
+	m.losses.moved += int64(got)
+	m.table.remove(a)
+	if t.gone || b == nil {
+		if b != nil {
+			b.Free()
+		}
+		t.Plan.Reply(now, inner, got)
+		t.Changed(now)
+		if t.gone {
+			t.Notify() // somebody waits to have the memory back
+		}
+		return nil
+	}
+	t.Sink.Received(now, inner, off, b, got)
+	t.Changed(now)
+	return nil
+}
+
+// other takes any other packet, which is in body.
+func (l *Lane) other() error {
+	var err error
+	if l.parsed, err = wire.ParseReply(l.body); err != nil {
+		return Violation(err)
+	}
+	p := &l.parsed // which need not be allocated for each
+	now := time.Now()
+	m := l.mux
+	m.mu.Lock()
+	a, err := l.find(p.Type, p.ID)
+	if err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	if a.transfer != nil {
+		defer m.mu.Unlock()
+		return l.status(now, a, p)
+	}
+	k, inner := a.call, a.inner
+	l.answered(k.Slow)
+	m.table.remove(a)
+	m.ops.Reply(now, inner)
+	k.state = callAnswered
+	m.mu.Unlock()
+
+	err = m.config.Refused(k.Take(p))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k.end(err)
+	m.serveCalls(now)
+	if errors.Is(err, ErrProtocol) {
+		return err
+	}
+	return nil
+}
+
+// status takes the answer to a READ or a WRITE that is not DATA. The caller
+// holds mux.mu.
+func (l *Lane) status(now time.Time, a *request, p *wire.Reply) error {
+	t := a.transfer
+	if p.Type != wire.TypeStatus || !t.writes() && p.Status == wire.OK {
+		return fmt.Errorf("%w: %v %v in answer to a request of data", ErrProtocol, p.Type, p.Status)
+	}
+	l.answered(false)
+	inner, off, n := a.inner, a.off, a.n
+	t.File.tries = 0
+	m := l.mux
+	m.table.remove(a)
+	switch {
+	case p.Status == wire.OK:
+		m.losses.moved += int64(n)
+		t.File.sure = max(t.File.sure, off+int64(n))
+		t.Plan.Reply(now, inner, n)
+	case p.Status == wire.EOF && !t.writes():
+		t.Plan.EOF(inner)
+	default:
+		t.Plan.Failed(now, inner, m.config.Refused(p.Err()))
+	}
+	t.Changed(now)
+	return nil
+}

@@ -1,0 +1,203 @@
+// Package mux carries the requests of an SFTP client to the server, over as many lanes
+// of as many connections as help, and the answers back. A lane is an SSH channel with
+// one SFTP session.
+//
+// It knows three things that need an answer: a [Call] is a request without data, a
+// [File] is open on one lane or on several, and a [Transfer] moves a range of a file,
+// as its plan (package pipeline) says. Where the data goes to and comes from is the
+// matter of the client above: see [Sink] and [Source].
+package mux
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+// A Mux has the connections to one server, and what is under way on them.
+//
+// Its mutex guards its lanes, its transfers and the files that they move as well:
+// one lost lane changes them all.
+type Mux struct {
+	config Config
+	Server *Server
+
+	ctx  context.Context // ends with the mux
+	stop context.CancelCauseFunc
+	work sync.WaitGroup // the goroutines of the mux
+
+	mu         sync.Mutex
+	link       *pipeline.Link         // mu
+	ops        *pipeline.Ops          // mu
+	table      requestTable           // mu
+	pool       lanePool               // mu
+	careful    bool                   // mu: how channels are opened, see lane.handshake
+	queue      Queue[*Transfer]       // mu: those that may have something to ask
+	calls      Queue[*Call]           // mu: those not sent yet
+	transfers  map[*Transfer]struct{} // mu
+	prefetched *prefetched            // mu: nil if there is none, or it was taken
+	closing    int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
+	drained    chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
+	last       error                  // mu: why a lane ended last
+	losses     losses                 // mu
+	err        error                  // mu: why no more can be done
+}
+
+// A Config says what a mux may use. Its fields are those of the client's Config,
+// with no zeros left, and two more.
+type Config struct {
+	Conns, Lanes, Memory   int
+	Requests, RequestBytes int
+	First                  string
+	Timeout, Stall         time.Duration
+
+	// Connect makes a further connection, which the mux closes; nil if there is no
+	// other to be had.
+	Connect func(context.Context) (Carrier, error)
+
+	// Refused makes the error that callers see of one that may be a *wire.StatusError.
+	Refused func(error) error
+}
+
+// New begins with one lane on one connection. If that is owned, it is closed
+// with the mux, or if there is an error.
+func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
+	m := &Mux{config: config, transfers: map[*Transfer]struct{}{}}
+	m.ctx, m.stop = context.WithCancelCause(context.Background())
+	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
+	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, conns: []*connection{conn}}
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, ErrHandshakeTime)
+	defer cancel()
+	l, g, err := m.firstLane(ctx, conn)
+	if err != nil {
+		m.stop(err)
+		if owned {
+			_ = first.Close()
+		}
+		return nil, err
+	}
+	m.Server = newServerInfo(g, first, config)
+	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
+	if n := config.Requests; n > 0 {
+		limits.Requests = n
+		limits.MaxBytes = min(config.Memory, n*max(m.Server.Chunk[0], m.Server.Chunk[1]))
+	}
+	m.link = pipeline.NewLink(limits)
+	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
+	m.pool.link, m.pool.ops = m.link, m.ops
+	m.mu.Lock()
+	m.prefetched = g.prefetched
+	m.startLane(l)
+	m.mu.Unlock()
+	return m, nil
+}
+
+// Close ends the mux: see [Client.Close].
+func (m *Mux) Close() error {
+	m.Drain()
+	m.mu.Lock()
+	closed := m.err
+	m.fail(ErrClosed)
+	conns := m.pool.conns
+	m.pool.conns = nil
+	m.mu.Unlock()
+	m.stop(ErrClosed)
+	for _, conn := range conns {
+		if conn.owned && conn.carrier != nil { // one that is being made ends by itself
+			_ = conn.carrier.Close()
+		}
+	}
+	m.work.Wait()
+	if errors.Is(closed, ErrClosed) {
+		return closed
+	}
+	return nil
+}
+
+// fail ends all that is under way. The caller holds mu.
+func (m *Mux) fail(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+	for _, l := range m.pool.lanes {
+		if l != nil {
+			l.fail(m.err)
+		}
+	}
+	m.failWaiting(m.err)
+	m.wakeDrain()
+}
+
+// failWaiting fails what cannot go on without a lane. The caller holds mu.
+func (m *Mux) failWaiting(err error) {
+	for {
+		k, ok := m.calls.Pop()
+		if !ok {
+			break
+		}
+		k.end(err)
+	}
+	for t := range m.transfers {
+		if len(t.File.handles) == 0 || m.err != nil {
+			t.File.fail(err)
+			t.fail(err)
+		}
+	}
+}
+
+// A State is what a mux has under way, and what it knows of the way to the server.
+type State struct {
+	Conns, Lanes int // that are open
+	Window       int // bytes that may be on their way
+	InFlight     int // bytes that are
+	RoundTrip    time.Duration
+	Rate         int64 // bytes a second
+
+	Transfers  int
+	Requests   int  // that are to be answered, or to be sent
+	Closing    int  // CLOSEs that nobody waits for, and that are not answered
+	Unsent     bool // there are requests without data that were not sent
+	LastLoss   error
+	Prefetched []byte // what came with the handshake; nil if nothing did, or it was taken
+}
+
+// State returns what is under way now.
+func (m *Mux) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := State{
+		Conns: len(m.pool.conns), Lanes: m.pool.open(), Window: m.link.Window(), InFlight: m.pool.outstanding(),
+		RoundTrip: m.link.RoundTrip(), Rate: m.link.Rate(),
+		Transfers: len(m.transfers), Requests: m.table.data + m.calls.Len() + m.ops.Outstanding(),
+		Closing: m.closing, Unsent: !m.requestsSent(), LastLoss: m.last,
+	}
+	for _, l := range m.pool.lanes {
+		if l != nil {
+			s.Requests += l.pending
+		}
+	}
+	if m.prefetched != nil {
+		s.Prefetched = m.prefetched.data
+	}
+	return s
+}
+
+// Window returns how many bytes may be on their way. The caller holds the lock.
+func (m *Mux) Window() int { return m.link.Window() }
+
+// Lock takes the lock of the mux. Under it, nothing changes in its lanes, transfers
+// and files.
+func (m *Mux) Lock() { m.mu.Lock() }
+
+// Unlock gives it back.
+func (m *Mux) Unlock() { m.mu.Unlock() }
+
+// Context ends with the mux.
+func (m *Mux) Context() context.Context { return m.ctx }
+
+// minCalls is how many requests that carry no data may be on their way before it
+// is known how many make sense.
+const minCalls = 128

@@ -1,0 +1,186 @@
+package mux
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// maxReopen is how many times in a row a file whose lanes are gone is opened
+// again without anything moving.
+const maxReopen = 3
+
+// reopen opens a file whose lanes are all gone on another one, if it is in use.
+// The caller holds mu.
+func (f *File) reopen() {
+	switch {
+	case f.users == 0 && f.changes == nil:
+		return
+	case f.single:
+		f.fail(fmt.Errorf("%w: %w", ErrConnectionLost, f.mux.last))
+		return
+	case f.tries >= maxReopen:
+		f.fail(fmt.Errorf("%w, %d times in a row: %w", ErrConnectionLost, f.tries, f.mux.last))
+		return
+	}
+	f.openOn(nil)
+}
+
+// openOn opens the file again on a lane, or on whichever is idlest for nil. The
+// caller holds mu.
+func (f *File) openOn(l *Lane) {
+	f.opening = append(f.opening, l)
+	flags := wire.OpenRead
+	switch {
+	case f.write && f.both:
+		flags |= wire.OpenWrite
+	case f.write:
+		flags = wire.OpenWrite
+	}
+	h := Handle{Lane: l}
+	var k *Call
+	k = &Call{Lane: l,
+		Build: func(b []byte, id uint32) []byte {
+			return wire.AppendOpen(b, id, f.Path, flags, wire.Attrs{})
+		},
+		Take: TakeHandle(&h.Handle),
+		Then: func(err error) {
+			i := slices.Index(f.opening, l)
+			f.opening[i] = k.At
+			if h.Lane = k.At; err == nil && !f.Own {
+				f.compare(h)
+			} else {
+				f.opened(h, err)
+			}
+		},
+	}
+	f.mux.Submit(k)
+}
+
+// compare looks whether a handle is one of the file, or of another that has its
+// name by now. Version 3 has no number that would tell, so size, owner, mode and
+// times must do: those that the file had when it was opened, or, if it has
+// changed since then, those that it has where it is open. The caller holds mu.
+func (f *File) compare(h Handle) {
+	now := new(wire.Attrs)
+	f.fstat(h, now, func(err error) {
+		if old, ok := f.idlest(0); err == nil && !f.same(f.Known, *now, f.sure) && ok {
+			f.compareWith(h, old)
+			return
+		}
+		f.compared(h, err, f.Known, *now, f.sure)
+	})
+}
+
+// compareWith does so with the file where it is open.
+func (f *File) compareWith(h, old Handle) {
+	var now, then wire.Attrs
+	sure, missing := f.sure, 2
+	done := func(err error) {
+		if missing--; missing < 0 || missing > 0 && err == nil {
+			return
+		}
+		missing = 0
+		f.compared(h, err, then, now, sure)
+	}
+	f.fstat(old, &then, done)
+	f.fstat(h, &now, done)
+}
+
+// fstat asks for the attributes of a handle. The caller holds mu.
+func (f *File) fstat(h Handle, a *wire.Attrs, then func(error)) {
+	f.mux.Submit(&Call{Lane: h.Lane, Take: TakeAttrs(a), Then: then, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendFstat(b, id, h.Handle)
+	}})
+}
+
+// compared takes a handle, or closes it. The caller holds mu.
+func (f *File) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
+	if err == nil && !f.same(then, now, sure) {
+		err = fmt.Errorf("%s is another file by now", f.name)
+	}
+	if err != nil {
+		f.mux.CloseHandle(h)
+	}
+	f.opened(h, err)
+}
+
+// same reports whether what was opened again, and is described by now, is the
+// file that was known as then. sure is how far it was written for certain when
+// that was asked. The caller holds mu.
+func (f *File) same(then, now wire.Attrs, sure int64) bool {
+	both := then.Flags & now.Flags
+	if both&wire.AttrOwner != 0 && (then.UID != now.UID || then.GID != now.GID) ||
+		both&wire.AttrMode != 0 && then.Mode != now.Mode {
+		return false
+	}
+	if f.write {
+		// Writes of ours are under way. Its size lies between what is confirmed
+		// and what was sent; another file's would do so by chance only.
+		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
+	}
+	const tell = wire.AttrSize | wire.AttrTimes
+	return both&tell == tell && then.Size == now.Size && then.Mtime == now.Mtime
+}
+
+// opened ends an opening. The caller holds mu.
+func (f *File) opened(h Handle, err error) {
+	i := slices.Index(f.opening, h.Lane)
+	f.opening = slices.Delete(f.opening, i, i+1)
+	switch {
+	case f.closed:
+		if err == nil {
+			f.mux.CloseHandle(h)
+		}
+		return
+	case err == nil && h.Lane.err == nil:
+		f.handles = append(f.handles, h)
+	case len(f.handles)+len(f.opening) > 0:
+		f.narrow = true // it goes on with what it has
+	case f.mux.err == nil && (err == nil || IsLaneLost(err) && f.mayAskAgain(err)):
+		f.tries++
+		f.reopen()
+		return
+	default:
+		f.fail(err)
+	}
+	f.notifyWaiting()
+	now := time.Now()
+	for t := range f.mux.transfers {
+		if t.File == f {
+			t.Ask(now)
+		}
+	}
+	f.mux.Serve(now)
+}
+
+// broken is called for a lane on which the server broke the protocol. The caller
+// holds mu.
+func (f *File) broken(l *Lane) {
+	if f.err != nil || f.brokeOn == l || !f.on(l) {
+		return
+	}
+	f.brokeOn = l
+	if f.mayAskAgain(l.err) {
+		return
+	}
+	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
+	f.notifyWaiting()
+	for t := range f.mux.transfers {
+		if t.File == f && !t.gone {
+			t.fail(f.err)
+		}
+	}
+}
+
+// mayAskAgain counts violations of the protocol, and reports whether the file is
+// used on after err. The caller holds mu.
+func (f *File) mayAskAgain(err error) bool {
+	if errors.Is(err, ErrProtocol) {
+		f.broke++
+	}
+	return f.broke <= maxViolations
+}

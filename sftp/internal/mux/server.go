@@ -1,0 +1,38 @@
+package mux
+
+import "github.com/haul-project/haul/sftp/internal/wire"
+
+// A Server is what a server has said of itself. It does not change.
+type Server struct {
+	Ext    wire.Extensions
+	limits wire.Limits
+	Chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
+	Draft  bool   // the server takes SYMLINK in the draft's order
+}
+
+// newServerInfo returns what a server has said in its greeting.
+func newServerInfo(g greeting, over Carrier, config Config) *Server {
+	s := &Server{Ext: g.ext, limits: g.limits}
+	if c, ok := over.(sshConn); ok {
+		s.Draft = wire.ServerSwapsLinks(string(c.client.ServerVersion()), string(c.client.ClientVersion()))
+	}
+	s.Chunk[0] = chunkFor(g.limits.Read, g.limits.Packet, config)
+	s.Chunk[1] = chunkFor(g.limits.Write, g.limits.Packet, config)
+	return s
+}
+
+// chunkFor returns how many bytes of data a request is about, of which a server
+// says that it takes so many, in packets of so many, or 0 if it does not say.
+func chunkFor(limit, packet uint64, config Config) int {
+	n := wire.SureData
+	if limit > 0 {
+		n = int(min(limit, wire.CommonData))
+		if packet > packetRoom {
+			n = min(n, int(min(packet-packetRoom, wire.CommonData)))
+		}
+	}
+	if want := config.RequestBytes; want > 0 {
+		n = min(n, want)
+	}
+	return max(1, min(n, config.Memory))
+}
