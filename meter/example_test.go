@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/meter"
 )
 
-// A server counts two transfers, and Prometheus comes by during the second.
+// Count two transfers, and serve the counts to Prometheus during the second.
 func Example() {
 	m := meter.New(meter.Config{Version: "v1.0.0", Protocols: []meter.Protocol{meter.TFTP}})
 	server := httptest.NewServer(m.Handler())

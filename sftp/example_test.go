@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A server of one directory, for the users of a program's own.
-func ExampleServer() {
+// Serve one directory to the users that the program knows.
+func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp/remap"
 )
 
+// Rewrite the names that clients ask for, deny some, and give uploads names of their own.
 func Example() {
 	ctx := context.Background()
 	boot, incoming := store.Mem(1<<20), store.Mem(1<<20)

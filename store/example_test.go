@@ -13,7 +13,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func ExampleDir() {
+// Store a file in a directory. It appears under its name when it is whole.
+func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)
@@ -94,7 +95,7 @@ func ExampleMem() {
 	// true create image: no space left in the store: limit of 1048576 bytes reached
 }
 
-// A program that takes uploads in, and has no use for files.
+// Take uploads in as bytes, without files.
 func ExampleSink() {
 	st, ctx := store.Sink(64<<20, func(name string, f store.File) {
 		defer f.Close() // gives its bytes back to the limit
@@ -153,7 +154,7 @@ func ExampleFromBytes() {
 	// open kernel: file does not exist
 }
 
-// Files for one site above those for all, found however firmware spells them.
+// Put the files of one site above those for all, and find them however firmware spells them.
 func ExampleFoldCase() {
 	site, common, ctx := store.Mem(0), store.Mem(0), context.Background()
 	put(site, "Boot/Menu", "this site's menu")

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An SFTP server uses a tree like this, here one in memory.
+// Use a tree as an SFTP server does, here one in memory.
 func ExampleTree() {
 	var tree store.Tree = store.Mem(1 << 20)
 	ctx := context.Background()
@@ -60,7 +60,7 @@ func ExampleTree() {
 	// -rw-r----- 8 yesterday
 }
 
-// A tree for those who bring something.
+// Accept files that nobody can read back.
 func ExampleUploadOnly() {
 	tree, ctx := store.Mem(1<<20), context.Background()
 	box := store.UploadOnly(tree)

@@ -44,7 +44,8 @@ func serveFiles() (addr string, stop func()) {
 	}
 }
 
-func ExampleServer() {
+// Serve a directory, and fetch a file from it.
+func Example() {
 	dir, err := os.MkdirTemp("", "tftp")
 	if err != nil {
 		panic(err)
@@ -70,13 +71,14 @@ func ExampleServer() {
 	go func() { ended <- l.Serve(ctx) }()
 
 	var c tftp.Client
-	size, err := c.Size(ctx, tftp.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "kernel"})
-	fmt.Println(size, err)
+	res, err := c.GetFile(ctx, fmt.Sprintf("tftp://%v/kernel", l.Addr()), filepath.Join(dir, "copy"))
+	fmt.Println(res.Bytes, "bytes", err)
 
-	stop() // what is under way may finish
+	c.Wait() // the server may ask for the last acknowledgement again
+	stop()   // what is under way may finish
 	fmt.Println(<-ended)
 	// Output:
-	// 10000 <nil>
+	// 10000 bytes <nil>
 	// <nil>
 }
 
@@ -154,7 +156,7 @@ func ExampleClient_Put() {
 	// refused: file already exists
 }
 
-// A program answers requests itself: here each client gets a file of its own.
+// Answer requests from the program: here each client gets a file of its own.
 func ExampleServer_read() {
 	ctx, stop := context.WithCancel(context.Background())
 	s := tftp.Server{

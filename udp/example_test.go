@@ -10,8 +10,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A server answers each datagram from the address it reached, and a client
-// sends three at once.
+// Send three datagrams in one message, and receive them in batches.
 func Example() {
 	ctx := context.Background()
 	loopback := netip.MustParseAddrPort("127.0.0.1:0")

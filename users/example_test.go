@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// Add a user to the users file, and check passwords against it.
 func Example() {
 	dir, err := os.MkdirTemp("", "users")
 	if err != nil {
@@ -47,7 +48,7 @@ func Example() {
 	// login refused: wrong password
 }
 
-// A server without a users file makes up a user.
+// Make up a user for a server without a users file.
 func ExampleOneTime() {
 	dir, err := os.MkdirTemp("", "users")
 	if err != nil {

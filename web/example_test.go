@@ -13,7 +13,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-func ExampleHandler() {
+// Serve a directory for downloads and new files.
+func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

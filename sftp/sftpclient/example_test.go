@@ -60,7 +60,8 @@ func serveMemory() (addr string, client *ssh.ClientConfig, stop func()) {
 	}
 }
 
-func ExampleDial() {
+// Log in to a server, write a file, and read it back.
+func Example() {
 	addr, config, stop := serveMemory()
 	defer stop()
 	ctx := context.Background()
@@ -98,7 +99,7 @@ func ExampleDial() {
 	// true
 }
 
-// An upload appears when it is whole, in one step.
+// Upload a file that appears when it is whole, in one step.
 func ExampleClient_Store() {
 	addr, config, stop := serveMemory()
 	defer stop()

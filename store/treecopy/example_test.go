@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Logs of a tree, by a pattern, into a directory that is made for them. A tree on
-// a server is that of sftp's Client.Store.
+// Copy the logs of a tree, by a pattern, into a new directory. A server's tree comes from
+// sftpclient.Client.Store or webclient.New.
 func Example() {
 	ctx := context.Background()
 	from, to := store.Mem(0), store.Mem(0)

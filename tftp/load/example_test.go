@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp/load"
 )
 
-// Ten clients fetch a hundred files of haul's test content.
+// Have ten clients fetch a hundred files of haul's test content.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A file is fetched from a web server so that it has its name when it is whole.
-func ExampleClient() {
+// Fetch a file from a web server. It has its name when it is whole.
+func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader("kernel"))
 	}))
