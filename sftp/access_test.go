@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -199,7 +200,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 		}
 		// The name of a client's hidden file is a secret, by which it is his on any
 		// connection: but nobody reads it.
-		secret := wire.UploadPrefix + strings.Repeat("A", wire.UploadRandom) + wire.UploadSuffix
+		secret := tempname.New(strings.Repeat("A", 26), tempname.Upload)
 		p.put(secret, "x")
 		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
 			t.Errorf("read: %v", status)

@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/sshconn"
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -385,8 +386,7 @@ func (c *serverConn) enter(a *Account) {
 // whichever of their connections. The name of a record is none: it follows from the
 // name of the file that is uploaded.
 func isTempName(name string) bool {
-	base := path.Base(name)
-	return wire.IsUpload(base) && strings.HasSuffix(base, wire.UploadSuffix)
+	return tempname.Is(path.Base(name), tempname.Upload)
 }
 
 // leave ends with it.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 var _ Store = (*DirStore)(nil)
@@ -210,52 +209,8 @@ func (d *DirStore) classify(err error) error {
 	return err
 }
 
-// Temporary files are named tempPrefix, 26 letters and digits, and one of the
-// suffixes: that of an upload which ends with its process, or those of one that
-// can be resumed, for its data and for what of that is safe.
-const (
-	tempPrefix = ".haul-"
-	tempSuffix = ".part"
-	keepSuffix = ".keep"
-	markSuffix = ".mark"
-	tempRandom = 26 // of base 32: 130 bits
-)
-
-// isTemp reports whether the last element of name is that of an upload under
-// way. It looks at the name the way a file system might that takes upper
-// for lower case, or drops what Windows drops from the end.
-func isTemp(name string) bool { return hasTempForm(name, tempSuffix, keepSuffix, markSuffix) }
-
-// hasTempForm is isTemp for names with one of some suffixes.
-func hasTempForm(name string, suffixes ...string) bool {
-	base := strings.Map(plain, name[strings.LastIndexByte(name, '/')+1:])
-	base = strings.TrimRight(base, " .")
-	s, ok := strings.CutPrefix(base, strings.ToUpper(tempPrefix))
-	if !ok {
-		return false
-	}
-	for _, suffix := range suffixes {
-		if s, ok := strings.CutSuffix(s, strings.ToUpper(suffix)); ok {
-			return len(s) == tempRandom && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
-		}
-	}
-	return false
-}
-
-// plain returns the letter of ASCII, in upper case, that a file system might take r
-// for: that of K is also the Kelvin sign. It returns -1 for characters that some pass
-// over, such as joiners that show nothing.
-func plain(r rune) rune {
-	if r < utf8.RuneSelf {
-		return unicode.ToUpper(r)
-	}
-	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-		if f < utf8.RuneSelf {
-			return unicode.ToUpper(f)
-		}
-	}
-	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
-		return -1
-	}
-	return r
+// isTemp reports whether the last element of name is that of an upload under way, or
+// might be for a file system.
+func isTemp(name string) bool {
+	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Mark)
 }

@@ -39,9 +39,6 @@ func UploadMemory(u Upload) (b []byte, mapped bool) {
 	return x.data, x.mapped
 }
 
-// IsTemp reports whether name is that of an upload under way.
-func IsTemp(name string) bool { return isTemp(name) }
-
 const (
 	WritebackEvery = writebackEvery
 

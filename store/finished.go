@@ -4,20 +4,15 @@ import (
 	"context"
 	"io/fs"
 	"slices"
-)
 
-// The SFTP client of haul gives a file such a name until it is whole, and one to its
-// record, by which an upload is resumed: like temporary names, with these suffixes.
-const (
-	clientUploadSuffix = ".upload"
-	clientRecordSuffix = ".record"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // isUnfinished reports whether the last element of a name is that of a file that an SFTP
 // client of haul uploads, or of its record. [UploadOnly] and [CreateOnly] take a client
 // that knows the name of the file for its owner, and the record has that name in it.
 func isUnfinished(name string) bool {
-	return hasTempForm(name, clientUploadSuffix, clientRecordSuffix)
+	return tempname.May(name, tempname.Upload, tempname.Record)
 }
 
 // Finished returns t without the files that SFTP clients of haul are uploading, and

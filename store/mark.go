@@ -1,11 +1,12 @@
 package store
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
 	"math"
+
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // A mark says how much of a kept upload is safe. It is stored beside it, in one
@@ -82,6 +83,6 @@ func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 
 // sourceSum is what a mark has of Create.Source.
 func sourceSum(source string) uint64 {
-	sum := sha256.Sum256([]byte("haul source\x00" + source))
+	sum := tempname.Source(source)
 	return binary.LittleEndian.Uint64(sum[:])
 }

@@ -57,29 +57,3 @@ func outsideListing(t testing.TB, outer string) []string {
 		return len(s) > len(inner) && s[:len(inner)+1] == inner+string(filepath.Separator)
 	})
 }
-
-func TestIsTemp(t *testing.T) {
-	tests := map[string]bool{
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX27.part":       true,
-		"d/e/.haul-ABCDEFGHIJKLMNOPQRSTUVWX27.part":   true,
-		".HAUL-abcdefghijklmnopqrstuvwx27.PART. ":     true,
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX27.part/f":     false,
-		".haul-ABCDEFGHIJ\u212aLMNOPQRSTUVWX27.part":  true, // the Kelvin sign
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX27.mar\u212a":  true,
-		".haul\u200c-ABCDEFGHIJKLMNOPQRSTUVWX27.part": true, // a joiner
-		".haul-ABCDEFGHIJ\xffLMNOPQRSTUVWX27.part":    false,
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX2.part":        false,
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX277.part":      false,
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX2-.part":       false,
-		"haul-ABCDEFGHIJKLMNOPQRSTUVWX27.part":        false,
-		".haul-ABCDEFGHIJKLMNOPQRSTUVWX27":            false,
-		".haul-.part":                                 false,
-		"":                                            false,
-		"f":                                           false,
-	}
-	for name, want := range tests {
-		if got := store.IsTemp(name); got != want {
-			t.Errorf("isTemp(%q) = %v, want %v", name, got, want)
-		}
-	}
-}

@@ -2,10 +2,11 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"path"
+
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // ErrChanged says that a file is not, or not any more, what it was taken for.
@@ -68,7 +69,7 @@ func (d *DirStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 
 func (d *DirStore) removeUnchanged(name string, was fs.FileInfo) error {
 	parent, _ := path.Split(name)
-	base := tempPrefix + rand.Text()[:tempRandom] + tempSuffix
+	base := tempname.New(tempname.Random(), tempname.Part)
 	hidden := parent + base
 	dir, _, err := d.openParent(parent, base)
 	if err != nil {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 const (
@@ -70,20 +69,14 @@ type keptUpload struct {
 	broken  error   // mu: the disk has lost something
 }
 
-// keepKey is the same for each upload of base, in its directory, by who.
-func keepKey(who, base string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "haul upload\x00%d\x00%s\x00%s", len(who), who, base))
-	return base32.StdEncoding.EncodeToString(sum[:])[:tempRandom]
-}
-
-func (k *keptUpload) dataName() string { return tempPrefix + k.key + keepSuffix }
-func (k *keptUpload) markName() string { return tempPrefix + k.key + markSuffix }
+func (k *keptUpload) dataName() string { return tempname.New(k.key, tempname.Keep) }
+func (k *keptUpload) markName() string { return tempname.New(k.key, tempname.Mark) }
 
 // resume opens what an upload left, or begins a new one, in u, which has its
 // directory and its base. It returns errors.ErrUnsupported if there are no locks
 // to distinguish an upload that has died from one under way.
 func (u *dirUpload) resume() (*keptUpload, error) {
-	k := &keptUpload{dirUpload: u, key: keepKey(u.c.Resume, u.base)}
+	k := &keptUpload{dirUpload: u, key: tempname.Resume(u.c.Resume, u.base)}
 	for range maxKeepTries {
 		found, err := k.openKept()
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 const (
@@ -123,7 +124,7 @@ func (s *sweep) leftover(name string) {
 // resumable reports whether name is that of a file which can be resumed, and is
 // not too old for that.
 func (s *sweep) resumable(name string) bool {
-	if strings.HasSuffix(name, tempSuffix) {
+	if strings.HasSuffix(name, string(tempname.Part)) {
 		return false
 	}
 	fi, err := s.store.root.Lstat(name)

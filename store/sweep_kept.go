@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // maxLockTries and lockEvery are how long a resumed upload waits for a sweep, which
@@ -42,7 +43,7 @@ func (k *keptUpload) lockSoon() (locked bool, err error) {
 // An upload under way, here or in another process, holds the lock of its file. One
 // that is resumed at this very moment waits for ours: see lockSoon.
 func (s *sweep) reclaim(name string) (removed bool, err error) {
-	if !strings.HasSuffix(name, keepSuffix) {
+	if !strings.HasSuffix(name, string(tempname.Keep)) {
 		return false, nil
 	}
 	root := s.store.root.Root
@@ -96,7 +97,7 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 // marked returns how much of a kept file its mark says is safe: nothing if there is
 // no mark yet. It reports false if the mark is not to be trusted.
 func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
-	marks, err := openRegular(s.store.root.Root, strings.TrimSuffix(name, keepSuffix)+markSuffix, os.O_RDONLY)
+	marks, err := openRegular(s.store.root.Root, strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Mark), os.O_RDONLY)
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist)
 	}

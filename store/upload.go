@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 const maxTempTries = 8 // temporary names tried before giving up
@@ -175,7 +175,7 @@ func (u *dirUpload) perm() (fs.FileMode, error) {
 // openTemp creates the hidden file and locks it.
 func (u *dirUpload) openTemp() error {
 	for range maxTempTries {
-		name := tempPrefix + rand.Text()[:tempRandom] + tempSuffix
+		name := tempname.New(tempname.Random(), tempname.Part)
 		err := u.call("create", func() (err error) {
 			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
 			return err

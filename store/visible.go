@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // wellKnown is the one name with a leading dot that is meant to be seen: of the
@@ -51,7 +53,7 @@ func isHidden(name string) bool {
 		if i := strings.IndexAny(name, `/\`); i >= 0 {
 			element, rest, more = name[:i], name[i+1:], true
 		}
-		shown := strings.TrimLeftFunc(element, func(r rune) bool { return plain(r) < 0 })
+		shown := strings.TrimLeftFunc(element, func(r rune) bool { return tempname.Plain(r) < 0 })
 		if strings.HasPrefix(shown, ".") && element != wellKnown {
 			return true
 		}

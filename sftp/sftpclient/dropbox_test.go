@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp"
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
@@ -62,7 +62,7 @@ func TestUploadOnlyAccount(t *testing.T) {
 		}
 		for _, e := range list {
 			fi, err := tree.Stat(t.Context(), e.Name())
-			if err != nil || wire.IsUpload(e.Name()) {
+			if err != nil || isUpload(e.Name()) {
 				t.Fatalf("hidden %v: there is %s, %v", hidden, e.Name(), err)
 			}
 			f, err := tree.Open(t.Context(), e.Name())
@@ -94,7 +94,7 @@ func TestServerUploadOnlyRecords(t *testing.T) {
 			a.User, a.Tree = "me", tree
 			return &a, nil
 		}
-		record := wire.UploadPrefix + keepKey("me", "file") + wire.RecordSuffix
+		record := tempname.New(tempname.Resume("me", "file"), tempname.Record)
 		f, err := tree.OpenFile(t.Context(), record, store.Access{Write: true, Create: true, Perm: firstPerm})
 		if err == nil {
 			_, err = f.WriteAt([]byte("another's"), 0)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
 
@@ -193,7 +192,7 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 	}
 	list, err := clients[1].ReadDir(t.Context(), ".")
 	for _, e := range list {
-		if wire.IsUpload(e.Name()) {
+		if isUpload(e.Name()) {
 			t.Errorf("%s: %s is left", again, e.Name())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -50,7 +51,7 @@ func parseRecord(b []byte) (r keptRecord, ok bool) {
 	var sum uint32
 	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &r.open, &r.file, &sum)
 	// Whatever else Sscanf takes for the same is not what was written.
-	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !wire.IsUpload(wire.UploadPrefix+r.file+wire.UploadSuffix) ||
+	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !tempname.IsKey(r.file) ||
 		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
 		return keptRecord{}, false
 	}

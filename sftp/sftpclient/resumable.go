@@ -2,12 +2,8 @@ package sftpclient
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 )
 
@@ -90,7 +86,8 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	k := &resumableUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: sourceSum(o.Source)}
+	source := tempname.Source(o.Source)
+	k := &resumableUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: binary.BigEndian.Uint64(source[:])}
 	link, err := k.look()
 	if link {
 		if k.target, err = c.linkTarget(ctx, k.target); err == nil {
@@ -104,9 +101,9 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	}
 	base := ""
 	k.dir, base = path.Split(k.target)
-	k.token = rand.Text()[:wire.UploadRandom]
+	k.token = tempname.Random()
 	k.temp = k.hidden(k.token)
-	k.record = k.dir + wire.UploadPrefix + keepKey(o.Resume, base) + wire.RecordSuffix
+	k.record = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
 	k.vanished = k.confirmPublished
 	if err := k.restore(); err != nil {
 		return nil, err
@@ -128,20 +125,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 
 // hidden returns the name of the hidden file that a record calls so.
 func (k *resumableUpload) hidden(token string) string {
-	return k.dir + wire.UploadPrefix + token + wire.UploadSuffix
-}
-
-// keepKey is the same for each upload of base, in its directory, by who: it names
-// the record.
-func keepKey(who, base string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "haul upload\x00%d\x00%s\x00%s", len(who), who, base))
-	return base32.StdEncoding.EncodeToString(sum[:])[:wire.UploadRandom]
-}
-
-// sourceSum is what a record has of Create.Source.
-func sourceSum(source string) uint64 {
-	sum := sha256.Sum256([]byte("haul source\x00" + source))
-	return binary.BigEndian.Uint64(sum[:])
+	return k.dir + tempname.New(token, tempname.Upload)
 }
 
 // look looks at what is in the upload's place.

@@ -35,7 +35,7 @@ func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range list {
-		if wire.IsUpload(e.Name()) {
+		if isUpload(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

@@ -258,7 +258,7 @@ func (s *remoteTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, e
 	if err != nil {
 		return nil, s.fail("readdir", name, err)
 	}
-	list, err := s.c.readDir(ctx, p, wire.IsUpload, maxStoreEntries)
+	list, err := s.c.readDir(ctx, p, isUpload, maxStoreEntries)
 	return list, s.fail("readdir", name, err)
 }
 
@@ -267,7 +267,7 @@ func (s *remoteTree) OpenDir(ctx context.Context, name string) (store.Entries, e
 	if err != nil {
 		return nil, s.fail("readdir", name, err)
 	}
-	d, err := s.c.openDir(ctx, p, wire.IsUpload)
+	d, err := s.c.openDir(ctx, p, isUpload)
 	if err != nil {
 		return nil, s.fail("readdir", name, err)
 	}

@@ -262,7 +262,7 @@ func TestUploads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := names(); len(got) != 2 || !wire.IsUpload(got[0]) {
+		if got := names(); len(got) != 2 || !isUpload(got[0]) {
 			t.Errorf("during an upload the server has %q", got)
 		}
 		if list, err := st.ReadDir(ctx, "."); len(list) != 1 || err != nil {

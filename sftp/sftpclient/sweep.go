@@ -6,10 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strings"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 const (
@@ -50,7 +49,7 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 			return s.fail("sweep", dir, err)
 		}
 		if r, ok, _ := recordIn(f); ok {
-			wanted[wire.UploadPrefix+r.file+wire.UploadSuffix] = true
+			wanted[tempname.New(r.file, tempname.Upload)] = true
 		}
 		_ = f.Close()
 	}
@@ -65,7 +64,7 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 // leftovers returns the uploads in a directory that are old, and the records that
 // are not.
 func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
-	d, err := c.openDir(ctx, dir, func(name string) bool { return !wire.IsUpload(name) })
+	d, err := c.openDir(ctx, dir, func(name string) bool { return !isUpload(name) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +81,7 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 			}
 			age := now.Sub(fi.ModTime())
 			name := path.Join(dir, fi.Name())
-			record := strings.HasSuffix(fi.Name(), wire.RecordSuffix)
+			record := tempname.Is(fi.Name(), tempname.Record)
 			switch {
 			case record && age < sweepKept:
 				records = append(records, name)
@@ -99,3 +98,7 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 	}
 	return nil, nil, nil // there may be records behind that
 }
+
+// isUpload reports whether a name, without directory, is that of an upload under way, or
+// of its record.
+func isUpload(name string) bool { return tempname.Is(name, tempname.Upload, tempname.Record) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 )
 
@@ -15,25 +15,25 @@ import (
 // but nothing that can be gone on with.
 func TestSweeps(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
-		hidden := func(i int, suffix string) string {
-			return wire.UploadPrefix + strings.Repeat(string(rune('A'+i)), wire.UploadRandom) + suffix
+		hidden := func(i int, kind tempname.Kind) string {
+			return tempname.New(strings.Repeat(string(rune('A'+i)), 26), kind)
 		}
 		day := 24 * time.Hour
 		var want []string
 		for i, f := range []struct {
-			suffix string
-			perm   fs.FileMode
-			age    time.Duration
-			stays  bool
+			kind  tempname.Kind
+			perm  fs.FileMode
+			age   time.Duration
+			stays bool
 		}{
-			{wire.UploadSuffix, 0o600, 2 * day, false},
-			{wire.UploadSuffix, 0o600, day / 2, true},
-			{wire.UploadSuffix, 0o644, 2 * day, true},
-			{wire.RecordSuffix, 0o600, 8 * day, false},
-			{wire.RecordSuffix, 0o600, 2 * day, true},
+			{tempname.Upload, 0o600, 2 * day, false},
+			{tempname.Upload, 0o600, day / 2, true},
+			{tempname.Upload, 0o644, 2 * day, true},
+			{tempname.Record, 0o600, 8 * day, false},
+			{tempname.Record, 0o600, 2 * day, true},
 			{".other", 0o600, 30 * day, true},
 		} {
-			name := hidden(i, f.suffix)
+			name := hidden(i, f.kind)
 			p.put(t, name, []byte("x"))
 			if err := c.Chmod(t.Context(), name, f.perm); err != nil {
 				t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"path"
 	"sync"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
@@ -93,7 +93,7 @@ func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
 // time. If that is a symbolic link, it goes on with what that leads to.
 func (u *upload) begin(on *mux.Lane, follow bool) error {
 	dir, _ := path.Split(u.target)
-	u.temp = dir + wire.UploadPrefix + rand.Text()[:wire.UploadRandom] + wire.UploadSuffix
+	u.temp = dir + tempname.New(tempname.Random(), tempname.Upload)
 	var old wire.Attrs
 	missing := error(nil)
 	look := &mux.Call{Build: pathCall(wire.AppendLstat, u.target)}

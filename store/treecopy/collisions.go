@@ -2,12 +2,13 @@ package treecopy
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"hash/maphash"
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/tempname"
 )
 
 // maxNames is how many names of one listing are remembered, to find those that
@@ -17,9 +18,6 @@ const maxNames = 1 << 18
 // maxTwice is how many names a listing may have twice before it is given up: a
 // server can repeat one without end.
 const maxTwice = 1000
-
-// probeSuffix is the end of the name of a directory by which foldsCase asks.
-const probeSuffix = ".case"
 
 var namesSeed = maphash.MakeSeed()
 
@@ -66,7 +64,7 @@ func (c *copier) foldsCase(d *dir) bool {
 		if c.features.ImpliedDirs || c.opts.DryRun {
 			return
 		}
-		name := path.Join(d.to, leftoverPrefix+rand.Text()[:leftoverRandom]+probeSuffix)
+		name := path.Join(d.to, tempname.New(tempname.Random(), tempname.Case))
 		if c.to.Mkdir(c.ctx, name, ownerAll) != nil {
 			return
 		}

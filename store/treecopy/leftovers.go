@@ -2,7 +2,6 @@ package treecopy
 
 import (
 	"context"
-	"strings"
 )
 
 // sweepsAtOnce is how many directories are swept besides all else.
@@ -30,25 +29,4 @@ func (c *copier) sweep(dir string) {
 	default:
 		_ = s.SweepDir(c.ctx, dir)
 	}
-}
-
-// Files that are under way, or were left behind, have names of this prefix, so many
-// letters and digits, and a suffix that says what they are.
-const (
-	leftoverPrefix = ".haul-"
-	leftoverRandom = 26 // of base 32: 130 bits
-)
-
-// isLeftover reports whether an entry has the name of a file that haul, here or at
-// the other end, has under way or has left behind. It belongs to no tree.
-func isLeftover(name string) bool {
-	s, ok := strings.CutPrefix(name, leftoverPrefix)
-	if !ok || len(s) < leftoverRandom || strings.Trim(s[:leftoverRandom], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		return false
-	}
-	switch s[leftoverRandom:] {
-	case ".part", ".keep", ".mark", ".upload", ".record", probeSuffix:
-		return true
-	}
-	return false
 }

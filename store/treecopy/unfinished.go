@@ -2,14 +2,13 @@ package treecopy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"time"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 )
 
@@ -28,8 +27,7 @@ const markPerm = 0o600
 // markName returns the name of the mark of what is copied from a source, and with
 // a target that of the directory until it has its own.
 func markName(origin, source, target string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "haul tree\x00%q %q %q %q", who(), origin, source, target))
-	return leftoverPrefix + base32.StdEncoding.EncodeToString(sum[:])[:leftoverRandom] + ".record"
+	return tempname.New(tempname.Hash(fmt.Sprintf("haul tree\x00%q %q %q %q", who(), origin, source, target)), tempname.Record)
 }
 
 func (s *start) mark() string { return markName(s.origin, s.name, "") }

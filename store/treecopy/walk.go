@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 )
 
@@ -306,7 +307,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 			f.info, f.listed = led.FileInfo, false
 		}
 		f.item = c.fileItem(f)
-		if isLeftover(fi.Name()) {
+		if tempname.Is(fi.Name()) {
 			continue
 		}
 		if !isElement(fi.Name()) {

@@ -1,0 +1,113 @@
+// Package tempname has the names of the files that haul has under way, or leaves behind
+// to resume from, and the keys in them. They are the same on every disk and server: an
+// upload that one version of haul has kept is resumed by the next.
+package tempname
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Kind is the end of a name, which says what the file is.
+type Kind string
+
+// The kinds of files.
+const (
+	Part   Kind = ".part"   // an upload to a directory, which ends with its process
+	Keep   Kind = ".keep"   // one that can be resumed
+	Mark   Kind = ".mark"   // how much of that is safe
+	Upload Kind = ".upload" // an upload by the SFTP client
+	Record Kind = ".record" // how much of that is safe; or that the copy of a directory is unfinished
+	Case   Kind = ".case"   // a directory that shows whether the target ignores case
+)
+
+// A name is the prefix, a key of so many letters and digits, and the kind.
+const (
+	prefix   = ".haul-"
+	keyBytes = 26 // of base 32: 130 bits
+	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+)
+
+// New returns the name of a key.
+func New(key string, k Kind) string { return prefix + key + string(k) }
+
+// Random returns a key that nobody can guess.
+func Random() string { return rand.Text()[:keyBytes] }
+
+// Hash returns the key of what text describes.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base32.StdEncoding.EncodeToString(sum[:])[:keyBytes]
+}
+
+// Resume returns the key of the uploads of base, in its directory, by who.
+func Resume(who, base string) string {
+	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
+}
+
+// Source returns a hash of what describes the content of an upload. A [Mark] has the first
+// eight bytes in little endian, and a [Record] in big endian.
+func Source(source string) [sha256.Size]byte {
+	return sha256.Sum256([]byte("haul source\x00" + source))
+}
+
+// Is reports whether a name, without directory, is of one of some kinds; without any
+// kinds, of one of all.
+func Is(base string, kinds ...Kind) bool {
+	s, ok := strings.CutPrefix(base, prefix)
+	if !ok || len(s) < keyBytes || !IsKey(s[:keyBytes]) {
+		return false
+	}
+	if len(kinds) == 0 {
+		kinds = []Kind{Part, Keep, Mark, Upload, Record, Case}
+	}
+	for _, k := range kinds {
+		if s[keyBytes:] == string(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsKey reports whether text is a key.
+func IsKey(text string) bool { return len(text) == keyBytes && strings.Trim(text, alphabet) == "" }
+
+// May reports whether a file system might take the last element of a path for a name of one
+// of some kinds: it may ignore case, or drop what Windows drops from the end.
+func May(path string, kinds ...Kind) bool {
+	base := strings.Map(Plain, path[strings.LastIndexByte(path, '/')+1:])
+	base = strings.TrimRight(base, " .")
+	key, ok := strings.CutPrefix(base, strings.ToUpper(prefix))
+	if !ok {
+		return false
+	}
+	for _, k := range kinds {
+		if key, ok := strings.CutSuffix(key, strings.ToUpper(string(k))); ok {
+			return IsKey(key)
+		}
+	}
+	return false
+}
+
+// Plain returns the letter of ASCII, in upper case, that a file system might take r
+// for: that of K is also the Kelvin sign. It returns -1 for characters that some pass
+// over, such as joiners that show nothing.
+func Plain(r rune) rune {
+	if r < utf8.RuneSelf {
+		return unicode.ToUpper(r)
+	}
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		if f < utf8.RuneSelf {
+			return unicode.ToUpper(f)
+		}
+	}
+	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
+}
