@@ -107,13 +107,13 @@ var larger = map[string]size{
 	"internal/openssh": {5000, 34, "ssh_config, known_hosts and logins, each in small files"},
 }
 
-// What a pure package may import. Whatever can touch the world is missing, and
+// pureImports are the imports of a pure package. Packages that do I/O are missing, and
 // so is net/netip: a machine speaks to one peer and need not know where it is.
 var pureImports = strings.Fields(`bytes cmp encoding/binary errors fmt iter maps
 	math math/bits regexp regexp/syntax slices sort strconv strings time unicode unicode/utf8`)
 
-// What a pure package may not use of those: types like time.Time are welcome,
-// the clock and the terminal are not.
+// impure are the names that a pure package may not use of those: types like time.Time
+// are welcome, the clock and the terminal are not.
 var impure = map[string][]string{
 	"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTicker", "NewTimer", "Local", "LoadLocation"},
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -307,7 +307,7 @@ func receiver(d *ast.FuncDecl) string {
 	return name
 }
 
-// What the table allows and nothing needs must be found, in a package and in its tests.
+// An import that the table allows and nothing needs must be found, in a package and in its tests.
 func TestCheckFindsUnusedRules(t *testing.T) {
 	files := map[string]string{
 		"internal/rate/a.go":    "// Package rate is planted.\npackage rate\n",

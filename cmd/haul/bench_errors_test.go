@@ -59,7 +59,7 @@ func TestClientsNoAnswer(t *testing.T) {
 	}
 }
 
-// Transfers that got an answer and came to nothing have failed, as before.
+// Transfers that got an answer and did not finish have failed, as before.
 func TestBenchAnswerIsNoSilence(t *testing.T) {
 	_, url := startServer(t, tftp.NoUploads, nil)
 	code, _, msg := haul(t, "bench", "tftp", url+"none")
@@ -140,7 +140,7 @@ func TestBenchBadValues(t *testing.T) {
 	})
 }
 
-// Whoever forgets the scheme is told where it goes.
+// The error for a URL without a scheme shows where the scheme goes.
 func TestSchemeIsMissing(t *testing.T) {
 	for _, args := range []string{
 		"bench tftp HERE", "get HERE", "get HERE here", "probe HERE", "doctor HERE", "put f HERE",
@@ -152,7 +152,7 @@ func TestSchemeIsMissing(t *testing.T) {
 			}
 		}
 	}
-	// What is a file here, or names no file there, is something else.
+	// A local file, or a URL that names no file, gets another error.
 	for _, args := range []string{"bench tftp kernel", "get ./boot/kernel", "get /boot/kernel", "bench tftp http://127.0.0.1/f"} {
 		if code, _, msg := haul(t, strings.Fields(args)...); code != exitUsage || strings.Contains(msg, "write tftp://") {
 			t.Errorf("haul %s: exit code %d, %q", args, code, msg)

@@ -69,7 +69,7 @@ func TestBenchUploads(t *testing.T) {
 	}
 }
 
-// Transfers that fail are told of, with the report, and in the exit code.
+// The report and the exit code show transfers that fail.
 func TestBenchFailures(t *testing.T) {
 	_, url := startServer(t, tftp.NoUploads, map[string]string{"file": "content"})
 	code, stdout, stderr := haul(t, "bench", "tftp", url+"none", "-n", "3")

@@ -55,8 +55,8 @@ func checkLoad(l *load.Load, url string) error {
 	return failure.Usage.Errorf("--%s", text)
 }
 
-// silent reports whether no transfer got any answer, so that each ran out of
-// time. What package load itself gives up, after some seconds, is no run at all.
+// silent reports whether no transfer got any answer, so that each ran out of time. A
+// run that package load itself gives up, after some seconds, does not count.
 func silent(r *load.Report) bool {
 	if r.Transfers == 0 || r.Failed < r.Transfers || r.First != (load.Latency{}) {
 		return false

@@ -36,8 +36,7 @@ const benchTFTPExamples = `  haul bench tftp tftp://192.0.2.1/boot/kernel -c 100
   haul bench tftp tftp://192.0.2.1/up{} --put --size 10MB -c 3 --verify
   haul bench tftp tftp://192.0.2.1/small --rate 2000 -c 1000 --duration 30s --json`
 
-// errBenchFailed says that some transfers failed. What they failed of is in
-// the report.
+// errBenchFailed says that some transfers failed. The report has the reasons.
 var errBenchFailed = errors.New("some transfers failed")
 
 func newBenchTFTP() *cobra.Command {
@@ -108,7 +107,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	if err == nil && silent(&report) {
 		err = fmt.Errorf("nothing came in %v (is a server there, and does a firewall let UDP through?): %w", l.Timeout, transfer.ErrSilent)
 	}
-	// Where nobody was there, that is all there is to say.
+	// If no server was there, the error is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
 		var failed error
 		if asJSON {
@@ -126,7 +125,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	return err
 }
 
-// progressOf tells in a line how far a run is.
+// progressOf describes in a line how far a run is.
 func progressOf(p load.Progress) string {
 	what := ""
 	if p.Warmup {

@@ -5,7 +5,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWords has a flag completed by the words that it takes.
+// completeWords makes the shell complete a flag by these words.
 func completeWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 }

@@ -23,7 +23,7 @@ const defaultParallel = 8
 
 const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP and HTTP/2"
 
-// checkParallel refuses a --parallel that is none.
+// checkParallel refuses a --parallel that makes no sense.
 func checkParallel(parallel int) error {
 	if parallel < 1 {
 		return failure.Usage.Errorf("--parallel %d: must be above 0", parallel)
@@ -103,9 +103,9 @@ func (f *copyFlags) options(files int) treecopy.Options {
 	}
 }
 
-// umask returns the bits that new files do not get. What it says of reading
-// holds for the right to execute too, which new files of programs never have and
-// copies may.
+// umask returns the bits that new files do not get. It takes the right to execute from
+// those who may not read: the umask of new files, which are never executable, does not
+// cover it, and copies may have it.
 func umask() fs.FileMode {
 	if runtime.GOOS == "windows" {
 		return 0

@@ -34,9 +34,9 @@ const (
 	barAfter = 300 * time.Millisecond
 )
 
-// A copyProgress shows how a copy of many files goes: on a terminal by a bar for
-// each of the files that take long, and one for all; else by a line now and
-// then. What it shows comes from the hooks of a treecopy.Job.
+// A copyProgress shows how a copy of many files goes: on a terminal by a bar for each
+// of the files that take long, and one for all; else by a line now and then. The hooks
+// of a treecopy.Job keep it up to date.
 type copyProgress struct {
 	*console.Progress
 	began time.Time
@@ -71,7 +71,7 @@ func newCopyProgress(out io.Writer, quiet bool) *copyProgress {
 	return p
 }
 
-// hooks returns what a treecopy.Job tells.
+// hooks returns the hooks of a treecopy.Job that update it.
 func (p *copyProgress) hooks() treecopy.Hooks {
 	return treecopy.Hooks{
 		Found: func(t treecopy.Totals) {
@@ -194,15 +194,14 @@ func (s copyState) String() string {
 	return text
 }
 
-// left estimates how long the rest takes, in whole seconds; 0 if that cannot be
-// told.
+// left estimates how long the rest takes, in whole seconds; 0 if it cannot.
 func (s copyState) left() time.Duration {
 	rest := s.found.Bytes - s.moved
 	if !s.found.All || s.rate <= 0 || rest <= 0 {
 		return 0
 	}
 	seconds := float64(rest) / float64(s.rate)
-	const most = 1000 * time.Hour // beyond which nobody believes it
+	const most = 1000 * time.Hour // more would not be believed
 	if seconds > most.Seconds() {
 		return 0
 	}

@@ -30,7 +30,7 @@ func TestCopyState(t *testing.T) {
 	}
 }
 
-// What the hooks tell adds up, whatever became of each file.
+// The counts from the hooks add up, however each file ended.
 func TestCopyProgressAddsUp(t *testing.T) {
 	var out lockedBuffer
 	p := newCopyProgress(&out, true)

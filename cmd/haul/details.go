@@ -19,7 +19,7 @@ import (
 // server tells them.
 type owners struct{ users, groups map[uint32]string }
 
-// ownersOf asks for the names of those whom files belong to.
+// ownersOf asks for the names of the owners of files.
 func ownersOf(ctx context.Context, c server, list []listed) owners {
 	uids, gids := map[uint32]string{}, map[uint32]string{}
 	for _, e := range list {
@@ -56,7 +56,7 @@ func keys(m map[uint32]string) []uint32 {
 	return list
 }
 
-// nameOr returns a name, or the number of whom has none.
+// nameOr returns a name, or the number if there is none.
 func nameOr(name string, id uint32) string {
 	if name == "" {
 		return strconv.FormatUint(uint64(id), 10)

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// Exit codes, as the help text tells them.
+// Exit codes, as "haul help exit-codes" lists them.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -70,8 +70,7 @@ func sshCode(err error) int {
 	run, copying := errors.AsType[copyError](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
-	// What a copy itself says of its sources, without either side's having refused
-	// anything.
+	// An error of the copy itself about its sources: neither side has refused anything.
 	ofSource := copying && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
@@ -141,8 +140,7 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// isNoAnswer reports whether an error is that nobody is there, or nobody any
-// more.
+// isNoAnswer reports whether a server cannot be reached, or the connection was lost.
 func isNoAnswer(err error) bool {
 	_, lookup := errors.AsType[*net.DNSError](err)
 	if lookup {

@@ -80,7 +80,7 @@ func newGet() *cobra.Command {
 	return cmd
 }
 
-// splitSources tells the sources of haul get from LOCAL.
+// splitSources separates the sources of haul get from LOCAL.
 func splitSources(words []string) (from []location, local string, err error) {
 	last, err := parseLocation(words[len(words)-1])
 	switch {
@@ -217,8 +217,8 @@ func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer)
 	return res, err
 }
 
-// runJobs moves files, some at the same time, and returns all errors. What a
-// trace shows goes to out.
+// runJobs moves files, some at the same time, and returns all errors. It writes a trace
+// to out.
 func (f *transferFlags) runJobs(ctx context.Context, jobs []transferJob, parallel int, show *console.Progress, out io.Writer) error {
 	tracer, err := f.trace.open(out)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What the help of a command may have at most.
+// Bounds of the help of a command.
 const (
 	maxHelpLines      = 60
 	maxParagraphLines = 6

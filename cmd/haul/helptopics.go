@@ -101,12 +101,12 @@ the shell leaves it alone: haul get 'host:logs/**/*.gz' .
 A name that begins with a dot matches only if the pattern has the dot too. ** follows no
 symbolic links. A pattern that ends in a slash matches directories only.`
 
-const jsonHelp = `What --json prints.
+const jsonHelp = `The output of --json.
 
 ls and stat print one object for each entry, on a line of its own: path, name, type (file,
 dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group, links
-and target. What the server does not report is missing. A path or a name that is not UTF-8
-has its bytes in path_bytes or name_bytes too, in base64.
+and target. Members that the server does not report are missing. A path or a name that is
+not UTF-8 has its bytes in path_bytes or name_bytes too, in base64.
 
 df prints one object for each location, with sizes in bytes: location, total, used, free,
 available, files, free_files and read_only.
@@ -115,17 +115,17 @@ doctor prints one document: target, server, verdict, reports and broken. There i
 report for each client or check: persona, sends, verdict, findings (rule, verdict, saw),
 notes, bytes, whole, sha256 and took_ns. Each broken rule has name, source and advice.
 
-bench tftp prints one object. What was measured: seconds, transfers, failed, errors
-(reason and count), bytes, mb_per_second, data_packets, packets_per_second, resent,
-duplicates, timeouts, late, cut and verified. latency_ms is the time of whole transfers,
-first_ms the time from the request to the first answer, both as p50, p90, p99 and max.
+bench tftp prints one object:
+  results   seconds, transfers, failed, errors (reason and count), bytes, mb_per_second,
+            data_packets, packets_per_second, resent, duplicates, timeouts, late, cut,
+            verified, agreed_blksize, agreed_windowsize
+  times     latency_ms (of whole transfers) and first_ms (from the request to the first
+            answer), each with p50, p90, p99 and max
+  generator client_cpu_seconds, client_cpu_share (of one processor), busy (of the busiest
+            loop), saturated
+  request   concurrency, size, blksize, windowsize, write, loss, seed, loops`
 
-  client_cpu_seconds, client_cpu_share (of one processor), busy (of the busiest loop) and
-  saturated describe the load generator, agreed_blksize and agreed_windowsize what the
-  server agreed to. concurrency, size, blksize, windowsize, write, loss, seed and loops
-  are what was asked for.`
-
-const exitCodesHelp = `What the exit codes mean.
+const exitCodesHelp = `The meaning of the exit codes.
 
   0    everything was done
   1    a transfer failed

@@ -135,7 +135,7 @@ func TestHTTPPutSameTime(t *testing.T) {
 		l.must("put", "--continue", file, l.URL+"/st")
 		wantFile(t, filepath.Join(l.dir, "st"), content)
 	}
-	// What the server can hash, it can tell to be the same.
+	// A server that can hash recognizes a file that is the same.
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
 			t.Error("what is there is sent again")
@@ -162,7 +162,7 @@ func TestHTTPPutBlind(t *testing.T) {
 	wantFile(t, filepath.Join(l.dir, "b"), "aaa")
 }
 
-// A get that is cut off keeps what has come, and the next goes on from there.
+// A get that is cut off keeps what has come, and the next resumes there.
 func TestHTTPContinue(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	big := strings.Repeat("0123456789abcdef", 4<<20/16)
@@ -313,8 +313,8 @@ func TestHTTPFiles(t *testing.T) {
 	}
 }
 
-// Who the server is has to be known, by the system or by --cacert; and HTTP/2 is
-// as good as HTTP/1.1.
+// The server's certificate has to be trusted, by the system or by --cacert. HTTP/2
+// works as HTTP/1.1 does.
 func TestHTTPSecure(t *testing.T) {
 	l := startSecureWeb(t, map[string]string{"a": "aaa"})
 	here := t.TempDir()
@@ -335,7 +335,7 @@ func TestHTTPSecure(t *testing.T) {
 	}
 }
 
-// A password comes from netrc or from a file, and is told to nobody else.
+// A password comes from netrc or from a file, and goes to no other server.
 func TestHTTPPassword(t *testing.T) {
 	l := startWeb(t, map[string]string{"a": "aaa"})
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {

@@ -41,8 +41,8 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 		p.left--
 		p.version++
 	}
-	// What was asked for before that may only come to be served now. It names the
-	// version that it wants more of.
+	// The server may serve an earlier request only now. That names the version that it
+	// wants more of.
 	late := r.Header.Get("If-Range") != fmt.Sprintf(`"%d"`, p.sent)
 	if part && !late {
 		select {
@@ -88,8 +88,8 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content[first:])
 }
 
-// A file that is replaced while it comes is begun anew; if that goes on, it comes
-// over one connection, and is of one version.
+// A file that is replaced while it comes is begun anew; if it is replaced again and
+// again, it comes over one connection, and is of one version.
 func TestHTTPGetReplaced(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, flags := range []string{"", "--continue", "-p --in-place", "--recursive"} {

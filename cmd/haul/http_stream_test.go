@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file that is replaced while it goes to a stream ends that, as nothing of it can be
-// taken back. What has come is of one version.
+// A copy to a stream ends if the file is replaced, as nothing of it can be taken back.
+// All that has come is of one version.
 func TestHTTPGetReplacedToStream(t *testing.T) {
 	t.Parallel()        // it waits most of the time
 	const cut = 3 << 20 // more than is read at once

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A server that wants to be left alone for a while gets its way, and who waits is
-// told why: once, and not with -q.
+// haul waits for a server that asks for it, and prints the reason: once, and not with
+// -q.
 func TestHTTPWaits(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, quiet := range []bool{false, true} {

@@ -49,12 +49,12 @@ func (f *loginFlags) forWeb(l location) (func(context.Context, string, string, s
 	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, password, nil }, err
 }
 
-// A noTerminalForWeb says that a web server needs a login that nobody can give.
+// A noTerminalForWeb says that a web server needs a login, and there is no terminal.
 type noTerminalForWeb struct{ error }
 
 func (noTerminalForWeb) Error() string {
 	return "needs a login, and there is no terminal to ask on: use --password-file or ~/.netrc"
 }
 
-// Unwrap returns the kind of error, and why nobody was asked.
+// Unwrap returns the kind of error, and why haul could not ask.
 func (e noTerminalForWeb) Unwrap() []error { return []error{webclient.ErrLogin, e.error} }

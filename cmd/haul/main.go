@@ -165,10 +165,9 @@ func noCommand(cmd *cobra.Command, args []string) error {
 // timeout(1) for one, signal a process and its group.
 const sameSignal = 100 * time.Millisecond
 
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
-// ends. The second ends the process. What whoever started haul has set to be
-// ignored, as nohup(1) does and shells do in the background, stays ignored: to
-// ask for a signal would undo that.
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
+// second ends the process. A signal that was ignored when haul was started, as by
+// nohup(1) and by shells in the background, stays ignored: Notify would undo that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The size of a file is told over each protocol, and what else there is to say.
+// probe prints the size of a file over each protocol, and errors that help.
 func TestHTTPProbe(t *testing.T) {
 	l := startWeb(t, map[string]string{"a": "aaa", "b c": "bb", "empty": "", "dir/f": "f"})
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -128,7 +128,7 @@ type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A size that cannot be printed is told, over whichever protocol it came.
+// A size that cannot be printed is an error, over whichever protocol it came.
 func TestProbeOntoFullDisk(t *testing.T) {
 	_, served := startServer(t, tftp.NoUploads, map[string]string{"a": "aaa"})
 	for _, url := range []string{served + "a", startWeb(t, map[string]string{"a": "aaa"}).URL + "/a"} {

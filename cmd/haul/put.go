@@ -78,7 +78,7 @@ func newPut() *cobra.Command {
 	return cmd
 }
 
-// splitTarget tells the files of haul put from its target.
+// splitTarget separates the files of haul put from its target.
 func splitTarget(words []string) (files []string, to location, err error) {
 	files = words[:len(words)-1]
 	if to, err = parseLocation(words[len(words)-1]); err != nil {

@@ -263,8 +263,8 @@ func TestRestartFails(t *testing.T) {
 	s.wantExit(0)
 }
 
-// On a single port the successor begins when the last transfer has ended. Who asks
-// for something meanwhile asks again, as clients do.
+// On a single port the successor begins when the last transfer has ended. Clients that
+// ask for something meanwhile ask again.
 func TestRestartSinglePort(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--single-port", "--restartable", "--grace", "1h")
 	transfer := c.halfway("kernel")
@@ -296,7 +296,7 @@ func TestRestartNotAskedFor(t *testing.T) {
 	c.stop()
 }
 
-// Who ends while its successor starts takes that with it.
+// A server that ends while its successor starts ends the successor too.
 func TestRestartInterrupted(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--restartable")
 	c.signal(syscall.SIGUSR2)

@@ -75,7 +75,7 @@ func newRm() *cobra.Command {
 	return cmd
 }
 
-// isPrecious reports whether a name is one that nobody means to remove.
+// isPrecious reports whether a name is one that would be removed by mistake only.
 func isPrecious(name string) bool {
 	name = strings.TrimRight(name, "/")
 	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {

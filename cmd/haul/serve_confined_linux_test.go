@@ -125,7 +125,7 @@ func confinedUnique(t *testing.T) {
 	wantFile(t, names[1], "two")
 }
 
-// What is uploaded cannot be fetched, and nothing else can be written.
+// Uploads cannot be fetched, and nothing else can be written.
 func confinedUploadDir(t *testing.T) {
 	dir, uploads := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
 	c := startSettled(t, dir, "--upload", "create", "--upload-dir", uploads)
@@ -232,7 +232,7 @@ func confinedPorts(t *testing.T) {
 	}
 }
 
-// What a server left behind that was killed is removed, by the user who may.
+// The next server removes the leftovers of one that was killed, as the user who may.
 func confinedSweep(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "left behind"})
 	c := startSettled(t, dir, "--upload", "create")

@@ -22,7 +22,7 @@ type throng struct {
 	conns map[string][]net.Conn // by the client's address, of HTTP/1
 	ends  []func()              // of HTTP/2
 	sent  int                   // requests that are answered by the file
-	away  int                   // requests that are told to come again
+	away  int                   // requests that get 503
 }
 
 // count notes an answer.
@@ -131,9 +131,9 @@ func (c *child) openFiles() int {
 	return len(entries)
 }
 
-// Clients who ask HTTP for more than there are descriptors for are told to come again,
-// or wait until they are accepted. Whoever comes by TFTP is served all the same, and
-// when they have gone, so have their descriptors.
+// HTTP clients that need more descriptors than there are get 503, or wait until they
+// are accepted. TFTP clients are served all the same. When the clients have left, their
+// descriptors are closed.
 func TestServeDescriptors(t *testing.T) {
 	const limit = 400
 	dir := servedDir(t, map[string]string{"kernel": "image", "large": ""})

@@ -209,7 +209,7 @@ func TestServeConflicts(t *testing.T) {
 	}
 }
 
-// A mistake in a map is told with the number of its line; several at once.
+// A mistake in a map is reported with the number of its line; several at once.
 func TestServeMapSyntax(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules")
 	writeFile(t, rules, "# comment\nr ^a$ b\n\nr (a b\ng\nz ^a$ b\nj nowhere x\n")

@@ -23,8 +23,8 @@ func lineWith(text, words string) string {
 	return ""
 }
 
-// Who does not come as far as a request is told of, with what to do about it; and who
-// forgot TLS is told himself.
+// The log reports clients that get no request through, with what to do about it. A
+// client that forgot TLS gets an answer that says so.
 func TestServeHTTPSBadHandshakes(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	pair, trust := certificate(t, t.TempDir())
@@ -81,7 +81,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 	}
 }
 
-// Who speaks something else than HTTP to a port of that is told of, too.
+// The log also reports clients that speak something else than HTTP.
 func TestServeHTTPBadBeginnings(t *testing.T) {
 	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}))
 	ask := func(text string) string {

@@ -69,8 +69,8 @@ func splitShell(line string) (words []string) {
 	return words
 }
 
-// flagWord is a flag in a text. What other programs understand is cut off by
-// foreignFlags beforehand.
+// flagWord is a flag in a text. foreignFlags removes the flags of other programs
+// beforehand.
 var (
 	flagWord     = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z-]*[a-z])`)
 	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|systemd-tmpfiles|docker|podman|journalctl|setcap|curl|go)\b[^\n` + "`" + `]*`)

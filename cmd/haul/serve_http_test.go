@@ -176,7 +176,7 @@ func TestServeHTTPAndTFTP(t *testing.T) {
 	if _, body := s.ask("GET /sub/", ""); strings.Contains(body, "x.key") || !strings.Contains(body, `href="y"`) {
 		t.Errorf("the listing is %s", body)
 	}
-	// An upload in parts goes on, by these rules too.
+	// An upload in parts can be resumed, by these rules too.
 	resp, _ := s.ask("PUT /parts", "0123456789", "Content-Range: bytes 0-9/15")
 	if resp.StatusCode != 202 || resp.Header.Get("Upload-Offset") != "10" {
 		t.Errorf("a part: %d, %s", resp.StatusCode, resp.Header.Get("Upload-Offset"))
@@ -441,8 +441,8 @@ func TestServeHTTPDrainsUploads(t *testing.T) {
 }
 
 // Requests on connections that are there when the end begins are answered, however
-// slowly they come: each is half there at the signal, and the rest comes when a
-// client of HTTP/2 has long been told to go.
+// slowly they come: each is half there at the signal, and the rest comes long after the
+// server has asked clients of HTTP/2 to leave.
 func TestServeHTTPSDrains(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
@@ -470,7 +470,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 	fmt.Fprint(second, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	s.wantMetric(`haul_connections{protocol="https"} 3`)
 	s.signal(syscall.SIGTERM)
-	// It is told to go, and its connection ends.
+	// The server asks it to leave, and its connection ends.
 	if _, err := io.Copy(io.Discard, second); err != nil {
 		t.Errorf("the end of HTTP/2: %v", err)
 	}

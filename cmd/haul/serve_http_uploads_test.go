@@ -100,7 +100,7 @@ func TestServeHTTPPutTree(t *testing.T) {
 		t.Error("a directory without files is made")
 	}
 	s.stop()
-	// What is confined to an upload directory makes them there.
+	// A server that is confined to an upload directory makes them there.
 	uploads := servedDir(t, nil)
 	s = startHTTP(t, dir, "--upload", "create", "--upload-dir", uploads, "--access", "deny write * /boot/**")
 	if code, _, msg := haul(t, "put", "-r", here, s.at+"/new"); code != 0 {
@@ -115,7 +115,7 @@ func TestServeHTTPPutTree(t *testing.T) {
 	}
 }
 
-// Who may only upload can send a file in parts as well.
+// Users who may only upload can send a file in parts as well.
 func TestServeHTTPUploadOnlyParts(t *testing.T) {
 	dir, file := servedDir(t, nil), filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(file, []byte("user bob\n"+hashed(t, "builder")+"  access upload-only\n"), 0o600); err != nil {

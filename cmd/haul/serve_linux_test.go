@@ -143,7 +143,7 @@ func wantOwner(t *testing.T, path string, uid, gid int) {
 	}
 }
 
-// What a user may not read is refused, and not served by root's rights.
+// Files that the user may not read are refused, and not served by root's rights.
 func TestServeUserReadsAsUser(t *testing.T) {
 	needRoot(t)
 	dir := servedDir(t, map[string]string{"secret": "key"})
@@ -176,7 +176,7 @@ func TestServeUserRefused(t *testing.T) {
 	}
 }
 
-// Who is not root can become nobody else, and is told before serving.
+// --user is an error before serving if haul is not root.
 func TestServeUserWithoutRoot(t *testing.T) {
 	needRoot(t)
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}

@@ -79,7 +79,7 @@ func TestServeLogJSON(t *testing.T) {
 		{"INFO", "probe", "read", "kernel"},
 	}
 	if len(lines) != len(want) {
-		t.Fatalf("%d transfers are told, want %d", len(lines), len(want))
+		t.Fatalf("the log has %d transfers, want %d", len(lines), len(want))
 	}
 	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options"}
 	numbers := []string{"bytes", "duration", "rate", "pps", "rtt", "resends"}

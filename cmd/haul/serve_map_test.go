@@ -25,7 +25,7 @@ r	^conf$		default
 rg	([A-Z])		\L\1
 `
 
-// What "haul map test" prints is meant to be read; the file shows it.
+// The output of "haul map test" is for people; the file shows it.
 func TestMapTest(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules")
 	writeFile(t, rules, mapRules)

@@ -48,7 +48,7 @@ func newRack(t *testing.T, server, name, content string) *rack {
 // member returns the address of a client.
 func member(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}) }
 
-// reach has the first n clients go on until each has got a block.
+// reach drives the first n clients until each has got a block.
 func (c *rack) reach(n, block int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)

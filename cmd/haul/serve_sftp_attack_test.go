@@ -16,7 +16,7 @@ import (
 )
 
 // There is SFTP and nothing else: no commands, terminals, environment, agents or
-// tunnels. Who has asked for all that still has his files.
+// tunnels. A client that has asked for all that still gets files.
 func TestServeSFTPNothingElse(t *testing.T) {
 	s := startSFTP(t, childOptions{env: []string{"HAUL_SECRET=x"}}, servedDir(t, map[string]string{"kernel": "image"}))
 	c := s.login(s.once())
@@ -70,7 +70,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 	if ok, err := ch.SendRequest("subsystem", true, word("sftp")); ok || err != nil {
 		t.Errorf("SFTP a second time on one channel: %v, %v", ok, err)
 	}
-	for range 100 { // too often to be told each time
+	for range 100 { // too often to be logged each time
 		if ok, err := ch.SendRequest("exec", true, word("again")); ok || err != nil {
 			t.Errorf("a command: %v, %v", ok, err)
 		}
@@ -96,10 +96,10 @@ func TestServeSFTPNothingElse(t *testing.T) {
 		}
 	}
 	if n := strings.Count(said, "result=refused operation=exec"); n == 0 || n > 32 {
-		t.Errorf("%d commands are told", n)
+		t.Errorf("the log has %d commands", n)
 	}
 	if strings.Contains(said, "file=/none") || strings.Contains(said, "operation=env") {
-		t.Error("what is no refusal is told")
+		t.Error("the log has a line that is no refusal")
 	}
 }
 
@@ -157,7 +157,7 @@ func TestServeSFTPGrace(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "log"), "text")
 }
 
-// Who has not logged in when the end comes gets no grace, however little he says.
+// Clients that have not logged in when the end comes get no grace, however little they send.
 func TestServeSFTPEndsHandshakes(t *testing.T) {
 	s := startSFTP(t, childOptions{}, servedDir(t, nil), "--grace", "1h", "--metrics", "127.0.0.1:0")
 	for range 3 {
@@ -171,8 +171,8 @@ func TestServeSFTPEndsHandshakes(t *testing.T) {
 	s.stop()
 }
 
-// What is not closed in the grace is discarded, and told so. The second signal
-// leaves no grace.
+// An upload that is not closed in the grace is discarded, and its client gets an error.
+// The second signal leaves no grace.
 func TestServeSFTPGraceRunsOut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, second := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What makes no sense is refused, with what to do about it.
+// Flags that make no sense are refused, with what to do about it.
 func TestServeSFTPConflicts(t *testing.T) {
 	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir())
 	dir, state := t.TempDir(), t.TempDir()

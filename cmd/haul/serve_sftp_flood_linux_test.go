@@ -53,8 +53,8 @@ func TestServeSFTPFlood(t *testing.T) {
 	}
 }
 
-// A disk that is full is told to the client, leaves nothing behind, and what
-// there was stays.
+// The client gets an error if the disk is full. Nothing is left of its upload, and
+// existing files stay.
 func TestServeSFTPDiskFull(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

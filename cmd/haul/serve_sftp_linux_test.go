@@ -143,8 +143,8 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	s.stop()
 }
 
-// A users file that cannot be read any more is told of at once: what is in it by
-// then holds on.
+// A users file that cannot be read any more is logged at once, and the server keeps the
+// users that it has.
 func TestServeSFTPUsersUnreadable(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	needRoot(t)
@@ -164,8 +164,8 @@ func TestServeSFTPUsersUnreadable(t *testing.T) {
 	s.stop()
 }
 
-// What a server left behind that was killed in the midst of an upload is hidden,
-// and gone when the next one has looked. Under its name nothing ever was.
+// The leftovers of a server that was killed during an upload are hidden, and the next
+// one removes them. There never was a file under the upload's name.
 func TestServeSFTPKilled(t *testing.T) {
 	dir, other := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
 	login, key := newLogin(t)

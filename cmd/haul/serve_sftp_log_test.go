@@ -79,7 +79,7 @@ func TestServeSFTPLogJSON(t *testing.T) {
 	}
 }
 
-// What strangers and users choose cannot forge a line or take hold of a terminal.
+// Text that strangers and users choose cannot forge a line or control a terminal.
 func TestServeSFTPLogHostile(t *testing.T) {
 	hostile := []string{"a\nhaul: fake", "\x1b[2Jescape", "\x9bcsi", "\xff\xfe", "bidi\u202e", strings.Repeat("long", 50)}
 	invalid := []string{"nul\x00"} // names of no file
@@ -116,8 +116,8 @@ func TestServeSFTPLogHostile(t *testing.T) {
 	}
 }
 
-// Who connects and leaves, again and again, is turned away, and does not fill
-// the log: all he gets is counted.
+// A client that connects and leaves again and again is refused, and does not fill the
+// log: its connections are only counted.
 func TestServeSFTPTurnedAway(t *testing.T) {
 	s := startSFTP(t, childOptions{}, t.TempDir(), "--metrics", "127.0.0.1:0")
 	const knocks = 400
@@ -219,7 +219,7 @@ func TestServeSFTPConnsPerSource(t *testing.T) {
 	s.stop()
 }
 
-// With -q only what was refused is told.
+// With -q only refusals are logged.
 func TestServeSFTPQuiet(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	s := startSFTP(t, childOptions{}, dir, "-q")

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Without users there is one, with a password that is told; nobody else gets in,
-// and the host key is the same the next time.
+// Without users there is one, whose password haul prints; nobody else gets in, and the
+// host key is the same the next time.
 func TestServeSFTPOneTime(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	keys := filepath.Join(t.TempDir(), "state", "haul")
@@ -51,8 +51,8 @@ func TestServeSFTPOneTime(t *testing.T) {
 	}
 }
 
-// The one user may read, unless --upload lets them add files, or do anything. What holds
-// is said at the start.
+// The one user may read, unless --upload lets them add files, or do anything. haul
+// prints at the start which applies.
 func TestServeSFTPOneTimeAccess(t *testing.T) {
 	for _, test := range []struct {
 		upload    string
@@ -200,7 +200,7 @@ func TestServeSFTPHidden(t *testing.T) {
 	}
 }
 
-// Each user has his own directory and his own rights.
+// Each user has a directory and rights of their own.
 func TestServeSFTPUsers(t *testing.T) {
 	dir := servedDir(t, map[string]string{"public/a": "all", "alice/secret": "alice's"})
 	other := servedDir(t, map[string]string{"b": "other"})
@@ -344,7 +344,7 @@ func TestServeSFTPReload(t *testing.T) {
 	s.await("what was before stays in force", "line 5")
 	s.login(s.as("alice", alice))
 
-	// Who is removed is disconnected, and who has other rights now, too.
+	// Users who are removed are disconnected, and so are those whose rights have changed.
 	half, err := s.files(s.as("alice", alice)).OpenFile(t.Context(), "half", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		t.Fatal(err)

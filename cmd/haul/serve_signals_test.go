@@ -86,8 +86,8 @@ func TestServeGraceRunsOut(t *testing.T) {
 	}
 }
 
-// A transfer that ends in the grace is whole. Meanwhile the metrics show it,
-// load balancers are told to go elsewhere, and so are new clients.
+// A transfer that ends in the grace is whole. Meanwhile the metrics show it, and load
+// balancers and new clients are refused.
 func TestServeGraceIsUsed(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1h", "--metrics", "127.0.0.1:0")
 	r := c.halfway("kernel")

@@ -130,7 +130,7 @@ func TestServeNotReady(t *testing.T) {
 	if said := c.wantExit(exitFailed); !strings.Contains(said, "another server has that port") {
 		t.Errorf("said %s", said)
 	}
-	// What it said would have come before this.
+	// Its output would have come before this.
 	conn, err := net.Dial("unixgram", s.Path)
 	if err != nil {
 		t.Fatal(err)

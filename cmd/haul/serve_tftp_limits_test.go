@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What TFTP clients ask for is held to --blksize and --windowsize, and how many
-// transfers there are to --max-per-client and --max-transfers.
+// --blksize and --windowsize bound the options of TFTP clients, and --max-per-client
+// and --max-transfers the number of transfers.
 func TestServeTFTPLimits(t *testing.T) {
 	image := strings.Repeat("x", 10_000)
 	dir := servedDir(t, map[string]string{"image": image})

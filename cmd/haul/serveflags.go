@@ -94,7 +94,7 @@ func (f *serveFlags) config(dirs []string, given func(flag string) bool) (_ serv
 func (f *serveFlags) choose(given func(flag string) bool) error {
 	f.TFTP.FallBack = !given("tftp")
 	if !given("tftp") && (given("sftp") || given("http") || given("https")) {
-		f.TFTP.Listen = nil // an address that is empty, as of a variable that is not set, is none of TFTP either
+		f.TFTP.Listen = nil // even if the address given is empty, as from a variable that is not set
 	}
 	for _, flag := range tftpOnly {
 		if given(flag) && !f.ServesTFTP() {

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	setParallel()
-	// Who runs tests in the background of a shell has SIGINT ignored, and so
-	// would the children of tests. To ask for it gives them the default.
+	// In the background of a shell, SIGINT is ignored by tests, and would be by their
+	// children. Asking for it gives the children the default.
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What the tests of internal/serve use as well.
+// The tests of internal/serve use these as well.
 const patience = servetest.Patience
 
 type lockedBuffer = servetest.Buffer

@@ -236,7 +236,7 @@ func TestSFTPStreams(t *testing.T) {
 	}
 }
 
-// What goes to standard output does not go faster than --limit says.
+// A copy to standard output is not faster than --limit says.
 func TestSFTPStreamLimit(t *testing.T) {
 	l := startLab(t, map[string]string{"f": strings.Repeat("x", 300_000)})
 	began := time.Now()
@@ -402,8 +402,8 @@ func TestSFTPLinks(t *testing.T) {
 	wantFile(t, elsewhere, "content")
 }
 
-// An interrupted copy leaves nothing half under a real name, says what is kept,
-// and with --continue goes on from there.
+// An interrupted copy leaves no half file under a real name, says what is kept, and
+// resumes there with --continue.
 func TestSFTPInterrupted(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	for _, flag := range []string{"--fsync", "--continue"} {

@@ -53,7 +53,7 @@ func TestLs(t *testing.T) {
 			t.Errorf("haul ls %s: exit code %d, %s", args, code, msg)
 		}
 	}
-	// What there is is listed all the same.
+	// Entries that exist are listed all the same.
 	if code, out, _ := l.haul("ls", "lab:none", "lab:a"); code != exitNotFound || out != "a\n" {
 		t.Errorf("one of two is missing: exit code %d, %q", code, out)
 	}
@@ -272,7 +272,7 @@ func TestRm(t *testing.T) {
 	}
 	gone("keep")
 	l.must("rm", "-f", "lab:none", "lab:non*", "lab:no/such")
-	// What a link leads to stays.
+	// The target of a link stays.
 	if err := os.Symlink("kept", filepath.Join(l.dir, "way")); err == nil {
 		for _, flag := range []string{"-r", "-f"} {
 			if code, _, msg := l.haul("rm", flag, "lab:way/", "lab:kept/f/"); code != exitRefused || strings.Count(msg, "is not a directory") != 2 {

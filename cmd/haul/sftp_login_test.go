@@ -112,7 +112,7 @@ func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// What the command line says of the login comes before the configuration.
+// Flags about the login override the configuration.
 func TestLoginFlags(t *testing.T) {
 	l := startLab(t, map[string]string{"f": ""})
 	for name, args := range map[string][]string{

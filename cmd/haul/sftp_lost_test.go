@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/internal/openssh"
 )
 
-// A connection that is cut in the middle has its exit code, and with --continue
-// the next run goes on.
+// A connection that is cut in the middle has its exit code, and the next run with
+// --continue resumes.
 func TestSFTPConnectionLost(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 4<<20/16)
 	l := startLab(t, map[string]string{"big": content})
@@ -57,7 +57,7 @@ func TestSFTPConnectionLost(t *testing.T) {
 	wantTree(t, here, map[string]string{"big": content})
 }
 
-// A lost connection is told once of a file that was on its way to a server.
+// A connection lost during an upload is reported once.
 func TestSFTPConnectionLostSending(t *testing.T) {
 	l := startLab(t, nil)
 	var left atomic.Int64

@@ -139,7 +139,7 @@ func TestSFTPVerifyUploadOnly(t *testing.T) {
 	}
 }
 
-// What a command lacks has a name.
+// The error for a missing argument names it.
 func TestMissingArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"user add":      "add: NAME is missing; usage: haul user add NAME",
@@ -170,8 +170,8 @@ func TestSFTPCopyOfAPipe(t *testing.T) {
 	}
 }
 
-// What the server's disk has no room for, the server refuses, whichever phase that
-// is in. The message has the name that the user knows.
+// A full disk on the server is the server's refusal, in each phase of an upload. The
+// message has the name that the user knows.
 func TestSFTPServerFull(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine")
 	writeFile(t, mine, strings.Repeat("m", 2<<20))

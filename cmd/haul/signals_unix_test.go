@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What haul was told to ignore when it was started, as nohup does, it ignores
-// still, as server and as client. SIGTERM ends it as ever.
+// A signal that was ignored when haul was started, as by nohup, stays ignored, in
+// server and client. SIGTERM ends haul as ever.
 func TestIgnoredSignals(t *testing.T) {
 	server := startIgnoring(t, "HUP INT", append([]string{"serve", t.TempDir()}, anyPort...)...)
 	server.awaitURL()

@@ -18,7 +18,7 @@ unit. Upper and lower case mean the same.
 So --limit 20M is 20,971,520 bytes a second, and --limit 20MB is 20,000,000. dd, head,
 split and others of coreutils read sizes in the same way.
 
-What haul prints is in kB, MB and GB of 1,000, 1,000,000 and 1,000,000,000 bytes.
+haul prints sizes in kB, MB and GB of 1,000, 1,000,000 and 1,000,000,000 bytes.
 There are three exceptions: "haul ls -h" and "haul df -h" print K, M and G of 1,024, as ls
 and df do; "haul df" without -h prints KiB; and "haul user list" prints each limit as an
 exact SIZE.

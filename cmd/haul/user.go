@@ -141,7 +141,7 @@ func listUsers(out io.Writer, d *users.Directory) error {
 	return w.Flush()
 }
 
-// describeLogin says how somebody logs in.
+// describeLogin says how a user logs in.
 func describeLogin(u users.User) string {
 	var how []string
 	if !u.Password.IsZero() {

@@ -98,7 +98,7 @@ func awaitNoEcho(t *testing.T, terminal *os.File) {
 	}
 }
 
-// Who is interrupted has a terminal as it was.
+// An interrupted command restores the terminal.
 func TestUserPasswordInterrupted(t *testing.T) {
 	_, theirs := twoEnds(t)
 	c := runChild(t, childOptions{stdin: theirs}, "user", "add", "alice", "--users", filepath.Join(t.TempDir(), "users"))

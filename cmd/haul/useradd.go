@@ -38,7 +38,7 @@ const userAddExamples = `  haul user add alice                          asks for
   haul user add backup --key 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup' --limit 20M
   pwgen -s 24 1 | haul user add scanner --password-stdin --access upload-only --from 192.0.2.0/24`
 
-// completeAccess has --access completed by what users may do.
+// completeAccess makes the shell complete --access.
 func completeAccess(cmd *cobra.Command) {
 	completeWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
 }
@@ -112,7 +112,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// checkNew refuses a user who is there already, as far as that can be told.
+// checkNew refuses a user who exists already, if the users file can be read.
 func checkNew(path, name string) error {
 	d, err := users.Open(path)
 	if err != nil {
@@ -159,8 +159,8 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// What is wrong with the rest is for the users file to say, before it is
-	// written; but not after a password was typed.
+	// The users file checks the rest before it is written; but that would be after a
+	// password was typed.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}
@@ -200,16 +200,17 @@ func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	return parseKeys(source, text)
 }
 
-// looksLikeKey tells the line of a key from the name of a file that is missing.
+// looksLikeKey reports whether a word is the line of a key, and not the name of a file
+// that is missing.
 func looksLikeKey(word string) bool { return keyType.MatchString(word) }
 
 var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
 
-// parseKeys reads the lines of an authorized_keys file. Here each must be right:
-// whoever adds a key is there to mend it.
+// parseKeys reads the lines of an authorized_keys file. Each line must be right: the
+// user is there to correct it.
 func parseKeys(source, text string) (keys []users.Key, err error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
-		return nil, failure.Usage.Errorf("%s: that is a private key, which belongs to nobody but its owner; the public one is in the file with .pub behind its name", source)
+		return nil, failure.Usage.Errorf("%s: that is a private key, which only its owner should have; the public key is in the file with .pub behind its name", source)
 	}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {

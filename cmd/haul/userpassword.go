@@ -74,8 +74,8 @@ func newUserPassword() *cobra.Command {
 // passwordFlags say where a password comes from.
 type passwordFlags struct{ ask, stdin bool }
 
-// leastPassword is how many bytes a password has at least. A server asks whoever
-// comes by, and what is shorter can be guessed.
+// leastPassword is how many bytes a password has at least. Anybody can try to log in to
+// a server, and shorter ones can be guessed.
 const leastPassword = 8
 
 // read gets a password, and returns its hash.
@@ -148,7 +148,7 @@ func askPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		err      error
 	}
 	typed := make(chan answer, 1)
-	go func() { // ends with the process, if nobody types anything
+	go func() { // ends with the process if nothing is typed
 		password, err := term.ReadPassword(fd)
 		typed <- answer{password, err}
 	}()
