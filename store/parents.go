@@ -113,8 +113,8 @@ func (u *dirUpload) inheritLocked(dirs []string) {
 	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // all are above the upload
 }
 
-// settle has the directories of an upload stay, since its file is there.
-func (m *makers) settle(u *dirUpload) {
+// keep has the directories of an upload stay, since its file is there.
+func (m *makers) keep(u *dirUpload) {
 	if !u.c.Parents {
 		return
 	}

@@ -311,7 +311,7 @@ func (u *dirUpload) Commit() error {
 	u.done = true
 	err := u.publish()
 	if err == nil {
-		u.store.makers.settle(u)
+		u.store.makers.keep(u)
 	}
 	_ = u.discard() // what is left of it, a sweep removes
 	if err != nil {

@@ -4,63 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"sync"
-	"sync/atomic"
-
-	"github.com/haul-project/haul/internal/rate"
-	"github.com/haul-project/haul/store"
 )
-
-const (
-	// smallFile is up to how many bytes a file is a small one, whose round trips
-	// take longer than its data.
-	smallFile = 128 << 10
-
-	// smallAtOnce is how many small files are on their way at once. At 20 ms of
-	// round trip, and three of those a file, it is a thousand files a second.
-	smallAtOnce = 64
-
-	// listsAtOnce is how many directories are listed at once.
-	listsAtOnce = 16
-
-	// maxQueue is how many files of either kind wait to be copied. Then the
-	// listings wait.
-	maxQueue = 1024
-)
-
-// A copier is one Copy.
-type copier struct {
-	opts   Options
-	ctx    context.Context // ends when no more is to be done
-	limit  rate.Bucket
-	report report
-
-	// Where things go: names are those in to, which is what the job's own tree
-	// has by the name prefix.
-	to     target
-	prefix string
-	whole  target      // the job's own
-	target fs.FileInfo // the directory that all goes below; nil if there is none
-
-	landed atomic.Bool // something was begun below the target
-
-	contained bool // to is a part of the job's tree that was opened: see [Subtree]
-
-	features store.Features
-
-	slots        chan struct{} // one for each directory that is listed besides others
-	files        chan struct{} // one for each file on its way; nil if only the workers bound them
-	dirs         atomic.Int64  // that were begun, up to Options.MaxDirs
-	aside        atomic.Int64  // directories and links that are kept for later, up to maxAside
-	foldsOnce    sync.Once
-	folds        bool // see foldsCase
-	walks        sync.WaitGroup
-	sweeps       sync.WaitGroup
-	sweepSlots   chan struct{}
-	small, large chan *file
-}
 
 // Copy copies what j says, and returns when all is done or ctx has ended: then
 // what was under way is gone, or kept for Continue, and nothing half has a name.
@@ -87,40 +33,6 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	return c.report.result(), err
 }
 
-// newCopier returns a copier that stop ends.
-func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
-	to, err := j.target()
-	if err != nil {
-		return nil, err
-	}
-	c := &copier{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features()}
-	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
-	c.setDefaults()
-	return c, nil
-}
-
-func (c *copier) setDefaults() {
-	o := &c.opts
-	lists := listsAtOnce
-	if o.Parallel > 0 {
-		o.Parallel = min(o.Parallel, MaxParallel)
-		c.files = make(chan struct{}, o.Parallel)
-		lists = min(lists, o.Parallel)
-	} else {
-		o.Parallel = DefaultParallel
-	}
-	if o.Umask == 0 {
-		o.Umask = DefaultUmask
-	}
-	if o.MaxDirs <= 0 {
-		o.MaxDirs = DefaultMaxDirs
-	}
-	c.limit.Set(o.Limit)
-	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
-	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
-	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
-}
-
 // run copies everything, or returns why that could not begin.
 func (c *copier) run(j Job) error {
 	p, err := c.findTarget(j.Target)
@@ -131,10 +43,10 @@ func (c *copier) run(j Job) error {
 	if err != nil || len(starts) == 0 {
 		return err
 	}
-	if err := c.goesOn(p, len(j.Sources), starts); err != nil {
+	if err := c.findUnfinished(p, len(j.Sources), starts); err != nil {
 		return err
 	}
-	if err := p.settle(len(j.Sources), starts); err != nil {
+	if err := p.placeSources(len(j.Sources), starts); err != nil {
 		return err
 	}
 	if c.opts.DryRun && p.info == nil && !c.features.ImpliedDirs {
@@ -203,6 +115,7 @@ func (c *copier) copyInTurn(f *file) {
 		defer func() { <-c.files }()
 	}
 	c.copyFile(f)
+	c.finish(f.dir)
 }
 
 // enter opens the directory that all goes below, and makes it if it is missing.
@@ -289,19 +202,3 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		c.spawn(d)
 	}
 }
-
-// queue hands a file over to be copied.
-func (c *copier) queue(f *file) {
-	files := c.small
-	if f.item.Size > smallFile {
-		files = c.large
-	}
-	select {
-	case files <- f:
-	case <-c.ctx.Done():
-		c.finish(f.dir)
-	}
-}
-
-// outside returns the name in the job's tree of what has a name in to.
-func (c *copier) outside(name string) string { return path.Join(c.prefix, name) }

@@ -5,43 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"sync"
 
 	"github.com/haul-project/haul/store"
 )
 
-// resumeFrom is from how many bytes on a file is kept when it is cut off. To copy
-// less again is cheaper than the record.
-const resumeFrom = 1 << 20
-
-// who says whose uploads are resumed: see [store.Create]. Other users who send to
-// the same place have other sources.
-var who = sync.OnceValue(func() string {
-	host, _ := os.Hostname()
-	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
-})
-
-// A file is a file, or a symbolic link, on its way.
-type file struct {
-	item   *Item
-	source *start // where it comes from
-	dir    *dir   // nil if it becomes the target itself
-	tree   SourceTree
-	from   string
-	to     string
-	info   fs.FileInfo // of the source
-	listed bool        // that is how its directory lists it
-	old    fs.FileInfo // what has the target's name; nil if nothing does
-	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
-
-	started bool // the hook Started was called
-	created bool // it has its name, in place, and may have to be begun anew
-}
-
 // copyFile copies a file, and says what became of it.
 func (c *copier) copyFile(f *file) {
-	defer c.finish(f.dir)
 	if c.ctx.Err() != nil {
 		return
 	}
@@ -190,250 +159,6 @@ func (c *copier) updateAttrs(f *file) error {
 	return nil
 }
 
-// upload copies a file so that it has its name when it is whole.
-func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
-	u, resumed, err := c.create(f, src)
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer u.Close() // keeps it, if it can be resumed
-	m := &move{c: c, f: f, src: src, dst: u}
-	m.note(resumed)
-	end, err := m.run(resumed)
-	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
-	if err == nil {
-		var late store.Attr
-		if late, err = c.complete(f, src, u, end, &out); err == nil && late != (store.Attr{}) {
-			err = c.to.SetAttr(c.ctx, f.to, late, true)
-		}
-		if err == nil && c.opts.Verify && !out.Verified {
-			err = c.verifyNamed(f, src, end)
-			out.Verified = err == nil
-		}
-	}
-	if err != nil {
-		m.takeBack()
-		if r, ok := u.(store.Resumer); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers) || c.replaced(err)) {
-			_ = r.Discard()
-		}
-	}
-	return out, err
-}
-
-// complete makes an upload of end bytes what it shall be, and gives it its name.
-// It returns the attributes that are to be set then.
-func (c *copier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
-	if err := checkChanged(f, src, end); err != nil {
-		return late, err
-	}
-	if c.opts.Sparse { // there may be a hole at its end
-		if err := u.Truncate(end); err != nil {
-			return late, err
-		}
-	}
-	late = c.attrs(f)
-	if a, ok := u.(store.AttrUpload); ok && late != (store.Attr{}) {
-		if err := a.SetAttr(late); err != nil {
-			return late, err
-		}
-		late = store.Attr{}
-	}
-	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
-		written, err := r.Open(c.ctx)
-		if err != nil {
-			return late, toVerify(err)
-		}
-		same, err := c.equal(src, written, end)
-		_ = written.Close()
-		if err != nil {
-			return late, err
-		}
-		if !same {
-			return late, ErrDiffers
-		}
-		out.Verified = true
-	}
-	return late, u.Commit()
-}
-
-// verifyNamed compares a file that has its name by now.
-func (c *copier) verifyNamed(f *file, src store.File, end int64) error {
-	dst, err := c.to.Open(c.ctx, f.to)
-	if err != nil {
-		return toVerify(err)
-	}
-	defer dst.Close()
-	fi, err := dst.Stat()
-	if err != nil {
-		return err
-	}
-	same := fi.Size() == end
-	if same {
-		same, err = c.equal(src, dst, end)
-	}
-	if err == nil && !same {
-		err = ErrDiffers
-	}
-	return err
-}
-
-// toVerify says why a copy that could be written was to be read.
-func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
-
-// attrs returns what the copy shall have besides its content.
-func (c *copier) attrs(f *file) (a store.Attr) {
-	perm := c.mode(f.info, 0o666)
-	// To create a file with a mode of 0 means another.
-	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.features.ImpliedDirs {
-		a.Mode = &perm
-	}
-	if c.opts.fileTimes() {
-		a.AccessTime, a.ModTime = timesOf(f.info)
-	}
-	return a
-}
-
-// create begins an upload, or resumes one of which so many bytes are there.
-func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
-	size := f.info.Size()
-	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
-	if c.opts.Sparse {
-		o.Size = 0 // the check for room does not know of holes
-	}
-	version, known := identity(f.info), true
-	if v, ok := src.(Versioned); ok {
-		version = v.Version()
-		known = version != ""
-	}
-	switch {
-	case !c.opts.Continue || size < resumeFrom:
-	case !known:
-		c.report.fromStart(f.item, ErrNoVersion)
-	default:
-		o.Resume = who()
-		o.Source = fmt.Sprintf("%s\x00%d\x00%d\x00%s", f.from, size, f.info.ModTime().UnixNano(), version)
-	}
-	u, err = c.to.Create(c.ctx, f.to, o)
-	if err != nil {
-		return nil, 0, err
-	}
-	c.landed.Store(true)
-	r, ok := u.(store.Resumer)
-	if !ok && o.Resume != "" {
-		c.report.fromStart(f.item, ErrNotKept)
-	}
-	if !ok || r.Resumed() == 0 {
-		return u, 0, nil
-	}
-	same, err := c.overlaps(src, r, size)
-	if err != nil {
-		_ = u.Close()
-		return nil, 0, err
-	}
-	if same {
-		return u, r.Resumed(), nil
-	}
-	c.report.fromStart(f.item, fmt.Errorf("what is kept of it is not the same as the source: %w", ErrChanged))
-	if err := r.Discard(); err != nil {
-		return nil, 0, err
-	}
-	u, err = c.to.Create(c.ctx, f.to, o)
-	return u, 0, err
-}
-
-// checkChanged returns an error if the source is not what it was, as far as that
-// can be seen for nothing. That it has grown is no error: it is copied up to
-// where it ended.
-func checkChanged(f *file, src store.File, end int64) error {
-	if end < f.info.Size() {
-		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
-	}
-	if f.opened == nil {
-		return nil
-	}
-	fi, err := src.Stat()
-	if err != nil {
-		return err
-	}
-	if end == f.opened.Size() && fi.Size() == end && !fi.ModTime().Equal(f.opened.ModTime()) {
-		return fmt.Errorf("%w: it was written to", ErrChanged)
-	}
-	return nil
-}
-
-// inPlace copies a file to where its name is.
-func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
-	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
-	a.Exclusive = c.mustBeNew(f)
-	resumed, err := c.partThere(f, src)
-	if err != nil {
-		return Outcome{}, err
-	}
-	a.Truncate = resumed == 0
-	h, err := c.to.OpenFile(c.ctx, f.to, a)
-	if err != nil {
-		return Outcome{}, err
-	}
-	f.created = true
-	c.landed.Store(true)
-	m := &move{c: c, f: f, src: src, dst: h}
-	m.note(resumed)
-	end, err := m.run(resumed)
-	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
-	if err == nil {
-		err = checkChanged(f, src, end)
-	}
-	if err == nil && (c.opts.Sparse || resumed > 0) {
-		err = h.Truncate(end)
-	}
-	if attr := c.attrs(f); err == nil && attr != (store.Attr{}) {
-		err = h.SetAttr(attr)
-	}
-	if err == nil && c.opts.Durable {
-		if err = h.Sync(); errors.Is(err, errors.ErrUnsupported) {
-			err = nil
-		}
-	}
-	if e := h.Close(); err == nil {
-		err = e
-	}
-	if err == nil && c.opts.Verify {
-		err = c.verifyNamed(f, src, end)
-		out.Verified = err == nil
-	}
-	if err != nil {
-		m.takeBack()
-	}
-	return out, err
-}
-
-// mustBeNew reports whether nothing may have the name of a file: else a symbolic link
-// made since, by this copy or another program, would be written through. It is not
-// asked of a server, where a repeated request could meet the file of the first.
-func (c *copier) mustBeNew(f *file) bool { return c.contained && f.old == nil && !f.created }
-
-// partThere returns how much of a file that was written in place is there. As
-// that may have gaps, all of it has to be the same as the source, and both sides
-// have to be able to compare it without moving it.
-func (c *copier) partThere(f *file, src store.File) (int64, error) {
-	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
-		return 0, nil
-	}
-	dst, err := c.to.Open(c.ctx, f.to)
-	if err != nil {
-		return 0, err
-	}
-	defer dst.Close()
-	same, err := c.equalCheaply(src, dst, f.old.Size())
-	if errors.Is(err, errors.ErrUnsupported) {
-		return 0, nil
-	}
-	if err != nil || !same {
-		return 0, err
-	}
-	return f.old.Size(), nil
-}
-
 // copyLink makes a symbolic link.
 func (c *copier) copyLink(f *file) {
 	if c.ctx.Err() != nil {
@@ -486,4 +211,31 @@ func (c *copier) tryLink(f *file) (What, error) {
 		}
 	}
 	return Copied, nil
+}
+
+// maxAnew is how often a file is begun anew whose source was replaced meanwhile.
+// The last time it is read as one stream, which more replacements may not outrun.
+const maxAnew = 2
+
+// openVersion opens the source. If others of its versions were tried before, what
+// is known of it is of those, and the last time nothing of two may mix.
+func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
+	if anew == 0 {
+		return f.open(ctx)
+	}
+	f.listed = false
+	src, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := src.Stat()
+	if err != nil {
+		_ = src.Close()
+		return nil, err
+	}
+	f.info = fi
+	if s, ok := src.(Streamer); ok && anew == maxAnew {
+		s.OneStream()
+	}
+	return src, nil
 }

@@ -7,13 +7,6 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A dirIdentity distinguishes a directory of a source from others, so that links
-// which lead to a directory above themselves are found.
-type dirIdentity struct {
-	info fs.FileInfo // for store.SameFile; nil for none
-	real string      // by a Resolver; "" if that is not known
-}
-
 // below returns the identity of a directory in another.
 func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 	if i.real == "" {

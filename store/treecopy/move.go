@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
-	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 )
 
@@ -17,11 +15,6 @@ import (
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
-
-// wait waits until n more bytes may move.
-func (c *copier) wait(ctx context.Context, n int) error {
-	return rate.Sleep(ctx, c.limit.Take(time.Now(), n))
-}
 
 // A move is the content of a file on its way.
 type move struct {

@@ -1,6 +1,9 @@
 package treecopy
 
 import (
+	"fmt"
+	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 
@@ -21,4 +24,24 @@ func printable(name string) string {
 		return q
 	}
 	return name
+}
+
+// cleanName returns a name as package store wants it, and whether it ended in a
+// slash, or in a slash and a dot.
+func cleanName(name string) (clean string, slash, dot bool, err error) {
+	dot = name == "" || name == "." || strings.HasSuffix(name, "/.")
+	slash = dot || strings.HasSuffix(name, "/")
+	if name == "" {
+		return ".", slash, dot, nil
+	}
+	clean = path.Clean(name)
+	switch {
+	case strings.HasPrefix(clean, "/"):
+		return "", false, false, fmt.Errorf("%w: a name in a tree does not begin with a slash", fs.ErrInvalid)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", false, false, fmt.Errorf("%w: it leads out of the tree", fs.ErrInvalid)
+	case strings.IndexByte(clean, 0) >= 0:
+		return "", false, false, fmt.Errorf("%w: a NUL in a name", fs.ErrInvalid)
+	}
+	return clean, slash, dot, nil
 }

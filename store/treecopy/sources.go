@@ -6,53 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
-	"sync"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 )
-
-// lookupsAtOnce is how many names are looked up at once.
-const lookupsAtOnce = 16
-
-// A start is a source that exists.
-type start struct {
-	tree     SourceTree
-	name     string
-	as       string // its name below a directory
-	origin   string
-	info     fs.FileInfo
-	contents bool // what is in it goes below the target, rather than itself
-	shown    string
-	index    int   // among the sources
-	err      error // why it cannot be copied
-}
-
-// showAs returns what messages call what has a name in the tree, or "" if that is
-// its name.
-func (s *start) showAs(name string) string {
-	if s == nil || s.shown == "" {
-		return ""
-	}
-	if name == s.name {
-		return s.shown
-	}
-	if s.name != "." {
-		name = strings.TrimPrefix(name, s.name+"/")
-	}
-	return path.Join(s.shown, name)
-}
-
-// display returns what messages call it.
-func (s *start) display() string {
-	if s.shown != "" {
-		return s.shown
-	}
-	return s.name
-}
-
-func (s start) isDir() bool { return s.info.IsDir() }
 
 // findSources finds what the sources mean. A source that does not exist has that as
 // its error.
@@ -146,26 +103,4 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 		}
 	})
 	return starts, nil
-}
-
-// inParallel calls f with each number below n, some at once.
-func inParallel(atOnce, n int, f func(i int)) {
-	if n == 1 {
-		f(0)
-		return
-	}
-	var wait sync.WaitGroup
-	next := make(chan int)
-	for range min(atOnce, n) {
-		wait.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
 }

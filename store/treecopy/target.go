@@ -1,50 +1,12 @@
 package treecopy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
-
-	"github.com/haul-project/haul/store"
 )
-
-// A target is a [TargetTree] with all that is asked of one without ImpliedDirs.
-type target interface {
-	TargetTree
-	editor
-}
-
-type editor interface {
-	OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error)
-	Mkdir(ctx context.Context, name string, perm fs.FileMode) error
-	Remove(ctx context.Context, name string) error
-	RemoveDir(ctx context.Context, name string) error
-	Rename(ctx context.Context, from, to string, replace bool) error
-	Symlink(ctx context.Context, target, name string) error
-	Readlink(ctx context.Context, name string) (string, error)
-	SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error
-}
-
-// target returns the target, or why it cannot have what the options ask for.
-func (j *Job) target() (target, error) {
-	if j.To == nil {
-		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
-	}
-	if t, ok := j.To.(target); ok {
-		return t, nil
-	}
-	o := &j.Options
-	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
-		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
-	}
-	return struct { // of the editor nothing is asked
-		TargetTree
-		editor
-	}{TargetTree: j.To}, nil
-}
 
 // A place is where things go.
 type place struct {
@@ -90,9 +52,9 @@ func (c *copier) lookAbove(name string) error {
 	return nil
 }
 
-// settle decides whether the sources, of which so many were named, go below p, or
+// placeSources decides whether the sources, of which so many were named, go below p, or
 // the one becomes it.
-func (p *place) settle(named int, starts []start) error {
+func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {
 		return nil // an earlier copy has decided it
 	}
@@ -128,32 +90,4 @@ func (p *place) settle(named int, starts []start) error {
 		first[as] = s
 	}
 	return nil
-}
-
-// errSameName says that two sources would become the same.
-var errSameName error = sameNameError{}
-
-type sameNameError struct{}
-
-func (sameNameError) Error() string        { return "same name twice" }
-func (sameNameError) Is(target error) bool { return target == ErrConflict }
-
-// cleanName returns a name as package store wants it, and whether it ended in a
-// slash, or in a slash and a dot.
-func cleanName(name string) (clean string, slash, dot bool, err error) {
-	dot = name == "" || name == "." || strings.HasSuffix(name, "/.")
-	slash = dot || strings.HasSuffix(name, "/")
-	if name == "" {
-		return ".", slash, dot, nil
-	}
-	clean = path.Clean(name)
-	switch {
-	case strings.HasPrefix(clean, "/"):
-		return "", false, false, fmt.Errorf("%w: a name in a tree does not begin with a slash", fs.ErrInvalid)
-	case clean == ".." || strings.HasPrefix(clean, "../"):
-		return "", false, false, fmt.Errorf("%w: it leads out of the tree", fs.ErrInvalid)
-	case strings.IndexByte(clean, 0) >= 0:
-		return "", false, false, fmt.Errorf("%w: a NUL in a name", fs.ErrInvalid)
-	}
-	return clean, slash, dot, nil
 }

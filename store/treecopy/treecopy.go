@@ -50,7 +50,6 @@ package treecopy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -363,82 +362,6 @@ type Result struct {
 	Found Totals
 }
 
-// MaxErrors is how many errors of entries are kept. All are counted.
-const MaxErrors = 100
-
-// An IncompleteError says that some of what was to be copied was not. It wraps
-// the errors it has.
-type IncompleteError struct {
-	Failed int64   // entries
-	Errors []error // the first of them, [*EntryError]s, up to MaxErrors; in front of them what ended the copy early
-}
-
-// Error says how many failed, and the first reason.
-func (e *IncompleteError) Error() string {
-	switch {
-	case e.Failed == 1 && len(e.Errors) == 1:
-		return e.Errors[0].Error()
-	case len(e.Errors) == 0:
-		return fmt.Sprintf("%d entries were not copied", e.Failed)
-	}
-	return fmt.Sprintf("%d entries were not copied; the first: %v", e.Failed, e.Errors[0])
-}
-
-// Unwrap returns the errors of the entries.
-func (e *IncompleteError) Unwrap() []error { return e.Errors }
-
-// An EntryError says why an entry was not copied.
-type EntryError struct {
-	From string // in the tree of its source, or as that is shown
-	To   string // in the tree of the target; "" if it has no name there
-	Err  error
-}
-
-// Error names the entry, and says what went wrong. Bytes that could harm a
-// terminal are escaped.
-func (e *EntryError) Error() string {
-	return fmt.Sprintf("copy %s: %v", printable(e.From), e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *EntryError) Unwrap() error { return e.Err }
-
-// Kinds of errors, besides those of package store.
-var (
-	// ErrDirectory says that a source is a directory, and Recursive is not set.
-	ErrDirectory = errors.New("is a directory")
-
-	// ErrConflict says that two sources would become the same, or that something
-	// of another kind has the name.
-	ErrConflict = errors.New("is in the way")
-
-	// ErrChanged says that a source changed while it was copied.
-	ErrChanged = errors.New("changed while it was copied")
-
-	// ErrNoVersion says that nothing distinguishes the versions of a source.
-	ErrNoVersion = errors.New("the server does not say which version of the file it sends (it takes a strong ETag, or a Last-Modified that is not new)")
-
-	// ErrNotKept says that a target keeps nothing of a file that was cut off.
-	ErrNotKept = errors.New("the target keeps no parts of files")
-
-	// ErrDiffers says that a copy, once it was there, was not what its source is.
-	ErrDiffers = errors.New("the copy is not the same as its source")
-
-	// ErrLoop says that a symbolic link was to be followed and leads to a directory
-	// that it is in.
-	ErrLoop = errors.New("leads back to a directory that it is in")
-
-	// ErrEmpty says that a directory was not made, as there are no files in it, and
-	// the target has none without: see [store.Features].ImpliedDirs.
-	ErrEmpty = errors.New("a directory without files, which cannot be made there")
-
-	// ErrTooManyDirs says that there are more directories than Options.MaxDirs.
-	ErrTooManyDirs = errors.New("too many directories")
-
-	// ErrUnsafeName says that a listing has a name that no entry may have.
-	ErrUnsafeName = errors.New("a name that is not safe")
-)
-
 // A Fetcher is a [store.File] that writes itself to w, from off up to its end,
 // by its fastest way. It returns how many bytes from off on have come without a
 // gap. w is written at the offsets of the file, in any order.
@@ -484,4 +407,17 @@ type ListedOpener interface {
 // nothing leads out of, whatever becomes of its name. The io.Closer ends it.
 type Subtree interface {
 	Sub(ctx context.Context, dir string) (store.Tree, io.Closer, error)
+}
+
+// A Streamer is a [Fetcher] that can come as one stream, all of which is of the
+// version that was opened, even if the file is replaced meanwhile. OneStream has
+// it do so, however long that takes.
+type Streamer interface {
+	OneStream()
+}
+
+// A Sweeper is a [store.Tree] that can remove from a directory what uploads left
+// there whose process died.
+type Sweeper interface {
+	SweepDir(ctx context.Context, dir string) error
 }

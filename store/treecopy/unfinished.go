@@ -32,9 +32,9 @@ func markName(origin, source, target string) string {
 
 func (s *start) mark() string { return markName(s.origin, s.name, "") }
 
-// goesOn looks whether the target is the unfinished copy of the one source, and
+// findUnfinished looks whether the target is the unfinished copy of the one source, and
 // then has that become the target again.
-func (c *copier) goesOn(p *place, named int, starts []start) error {
+func (c *copier) findUnfinished(p *place, named int, starts []start) error {
 	if !c.opts.Continue || c.features.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
 		return nil
 	}
@@ -106,9 +106,6 @@ func (c *copier) removeMarked(dir, mark string) {
 	_ = c.whole.RemoveDir(ctx, dir)
 }
 
-// removeTime is how long it may take to remove what was begun.
-const removeTime = 10 * time.Second
-
 // renewMark keeps a mark from being taken for an old one. That it cannot is no
 // matter of this copy.
 func (c *copier) renewMark(mark string) {
@@ -120,5 +117,23 @@ func (c *copier) renewMark(mark string) {
 func (c *copier) unmark(d *dir) {
 	if d.mark != "" && c.report.err(nil) == nil {
 		_ = c.to.Remove(c.ctx, path.Join(d.to, d.mark)) // if this fails, the next copy resumes it, and finds all there
+	}
+}
+
+// sweep removes what earlier copies left in a directory of the target, besides
+// all else. That it cannot is no matter of this copy.
+func (c *copier) sweep(dir string) {
+	s, ok := c.to.(Sweeper)
+	if !ok || c.opts.DryRun {
+		return
+	}
+	select {
+	case c.sweepSlots <- struct{}{}:
+		c.sweeps.Go(func() {
+			_ = s.SweepDir(c.ctx, dir)
+			<-c.sweepSlots
+		})
+	default:
+		_ = s.SweepDir(c.ctx, dir)
 	}
 }

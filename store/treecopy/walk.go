@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/tempname"
@@ -28,70 +27,7 @@ const (
 	// kept at a time: a directory until its turn comes, so that no listing stays
 	// open for it, and a link until all else in its directory is there.
 	maxAside = 1 << 20
-
-	// ownerAll is what the owner of a directory may do with it while it is filled.
-	ownerAll = 0o700
 )
-
-// A dir is a directory on its way. It is finished when all that is in it is.
-type dir struct {
-	item   *Item
-	parent *dir // nil at the top
-	source *start
-	tree   SourceTree
-	from   string
-	to     string
-	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
-	origin dirIdentity
-
-	depth    int
-	followed int    // symbolic links above it
-	made     bool   // its target is there
-	fresh    bool   // it was made just now: nothing is in it but what this copy put there
-	mark     string // says that the top is the source's copy, and not finished; "" for none
-
-	pending atomic.Int64 // what is in it and not done, and its listing
-	links   []*file      // symbolic links to be made; until it is listed
-	holds   atomic.Bool  // there are files in it, or further below
-	filled  atomic.Bool  // one of them was copied
-}
-
-// hold notes that there are files in d.
-func (d *dir) hold() {
-	for d != nil && !d.holds.Swap(true) {
-		d = d.parent
-	}
-}
-
-// fill notes that a file in d was copied.
-func (d *dir) fill() {
-	for d != nil && !d.filled.Swap(true) {
-		d = d.parent
-	}
-}
-
-func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
-	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Of: s.index, Type: fs.ModeDir, Time: fi.ModTime()}
-}
-
-func (c *copier) fileItem(f *file) *Item {
-	return &Item{From: f.from, As: f.source.showAs(f.from), To: c.outside(f.to), Of: f.source.index, Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: max(f.info.Size(), 0), Time: f.info.ModTime()}
-}
-
-// dirMode returns the permission bits for the copy of a directory.
-func (c *copier) dirMode(fi fs.FileInfo) fs.FileMode { return c.mode(fi, 0o777) }
-
-// mode returns the permission bits for a copy: those of its source or, where they
-// are not known, usual.
-func (c *copier) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
-	perm := fi.Mode().Perm()
-	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
-		perm = usual
-	} else if c.opts.PreserveMode {
-		return perm
-	}
-	return perm &^ c.opts.Umask.Perm()
-}
 
 // child returns a directory in another. It counts as under way.
 func (c *copier) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
@@ -151,7 +87,7 @@ func (c *copier) walk(d *dir) {
 		}
 	}
 	if d.item != nil { // else it is not copied itself
-		c.tellMade(d)
+		c.reportMade(d)
 	}
 	below, err := c.list(d, entries)
 	if err != nil {
@@ -234,9 +170,9 @@ func (c *copier) makeDir(d *dir) error {
 	return err
 }
 
-// tellMade reports that a directory was made, unless that is yet to be seen, or that it
+// reportMade reports that a directory was made, unless that is yet to be seen, or that it
 // was there.
-func (c *copier) tellMade(d *dir) {
+func (c *copier) reportMade(d *dir) {
 	switch {
 	case !d.fresh:
 		c.report.ended(d.item, Outcome{What: Present})
@@ -255,20 +191,6 @@ func (c *copier) endImplied(d *dir) {
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}
-}
-
-// inTheWay is the error for something of another kind that has the name.
-func inTheWay(fi fs.FileInfo) error {
-	what := "something that is no file"
-	switch fi.Mode().Type() {
-	case fs.ModeDir:
-		what = "a directory"
-	case fs.ModeSymlink:
-		what = "a symbolic link"
-	case 0:
-		what = "a file"
-	}
-	return fmt.Errorf("%s %w", what, ErrConflict)
 }
 
 // list hands the files of a directory over, and returns the directories in it.
@@ -453,20 +375,6 @@ func (c *copier) closeDir(d *dir) {
 	}
 }
 
-// timesOf returns when a file was last read and written; zero if that is not
-// known.
-func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
-	modified = fi.ModTime()
-	if modified.IsZero() {
-		return modified, modified
-	}
-	accessed = modified
-	if d, ok := store.DetailsOf(fi); ok && !d.AccessTime.IsZero() {
-		accessed = d.AccessTime
-	}
-	return accessed, modified
-}
-
 // zeroInfo describes nothing.
 type zeroInfo struct{}
 
@@ -476,3 +384,16 @@ func (zeroInfo) Mode() fs.FileMode  { return fs.ModeDir }
 func (zeroInfo) ModTime() time.Time { return time.Time{} }
 func (zeroInfo) IsDir() bool        { return true }
 func (zeroInfo) Sys() any           { return nil }
+
+// queue hands a file over to be copied.
+func (c *copier) queue(f *file) {
+	files := c.small
+	if f.item.Size > smallFile {
+		files = c.large
+	}
+	select {
+	case files <- f:
+	case <-c.ctx.Done():
+		c.finish(f.dir)
+	}
+}
