@@ -184,8 +184,12 @@ func (h *Conn) Read(b []byte) (int, error) {
 		return 0, fail("read", nil, net.ErrClosed)
 	}
 	c.reading.Lock()
+	first := c.phase.Load() == listening
 	n, err := c.read(b)
 	c.reading.Unlock()
+	if hook := c.run.s.FirstBytes; hook != nil && first && n > 0 {
+		hook(h, b[:n])
+	}
 	if err != nil && (err != io.EOF || c.ended.Load() != nil) {
 		err = fail("read", c, h.cause(c, err))
 	}

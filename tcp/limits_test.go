@@ -343,9 +343,9 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// A client that Admit refuses does not get as far as TLS, nor does a client that a
+// A client that Allow or Deny refuses does not get as far as TLS, nor does a client that a
 // proxy names.
-func TestAdmit(t *testing.T) {
+func TestAllowAndDeny(t *testing.T) {
 	asked := make(chan string, 10)
 	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {
@@ -354,10 +354,9 @@ func TestAdmit(t *testing.T) {
 	s := &Server{
 		Proxies:          []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")},
 		HandshakeTimeout: patience,
-		Admit: func(from net.Addr) bool {
-			asked <- from.String()
-			return strings.HasPrefix(from.String(), "192.0.2.1:")
-		},
+		Allow:            []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+		Deny:             []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
+		Denied:           func(from net.Addr) { asked <- from.String() },
 		TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			asked <- "TLS"
 			return &cert, nil
@@ -383,11 +382,12 @@ func TestAdmit(t *testing.T) {
 		if (err == nil) != admitted {
 			t.Errorf("%+v: %v", tt, err)
 		}
-		if got := <-asked; !strings.HasPrefix(got, tt.from) {
-			t.Errorf("%+v: asked about %s", tt, got)
+		want := tt.from
+		if admitted {
+			want = "TLS"
 		}
-		if admitted && <-asked != "TLS" {
-			t.Errorf("%+v: asked again", tt)
+		if got := <-asked; !strings.HasPrefix(got, want) {
+			t.Errorf("%+v: %s", tt, got)
 		}
 	}
 	if len(asked) > 0 {

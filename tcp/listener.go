@@ -2,12 +2,14 @@ package tcp
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Listener returns a net.Listener that accepts the connections of sockets, for a
+// Listener returns a [Listener] that accepts the connections of sockets, for a
 // server that has its own way to serve them, such as net/http's:
 //
 //	l, err := s.Listener(sockets...)
@@ -19,13 +21,16 @@ import (
 // used. Closing the Listener closes the sockets and disturbs no connection: these end
 // in the way of the server that has them, such as http.Server.Shutdown, or by Halt.
 // Accept still gives out those that were accepted by then, and then fails.
-func (s *Server) Listener(sockets ...*Socket) (net.Listener, error) {
+func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r, err := s.newRun(context.Background(), sockets)
 	if err != nil {
 		closeAll(sockets)
 		return nil, err
 	}
-	l := &listener{r: r, accepted: make(chan net.Conn), given: make(chan struct{}), over: make(chan struct{})}
+	l := &Listener{
+		r: r, accepted: make(chan net.Conn), split: make(chan net.Conn),
+		closed: make(chan struct{}), given: make(chan struct{}), over: make(chan struct{}),
+	}
 	r.pending = make(chan struct{}, maxPending)
 	r.hand = l.hand
 	r.unlisten = func() { _ = l.Close() }
@@ -40,18 +45,22 @@ func (s *Server) Listener(sockets ...*Socket) (net.Listener, error) {
 // clients that are slow with it would keep out the others.
 const maxPending = 1024
 
-// A listener hands connections to who calls Accept.
-type listener struct {
+// A Listener is a [net.Listener] that gives out the connections of a [Server].
+type Listener struct {
 	r        *run
 	accepted chan net.Conn
+	split    chan net.Conn // those of SplitALPN
 	helpers  sync.WaitGroup
+	drains   atomic.Bool   // Accept fails after Close only
+	closed   chan struct{} // closed by Close
 	given    chan struct{} // closed when no more are accepted, and all have been given out
 	over     chan struct{} // closed when all is
-	once     sync.Once     // of Close
+	closing  sync.Once     // of Close
+	stopping sync.Once     // of stop
 }
 
 // hand gives a connection to who accepts.
-func (l *listener) hand(h *Conn) {
+func (l *Listener) hand(h *Conn) {
 	given := false
 	defer l.r.finish(h, &given)
 	if nc := l.r.open(h.c, h); nc != nil {
@@ -60,17 +69,21 @@ func (l *listener) hand(h *Conn) {
 }
 
 // offer reports whether a caller has accepted the connection.
-func (l *listener) offer(nc net.Conn) bool {
+func (l *Listener) offer(nc net.Conn) bool {
+	accepted := l.accepted
+	if t, ok := nc.(*tls.Conn); ok && l.r.s.SplitALPN != "" && t.ConnectionState().NegotiatedProtocol == l.r.s.SplitALPN {
+		accepted = l.split
+	}
 	l.r.pending <- struct{}{}
 	defer func() { <-l.r.pending }()
 	select {
-	case l.accepted <- nc:
+	case accepted <- nc:
 		return true
 	case <-l.r.draining:
 	}
 	// Its client does not know of the end, and may have asked for something.
 	select {
-	case l.accepted <- nc:
+	case accepted <- nc:
 		return true
 	case <-time.After(l.r.lastCall):
 	case <-l.r.halted:
@@ -84,18 +97,23 @@ func (l *listener) offer(nc net.Conn) bool {
 const defaultLastCall = time.Second
 
 // giveAll waits until all connections accepted before the end have been handed over.
-func (l *listener) giveAll() {
+func (l *Listener) giveAll() {
 	<-l.r.left0
 	l.r.wait()
 	close(l.given)
 }
 
 // Accept waits for a connection.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) { return l.accept(l.accepted) }
+
+func (l *Listener) accept(from <-chan net.Conn) (net.Conn, error) {
 	select {
-	case c := <-l.accepted:
+	case c := <-from:
 		return c, nil
 	case <-l.given:
+		if l.drains.Load() {
+			<-l.closed
+		}
 		l.r.mu.Lock()
 		defer l.r.mu.Unlock()
 		if l.r.err != nil {
@@ -105,21 +123,51 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
+// A splitListener gives out the connections of SplitALPN.
+type splitListener struct{ *Listener }
+
+// Accept waits for a connection.
+func (l splitListener) Accept() (net.Conn, error) { return l.accept(l.split) }
+
+// Split returns a listener for the connections of [Server.SplitALPN]. Closing either
+// closes both.
+func (l *Listener) Split() net.Listener { return splitListener{l} }
+
 // Close stops listening. Open connections continue.
-func (l *listener) Close() error {
+func (l *Listener) Close() error {
 	err := l.fail("close", net.ErrClosed)
-	l.once.Do(func() {
+	l.closing.Do(func() {
 		err = nil
+		close(l.closed)
+		l.stop()
+	})
+	return err
+}
+
+// Drain stops listening, and returns when the last connection has ended, or when ctx
+// has. Accept does not fail before Close: a server that ends when it cannot accept any
+// more serves its connections until then.
+func (l *Listener) Drain(ctx context.Context) {
+	l.drains.Store(true)
+	l.stop()
+	select {
+	case <-l.over:
+	case <-ctx.Done():
+	}
+}
+
+// stop accepts no more.
+func (l *Listener) stop() {
+	l.stopping.Do(func() {
 		l.r.cancel(net.ErrClosed) // or an acceptor that waits for a place would keep it from closing
 		l.r.drain()
 		<-l.r.left0 // or it would listen a moment longer
 		go l.end()
 	})
-	return err
 }
 
 // end ends what keeps limits and times, when the last connection has ended.
-func (l *listener) end() {
+func (l *Listener) end() {
 	l.r.wait()
 	for {
 		if live, _ := l.r.totals(); live == 0 {
@@ -148,9 +196,9 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // Addr returns where it listens: of several sockets, where the first does.
-func (l *listener) Addr() net.Addr { return l.r.sockets[0].addr }
+func (l *Listener) Addr() net.Addr { return l.r.sockets[0].addr }
 
-func (l *listener) fail(op string, err error) error {
+func (l *Listener) fail(op string, err error) error {
 	a := l.Addr()
 	return &net.OpError{Op: op, Net: a.Network(), Addr: a, Err: err}
 }

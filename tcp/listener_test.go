@@ -1,10 +1,17 @@
 package tcp
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"net/netip"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tcp/certs"
 )
 
 // Connections accepted before a Listener was closed are still handed over: their
@@ -86,5 +93,108 @@ func TestListenerClosesWhenFull(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("it does not close")
+	}
+}
+
+// Drain ends when the last connection has, and Accept then waits for Close.
+func TestListenerDrain(t *testing.T) {
+	s := &Server{}
+	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listener(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, socket.Addr().String())
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.Drain(over) // does not wait for c
+	if live := s.Counters().Conns; live != 1 {
+		t.Errorf("%d connections", live)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.Accept()
+		failed <- err
+	}()
+	_ = c.Close()
+	l.Drain(t.Context())
+	if live := s.Counters().Conns; live != 0 {
+		t.Errorf("%d connections after the last", live)
+	}
+	select {
+	case err := <-failed:
+		t.Errorf("before Close: %v", err)
+	default:
+	}
+	_ = l.Close()
+	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Connections that agree on SplitALPN are accepted by Split, and no others.
+func TestListenerSplit(t *testing.T) {
+	cert, err := certs.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{SplitALPN: "b", TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"a", "b"}}}
+	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listener(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range 3 {
+		for protocol, from := range map[string]net.Listener{"a": l, "b": l.Split()} {
+			c := tls.Client(dial(t, socket.Addr().String()), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
+			all.Go(func() {
+				if err := c.Handshake(); err != nil {
+					t.Error(err)
+				}
+			})
+			got, err := from.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := got.(*tls.Conn).ConnectionState().NegotiatedProtocol; p != protocol {
+				t.Errorf("%q is accepted as %q", p, protocol)
+			}
+			_ = got.Close()
+		}
+	}
+}
+
+// FirstBytes has what a client says first, and after a PROXY header what is behind it.
+func TestFirstBytes(t *testing.T) {
+	heard := make(chan string, 10)
+	s := &Server{
+		Proxies:    []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		FirstBytes: func(c *Conn, b []byte) { heard <- c.RemoteAddr().String() + " " + string(b) },
+		Handle:     func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, onlyReader{c}) },
+	}
+	at, _ := serve(t, s)
+	c := dial(t, at)
+	_, _ = io.WriteString(c, "PROXY TCP4 192.0.2.7 198.51.100.1 4711 80\r\nhello")
+	for _, again := range []string{"", "again"} {
+		_, _ = io.WriteString(c, again)
+		if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-heard; got != "192.0.2.7:4711 hello" || len(heard) > 0 {
+		t.Errorf("heard %q, and %d times more", got, len(heard))
 	}
 }

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -300,13 +302,18 @@ func (r *run) isProxy(a netip.Addr) bool {
 	if !a.IsValid() {
 		return r.s.UnixProxies
 	}
+	return inAny(r.s.Proxies, a)
+}
+
+// allows reports whether Allow and Deny let an address connect.
+func (s *Server) allows(a netip.Addr) bool {
+	return !inAny(s.Deny, a) && (len(s.Allow) == 0 || inAny(s.Allow, a))
+}
+
+// inAny reports whether an address is in one of some networks.
+func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	a = a.WithZone("")
-	for _, p := range r.s.Proxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // awaitAccept waits while too many connections of a Listener wait for who calls
@@ -337,7 +344,7 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 	switch {
 	case err == nil:
 		return nc
-	case errors.Is(err, errTooMany), errors.Is(err, errNotAdmitted):
+	case errors.Is(err, errTooMany), errors.Is(err, errDenied):
 		r.s.counts.refused.Add(1)
 		_ = h.SetLinger(0)
 	default:
@@ -349,8 +356,8 @@ func (r *run) open(c *conn, h *Conn) net.Conn {
 	return nil
 }
 
-// opened waits for the PROXY header and for TLS. A connection that Admit refuses, or of
-// a client that has too many, ends after the header.
+// opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses,
+// or of a client that has too many, ends after the header.
 func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 	var client netip.Addr // that a proxy names
 	if r.s.hasProxies() && r.isProxy(c.sysSource()) {
@@ -359,8 +366,11 @@ func (r *run) opened(c *conn, h *Conn) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	if admit := r.s.Admit; admit != nil && !admit(h.RemoteAddr()) {
-		return nil, errNotAdmitted
+	if s := r.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
+		if s.Denied != nil {
+			s.Denied(h.RemoteAddr())
+		}
+		return nil, errDenied
 	}
 	if r.s.sources != nil && client.IsValid() {
 		if !r.s.sources.enter(client) {

@@ -65,11 +65,23 @@ type Server struct {
 	// the first byte on.
 	UnixProxies bool
 
-	// Admit, if set, says who may connect, by the address that the connection or its
-	// PROXY header has. It is asked before a byte of TLS is read. Connections
-	// of others are reset. It is called on the
-	// connection's goroutine, for many at a time.
-	Admit func(from net.Addr) bool
+	// Deny and Allow decide who may connect, by the address that the connection or its
+	// PROXY header has, before a byte of TLS is read: all networks but those of Deny,
+	// and if Allow is not empty, only its own. A peer on a unix socket is in no network.
+	// Connections of others are reset.
+	Allow, Deny []netip.Prefix
+
+	// Denied, if set, is called for each connection that Allow or Deny refuses, on the
+	// connection's goroutine.
+	Denied func(from net.Addr)
+
+	// SplitALPN names a protocol that the handshake of TLS may agree on (RFC 7301), such
+	// as "h2". A Listener then gives out its connections by [Listener.Split] only.
+	SplitALPN string
+
+	// FirstBytes, if set, is called with what the first Read of a connection returns,
+	// before that returns. It is not called with TLS. It must not keep b.
+	FirstBytes func(c *Conn, b []byte)
 
 	// Grace is how long handlers may continue when the server ends; 0 means
 	// DefaultGrace, and below 0 without limit.
@@ -111,7 +123,7 @@ type Counters struct {
 	Handshakes int // of TLS, now, but for those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // by Admit, by MaxConns with Refuse, or by MaxConnsPerSource
+	Refused       uint64 // by Allow or Deny, by MaxConns with Refuse, or by MaxConnsPerSource
 	TimedOut      uint64 // ended by one of the times
 	AcceptErrors  uint64 // such as no descriptors being left
 	BadHandshakes uint64 // TLS or PROXY headers that failed

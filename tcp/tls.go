@@ -166,6 +166,6 @@ func (r *run) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 
 // Why a connection is refused once it is known whose it is.
 var (
-	errTooMany     = errors.New("tcp: the source has as many connections as it may")
-	errNotAdmitted = errors.New("tcp: the source is not admitted")
+	errTooMany = errors.New("tcp: the source has as many connections as it may")
+	errDenied  = errors.New("tcp: the source is not allowed here")
 )

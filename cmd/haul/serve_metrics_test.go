@@ -128,7 +128,7 @@ func TestServeMetricsPortTaken(t *testing.T) {
 	addr := taken.Addr().String()
 	args := append([]string{"serve", t.TempDir(), "--metrics", addr}, anyPort...)
 	said := runChild(t, childOptions{}, args...).wantExit(exitFailed)
-	for _, want := range []string{"metrics", addr, "another program has that port", "choose another with --metrics"} {
+	for _, want := range []string{"metrics", addr, "another server has that port", "choose another with --metrics"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q: %s", want, said)
 		}

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
@@ -97,7 +96,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	for _, p := range s.ports() {
 		p.open(s.watchForwarded(s.handler), log)
 		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
-		p.accept.BadHandshake = p.badHandshake
+		p.accept.BadHandshake, p.accept.FirstBytes, p.accept.SplitALPN = p.badHandshake, p.sniff, "h2"
 	}
 	return s, nil
 }
@@ -212,22 +211,10 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	s.fitDescriptors(openFiles())
 	for _, p := range s.ports() {
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
-		p.accept.HandshakeTimeout, p.accept.Log, p.accept.Admit = httpHeaderTime, s.logger, s.cfg.admits(&s.log.away)
-		if p.sockets, err = passed.Stream(p.scheme, httpOptions); err != nil {
-			return ListenError{err}
-		}
-		if len(p.sockets) > 0 {
-			continue
-		}
-		for _, addr := range p.asked {
-			if addr == "" {
-				continue
-			}
-			socket, err := tcp.Listen(ctx, addr, httpOptions)
-			if err != nil {
-				return httpListenError(p.scheme, err)
-			}
-			p.sockets = append(p.sockets, socket)
+		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
+		s.cfg.restrict(&p.accept, &s.log.away)
+		if p.sockets, err = listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
+			return err
 		}
 	}
 	if s.cfg.HTTP.UnixProxies && !s.listensUnix() {
@@ -276,19 +263,6 @@ func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
 	}
 	conns = max(1, min(mostHTTPConns, share/3/ports))
 	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
-}
-
-// httpListenError says what to do about an address that is not available.
-func httpListenError(scheme string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --%s", err, scheme)
-	case errors.Is(err, syscall.EACCES):
-		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --%s :8080", err, scheme)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
-	}
-	return ListenError{err}
 }
 
 // existing returns the paths that exist.

@@ -112,41 +112,8 @@ func connPeer(a net.Addr) string {
 	return a.String()
 }
 
-// A sniffListener is the listener of HTTP without TLS. net/http answers anything else
-// with 400 and logs nothing, so the first bytes of each connection are inspected here.
-type sniffListener struct {
-	net.Listener
-	port *httpPort
-}
-
-// Accept implements [net.Listener].
-func (o *sniffListener) Accept() (net.Conn, error) {
-	c, err := o.Listener.Accept()
-	if t, ok := c.(*tcp.Conn); ok {
-		return &sniffConn{Conn: t, port: o.port}, nil
-	}
-	return c, err
-}
-
-// A sniffConn inspects the first bytes. It keeps the methods of its [tcp.Conn], so that
-// the kernel can send files.
-type sniffConn struct {
-	*tcp.Conn
-	port *httpPort
-	done bool // after the first Read; there is no other at the same time
-}
-
-// Read implements [net.Conn].
-func (o *sniffConn) Read(b []byte) (int, error) {
-	n, err := o.Conn.Read(b)
-	if !o.done {
-		o.done = true
-		o.port.sniff(o.Conn, b[:n])
-	}
-	return n, err
-}
-
-// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP.
+// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP: net/http
+// answers those with 400 and logs nothing.
 func (p *httpPort) sniff(c *tcp.Conn, begin []byte) {
 	var head [5]byte
 	if copy(head[:], begin) < len(head) {

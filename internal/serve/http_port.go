@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -82,22 +81,18 @@ func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error 
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.cfg.Grace, s.limit))
 	defer cancel()
 	defer context.AfterFunc(server, func() { time.AfterFunc(s.cfg.Grace, cancel) })()
-	p.drain(patient)
+	p.drain(patient, l)
 	return nil
 }
 
 // serve serves until l is closed, or fails.
-func (p *httpPort) serve(l net.Listener) error {
-	if p.accept.TLS == nil {
-		return p.http1.Serve(&sniffListener{l, p})
-	}
-	f := &alpnListener{Listener: l, h2: make(chan net.Conn)}
+func (p *httpPort) serve(l *tcp.Listener) error {
 	var second sync.WaitGroup
-	second.Go(func() { _ = p.http2.Serve((*h2Listener)(f)) })
-	err := p.http1.Serve(f)
-	close(f.h2)
-	second.Wait()
-	return err
+	defer second.Wait()
+	if p.accept.TLS != nil {
+		second.Go(func() { _ = p.http2.Serve(l.Split()) })
+	}
+	return p.http1.Serve(l)
 }
 
 // close ends all requests and connections, and waits for the requests to be logged.
@@ -132,7 +127,7 @@ const (
 // Over HTTP/2, Shutdown announces the end, and no request is lost. Over HTTP/1 it could
 // drop a request that has just been read, so such a connection ends with its next
 // answer, or after httpLastCall if it is idle.
-func (p *httpPort) drain(patient context.Context) {
+func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
 	defer second.Wait()
@@ -140,19 +135,11 @@ func (p *httpPort) drain(patient context.Context) {
 		for patient.Err() == nil && !p.goAway(patient) {
 		}
 	})
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	last := time.NewTimer(cmp.Or(p.lastCall, httpLastCall))
+	last := time.AfterFunc(cmp.Or(p.lastCall, httpLastCall), func() {
+		p.http1.SetKeepAlivesEnabled(false) // closes those that are idle
+	})
 	defer last.Stop()
-	for p.accept.Counters().Conns > 0 {
-		select {
-		case <-last.C:
-			p.http1.SetKeepAlivesEnabled(false) // closes those that are idle
-		case <-tick.C:
-		case <-patient.Done():
-			return
-		}
-	}
+	l.Drain(patient)
 }
 
 // goAway announces the end over HTTP/2, and reports whether all connections are closed.
@@ -161,38 +148,6 @@ func (p *httpPort) goAway(patient context.Context) bool {
 	defer cancel()
 	return p.http2.Shutdown(ctx) == nil
 }
-
-// An alpnListener is a listener for TLS that returns connections of HTTP/1, and sends
-// those of HTTP/2 to its h2Listener.
-type alpnListener struct {
-	net.Listener
-	h2 chan net.Conn // closed when Accept has failed for good
-}
-
-// Accept implements [net.Listener]. Package tcp has made the handshakes.
-func (f *alpnListener) Accept() (net.Conn, error) {
-	for {
-		c, err := f.Listener.Accept()
-		if t, ok := c.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
-			return c, err
-		}
-		f.h2 <- c
-	}
-}
-
-// An h2Listener returns the connections of HTTP/2 of an alpnListener.
-type h2Listener alpnListener
-
-// Accept implements [net.Listener].
-func (s *h2Listener) Accept() (net.Conn, error) {
-	if c, ok := <-s.h2; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-// Close implements [net.Listener]. The alpnListener is the one to close.
-func (s *h2Listener) Close() error { return nil }
 
 // A lastWriter marks an answer as the last of its connection once the server is ending.
 type lastWriter struct {

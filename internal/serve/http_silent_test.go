@@ -53,12 +53,12 @@ func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // startPort serves what comes from l until the test ends.
-func startPort(t *testing.T, p *httpPort, l net.Listener) {
+func startPort[L net.Listener](t *testing.T, p *httpPort, l L, serve func(L) error) {
 	t.Helper()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = p.serve(l) // until l is closed
+		_ = serve(l) // until l is closed
 	}()
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -80,7 +80,7 @@ func pipeTo(t *testing.T) net.Conn {
 	}
 	p, l := &httpPort{scheme: handover.HTTP}, newPipeListener()
 	p.open(&web.Handler{Store: st}, slog.New(slog.DiscardHandler))
-	startPort(t, p, l)
+	startPort(t, p, net.Listener(l), p.http1.Serve)
 	here, there := net.Pipe()
 	l.conns <- there
 	t.Cleanup(func() { _ = here.Close() })
@@ -239,7 +239,7 @@ func TestSilentConnectionOfHTTP2(t *testing.T) {
 func testSilentConnection(t *testing.T, streams int, size int64, files store.Store, cert tls.Certificate) {
 	var opened, open atomic.Int64
 	h := &web.Handler{Store: countingStore{files, &opened, &open}, Stall: 24 * time.Hour}
-	p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler)}}
+	p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler), SplitALPN: "h2"}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
 	p.open(h, slog.New(slog.DiscardHandler))
 	p.http2.HTTP2.WriteByteTimeout /= 60 // what is never would be so still
@@ -251,7 +251,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	startPort(t, p, l)
+	startPort(t, p, l, p.serve)
 	raw, err := net.Dial("tcp", socket.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 		p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{TLS: &tls.Config{}}}
 		p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 		l := newPipeListener()
-		startPort(t, p, l)
+		startPort(t, p, net.Listener(l), p.http2.Serve)
 		here, there := net.Pipe()
 		defer here.Close()
 		c := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})

@@ -3,14 +3,14 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/internal/handover"
 )
 
 // metricsLimits bound what a client of the metrics can take. Each connection
@@ -66,7 +66,7 @@ func (limits metricsLimits) serve(ctx context.Context, addr string, metrics http
 	var config net.ListenConfig
 	socket, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, metricsListenError(err)
+		return nil, listenError(handover.Metrics, err)
 	}
 	return limits.serveOn(ctx, socket, metrics, log), nil
 }
@@ -89,20 +89,6 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
-}
-
-// metricsListenError says what to do about an address that is not available.
-func metricsListenError(err error) error {
-	err = fmt.Errorf("metrics: %w", err)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another program has that port; end it, or choose another with --metrics", err)
-	case errors.Is(err, syscall.EACCES):
-		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; choose another with --metrics", err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: this machine has no such address; --metrics takes one of its own, or :PORT for all", err)
-	}
-	return ListenError{err}
 }
 
 // metricsRoutes answers requests. Methods but GET and HEAD get 405, other paths

@@ -350,7 +350,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		{"9100", true, "HOST:PORT"},
 		{"a:b:c", true, "HOST:PORT"},
 		{"127.0.0.1:70000", false, "70000"},
-		{s.Addr().String(), false, "another program has that port"},
+		{s.Addr().String(), false, "another server has that port"},
 	} {
 		again, err := serveMetrics(t.Context(), c.addr, nil, line, slog.New(slog.DiscardHandler))
 		if err == nil {
@@ -369,7 +369,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		{syscall.EADDRNOTAVAIL, "no such address"},
 		{syscall.EMFILE, "metrics: "},
 	} {
-		err := metricsListenError(&net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
+		err := listenError("metrics", &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
 		if !strings.Contains(err.Error(), c.says) || !errors.Is(err, c.err) || !errors.As(err, new(ListenError)) {
 			t.Errorf("%v: %T, %v", c.err, err, err)
 		}

@@ -194,34 +194,8 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	}
 	s.fitDescriptors(s.cfg.shareOf(openFiles()))
 	s.accept.Log = s.log.log
-	if s.at, err = passed.Stream(handover.SFTP, tcp.Options{}); err != nil {
-		return ListenError{err}
-	}
-	if len(s.at) > 0 {
-		return nil
-	}
-	for _, addr := range s.cfg.SFTP.Listen {
-		socket, err := tcp.Listen(ctx, addr, tcp.Options{})
-		if err != nil {
-			return sftpListenError(err)
-		}
-		s.at = append(s.at, socket)
-	}
-	return nil
-}
-
-// sftpListenError says what to do about an address that is not available.
-func sftpListenError(err error) error {
-	err = fmt.Errorf("SFTP: %w", err)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another server has that port, on 22 most often sshd; end it, or choose another with --sftp", err)
-	case errors.Is(err, syscall.EACCES):
-		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --sftp :2022", err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
-	}
-	return ListenError{err}
+	s.at, err = listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
+	return err
 }
 
 func (s *sftpService) addrs() (addrs []netip.AddrPort) {
@@ -348,27 +322,28 @@ func (s *sftpService) reloaded(changed bool, err error) {
 
 // serve serves until ctx ends, or a successor does and the last connection has ended.
 func (s *sftpService) serve(ctx context.Context) error {
-	s.accept.Admit = s.cfg.admits(&s.log.away)
+	s.cfg.restrict(&s.accept, &s.log.away)
 	l, err := s.accept.Listener(s.at...)
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	out := newDrainListener(ctx, l)
-	left := make(chan struct{})
+	retired := make(chan struct{})
 	go func() {
-		defer close(left)
+		defer close(retired)
 		select {
 		case <-ctx.Done():
 		case limit := <-s.retired:
-			out.drain(limit)
+			patient, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			l.Drain(patient)
 			end()
 		}
 	}()
-	err = s.srv.Serve(ctx, out)
+	err = s.srv.Serve(ctx, l)
 	end()
-	<-left
+	<-retired
 	return err
 }
 
@@ -385,22 +360,4 @@ func (s *sftpService) name() string { return handover.SFTP }
 func (s *sftpService) alive() bool {
 	_ = s.srv.Counters()
 	return true
-}
-
-// admits returns the filter by --allow and --deny for [tcp.Server], or nil if there is
-// none. It counts and logs what it refuses.
-func (cfg *Config) admits(away *refusedConns) func(from net.Addr) bool {
-	if len(cfg.Allow)+len(cfg.Deny) == 0 {
-		return nil
-	}
-	return func(from net.Addr) bool {
-		a, _ := netip.ParseAddrPort(from.String())
-		ip := a.Addr().Unmap().WithZone("")
-		in := func(p netip.Prefix) bool { return p.Contains(ip) }
-		if !slices.ContainsFunc(cfg.Deny, in) && (len(cfg.Allow) == 0 || slices.ContainsFunc(cfg.Allow, in)) {
-			return true
-		}
-		away.add(from, notAllowed)
-		return false
-	}
 }

@@ -119,24 +119,14 @@ func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 // the right to the addresses.
 func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
 	l, err := srv.Listen(ctx, addrs...)
-	switch {
-	case err == nil:
+	if err == nil {
 		return l, nil
-	case errors.Is(err, syscall.EACCES) && mayFallBack:
+	}
+	if errors.Is(err, syscall.EACCES) && mayFallBack {
 		cfg.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
 		return cfg.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
-	case errors.Is(err, syscall.EACCES):
-		err = fmt.Errorf("%w: ports below 1024 take root or CAP_NET_BIND_SERVICE; try --tftp %s", err, fallbackAddr)
-	case errors.Is(err, tftp.ErrNoPort):
-		err = fmt.Errorf("%w: --ports %s needs a free port for each address of --tftp, and one more for each processor is better", err, cfg.TFTP.ports())
-	case errors.Is(err, syscall.EINVAL):
-		err = fmt.Errorf("%w: an address that begins with fe80: needs its interface, as in [fe80::1%%eth0]:69", err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: this machine has no such address; \"ip address\" lists those it has", err)
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another server has that port; end it, or choose another with --tftp", err)
 	}
-	return nil, ListenError{err}
+	return nil, listenError(handover.TFTP, err)
 }
 
 func (t *tftpService) registerMetrics(counts *meter.Registry) {

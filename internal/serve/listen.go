@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tftp"
+)
+
+// freeAddr names, by flag, an address that needs no privilege.
+var freeAddr = map[string]string{
+	handover.TFTP: fallbackAddr, handover.SFTP: ":2022", handover.HTTP: ":8080", handover.HTTPS: ":8443", handover.Metrics: ":9069",
+}
+
+// listenError adds to an error what the operator can do about it. The address was given
+// by a flag, whose name is that of the service.
+func listenError(flag string, err error) error {
+	advice := ""
+	switch {
+	case errors.Is(err, tftp.ErrNoPort):
+		advice = "the range of --ports needs a free port for each address of --tftp, and one more for each processor is better"
+	case errors.Is(err, syscall.EACCES):
+		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, freeAddr[flag])
+	case errors.Is(err, syscall.EADDRINUSE):
+		advice = "another server has that port; stop it, or choose another with --" + flag
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		advice = `this machine has no such address; "ip address" lists those it has`
+	case errors.Is(err, syscall.EINVAL):
+		advice = "an address that begins with fe80: needs its interface, as in [fe80::1%eth0]:69"
+	}
+	if flag != handover.TFTP { // package tftp names itself
+		err = fmt.Errorf("%s: %w", flag, err)
+	}
+	if advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	return ListenError{err}
+}
+
+// listenTCP returns the sockets of a service: those that were passed to this process,
+// or new ones.
+func listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) ([]*tcp.Socket, error) {
+	sockets, err := passed.Stream(service, o)
+	if err != nil {
+		return nil, ListenError{err}
+	}
+	if len(sockets) > 0 {
+		return sockets, nil
+	}
+	for _, addr := range addrs {
+		if addr == "" {
+			continue
+		}
+		socket, err := tcp.Listen(ctx, addr, o)
+		if err != nil {
+			return sockets, listenError(service, err)
+		}
+		sockets = append(sockets, socket)
+	}
+	return sockets, nil
+}
+
+// restrict has a server refuse what --allow and --deny do, which is counted and logged.
+func (cfg *Config) restrict(s *tcp.Server, away *refusedConns) {
+	s.Allow, s.Deny = cfg.Allow, cfg.Deny
+	s.Denied = func(from net.Addr) { away.add(from, notAllowed) }
+}
