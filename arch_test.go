@@ -33,14 +33,18 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/rate",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/rate",
 		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve": {
 		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest",
 	},
-	"internal/serve/servetest":       {}, // for tests
+	"internal/serve/servetest": {}, // for tests
+	"internal/remote": {
+		imports: "tftp tftp/transfer sftp/sftpclient web/webclient store store/glob store/treecopy internal/console internal/failure internal/openssh",
+		tests:   "sftp users internal/serve/servetest",
+	},
 	"examples/collect":               {imports: "store tftp"},
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer", tests: "store internal/leak"},

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // askScript writes a program that asks, and notes each question in a file.
@@ -79,52 +76,5 @@ esac`
 				t.Errorf("it says %s", said)
 			}
 		})
-	}
-}
-
-// A program that does not answer as it should ends the question.
-func TestAskpassAnswers(t *testing.T) {
-	for name, c := range map[string]struct{ script, answer, fault string }{
-		"a line":           {"echo it", "it", ""},
-		"no line break":    {"printf it", "it", ""},
-		"nothing":          {"exit 0", "", ""},
-		"it fails":         {"echo it; exit 3", "", "exit status 3"},
-		"without end":      {"yes", "", "too long"},
-		"leaves a process": {"echo it; exec 2>&-; sleep 60 &", "it", ""},
-	} {
-		program, _ := askScript(t, c.script)
-		got, err := askProgram(t.Context(), program, "what?")
-		if got != c.answer || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
-	if _, err := askProgram(t.Context(), filepath.Join(t.TempDir(), "none"), "what?"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no program: %v", err)
-	}
-	program, asked := askScript(t, "exec sleep 60")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		_, err := askProgram(ctx, program, "what?")
-		ended <- err
-	}()
-	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(asked); err == nil || time.Now().After(late) {
-			break
-		}
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
-	// Who always gives another answer is not asked for ever.
-	program, asked = askScript(t, "echo maybe")
-	t.Setenv("SSH_ASKPASS", program)
-	t.Setenv("SSH_ASKPASS_REQUIRE", "force")
-	if yes, err := newAsker().Confirm(t.Context(), "really?"); yes || err == nil || !strings.Contains(err.Error(), "neither yes nor no") {
-		t.Errorf("%v, %v", yes, err)
-	}
-	if text, _ := os.ReadFile(asked); strings.Count(string(text), ";") != maxUnclear {
-		t.Errorf("asked %q", text)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp/load"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -55,7 +56,7 @@ func newBenchTFTP() *cobra.Command {
 			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {
 				return failure.Usage.Errorf("--concurrency %d: it is 1 to %d", l.Concurrency, load.MaxConcurrency)
 			}
-			if l.Target, err = parseURL(urls[0]); err != nil {
+			if l.Target, err = remote.ParseTFTP(urls[0]); err != nil {
 				return err
 			}
 			if l.Write && !cmd.Flags().Changed("size") {

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"runtime"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
@@ -66,15 +63,6 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	completeWords(cmd, "links", linkWords[:]...)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied, and each that is skipped with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
-}
-
-// addServers adds the flags about each kind of server.
-func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
-	addGroup(cmd, ssh.add, "SFTP")
-	addGroup(cmd, web.add, "HTTP")
-	group(cmd, "batch", "SFTP", "HTTP")
-	group(cmd, "password-file", "SFTP", "HTTP")
-	web.login = &ssh.loginFlags
 }
 
 // options returns what the flags say for a copy of so many files at a time; 0 leaves
@@ -159,23 +147,3 @@ func (l *linksFlag) String() string { return linkWords[*l] }
 
 // Type names what Set takes, for the help text.
 func (l *linksFlag) Type() string { return "HOW" }
-
-// onlyFlagsOf refuses flags that the protocol does not have.
-func onlyFlagsOf(p protocol, cmd *cobra.Command) error {
-	var wrong []string
-	other, option := "", false
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if of := f.Annotations[flagGroups]; len(of) > 0 && !slices.Contains(of, p.String()) {
-			option = option || f.Name == "option"
-			wrong = append(wrong, "--"+f.Name)
-			other = strings.Join(of, " and ")
-		}
-	})
-	if len(wrong) == 0 {
-		return nil
-	}
-	if option && len(wrong) == 1 && cmd.Name() == "get" {
-		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
-	}
-	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 )
 
@@ -20,7 +21,7 @@ import (
 type owners struct{ users, groups map[uint32]string }
 
 // ownersOf asks for the names of the owners of files.
-func ownersOf(ctx context.Context, c server, list []listed) owners {
+func ownersOf(ctx context.Context, c remote.Server, list []listed) owners {
 	uids, gids := map[uint32]string{}, map[uint32]string{}
 	for _, e := range list {
 		if d, ok := store.DetailsOf(e); ok {
@@ -28,9 +29,7 @@ func ownersOf(ctx context.Context, c server, list []listed) owners {
 		}
 	}
 	u, g := keys(uids), keys(gids)
-	namer, ok := c.(interface {
-		OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
-	})
+	namer, ok := c.(remote.OwnerNamer)
 	if !ok || len(u)+len(g) == 0 {
 		return owners{}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/tftp/doctor"
 )
@@ -45,7 +46,7 @@ func newDoctor() *cobra.Command {
 		Annotations: more("", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
-			if c.Target, err = parseURL(urls[0]); err != nil {
+			if c.Target, err = remote.ParseTFTP(urls[0]); err != nil {
 				return err
 			}
 			switch { // of the values that c takes for its defaults, too

@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"os"
-	"strings"
-	"syscall"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
@@ -38,8 +36,8 @@ func exitCode(err error) int {
 	_, setting := errors.AsType[serve.UsageError](err)
 	_, ofServer := errors.AsType[serve.LocalError](err)
 	_, listening := errors.AsType[serve.ListenError](err)
-	fault, remote := errors.AsType[*transfer.Error](err)
-	remote = remote && fault.Remote
+	fault, ofPeer := errors.AsType[*transfer.Error](err)
+	ofPeer = ofPeer && fault.Remote
 	switch code := cmp.Or(webCode(err), sshCode(err)); {
 	case errors.Is(err, failure.Usage), setting:
 		return exitUsage
@@ -47,15 +45,15 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case listening:
 		return exitFailed
-	case remote && fault.Code == transfer.FileNotFound:
+	case ofPeer && fault.Code == transfer.FileNotFound:
 		return exitNotFound
-	case remote:
+	case ofPeer:
 		return exitRefused
 	case code != 0:
 		return code
 	case errors.Is(err, failure.Local), ofServer, isLocal(err), errors.Is(err, store.ErrNoSpace):
 		return exitLocal
-	case isNoAnswer(err):
+	case remote.IsNoAnswer(err):
 		return exitNoAnswer
 	}
 	return exitFailed
@@ -91,7 +89,7 @@ func sshCode(err error) int {
 		return exitLocal
 	case moving && moved.Local && !server:
 		return exitLocal
-	case server && isNoAnswer(err):
+	case server && remote.IsNoAnswer(err):
 		return exitNoAnswer
 	case errors.Is(err, sftpclient.ErrProtocol):
 		return exitFailed
@@ -116,7 +114,7 @@ func webCode(err error) int {
 		return exitNotFound
 	case moving && moved.Local && !server:
 		return exitLocal
-	case server && isNoAnswer(err):
+	case server && remote.IsNoAnswer(err):
 		return exitNoAnswer
 	case server:
 		return exitRefused
@@ -138,22 +136,4 @@ func isLocal(err error) bool {
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*sftpclient.StatusError](err)
 	return ok
-}
-
-// isNoAnswer reports whether a server cannot be reached, or the connection was lost.
-func isNoAnswer(err error) bool {
-	_, lookup := errors.AsType[*net.DNSError](err)
-	if lookup {
-		return true
-	}
-	for _, e := range []error{
-		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, webclient.ErrLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
-		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && strings.HasPrefix(op.Net, "tcp")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 func newMv() *cobra.Command {
@@ -27,15 +28,15 @@ the same server.`,
 		Args:        args(cobra.ExactArgs(2)),
 		Annotations: more("no-clobber batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			list, err := parseLocations(words)
+			list, err := remote.ParseAll(words)
 			if err != nil {
 				return err
 			}
-			if list[0].protocol == ofSFTP && isPrecious(list[0].path) {
+			if list[0].Protocol == remote.SFTP && isPrecious(list[0].Path) {
 				return failure.Usage.Errorf("mv %v: refused; name what is in it", list[0])
 			}
-			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
-				return s.ssh.move(ctx, list[0], list[1], keep)
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return move(ctx, s, list[0], list[1], keep)
 			})
 		},
 	}
@@ -45,23 +46,23 @@ the same server.`,
 }
 
 // move renames what is at one location to another.
-func (r *remotes) move(ctx context.Context, from, to location, keep bool) error {
-	same, err := r.sameServer(ctx, from, to)
+func move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep bool) error {
+	same, err := s.Same(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	if !same {
 		return failure.Usage.Errorf("mv: %v and %v are on different servers; get the file and put it", from, to)
 	}
-	c, err := r.connect(ctx, from, "")
+	c, a, err := s.At(ctx, from)
 	if err != nil {
 		return err
 	}
-	a, err := c.path(ctx, from)
-	if err != nil {
-		return err
+	renamer, ok := c.(remote.Renamer)
+	if !ok {
+		return lacks("mv", from, "rename a file; get it and put it")
 	}
-	b, err := c.path(ctx, to)
+	b, err := c.Path(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -77,24 +78,9 @@ func (r *remotes) move(ctx context.Context, from, to location, keep bool) error 
 		return failure.Remote.Errorf("mv %v: there is no directory %v: %w", from, to, err)
 	}
 	if keep {
-		return failure.Remote.Wrap(c.Move(ctx, a, b))
+		return failure.Remote.Wrap(renamer.Move(ctx, a, b))
 	}
-	return failure.Remote.Wrap(c.Rename(ctx, a, b))
-}
-
-// sameServer reports whether two locations are one user's files on one server,
-// however they are spelled.
-func (r *remotes) sameServer(ctx context.Context, a, b location) (bool, error) {
-	if a.server == b.server {
-		return true, nil
-	}
-	x, err := r.resolve(ctx, a)
-	if err != nil {
-		return false, err
-	}
-	y, err := r.resolve(ctx, b)
-	direct := x.Jump == nil && y.Jump == nil && x.ProxyCommand == y.ProxyCommand
-	return direct && x.User == y.User && strings.EqualFold(x.Host, y.Host) && x.Port == y.Port, err
+	return failure.Remote.Wrap(renamer.Rename(ctx, a, b))
 }
 
 func newMkdir() *cobra.Command {
@@ -108,10 +94,10 @@ func newMkdir() *cobra.Command {
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("parents batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				var errs []error
 				for _, l := range list {
-					errs = append(errs, s.ssh.mkdir(ctx, l, parents))
+					errs = append(errs, mkdir(ctx, s, l, parents))
 				}
 				return errors.Join(errs...)
 			})
@@ -122,17 +108,18 @@ func newMkdir() *cobra.Command {
 	return cmd
 }
 
-func (r *remotes) mkdir(ctx context.Context, l location, parents bool) error {
-	c, err := r.connect(ctx, l, "")
+// mkdir makes a directory.
+func mkdir(ctx context.Context, s *remote.Servers, l remote.Location, parents bool) error {
+	c, name, err := s.At(ctx, l)
 	if err != nil {
 		return err
 	}
-	name, err := c.path(ctx, l)
+	maker, ok := c.(remote.DirMaker)
 	switch {
-	case err != nil:
-		return err
+	case !ok:
+		return lacks("mkdir", l, "make a directory alone; put makes it with a file")
 	case parents:
-		return failure.Remote.Wrap(c.MkdirAll(ctx, name, 0o777))
+		return failure.Remote.Wrap(maker.MkdirAll(ctx, name, 0o777))
 	}
-	return failure.Remote.Wrap(c.Mkdir(ctx, name, 0o777))
+	return failure.Remote.Wrap(maker.Mkdir(ctx, name, 0o777))
 }

@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/tftp"
 )
 
 // valueKinds say what a flag takes, by the name that package pflag has for its
@@ -77,29 +73,4 @@ func flagError(cmd *cobra.Command, err error) error {
 		kind = "the number is out of range"
 	}
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
-}
-
-// parseURL reads a URL of the command line.
-func parseURL(s string) (tftp.Target, error) {
-	t, err := tftp.ParseURL(s)
-	switch hint := schemeless(s); {
-	case err == nil:
-		return t, nil
-	case hint != nil:
-		return t, hint
-	}
-	return t, failure.Usage.Wrap(err)
-}
-
-// schemeless returns the error for a URL without its scheme, the usual slip;
-// package net/url takes it for a path, or the host for another scheme. It returns
-// nil for what is no URL even so.
-func schemeless(s string) error {
-	if strings.Contains(s, "://") || !strings.Contains(s, "/") || strings.HasPrefix(s, ".") {
-		return nil
-	}
-	if _, err := tftp.ParseURL("tftp://" + s); err != nil {
-		return nil
-	}
-	return failure.Usage.Errorf("URL %q: it has no scheme; write tftp://%s", s, s)
 }

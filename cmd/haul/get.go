@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/tftp"
@@ -62,10 +63,10 @@ func newGet() *cobra.Command {
 			if err := noTarget(from, local, f.recursive); err != nil {
 				return err
 			}
-			if from[0].protocol != ofTFTP {
+			if from[0].Protocol != remote.TFTP {
 				return f.getCopy(cmd, from, local, parallel, t.quiet)
 			}
-			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
+			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
 				return err
 			}
 			return t.getTFTP(cmd, from, local, parallel)
@@ -81,27 +82,27 @@ func newGet() *cobra.Command {
 }
 
 // splitSources separates the sources of haul get from LOCAL.
-func splitSources(words []string) (from []location, local string, err error) {
-	last, err := parseLocation(words[len(words)-1])
+func splitSources(words []string) (from []remote.Location, local string, err error) {
+	last, err := remote.Parse(words[len(words)-1])
 	switch {
 	case words[len(words)-1] == "":
 		return nil, "", failure.Usage.Errorf("LOCAL is empty; . is the current directory")
 	case err != nil:
 		return nil, "", err
-	case !last.remote():
-		local, words = last.text, words[:len(words)-1]
+	case !last.IsRemote():
+		local, words = last.Text, words[:len(words)-1]
 	}
 	if len(words) == 0 {
 		return nil, "", localSource(last)
 	}
-	if from, err = parseLocations(words); err != nil {
+	if from, err = remote.ParseAll(words); err != nil {
 		return nil, "", err
 	}
 	for _, l := range from {
 		switch {
-		case !l.remote():
+		case !l.IsRemote():
 			return nil, "", localSource(l)
-		case l.protocol != from[0].protocol:
+		case l.Protocol != from[0].Protocol:
 			return nil, "", failure.Usage.Errorf("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
 		}
 	}
@@ -109,8 +110,8 @@ func splitSources(words []string) (from []location, local string, err error) {
 }
 
 // localSource refuses to get what is on this machine.
-func localSource(l location) error {
-	if err := schemeless(l.text); err != nil {
+func localSource(l remote.Location) error {
+	if err := remote.MissingScheme(l.Text); err != nil {
 		return err
 	}
 	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
@@ -118,19 +119,19 @@ func localSource(l location) error {
 
 // noTarget refuses a last source that is meant as a target: without -r nobody names
 // a directory as a source.
-func noTarget(from []location, local string, recursive bool) error {
+func noTarget(from []remote.Location, local string, recursive bool) error {
 	last := from[len(from)-1]
-	if local != "" || len(from) < 2 || recursive || last.protocol == ofTFTP || !last.isDirName() || glob.HasMeta(last.path) {
+	if local != "" || len(from) < 2 || recursive || last.Protocol == remote.TFTP || !last.IsDirName() || glob.HasMeta(last.Path) {
 		return nil
 	}
 	return failure.Usage.Errorf("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
 }
 
 // getTFTP fetches the files at URLs of TFTP.
-func (f *transferFlags) getTFTP(cmd *cobra.Command, from []location, local string, parallel int) error {
+func (f *transferFlags) getTFTP(cmd *cobra.Command, from []remote.Location, local string, parallel int) error {
 	var urls []string
 	for _, l := range from {
-		urls = append(urls, l.text)
+		urls = append(urls, l.Text)
 	}
 	jobs, err := f.downloads(urls, local, cmd.OutOrStdout())
 	if err != nil {

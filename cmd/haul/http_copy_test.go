@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -379,45 +378,6 @@ func TestHTTPPassword(t *testing.T) {
 	code, _, msg = haul(t, "get", "--batch", l.URL+"/a", filepath.Join(here, "c"))
 	if code != exitRefused || !strings.Contains(msg, "netrc: line 1") {
 		t.Errorf("a broken netrc: exit code %d, %s", code, msg)
-	}
-}
-
-func TestParseHTTP(t *testing.T) {
-	for s, want := range map[string]location{
-		"http://host":                 {site: webSite{root: "http://host/"}, path: ""},
-		"HTTPS://host/a/b":            {site: webSite{root: "https://host/"}, path: "a/b"},
-		"http://me@host:8080/a%20b/":  {site: webSite{root: "http://host:8080/", user: "me"}, path: "a b/"},
-		"http://a%40b@host/":          {site: webSite{root: "http://host/", user: "a@b"}, path: ""},
-		"https://host/a?x=1&y=%2F":    {site: webSite{root: "https://host/", query: "x=1&y=%2F"}, path: "a"},
-		"http://[::1]:80/a+b":         {site: webSite{root: "http://[::1]:80/"}, path: "a+b"},
-		"http://host:/a":              {site: webSite{root: "http://host/"}, path: "a"},
-		"http://host/caf%E9":          {site: webSite{root: "http://host/"}, path: "caf\xe9"},
-		"http://host/gr%C3%BCn%25/*x": {site: webSite{root: "http://host/"}, path: "grün%/*x"},
-	} {
-		got, err := parseLocation(s)
-		want.text, want.protocol = s, ofHTTP
-		if err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", s, got, err, want)
-		}
-	}
-	for s, says := range map[string]string{
-		"http://":             "no host",
-		"http:///a":           "no host",
-		"http://@host/a":      "user is empty",
-		"http://me:x@host/a":  "password",
-		"http://host/a#b":     "%23",
-		"http://host:70000/a": "no port",
-		"http://host:x/a":     "invalid port",
-		"http://host/a%2Fb":   "slash",
-		"http://host/a%00b":   "NUL",
-		"http://host/%zz":     "invalid URL escape",
-		"http://a%3Ab@host/":  "colon",
-		"http://[host]/a":     "invalid host",
-	} {
-		_, err := parseLocation(s)
-		if exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), says) {
-			t.Errorf("%s: %v, which does not say %q", s, err, says)
-		}
 	}
 }
 

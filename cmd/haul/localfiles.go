@@ -66,7 +66,7 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	r.targetAt = localPrefix(dir)
+	r.targetAt = localAt(dir)
 	return store.Dir(root), name, nil
 }
 
@@ -88,7 +88,7 @@ func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
 	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
 		above = filepath.Dir(clean)
 	}
-	r.targetAt = localPrefix(above)
+	r.targetAt = localAt(above)
 	return store.Dir(root), name, true
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -78,7 +79,7 @@ func newLs() *cobra.Command {
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("long all recursive by-time by-size reverse human-readable json batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 				l.name, l.now = console.NameFormat(cmd.OutOrStdout()), time.Now()
 				l.run(ctx, s, list)
@@ -117,14 +118,14 @@ type listed struct {
 }
 
 // run lists the locations: the files among them first, as ls does.
-func (l *lister) run(ctx context.Context, s *servers, locations []location) {
+func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.Location) {
 	type found struct {
-		c server
+		c remote.Server
 		listed
 	}
 	var files, dirs []found
 	for _, loc := range locations {
-		c, list, errs := s.entries(ctx, loc, false)
+		c, list, errs := entries(ctx, s, loc, false)
 		l.failed(errs...)
 		for _, e := range list {
 			if e.Mode().Type() == fs.ModeSymlink && !l.long {
@@ -163,8 +164,8 @@ func (l *lister) failed(errs ...error) {
 }
 
 // directory lists one.
-func (l *lister) directory(ctx context.Context, c server, dir string, depth int) {
-	entries, err := c.list(ctx, dir, l.detailed())
+func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
+	entries, err := c.List(ctx, dir, l.detailed())
 	if err != nil {
 		l.failed(failure.Remote.Wrap(err))
 		return
@@ -186,14 +187,14 @@ func (l *lister) directory(ctx context.Context, c server, dir string, depth int)
 			l.failed(failure.Remote.Wrap(err))
 			continue
 		}
-		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.tellsModes()})
+		list = append(list, listed{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
 	}
 	l.print(ctx, c, list)
 	l.listBelow(ctx, c, dir, depth, list)
 }
 
 // listBelow lists the directories of a list that was printed, with -R.
-func (l *lister) listBelow(ctx context.Context, c server, dir string, depth int, list []listed) {
+func (l *lister) listBelow(ctx context.Context, c remote.Server, dir string, depth int, list []listed) {
 	if l.recursive && depth == maxListDepth {
 		l.failed(failure.Remote.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth))
 		return
@@ -266,7 +267,7 @@ func (l *lister) sort(list []listed) {
 func (l *lister) detailed() bool { return l.long || l.asJSON || l.order != nil }
 
 // print prints the entries of one directory.
-func (l *lister) print(ctx context.Context, c server, list []listed) {
+func (l *lister) print(ctx context.Context, c remote.Server, list []listed) {
 	l.sort(list)
 	if !l.long && !l.asJSON {
 		for _, e := range list {
@@ -306,7 +307,7 @@ func (l *lister) print(ctx context.Context, c server, list []listed) {
 
 // readLinks finds out where symbolic links lead. One that cannot be read leads
 // nowhere that is shown.
-func readLinks(ctx context.Context, c server, list []listed) {
+func readLinks(ctx context.Context, c remote.Server, list []listed) {
 	var links []int
 	for i, e := range list {
 		if e.Mode().Type() == fs.ModeSymlink {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/web/webclient"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 // -t, -S, -r and -1 are as ls has them; of -t and -S the last counts.
@@ -133,15 +133,24 @@ func TestLsBounds(t *testing.T) {
 		t.Errorf("exit code %d, %d of them, the last %q", code, n, msg[max(len(msg)-100, 0):])
 	}
 
-	client, err := webclient.New(w.URL+"/", webclient.Config{})
+	at, err := remote.Parse(w.URL + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	servers := remote.New(remoteConfig(new(sshFlags), new(webFlags), io.Discard))
+	defer servers.Close()
+	c, err := servers.Connect(t.Context(), at, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Stat(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := lister{recursive: true, dirs: maxListDirs - 1}
-	two := []listed{{FileInfo: assumedDir("a"), path: "a"}, {FileInfo: assumedDir("b"), path: "b"}}
+	two := []listed{{FileInfo: dir, path: "a"}, {FileInfo: dir, path: "b"}}
 	for range 2 {
-		l.listBelow(t.Context(), webServer{client}, ".", 0, two)
+		l.listBelow(t.Context(), c, ".", 0, two)
 	}
 	if len(l.errs) != 2 || !strings.Contains(l.errs[0].Error(), "readdir") || !strings.Contains(l.errs[1].Error(), "no more are listed") {
 		t.Errorf("%v", l.errs)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 )
 
@@ -35,28 +36,27 @@ func newProbe() *cobra.Command {
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			list, err := parseLocations(words)
+			list, err := remote.ParseAll(words)
 			if err != nil {
 				return err
 			}
-			if list[0].protocol == ofLocal {
-				if err := schemeless(list[0].text); err != nil {
+			if list[0].Protocol == remote.Local {
+				if err := remote.MissingScheme(list[0].Text); err != nil {
 					return err
 				}
 				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
 			}
-			if list[0].protocol != ofTFTP {
-				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *servers, list []location) error {
-					s.web.quiet = f.quiet
-					return probe(ctx, cmd.OutOrStdout(), list, s.size)
+			if list[0].Protocol != remote.TFTP {
+				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+					return probe(ctx, cmd.OutOrStdout(), list, func(ctx context.Context, l remote.Location) (int64, error) { return size(ctx, s, l) })
 				})
 			}
 			for _, l := range list {
-				if l.remote() && l.protocol != ofTFTP {
-					return notServed("probe", list[0], l)
+				if l.IsRemote() && l.Protocol != remote.TFTP {
+					return mixed("probe", list[0], l)
 				}
 			}
-			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
+			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
 				return err
 			}
 			return f.probe(cmd, list)
@@ -69,7 +69,7 @@ func newProbe() *cobra.Command {
 }
 
 // probe prints the sizes of files, each as soon as it is known.
-func probe(ctx context.Context, out io.Writer, list []location, size func(context.Context, location) (int64, error)) error {
+func probe(ctx context.Context, out io.Writer, list []remote.Location, size func(context.Context, remote.Location) (int64, error)) error {
 	var errs []error
 	name := console.NameFormat(out)
 	for _, l := range list {
@@ -81,7 +81,7 @@ func probe(ctx context.Context, out io.Writer, list []location, size func(contex
 			_, err = fmt.Fprintln(out, n)
 			errs = append(errs, failure.Local.Wrap(err))
 		default:
-			_, err = fmt.Fprintln(out, n, name(l.text))
+			_, err = fmt.Fprintln(out, n, name(l.Text))
 			errs = append(errs, failure.Local.Wrap(err))
 		}
 	}
@@ -89,11 +89,11 @@ func probe(ctx context.Context, out io.Writer, list []location, size func(contex
 }
 
 // size returns that of the file at a location.
-func (s *servers) size(ctx context.Context, l location) (int64, error) {
-	if l.protocol == ofHTTP && l.isDirName() {
+func size(ctx context.Context, s *remote.Servers, l remote.Location) (int64, error) {
+	if l.Protocol == remote.HTTP && l.IsDirName() {
 		return 0, failure.Usage.Errorf("probe %v: the URL names no file", l)
 	}
-	c, name, err := s.at(ctx, l)
+	c, name, err := s.At(ctx, l)
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +112,7 @@ func (s *servers) size(ctx context.Context, l location) (int64, error) {
 }
 
 // probe prints the sizes of files on servers of TFTP.
-func (f *transferFlags) probe(cmd *cobra.Command, list []location) error {
+func (f *transferFlags) probe(cmd *cobra.Command, list []remote.Location) error {
 	tracer, err := f.trace.open(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -122,8 +122,8 @@ func (f *transferFlags) probe(cmd *cobra.Command, list []location) error {
 	if err != nil {
 		return err
 	}
-	return probe(cmd.Context(), cmd.OutOrStdout(), list, func(ctx context.Context, l location) (int64, error) {
-		t, err := f.file(l.text)
+	return probe(cmd.Context(), cmd.OutOrStdout(), list, func(ctx context.Context, l remote.Location) (int64, error) {
+		t, err := f.file(l.Text)
 		if err != nil {
 			return 0, err
 		}

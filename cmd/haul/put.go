@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -55,13 +56,13 @@ func newPut() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if to.protocol != ofTFTP {
+			if to.Protocol != remote.TFTP {
 				return f.putCopy(cmd, files, to, parallel, t.quiet)
 			}
-			if err := onlyFlagsOf(ofTFTP, cmd); err != nil {
+			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
 				return err
 			}
-			jobs, err := t.uploads(files, to.text)
+			jobs, err := t.uploads(files, to.Text)
 			if err != nil {
 				return err
 			}
@@ -79,22 +80,22 @@ func newPut() *cobra.Command {
 }
 
 // splitTarget separates the files of haul put from its target.
-func splitTarget(words []string) (files []string, to location, err error) {
+func splitTarget(words []string) (files []string, to remote.Location, err error) {
 	files = words[:len(words)-1]
-	if to, err = parseLocation(words[len(words)-1]); err != nil {
+	if to, err = remote.Parse(words[len(words)-1]); err != nil {
 		return nil, to, err
 	}
-	if !to.remote() {
-		if err := schemeless(to.text); err != nil {
+	if !to.IsRemote() {
+		if err := remote.MissingScheme(to.Text); err != nil {
 			return nil, to, err
 		}
 		return nil, to, failure.Usage.Errorf("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
 	}
 	for _, file := range files {
-		switch l, err := parseLocation(file); {
+		switch l, err := remote.Parse(file); {
 		case err != nil:
 			return nil, to, err
-		case l.remote():
+		case l.IsRemote():
 			if _, err := os.Lstat(file); err == nil {
 				return nil, to, failure.Usage.Errorf("put %v: that means a file on a server; the local one of that name is ./%s", l, console.Visible(file))
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
@@ -48,17 +49,17 @@ func newRm() *cobra.Command {
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("recursive force dry-run verbose batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			list, err := parseLocations(words)
+			list, err := remote.ParseAll(words)
 			if err != nil {
 				return err
 			}
 			for _, l := range list {
-				if l.protocol == ofSFTP && isPrecious(l.path) {
+				if l.Protocol == remote.SFTP && isPrecious(l.Path) {
 					return failure.Usage.Errorf("rm %v: refused; name what is in it", l)
 				}
 			}
 			m.out, m.name = cmd.OutOrStdout(), console.NameFormat(cmd.OutOrStdout())
-			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				for _, l := range list {
 					m.note(m.remove(ctx, s, l))
 				}
@@ -103,25 +104,20 @@ func (m *removal) say(name string) {
 	}
 }
 
-// A dirRemover is a server that can remove directories.
-type dirRemover interface {
-	RemoveAll(ctx context.Context, name string) error
-}
-
 // remove removes what is at a location.
-func (m *removal) remove(ctx context.Context, s *servers, l location) error {
-	c, err := s.connect(ctx, l, "")
+func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Location) error {
+	c, err := s.Connect(ctx, l, "")
 	if err != nil {
 		return err
 	}
-	_, dirs := c.(dirRemover)
+	_, dirs := c.(remote.DirRemover)
 	switch {
 	case !dirs && m.recursive:
-		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.protocol)
-	case !dirs && l.isDirName():
-		return failure.Usage.Errorf("rm %v: is a directory, and %v can remove files only", l, l.protocol)
+		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.Protocol)
+	case !dirs && l.IsDirName():
+		return failure.Usage.Errorf("rm %v: is a directory, and %v can remove files only", l, l.Protocol)
 	}
-	found, err := matches(ctx, c, l)
+	found, err := remote.Find(ctx, c, l)
 	if err != nil {
 		return err
 	}
@@ -135,15 +131,15 @@ func (m *removal) remove(ctx context.Context, s *servers, l location) error {
 		name := console.Visible(f.Name)
 		isDir := false
 		if dirs || m.dryRun || f.Info != nil { // else the server refuses to remove a directory
-			fi, e := look(ctx, c, f, false)
+			fi, e := remote.Describe(ctx, c, f, false)
 			err, isDir = e, e == nil && fi.IsDir()
 		}
 		switch {
 		case err != nil:
-		case !isDir && strings.HasSuffix(l.path, "/"):
+		case !isDir && strings.HasSuffix(l.Path, "/"):
 			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", name, name)
 		case isDir && !dirs:
-			err = fmt.Errorf("rm %s: is a directory, and %v can remove files only", name, l.protocol)
+			err = fmt.Errorf("rm %s: is a directory, and %v can remove files only", name, l.Protocol)
 		case isDir && !m.recursive:
 			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", name)
 		case isDir:
@@ -159,7 +155,7 @@ func (m *removal) remove(ctx context.Context, s *servers, l location) error {
 }
 
 // removeFile removes a file, or prints its name.
-func (m *removal) removeFile(ctx context.Context, c server, name string) error {
+func (m *removal) removeFile(ctx context.Context, c remote.Server, name string) error {
 	if !m.dryRun {
 		if err := c.Remove(ctx, name); err != nil {
 			return err
@@ -172,11 +168,11 @@ func (m *removal) removeFile(ctx context.Context, c server, name string) error {
 }
 
 // removeDir removes a directory with all that is in it, or prints the names.
-func (m *removal) removeDir(ctx context.Context, c server, name string) error {
+func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) error {
 	if m.dryRun {
 		return m.sayAll(ctx, c, name, 0)
 	}
-	if err := c.(dirRemover).RemoveAll(ctx, name); err != nil {
+	if err := c.(remote.DirRemover).RemoveAll(ctx, name); err != nil {
 		return err
 	}
 	if m.verbose {
@@ -188,7 +184,7 @@ func (m *removal) removeDir(ctx context.Context, c server, name string) error {
 // sayAll prints the names of a directory and of all that is in it, sorted. Those of
 // directories end in a slash. It returns the first error. It keeps no names, and ends at
 // maxListDirs directories: a server can make them up without end.
-func (m *removal) sayAll(ctx context.Context, c server, dir string, depth int) error {
+func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
 	switch m.dirs++; {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -198,7 +194,7 @@ func (m *removal) sayAll(ctx context.Context, c server, dir string, depth int) e
 		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
 	}
 	m.say(dir + "/")
-	entries, first := c.list(ctx, dir, false)
+	entries, first := c.List(ctx, dir, false)
 	slash := func(e fs.DirEntry) string {
 		if e.IsDir() {
 			return e.Name() + "/"

@@ -106,18 +106,6 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	return c
 }
 
-// writeProgram writes a program to run. No process is made meanwhile: until it
-// runs something else, one that a test makes beside this one would have the file
-// open for writing, and such a file cannot be run.
-func writeProgram(t *testing.T, file, text string) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
-	}
-}
-
 // await waits until the child has said all of these, one after the other, and
 // returns what it has said by then.
 func (c *child) await(words ...string) string {

@@ -60,6 +60,7 @@ var (
 	awaitRefused = servetest.AwaitRefused
 	writeFile    = servetest.WriteFile
 	wantFile     = servetest.WantFile
+	writeProgram = servetest.WriteProgram
 )
 
 // waiters is how many parallel tests run at once, unless -parallel says. They

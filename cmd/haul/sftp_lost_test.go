@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -10,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/haul-project/haul/internal/openssh"
 )
 
 // A connection that is cut in the middle has its exit code, and the next run with
@@ -85,58 +81,5 @@ func TestSFTPConnectionLostSending(t *testing.T) {
 	code, _, msg := l.haul("put", big, "sftp://"+between+"/")
 	if code != exitNoAnswer || !strings.Contains(msg, "put "+big+": ") || strings.Count(msg, "connection lost") != 1 {
 		t.Errorf("exit code %d, want %d: %s", code, exitNoAnswer, msg)
-	}
-}
-
-// A counting is a Prompter that knows the password, and how often it was asked.
-type counting struct {
-	openssh.Batch
-	asked int
-}
-
-func (c *counting) Password(context.Context, string, string) (string, error) {
-	c.asked++
-	return "open sesame", nil
-}
-
-// Further connections ask nothing, and take the password that the first was
-// given. They go when the client closes them.
-func TestFurtherConnections(t *testing.T) {
-	l := startLabWith(t, labOptions{password: "open sesame"}, map[string]string{"f": ""})
-	l.configure("PreferredAuthentications password")
-	f := sshFlags{config: l.config}
-	said := 0
-	r := f.remotes(io.Discard, func(string) { said++ })
-	defer r.close()
-	asked := new(counting)
-	r.dialer.Prompter = asked
-	where, err := parseLocation("lab:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := r.connect(t.Context(), where, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	another, err := r.further(c.dest)(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := another.SendRequest("keepalive@openssh.com", true, nil); err != nil {
-		t.Error(err)
-	}
-	if err := another.Close(); err != nil {
-		t.Error(err)
-	}
-	if asked.asked != 1 || said != 0 {
-		t.Errorf("%d questions, and %d messages", asked.asked, said)
-	}
-	if again, err := r.connect(t.Context(), where, ""); err != nil || again != c {
-		t.Errorf("a second connection to the same server, %v", err)
-	}
-	// To a host whose password is not known they fail rather than ask.
-	r.dialer = openssh.Dialer{Prompter: asked}
-	if _, err := r.further(c.dest)(t.Context()); !errors.Is(err, openssh.ErrAuth) || asked.asked != 1 {
-		t.Errorf("%v, and %d questions", err, asked.asked)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -28,21 +28,21 @@ type copyRun struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
-	servers *servers
+	servers *remote.Servers
+	over    remote.Protocol
 	get     bool // or put
 
 	roots   map[string]*os.Root // local directories, by path
 	sources []typedSource
-	// targetAt is what comes before a name in the tree of the target to make a path
-	// that can be typed.
-	targetAt namePrefix
+	// targetAt returns a name in the tree of the target as it could be typed.
+	targetAt func(name string) string
 	refused  []error                          // of sources that are not copied at all
 	progress atomic.Pointer[console.Progress] // what is shown
 	saidWhy  sync.Map                         // reasons why --continue cannot resume
 	empty    atomic.Int64                     // directories that a web server does not get
 }
 
-func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, get bool) (*copyRun, error) {
+func (f *copyFlags) newRun(cmd *cobra.Command, p remote.Protocol, parallel int, quiet, get bool) (*copyRun, error) {
 	if err := onlyFlagsOf(p, cmd); err != nil {
 		return nil, err
 	}
@@ -53,12 +53,13 @@ func (f *copyFlags) newRun(cmd *cobra.Command, p protocol, parallel int, quiet, 
 		return nil, failure.Usage.Errorf("--parallel %d: over %v it is at most %d", parallel, p, treecopy.MaxParallel)
 	}
 	r := &copyRun{
-		copyFlags: f, quiet: quiet, get: get,
+		copyFlags: f, quiet: quiet, get: get, over: p,
 		stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(),
 		roots: map[string]*os.Root{},
 	}
-	r.servers = newServers(&f.ssh, &f.web, r.stderr, quiet, r.say)
-	r.servers.ssh.conns, r.servers.web.conns = parallel, parallel
+	c := remoteConfig(&f.ssh, &f.web, r.stderr)
+	c.Conns, c.Say, c.Quiet = parallel, r.say, quiet
+	r.servers = remote.New(c)
 	if cmd.Flags().Changed("parallel") {
 		r.files = parallel
 	}
@@ -83,15 +84,15 @@ func (r *copyRun) newProgress(bars bool) *console.Progress {
 
 // close ends the connections and closes the directories.
 func (r *copyRun) close() {
-	r.servers.close()
+	r.servers.Close()
 	for _, root := range r.roots {
 		_ = root.Close()
 	}
 }
 
 // getCopy fetches what is at the locations.
-func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, parallel int, quiet bool) error {
-	r, err := f.newRun(cmd, from[0].protocol, parallel, quiet, true)
+func (f *copyFlags) getCopy(cmd *cobra.Command, from []remote.Location, local string, parallel int, quiet bool) error {
+	r, err := f.newRun(cmd, from[0].Protocol, parallel, quiet, true)
 	if err != nil {
 		return err
 	}
@@ -107,15 +108,14 @@ func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, p
 	for _, l := range from {
 		first := ""
 		if len(from) == 1 && !r.recursive {
-			first = l.plain()
+			first = l.PlainName()
 		}
 		source, err := r.remoteSource(ctx, l, first)
 		if err != nil {
 			return err
 		}
-		_, _, isURL := cutScheme(l.text)
-		r.typed(l.text, isURL, source)
-		r.sources[len(r.sources)-1].at = l.prefix()
+		r.typed(l.Text, l.IsURL(), source)
+		r.sources[len(r.sources)-1].at = l.At
 		j.Sources = append(j.Sources, source)
 	}
 	return r.copy(ctx, j)
@@ -123,29 +123,29 @@ func (f *copyFlags) getCopy(cmd *cobra.Command, from []location, local string, p
 
 // remoteSource returns a location as a source. first is the file that is going to
 // be read there first, if that is known.
-func (r *copyRun) remoteSource(ctx context.Context, l location, first string) (treecopy.Source, error) {
-	if l.protocol == ofHTTP && l.path == "" && !r.recursive {
+func (r *copyRun) remoteSource(ctx context.Context, l remote.Location, first string) (treecopy.Source, error) {
+	if l.Protocol == remote.HTTP && l.Path == "" && !r.recursive {
 		return treecopy.Source{}, failure.Usage.Errorf("get %v: the URL names no file; -r fetches all that the server lists", l)
 	}
-	c, err := r.servers.connect(ctx, l, first)
+	c, err := r.servers.Connect(ctx, l, first)
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	dir, name, err := c.place(ctx, l)
+	p, err := c.Source(ctx, l)
 	if err != nil {
 		return treecopy.Source{}, err
 	}
-	return treecopy.Source{Tree: c.tree(dir), Name: name, Origin: l.origin()}, nil
+	return treecopy.Source{Tree: p.Tree, Name: p.Name, Origin: l.Origin()}, nil
 }
 
 // putCopy sends local files to a location.
-func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, parallel int, quiet bool) error {
-	r, err := f.newRun(cmd, to.protocol, parallel, quiet, false)
+func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to remote.Location, parallel int, quiet bool) error {
+	r, err := f.newRun(cmd, to.Protocol, parallel, quiet, false)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	if to.protocol == ofHTTP {
+	if to.Protocol == remote.HTTP {
 		if err := r.onlyHTTP(); err != nil {
 			return err
 		}
@@ -165,69 +165,26 @@ func (f *copyFlags) putCopy(cmd *cobra.Command, files []string, to location, par
 	if len(j.Sources) == 0 {
 		return r.explain(ctx, nil)
 	}
-	several := len(j.Sources)+len(r.refused) > 1
-	r.targetAt = to.prefix()
-	c, err := r.servers.connect(ctx, to, "")
+	r.targetAt = to.At
+	c, err := r.servers.Connect(ctx, to, "")
 	if err != nil {
 		return err
 	}
-	dir, name, err := c.place(ctx, to)
+	p, err := c.Target(ctx, to, len(j.Sources)+len(r.refused) > 1)
 	if err != nil {
 		return err
 	}
-	if several && !strings.HasSuffix(name, "/") && name != "" {
-		name += "/" // it is a directory, or becomes one
-	}
-	j.To, j.Target = c.tree(dir), name
-	if w, ok := c.(webServer); ok {
-		j.To = w.target(to, several)
-	}
+	j.To, j.Target = p.Tree, p.Name
 	return r.copy(ctx, j)
-}
-
-// place returns the directory that a location is looked up in, which is "/" or ""
-// for the home directory, and its name there.
-func (c *remote) place(ctx context.Context, l location) (dir, name string, err error) {
-	if name, err = c.path(ctx, l); err != nil {
-		return "", "", err
-	}
-	if first, _, _ := strings.Cut(path.Clean(name), "/"); first == ".." {
-		// A tree has nothing above it, so it has to be the whole one.
-		home, err := c.HomeDir(ctx, "")
-		if err != nil {
-			return "", "", failure.Remote.Wrap(err)
-		}
-		name = strings.TrimRight(home, "/") + "/" + name
-	}
-	if strings.HasPrefix(name, "/") {
-		return "/", inRoot(name), nil
-	}
-	return "", name, nil
-}
-
-// inRoot returns what an absolute name is called in the tree of everything: there
-// is nothing above that. An end of / or /. is kept, for it has a meaning.
-func inRoot(name string) string {
-	end := ""
-	for _, e := range []string{"/.", "/"} {
-		if strings.HasSuffix(name, e) {
-			end = e
-			break
-		}
-	}
-	if clean := strings.TrimPrefix(path.Clean(name), "/"); clean != "" {
-		return clean + end
-	}
-	return ""
 }
 
 // copy runs a job, shows how it goes, and sums it up.
 func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	j.Options = r.options(r.files)
-	if len(r.servers.ssh.open)+len(r.servers.web.open) > 1 {
+	if r.servers.Len() > 1 {
 		j.Options.Fatal = nil // another server may go on
 	}
-	if r.get && len(r.servers.web.open) > 0 {
+	if r.get && r.over == remote.HTTP {
 		j.Options.Replaced = replacedOnWeb
 	}
 	p := newCopyProgress(r.stderr, r.quiet || r.dryRun)
@@ -236,12 +193,12 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 	var plan dryRunPlan
 	switch {
 	case r.dryRun:
-		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) { plan.add(i, o, r.typedName(i), r.targetName(i.To)) }
+		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) { plan.add(i, o, r.typedName(i), r.targetAt(i.To)) }
 	case r.verbose && !r.quiet:
 		show := j.Hooks.Ended
 		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
 			show(i, o)
-			p.verbose(o, r.typedName(i), r.targetName(i.To))
+			p.verbose(o, r.typedName(i), r.targetAt(i.To))
 		}
 	}
 	told := j.Hooks.Ended
@@ -260,7 +217,7 @@ func (r *copyRun) copy(ctx context.Context, j treecopy.Job) error {
 		if r.dryRun {
 			result.Bytes = plan.bytes
 		}
-		if !isNoAnswer(err) || result.Copied+result.Same+result.Bytes > 0 {
+		if !remote.IsNoAnswer(err) || result.Copied+result.Same+result.Bytes > 0 {
 			fmt.Fprintln(r.stderr, r.summary(result, time.Since(began)))
 		}
 	}
@@ -328,9 +285,9 @@ func (r *copyRun) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case r.dryRun:
-	case r.resume && !r.get && r.recursive && len(r.servers.web.open) > 0 && (ctx.Err() != nil || isNoAnswer(err)):
+	case r.resume && !r.get && r.recursive && r.over == remote.HTTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
-	case r.resume && (ctx.Err() != nil || isNoAnswer(err)):
+	case r.resume && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept; the same command resumes there"))
 	case ctx.Err() != nil && r.inPlace:
 		errs = append(errs, noteError("files that were being written are not whole; a run with --continue resumes there"))

@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -45,7 +46,7 @@ func (r *copyRun) onlyPlain(stream string) error {
 }
 
 // getStream fetches one file to standard output, a pipe or a device.
-func (r *copyRun) getStream(ctx context.Context, from []location, local string) error {
+func (r *copyRun) getStream(ctx context.Context, from []remote.Location, local string) error {
 	name, to := "standard output", r.stdout
 	if local != "-" {
 		name = console.Visible(local)
@@ -57,21 +58,21 @@ func (r *copyRun) getStream(ctx context.Context, from []location, local string) 
 		return err
 	}
 	l := from[0]
-	if l.protocol == ofHTTP && l.isDirName() {
+	if l.Protocol == remote.HTTP && l.IsDirName() {
 		return failure.Usage.Errorf("get %v: that is a directory; only a file can go to %s", l, name)
 	}
-	c, err := r.servers.connect(ctx, l, l.plain())
+	c, err := r.servers.Connect(ctx, l, l.PlainName())
 	if err != nil {
 		return err
 	}
-	found, err := matches(ctx, c, l)
+	found, err := remote.Find(ctx, c, l)
 	if err != nil {
 		return err
 	}
 	if len(found) > 1 {
 		return failure.Usage.Errorf("%v: %d files match, and only one can go to %s", l, len(found), name)
 	}
-	f, err := c.open(ctx, found[0].Name)
+	f, err := c.Open(ctx, found[0].Name)
 	if err != nil {
 		return failure.Remote.Wrap(err)
 	}
@@ -153,23 +154,23 @@ func asSide(err error) error {
 }
 
 // putStream sends standard input to a file.
-func (r *copyRun) putStream(ctx context.Context, to location) error {
+func (r *copyRun) putStream(ctx context.Context, to remote.Location) error {
 	if err := r.onlyPlain("standard input"); err != nil {
 		return err
 	}
-	if to.isDirName() || strings.HasSuffix("/"+to.path, "/..") {
+	if to.IsDirName() || strings.HasSuffix("/"+to.Path, "/..") {
 		return failure.Usage.Errorf("put - %v: standard input has no name; give the file one", to)
 	}
-	c, name, err := r.servers.at(ctx, to)
+	c, name, err := r.servers.At(ctx, to)
 	if err != nil {
 		return err
 	}
-	if to.protocol == ofSFTP { // a web server refuses a PUT to a directory, and may not tell before
+	if to.Protocol == remote.SFTP { // a web server refuses a PUT to a directory, and may not tell before
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
 	}
-	return r.showStream(ctx, name, func() (store.Upload, error) { return c.create(ctx, name, r.inPlace) })
+	return r.showStream(ctx, name, func() (store.Upload, error) { return c.Create(ctx, name, r.inPlace) })
 }
 
 // showStream sends standard input, and shows how it goes.
@@ -220,28 +221,6 @@ func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, e
 		}
 	}
 }
-
-// create begins a file that appears when it is whole, or is written where it is.
-func (c *remote) create(ctx context.Context, name string, here bool) (store.Upload, error) {
-	if here {
-		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
-		if err != nil {
-			return nil, err
-		}
-		return inPlace{f}, nil
-	}
-	dir, base := ".", name
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		dir, base = name[:max(i, 1)], name[i+1:]
-	}
-	return c.Store(dir).Create(ctx, base, store.Create{Perm: store.UserPerm()})
-}
-
-// An inPlace is a file that is written where it is, as an upload.
-type inPlace struct{ *sftpclient.File }
-
-// Commit waits until the server has all that was written.
-func (f inPlace) Commit() error { return f.File.Close() }
 
 // A pacedWriter writes at a pace, and tells how far it is.
 type pacedWriter struct {

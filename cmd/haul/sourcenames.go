@@ -20,54 +20,18 @@ import (
 type typedSource struct {
 	text  string // as it was typed
 	isURL bool
-	name  string // in its tree
-	as    string // below a directory of the target
-	at    namePrefix
+	name  string                   // in its tree
+	as    string                   // below a directory of the target
+	at    func(name string) string // names in its tree as they could be typed
 }
 
-// A namePrefix makes a path that can be typed of a name in a tree.
-type namePrefix struct {
-	text  string
-	isURL bool
-	local bool
-}
-
-// name returns the path of a name in the tree.
-func (p namePrefix) name(name string) string {
-	switch {
-	case p.isURL:
-		name = (&url.URL{Path: name}).EscapedPath()
-	case p.local:
-		name = filepath.FromSlash(name)
-	}
-	return p.text + name
-}
-
-// localPrefix is for names in a local directory.
-func localPrefix(dir string) namePrefix {
+// localAt returns names in a local directory as they could be typed.
+func localAt(dir string) func(name string) string {
 	if dir = filepath.Clean(dir); dir == "." {
-		return namePrefix{local: true}
+		return filepath.FromSlash
 	}
-	return namePrefix{text: strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator), local: true}
-}
-
-// prefix is for names in the tree that a location on a server is in.
-func (l location) prefix() namePrefix {
-	scheme, rest, isURL := cutScheme(l.text)
-	if !isURL {
-		host, _, _ := cutHost(l.text)
-		if strings.HasPrefix(l.path, "/") {
-			return namePrefix{text: host + ":/"}
-		}
-		return namePrefix{text: host + ":"}
-	}
-	authority, _, _ := strings.Cut(rest, "/")
-	authority, _, _ = strings.Cut(authority, "?")
-	p := namePrefix{text: scheme + "://" + authority + "/", isURL: true}
-	if l.protocol == ofSFTP && !strings.HasPrefix(l.path, "/") {
-		p.text += "~/"
-	}
-	return p
+	dir = strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator)
+	return func(name string) string { return dir + filepath.FromSlash(name) }
 }
 
 // typedName returns the source of an entry as the command line would name it.
@@ -75,13 +39,10 @@ func (r *copyRun) typedName(i *treecopy.Item) string {
 	s := r.sources[i.Of]
 	rest, ok := s.below(path.Clean(i.From))
 	if !ok { // a pattern
-		return s.at.name(i.From)
+		return s.at(i.From)
 	}
 	return s.join(rest)
 }
-
-// targetName returns the path of a name in the tree of the target.
-func (r *copyRun) targetName(name string) string { return r.targetAt.name(name) }
 
 // join returns what is below the source as the command line would name it.
 func (s typedSource) join(rest string) string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 )
 
@@ -34,10 +35,10 @@ the server reports them.`,
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *servers, list []location) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				var errs []error
 				for _, l := range list {
-					errs = append(errs, s.stat(ctx, l, follow, asJSON, cmd.OutOrStdout()))
+					errs = append(errs, stat(ctx, s, l, follow, asJSON, cmd.OutOrStdout()))
 				}
 				return errors.Join(errs...)
 			})
@@ -50,8 +51,8 @@ the server reports them.`,
 }
 
 // stat describes what is at a location.
-func (s *servers) stat(ctx context.Context, l location, follow, asJSON bool, out io.Writer) error {
-	c, list, errs := s.entries(ctx, l, follow)
+func stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJSON bool, out io.Writer) error {
+	c, list, errs := entries(ctx, s, l, follow)
 	readLinks(ctx, c, list)
 	owners := ownersOf(ctx, c, list)
 	for _, e := range list {
@@ -119,19 +120,19 @@ server needs the extension statvfs@openssh.com, which OpenSSH and haul have.`,
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("human-readable json batch identity jump port", "locations", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *servers, list []location) error {
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				var errs []error
 				var rows [][]string
 				out := cmd.OutOrStdout()
 				for _, l := range list {
-					space, err := s.space(ctx, l)
+					room, err := space(ctx, s, l)
 					switch {
 					case err != nil:
 						errs = append(errs, err)
 					case asJSON:
-						errs = append(errs, writeJSON(out, spaceJSON(l, space))...)
+						errs = append(errs, writeJSON(out, spaceJSON(l, room))...)
 					default:
-						rows = append(rows, spaceRow(l, space, human, console.NameFormat(out)))
+						rows = append(rows, spaceRow(l, room, human, console.NameFormat(out)))
 					}
 				}
 				if len(rows) > 0 {
@@ -148,20 +149,20 @@ server needs the extension statvfs@openssh.com, which OpenSSH and haul have.`,
 }
 
 // space returns how much room there is at a location.
-func (s *servers) space(ctx context.Context, l location) (store.Space, error) {
-	c, err := s.ssh.connect(ctx, l, "")
+func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Space, error) {
+	c, name, err := s.At(ctx, l)
 	if err != nil {
 		return store.Space{}, err
 	}
-	name, err := c.path(ctx, l)
-	if err != nil {
-		return store.Space{}, err
+	teller, ok := c.(remote.SpaceTeller)
+	if !ok {
+		return store.Space{}, lacks("df", l, "tell how much room there is")
 	}
-	space, err := c.Space(ctx, name)
+	room, err := teller.Space(ctx, name)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = fmt.Errorf("df %v: the server does not report its size; it lacks statvfs@openssh.com: %w", l, err)
 	}
-	return space, failure.Remote.Wrap(err)
+	return room, failure.Remote.Wrap(err)
 }
 
 // A spaceDescribed is a file system as JSON says it, in bytes.
@@ -176,15 +177,15 @@ type spaceDescribed struct {
 	ReadOnly  bool   `json:"read_only,omitempty"`
 }
 
-func spaceJSON(l location, s store.Space) spaceDescribed {
+func spaceJSON(l remote.Location, s store.Space) spaceDescribed {
 	return spaceDescribed{
-		Location: l.text, Total: s.Total, Used: s.Total - s.Free, Free: s.Free, Available: s.Available,
+		Location: l.Text, Total: s.Total, Used: s.Total - s.Free, Free: s.Free, Available: s.Available,
 		Files: s.Files, FreeFiles: s.FreeFiles, ReadOnly: s.ReadOnly,
 	}
 }
 
 // spaceRow returns what df prints of a location.
-func spaceRow(l location, s store.Space, human bool, name func(string) string) []string {
+func spaceRow(l remote.Location, s store.Space, human bool, name func(string) string) []string {
 	size := func(n int64) string {
 		if human {
 			return console.HumanSize(n)
@@ -196,7 +197,7 @@ func spaceRow(l location, s store.Space, human bool, name func(string) string) [
 	if most := used + s.Available; most > 0 {
 		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // of what users can have, as df says it
 	}
-	return []string{size(s.Total), size(used), size(s.Available), share, name(l.text)}
+	return []string{size(s.Total), size(used), size(s.Available), share, name(l.Text)}
 }
 
 func printSpace(out io.Writer, rows [][]string, human bool) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -87,7 +88,7 @@ func (f *transferFlags) file(rawURL string) (tftp.Target, error) {
 
 // target reads a URL, and applies --netascii to it.
 func (f *transferFlags) target(rawURL string) (tftp.Target, error) {
-	t, err := parseURL(rawURL)
+	t, err := remote.ParseTFTP(rawURL)
 	if err != nil {
 		return t, err
 	}

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"path"
-	"time"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store/treecopy"
@@ -38,47 +33,3 @@ func (r *copyRun) onlyHTTP() error {
 	}
 	return nil
 }
-
-// target returns the server as one that files are sent to: to, or several below it.
-func (w webServer) target(to location, several bool) webTree {
-	t := webTree{Client: w.Client}
-	if several || to.isDirName() {
-		t.dir = to.webName()
-	}
-	return t
-}
-
-// A webTree is a web server that files are sent to. Not all of those tell what
-// they have, and some know of no directories.
-type webTree struct {
-	*webclient.Client
-	dir string // a name that the user says is a directory's; "" for none
-}
-
-// Stat takes what the server will not tell for missing: if it is there, the PUT
-// will tell.
-func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if name == t.dir {
-		return assumedDir(path.Base(name)), nil
-	}
-	fi, err := t.Client.Stat(ctx, name)
-	if err != nil && !errors.Is(err, webclient.ErrLogin) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
-		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
-	return fi, err
-}
-
-// Lstat is Stat.
-func (t webTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	return t.Stat(ctx, name)
-}
-
-// An assumedDir is a directory that is said to be there.
-type assumedDir string
-
-func (d assumedDir) Name() string     { return string(d) }
-func (assumedDir) Size() int64        { return 0 }
-func (assumedDir) Mode() fs.FileMode  { return fs.ModeDir | 0o755 }
-func (assumedDir) ModTime() time.Time { return time.Time{} }
-func (assumedDir) IsDir() bool        { return true }
-func (assumedDir) Sys() any           { return nil }

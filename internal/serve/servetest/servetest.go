@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -80,4 +81,16 @@ func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// WriteProgram writes a program to run. No process is made meanwhile: until it
+// runs something else, one that a test makes beside this one would have the file
+// open for writing, and such a file cannot be run.
+func WriteProgram(t *testing.T, file, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
 }

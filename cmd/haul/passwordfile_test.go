@@ -4,22 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/haul-project/haul/internal/openssh"
 )
-
-// A server that takes keys alone has no use for a password.
-func TestAdviceAfterLogin(t *testing.T) {
-	for allowed, password := range map[string]bool{"publickey": false, "publickey,password": true, "": true} {
-		refused := &openssh.AuthError{User: "u", Host: "h"}
-		if allowed != "" {
-			refused.Allowed = strings.Split(allowed, ",")
-		}
-		if err := adviseSSH(refused, location{}, &sshFlags{loginFlags: loginFlags{batch: true}}); strings.Contains(err.Error(), "--password-file") != password {
-			t.Errorf("allowed %q: %v", allowed, err)
-		}
-	}
-}
 
 // --password-file logs in over SFTP as over HTTP, and asks nobody.
 func TestPasswordFileOverSFTP(t *testing.T) {

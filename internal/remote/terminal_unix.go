@@ -1,6 +1,6 @@
 //go:build !windows
 
-package main
+package remote
 
 // The terminal that a process belongs to.
 const (

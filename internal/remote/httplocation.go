@@ -1,14 +1,17 @@
-package main
+package remote
 
 import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path"
+	"strconv"
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
 )
+
+// errWebPassword says that there is a password in a URL of HTTP. The URL is not shown.
+var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
 // A webSite is a web server as a location names it.
 type webSite struct {
@@ -76,15 +79,8 @@ func checkHost(u *url.URL) error {
 	return nil
 }
 
-// webName returns the location's name in the tree of its server.
-func (l location) webName() string {
-	if name := path.Clean("/" + l.path)[1:]; name != "" {
-		return name
-	}
-	return "."
-}
-
-// isDirName reports whether a location can be a directory only.
-func (l location) isDirName() bool {
-	return l.path == "" || strings.HasSuffix(l.path, "/") || strings.HasSuffix("/"+l.path, "/.")
+// isPort reports whether a word is the number of a port.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }

@@ -1,4 +1,4 @@
-package main
+package remote
 
 // The console that a process belongs to.
 const (

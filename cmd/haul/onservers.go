@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+)
+
+// onServers runs a command on locations that are all of one protocol. w is nil for a
+// command that HTTP has no method for.
+func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
+	list, err := remote.ParseAll(words)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		switch {
+		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
+			return noFiles(cmd.Name(), l, w != nil)
+		case l.Protocol != list[0].Protocol:
+			return mixed(cmd.Name(), list[0], l)
+		}
+	}
+	if err := onlyFlagsOf(list[0].Protocol, cmd); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if w == nil {
+		w = new(webFlags)
+	}
+	c := remoteConfig(f, w, cmd.ErrOrStderr())
+	c.Quiet, _ = cmd.Flags().GetBool("quiet") // which not all commands have
+	s := remote.New(c)
+	defer s.Close()
+	return run(cmd.Context(), s, list)
+}
+
+// noFiles refuses a location where no files can be looked after.
+func noFiles(command string, l remote.Location, overHTTP bool) error {
+	if !l.IsRemote() {
+		return failure.Usage.Errorf("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
+	}
+	over, advice := "SFTP", ""
+	if overHTTP {
+		over = "SFTP and HTTP"
+	}
+	if command == "stat" {
+		advice = `; "haul probe" prints the size of a file`
+	}
+	return failure.Usage.Errorf("%s %v: %v can only get and put single files; %s works over %s%s", command, l, l.Protocol, command, over, advice)
+}
+
+// mixed refuses locations of several protocols.
+func mixed(command string, first, l remote.Location) error {
+	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
+}
+
+// lacks refuses what the protocol of a location has no way to do.
+func lacks(command string, l remote.Location, what string) error {
+	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
+}
+
+// entries describes all that a location stands for, or with follow what that leads to.
+func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []listed, errs []error) {
+	c, err := s.Connect(ctx, l, "")
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	found, err := remote.Find(ctx, c, l)
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	for _, m := range found {
+		fi, err := remote.Describe(ctx, c, m, follow)
+		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
+			err = fmt.Errorf("%v: is not a directory", l)
+		}
+		if err != nil {
+			errs = append(errs, failure.Remote.Wrap(err))
+			continue
+		}
+		list = append(list, listed{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.HasModes()})
+	}
+	return c, list, errs
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+)
+
+// onlyFlagsOf refuses flags that the protocol does not have.
+func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
+	var wrong []string
+	other, option := "", false
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := f.Annotations[flagGroups]; len(of) > 0 && !slices.Contains(of, p.String()) {
+			option = option || f.Name == "option"
+			wrong = append(wrong, "--"+f.Name)
+			other = strings.Join(of, " and ")
+		}
+	})
+	if len(wrong) == 0 {
+		return nil
+	}
+	if option && len(wrong) == 1 && cmd.Name() == "get" {
+		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
+	}
+	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
+}

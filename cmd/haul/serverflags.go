@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/sftp/sftpclient"
+)
+
+// loginFlags are the flags about passwords, which SFTP and HTTP share.
+type loginFlags struct {
+	batch        bool
+	passwordFile string
+}
+
+func (f *loginFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.batch, "batch", false, "never ask for anything")
+	flags.StringVar(&f.passwordFile, "password-file", "", "log in with the password in the first line of `FILE`")
+}
+
+// sshFlags are the flags about SSH, spelled as those of scp and sftp.
+type sshFlags struct {
+	loginFlags
+	identities []string
+	jump       string
+	port       int
+	config     string
+	options    []string
+
+	// Of get and put alone; 0 means automatic.
+	requests    int
+	requestSize console.ByteSize
+
+	flags *pflag.FlagSet
+}
+
+func (f *sshFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.flags = flags
+	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat it for several")
+	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`, or several, separated by commas")
+	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `PORT`, unless a URL has one")
+	flags.StringVarP(&f.config, "ssh-config", "F", "", "read this `FILE` instead of ~/.ssh/config; none for no file")
+	flags.StringArrayVarP(&f.options, "option", "o", nil, "a setting of ssh_config, as `KEY=VALUE`; may be repeated")
+	f.loginFlags.add(cmd)
+}
+
+// addRequests adds the flags of get and put about requests, spelled as those of
+// sftp.
+func (f *sshFlags) addRequests(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftpclient.MaxRequests))
+	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftpclient.MaxRequestBytes)))
+}
+
+// check refuses what can be known to be wrong before anything begins.
+func (f *sshFlags) check() error {
+	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
+		return failure.Usage.Errorf("--port %d: choose 1 to 65535", f.port)
+	}
+	for _, o := range f.options {
+		if !strings.ContainsAny(o, "= \t") {
+			return failure.Usage.Errorf("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
+		}
+	}
+	if f.requests < 0 || f.requests > sftpclient.MaxRequests || f.requests == 0 && f.flags.Changed("requests") {
+		return failure.Usage.Errorf("--requests %d: choose 1 to %d", f.requests, sftpclient.MaxRequests)
+	}
+	if f.requestSize > sftpclient.MaxRequestBytes || f.requestSize == 0 && f.flags.Changed("request-size") {
+		return failure.Usage.Errorf("--request-size %s: choose 1 to %s", f.requestSize.String(), console.FormatSize(sftpclient.MaxRequestBytes))
+	}
+	return nil
+}
+
+// webFlags are the flags about web servers.
+type webFlags struct {
+	cacert   string
+	insecure bool
+}
+
+func (f *webFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cacert, "cacert", "", "trust the certificates in `FILE` (PEM), and not those of the system")
+	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
+}
+
+// addServers adds the flags about each kind of server.
+func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
+	addGroup(cmd, ssh.add, "SFTP")
+	addGroup(cmd, web.add, "HTTP")
+	group(cmd, "batch", "SFTP", "HTTP")
+	group(cmd, "password-file", "SFTP", "HTTP")
+}
+
+// remoteConfig returns what the flags say of servers, which have their say on stderr.
+func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
+	c := remote.Config{
+		SSH: remote.SSHConfig{
+			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: f.config, Options: f.options,
+			Requests: f.requests, RequestBytes: int(f.requestSize),
+		},
+		Web:   remote.WebConfig{CACert: w.cacert, Insecure: w.insecure},
+		Batch: f.batch, PasswordFile: f.passwordFile,
+		UserAgent: "haul",
+		Stderr:    stderr,
+		Say:       func(text string) { fmt.Fprintln(stderr, "haul:", text) },
+	}
+	if version != "" {
+		c.UserAgent += "/" + version
+	}
+	return c
+}

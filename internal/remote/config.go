@@ -1,0 +1,54 @@
+// Package remote makes servers of locations: it reads a location as people type it,
+// connects to its server, logs in, asks for passwords, and says which file is meant.
+//
+// [Parse] reads a location. [Servers] holds the connections of one command. A [Server] has
+// files, and is the same for all protocols; what only some can do is an interface of its
+// own, such as [Renamer].
+//
+// A protocol is a constructor, as that of SFTP in sftp.go, and a case in
+// [Servers.Connect].
+package remote
+
+import (
+	"io"
+)
+
+// A Config says how servers are reached.
+type Config struct {
+	SSH SSHConfig
+	Web WebConfig
+
+	Batch        bool   // never ask for anything
+	PasswordFile string // has the password in its first line; "" for none
+
+	// Conns bounds the connections to one server; 0 means the protocol's usual.
+	Conns int
+
+	UserAgent string // for web servers
+
+	// Stderr is for programs that connections run over.
+	Stderr io.Writer
+
+	// Say prints what servers have to say; several goroutines call it. With Quiet that is
+	// warnings alone.
+	Say   func(text string)
+	Quiet bool
+}
+
+// An SSHConfig is what ssh and scp have flags for, spelled as theirs.
+type SSHConfig struct {
+	Identities []string // files of private keys
+	Jump       string   // [USER@]HOST[:PORT], or several, separated by commas
+	Port       int      // for locations that have none; 0 for the configuration's
+	ConfigFile string   // instead of ~/.ssh/config
+	Options    []string // of ssh_config, as KEY=VALUE
+
+	Requests     int // in flight at most, over one connection; 0 means automatic
+	RequestBytes int // of a request at most; 0 means automatic
+}
+
+// A WebConfig says which web servers are trusted.
+type WebConfig struct {
+	CACert   string // a file with certificates, instead of those of the system
+	Insecure bool   // do not check certificates
+}

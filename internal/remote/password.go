@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+// maxSecretFile is how many bytes a file of certificates or of a password may have.
+const maxSecretFile = 4 << 20
+
+// readBounded reads a file that is not large. It may be a pipe.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err == nil && len(text) > maxSecretFile {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("more than %d bytes", maxSecretFile)}
+	}
+	return text, err
+}
+
+// passwordIn returns the password in the first line of a file, or "" if name is.
+func passwordIn(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	text, err := readBounded(name)
+	if err != nil {
+		return "", failure.Local.Errorf("--password-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", failure.Local.Errorf("--password-file %s: the first line is empty", console.Visible(name))
+	}
+	return line, nil
+}
+
+// fromNetrc looks a host up in the file that NETRC names, or else ~/.netrc.
+func fromNetrc(host, user string) (login, password string, ok bool, err error) {
+	name := os.Getenv("NETRC")
+	if name == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", "", false, nil
+		}
+		base := ".netrc"
+		if runtime.GOOS == "windows" {
+			base = "_netrc"
+		}
+		name = filepath.Join(home, base)
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", false, nil
+	}
+	if err != nil {
+		return "", "", false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, webclient.MaxNetrc+1))
+	if err == nil {
+		login, password, ok, err = webclient.Netrc(text, host, user)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return login, password, ok, err
+}

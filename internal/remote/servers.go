@@ -1,0 +1,78 @@
+package remote
+
+import (
+	"context"
+	"sync"
+
+	"github.com/haul-project/haul/internal/failure"
+)
+
+// Servers are the connections of one command, one for each server and user that it
+// names.
+type Servers struct {
+	asker *asker
+	ssh   *sshDialer
+	web   webDialer
+	open  map[string]Server // by the origins of locations
+}
+
+// New returns an empty set of connections.
+func New(cfg Config) *Servers {
+	a := newAsker()
+	n := newNotices(cfg.Say)
+	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: newWebDialer(&cfg, n, a), open: map[string]Server{}}
+}
+
+// Close ends all connections, and leaves the terminal as it was.
+func (s *Servers) Close() {
+	s.asker.end()
+	var wg sync.WaitGroup
+	for _, c := range s.open {
+		wg.Go(func() { _ = c.Close() })
+	}
+	wg.Wait()
+}
+
+// Len returns how many servers are connected to.
+func (s *Servers) Len() int { return len(s.open) }
+
+// Connect returns the server of a location, and connects to it the first time. first is
+// the file that is going to be read there first, if that is known. One goroutine at a
+// time may call it.
+func (s *Servers) Connect(ctx context.Context, l Location, first string) (c Server, err error) {
+	if c := s.open[l.Origin()]; c != nil {
+		return c, nil
+	}
+	switch l.Protocol {
+	case SFTP:
+		c, err = s.ssh.connect(ctx, l, first)
+	case HTTP:
+		c, err = s.web.connect(l, first)
+	default:
+		err = failure.Usage.Errorf("location %v: its protocol is not one of SFTP and HTTP", l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.open[l.Origin()] = c
+	return c, nil
+}
+
+// At returns the server of a location and its name there.
+func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
+	c, err := s.Connect(ctx, l, "")
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := c.Path(ctx, l)
+	return c, name, err
+}
+
+// Same reports whether two locations are one user's files on one server, however they
+// are spelled.
+func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
+	if a.Origin() == b.Origin() || a.Protocol != SFTP {
+		return a.Origin() == b.Origin(), nil
+	}
+	return s.ssh.same(ctx, a, b)
+}

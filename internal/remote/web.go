@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+// A webDialer makes clients of web servers.
+type webDialer struct {
+	cfg     *Config
+	notices *notices
+	asker   *asker
+}
+
+// newWebDialer silences package log. What package http has to say of servers it says
+// there, in lines of its own with bytes of the server's; what matters of it comes as an
+// error too.
+func newWebDialer(cfg *Config, n *notices, a *asker) webDialer {
+	log.SetOutput(io.Discard)
+	return webDialer{cfg, n, a}
+}
+
+// tellWaitFrom is how long a pause is at the least that is told of: shorter ones
+// nobody wonders about.
+const tellWaitFrom = time.Second
+
+// waiting tells that a server wants to be asked again later, once for each reason.
+func (d webDialer) waiting(host string, status int, pause time.Duration) {
+	if d.cfg.Quiet || pause < tellWaitFrom {
+		return
+	}
+	d.notices.print(fmt.Sprintf("wait %s %d", host, status), fmt.Sprintf("note: %s answers %d %s; haul waits before it asks again, %v this time",
+		host, status, http.StatusText(status), pause.Round(time.Second)))
+}
+
+// reconnecting tells that a server is gone, and is waited for, once. A connection that
+// is made again soon is not worth a word.
+func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
+	if d.cfg.Quiet || pause < tellWaitFrom {
+		return
+	}
+	d.notices.print("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and then resumes",
+		host, err, webclient.DefaultAbsenceTimeout))
+}
+
+// connect returns the server of a location. first is the name that is going to be read
+// there first, if that is known.
+func (d webDialer) connect(l Location, first string) (webServer, error) {
+	u, err := url.Parse(l.site.root)
+	if err != nil {
+		return webServer{}, failure.Usage.Errorf("location %v: %w", l, err)
+	}
+	o := webclient.Config{User: l.site.user, Query: l.site.query, First: first, UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns}
+	o.Waiting = func(status int, pause time.Duration) { d.waiting(u.Host, status, pause) }
+	o.Reconnecting = func(err error, pause time.Duration) { d.reconnecting(u.Host, err, pause) }
+	if o.TLS, err = d.cfg.Web.tls(); err != nil {
+		return webServer{}, err
+	}
+	switch {
+	case d.cfg.Web.Insecure && u.Scheme == "https":
+		d.notices.printf("WARNING: --insecure: the identity of %s is not checked; anybody on the way can read and change all that is sent", u.Host)
+	case d.cfg.PasswordFile != "" && u.Scheme == "http":
+		d.notices.printf("warning: the password goes to %s unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
+	}
+	if d.cfg.PasswordFile != "" {
+		if o.Password, err = loginOf(l, d.cfg.PasswordFile); err != nil {
+			return webServer{}, err
+		}
+		o.Eager = true
+	} else {
+		o.Password = func(ctx context.Context, user, host, realm string) (string, string, error) {
+			return d.password(ctx, u, user, realm)
+		}
+	}
+	c, err := webclient.New(l.site.root, o)
+	if err != nil {
+		return webServer{}, failure.Usage.Errorf("location %v: %w", l, err)
+	}
+	return webServer{c}, nil
+}
+
+// tls returns what the configuration says of certificates.
+func (c *WebConfig) tls() (*tls.Config, error) {
+	t := &tls.Config{InsecureSkipVerify: c.Insecure}
+	if c.CACert == "" {
+		return t, nil
+	}
+	if c.Insecure {
+		return nil, failure.Usage.Errorf("--cacert and --insecure: the second checks nothing")
+	}
+	text, err := readBounded(c.CACert)
+	if err != nil {
+		return nil, failure.Local.Errorf("--cacert: %w", err)
+	}
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM(text) {
+		return nil, failure.Local.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(c.CACert))
+	}
+	return t, nil
+}
+
+// password finds the user and the password for a server: in netrc, or from who
+// sits at the terminal.
+func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string) (string, string, error) {
+	if u.Scheme == "http" {
+		d.notices.printf("warning: %s asks for a password, which goes there unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
+	}
+	login, password, ok, err := fromNetrc(u.Hostname(), user)
+	if err != nil {
+		d.notices.printf("warning: %v", err)
+	}
+	if ok {
+		return login, password, nil
+	}
+	if d.cfg.Batch {
+		return "", "", fmt.Errorf("%w; leave out --batch to be asked, or use --password-file or ~/.netrc", webclient.ErrLogin)
+	}
+	if user == "" {
+		text := fmt.Sprintf("User for %s: ", u.Host)
+		if realm != "" {
+			text = fmt.Sprintf("User for %q of %s: ", realm, u.Host)
+		}
+		if user, err = d.asker.ask(ctx, text, true); err != nil {
+			return "", "", cannotAsk(err)
+		}
+	}
+	password, err = d.asker.ask(ctx, fmt.Sprintf("Password of %s@%s: ", console.Visible(user), u.Host), false)
+	if err != nil {
+		return "", "", cannotAsk(err)
+	}
+	return user, password, nil
+}
+
+// cannotAsk says what to do where nobody can be asked.
+func cannotAsk(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errNoTerminal):
+		return noTerminalForWeb{err}
+	}
+	return fmt.Errorf("%w: %w", webclient.ErrLogin, err)
+}
+
+// loginOf returns what answers a web server that asks for a login, by the password in a
+// file.
+func loginOf(l Location, passwordFile string) (func(context.Context, string, string, string) (string, string, error), error) {
+	if l.site.user == "" {
+		return nil, failure.Usage.Errorf("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
+	}
+	password, err := passwordIn(passwordFile)
+	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, password, nil }, err
+}
+
+// A noTerminalForWeb says that a web server needs a login, and there is no terminal.
+type noTerminalForWeb struct{ error }
+
+func (noTerminalForWeb) Error() string {
+	return "needs a login, and there is no terminal to ask on: use --password-file or ~/.netrc"
+}
+
+// Unwrap returns the kind of error, and why haul could not ask.
+func (e noTerminalForWeb) Unwrap() []error { return []error{webclient.ErrLogin, e.error} }

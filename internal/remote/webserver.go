@@ -1,0 +1,112 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+// A webServer is a server of HTTP. There are no modes, links or owners, and a file is
+// removed alone.
+type webServer struct{ *webclient.Client }
+
+// Path returns the name of a location.
+func (webServer) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
+
+// Source has a name below the root.
+func (w webServer) Source(_ context.Context, l Location) (Place, error) {
+	return Place{Tree: w.Client, Name: inRoot("/" + l.Path)}, nil
+}
+
+// Target is Source, with directories that are there if the user says so.
+func (w webServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
+	p, err := w.Source(ctx, l)
+	t := webTree{Client: w.Client}
+	if several {
+		p = p.ofSeveral()
+	}
+	if several || l.IsDirName() {
+		t.dir = l.webName()
+	}
+	p.Tree = t
+	return p, err
+}
+
+// Create begins a file that appears when it is whole.
+func (w webServer) Create(ctx context.Context, name string, _ bool) (store.Upload, error) {
+	return w.Client.Create(ctx, name, store.Create{})
+}
+
+// HasModes reports that there are no permissions.
+func (webServer) HasModes() bool { return false }
+
+// listBatch is how many entries of a directory are taken at once.
+const listBatch = 256
+
+// List lists a directory. Sizes and times may take a request for each entry.
+func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error) {
+	if !details {
+		return w.ReadDir(ctx, dir)
+	}
+	entries, err := w.OpenDir(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer entries.Close()
+	var list []fs.DirEntry
+	batch := make([]fs.FileInfo, listBatch)
+	for {
+		n, err := entries.Next(batch)
+		for _, fi := range batch[:n] {
+			list = append(list, fs.FileInfoToDirEntry(fi))
+		}
+		if err == io.EOF {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A webTree is a web server that files are sent to. Not all of those tell what
+// they have, and some know of no directories.
+type webTree struct {
+	*webclient.Client
+	dir string // a name that the user says is a directory's; "" for none
+}
+
+// Stat takes what the server will not tell for missing: if it is there, the PUT
+// will tell.
+func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if name == t.dir {
+		return assumedDir(path.Base(name)), nil
+	}
+	fi, err := t.Client.Stat(ctx, name)
+	if err != nil && !errors.Is(err, webclient.ErrLogin) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return fi, err
+}
+
+// Lstat is Stat.
+func (t webTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return t.Stat(ctx, name)
+}
+
+// An assumedDir is a directory that is said to be there.
+type assumedDir string
+
+func (d assumedDir) Name() string     { return string(d) }
+func (assumedDir) Size() int64        { return 0 }
+func (assumedDir) Mode() fs.FileMode  { return fs.ModeDir | 0o755 }
+func (assumedDir) ModTime() time.Time { return time.Time{} }
+func (assumedDir) IsDir() bool        { return true }
+func (assumedDir) Sys() any           { return nil }
