@@ -74,12 +74,6 @@ func (f *File) End() int64 {
 	return f.reach
 }
 
-// A Handle is a handle and its lane.
-type Handle struct {
-	Lane   *Lane
-	Handle string
-}
-
 // spread opens the file on further lanes until it is open on so many, and on so
 // many of each connection, as far as there are lanes. The caller holds mu.
 func (f *File) spread(want, even int) {
@@ -292,15 +286,4 @@ func (f *File) Close(ctx context.Context, waits bool) error {
 		}
 	}
 	return first
-}
-
-// CloseHandle closes one handle, and does not wait. The caller holds mu.
-func (m *Mux) CloseHandle(h Handle) {
-	if h.Lane.err != nil || m.err != nil {
-		return // it went with the lane
-	}
-	m.closing++
-	m.Submit(&Call{Lane: h.Lane, Take: TakeOK, Then: m.handleClosed, Build: func(b []byte, id uint32) []byte {
-		return wire.AppendClose(b, id, h.Handle)
-	}})
 }

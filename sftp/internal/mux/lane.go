@@ -2,7 +2,6 @@ package mux
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"sync"
@@ -31,11 +30,23 @@ const (
 	// laneEnd is how long a lane that has failed may take to end before its
 	// connection is closed.
 	laneEnd = 5 * time.Second
-
-	// packetRoom is what a packet has besides its data, at most, as OpenSSH
-	// reckons it.
-	packetRoom = 1 << 10
 )
+
+// A laneOwner is what a lane hands packets to: the mux.
+type laneOwner interface {
+	// takeData takes a DATA packet, of which only the header has been read, and
+	// takeReply takes any other packet, which is in body. With an error the lane ends.
+	takeData(l *Lane) error
+	takeReply(l *Lane) error
+
+	// sent is called, under the mux's lock, when requests have been sent, and ended
+	// when both goroutines of the lane have ended.
+	sent()
+	ended(l *Lane)
+
+	// run runs f in a goroutine of the mux.
+	run(f func())
+}
 
 // A Lane is one SFTP session. One goroutine reads its replies, and one writes
 // requests: whatever has gathered since its last write goes out as one.
@@ -43,7 +54,9 @@ const (
 // Only the writer may wait for the server to read. If the reader did, and the
 // server for us, both would wait for ever.
 type Lane struct {
-	mux    *Mux
+	owner  laneOwner
+	mu     *sync.Mutex // of the mux
+	stall  time.Duration
 	conn   *connection
 	stream io.ReadWriteCloser
 	in     *bufio.Reader
@@ -79,9 +92,9 @@ type outgoing struct {
 }
 
 // newLane returns a lane that only its caller knows.
-func newLane(m *Mux, conn *connection, s io.ReadWriteCloser) *Lane {
-	l := &Lane{mux: m, conn: conn, stream: s}
-	l.due.L = &m.mu
+func newLane(owner laneOwner, mu *sync.Mutex, stall time.Duration, conn *connection, s io.ReadWriteCloser) *Lane {
+	l := &Lane{owner: owner, mu: mu, stall: stall, conn: conn, stream: s}
+	l.due.L = l.mu
 	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
 	l.timer = time.AfterFunc(time.Hour, l.look)
 	l.timer.Stop()
@@ -104,19 +117,18 @@ func (l *Lane) moves() { l.moved.Store(time.Now().UnixNano()) }
 // start starts the goroutines. The caller holds mux.mu.
 func (l *Lane) start() {
 	l.running = 2
-	l.mux.work.Go(func() { l.end(l.read()) })
-	l.mux.work.Go(func() { l.end(l.write()) })
+	l.owner.run(func() { l.end(l.read()) })
+	l.owner.run(func() { l.end(l.write()) })
 }
 
 // end is called by both goroutines when they end.
 func (l *Lane) end(err error) {
-	m := l.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.fail(err)
 	if l.running--; l.running == 0 {
 		l.timer.Stop()
-		m.removeLane(l)
+		l.owner.ended(l)
 	}
 }
 
@@ -129,15 +141,14 @@ func (l *Lane) fail(err error) {
 	l.due.Signal()
 	// To close a channel may take as long as the connection likes; if it takes
 	// too long, that one goes too.
-	l.mux.work.Go(func() { _ = l.stream.Close() })
+	l.owner.run(func() { _ = l.stream.Close() })
 	l.timer.Reset(laneEnd)
 }
 
 // write sends what there is to send.
 func (l *Lane) write() error {
-	m := l.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
 		for l.err == nil && len(l.text) == 0 && l.bulk.Len() == 0 {
 			l.due.Wait()
@@ -151,19 +162,19 @@ func (l *Lane) write() error {
 			out := l.text
 			l.text, l.spare = l.spare[:0], nil
 			l.sending = true
-			m.mu.Unlock()
+			l.mu.Unlock()
 			err = l.send(out)
-			m.mu.Lock()
+			l.mu.Lock()
 			l.sending = false
-			m.wakeDrain()
+			l.owner.sent()
 			if cap(out) <= keepText {
 				l.spare = out[:0]
 			}
 		} else {
 			o, _ := l.bulk.Pop()
-			m.mu.Unlock()
+			l.mu.Unlock()
 			err = l.send(o.b)
-			m.mu.Lock()
+			l.mu.Lock()
 			o.memory.Written()
 		}
 		if err != nil {
@@ -212,9 +223,9 @@ func (l *Lane) push(o outgoing) {
 
 // expect counts a request that is sent on l. The caller holds mux.mu.
 func (l *Lane) expect(slow bool) {
-	if l.pending == 0 && l.mux.config.Stall > 0 && l.err == nil {
+	if l.pending == 0 && l.stall > 0 && l.err == nil {
 		l.moves()
-		l.timer.Reset(l.mux.config.Stall)
+		l.timer.Reset(l.stall)
 	}
 	l.pending++
 	if slow {
@@ -236,135 +247,47 @@ func (l *Lane) answered(slow bool) {
 // look is called when the server may have stalled, and when a lane that has
 // failed should have ended.
 func (l *Lane) look() {
-	m := l.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case l.gone:
 		return
 	case l.err != nil:
-		m.abandon(l.conn)
+		l.conn.abandon()
 		return
 	case l.pending == 0:
 		return
 	}
-	stall := m.config.Stall
 	idle := time.Since(time.Unix(0, l.moved.Load()))
 	switch {
-	case idle < stall:
-		l.timer.Reset(stall - idle)
+	case idle < l.stall:
+		l.timer.Reset(l.stall - idle)
 	case l.slow > 0:
 		// To copy or to hash a large file takes its time, and what comes behind
 		// it waits. Is anybody there?
-		m.ping(l.conn)
-		l.timer.Reset(stall)
+		l.conn.ping(l.mu)
+		l.timer.Reset(l.stall)
 	default:
 		l.fail(fmt.Errorf("%w for %v", ErrStalled, idle.Round(time.Second)))
 	}
 }
 
-// ping asks whether a connection is alive, and gives it up if there is no
-// answer in the time after which a server has stalled. The caller holds mu.
-func (m *Mux) ping(conn *connection) {
-	if conn.pinging {
-		m.abandon(conn)
-		return
-	}
-	conn.pinging = true
-	go func() { // it ends with the connection
-		err := conn.carrier.Ping()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		conn.pinging = false
+// read takes replies until one cannot be read, or makes no sense.
+func (l *Lane) read() error {
+	for {
+		h, err := l.header()
 		if err != nil {
-			m.abandon(conn)
+			return err
 		}
-	}()
-}
-
-// abandon closes a connection under all of its lanes. The caller holds mu.
-func (m *Mux) abandon(conn *connection) {
-	conn.limit = 0
-	go func() { _ = conn.carrier.Close() }()
-	for _, l := range m.pool.lanes {
-		if l != nil && l.conn == conn {
-			l.fail(ErrStalled)
+		if h.Type == wire.TypeData {
+			err = l.owner.takeData(l)
+		} else if err = l.rest(h); err == nil {
+			err = l.owner.takeReply(l)
+		}
+		if err != nil {
+			return err
 		}
 	}
-}
-
-// A greeting is what a server says of itself.
-type greeting struct {
-	ext        wire.Extensions
-	limits     wire.Limits
-	prefetched *prefetched // nil if none was asked for
-}
-
-// greetID is the id of the request for limits, which is sent before a lane
-// starts.
-const greetID = 1
-
-// handshake shakes hands. Unless careful, it asks for the server's limits in the
-// same breath, and for a file if there is one to begin with: a server that does
-// not know the question says so.
-func (l *Lane) handshake(ctx context.Context, careful bool, first string) (greeting, error) {
-	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
-	g, err := l.exchangeGreetings(careful, first)
-	if !stop() {
-		err = context.Cause(ctx)
-	}
-	return g, err
-}
-
-func (l *Lane) exchangeGreetings(careful bool, first string) (g greeting, err error) {
-	hello := wire.AppendInit(nil, wire.ProtocolVersion)
-	if !careful {
-		hello = wire.AppendLimits(hello, greetID)
-		if first != "" {
-			g.prefetched = &prefetched{name: first, lane: l}
-			hello = g.prefetched.ask(hello)
-		}
-	}
-	if err := l.send(hello); err != nil {
-		return g, lost("write", err)
-	}
-	p, err := l.reply()
-	if err != nil {
-		return g, err
-	}
-	if p.Type != wire.TypeVersion {
-		return g, fmt.Errorf("%w: %v in answer to INIT", ErrProtocol, p.Type)
-	}
-	if p.Version < wire.ProtocolVersion {
-		return g, fmt.Errorf("server speaks version %d of SFTP, and %d is spoken here", p.Version, wire.ProtocolVersion)
-	}
-	g.ext = p.Pairs.Known()
-	if careful {
-		if !g.ext.Has(wire.ExtLimits) {
-			return g, nil
-		}
-		if err := l.send(wire.AppendLimits(nil, greetID)); err != nil {
-			return g, lost("write", err)
-		}
-	}
-	if g.prefetched != nil {
-		return g, l.answers(&g)
-	}
-	if p, err = l.reply(); err != nil {
-		return g, err
-	}
-	return g, g.takeLimits(&p)
-}
-
-// takeLimits takes the answer to the request for limits.
-func (g *greeting) takeLimits(p *wire.Reply) (err error) {
-	switch {
-	case p.ID != greetID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
-		return fmt.Errorf("%w: %v with id %d in answer to the question for limits", ErrProtocol, p.Type, p.ID)
-	case p.Type == wire.TypeExtendedReply:
-		g.limits, err = p.Limits()
-	}
-	return Violation(err)
 }
 
 // reply reads a packet, whatever it is.

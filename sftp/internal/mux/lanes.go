@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/haul-project/haul/internal/rate"
 )
 
 // hastyTime is how long a server may take to answer an opening that does not
@@ -57,7 +59,7 @@ func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first
 	if err != nil {
 		return nil, greeting{}, err
 	}
-	l := newLane(m, conn, s)
+	l := newLane(m, &m.mu, m.config.Stall, conn, s)
 	g, err := l.handshake(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
@@ -69,7 +71,7 @@ func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first
 // startLane gives a lane its number, and work. The caller holds mu.
 func (m *Mux) startLane(l *Lane) {
 	l.conn.opening--
-	l.conn.lanes++
+	l.conn.open = append(l.conn.open, l)
 	l.conn.served = true
 	if m.err != nil {
 		l.err = m.err
@@ -85,9 +87,7 @@ func (m *Mux) startLane(l *Lane) {
 	l.start()
 	now := time.Now()
 	m.serveCalls(now)
-	for t := range m.transfers {
-		t.File.spread(t.Plan.Lanes(), m.pool.even(t.Plan.Lanes(), t.Plan.Left()))
-	}
+	m.spreadAll()
 	m.Serve(now)
 }
 
@@ -108,7 +108,7 @@ func (m *Mux) grow(want int, left int64) {
 		m.startOpening(m.pool.newConnection())
 	}
 	for _, conn := range m.pool.conns {
-		for conn.carrier != nil && conn.lanes > 0 && conn.lanes+conn.opening < min(each, conn.limit) {
+		for conn.carrier != nil && len(conn.open) > 0 && len(conn.open)+conn.opening < min(each, conn.limit) {
 			m.startOpening(conn)
 		}
 	}
@@ -136,7 +136,7 @@ func (m *Mux) grow(want int, left int64) {
 func (m *Mux) startOpening(conn *connection) {
 	conn.opening++
 	m.pool.opening++
-	m.work.Go(func() { m.openLane(conn) })
+	m.run(func() { m.openLane(conn) })
 }
 
 // openLane opens a lane, on a connection that has to be made first if it has no
@@ -155,14 +155,14 @@ func (m *Mux) openLane(conn *connection) {
 	}
 	conn.opening--
 	switch {
-	case errors.Is(err, ErrNoSession) && conn.lanes > 0:
-		conn.limit = conn.lanes // and never asked for more again
-	case conn.lanes == 0 && conn.opening == 0:
+	case errors.Is(err, ErrNoSession) && len(conn.open) > 0:
+		conn.limit = len(conn.open) // and never asked for more again
+	case len(conn.open) == 0 && conn.opening == 0:
 		if m.drop(conn); conn.carrier == nil {
 			m.pool.maxConns = max(1, len(m.pool.conns)) // there is no other to be had
 		}
 	default:
-		conn.limit = conn.lanes
+		conn.limit = len(conn.open)
 	}
 	if m.pool.open()+m.pool.opening > 0 {
 		return
@@ -218,14 +218,14 @@ func (m *Mux) drop(conn *connection) {
 	}
 	m.pool.conns = slices.Delete(m.pool.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
-		m.work.Go(func() { _ = carrier.Close() })
+		m.run(func() { _ = carrier.Close() })
 	}
 }
 
-// removeLane takes a lane away whose goroutines have ended: nothing comes from it,
+// ended takes a lane away whose goroutines have ended: nothing comes from it,
 // and nothing reads what was to be sent. The caller holds mu.
-func (m *Mux) removeLane(l *Lane) {
-	l.conn.lanes--
+func (m *Mux) ended(l *Lane) {
+	l.conn.open = slices.DeleteFunc(l.conn.open, func(o *Lane) bool { return o == l })
 	l.gone = true
 	m.last = l.err
 	now := time.Now()
@@ -233,9 +233,7 @@ func (m *Mux) removeLane(l *Lane) {
 		m.losses.add(now, l.era)
 	}
 	if errors.Is(l.err, ErrProtocol) {
-		for t := range m.transfers {
-			t.File.broken(l)
-		}
+		m.violated(l)
 	}
 	var again []*Call
 	m.table.each(l, func(a *request) {
@@ -251,12 +249,10 @@ func (m *Mux) removeLane(l *Lane) {
 	for _, k := range again {
 		m.retry(k, l.err)
 	}
-	if l.conn.lanes+l.conn.opening == 0 && !errors.Is(l.err, errGoodLane) {
+	if len(l.conn.open)+l.conn.opening == 0 && !errors.Is(l.err, errGoodLane) {
 		m.suspect(l.conn)
 	}
-	for t := range m.transfers {
-		t.laneGone(l)
-	}
+	m.lostLane(l)
 	m.serveCalls(now)
 	m.Serve(now)
 }
@@ -267,4 +263,44 @@ func (m *Mux) suspect(conn *connection) {
 	if m.config.Connect != nil || len(m.pool.conns) > 1 {
 		m.drop(conn)
 	}
+}
+
+// fail ends all that is under way. The caller holds mu.
+func (m *Mux) fail(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+	for _, l := range m.pool.lanes {
+		if l != nil {
+			l.fail(m.err)
+		}
+	}
+	m.failWaiting(m.err)
+	m.wakeDrain()
+}
+
+// failWaiting fails what cannot go on without a lane. The caller holds mu.
+func (m *Mux) failWaiting(err error) {
+	for {
+		k, ok := m.calls.Pop()
+		if !ok {
+			break
+		}
+		k.end(err)
+	}
+	m.failTransfers(err)
+}
+
+// pause waits until another session may be opened.
+func (m *Mux) pause(ctx context.Context) error {
+	m.mu.Lock()
+	d := time.Until(m.losses.until)
+	m.mu.Unlock()
+	return rate.Sleep(ctx, d)
+}
+
+// lostTooOften is the error for what there is no session for. The caller holds
+// mu.
+func (m *Mux) lostTooOften() error {
+	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, m.losses.spent, m.last)
 }

@@ -1,11 +1,7 @@
 package mux
 
 import (
-	"context"
-	"fmt"
 	"time"
-
-	"github.com/haul-project/haul/internal/rate"
 )
 
 // A server may end sessions as often as it likes, and give a little each time:
@@ -59,17 +55,3 @@ func (s *losses) add(now time.Time, era int) {
 
 // tooMany reports whether there is no sense in opening another session.
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }
-
-// pause waits until another session may be opened.
-func (m *Mux) pause(ctx context.Context) error {
-	m.mu.Lock()
-	d := time.Until(m.losses.until)
-	m.mu.Unlock()
-	return rate.Sleep(ctx, d)
-}
-
-// lostTooOften is the error for what there is no session for. The caller holds
-// mu.
-func (m *Mux) lostTooOften() error {
-	return fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, m.losses.spent, m.last)
-}

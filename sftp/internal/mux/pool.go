@@ -39,19 +39,6 @@ const (
 	cipherBytes = 512 << 20
 )
 
-// A connection has lanes.
-type connection struct {
-	carrier Carrier
-	owned   bool // to be closed with the Client
-
-	// All of mux.mu:
-	lanes   int // open
-	opening int
-	limit   int  // lanes the server allows, as far as known
-	served  bool // it has had a lane
-	pinging bool
-}
-
 // A lanePool has the connections and lanes of a mux, and decides how many are worth
 // having. Its methods are called under mux.mu.
 type lanePool struct {
@@ -183,7 +170,7 @@ func (p *lanePool) place() (best *connection, wait bool) {
 			wait = true
 			continue
 		}
-		if n := conn.lanes + conn.opening; n < conn.limit && (best == nil || n < best.lanes+best.opening) {
+		if n := len(conn.open) + conn.opening; n < conn.limit && (best == nil || n < len(best.open)+best.opening) {
 			best = conn
 		}
 	}

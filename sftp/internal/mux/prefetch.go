@@ -1,106 +1,10 @@
 package mux
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
-
-const (
-	// firstData is how much of a first file is asked for: what every server
-	// must answer, and what most files that only just matter are below.
-	firstData = wire.SureData
-
-	// firstLife is how long what was learned of a first file is good for:
-	// whoever opens it later wants to know what it is like then.
-	firstLife = 5 * time.Second
-
-	// firstStats is how often a Stat is answered by what is known: one that looks for
-	// the file, and one that makes sure, before it is opened, that it is a file.
-	firstStats = 2
-)
-
-// firstHandles are the handles that servers are known to give out first.
-// OpenSSH counts from zero, in four bytes, and so does our own in eight. A read
-// from a handle that is none is refused and does no harm; one from a handle that
-// turns out to be the one of the file is a round trip that was spared.
-var firstHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
-
-// Ids of the requests for a first file.
-const (
-	firstStat = greetID + 1 + iota
-	firstOpen
-	firstRead // and those behind it, one for each of firstHandles
-)
-
-// A prefetched is what was asked along with the greeting.
-type prefetched struct {
-	name  string
-	lane  *Lane
-	until time.Time
-	stats int // answers taken
-
-	attrs  wire.Attrs
-	stat   error // why they are not known
-	handle string
-	open   error // why there is no handle
-	data   []byte
-	begins bool // data is how the file begins
-}
-
-// ask appends the requests.
-func (f *prefetched) ask(b []byte) []byte {
-	b = wire.AppendStat(b, firstStat, f.name)
-	b = wire.AppendOpen(b, firstOpen, f.name, wire.OpenRead, wire.Attrs{})
-	for i, h := range firstHandles {
-		b = wire.AppendRead(b, uint32(firstRead+i), h, 0, firstData)
-	}
-	return b
-}
-
-// answers reads what comes for the requests behind INIT.
-func (l *Lane) answers(g *greeting) error {
-	f := g.prefetched
-	var read [len(firstHandles)][]byte
-	seen := 0
-	for range firstRead + len(firstHandles) - greetID {
-		p, err := l.reply()
-		if err != nil {
-			return err
-		}
-		if p.ID < greetID || p.ID >= firstRead+uint32(len(firstHandles)) || seen&(1<<p.ID) != 0 {
-			return fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, p.Type, p.ID)
-		}
-		seen |= 1 << p.ID
-		switch p.ID {
-		case greetID:
-			if err := g.takeLimits(&p); err != nil {
-				return err
-			}
-		case firstStat:
-			f.stat = l.mux.config.Refused(TakeAttrs(&f.attrs)(&p))
-		case firstOpen:
-			f.open = l.mux.config.Refused(TakeHandle(&f.handle)(&p))
-		default:
-			if len(p.Data) > firstData {
-				return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, len(p.Data), firstData)
-			}
-			if p.Type == wire.TypeData {
-				read[p.ID-firstRead] = append([]byte{}, p.Data...)
-			} else if p.Type == wire.TypeStatus && p.Status == wire.EOF {
-				read[p.ID-firstRead] = []byte{}
-			}
-		}
-	}
-	for i, h := range firstHandles {
-		if f.open == nil && f.handle == h && read[i] != nil {
-			f.data, f.begins = read[i], true
-		}
-	}
-	f.until = time.Now().Add(firstLife)
-	return nil
-}
 
 // takePrefetched returns what is known of a first file, once, if it is the one that
 // is to be opened now, and on a lane that is alive.
@@ -130,13 +34,5 @@ func (m *Mux) PrefetchedAttrs(name string) (wire.Attrs, error, bool) {
 		return wire.Attrs{}, nil, false
 	}
 	f.stats++
-	return f.attrs, f.stat, true
-}
-
-// whole returns all of a file, if what has come with the greeting is just that.
-func (f *prefetched) whole() []byte {
-	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < firstData {
-		return f.data
-	}
-	return nil
+	return f.attrs, m.config.Refused(f.stat), true
 }

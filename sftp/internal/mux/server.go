@@ -1,6 +1,11 @@
 package mux
 
-import "github.com/haul-project/haul/sftp/internal/wire"
+import (
+	"context"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
 
 // A Server is what a server has said of itself. It does not change.
 type Server struct {
@@ -36,3 +41,22 @@ func chunkFor(limit, packet uint64, config Config) int {
 	}
 	return max(1, min(n, config.Memory))
 }
+
+// A Config says what a mux may use. Its fields are those of the client's Config,
+// with no zeros left, and two more.
+type Config struct {
+	Conns, Lanes, Memory   int
+	Requests, RequestBytes int
+	First                  string
+	Timeout, Stall         time.Duration
+
+	// Connect makes a further connection, which the mux closes; nil if there is no
+	// other to be had.
+	Connect func(context.Context) (Carrier, error)
+
+	// Refused makes the error that callers see of one that may be a *wire.StatusError.
+	Refused func(error) error
+}
+
+// packetRoom is what a packet has besides its data, at most, as OpenSSH reckons it.
+const packetRoom = 1 << 10

@@ -330,6 +330,40 @@ func (t *Transfer) Wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
+// spreadAll lets all transfers use a lane that has been opened. The caller holds mu.
+func (m *Mux) spreadAll() {
+	for t := range m.transfers {
+		t.File.spread(t.Plan.Lanes(), m.pool.even(t.Plan.Lanes(), t.Plan.Left()))
+	}
+}
+
+// violated notes for all files in use that the server broke the protocol on a lane.
+// The caller holds mu.
+func (m *Mux) violated(l *Lane) {
+	for t := range m.transfers {
+		t.File.broken(l)
+	}
+}
+
+// lostLane lets all transfers ask again for what was under way on a lane that has
+// ended. The caller holds mu.
+func (m *Mux) lostLane(l *Lane) {
+	for t := range m.transfers {
+		t.laneGone(l)
+	}
+}
+
+// failTransfers fails all transfers that have no lane, or all if the mux has failed.
+// The caller holds mu.
+func (m *Mux) failTransfers(err error) {
+	for t := range m.transfers {
+		if len(t.File.handles) == 0 || m.err != nil {
+			t.File.fail(err)
+			t.fail(err)
+		}
+	}
+}
+
 // laneGone is called when a lane has ended, whose ranges the plan has back. The
 // caller holds mu.
 func (t *Transfer) laneGone(l *Lane) {

@@ -9,39 +9,21 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// read takes replies until one cannot be read, or makes no sense.
-func (l *Lane) read() error {
-	for {
-		h, err := l.header()
-		if err != nil {
-			return err
-		}
-		if h.Type == wire.TypeData {
-			err = l.data()
-		} else if err = l.rest(h); err == nil {
-			err = l.other()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // find returns the request that a reply is for. The caller holds mux.mu.
-func (l *Lane) find(t wire.Type, id uint32) (*request, error) {
+func (m *Mux) find(l *Lane, t wire.Type, id uint32) (*request, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	a := l.mux.table.find(id)
+	a := m.table.find(id)
 	if a == nil || a.lane != l || !a.sent {
 		return nil, fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, t, id)
 	}
 	return a, nil
 }
 
-// data takes a DATA packet, whose header has been read. The data goes from the
+// takeData takes a DATA packet, whose header has been read. The data goes from the
 // channel right to where it belongs.
-func (l *Lane) data() error {
+func (m *Mux) takeData(l *Lane) error {
 	if _, err := io.ReadFull(l.in, l.head[wire.HeaderSize:]); err != nil {
 		return lost("read", err)
 	}
@@ -49,9 +31,8 @@ func (l *Lane) data() error {
 	if err != nil {
 		return Violation(err)
 	}
-	m := l.mux
 	m.mu.Lock()
-	a, err := l.find(wire.TypeData, id)
+	a, err := m.find(l, wire.TypeData, id)
 	if err == nil && (a.transfer == nil || a.transfer.writes()) {
 		err = fmt.Errorf("%w: DATA for id %d, which is not a READ", ErrProtocol, id)
 	}
@@ -117,24 +98,23 @@ func (l *Lane) data() error {
 	return nil
 }
 
-// other takes any other packet, which is in body.
-func (l *Lane) other() error {
+// takeReply takes any other packet, which is in body.
+func (m *Mux) takeReply(l *Lane) error {
 	var err error
 	if l.parsed, err = wire.ParseReply(l.body); err != nil {
 		return Violation(err)
 	}
 	p := &l.parsed // which need not be allocated for each
 	now := time.Now()
-	m := l.mux
 	m.mu.Lock()
-	a, err := l.find(p.Type, p.ID)
+	a, err := m.find(l, p.Type, p.ID)
 	if err != nil {
 		m.mu.Unlock()
 		return err
 	}
 	if a.transfer != nil {
 		defer m.mu.Unlock()
-		return l.status(now, a, p)
+		return m.takeStatus(now, l, a, p)
 	}
 	k, inner := a.call, a.inner
 	l.answered(k.Slow)
@@ -154,9 +134,9 @@ func (l *Lane) other() error {
 	return nil
 }
 
-// status takes the answer to a READ or a WRITE that is not DATA. The caller
+// takeStatus takes the answer to a READ or a WRITE that is not DATA. The caller
 // holds mux.mu.
-func (l *Lane) status(now time.Time, a *request, p *wire.Reply) error {
+func (m *Mux) takeStatus(now time.Time, l *Lane, a *request, p *wire.Reply) error {
 	t := a.transfer
 	if p.Type != wire.TypeStatus || !t.writes() && p.Status == wire.OK {
 		return fmt.Errorf("%w: %v %v in answer to a request of data", ErrProtocol, p.Type, p.Status)
@@ -164,7 +144,6 @@ func (l *Lane) status(now time.Time, a *request, p *wire.Reply) error {
 	l.answered(false)
 	inner, off, n := a.inner, a.off, a.n
 	t.File.tries = 0
-	m := l.mux
 	m.table.remove(a)
 	switch {
 	case p.Status == wire.OK:

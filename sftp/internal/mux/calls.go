@@ -1,0 +1,169 @@
+package mux
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// Submit sends a call as soon as that is possible. The caller holds mu.
+func (m *Mux) Submit(k *Call) {
+	if m.err != nil {
+		k.end(m.err)
+		return
+	}
+	k.state = callQueued
+	m.calls.Push(k)
+	m.serveCalls(time.Now())
+}
+
+// serveCalls sends calls as long as there is room. The caller holds mu.
+func (m *Mux) serveCalls(now time.Time) {
+	for m.calls.Len() > 0 {
+		k := m.calls.items[m.calls.head]
+		l := k.Lane
+		if l == nil {
+			if l = m.pool.idlest(); l == nil {
+				m.grow(1, 0)
+				return
+			}
+		} else if l.err != nil {
+			m.calls.Pop()
+			k.end(fmt.Errorf("%w: %w", ErrLaneLost, l.err))
+			continue
+		}
+		inner, ok := m.ops.Next(now)
+		if !ok {
+			return
+		}
+		m.calls.Pop()
+		a := m.table.add(l, inner)
+		a.call, a.sent = k, true
+		k.state, k.At = callSent, l
+		l.text = k.Build(l.text, a.id)
+		l.expect(k.Slow)
+		l.due.Signal()
+	}
+}
+
+// retry is called for a call whose lane has ended before the answer. The caller
+// holds mu.
+func (m *Mux) retry(k *Call, err error) {
+	k.tries++
+	if k.Again && k.Lane == nil && askAgain(err, k.tries) && m.err == nil && (k.Then != nil || k.Orphan != nil) {
+		m.Submit(k)
+		return
+	}
+	k.end(fmt.Errorf("%w: %w", ErrLaneLost, err))
+}
+
+// Start sends calls, in one packet if there is room for all.
+func (m *Mux) Start(calls ...*Call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range calls {
+		done := make(chan error, 1)
+		k.done, k.Then = done, func(err error) { done <- err }
+		m.Submit(k)
+	}
+}
+
+// Await waits for the end of a call that was started.
+func (m *Mux) Await(ctx context.Context, k *Call) error {
+	select {
+	case err := <-k.done:
+		return Plain(err)
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch k.state {
+	case callEnded:
+		return Plain(<-k.done)
+	case callQueued:
+		remove(&m.calls, k)
+	}
+	k.Then = nil
+	return context.Cause(ctx)
+}
+
+// Do sends a call and waits for its end.
+func (m *Mux) Do(ctx context.Context, k *Call) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.Start(k)
+	return m.Await(ctx, k)
+}
+
+// CloseHandle closes one handle, and does not wait. The caller holds mu.
+func (m *Mux) CloseHandle(h Handle) {
+	if h.Lane.err != nil || m.err != nil {
+		return // it went with the lane
+	}
+	m.closing++
+	m.Submit(&Call{Lane: h.Lane, Take: TakeOK, Then: m.handleClosed, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendClose(b, id, h.Handle)
+	}})
+}
+
+// hangUpTime is how long Drain waits.
+const hangUpTime = time.Second
+
+// Drain waits, for a second at most, until the server has answered the CLOSEs that
+// nobody waits for: see Drain of the client.
+func (m *Mux) Drain() {
+	timer := time.NewTimer(hangUpTime)
+	defer timer.Stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	several := m.closing > 1
+	for m.closing > 0 && m.err == nil && (several || !m.requestsSent()) {
+		if m.drained == nil {
+			m.drained = make(chan struct{})
+		}
+		look := m.drained
+		m.mu.Unlock()
+		select {
+		case <-look:
+			m.mu.Lock()
+		case <-timer.C:
+			m.mu.Lock()
+			return
+		}
+	}
+}
+
+// requestsSent reports whether all requests but those of data have been sent. The caller
+// holds mu.
+func (m *Mux) requestsSent() bool {
+	if m.calls.Len() > 0 {
+		return false
+	}
+	for _, l := range m.pool.lanes {
+		if l != nil && l.err == nil && (len(l.text) > 0 || l.sending) {
+			return false
+		}
+	}
+	return true
+}
+
+// handleClosed is called when a CLOSE that nobody waits for has ended. The caller
+// holds mu.
+func (m *Mux) handleClosed(error) {
+	m.closing--
+	m.wakeDrain()
+}
+
+// wakeDrain lets those look who wait in Drain. The caller holds mu.
+func (m *Mux) wakeDrain() {
+	if m.drained != nil {
+		close(m.drained)
+		m.drained = nil
+	}
+}
+
+// sent is called when a lane has sent requests. The caller holds mu.
+func (m *Mux) sent() { m.wakeDrain() }
