@@ -33,7 +33,7 @@ func (r *Report) method() string {
 
 func (r *Report) machines() Table {
 	t := Table{Name: "machine", Caption: "Runs", Prose: true,
-		Head:  []string{"began", "commit", "processor", "cores", "memory", "kernel", "Go", "TCP congestion control", "file system", "rounds", "scenarios told from it"},
+		Head:  []string{"began", "commit", "processor", "cores", "memory", "kernel", "Go", "TCP congestion control", "file system", "rounds", "scenarios from it"},
 		Notes: r.remarks}
 	for _, u := range r.runs {
 		t.Rows = append(t.Rows, Row{Cells: []string{
@@ -43,7 +43,7 @@ func (r *Report) machines() Table {
 	}
 	if len(r.runs) > 1 {
 		t.Notes = append(slices.Clip(t.Notes),
-			"Each scenario is told from the latest run that has it; figures of different runs do not compare exactly.")
+			"Each scenario's figures are from the latest run that has it; figures of different runs do not compare exactly.")
 	}
 	return t
 }

@@ -141,7 +141,7 @@ func (c *cell) step(i int) float64 {
 func (r *Report) sftpTiny() Section {
 	s := Section{
 		Name: "sftp-tiny", Title: "SFTP: a file of one byte",
-		Intro: "The whole command, with all that comes before and after the byte. What it takes over loopback is not for the distance: round trips are the difference, divided by 100 ms.",
+		Intro: "The whole command, with all that comes before and after the byte. Its time over loopback is not for the distance: round trips are the difference, divided by 100 ms.",
 	}
 	const near, far = "sftp-tiny-rtt0", "sftp-tiny-rtt100"
 	if r.of[near] == nil && r.of[far] == nil {
@@ -226,7 +226,7 @@ func binaryBytes(n int) string {
 func (r *Report) sftpTrees() Section {
 	s := Section{
 		Name: "sftp-tree", Title: "SFTP: many small files",
-		Intro: "Files a second. What takes too long is stopped, and counts by what it has moved until then.",
+		Intro: "Files a second. A client that takes too long is stopped, and counts by the files that it has moved until then.",
 	}
 	for _, group := range []string{"sftp-tree-get", "sftp-tree-put"} {
 		if all := r.byDistance(group); len(all) > 0 {

@@ -47,8 +47,8 @@ func (r *Report) tcpLoads() Section {
 	s := Section{
 		Name: "tcp", Title: "TCP: document 4's tests",
 		Intro: "1,000 connections at the same time: a new one for each request (each), or the same ones throughout (kept). The server has one core, the load generator another. " +
-			"What a request costs the server is the figure to look at: how many there are in a second is bounded by the generator, too, where that takes all of its core. " +
-			"haul is told that clients speak first (TCP_DEFER_ACCEPT), unless its name says otherwise; of the others only those whose name says so.",
+			"The figure to look at is the cost of a request for the server: the generator bounds the requests a second too, if it takes all of its core. " +
+			"haul is set to expect that clients speak first (TCP_DEFER_ACCEPT), unless its name says otherwise; of the others only those whose name says so.",
 	}
 	scenarios := r.group("tcp")
 	if len(scenarios) == 0 {
@@ -88,7 +88,7 @@ func (r *Report) tcpIdle() Section {
 	s := Section{
 		Name: "tcp-idle", Title: "TCP: idle connections",
 		Intro: "Memory of the server (PSS, without the kernel's) two seconds after so many connections were opened, each of which made one request and stays open. " +
-			"A kB has 1,000 bytes. What goroutines' stacks take of a connection is told by the program itself, and left out in the last column.",
+			"A kB has 1,000 bytes. The program itself reports the memory of goroutines' stacks for a connection; the last column leaves it out.",
 	}
 	scenarios := r.group("tcp-idle")
 	slices.SortStableFunc(scenarios, func(a, b *scenario) int { return cmp.Compare(a.Concurrency, b.Concurrency) })
