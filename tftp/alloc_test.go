@@ -19,7 +19,7 @@ func peerAt(i int) netip.AddrPort {
 // Packets of transfers under way cost no memory, whichever way they go.
 func TestNothingAllocatedPerPacket(t *testing.T) {
 	const window, peers = 8, 16
-	m := newManual(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
+	m := newSteppedServer(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
 	for i := range peers {
 		if i%2 == 0 {
 			m.ask(peerAt(i), rrq("image", "windowsize", "8", "blksize", "1024"))
@@ -69,7 +69,7 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 
 // A transfer costs a few small pieces of memory, for its name and its file.
 func TestLittleAllocatedPerTransfer(t *testing.T) {
-	m := newManual(Server{Store: &endless{size: 100}, Upload: OverwriteUploads})
+	m := newSteppedServer(Server{Store: &endless{size: 100}, Upload: OverwriteUploads})
 	read, write := rrq("boot/image"), wrq("boot/image")
 	first, short := ack(1), data(1, make([]byte, 100))
 	i := 0
@@ -107,7 +107,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 // The memory that 10,000 transfers need while they wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
-	m := newManual(Server{Store: &endless{size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
+	m := newSteppedServer(Server{Store: &endless{size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
 	request := rrq("boot/image", "windowsize", "64", "blksize", "1428")
 	before := heap()
 	for i := range sessions {
@@ -159,7 +159,7 @@ func FuzzServer(f *testing.F) {
 		if len(steps) > 0 && steps[0]&32 != 0 {
 			uploads = OverwriteUploads
 		}
-		m := newManual(Server{Store: disk, Upload: uploads, MaxUpload: 1 << 16, MaxTransfers: 3})
+		m := newSteppedServer(Server{Store: disk, Upload: uploads, MaxUpload: 1 << 16, MaxTransfers: 3})
 		for len(steps) >= 2 {
 			how, n := steps[0], min(int(steps[1]), len(steps)-2)
 			b := steps[2 : 2+n]

@@ -19,7 +19,7 @@ import (
 func TestClientUBoot(t *testing.T) {
 	ask := func(tsize string) []byte { return rrq("image", "timeout", "5", "tsize", tsize, "blksize", "1468") }
 	for _, again := range []string{"0", "4711"} { // cold, or with the memory kept
-		playClient(t, func(w *world) {
+		playClient(t, func(w *simWorld) {
 			b := w.put("image", 4000)
 			p := w.rawAt(otherIP, 1024+1234)
 			defer p.close()
@@ -43,7 +43,7 @@ func TestClientUBoot(t *testing.T) {
 
 // lwIP's old client sends all its requests from port 69.
 func TestClientLwIP(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 3000), w.put("two", 2000)
 		p := w.rawAt(otherIP, 69)
 		defer p.close()
@@ -136,7 +136,7 @@ func (u *uboot) take(b []byte) bool {
 // its own timer, of 5 s, if the server ignores that.
 func TestClientUBootWindow(t *testing.T) {
 	for _, lost := range []int{1, 6, 16, 17, 32, 69} { // in the midst and at the edges of windows
-		inWorld(t, func(w *world, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Server) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			left := 1
 			w.net.Tap = func(p sim.Packet) bool {
@@ -146,7 +146,7 @@ func TestClientUBootWindow(t *testing.T) {
 				}
 				return true
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			b := w.put("image", 1468*68+7)
 			u := &uboot{rawPeer: w.raw(otherIP), block: 1468, window: 16}
 			defer u.close()
@@ -197,7 +197,7 @@ func TestClientUBootLossy(t *testing.T) {
 // barebox looks a file up for its size by a transfer of its own, and reads it
 // in windows.
 func TestClientBarebox(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 100_000)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -227,7 +227,7 @@ func TestClientBarebox(t *testing.T) {
 
 // iPXE asks for the size alone with tftpsize://, and fetches in lockstep.
 func TestClientIPXE(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 4000)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -251,7 +251,7 @@ func TestClientIPXE(t *testing.T) {
 // make more and more of them.
 func TestClientIPXEDoublingPath(t *testing.T) {
 	sent := 0
-	inWorld(t, func(w *world, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Server) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Duplicate: 1}
 		w.net.Tap = func(p sim.Packet) bool {
 			if transfer.OpcodeOf(p.Data) == transfer.Data {
@@ -259,7 +259,7 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 			}
 			return true
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		b := w.put("image", 1432*50+7)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -294,7 +294,7 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 // no probe once it has acknowledged a block.
 func TestClientGRUB(t *testing.T) {
 	ask := func(name string) []byte { return rrq(name, "blksize", "1024", "tsize", "0") }
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("grub/grub.cfg", 4000)
 		w.put("empty", 0)
 		p := w.raw(otherIP)
@@ -340,7 +340,7 @@ func TestClientGRUB(t *testing.T) {
 
 // UEFI PXE asks for the size, says ERROR 8, and fetches from its next port.
 func TestClientUEFI(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("boot.efi", 8000)
 		p := w.rawAt(otherIP, 1800)
 		defer p.close()
@@ -379,7 +379,7 @@ func TestClientUEFI(t *testing.T) {
 // files first, and comes in crowds.
 func TestClientRaspberryPi(t *testing.T) {
 	const name = "9ffefdef/start.elf"
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put(name, 3000)
 		p := w.rawAt(otherIP, 49152)
 		defer p.close()
@@ -419,7 +419,7 @@ func TestClientRaspberryPi(t *testing.T) {
 // 48 boards at once, each of which asks twice.
 func TestClientRaspberryPis(t *testing.T) {
 	const boards = 48
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("start.elf", 5000)
 		var wg sync.WaitGroup
 		for i := range boards {
@@ -443,7 +443,7 @@ func TestClientRaspberryPis(t *testing.T) {
 
 // Windows' bootmgr names files with backslashes, and reads in windows of 4.
 func TestClientWindows(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("Boot/BCD", 12_000)
 		p := w.raw(otherIP)
 		defer p.close()

@@ -25,20 +25,20 @@ import (
 // with a single port. Afterwards it checks what became of the transfers: they
 // are logged, each in one line and in this order, and passed to Ended, which
 // counts them.
-func playClient(t *testing.T, f func(*world), want ...string) {
+func playClient(t *testing.T, f func(*simWorld), want ...string) {
 	t.Helper()
 	for _, single := range []bool{false, true} {
 		t.Run(fmt.Sprintf("single=%v", single), func(t *testing.T) {
 			var mu sync.Mutex
 			counted := map[Outcome]int{}
-			inWorld(t, func(_ *world, s *Server) {
+			inWorld(t, func(_ *simWorld, s *Server) {
 				s.SinglePort = single
 				s.Ended = func(t *Transfer) {
 					mu.Lock()
 					defer mu.Unlock()
 					counted[t.Outcome]++
 				}
-			}, func(w *world) {
+			}, func(w *simWorld) {
 				f(w)
 				synctest.Wait()
 				w.log.mu.Lock()
@@ -65,7 +65,7 @@ func playClient(t *testing.T, f func(*world), want ...string) {
 var serverDoor = netip.MustParseAddrPort(serverIP + ":69")
 
 // rawAt returns a peer on the given port, 0 for any.
-func (w *world) rawAt(ip string, port uint16) *rawPeer {
+func (w *simWorld) rawAt(ip string, port uint16) *rawPeer {
 	w.t.Helper()
 	conn, err := w.opener(ip)(w.t.Context(), addrPort(ip, port), udp.Config{})
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *rawPeer) write(file []byte, block int) {
 
 // curl 7.88 always asks for the same. It gives up on an OACK with tsize 0.
 func TestClientCurl(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)
 		w.put("empty", 0)
 		p := w.raw(otherIP)
@@ -141,7 +141,7 @@ func TestClientCurl(t *testing.T) {
 
 // busybox 1.35 asks for tsize, and with -b for blksize before it.
 func TestClientBusybox(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 2000)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -174,7 +174,7 @@ func TestClientBusybox(t *testing.T) {
 // tftp-hpa 5.2 asks for no options, in netascii by default, and would wait for
 // ever after an OACK.
 func TestClientTFTPHPA(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		fillStore(t, w.mem, "text", []byte("one\ntwo\n"))
 		b := w.put("image", 700)
 		p := w.raw(otherIP)
@@ -197,7 +197,7 @@ func TestClientTFTPHPA(t *testing.T) {
 // atftp 0.8 sends --option "tsize enable" word by word, and multicast with an
 // empty value.
 func TestClientATFTP(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 5000)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -219,7 +219,7 @@ func TestClientATFTP(t *testing.T) {
 // A ROM that never sends the last ACK has got its file all the same, and its
 // next request is served meanwhile.
 func TestClientROMWithoutLastACK(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)
 		p, q := w.raw(otherIP), w.raw(otherIP)
 		defer p.close()
@@ -240,7 +240,7 @@ func TestClientROMWithoutLastACK(t *testing.T) {
 // soon that the server finds the last ACK and the request together. The first
 // transfer is done, and not replaced.
 func TestLastACKAndNextRequest(t *testing.T) {
-	playClient(t, func(w *world) {
+	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 100), w.put("two", 100)
 		p := w.raw(otherIP)
 		defer p.close()

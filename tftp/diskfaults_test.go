@@ -31,7 +31,7 @@ func TestSlowStore(t *testing.T) {
 }
 
 func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Loops = 1
 		w.net.Default = sim.Link{Latency: time.Millisecond}
 		w.disk.Before = func(c sim.Call) error {
@@ -46,7 +46,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 			}
 			return nil
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		b := w.put("fast", 30_000)
 		w.put("slow", 30_000)
 		here := store.Mem(0)
@@ -109,7 +109,7 @@ func TestParkedReads(t *testing.T) {
 	}{"no TryReader": {noTry: true}, "unsupported": {before: unsupported}, "sometimes": {before: sometimes}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Server) {
 				w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.01}
 				w.disk.NoTry, w.disk.Before = test.noTry, test.before
 			}, moveMany)
@@ -150,7 +150,7 @@ func TestUploadFails(t *testing.T) {
 // failUpload has the kth call of an op fail.
 func failUpload(t *testing.T, op string, k int, cause error, code transfer.ErrorCode) {
 	t.Run(fmt.Sprintf("%s %d: %v", op, k, cause), func(t *testing.T) {
-		inWorld(t, func(w *world, s *Server) {
+		inWorld(t, func(w *simWorld, s *Server) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op && c.N == k {
@@ -158,7 +158,7 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 				}
 				return nil
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			b := content("new", 8*fairRing) // more than eight writes
 			c := w.client()
 			c.Window = 4
@@ -189,7 +189,7 @@ func TestClientCannotKeep(t *testing.T) {
 	}
 	for cause, code := range causes {
 		for _, op := range []string{sim.Create, sim.Write, sim.Truncate, sim.Commit} {
-			inWorld(t, nil, func(w *world) {
+			inWorld(t, nil, func(w *simWorld) {
 				w.put("image", 100_000)
 				here := &sim.Disk{Store: store.Mem(0), Before: func(c sim.Call) error {
 					if c.Op == op {
@@ -276,10 +276,10 @@ func TestFileShrinks(t *testing.T) {
 		for _, left := range []int{0, 100, 1024, 29_000, 30_000, 49_999} {
 			t.Run(fmt.Sprintf("%v/%d", mode, left), func(t *testing.T) {
 				f := &shrinking{data: content("text", 50_000)}
-				inWorld(t, func(w *world, s *Server) {
+				inWorld(t, func(w *simWorld, s *Server) {
 					s.Store = oneFile{store.Mem(0), f}
 					w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
-				}, func(w *world) {
+				}, func(w *simWorld) {
 					time.AfterFunc(time.Second, func() { f.cut(left) })
 					to := target("text")
 					to.Mode = mode
@@ -295,7 +295,7 @@ func TestFileShrinks(t *testing.T) {
 // The same for a client's file.
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
-		inWorld(t, func(w *world, s *Server) { w.net.Default = slowLink }, func(w *world) {
+		inWorld(t, func(w *simWorld, s *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 			f := &shrinking{data: content("text", 50_000)}
 			time.AfterFunc(time.Second, func() { f.cut(left) })
 			_, err := w.client().Put(context.Background(), target("new"), f, 50_000)
@@ -312,7 +312,7 @@ func TestClientFileShrinks(t *testing.T) {
 // A read error in the midst of a file is answered by an ERROR, not by data.
 func TestReadFails(t *testing.T) {
 	for _, noTry := range []bool{false, true} {
-		inWorld(t, func(w *world, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Server) {
 			w.disk.NoTry = noTry
 			w.disk.Before = func(c sim.Call) error {
 				if c.N == 3 && (c.Op == sim.TryRead || c.Op == sim.Read) {
@@ -320,7 +320,7 @@ func TestReadFails(t *testing.T) {
 				}
 				return nil
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			w.put("image", 500_000)
 			_, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image"))
 			wantFault(t, err, transfer.NotDefined)

@@ -38,7 +38,7 @@ func TestPeerVanishes(t *testing.T) {
 	for _, test := range tests {
 		for _, write := range []bool{false, true} {
 			t.Run(test.name+"/"+map[bool]string{false: "read", true: "write"}[write], func(t *testing.T) {
-				inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+				inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 					want := w.put("image", 100_000)
 					here := &sim.Disk{Store: store.Mem(0)}
 					c := w.client()
@@ -79,7 +79,7 @@ func TestPeerNeverAnswers(t *testing.T) {
 	for _, request := range [][]byte{
 		rrq("image"), rrq("image", "windowsize", "64", "blksize", "1428"), wrq("new"), wrq("new", "tsize", "5"),
 	} {
-		inWorld(t, nil, func(w *world) {
+		inWorld(t, nil, func(w *simWorld) {
 			w.put("image", 100_000)
 			p := w.raw(otherIP)
 			defer p.close()
@@ -101,11 +101,11 @@ func TestPeerNeverAnswers(t *testing.T) {
 }
 
 // stopDuring ends the server while one read and one write are under way.
-func stopDuring(t *testing.T, grace time.Duration, check func(w *world, get, put error, took time.Duration)) {
+func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, put error, took time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		w.net.Default = slowLink
-		w.start(func(w *world, s *Server) { s.Grace = grace })
+		w.start(func(w *simWorld, s *Server) { s.Grace = grace })
 		want := w.put("image", 100_000)
 		here := store.Mem(0)
 		var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *world, get, put
 }
 
 func TestStopLetsTransfersFinish(t *testing.T) {
-	stopDuring(t, time.Minute, func(w *world, get, put error, took time.Duration) {
+	stopDuring(t, time.Minute, func(w *simWorld, get, put error, took time.Duration) {
 		if get != nil || put != nil {
 			w.t.Errorf("get: %v, put: %v", get, put)
 		}
@@ -151,7 +151,7 @@ func TestStopLetsTransfersFinish(t *testing.T) {
 }
 
 func TestGraceEnds(t *testing.T) {
-	stopDuring(t, 3*time.Second, func(w *world, get, put error, took time.Duration) {
+	stopDuring(t, 3*time.Second, func(w *simWorld, get, put error, took time.Duration) {
 		for _, err := range []error{get, put} {
 			wantFault(w.t, err, transfer.NotDefined)
 			if err == nil || !strings.Contains(err.Error(), "shutting down") {
@@ -179,7 +179,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 					}
 					return nil
 				}
-				w.start(func(w *world, s *Server) { s.Grace = time.Second })
+				w.start(func(w *simWorld, s *Server) { s.Grace = time.Second })
 				b := w.put("image", 50_000)
 				here := store.Mem(0)
 				c := w.client()
@@ -206,7 +206,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 // A client whose context ends sends the server an ERROR, and keeps nothing.
 func TestClientCancels(t *testing.T) {
 	for _, write := range []bool{false, true} {
-		inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 			want := w.put("image", 100_000)
 			here := &sim.Disk{Store: store.Mem(0)}
 			ctx, cancel := context.WithCancelCause(context.Background())
@@ -271,7 +271,7 @@ func TestSocketFails(t *testing.T) {
 					return nil
 				}
 				var all []*broken
-				w.start(func(w *world, s *Server) {
+				w.start(func(w *simWorld, s *Server) {
 					open := s.open
 					s.Loops = 1
 					s.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (socket, error) {
@@ -310,7 +310,7 @@ func TestSocketFails(t *testing.T) {
 
 // A port that is taken is said to be, though a server's sockets share theirs.
 func TestPortTaken(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		s := Server{Store: w.mem, Loops: 2, spread: true}
 		s.open = w.opener(serverIP)
 		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
@@ -329,7 +329,7 @@ func TestAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release = make(chan struct{}) // in the bubble
 		w := newWorld(t, 1)
-		w.start(func(_ *world, s *Server) {
+		w.start(func(_ *simWorld, s *Server) {
 			s.Started = func(*Transfer) {
 				if stuck.Load() {
 					<-release // what a hook must not do

@@ -43,7 +43,7 @@ func TestFaultyNetworks(t *testing.T) {
 }
 
 // moveMany fetches and sends files of many sizes with many options at once.
-func moveMany(w *world) {
+func moveMany(w *simWorld) {
 	here := store.Mem(1 << 30)
 	clients := []*Client{
 		{NoOptions: true},
@@ -89,9 +89,9 @@ func moveMany(w *world) {
 // Thousands of transfers in one process, most of them at once.
 func TestThousandsOfTransfers(t *testing.T) {
 	const transfers = 2000
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		w.net.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 20_000)
 		here := store.Mem(1 << 30)
 		c := w.client()
@@ -128,7 +128,7 @@ func TestThousandsOfTransfers(t *testing.T) {
 // packets that the queue never empties again.
 func TestSlowLinkBothWays(t *testing.T) {
 	for range 20 { // goroutines take turns in another order each time
-		inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 			want := w.put("image", 100_000) // 10 s for the link
 			here, began := store.Mem(0), time.Now()
 			c := w.client()

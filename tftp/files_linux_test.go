@@ -19,7 +19,7 @@ func TestFilesBound(t *testing.T) {
 	l := serve(t, Server{Store: d, MaxFiles: 2, Upload: CreateUploads})
 	begin := func(name string) *rawPeer {
 		t.Helper()
-		p := newNasty(t, l)
+		p := newBadPeer(t, l)
 		p.send(rrq(name))
 		p.want(name, data(1, content(name, 2000)[:512]))
 		return p
@@ -43,7 +43,7 @@ func TestFilesBound(t *testing.T) {
 	}
 	second := begin("g")
 	for _, request := range [][]byte{rrq("h"), wrq("new")} {
-		p := newNasty(t, l)
+		p := newBadPeer(t, l)
 		p.send(request)
 		p.wantError("a third file", transfer.NotDefined)
 	}

@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(_ *world, s *Server) { test.limit(s) }, func(w *world) {
+			inWorld(t, func(_ *simWorld, s *Server) { test.limit(s) }, func(w *simWorld) {
 				want := w.put("image", 5000)
 				var peers []*rawPeer
 				refused := 0
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 
 // Refusals are no weapon: an address gets only a few a second.
 func TestRefusalsAreRationed(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
 		out := 0
 		w.net.Tap = func(p sim.Packet) bool {
 			if p.To.Addr() == netip.MustParseAddr(otherIP) {
@@ -152,7 +152,7 @@ func TestAmplification(t *testing.T) {
 	const headers = 20 + 8
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(_ *world, s *Server) { s.Rate = 0 }, func(w *world) {
+			inWorld(t, func(_ *simWorld, s *Server) { s.Rate = 0 }, func(w *simWorld) {
 				w.put("image", 100_000)
 				w.put("empty", 0)
 				victim := netip.MustParseAddr(otherIP)
@@ -184,7 +184,7 @@ func TestAmplification(t *testing.T) {
 
 // Forged requests that fill the table keep others out for a second at most.
 func TestForgedRequestsMakeRoom(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
 		want := w.put("image", 2000)
 		real := w.raw(otherIP) // one that continues must stay
 		defer real.close()
@@ -300,7 +300,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 	for _, test := range tests {
 		for _, single := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, single port %v", test.name, single), func(t *testing.T) {
-				inWorld(t, func(_ *world, s *Server) { s.SinglePort = single }, func(w *world) {
+				inWorld(t, func(_ *simWorld, s *Server) { s.SinglePort = single }, func(w *simWorld) {
 					w.put("f", 4<<20)
 					if test.known {
 						small := w.put("small", 1000)
@@ -354,7 +354,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 // All that is sent to one address before it has acknowledged data is bounded, its
 // windows are not, and once data is acknowledged whole windows flow.
 func TestUnprovenCredit(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		want := w.put("image", 4<<20)
 		const block = 8192
 		var peers []*rawPeer

@@ -29,7 +29,7 @@ func TestHandlers(t *testing.T) {
 		defer mu.Unlock()
 		asked = append(asked, *r)
 	}
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			note(r)
 			return s.Store.Open(ctx, "generated")
@@ -38,7 +38,7 @@ func TestHandlers(t *testing.T) {
 			note(r)
 			return w.mem.Create(ctx, "from-"+r.Peer.Addr().String(), store.Create{})
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("generated", 3000)
 		here := store.Mem(0)
 		if _, err := w.client().Get(context.Background(), target("/a//b"), into(here, "got")); err != nil {
@@ -83,9 +83,9 @@ func TestHandlerErrors(t *testing.T) {
 		{nil, transfer.FileNotFound, "file not found"}, // neither a file nor an error
 	}
 	for _, test := range tests {
-		inWorld(t, func(_ *world, s *Server) {
+		inWorld(t, func(_ *simWorld, s *Server) {
 			s.Read = func(context.Context, *Request) (store.File, error) { return nil, test.err }
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			_, err := w.client().Get(context.Background(), target("x"), nil)
 			fault, ok := errors.AsType[*transfer.Error](err)
 			if !ok || fault.Code != test.code || fault.Message != test.text {
@@ -99,19 +99,19 @@ func TestHandlerErrors(t *testing.T) {
 // A missing handler means refusal: a server with Read alone takes no uploads,
 // and the other way round.
 func TestHandlersMissing(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Server) {
 		s.Store = nil
 		s.Read = func(context.Context, *Request) (store.File, error) { return nil, fs.ErrNotExist }
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(nil), 0)
 		wantFault(t, err, transfer.AccessViolation)
 	})
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Store = nil
 		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
 			return w.mem.Create(ctx, r.Name, store.Create{})
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		_, err := w.client().Get(context.Background(), target("x"), nil)
 		wantFault(t, err, transfer.AccessViolation)
 	})
@@ -123,7 +123,7 @@ func TestHandlersMissing(t *testing.T) {
 // A handler's context ends with its transfer, however that ends.
 func TestHandlerContext(t *testing.T) {
 	images, slows := make(chan context.Context, 4), make(chan context.Context, 4)
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			if r.Name == "slow" {
 				slows <- ctx
@@ -134,7 +134,7 @@ func TestHandlerContext(t *testing.T) {
 			return w.mem.Open(ctx, r.Name)
 		}
 		s.Grace = time.Second
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		w.put("image", 100)
 		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestHandlerContext(t *testing.T) {
 func TestHooks(t *testing.T) {
 	var mu sync.Mutex
 	var started, ended []*Transfer
-	inWorld(t, func(_ *world, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Server) {
 		s.Started = func(tr *Transfer) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -185,7 +185,7 @@ func TestHooks(t *testing.T) {
 			defer mu.Unlock()
 			ended = append(ended, tr)
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		b := w.put("image", 5000)
 		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func (f brittleFile) ReadAt(p []byte, off int64) (int, error) {
 // A panic of the program that has us serve ends one transfer, and no other.
 func TestPanics(t *testing.T) {
 	for _, in := range []string{"Read", "ReadAt", "TryReadAt", "Started", "Ended"} {
-		inWorld(t, func(w *world, s *Server) {
+		inWorld(t, func(w *simWorld, s *Server) {
 			s.Loops = 1
 			s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 				f, err := w.disk.Open(ctx, "image")
@@ -256,7 +256,7 @@ func TestPanics(t *testing.T) {
 				}
 			}
 			s.Started, s.Ended = hook("Started"), hook("Ended")
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			want := w.put("image", 5000)
 			p := w.raw(otherIP)
 			defer p.close()
@@ -288,10 +288,10 @@ func TestPanics(t *testing.T) {
 
 // An upload beyond the bound is refused before Write is asked.
 func TestHandlerUploadTooLarge(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Server) {
 		s.MaxUpload = 100
 		s.Write = func(context.Context, *Request) (store.Upload, error) { return nil, syscall.EIO }
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.close()
 		p.send(wrq("new", "tsize", "101"))
@@ -323,9 +323,9 @@ func TestBrokenFiles(t *testing.T) {
 		"too much":      {size: 5000, read: returns(1<<20, nil)},
 	} {
 		for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
-			inWorld(t, func(_ *world, s *Server) {
+			inWorld(t, func(_ *simWorld, s *Server) {
 				s.Read = func(context.Context, *Request) (store.File, error) { return f, nil }
-			}, func(w *world) {
+			}, func(w *simWorld) {
 				began, to := time.Now(), target("x")
 				to.Mode = mode
 				_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "x"))
@@ -350,12 +350,12 @@ func (u lazyUpload) StoredName() string { return "elsewhere" }
 
 // A store that takes less than it was given has not taken the file.
 func TestShortWriteIsNoSuccess(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
 			u, err := w.mem.Create(ctx, r.Name, store.Create{})
 			return lazyUpload{u}, err
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(content("x", 3000)), 3000)
 		wantFault(t, err, transfer.NotDefined)
 		w.wantResults(map[Outcome]int{Failed: 1})
@@ -368,7 +368,7 @@ func TestShortWriteIsNoSuccess(t *testing.T) {
 
 // A client that gives up while the store hangs is no size probe.
 func TestHangingStoreIsNoProbe(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		w.disk.NoTry = true
 		w.disk.Before = func(c sim.Call) error {
 			if c.Op == sim.Read {
@@ -376,7 +376,7 @@ func TestHangingStoreIsNoProbe(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		w.put("image", 5000)
 		p := w.raw(otherIP)
 		defer p.close()

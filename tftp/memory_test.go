@@ -45,10 +45,10 @@ func TestMemoryCounts(t *testing.T) {
 // and those that have theirs continue.
 func TestMemoryOut(t *testing.T) {
 	const block = 8192
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Loops, s.Memory = 1, 10*block
 		w.disk.NoTry = true // each read needs a buffer
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 4*block)
 		var peers []*rawPeer
 		busy := 0
@@ -95,7 +95,7 @@ func TestMemoryOut(t *testing.T) {
 // ones smaller ones, and none is refused once it sends.
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
-	inWorld(t, func(_ *world, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		var peers []*rawPeer
 		var windows []int
 		for i := range uploads {
@@ -129,7 +129,7 @@ func TestManyUploadsAtOnce(t *testing.T) {
 
 // Forged uploads make windows smaller, as long as they last.
 func TestForgedUploadsPromiseLittle(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i%250))
 			defer p.close()
@@ -149,4 +149,43 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nothing shows that the peer of a request exists until it answers: until
+// then no memory and no disk is set aside for it.
+func TestUnansweredUploadsTakeNothing(t *testing.T) {
+	inWorld(t, nil, func(w *simWorld) {
+		for range 300 {
+			p := w.raw(otherIP)
+			p.send(wrq(fmt.Sprint("up", p.conn.LocalAddr().Port()), "blksize", "65464", "windowsize", "65535", "tsize", "1000000000"))
+			if op := transfer.OpcodeOf(p.next(time.Second)); op != transfer.OptionAck {
+				t.Fatalf("answered by packet %d", op)
+			}
+			p.close()
+		}
+		for sh := range w.listener.allShards {
+			if sh.memory.left != sh.memory.limit {
+				t.Errorf("%d bytes taken for peers that never answered", sh.memory.limit-sh.memory.left)
+			}
+		}
+	})
+}
+
+// The buffers of a burst of transfers are not kept for ever.
+func TestSpareBuffersAreBounded(t *testing.T) {
+	l := &Listener{}
+	sh := &shard{server: l}
+	for range 4 * maxSpare {
+		s := &session{shard: sh, counted: true}
+		s.buffer.ring, s.fetch.buf = make([]byte, minRing), make([]byte, minFetch)
+		l.count.Add(1)
+		sh.release(s)
+	}
+	kept := 0
+	for _, s := range sh.free {
+		kept += cap(s.buffer.ring) + cap(s.fetch.buf)
+	}
+	if most := maxSpare * (minRing + minFetch); kept > most || kept == 0 {
+		t.Errorf("%d bytes kept by %d sessions not in use, want at most %d", kept, len(sh.free), most)
+	}
 }

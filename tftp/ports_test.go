@@ -21,7 +21,7 @@ import (
 // With a single port all that the server sends comes from the port asked.
 func TestSinglePort(t *testing.T) {
 	for _, loops := range []int{1, 3} {
-		inWorld(t, func(w *world, s *Server) {
+		inWorld(t, func(w *simWorld, s *Server) {
 			s.SinglePort, s.Loops = true, loops
 			w.net.Default = sim.Link{Latency: 2 * time.Millisecond, Loss: 0.01}
 			w.net.Tap = func(p sim.Packet) bool {
@@ -30,7 +30,7 @@ func TestSinglePort(t *testing.T) {
 				}
 				return true
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			want := w.put("image", 30_000)
 			here := store.Mem(1 << 30)
 			c := w.client()
@@ -68,7 +68,7 @@ func TestSinglePort(t *testing.T) {
 
 // On a single port, requests and the packets of transfers come mixed.
 func TestSinglePortMixed(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.SinglePort = true }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.SinglePort = true }, func(w *simWorld) {
 		w.net.Glue = true
 		want, other := w.put("image", 2000), w.put("other", 700)
 		p := w.raw(otherIP)
@@ -110,7 +110,7 @@ func TestSinglePortDrained(t *testing.T) {
 		w.put("image", 100)
 		p := w.raw(otherIP)
 		defer p.close()
-		w.start(func(w *world, s *Server) {
+		w.start(func(w *simWorld, s *Server) {
 			s.SinglePort, s.Loops = true, 2
 			open, opened := s.open, 0
 			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
@@ -135,7 +135,7 @@ func TestSinglePortDrained(t *testing.T) {
 // Transfers take their ports from the range, past those that are taken.
 func TestPortRange(t *testing.T) {
 	var taken []socket
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.FirstPort, s.LastPort, s.Loops = 5000, 5003, 2
 		for _, port := range []uint16{5000, 5002} {
 			conn, err := w.net.Host(serverIP).Listen(context.Background(), addrPort(serverIP, port), udp.Config{})
@@ -144,7 +144,7 @@ func TestPortRange(t *testing.T) {
 			}
 			taken = append(taken, conn)
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 3000)
 		for range 20 {
 			here := store.Mem(0)
@@ -353,5 +353,56 @@ func TestImpossiblePeers(t *testing.T) {
 	m := udp.Message{Peer: netip.MustParseAddrPort("192.0.2.1:1"), Data: request}
 	if _, _, ok := parseRequest(&m, request, addrPort(serverIP, Port)); !ok {
 		t.Error("a good request is not taken in")
+	}
+}
+
+// realPeer returns a peer on the loopback interface.
+func realPeer(t *testing.T, l *Listener) *rawPeer {
+	t.Helper()
+	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return newRawPeer(t, conn, l.Addr())
+}
+
+// An answer comes from the address that was asked, not from another of the
+// host: some clients take no other.
+func TestAnswersFromAddressAsked(t *testing.T) {
+	if !udp.CanSharePort {
+		t.Skip("this path does not learn the address that was asked")
+	}
+	mem := store.Mem(0)
+	fillStore(t, mem, "image", []byte("image"))
+	l := serveAt(t, Server{Store: mem}, ":0")
+	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.9.8.7"} {
+		p := realPeer(t, l)
+		asked := netip.MustParseAddr(ip)
+		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.send(rrq("image"))
+		p.want("answer", data(1, []byte("image")))
+		if p.to.Addr() != asked {
+			t.Errorf("asked %v, answered from %v", asked, p.to)
+		}
+		p.send(ack(1))
+		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.send(rrq("missing"))
+		p.wantError("missing", transfer.FileNotFound)
+		if p.to.Addr() != asked {
+			t.Errorf("asked %v, refused from %v", asked, p.to)
+		}
+		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.send([]byte{0, 77})
+		p.wantError("nonsense", transfer.IllegalOperation)
+		if p.to.Addr() != asked {
+			t.Errorf("asked %v, answered from %v", asked, p.to)
+		}
+		here := store.Mem(0)
+		var c Client
+		if _, err := c.Get(context.Background(), Target{Host: ip, Port: l.Addr().Port(), Name: "image"}, into(here, "image")); err != nil {
+			t.Error(err)
+		}
+		c.Wait()
 	}
 }

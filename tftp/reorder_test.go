@@ -14,9 +14,9 @@ import (
 // A client that drops what comes out of order gets the file all the same, in more
 // packets.
 func TestNoReorder(t *testing.T) {
-	inWorld(t, func(w *world, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Server) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 8_000_000)
 		var blocks atomic.Int64 // the server may send after the client has all
 		w.net.Tap = func(p sim.Packet) bool {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"os"
 	"strings"
@@ -21,7 +23,7 @@ import (
 
 // A transfer's line says who moved what, how, and how it went.
 func TestLog(t *testing.T) {
-	inWorld(t, func(w *world, _ *Server) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *world) {
+	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *simWorld) {
 		b := w.put("image", 10_000)
 		c := w.client()
 		c.Timeout, c.Rollover = 2*time.Second, transfer.RolloverOne
@@ -88,7 +90,7 @@ func TestStopsAtRollover(t *testing.T) {
 
 // A client reports its progress, now and then and at the end.
 func TestProgress(t *testing.T) {
-	inWorld(t, func(w *world, _ *Server) { w.net.Default = slowLink }, func(w *world) {
+	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 		b := w.put("image", 20_000)
 		for _, write := range []bool{false, true} {
 			var seen []int64
@@ -202,4 +204,121 @@ func toBytes(ports []uint16) (b []byte) {
 		b = append(b, byte(p))
 	}
 	return b
+}
+
+// A stuckLog is a log without a reader.
+type stuckLog struct{ release chan struct{} }
+
+func (l stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l stuckLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l stuckLog) WithGroup(string) slog.Handler { return l }
+
+func (l stuckLog) Handle(context.Context, slog.Record) error {
+	<-l.release
+	return nil
+}
+
+// A log without a reader stops neither transfers nor the server's end.
+func TestStuckLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, 1)
+		w.start(func(_ *simWorld, s *Server) { s.Log = slog.New(stuckLog{release}) })
+		want := w.put("image", 100)
+		for i := range maxLines + 100 {
+			p := w.raw(otherIP)
+			p.send(rrq("missing"))
+			p.wantError(fmt.Sprint("request ", i), transfer.FileNotFound)
+			p.close()
+		}
+		here := store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, here, "image", want)
+		if n := w.listener.lostLines.Load(); n == 0 {
+			t.Error("no line was counted as lost")
+		}
+		w.end()
+		close(release)
+	})
+}
+
+// The log says what a slow transfer waited for, and nothing of a fast one.
+func TestSlow(t *testing.T) {
+	slowly := func(op string) func(sim.Call) error {
+		return func(c sim.Call) error {
+			if c.Op == op {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return nil
+		}
+	}
+	tests := []struct {
+		name  string
+		write bool
+		world func(*simWorld)
+		want  string
+	}{
+		{"fast read", false, nil, ""},
+		{"fast write", true, nil, ""},
+		{"slow reads", false, func(w *simWorld) { w.disk.NoTry, w.disk.Before = true, slowly(sim.Read) }, "disk"},
+		{"slow writes", true, func(w *simWorld) { w.disk.Before = slowly(sim.Write) }, "disk"},
+		{"slow commit", true, func(w *simWorld) {
+			w.disk.Before = func(c sim.Call) error {
+				if c.Op == sim.Commit {
+					time.Sleep(5 * time.Second)
+				}
+				return nil
+			}
+		}, "disk"},
+		{"lossy read", false, func(w *simWorld) { w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.2} }, "loss"},
+		{"far away", false, func(w *simWorld) { w.net.Default = sim.Link{Latency: 200 * time.Millisecond} }, "peer"},
+		{"far away write", true, func(w *simWorld) { w.net.Default = sim.Link{Latency: 200 * time.Millisecond} }, "peer"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *simWorld, _ *Server) {
+				if test.world != nil {
+					test.world(w)
+				}
+			}, func(w *simWorld) {
+				const size = 400_000
+				b := w.put("image", size)
+				c := w.client()
+				c.Window = 1
+				var err error
+				if test.write {
+					_, err = c.Put(context.Background(), target("new"), bytes.NewReader(b), size)
+				} else {
+					_, err = c.Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				line := w.log.lines[0]
+				if line["slow"] != test.want || (test.want != "") != (line["disk"] != "") {
+					t.Errorf("slow is %q, want %q, in %v", line["slow"], test.want, line)
+				}
+			})
+		})
+	}
+}
+
+// A hook's panic has a line in the log, with the place.
+func TestHookPanicIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	inWorld(t, func(_ *simWorld, s *Server) {
+		s.Log = textLog(&out)
+		s.Ended = func(*Transfer) { panic("of the program") }
+	}, func(w *simWorld) {
+		_, _ = w.client().Get(context.Background(), target("missing"), nil)
+	})
+	if s := out.String(); !strings.Contains(s, "a hook panics") || !strings.Contains(s, "report_test.go") {
+		t.Errorf("logged %s", s)
+	}
 }

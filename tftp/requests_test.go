@@ -19,7 +19,7 @@ import (
 
 // Firmware repeats its requests within milliseconds. One transfer answers.
 func TestRepeatedRequest(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		b := w.put("image", 700)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -41,7 +41,7 @@ func TestRepeatedRequest(t *testing.T) {
 // An answer that may be lost goes out again when the request comes again.
 func TestRepeatedRequestAnswered(t *testing.T) {
 	for _, write := range []bool{false, true} {
-		inWorld(t, nil, func(w *world) {
+		inWorld(t, nil, func(w *simWorld) {
 			w.put("image", 700)
 			request, answer := rrq("image", "blksize", "600"), oack("blksize", "600")
 			if write {
@@ -83,7 +83,7 @@ func TestNewRequestReplaces(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, nil, func(w *world) {
+			inWorld(t, nil, func(w *simWorld) {
 				w.put("image", 2000)
 				w.put("other", 2000)
 				p := w.raw(otherIP)
@@ -125,14 +125,14 @@ func TestNewRequestReplaces(t *testing.T) {
 // crosses the answer, and must not end what the answer began.
 func TestRepeatCrossesAnswer(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create} {
-		inWorld(t, func(w *world, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Server) {
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op {
 					time.Sleep(2500 * time.Millisecond)
 				}
 				return nil
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			b := w.put("image", 700)
 			p := w.raw(otherIP)
 			defer p.close()
@@ -172,14 +172,14 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 // A new request comes while the store is busy with the first.
 func TestReplacedWhileOpening(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create, sim.Commit} {
-		inWorld(t, func(w *world, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Server) {
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op && c.Name == "first" {
 					time.Sleep(5 * time.Second)
 				}
 				return nil
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			b := w.put("first", 100)
 			w.put("second", 100)
 			p := w.raw(otherIP)
@@ -212,7 +212,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 // Packets that belong to no transfer are answered by an ERROR, not too often,
 // and errors never: neither at the port for requests nor at that of transfers.
 func TestStrays(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.Loops = 1 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 1 }, func(w *simWorld) {
 		port := w.listener.bindings[0].shards[0].conn.LocalAddr()
 		for _, b := range [][]byte{ack(1), data(1, nil), rrq("image"), oack(), {0, 99}} {
 			p := w.raw(otherIP)
@@ -255,7 +255,7 @@ func TestStrays(t *testing.T) {
 
 // Strangers that send to a live transfer get ERROR 5, and it continues.
 func TestStrangersDisturbNoTransfer(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) { w.net.Default = slowLink }, func(w *world) {
+	inWorld(t, func(w *simWorld, s *Server) { w.net.Default = slowLink }, func(w *simWorld) {
 		want := w.put("image", 50_000)
 		here := store.Mem(0)
 		var wg sync.WaitGroup
@@ -284,7 +284,7 @@ func TestStrangersDisturbNoTransfer(t *testing.T) {
 // The network repeats a client's request from a different place: the server
 // answers twice, from two transfers. The client stays with the first.
 func TestTwoAnswers(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *world) {
+	inWorld(t, func(w *simWorld, s *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
 		// A server by hand: it answers from two ports.
@@ -324,7 +324,7 @@ func TestTwoAnswers(t *testing.T) {
 
 // A client asks a host that answers from another one: that is a stranger.
 func TestAnswerFromElsewhere(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		port, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")
 		defer port.close()
 		defer elsewhere.close()
@@ -345,7 +345,7 @@ func TestAnswerFromElsewhere(t *testing.T) {
 
 // A stranger whom no answer can reach does not end a client's transfer.
 func TestUnreachableStranger(t *testing.T) {
-	inWorld(t, func(w *world, _ *Server) { w.net.Default = sim.Link{Latency: 20 * time.Millisecond} }, func(w *world) {
+	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: 20 * time.Millisecond} }, func(w *simWorld) {
 		want := w.put("image", 5000)
 		w.net.Route(otherIP, clientIP, sim.Link{})
 		p := w.raw(otherIP)
@@ -368,7 +368,7 @@ func TestUnreachableStranger(t *testing.T) {
 
 // The port is closed, or the host does not answer: the client says which.
 func TestNoServerThere(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		w.net.Host(otherIP)
 		c := w.client()
 		if _, err := c.Get(context.Background(), Target{Host: otherIP, Name: "a"}, nil); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -390,10 +390,10 @@ func TestNoServerThere(t *testing.T) {
 
 // A full server says so, and continues the transfers it has.
 func TestTooManyTransfers(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.MaxTransfers = 3
 		w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 30_000)
 		here := store.Mem(0)
 		var wg sync.WaitGroup
@@ -424,11 +424,11 @@ func TestTooManyTransfers(t *testing.T) {
 // Uploads in large windows leave memory for others, and give it back as soon
 // as they are published.
 func TestManyLargeUploads(t *testing.T) {
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Loops = 1
 		s.Limits.Window = transfer.MaxWindow
 		w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 1 << 20, Queue: time.Hour}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		b := content("new", 200_000)
 		for round := range 2 {
 			var wg sync.WaitGroup
@@ -455,7 +455,7 @@ func TestManyLargeUploads(t *testing.T) {
 
 // An upload that finds no memory when its first block comes is ended.
 func TestNoMemoryForUpload(t *testing.T) {
-	inWorld(t, func(_ *world, s *Server) { s.Loops = 1 }, func(w *world) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 1 }, func(w *simWorld) {
 		if _, err := w.client().Put(context.Background(), target("one"), strings.NewReader("x"), 1); err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 
 // manualRoutes returns a server with several shards, none of which takes turns
 // unless the test has it.
-func manualRoutes(shards int, s Server) *manual {
-	m := newManual(s)
+func manualRoutes(shards int, s Server) *steppedServer {
+	m := newSteppedServer(s)
 	b := m.bindings[0]
 	for range shards - 1 {
 		b.shards = append(b.shards, newShard(b, &deadEnd{}, false))
@@ -32,7 +32,7 @@ func manualRoutes(shards int, s Server) *manual {
 
 // occupy has a shard's loop spend so many percent of the span before now in a
 // turn, to the percent that is a whole one.
-func (m *manual) occupy(sh *shard, percent int) {
+func (m *steppedServer) occupy(sh *shard, percent int) {
 	o := &sh.occupied
 	o.since, o.spent = m.now.Add(-shareSpan), 0
 	o.turn(m.began, m.now.Add(-shareSpan*time.Duration(percent)/100), m.now)
@@ -46,7 +46,7 @@ func crowd(sh *shard, n int) {
 }
 
 // wantRoutes asks for routes, one for each shard expected.
-func (m *manual) wantRoutes(t *testing.T, first int, want ...int) {
+func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 	t.Helper()
 	b := m.bindings[0]
 	for i, at := range want {
@@ -153,7 +153,7 @@ func TestOccupancy(t *testing.T) {
 }
 
 // see takes a turn of a shard, and does the jobs that it leaves.
-func (m *manual) see(sh *shard, n int) {
+func (m *steppedServer) see(sh *shard, n int) {
 	was := m.sh
 	m.sh = sh
 	m.turn(n)
@@ -161,16 +161,16 @@ func (m *manual) see(sh *shard, n int) {
 }
 
 // send gives the server a request by a request socket.
-func (m *manual) send(peer netip.AddrPort, name string) {
+func (m *steppedServer) send(peer netip.AddrPort, name string) {
 	m.sendBy(peer, rrq(name))
 }
 
-func (m *manual) sendBy(peer netip.AddrPort, b []byte) {
+func (m *steppedServer) sendBy(peer netip.AddrPort, b []byte) {
 	m.bindings[0].dispatch(request(peer, b), &m.sh.count)
 }
 
 // wantRouted checks how many routes there are to each shard.
-func (m *manual) wantRouted(t *testing.T, what string, want ...int) {
+func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 	t.Helper()
 	b, all := m.bindings[0], 0
 	for i, sh := range b.shards {
@@ -286,7 +286,7 @@ func TestRoutesOfFullInbox(t *testing.T) {
 // no answer yet, gets it once: both requests go to one loop, even if that has
 // ended the first file's transfer in between.
 func TestRouteOfNextRequest(t *testing.T) {
-	var m *manual
+	var m *steppedServer
 	ended := false
 	m = manualRoutes(2, Server{Store: &endless{size: 100}, Ended: func(*Transfer) {
 		if !ended { // a request socket hands it over at just this moment
@@ -333,7 +333,7 @@ func TestLoopsUsed(t *testing.T) {
 	} {
 		const loops = 4
 		var used sync.Map
-		inWorld(t, func(w *world, s *Server) {
+		inWorld(t, func(w *simWorld, s *Server) {
 			s.spread, s.Loops = false, loops
 			w.net.Default = sim.Link{Latency: 5 * time.Millisecond}
 			// Each datagram sent takes a loop so long, and a lock-step client
@@ -344,7 +344,7 @@ func TestLoopsUsed(t *testing.T) {
 					time.Sleep(500 * time.Microsecond)
 				}
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			want := w.put("image", 100_000)
 			var wg sync.WaitGroup
 			for i := range tt.clients {
@@ -382,7 +382,7 @@ func TestRoutesManyDoors(t *testing.T) {
 			live[p] += n
 			begun += max(n, 0)
 		}
-		inWorld(t, func(_ *world, s *Server) {
+		inWorld(t, func(_ *simWorld, s *Server) {
 			s.spread, s.Loops, s.MaxTransfers = spread, 4, 300
 			s.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.0.0/28")}
 			s.Started = func(tr *Transfer) { tr.Value = true; note(tr.Peer, 1) }
@@ -391,7 +391,7 @@ func TestRoutesManyDoors(t *testing.T) {
 					note(tr.Peer, -1)
 				}
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			w.put("image", 5000)
 			w.put("other", 5000)
 			b := w.listener.bindings[0]

@@ -17,29 +17,29 @@ import (
 
 // Memory that readers share is given back when the last of them ends, however.
 func TestSharedGivenBack(t *testing.T) {
-	ways := map[string]func(d *desk, v *volume, p *patron){
-		"ERROR": func(d *desk, _ *volume, p *patron) {
+	ways := map[string]func(d *lockstepServer, v *pagedFile, p *lockstepReader){
+		"ERROR": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
 			d.deliver(0, p.peer, errorPacket(0, "enough"))
 			d.turn(1)
 		},
-		"silence": func(d *desk, _ *volume, p *patron) {
+		"silence": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
 			for range 200 {
 				d.now = d.now.Add(time.Second)
 				d.turn(0)
 			}
 		},
-		"another request": func(d *desk, _ *volume, p *patron) {
+		"another request": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
 			d.now = d.now.Add(2 * time.Second)
 			d.ask(p.peer, rrq("missing"))
 			d.turn(0)
 		},
-		"a store that fails": func(_ *desk, v *volume, p *patron) {
+		"a store that fails": func(_ *lockstepServer, v *pagedFile, p *lockstepReader) {
 			v.try = func(int64) error { return errors.New("broken") }
 			for !p.over() {
 				p.step()
 			}
 		},
-		"a store that panics": func(d *desk, v *volume, p *patron) {
+		"a store that panics": func(d *lockstepServer, v *pagedFile, p *lockstepReader) {
 			v.try = func(int64) error { panic("broken") }
 			for range 40 {
 				d.deliver(0, p.peer, ack(p.acked))
@@ -49,20 +49,20 @@ func TestSharedGivenBack(t *testing.T) {
 				p.acked++
 			}
 		},
-		"its end": func(d *desk, _ *volume, p *patron) {
+		"its end": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
 			d.all(rand.New(rand.NewPCG(1, 1)), p)
 		},
 	}
 	for name, end := range ways {
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		v := lib.put("image", content("image", 100_000))
-		d := newDesk(t, Server{Store: lib})
+		d := newLockstepServer(t, Server{Store: lib})
 		one, two := d.reads("image", 512), d.reads("image", 512)
 		for range 40 {
 			one.step()
 			two.step()
 		}
-		if c := d.common(v); c == nil || c.readers != 2 || c.cost != 2*chunkSize {
+		if c := d.shared(v); c == nil || c.readers != 2 || c.cost != 2*chunkSize {
 			t.Fatalf("%s: shared is %+v", name, c)
 		}
 		end(d, v, one)
@@ -70,7 +70,7 @@ func TestSharedGivenBack(t *testing.T) {
 		d.turn(0)
 		d.turn(0)
 		if name != "silence" { // which was that of both
-			if c := d.common(v); c == nil || c.readers != 1 {
+			if c := d.shared(v); c == nil || c.readers != 1 {
 				t.Errorf("%s of one: shared is %+v", name, c)
 			}
 			d.all(rand.New(rand.NewPCG(1, 1)), two)
@@ -82,9 +82,9 @@ func TestSharedGivenBack(t *testing.T) {
 		d.halt(t)
 	}
 	// And when the server ends.
-	lib := newLibrary(t, 1)
+	lib := newPagedStore(t, 1)
 	lib.put("image", content("image", 100_000))
-	d := newDesk(t, Server{Store: lib})
+	d := newLockstepServer(t, Server{Store: lib})
 	one, two := d.reads("image", 512), d.reads("image", 512)
 	one.step()
 	two.step()
@@ -97,9 +97,9 @@ func TestSharedShortOfMemory(t *testing.T) {
 	for _, left := range []int64{0, 100, chunkSize - 1, chunkSize, 3 * chunkSize} {
 		const limit = 8 * chunkSize
 		rng := rand.New(rand.NewPCG(uint64(left), 1))
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		v := lib.put("image", content("image", 100_000))
-		d := newDesk(t, Server{Store: lib, Memory: limit})
+		d := newLockstepServer(t, Server{Store: lib, Memory: limit})
 		one, two := d.reads("image", 512), d.reads("image", 1428)
 		var others int64
 		if !d.sh.memory.take(&others, limit-left) {
@@ -109,14 +109,14 @@ func TestSharedShortOfMemory(t *testing.T) {
 			one.step()
 			two.step()
 		}
-		if c := d.common(v); c.cost != 0 {
+		if c := d.shared(v); c.cost != 0 {
 			t.Errorf("%d bytes left: %d are shared", left, c.cost)
 		}
 		// Now there is some, and is gone again.
 		d.sh.memory.release(&others)
 		one.step()
 		one.step()
-		if c := d.common(v); c.cost == 0 {
+		if c := d.shared(v); c.cost == 0 {
 			t.Errorf("%d bytes left, then all: nothing is shared", left)
 		}
 		d.sh.memory.take(&others, d.sh.memory.left)
@@ -129,9 +129,9 @@ func TestSharedShortOfMemory(t *testing.T) {
 		d.halt(t)
 	}
 	// All of a small memory is never taken for this.
-	lib := newLibrary(t, 40)
-	d := newDesk(t, Server{Store: lib, Memory: 40 * chunkSize})
-	var readers []*patron
+	lib := newPagedStore(t, 40)
+	d := newLockstepServer(t, Server{Store: lib, Memory: 40 * chunkSize})
+	var readers []*lockstepReader
 	for i := range 40 {
 		name := fmt.Sprint("image", i)
 		lib.put(name, content(name, 50_000))
@@ -159,9 +159,9 @@ func TestSharedShortOfMemory(t *testing.T) {
 func TestSharedThrashing(t *testing.T) {
 	for _, block := range []int{512, 1428, 2048} {
 		const apart = maxChunks * chunkSize
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		v := lib.put("image", content("image", apart+2000*block))
-		d := newDesk(t, Server{Store: lib})
+		d := newLockstepServer(t, Server{Store: lib})
 		ahead, behind := d.reads("image", block), d.reads("image", block)
 		for range apart / block {
 			ahead.step()
@@ -172,7 +172,7 @@ func TestSharedThrashing(t *testing.T) {
 			behind.step()
 			return len(ahead.got) + len(behind.got) - had
 		}
-		c := d.common(v)
+		c := d.shared(v)
 		for c.pause == 0 {
 			if len(behind.got) > 100*block {
 				t.Fatalf("blocks of %d: continues after %d chunks for %d blocks", block, c.fills, c.uses)
@@ -218,8 +218,8 @@ func (z knownZeros) Identity() (store.Identity, bool)                    { retur
 // Packets of transfers that share cost no memory either.
 func TestSharedAllocs(t *testing.T) {
 	const peers = 8
-	lib := newLibrary(t, 1)
-	m := newManual(Server{Store: &knownEndless{file: knownZeros{&zeros{size: 1 << 40}, lib.ids[0]}}})
+	lib := newPagedStore(t, 1)
+	m := newSteppedServer(Server{Store: &knownEndless{file: knownZeros{&zeros{size: 1 << 40}, lib.ids[0]}}})
 	for i := range peers {
 		m.ask(peerAt(i), rrq("image", "blksize", []string{"512", "1000", "1428", "2048"}[i%4]))
 	}
@@ -265,9 +265,9 @@ func TestSharedOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	d := newDesk(t, Server{Store: store.Dir(root)})
+	d := newLockstepServer(t, Server{Store: store.Dir(root)})
 	rng := rand.New(rand.NewPCG(1, 1))
-	var readers []*patron
+	var readers []*lockstepReader
 	var want [][]byte
 	replace := map[string]func(b []byte){
 		"upload": func(b []byte) {

@@ -17,13 +17,13 @@ func TestSharedContent(t *testing.T) {
 		}
 	}
 	blocks := []int{8, 9, 100, 512, 513, 1000, 1024, 1428, 1468, 2000, 2047, 2048, 2049, 4096, 20_000}
-	lib := newLibrary(t, len(sizes))
+	lib := newPagedStore(t, len(sizes))
 	for i, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		want := content("image", size)
 		v := lib.put("image", want)
-		d := newDesk(t, Server{Store: lib})
-		var readers []*patron
+		d := newLockstepServer(t, Server{Store: lib})
+		var readers []*lockstepReader
 		alike := blocks[i%len(blocks)]
 		for _, block := range []int{alike, alike, blocks[rng.IntN(len(blocks))], blocks[rng.IntN(len(blocks))], 1428} {
 			if size/block > 10_000 {
@@ -36,7 +36,7 @@ func TestSharedContent(t *testing.T) {
 				}
 			}
 		}
-		shares, small := d.common(v), 0
+		shares, small := d.shared(v), 0
 		for _, p := range readers {
 			if p.block <= maxAhead/minReads {
 				small++ // others read whole blocks for themselves
@@ -60,10 +60,10 @@ func TestSharedContent(t *testing.T) {
 func TestSharedReadsOnce(t *testing.T) {
 	const size, many = 1 << 20, 10
 	for _, block := range []int{512, 1024, 1428, 2048} {
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		v := lib.put("image", content("image", size))
-		d := newDesk(t, Server{Store: lib})
-		var readers []*patron
+		d := newLockstepServer(t, Server{Store: lib})
+		var readers []*lockstepReader
 		for range many {
 			readers = append(readers, d.reads("image", block))
 		}
@@ -84,17 +84,17 @@ func TestSharedReadsOnce(t *testing.T) {
 
 // A transfer that reads alone, in windows or as text shares nothing.
 func TestSharedInLockStepOnly(t *testing.T) {
-	lib := newLibrary(t, 1)
+	lib := newPagedStore(t, 1)
 	v := lib.put("image", bytes.Repeat([]byte("text "), 20_000))
 	for name, ask := range map[string][]byte{
 		"windows": rrq("image", "windowsize", "8"),
 		"text":    packet(1, "image", "netascii", nil),
 		"upload":  wrq("other"),
 	} {
-		d := newDesk(t, Server{Store: lib})
+		d := newLockstepServer(t, Server{Store: lib})
 		for range 3 {
-			patrons++
-			d.ask(peerAt(patrons*7), ask)
+			lockstepReaders++
+			d.ask(peerAt(lockstepReaders*7), ask)
 			for range 4 {
 				d.turn(0)
 				if len(d.scans) > 0 {
@@ -108,7 +108,7 @@ func TestSharedInLockStepOnly(t *testing.T) {
 		for range 100 {
 			alone.step()
 		}
-		if c := d.common(v); c == nil || c.chunks != nil {
+		if c := d.shared(v); c == nil || c.chunks != nil {
 			t.Errorf("%s: shares with one who is alone", name)
 		}
 		if !bytes.Equal(alone.got, v.data[:100*512]) {
@@ -124,9 +124,9 @@ func TestSharedReplaced(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		const versions = 4
-		lib := newLibrary(t, versions)
-		d := newDesk(t, Server{Store: lib})
-		var readers []*patron
+		lib := newPagedStore(t, versions)
+		d := newLockstepServer(t, Server{Store: lib})
+		var readers []*lockstepReader
 		var want [][]byte
 		for i := range versions {
 			b := content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // of one size, or not
@@ -159,11 +159,11 @@ func TestSharedTruncated(t *testing.T) {
 	failed, whole := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		want := content("image", 30_000+rng.IntN(40_000))
 		v := lib.put("image", want)
-		d := newDesk(t, Server{Store: lib})
-		var readers []*patron
+		d := newLockstepServer(t, Server{Store: lib})
+		var readers []*lockstepReader
 		for range 3 {
 			readers = append(readers, d.reads("image", []int{512, 1428, 2048}[rng.IntN(3)]))
 		}
@@ -195,7 +195,7 @@ func TestSharedTruncated(t *testing.T) {
 func TestSharedCold(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		lib := newLibrary(t, 1)
+		lib := newPagedStore(t, 1)
 		want := content("image", 20_000+rng.IntN(300_000))
 		v := lib.put("image", want)
 		v.cold, v.fades = map[int64]bool{}, seed%3 == 0
@@ -208,8 +208,8 @@ func TestSharedCold(t *testing.T) {
 		if seed%10 == 9 {
 			v.try = func(int64) error { return errors.ErrUnsupported }
 		}
-		d := newDesk(t, Server{Store: lib})
-		var readers []*patron
+		d := newLockstepServer(t, Server{Store: lib})
+		var readers []*lockstepReader
 		for range 4 {
 			readers = append(readers, d.reads("image", []int{512, 1000, 1428, 2048}[rng.IntN(4)]))
 		}
@@ -230,17 +230,17 @@ func TestSharedCold(t *testing.T) {
 // gets what was written, even if others have read before.
 func TestSharedWrittenInPlace(t *testing.T) {
 	const size = 3 * chunkSize
-	lib := newLibrary(t, 1)
+	lib := newPagedStore(t, 1)
 	old, changed := bytes.Repeat([]byte("B"), size), bytes.Repeat([]byte("C"), size)
 	v := lib.put("image", bytes.Clone(old))
-	d := newDesk(t, Server{Store: lib})
-	early := []*patron{d.reads("image", 512), d.reads("image", 512)}
+	d := newLockstepServer(t, Server{Store: lib})
+	early := []*lockstepReader{d.reads("image", 512), d.reads("image", 512)}
 	for range 6 {
 		for _, p := range early {
 			p.step()
 		}
 	}
-	if c := d.common(v); c == nil || c.chunks == nil {
+	if c := d.shared(v); c == nil || c.chunks == nil {
 		t.Fatal("nothing was shared: the test no longer does what it should")
 	}
 	copy(v.data, changed)

@@ -78,7 +78,7 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 		{maxBehind / 2, true, 0},
 		{2 * maxBehind, true, 1},
 	} {
-		m := newManual(Server{Store: &endless{size: 1 << 40}})
+		m := newSteppedServer(Server{Store: &endless{size: 1 << 40}})
 		m.ask(peerAt(0), rrq("image"))
 		m.turn(0)
 		m.turn(0)

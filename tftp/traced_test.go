@@ -28,10 +28,10 @@ func TestTrace(t *testing.T) {
 			*to = append(*to, fmt.Sprintf("%v %d %d", sent, transfer.OpcodeOf(b), len(b)))
 		}
 	}
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		s.Trace, s.Loops = note(&server), 1
 		w.net.Glue = true
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		w.put("image", 2500)
 		c := w.client()
 		c.Trace = note(&client)

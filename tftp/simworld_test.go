@@ -27,14 +27,14 @@ const (
 	otherIP  = "192.0.2.66"
 )
 
-// A world is a server on a simulated network, and time that passes when all
+// A simWorld is a server on a simulated network, and time that passes when all
 // goroutines wait. It lives inside a bubble of testing/synctest.
-type world struct {
+type simWorld struct {
 	t    testing.TB
 	net  *sim.Network
 	mem  *store.MemStore
 	disk *sim.Disk // what the server serves: mem, with faults
-	log  *logbook
+	log  *logRecords
 
 	listener *Listener
 	stop     context.CancelFunc
@@ -46,7 +46,7 @@ type world struct {
 
 // inWorld runs f in a world whose server is as configure leaves it, and then
 // looks for what was left behind.
-func inWorld(t *testing.T, configure func(*world, *Server), f func(*world)) {
+func inWorld(t *testing.T, configure func(*simWorld, *Server), f func(*simWorld)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.start(configure)
@@ -55,8 +55,8 @@ func inWorld(t *testing.T, configure func(*world, *Server), f func(*world)) {
 	})
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{t: t, net: sim.New(seed), mem: store.Mem(1 << 30), log: &logbook{}}
+func newWorld(t testing.TB, seed uint64) *simWorld {
+	w := &simWorld{t: t, net: sim.New(seed), mem: store.Mem(1 << 30), log: &logRecords{}}
 	w.disk = &sim.Disk{Store: w.mem}
 	w.net.Messages, w.net.Segments = 8, 4
 	w.net.Host(serverIP)
@@ -64,7 +64,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-func (w *world) start(configure func(*world, *Server)) {
+func (w *simWorld) start(configure func(*simWorld, *Server)) {
 	w.t.Helper()
 	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, spread: true, Rate: -1, Log: slog.New(w.log)}
 	s.open = w.opener(serverIP)
@@ -82,7 +82,7 @@ func (w *world) start(configure func(*world, *Server)) {
 }
 
 // opener opens sockets on a simulated host.
-func (w *world) opener(ip string) opener {
+func (w *simWorld) opener(ip string) opener {
 	h := w.net.Host(ip)
 	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
 		conn, err := h.Listen(ctx, addr, c)
@@ -94,7 +94,7 @@ func (w *world) opener(ip string) opener {
 }
 
 // end stops the server and checks that nothing is left of it.
-func (w *world) end() {
+func (w *simWorld) end() {
 	w.t.Helper()
 	for _, c := range w.clients {
 		c.Wait()
@@ -107,7 +107,7 @@ func (w *world) end() {
 }
 
 // wantClean checks a server that has ended.
-func (w *world) wantClean() {
+func (w *simWorld) wantClean() {
 	w.t.Helper()
 	if n := w.disk.Unclosed(); n != 0 {
 		w.t.Errorf("%d files left open", n)
@@ -155,7 +155,7 @@ func wantIdle(t testing.TB, l *Listener) {
 }
 
 // client returns a client on the client's host, with small blocks.
-func (w *world) client() *Client {
+func (w *simWorld) client() *Client {
 	c := &Client{BlockSize: 1024, Window: 8, listen: w.opener(clientIP)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func target(name string) Target { return Target{Host: serverIP, Name: name} }
 
 // put gives the server's store a file of n bytes, the same for the same name
 // and size.
-func (w *world) put(name string, n int) []byte {
+func (w *simWorld) put(name string, n int) []byte {
 	w.t.Helper()
 	b := content(name, n)
 	fillStore(w.t, w.mem, name, b)
@@ -237,17 +237,17 @@ func wantFault(t testing.TB, err error, code transfer.ErrorCode) {
 	}
 }
 
-// A logbook is a slog.Handler that keeps what it is given.
-type logbook struct {
+// A logRecords is a slog.Handler that keeps what it is given.
+type logRecords struct {
 	mu    sync.Mutex
 	lines []map[string]string
 }
 
-func (l *logbook) Enabled(context.Context, slog.Level) bool { return true }
-func (l *logbook) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *logbook) WithGroup(string) slog.Handler            { return l }
+func (l *logRecords) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logRecords) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *logRecords) WithGroup(string) slog.Handler            { return l }
 
-func (l *logbook) Handle(_ context.Context, r slog.Record) error {
+func (l *logRecords) Handle(_ context.Context, r slog.Record) error {
 	line := map[string]string{"level": r.Level.String()}
 	r.Attrs(func(a slog.Attr) bool {
 		line[a.Key] = a.Value.String()
@@ -265,7 +265,7 @@ func (l *logbook) Handle(_ context.Context, r slog.Record) error {
 func textLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }
 
 // results counts the transfers logged, by how they ended.
-func (l *logbook) results() map[Outcome]int {
+func (l *logRecords) results() map[Outcome]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := map[Outcome]int{}
@@ -276,7 +276,7 @@ func (l *logbook) results() map[Outcome]int {
 }
 
 // wantResults checks what was logged, once all is quiet.
-func (w *world) wantResults(want map[Outcome]int) {
+func (w *simWorld) wantResults(want map[Outcome]int) {
 	w.t.Helper()
 	synctest.Wait()
 	got := w.log.results()
@@ -297,7 +297,7 @@ type rawPeer struct {
 }
 
 // raw returns a peer on a simulated host, which sends to the server's port.
-func (w *world) raw(ip string) *rawPeer {
+func (w *simWorld) raw(ip string) *rawPeer {
 	w.t.Helper()
 	conn, err := w.opener(ip)(context.Background(), addrPort(ip, 0), udp.Config{})
 	if err != nil {

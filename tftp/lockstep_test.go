@@ -18,18 +18,18 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-const page = 4096 // bytes that a volume has in memory, or has not
+const page = 4096 // bytes that a pagedFile has in memory, or has not
 
-// A library is a store of files that know whether another is the same, and of
+// A pagedStore is a store of files that know whether another is the same, and of
 // which a test says what is in memory.
-type library struct {
+type pagedStore struct {
 	store.Store
-	vols map[string]*volume
+	vols map[string]*pagedFile
 	ids  []store.Identity // not given out yet
 }
 
-// A volume is the content of a file.
-type volume struct {
+// A pagedFile is the content of a file.
+type pagedFile struct {
 	data  []byte
 	id    store.Identity
 	cold  map[int64]bool            // pages that are not in memory
@@ -40,15 +40,15 @@ type volume struct {
 	read  func(p []byte, off int64) // before each ReadAt
 }
 
-// newLibrary returns a library with room for n volumes.
-func newLibrary(t testing.TB, n int) *library {
+// newPagedStore returns a store with room for n files.
+func newPagedStore(t testing.TB, n int) *pagedStore {
 	t.Helper()
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	l := &library{vols: map[string]*volume{}}
+	l := &pagedStore{vols: map[string]*pagedFile{}}
 	d := store.Dir(root)
 	for i := range n {
 		fillStore(t, d, fmt.Sprint(i), nil)
@@ -70,15 +70,15 @@ func newLibrary(t testing.TB, n int) *library {
 	return l
 }
 
-// put gives the library a file; one of that name is replaced by it.
-func (l *library) put(name string, data []byte) *volume {
-	v := &volume{data: data, id: l.ids[0]}
+// put gives the store a file; one of that name is replaced by it.
+func (l *pagedStore) put(name string, data []byte) *pagedFile {
+	v := &pagedFile{data: data, id: l.ids[0]}
 	l.ids = l.ids[1:]
 	l.vols[name] = v
 	return v
 }
 
-func (l *library) Open(_ context.Context, name string) (store.File, error) {
+func (l *pagedStore) Open(_ context.Context, name string) (store.File, error) {
 	v := l.vols[name]
 	if v == nil {
 		return nil, fs.ErrNotExist
@@ -86,11 +86,11 @@ func (l *library) Open(_ context.Context, name string) (store.File, error) {
 	return v, nil
 }
 
-func (v *volume) Stat() (fs.FileInfo, error)       { return fileSize(len(v.data)), nil }
-func (v *volume) Close() error                     { return nil }
-func (v *volume) Identity() (store.Identity, bool) { return v.id, true }
+func (v *pagedFile) Stat() (fs.FileInfo, error)       { return fileSize(len(v.data)), nil }
+func (v *pagedFile) Close() error                     { return nil }
+func (v *pagedFile) Identity() (store.Identity, bool) { return v.id, true }
 
-func (v *volume) ReadAt(p []byte, off int64) (int, error) {
+func (v *pagedFile) ReadAt(p []byte, off int64) (int, error) {
 	if v.read != nil {
 		v.read(p, off)
 	}
@@ -108,7 +108,7 @@ func (v *volume) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // TryReadAt reads as preadv2 with RWF_NOWAIT does: up to what is not in memory.
-func (v *volume) TryReadAt(bufs [][]byte, off int64) (int, error) {
+func (v *pagedFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	v.tries++
 	if v.try != nil {
 		if err := v.try(off); err != nil {
@@ -150,16 +150,16 @@ func (o *tap) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// A desk is a server with one shard whose readers a test moves one by one.
-type desk struct {
-	*manual
+// A lockstepServer is a server with one shard whose readers a test moves one by one.
+type lockstepServer struct {
+	*steppedServer
 	t   testing.TB
 	out *tap
 }
 
-func newDesk(t testing.TB, s Server) *desk {
-	m := newManual(s)
-	d := &desk{m, t, &tap{latest: map[netip.AddrPort][]byte{}}}
+func newLockstepServer(t testing.TB, s Server) *lockstepServer {
+	m := newSteppedServer(s)
+	d := &lockstepServer{m, t, &tap{latest: map[netip.AddrPort][]byte{}}}
 	b := m.bindings[0]
 	m.sh = newShard(b, d.out, false)
 	b.shards = []*shard{m.sh}
@@ -167,11 +167,11 @@ func newDesk(t testing.TB, s Server) *desk {
 	return d
 }
 
-// common returns what is shared of a volume, nil if no transfer reads it.
-func (d *desk) common(v *volume) *sharedCache { return d.sh.shared[v.id] }
+// shared returns what is shared of a file, nil if no transfer reads it.
+func (d *lockstepServer) shared(v *pagedFile) *sharedCache { return d.sh.shared[v.id] }
 
 // wantNothingShared checks that all memory is given back.
-func (d *desk) wantNothingShared(what string) {
+func (d *lockstepServer) wantNothingShared(what string) {
 	d.t.Helper()
 	d.turn(0) // files that readers have done with are closed
 	d.turn(0)
@@ -180,24 +180,24 @@ func (d *desk) wantNothingShared(what string) {
 	}
 }
 
-// A patron is a client in lock-step.
-type patron struct {
-	desk  *desk
-	peer  netip.AddrPort
-	block int // bytes
-	acked int // blocks
-	got   []byte
-	done  bool
-	err   string // what an ERROR says
+// A lockstepReader is a client in lock-step.
+type lockstepReader struct {
+	server *lockstepServer
+	peer   netip.AddrPort
+	block  int // bytes
+	acked  int // blocks
+	got    []byte
+	done   bool
+	err    string // what an ERROR says
 }
 
-var patrons int
+var lockstepReaders int
 
 // reads begins a transfer.
-func (d *desk) reads(name string, block int) *patron {
+func (d *lockstepServer) reads(name string, block int) *lockstepReader {
 	d.t.Helper()
-	patrons++
-	p := &patron{desk: d, peer: peerAt(patrons * 7), block: block}
+	lockstepReaders++
+	p := &lockstepReader{server: d, peer: peerAt(lockstepReaders * 7), block: block}
 	d.ask(p.peer, rrq(name, "blksize", strconv.Itoa(block)))
 	d.turn(0)
 	d.turn(0)
@@ -208,8 +208,8 @@ func (d *desk) reads(name string, block int) *patron {
 }
 
 // step acknowledges what came, and takes in the next block.
-func (p *patron) step() {
-	d := p.desk
+func (p *lockstepReader) step() {
+	d := p.server
 	d.t.Helper()
 	delete(d.out.latest, p.peer)
 	d.deliver(0, p.peer, ack(p.acked))
@@ -239,10 +239,10 @@ func (p *patron) step() {
 }
 
 // over says that there is nothing left to step for.
-func (p *patron) over() bool { return p.done || p.err != "" }
+func (p *lockstepReader) over() bool { return p.done || p.err != "" }
 
 // all moves the readers on, in any order, to their ends.
-func (d *desk) all(rng *rand.Rand, readers ...*patron) {
+func (d *lockstepServer) all(rng *rand.Rand, readers ...*lockstepReader) {
 	d.t.Helper()
 	readers = slices.Clone(readers)
 	for len(readers) > 0 {

@@ -20,7 +20,7 @@ import (
 // meant, and is not published. A tsize of 0 says nothing.
 func TestUploadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
-		inWorld(t, nil, func(w *world) {
+		inWorld(t, nil, func(w *simWorld) {
 			b := content("new", 1000)
 			p := w.raw(otherIP)
 			defer p.close()
@@ -40,7 +40,7 @@ func TestUploadSizeLies(t *testing.T) {
 			wantNoFile(t, w.mem, "new")
 		})
 	}
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.close()
 		p.send(wrq("new", "tsize", "9223372036854775807"))
@@ -53,7 +53,7 @@ func TestUploadSizeLies(t *testing.T) {
 func TestUploadThatDoesNotFit(t *testing.T) {
 	const room = 1 << 20
 	for _, handlers := range []bool{false, true} {
-		inWorld(t, func(w *world, s *Server) {
+		inWorld(t, func(w *simWorld, s *Server) {
 			w.mem = store.Mem(room)
 			w.disk.Store = w.mem
 			if handlers {
@@ -61,7 +61,7 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 					return w.disk.Create(ctx, r.Name, store.Create{Size: r.Announced()})
 				}
 			}
-		}, func(w *world) {
+		}, func(w *simWorld) {
 			ask := func(b []byte) *rawPeer {
 				p := w.raw(otherIP)
 				w.t.Cleanup(p.close)
@@ -85,7 +85,7 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 
 // fakeServer answers a client's read with an OACK and then blocks of 512
 // bytes until it is stopped.
-func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {
+func fakeServer(w *simWorld, oack []byte, blocks int) (Target, *sync.WaitGroup) {
 	p := w.raw(otherIP)
 	to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
 	var wg sync.WaitGroup
@@ -114,7 +114,7 @@ func fakeServer(w *world, oack []byte, blocks int) (Target, *sync.WaitGroup) {
 // have been cut short.
 func TestDownloadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "1123", "1124", "1125", "1000000"} {
-		inWorld(t, nil, func(w *world) {
+		inWorld(t, nil, func(w *simWorld) {
 			to, wg := fakeServer(w, oack("blksize", "512", "tsize", said), 3)
 			here := store.Mem(0)
 			res, err := w.client().Get(context.Background(), to, into(here, "image"))
@@ -132,7 +132,7 @@ func TestDownloadSizeLies(t *testing.T) {
 			wantFile(t, here, "image", make([]byte, 1124))
 		})
 	}
-	inWorld(t, nil, func(w *world) { // a store may take the size seriously
+	inWorld(t, nil, func(w *simWorld) { // a store may take the size seriously
 		to, wg := fakeServer(w, oack("blksize", "512", "tsize", "9223372036854775807"), 3)
 		_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
 		if !errors.Is(err, store.ErrNoSpace) {
@@ -145,7 +145,7 @@ func TestDownloadSizeLies(t *testing.T) {
 // A file longer than its tsize is not fetched to its end, which may never come.
 func TestEndlessSizeLies(t *testing.T) {
 	const said, most = 1000, 2 * 512 // blocks of 512 bytes are beyond it with the second
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.close()
 		p.send(wrq("new", "tsize", fmt.Sprint(said)))
@@ -156,7 +156,7 @@ func TestEndlessSizeLies(t *testing.T) {
 		p.wantError("beyond the size announced", transfer.NotDefined)
 		wantNoFile(t, w.mem, "new")
 	})
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		to, wg := fakeServer(w, oack("blksize", "512", "tsize", fmt.Sprint(said)), 1000)
 		here := store.Mem(0)
 		res, err := w.client().Get(context.Background(), to, into(here, "image"))
@@ -171,7 +171,7 @@ func TestEndlessSizeLies(t *testing.T) {
 // A server that never stops sending, and does not say how much, is stopped by the store,
 // which alone knows how much is too much.
 func TestEndlessDownload(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		to, wg := fakeServer(w, oack("blksize", "512"), 1<<30)
 		here := &sim.Disk{Store: store.Mem(1 << 20)}
 		_, err := w.client().Get(context.Background(), to, into(here, "image"))
@@ -191,7 +191,7 @@ func TestBadOptionAcks(t *testing.T) {
 		oack("blksize", "2048"), oack("windowsize", "9"), oack("timeout", "3"), oack("multicast", ""),
 		oack("blksize", "x"), []byte("\x00\x06blksize\x00512"), oack("blksize", "8", "blksize", "16"),
 	} {
-		inWorld(t, nil, func(w *world) {
+		inWorld(t, nil, func(w *simWorld) {
 			to, wg := fakeServer(w, bad, 0)
 			_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
 			if fault, ok := errors.AsType[*transfer.Error](err); !ok || fault.Remote || fault.Code != transfer.OptionsRefused {
@@ -204,7 +204,7 @@ func TestBadOptionAcks(t *testing.T) {
 
 // A server that refuses options is asked again without.
 func TestOptionsRefused(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.close()
 		port := p.conn.LocalAddr()
@@ -231,7 +231,7 @@ func TestOptionsRefused(t *testing.T) {
 // Windows and blocks of the largest kind do not ask for more memory than a
 // client has set aside.
 func TestLargestWindow(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.close()
 		to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
@@ -258,7 +258,7 @@ func TestLargestWindow(t *testing.T) {
 func TestStoreSlowerThanNetwork(t *testing.T) {
 	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
 		t.Run(mode.String(), func(t *testing.T) {
-			inWorld(t, func(w *world, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Server) {
 				w.net.Default = sim.Link{Latency: time.Millisecond, Duplicate: 0.05, Reorder: 0.05}
 				w.disk.Before = func(c sim.Call) error {
 					if c.Op == sim.Write {
@@ -266,7 +266,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 					}
 					return nil
 				}
-			}, func(w *world) {
+			}, func(w *simWorld) {
 				b := []byte(strings.Repeat("\n\r\n\r x", 40_000))
 				c := w.client()
 				to := target("new")
@@ -288,7 +288,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 
 // Size asks for no more than the size.
 func TestSize(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, nil, func(w *simWorld) {
 		for _, size := range []int{0, 1, 511, 512, 100_000} {
 			name := fmt.Sprint(size)
 			w.put(name, size)

@@ -17,7 +17,7 @@ import (
 // gone, keep no others from their files.
 func TestStuckStoreStopsNoOthers(t *testing.T) {
 	var release chan struct{}
-	inWorld(t, func(w *world, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Server) {
 		release = make(chan struct{}) // in the bubble
 		w.disk.Before = func(c sim.Call) error {
 			if c.Name == "stuck" {
@@ -25,7 +25,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		want := w.put("image", 5000)
 		for i := range 5 * minWorkers {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
@@ -52,14 +52,14 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 // No number of stuck calls hires workers without bound.
 func TestWorkersAreBounded(t *testing.T) {
 	var release chan struct{}
-	inWorld(t, func(w *world, s *Server) {
+	inWorld(t, func(w *simWorld, s *Server) {
 		release = make(chan struct{}) // in the bubble
 		s.Loops = 1
 		w.disk.Before = func(sim.Call) error {
 			<-release
 			return fs.ErrNotExist
 		}
-	}, func(w *world) {
+	}, func(w *simWorld) {
 		for i := range 3 * maxWorkers {
 			p := w.raw(otherIP)
 			defer p.close()
@@ -84,7 +84,7 @@ func TestEndsBesideStuckStore(t *testing.T) {
 			}
 			return nil
 		}
-		w.start(func(_ *world, s *Server) { s.Grace = time.Second })
+		w.start(func(_ *simWorld, s *Server) { s.Grace = time.Second })
 		w.put("image", 100)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -105,5 +105,44 @@ func TestEndsBesideStuckStore(t *testing.T) {
 		if n := w.net.Host(serverIP).Open(); n != 0 {
 			t.Errorf("%d sockets left open", n)
 		}
+	})
+}
+
+// Forged requests for files that the store never opens, many times as many as
+// there may be transfers, do not stop those that are under way: the queue of
+// jobs has room for all, as what loses its place still waits for its job.
+func TestForgedRequestsAtStuckStore(t *testing.T) {
+	var release chan struct{}
+	inWorld(t, func(w *simWorld, s *Server) {
+		release = make(chan struct{}) // in the bubble
+		s.Loops, s.MaxTransfers = 1, 8
+		w.disk.Before = func(c sim.Call) error {
+			if c.Name == "stuck" {
+				<-release
+			}
+			return nil
+		}
+	}, func(w *simWorld) {
+		defer close(release)
+		want := w.put("image", 512*500)
+		p := w.raw(otherIP)
+		defer p.close()
+		p.send(rrq("image"))
+		p.want("DATA 1", data(1, want[:512]))
+		const rounds = 400
+		for block := 1; block <= rounds; block++ {
+			p.send(ack(block))
+			p.want(fmt.Sprint("DATA after round ", block), data(block+1, want[block*512:(block+1)*512]))
+			for i := range 8 {
+				forged := w.raw(fmt.Sprintf("203.0.%d.%d", 100+block/100, 1+8*(block%30)+i))
+				forged.send(rrq("stuck"))
+				forged.close()
+			}
+			time.Sleep(suspectAge + time.Millisecond)
+		}
+		if n := w.listener.Counters().Live; n > 2*8 {
+			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %d jobs wait, %+v", n, len(w.listener.workers.jobs), w.listener.Counters())
+		}
+		p.send(errorPacket(0, "enough"))
 	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A liar is a server that answers requests at random, from any of its ports. The
+// A lyingServer is a server that answers requests at random, from any of its ports. The
 // data that it sends of a file is true to the block number, if it sends any.
-type liar struct {
+type lyingServer struct {
 	ports []*udp.Conn // the first is asked
 	rng   *rand.Rand
 	truth []byte
@@ -27,8 +27,8 @@ type liar struct {
 	calm  int // the more, the fewer lies
 }
 
-func newLiar(t *testing.T, seed uint64, truth []byte) (*liar, Target) {
-	v := &liar{rng: rand.New(rand.NewPCG(seed, 7)), truth: truth}
+func newLyingServer(t *testing.T, seed uint64, truth []byte) (*lyingServer, Target) {
+	v := &lyingServer{rng: rand.New(rand.NewPCG(seed, 7)), truth: truth}
 	v.block, v.calm = 8+v.rng.IntN(990), 20+100*int(seed%3)
 	for range 3 {
 		v.ports = append(v.ports, listenUDP(t, "127.0.0.1:0"))
@@ -39,7 +39,7 @@ func newLiar(t *testing.T, seed uint64, truth []byte) (*liar, Target) {
 
 // serve answers requests until its port is closed, and returns how many packets came
 // to any port.
-func (v *liar) serve() (came int) {
+func (v *lyingServer) serve() (came int) {
 	in := []udp.Message{{Data: make([]byte, 1<<16)}}
 	for {
 		n, err := v.ports[0].Read(in, time.Time{})
@@ -60,7 +60,7 @@ func (v *liar) serve() (came int) {
 }
 
 // answer answers a request with many packets, and ERRORs behind them.
-func (v *liar) answer(to netip.AddrPort, q transfer.Request) {
+func (v *lyingServer) answer(to netip.AddrPort, q transfer.Request) {
 	home := v.ports[v.rng.IntN(len(v.ports))]
 	send := func(from *udp.Conn, b []byte) {
 		v.sent++
@@ -85,7 +85,7 @@ func (v *liar) answer(to netip.AddrPort, q transfer.Request) {
 }
 
 // say returns a packet that could answer a request, or could not.
-func (v *liar) say(q transfer.Request, block int) []byte {
+func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	pick := func(of ...string) string { return of[v.rng.IntN(len(of))] }
 	switch n := v.rng.IntN(v.calm); {
 	case n == 0:
@@ -134,17 +134,17 @@ func TestHostileServers(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(what, " ", seed), func(t *testing.T) {
 				t.Parallel()
-				askLiar(t, seed, client, pool, limit)
+				askLyingServer(t, seed, client, pool, limit)
 			})
 		}
 	}
 }
 
-// askLiar has a few files fetched from a liar, and sent to it.
-func askLiar(t *testing.T, seed uint64, client *Client, pool *ClientPool, limit time.Duration) {
+// askLyingServer has a few files fetched from a lying server, and sent to it.
+func askLyingServer(t *testing.T, seed uint64, client *Client, pool *ClientPool, limit time.Duration) {
 	const transfers = 6
 	truth, here := content("file", 60_000), store.Mem(0)
-	v, to := newLiar(t, seed, truth)
+	v, to := newLyingServer(t, seed, truth)
 	came := make(chan int, 1)
 	go func() { came <- v.serve() }()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

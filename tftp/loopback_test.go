@@ -320,37 +320,6 @@ func TestFiles(t *testing.T) {
 	wantNoTemps(t, here)
 }
 
-// A file that grows is sent as long as it was; one that shrinks ends the
-// transfer. Either way the server continues.
-func TestFileChanges(t *testing.T) {
-	const size = 200_000
-	for _, change := range []int64{size * 2, size / 2, 0} {
-		dir, st := realDir(t)
-		writeFile(t, dir, "image", string(content("image", size)))
-		l := serve(t, Server{Store: st})
-		here := store.Mem(0)
-		// The file changes when the transfer has begun, and before more than a
-		// few blocks can be on their way.
-		c := Client{BlockSize: 512, Window: 1}
-		_, err := c.Get(t.Context(), at(l, "image"), func(n int64) (store.Upload, error) {
-			if err := os.Truncate(filepath.Join(dir, "image"), change); err != nil {
-				t.Error(err)
-			}
-			return here.Create(context.Background(), "image", store.Create{Size: n})
-		})
-		if change > size {
-			if err != nil {
-				t.Errorf("grown: %v", err)
-			}
-			wantFile(t, here, "image", content("image", size))
-		} else {
-			wantFault(t, err, transfer.NotDefined)
-			wantNoFile(t, here, "image")
-		}
-		c.Wait()
-	}
-}
-
 // A client cancelled in the midst of a transfer leaves nothing anywhere.
 func TestCancelLoopback(t *testing.T) {
 	dir, st := realDir(t)

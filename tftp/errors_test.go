@@ -137,7 +137,7 @@ func entries(t *testing.T, dir string) (names []string) {
 }
 
 // Errors, and their answers.
-func TestFaultFor(t *testing.T) {
+func TestErrorPacketFor(t *testing.T) {
 	tests := map[error]transfer.ErrorCode{
 		fs.ErrNotExist:       transfer.FileNotFound,
 		fs.ErrExist:          transfer.FileExists,

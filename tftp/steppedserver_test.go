@@ -13,16 +13,16 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A manual is a server with one shard whose turns a test takes itself: there
+// A steppedServer is a server with one shard whose turns a test takes itself: there
 // are no goroutines, and time is what the test says.
-type manual struct {
+type steppedServer struct {
 	*Listener
 	sh   *shard
 	conn *deadEnd
 	now  time.Time
 }
 
-func newManual(s Server) *manual {
+func newSteppedServer(s Server) *steppedServer {
 	s.Rate = -1
 	s.mtu = func(netip.Addr) (int, error) { return 0, errors.ErrUnsupported }
 	l, err := s.listener(context.Background())
@@ -30,7 +30,7 @@ func newManual(s Server) *manual {
 		panic(err)
 	}
 	l.workers.checking.Store(true) // no worker is added: the test does the jobs
-	m := &manual{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
+	m := &steppedServer{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
 	b := &binding{listener: l}
 	m.sh = newShard(b, m.conn, false)
 	b.shards = []*shard{m.sh}
@@ -40,7 +40,7 @@ func newManual(s Server) *manual {
 }
 
 // ask gives the server a request packet.
-func (m *manual) ask(peer netip.AddrPort, b []byte) {
+func (m *steppedServer) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
 	if q, _, ok := parseRequest(&msg, b, addrPort(serverIP, Port)); ok {
 		m.sh.push(q)
@@ -48,14 +48,14 @@ func (m *manual) ask(peer netip.AddrPort, b []byte) {
 }
 
 // deliver puts a datagram into the nth message of the next turn.
-func (m *manual) deliver(n int, peer netip.AddrPort, b []byte) {
+func (m *steppedServer) deliver(n int, peer netip.AddrPort, b []byte) {
 	in := &m.sh.in[n]
 	in.Peer, in.Segment = peer, 0
 	in.Data = append(in.Data[:0], b...)
 }
 
 // turn takes a turn with n messages, and works off what it left to workers.
-func (m *manual) turn(n int) bool {
+func (m *steppedServer) turn(n int) bool {
 	m.now = m.now.Add(100 * time.Microsecond)
 	over := m.sh.turn(m.now, n)
 	for {
@@ -71,7 +71,7 @@ func (m *manual) turn(n int) bool {
 }
 
 // halt ends everything.
-func (m *manual) halt(t testing.TB) {
+func (m *steppedServer) halt(t testing.TB) {
 	t.Helper()
 	m.sh.stop(halting)
 	for range 10 {

@@ -18,13 +18,12 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// The tests of nasty_*_test.go give a real server of a real directory packets
-// that no peer should send, or make things happen that should not. Each case is
-// a scene: while it plays, a bystander reads one file and writes another, and
-// when it is over nothing may be left of it.
+// Tests with a testbed give a real server of a real directory packets that no peer
+// should send, or make things happen that should not. Meanwhile a good peer reads
+// one file and writes another, and in the end nothing may be left of the case.
 
 const (
-	// maxGrowth is how much larger the heap may be after all scenes of a test,
+	// maxGrowth is how much larger the heap may be after all cases of a test,
 	// in bytes: one loop's buffers are larger.
 	maxGrowth = 1 << 20
 
@@ -32,23 +31,23 @@ const (
 	// it twice, quoted.
 	maxLogLine = 20 << 10
 
-	// resendAfter is when a bystander takes a packet of its own for lost.
+	// resendAfter is when a good peer takes a packet of its own for lost.
 	resendAfter = 200 * time.Millisecond
 )
 
-// A scene is a server, a bystander, and a peer that behaves badly.
-type scene struct {
+// A testbed is a server, a good peer, and one that behaves badly.
+type testbed struct {
 	*testing.T
 	dir    string // what is served
 	store  *store.DirStore
 	server *Listener
-	peer   *rawPeer
-	by     *bystander
+	bad    *rawPeer
+	good   *goodPeer
 	leaves bool // transfers that the server is to end
 }
 
 // watchHeap fails the test if the heap has grown when it ends. A collection
-// takes too long to make one after each scene.
+// takes too long to make one after each case.
 func watchHeap(t *testing.T) {
 	before := heapNow()
 	t.Cleanup(func() {
@@ -62,10 +61,10 @@ func watchHeap(t *testing.T) {
 	})
 }
 
-// play runs a scene on a server as configure leaves it.
-func play(t *testing.T, name string, configure func(*Server), f func(*scene)) {
+// runCase runs a case on a server as configure leaves it.
+func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed)) {
 	t.Helper()
-	before, log := usageNow(), &diary{}
+	before, log := usageNow(), &checkedLog{}
 	t.Run(name, func(t *testing.T) {
 		dir, st := realDir(t)
 		s := Server{Store: st, Upload: OverwriteUploads, Loops: 1, MTU: -1, Log: slog.New(log)}
@@ -74,13 +73,13 @@ func play(t *testing.T, name string, configure func(*Server), f func(*scene)) {
 		}
 		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has ended
 		l := serve(t, s)
-		sc := &scene{T: t, dir: dir, store: st, server: l, peer: newNasty(t, l)}
-		sc.by = newBystander(t, l, st)
-		f(sc)
-		sc.by.finish()
-		if !sc.leaves {
-			sc.peer.send(errorPacket(0, "enough"))
-			sc.wantNoTransfersBut(0)
+		tb := &testbed{T: t, dir: dir, store: st, server: l, bad: newBadPeer(t, l)}
+		tb.good = newGoodPeer(t, l, st)
+		f(tb)
+		tb.good.finish()
+		if !tb.leaves {
+			tb.bad.send(errorPacket(0, "enough"))
+			tb.wantNoTransfersBut(0)
 		}
 		if n := l.Counters().Crashes; n != 0 {
 			t.Errorf("%d panics were caught", n)
@@ -90,8 +89,8 @@ func play(t *testing.T, name string, configure func(*Server), f func(*scene)) {
 	before.check(t, name)
 }
 
-// newNasty returns a peer whose datagrams come and go one by one.
-func newNasty(t testing.TB, l *Listener) *rawPeer {
+// newBadPeer returns a peer whose datagrams come and go one by one.
+func newBadPeer(t testing.TB, l *Listener) *rawPeer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true})
 	if err != nil {
@@ -101,55 +100,55 @@ func newNasty(t testing.TB, l *Listener) *rawPeer {
 	return newRawPeer(t, conn, l.Addr())
 }
 
-// asking has the peer send to the port for requests again.
-func (sc *scene) asking() *rawPeer {
-	sc.peer.to, sc.peer.last = sc.server.Addr(), nil
-	return sc.peer
+// askAgain has the peer send to the port for requests again.
+func (tb *testbed) askAgain() *rawPeer {
+	tb.bad.to, tb.bad.last = tb.server.Addr(), nil
+	return tb.bad
 }
 
 // another returns one more peer.
-func (sc *scene) another() *rawPeer { return newNasty(sc.T, sc.server) }
+func (tb *testbed) another() *rawPeer { return newBadPeer(tb.T, tb.server) }
 
 // wantNoTransfersBut waits for all but n transfers to be over.
-func (sc *scene) wantNoTransfersBut(n int64) {
-	sc.Helper()
-	sc.wantCount("transfers are still under way", n, func(c Counters) int64 { return max(c.Live, n) })
+func (tb *testbed) wantNoTransfersBut(n int64) {
+	tb.Helper()
+	tb.wantCount("transfers are still under way", n, func(c Counters) int64 { return max(c.Live, n) })
 }
 
 // wantCount waits for a counter: a loop notes what it has counted when it has
 // answered.
-func (sc *scene) wantCount(what string, want int64, of func(Counters) int64) {
-	sc.Helper()
-	for deadline := time.Now().Add(patience); of(sc.server.Counters()) != want; time.Sleep(time.Millisecond) {
+func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); of(tb.server.Counters()) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			sc.Fatalf("%d %s, want %d", of(sc.server.Counters()), what, want)
+			tb.Fatalf("%d %s, want %d", of(tb.server.Counters()), what, want)
 		}
 	}
 }
 
 // wantServed checks that the peer is served as if nothing had been: what an
 // earlier packet of its brings late would come first.
-func (sc *scene) wantServed(after string) {
-	sc.Helper()
-	p := sc.asking()
-	p.send(rrq(bystanderFile))
-	p.want("an answer after "+after, data(1, sc.by.want[:512]))
+func (tb *testbed) wantServed(after string) {
+	tb.Helper()
+	p := tb.askAgain()
+	p.send(rrq(goodFile))
+	p.want("an answer after "+after, data(1, tb.good.want[:512]))
 	p.send(errorPacket(0, "enough"))
 }
 
 // wantAnswer waits for a packet that begins with prefix; an ERROR must be
 // whole, short, and without the server's paths.
-func (sc *scene) wantAnswer(p *rawPeer, what string, prefix []byte) {
-	sc.Helper()
+func (tb *testbed) wantAnswer(p *rawPeer, what string, prefix []byte) {
+	tb.Helper()
 	got := p.news()
 	switch {
 	case !bytes.HasPrefix(got, prefix):
-		sc.Fatalf("%s: got %.60q, want %.60q", what, got, prefix)
+		tb.Fatalf("%s: got %.60q, want %.60q", what, got, prefix)
 	case transfer.OpcodeOf(got) != transfer.ErrorPacket:
 	case len(got) < 5 || len(got) > 4+128+1 || bytes.IndexByte(got[4:], 0) != len(got)-5:
-		sc.Errorf("%s: ERROR is malformed: %q", what, got)
-	case strings.Contains(string(got), sc.dir):
-		sc.Errorf("%s: ERROR reveals our paths: %q", what, got)
+		tb.Errorf("%s: ERROR is malformed: %q", what, got)
+	case strings.Contains(string(got), tb.dir):
+		tb.Errorf("%s: ERROR reveals our paths: %q", what, got)
 	}
 }
 
@@ -159,15 +158,15 @@ const taken = 99
 // says is how an ERROR of a code begins.
 func says(code transfer.ErrorCode) []byte { return []byte{0, 5, byte(code >> 8), byte(code)} }
 
-// The bystander's files.
+// The good peer's files.
 const (
-	bystanderFile   = "bystander"
-	bystanderUpload = "bystander's own"
+	goodFile   = "good"
+	goodUpload = "good upload"
 )
 
-// A bystander reads a file and writes another, block by block, and wants to be
+// A goodPeer reads a file and writes another, block by block, and wants to be
 // left alone.
-type bystander struct {
+type goodPeer struct {
 	t              testing.TB
 	store          store.Store
 	reader, writer *rawPeer
@@ -176,27 +175,27 @@ type bystander struct {
 	read, written  int    // blocks
 }
 
-func newBystander(t testing.TB, l *Listener, st store.Store) *bystander {
+func newGoodPeer(t testing.TB, l *Listener, st store.Store) *goodPeer {
 	t.Helper()
-	b := &bystander{t: t, store: st, want: content(bystanderFile, 10*512+100)}
-	fillStore(t, st, bystanderFile, b.want)
-	b.reader, b.writer = newNasty(t, l), newNasty(t, l)
+	b := &goodPeer{t: t, store: st, want: content(goodFile, 10*512+100)}
+	fillStore(t, st, goodFile, b.want)
+	b.reader, b.writer = newBadPeer(t, l), newBadPeer(t, l)
 	b.begin(l.Addr())
 	return b
 }
 
 // begin begins both transfers.
-func (b *bystander) begin(port netip.AddrPort) {
+func (b *goodPeer) begin(port netip.AddrPort) {
 	b.t.Helper()
 	b.reader.to, b.writer.to = port, port
 	b.got, b.read, b.written = nil, 0, 0
-	b.ask(b.writer, wrq(bystanderUpload), ack(0))
-	b.take(rrq(bystanderFile))
+	b.ask(b.writer, wrq(goodUpload), ack(0))
+	b.take(rrq(goodFile))
 	b.step()
 }
 
 // step moves a block each way. It reports whether more are to follow.
-func (b *bystander) step() bool {
+func (b *goodPeer) step() bool {
 	b.t.Helper()
 	if len(b.got) < len(b.want) {
 		b.take(ack(b.read))
@@ -208,7 +207,7 @@ func (b *bystander) step() bool {
 	return len(b.got) < len(b.want) || b.written*512 < len(b.want)
 }
 
-func (b *bystander) take(packet []byte) {
+func (b *goodPeer) take(packet []byte) {
 	b.t.Helper()
 	b.read++
 	block := b.want[len(b.got):min(len(b.got)+512, len(b.want))]
@@ -217,20 +216,20 @@ func (b *bystander) take(packet []byte) {
 }
 
 // finish moves what is left, and checks what was written.
-func (b *bystander) finish() {
+func (b *goodPeer) finish() {
 	b.t.Helper()
 	for b.step() {
 	}
 	b.reader.send(ack(b.read))
 	if !bytes.Equal(b.got, b.want) {
-		b.t.Error("the bystander has read something else than its file")
+		b.t.Error("the good peer has read something else than its file")
 	}
-	wantFile(b.t, b.store, bystanderUpload, b.want)
+	wantFile(b.t, b.store, goodUpload, b.want)
 }
 
 // ask sends a packet until the answer comes, as packets may be lost in a
 // flood. Repeats of earlier answers do not count.
-func (b *bystander) ask(p *rawPeer, packet, answer []byte) {
+func (b *goodPeer) ask(p *rawPeer, packet, answer []byte) {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		p.send(packet)
@@ -239,11 +238,11 @@ func (b *bystander) ask(p *rawPeer, packet, answer []byte) {
 				return
 			}
 			if bytes.Equal(got[:2], answer[:2]) && got[3] == answer[3] || transfer.OpcodeOf(got) == transfer.ErrorPacket {
-				b.t.Fatalf("the bystander got %.60q, want %.60q", got, answer)
+				b.t.Fatalf("the good peer got %.60q, want %.60q", got, answer)
 			}
 		}
 	}
-	b.t.Fatalf("the bystander waited %v for %.60q", patience, answer)
+	b.t.Fatalf("the good peer waited %v for %.60q", patience, answer)
 }
 
 // A usage is what this process holds.
@@ -276,19 +275,19 @@ func (u usage) check(t *testing.T, after string) {
 	}
 }
 
-// A diary is a log as people keep it, of one line for each record, and counts
+// A checkedLog is a log as people keep it, of one line for each record, and counts
 // the records.
-type diary struct {
+type checkedLog struct {
 	mu      sync.Mutex
 	text    bytes.Buffer // mu
 	records int          // mu
 }
 
-func (d *diary) Enabled(context.Context, slog.Level) bool { return true }
-func (d *diary) WithAttrs([]slog.Attr) slog.Handler       { return d }
-func (d *diary) WithGroup(string) slog.Handler            { return d }
+func (d *checkedLog) Enabled(context.Context, slog.Level) bool { return true }
+func (d *checkedLog) WithAttrs([]slog.Attr) slog.Handler       { return d }
+func (d *checkedLog) WithGroup(string) slog.Handler            { return d }
 
-func (d *diary) Handle(ctx context.Context, r slog.Record) error {
+func (d *checkedLog) Handle(ctx context.Context, r slog.Record) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.records++
@@ -296,7 +295,7 @@ func (d *diary) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // check wants each record to be one line, which does nothing to a terminal.
-func (d *diary) check(t *testing.T, after string) {
+func (d *checkedLog) check(t *testing.T, after string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,8 +316,8 @@ func (d *diary) check(t *testing.T, after string) {
 
 // fetch reads a file block by block, and calls between after the first. It
 // returns what came, and the ERROR that ended it or nil.
-func (sc *scene) fetch(p *rawPeer, name, mode string, between func()) (got []byte, fault []byte) {
-	sc.Helper()
+func (tb *testbed) fetch(p *rawPeer, name, mode string, between func()) (got []byte, fault []byte) {
+	tb.Helper()
 	p.send(packet(1, name, mode, nil))
 	for block := 1; ; block++ {
 		b := p.news()
@@ -326,7 +325,7 @@ func (sc *scene) fetch(p *rawPeer, name, mode string, between func()) (got []byt
 		case transfer.OpcodeOf(b) == transfer.ErrorPacket:
 			return got, b
 		case !bytes.HasPrefix(b, data(block, nil)):
-			sc.Fatalf("%s: got %.60q, want block %d", name, b, block)
+			tb.Fatalf("%s: got %.60q, want block %d", name, b, block)
 		}
 		got = append(got, b[4:]...)
 		if block == 1 && between != nil {
@@ -341,8 +340,8 @@ func (sc *scene) fetch(p *rawPeer, name, mode string, between func()) (got []byt
 
 // put writes a file block by block, and calls between after the first. It
 // returns the ERROR that ended it, or nil.
-func (sc *scene) put(p *rawPeer, name string, b []byte, between func()) (fault []byte) {
-	sc.Helper()
+func (tb *testbed) put(p *rawPeer, name string, b []byte, between func()) (fault []byte) {
+	tb.Helper()
 	p.send(wrq(name))
 	for block := 0; ; block++ {
 		got := p.news()
@@ -350,7 +349,7 @@ func (sc *scene) put(p *rawPeer, name string, b []byte, between func()) (fault [
 		case transfer.OpcodeOf(got) == transfer.ErrorPacket:
 			return got
 		case !bytes.Equal(got, ack(block)):
-			sc.Fatalf("%s: got %.60q, want ACK %d", name, got, block)
+			tb.Fatalf("%s: got %.60q, want ACK %d", name, got, block)
 		}
 		if block*512 > len(b) {
 			return nil

@@ -15,18 +15,18 @@ const maxFloodHeap = 64 << 20
 
 // A flood ends soon, is counted, is answered sparingly, takes a bounded part
 // of everything, and lets earlier transfers continue.
-func TestNastyFloods(t *testing.T) {
+func TestFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	watchHeap(t)
 	began := time.Now()
-	loop := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.by.reader.to) }
-	port := func(sc *scene) net.Addr { return net.UDPAddrFromAddrPort(sc.server.Addr()) }
+	loop := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.good.reader.to) }
+	port := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.server.Addr()) }
 	tests := []struct {
 		name      string
 		configure func(*Server)
-		to        func(*scene) net.Addr
+		to        func(*testbed) net.Addr
 		packet    func(i int) []byte
 		ports     int   // it comes from
 		live      int64 // transfers that it may bring about, with those that lost their place and are not closed yet
@@ -77,79 +77,79 @@ func TestNastyFloods(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		play(t, test.name, func(s *Server) {
+		runCase(t, test.name, func(s *Server) {
 			s.Grace = time.Millisecond // for what the flood has begun
 			if test.configure != nil {
 				test.configure(s)
 			}
-		}, func(sc *scene) {
-			writeFile(sc, sc.dir, "image0", string(content("image", 5000)))
-			writeFile(sc, sc.dir, "image1", string(content("image", 5000)))
-			heap, was, start := heapNow(), sc.server.Counters(), time.Now()
-			sc.flood(test.to(sc), test.packet, test.ports)
-			c, took := sc.server.Counters(), time.Since(start)
+		}, func(tb *testbed) {
+			writeFile(tb, tb.dir, "image0", string(content("image", 5000)))
+			writeFile(tb, tb.dir, "image1", string(content("image", 5000)))
+			heap, was, start := heapNow(), tb.server.Counters(), time.Now()
+			tb.flood(test.to(tb), test.packet, test.ports)
+			c, took := tb.server.Counters(), time.Since(start)
 			if n := test.counted(c) - test.counted(was); n < floodSize/10 || n > floodSize+100 {
-				sc.Errorf("%d of %d datagrams counted", n, floodSize)
+				tb.Errorf("%d of %d datagrams counted", n, floodSize)
 			}
 			seconds := int64(took/time.Second) + 2
 			if most := test.live + seconds*test.begun + 2; c.Live > most {
-				sc.Errorf("%d transfers under way after %v, want at most %d", c.Live, took, most)
+				tb.Errorf("%d transfers under way after %v, want at most %d", c.Live, took, most)
 			}
-			const bystanders = 200 // with what it repeats
-			if n, most := c.PacketsOut-was.PacketsOut, test.out+seconds*test.aSecond+bystanders; n > most {
-				sc.Errorf("%d datagrams sent in %v, want at most %d", n, took, most)
+			const goodPeers = 200 // with what it repeats
+			if n, most := c.PacketsOut-was.PacketsOut, test.out+seconds*test.aSecond+goodPeers; n > most {
+				tb.Errorf("%d datagrams sent in %v, want at most %d", n, took, most)
 			}
 			if grown := heapNow(); grown > heap+maxFloodHeap {
-				sc.Errorf("the heap has grown from %d to %d bytes", heap, grown)
+				tb.Errorf("the heap has grown from %d to %d bytes", heap, grown)
 			}
 			if took > patience {
-				sc.Errorf("the flood took %v", took)
+				tb.Errorf("the flood took %v", took)
 			}
-			sc.by.finish()
-			sc.wantServedSoon()
-			sc.leaves = true
+			tb.good.finish()
+			tb.wantServedSoon()
+			tb.leaves = true
 		})
 	}
 	t.Logf("%d floods took %v", len(tests), time.Since(began))
 }
 
-// flood sends a flood, and has the bystander take its steps meanwhile.
-func (sc *scene) flood(to net.Addr, packet func(i int) []byte, ports int) {
-	sc.Helper()
+// flood sends a flood, and has the good peer take its steps meanwhile.
+func (tb *testbed) flood(to net.Addr, packet func(i int) []byte, ports int) {
+	tb.Helper()
 	var conn net.PacketConn
 	var err error
 	for i := range floodSize {
 		if conn == nil {
 			if conn, err = net.ListenPacket("udp4", "127.0.0.1:0"); err != nil {
-				sc.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 		if _, err := conn.WriteTo(packet(i), to); err != nil {
-			sc.Fatal(err)
+			tb.Fatal(err)
 		}
 		if ports > 1 || i == floodSize-1 {
 			conn.Close()
 			conn = nil
 		}
 		if i%(floodSize/8) == 0 {
-			sc.by.step()
+			tb.good.step()
 		}
 	}
 }
 
 // wantServedSoon checks that a peer which repeats its request is served.
-func (sc *scene) wantServedSoon() {
-	sc.Helper()
-	p := sc.another()
+func (tb *testbed) wantServedSoon() {
+	tb.Helper()
+	p := tb.another()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		p.to = sc.server.Addr()
-		p.send(rrq(bystanderFile))
+		p.to = tb.server.Addr()
+		p.send(rrq(goodFile))
 		for got := p.next(resendAfter); got != nil; got = p.next(resendAfter) {
-			if string(got) == string(data(1, sc.by.want[:512])) {
+			if string(got) == string(data(1, tb.good.want[:512])) {
 				p.send(errorPacket(0, "enough"))
 				return
 			}
 		}
 	}
-	sc.Errorf("a peer that asks again and again is not served")
+	tb.Errorf("a peer that asks again and again is not served")
 }

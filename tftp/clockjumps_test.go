@@ -55,7 +55,7 @@ func TestSetWall(t *testing.T) {
 
 // A jumping is a server with one transfer of each kind in its midst.
 type jumping struct {
-	*manual
+	*steppedServer
 	t     *testing.T
 	peers []clockPeer
 }
@@ -70,7 +70,7 @@ type clockPeer struct {
 
 func newJumping(t *testing.T) *jumping {
 	block := make([]byte, 512)
-	j := &jumping{manual: newManual(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads}), t: t}
+	j := &jumping{steppedServer: newSteppedServer(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads}), t: t}
 	j.now = time.Now() // with both clocks
 	j.peers = []clockPeer{
 		{name: "a read", begin: [][]byte{rrq("image"), ack(1), ack(2)}, next: ack(3), block: 3 * 512},

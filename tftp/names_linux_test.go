@@ -13,7 +13,7 @@ import (
 // Names that are to lead out of the root, to confuse the log, or to hit other
 // things than files. Nothing outside may be read or touched, nothing inside but
 // the file that is meant, and no answer reveals our paths.
-func TestNastyNames(t *testing.T) {
+func TestNamesThatLeadOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -121,106 +121,106 @@ func TestNastyNames(t *testing.T) {
 		{"to-proc/self/environ", 2, 2},
 	}
 	for _, test := range tests {
-		play(t, fmt.Sprintf("%.30q", test.name), nil, func(sc *scene) {
-			sc.furnish()
+		runCase(t, fmt.Sprintf("%.30q", test.name), nil, func(tb *testbed) {
+			tb.furnish()
 			if test.name == deep {
-				writeFile(sc, sc.dir, deep, "deep")
+				writeFile(tb, tb.dir, deep, "deep")
 			}
-			before := sc.tree()
-			if sc.name(test.name, rrq, test.read) {
-				sc.peer.send(errorPacket(0, "enough"))
+			before := tb.tree()
+			if tb.name(test.name, rrq, test.read) {
+				tb.bad.send(errorPacket(0, "enough"))
 			}
-			if sc.name(test.name, wrq, test.write) {
-				sc.peer.send(data(1, []byte("new")))
-				sc.peer.want("the last ACK", ack(1))
+			if tb.name(test.name, wrq, test.write) {
+				tb.bad.send(data(1, []byte("new")))
+				tb.bad.want("the last ACK", ack(1))
 			}
 			changed := 0
-			for p, what := range sc.tree() {
+			for p, what := range tb.tree() {
 				if before[p] != what {
 					changed++
 				}
 			}
 			for p := range before {
 				if _, err := os.Lstat(p); err != nil {
-					sc.Errorf("%s: %v", p, err)
+					tb.Errorf("%s: %v", p, err)
 				}
 			}
 			if most := map[bool]int{true: 1}[test.write == taken]; changed != most {
-				sc.Errorf("%d files have changed, want %d", changed, most)
+				tb.Errorf("%d files have changed, want %d", changed, most)
 			}
 		})
 	}
 }
 
 // name sends a request with a name, and wants an ERROR or a transfer.
-func (sc *scene) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
-	sc.Helper()
-	p := sc.asking()
+func (tb *testbed) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
+	tb.Helper()
+	p := tb.askAgain()
 	p.send(request(name))
 	if code != taken {
-		sc.wantAnswer(p, fmt.Sprintf("%.60q", name), says(0)[:3])
+		tb.wantAnswer(p, fmt.Sprintf("%.60q", name), says(0)[:3])
 		if p.last[3] != code {
-			sc.Errorf("%.60q: got %.60q, want ERROR %d", name, p.last, code)
+			tb.Errorf("%.60q: got %.60q, want ERROR %d", name, p.last, code)
 		}
 		return false
 	}
 	if got := p.news(); got[1] == 5 {
-		sc.Errorf("%.60q: got %.60q", name, got)
+		tb.Errorf("%.60q: got %.60q", name, got)
 		return false
 	}
 	return true
 }
 
-// furnish puts into the root what the names of TestNastyNames may hit, and
+// furnish puts into the root what the names of TestNamesThatLeadOut may hit, and
 // links to a directory outside.
-func (sc *scene) furnish() {
-	sc.Helper()
-	outside := sc.outside()
-	writeFile(sc, sc.dir, "image", "image")
-	writeFile(sc, sc.dir, "dir/file", "file")
-	pipe(sc.T, filepath.Join(sc.dir, "pipe"))
-	sc.unixSocket("socket")
-	link(sc.T, "image", sc.dir, "to-image")
-	link(sc.T, "dir", sc.dir, "to-dir")
-	link(sc.T, "nothing", sc.dir, "to-nothing")
-	link(sc.T, "loop", sc.dir, "loop")
-	link(sc.T, "ping", sc.dir, "pong")
-	link(sc.T, "pong", sc.dir, "ping")
-	link(sc.T, outside, sc.dir, "out")
-	link(sc.T, filepath.Join("..", filepath.Base(outside), "secret"), sc.dir, "out-relative")
-	link(sc.T, "out/secret", sc.dir, "to-out")
-	link(sc.T, "/", sc.dir, "to-root")
-	link(sc.T, "/proc", sc.dir, "to-proc")
+func (tb *testbed) furnish() {
+	tb.Helper()
+	outside := tb.outside()
+	writeFile(tb, tb.dir, "image", "image")
+	writeFile(tb, tb.dir, "dir/file", "file")
+	pipe(tb.T, filepath.Join(tb.dir, "pipe"))
+	tb.unixSocket("socket")
+	link(tb.T, "image", tb.dir, "to-image")
+	link(tb.T, "dir", tb.dir, "to-dir")
+	link(tb.T, "nothing", tb.dir, "to-nothing")
+	link(tb.T, "loop", tb.dir, "loop")
+	link(tb.T, "ping", tb.dir, "pong")
+	link(tb.T, "pong", tb.dir, "ping")
+	link(tb.T, outside, tb.dir, "out")
+	link(tb.T, filepath.Join("..", filepath.Base(outside), "secret"), tb.dir, "out-relative")
+	link(tb.T, "out/secret", tb.dir, "to-out")
+	link(tb.T, "/", tb.dir, "to-root")
+	link(tb.T, "/proc", tb.dir, "to-proc")
 }
 
 // unixSocket leaves a socket in the root. Its path may be too long for bind, so
 // it is made elsewhere.
-func (sc *scene) unixSocket(name string) {
-	sc.Helper()
+func (tb *testbed) unixSocket(name string) {
+	tb.Helper()
 	short, err := os.MkdirTemp("", "s")
 	if err != nil {
-		sc.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer os.RemoveAll(short)
 	at := filepath.Join(short, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: at})
 	if err != nil {
-		sc.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer l.Close()
 	l.SetUnlinkOnClose(false)
-	if err := os.Rename(at, filepath.Join(sc.dir, name)); err != nil {
-		sc.Fatal(err)
+	if err := os.Rename(at, filepath.Join(tb.dir, name)); err != nil {
+		tb.Fatal(err)
 	}
 }
 
-// tree lists the files under the root, but for the bystander's, as strings
+// tree lists the files under the root, but for the good peer's, as strings
 // that differ when one is another file.
-func (sc *scene) tree() map[string]string {
-	sc.Helper()
+func (tb *testbed) tree() map[string]string {
+	tb.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(sc.dir, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), bystanderFile) || strings.HasPrefix(e.Name(), ".haul-") {
+	err := filepath.WalkDir(tb.dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), goodFile) || strings.HasPrefix(e.Name(), ".haul-") {
 			return err
 		}
 		info, err := e.Info()
@@ -230,7 +230,7 @@ func (sc *scene) tree() map[string]string {
 		return err
 	})
 	if err != nil {
-		sc.Fatal(err)
+		tb.Fatal(err)
 	}
 	return all
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Datagrams that are no request, at the port for requests.
-func TestNastyRequests(t *testing.T) {
+func TestMalformedRequests(t *testing.T) {
 	watchHeap(t)
 	long := strings.Repeat("x", 1<<16)
 	tests := []struct {
@@ -30,6 +30,7 @@ func TestNastyRequests(t *testing.T) {
 		{"no NUL in 2048 bytes", []byte("\x00\x02" + long[:2046]), says(4)},
 		{"nothing but NULs", make([]byte, 2048), nil},
 		{"nothing but NULs behind the opcode", append([]byte{0, 1}, make([]byte, 2046)...), says(4)},
+		{"no name", fields([]byte{0, 1}, "", "octet"), says(4)},
 		{"no mode", fields([]byte{0, 1}, "image"), says(4)},
 		{"empty mode", fields([]byte{0, 1}, "image", ""), says(4)},
 		{"mode without its NUL", []byte("\x00\x01image\x00octet"), says(4)},
@@ -39,10 +40,10 @@ func TestNastyRequests(t *testing.T) {
 		{"mode with a Kelvin sign", packet(1, "image", "netasc\u0130\u0130", nil), says(4)},
 		{"2048 bytes of name", packet(1, long[:2048-9], "octet", nil), says(2)},
 		{"2049 bytes", packet(1, long[:2049-9], "octet", nil), says(4)},
-		{"2049 bytes of options", padded(2049, rrq(bystanderFile)), says(4)},
+		{"2049 bytes of options", padded(2049, rrq(goodFile)), says(4)},
 		{"65507 bytes", packet(2, long[:65507-9], "octet", nil), says(4)},
 		{"65507 bytes of NULs", append([]byte{0, 2}, make([]byte, 65505)...), says(4)},
-		{"500 options that are known, too long", rrq(bystanderFile, repeated(500, "blksize", "600")...), says(4)},
+		{"500 options that are known, too long", rrq(goodFile, repeated(500, "blksize", "600")...), says(4)},
 		{"DATA", data(1, make([]byte, 512)), says(4)},
 		{"DATA cut off", []byte{0, 3, 0}, says(4)},
 		{"ACK", ack(1), says(4)},
@@ -52,24 +53,24 @@ func TestNastyRequests(t *testing.T) {
 		{"ERROR 65535 with 60 KiB of text", fields([]byte{0, 5, 0xff, 0xff}, long[:60<<10]), nil},
 	}
 	for _, test := range tests {
-		play(t, test.name, nil, func(sc *scene) {
-			p := sc.asking()
+		runCase(t, test.name, nil, func(tb *testbed) {
+			p := tb.askAgain()
 			p.send(test.packet)
 			if test.answer != nil {
-				sc.wantAnswer(p, test.name, test.answer)
+				tb.wantAnswer(p, test.name, test.answer)
 			}
-			sc.wantServed(test.name)
+			tb.wantServed(test.name)
 			malformed := map[bool]int64{true: 1}[test.answer == nil || test.answer[3] == 4]
-			sc.wantCount("requests are malformed", malformed, func(c Counters) int64 { return c.TurnedAway[Malformed] })
+			tb.wantCount("requests are malformed", malformed, func(c Counters) int64 { return c.TurnedAway[Malformed] })
 		})
 	}
 }
 
 // Options that no client should offer. Those without sense are ignored, and the
 // rest is agreed on.
-func TestNastyOptions(t *testing.T) {
+func TestOddOptions(t *testing.T) {
 	watchHeap(t)
-	block := content(bystanderFile, 10*512+100)[:512]
+	block := content(goodFile, 10*512+100)[:512]
 	plain := data(1, block)
 	const size, huge = "5220", "9223372036854775807"
 	tests := []struct {
@@ -77,57 +78,59 @@ func TestNastyOptions(t *testing.T) {
 		request []byte
 		answer  []byte // all of it; of an ERROR how it begins
 	}{
-		{"unknown, 500 times", rrq(bystanderFile, repeated(500, "a", "b")...), plain},
-		{"nameless, 500 times", rrq(bystanderFile, repeated(500, "", "")...), plain},
-		{"blksize 190 times", rrq(bystanderFile, repeated(190, "blksize", "8")...), oack("blksize", "8")},
-		{"tsize 240 times", rrq(bystanderFile, repeated(240, "tsize", "0")...), oack("tsize", size)},
-		{"unknown before blksize", rrq(bystanderFile, append(repeated(480, "a", "b"), "blksize", "9")...), oack("blksize", "9")},
-		{"blksize given twice", rrq(bystanderFile, "blksize", "16", "BLKSIZE", "24"), oack("blksize", "16")},
-		{"blksize, first out of range", rrq(bystanderFile, "blksize", "7", "blksize", "24"), oack("blksize", "24")},
-		{"2048 bytes of one option", padded(2048, rrq(bystanderFile)), plain},
-		{"value without its NUL", append(rrq(bystanderFile), "blksize\x00600"...), plain},
-		{"name without a value", rrq(bystanderFile, "blksize"), plain},
-		{"name in control characters", rrq(bystanderFile, "\x1b[2J\n", "\x07"), plain},
+		{"unknown, 500 times", rrq(goodFile, repeated(500, "a", "b")...), plain},
+		{"nameless, 500 times", rrq(goodFile, repeated(500, "", "")...), plain},
+		{"blksize 190 times", rrq(goodFile, repeated(190, "blksize", "8")...), oack("blksize", "8")},
+		{"tsize 240 times", rrq(goodFile, repeated(240, "tsize", "0")...), oack("tsize", size)},
+		{"unknown before blksize", rrq(goodFile, append(repeated(480, "a", "b"), "blksize", "9")...), oack("blksize", "9")},
+		{"blksize given twice", rrq(goodFile, "blksize", "16", "BLKSIZE", "24"), oack("blksize", "16")},
+		{"names in any case", rrq(goodFile, "BLKSIZE", "600", "TSize", "0"), oack("blksize", "600", "tsize", size)},
+		{"mode in any case", packet(1, goodFile, "OCTET", nil), plain},
+		{"blksize, first out of range", rrq(goodFile, "blksize", "7", "blksize", "24"), oack("blksize", "24")},
+		{"2048 bytes of one option", padded(2048, rrq(goodFile)), plain},
+		{"value without its NUL", append(rrq(goodFile), "blksize\x00600"...), plain},
+		{"name without a value", rrq(goodFile, "blksize"), plain},
+		{"name in control characters", rrq(goodFile, "\x1b[2J\n", "\x07"), plain},
 
-		{"blksize 8", rrq(bystanderFile, "blksize", "8"), oack("blksize", "8")},
-		{"blksize 65464", rrq(bystanderFile, "blksize", "65464"), oack("blksize", "65464")},
-		{"blksize 65465", rrq(bystanderFile, "blksize", "65465"), plain},
-		{"blksize 7", rrq(bystanderFile, "blksize", "7"), plain},
-		{"blksize 0", rrq(bystanderFile, "blksize", "0"), plain},
-		{"blksize -1", rrq(bystanderFile, "blksize", "-1"), plain},
-		{"blksize with a plus sign", rrq(bystanderFile, "blksize", "+512"), plain},
-		{"blksize with a space before", rrq(bystanderFile, "blksize", " 512"), plain},
-		{"blksize with a space behind", rrq(bystanderFile, "blksize", "512 "), plain},
-		{"blksize with a line end", rrq(bystanderFile, "blksize", "512\n"), plain},
-		{"blksize in hex", rrq(bystanderFile, "blksize", "0x200"), plain},
-		{"blksize with an exponent", rrq(bystanderFile, "blksize", "1e3"), plain},
-		{"blksize with a fraction", rrq(bystanderFile, "blksize", "512.0"), plain},
-		{"blksize in Arabic digits", rrq(bystanderFile, "blksize", "٥١٢"), plain},
-		{"blksize with leading zeros", rrq(bystanderFile, "blksize", "0000000000000000600"), oack("blksize", "600")},
-		{"blksize with 100 leading zeros", rrq(bystanderFile, "blksize", strings.Repeat("0", 100)+"600"), plain},
-		{"blksize 2^63-1", rrq(bystanderFile, "blksize", huge), plain},
-		{"blksize 2^63", rrq(bystanderFile, "blksize", "9223372036854775808"), plain},
-		{"blksize 2^64+512", rrq(bystanderFile, "blksize", "18446744073709552128"), plain},
-		{"blksize 2^32+512", rrq(bystanderFile, "blksize", "4294967808"), plain},
-		{"blksize of 1000 digits", rrq(bystanderFile, "blksize", strings.Repeat("9", 1000)), plain},
+		{"blksize 8", rrq(goodFile, "blksize", "8"), oack("blksize", "8")},
+		{"blksize 65464", rrq(goodFile, "blksize", "65464"), oack("blksize", "65464")},
+		{"blksize 65465", rrq(goodFile, "blksize", "65465"), plain},
+		{"blksize 7", rrq(goodFile, "blksize", "7"), plain},
+		{"blksize 0", rrq(goodFile, "blksize", "0"), plain},
+		{"blksize -1", rrq(goodFile, "blksize", "-1"), plain},
+		{"blksize with a plus sign", rrq(goodFile, "blksize", "+512"), plain},
+		{"blksize with a space before", rrq(goodFile, "blksize", " 512"), plain},
+		{"blksize with a space behind", rrq(goodFile, "blksize", "512 "), plain},
+		{"blksize with a line end", rrq(goodFile, "blksize", "512\n"), plain},
+		{"blksize in hex", rrq(goodFile, "blksize", "0x200"), plain},
+		{"blksize with an exponent", rrq(goodFile, "blksize", "1e3"), plain},
+		{"blksize with a fraction", rrq(goodFile, "blksize", "512.0"), plain},
+		{"blksize in Arabic digits", rrq(goodFile, "blksize", "٥١٢"), plain},
+		{"blksize with leading zeros", rrq(goodFile, "blksize", "0000000000000000600"), oack("blksize", "600")},
+		{"blksize with 100 leading zeros", rrq(goodFile, "blksize", strings.Repeat("0", 100)+"600"), plain},
+		{"blksize 2^63-1", rrq(goodFile, "blksize", huge), plain},
+		{"blksize 2^63", rrq(goodFile, "blksize", "9223372036854775808"), plain},
+		{"blksize 2^64+512", rrq(goodFile, "blksize", "18446744073709552128"), plain},
+		{"blksize 2^32+512", rrq(goodFile, "blksize", "4294967808"), plain},
+		{"blksize of 1000 digits", rrq(goodFile, "blksize", strings.Repeat("9", 1000)), plain},
 
-		{"windowsize 0", rrq(bystanderFile, "windowsize", "0"), plain},
-		{"windowsize 65535", rrq(bystanderFile, "windowsize", "65535"), oack("windowsize", fmt.Sprint(DefaultWindow))},
-		{"windowsize 65536", rrq(bystanderFile, "windowsize", "65536"), plain},
-		{"windowsize -1", rrq(bystanderFile, "windowsize", "-1"), plain},
-		{"both at their most", rrq(bystanderFile, "blksize", "65464", "windowsize", "65535"),
+		{"windowsize 0", rrq(goodFile, "windowsize", "0"), plain},
+		{"windowsize 65535", rrq(goodFile, "windowsize", "65535"), oack("windowsize", fmt.Sprint(DefaultWindow))},
+		{"windowsize 65536", rrq(goodFile, "windowsize", "65536"), plain},
+		{"windowsize -1", rrq(goodFile, "windowsize", "-1"), plain},
+		{"both at their most", rrq(goodFile, "blksize", "65464", "windowsize", "65535"),
 			oack("blksize", "65464", "windowsize", fmt.Sprint(maxWindowBytes/65464))},
-		{"both at their least", rrq(bystanderFile, "blksize", "8", "windowsize", "1"), oack("blksize", "8", "windowsize", "1")},
+		{"both at their least", rrq(goodFile, "blksize", "8", "windowsize", "1"), oack("blksize", "8", "windowsize", "1")},
 
-		{"tsize -1", rrq(bystanderFile, "tsize", "-1"), plain},
-		{"tsize 2^63-1", rrq(bystanderFile, "tsize", huge), oack("tsize", size)},
-		{"tsize 2^63", rrq(bystanderFile, "tsize", "9223372036854775808"), plain},
-		{"timeout 0", rrq(bystanderFile, "timeout", "0"), plain},
-		{"timeout 256", rrq(bystanderFile, "timeout", "256"), plain},
-		{"utimeout 0", rrq(bystanderFile, "utimeout", "0"), plain},
-		{"utimeout 1", rrq(bystanderFile, "utimeout", "1"), plain},
-		{"rollover 2", rrq(bystanderFile, "rollover", "2"), plain},
-		{"multicast", rrq(bystanderFile, "multicast", ""), plain},
+		{"tsize -1", rrq(goodFile, "tsize", "-1"), plain},
+		{"tsize 2^63-1", rrq(goodFile, "tsize", huge), oack("tsize", size)},
+		{"tsize 2^63", rrq(goodFile, "tsize", "9223372036854775808"), plain},
+		{"timeout 0", rrq(goodFile, "timeout", "0"), plain},
+		{"timeout 256", rrq(goodFile, "timeout", "256"), plain},
+		{"utimeout 0", rrq(goodFile, "utimeout", "0"), plain},
+		{"utimeout 1", rrq(goodFile, "utimeout", "1"), plain},
+		{"rollover 2", rrq(goodFile, "rollover", "2"), plain},
+		{"multicast", rrq(goodFile, "multicast", ""), plain},
 
 		{"upload of 2^63-1 bytes", wrq("new", "tsize", huge), says(3)},
 		{"upload of 2^63 bytes", wrq("new", "tsize", "9223372036854775808"), ack(0)},
@@ -136,27 +139,27 @@ func TestNastyOptions(t *testing.T) {
 			oack("blksize", "65464", "windowsize", fmt.Sprint(maxWindowBytes/65464))},
 	}
 	for _, test := range tests {
-		play(t, test.name, func(s *Server) { s.MaxUpload = 1 << 40 }, func(sc *scene) {
+		runCase(t, test.name, func(s *Server) { s.MaxUpload = 1 << 40 }, func(tb *testbed) {
 			if len(test.request) > transfer.MaxRequest {
-				sc.Fatalf("a request of %d bytes tests nothing", len(test.request))
+				tb.Fatalf("a request of %d bytes tests nothing", len(test.request))
 			}
-			p := sc.asking()
+			p := tb.askAgain()
 			p.send(test.request)
-			sc.wantAnswer(p, test.name, test.answer)
+			tb.wantAnswer(p, test.name, test.answer)
 			if refused := test.answer[1] == 5; !refused && !bytes.Equal(p.last, test.answer) {
-				sc.Errorf("got %.60q, want %.60q", p.last, test.answer)
+				tb.Errorf("got %.60q, want %.60q", p.last, test.answer)
 			}
 			p.send(errorPacket(0, "enough"))
-			sc.wantNoTransfersBut(2)
-			sc.wantServed(test.name)
-			wantNoFile(sc, sc.store, "new")
+			tb.wantNoTransfersBut(2)
+			tb.wantServed(test.name)
+			wantNoFile(tb, tb.store, "new")
 		})
 	}
 }
 
 // An upload that breaks its own promises, or the rules, is published as it
 // should be or not at all.
-func TestNastyUploads(t *testing.T) {
+func TestUploadsThatBreakRules(t *testing.T) {
 	watchHeap(t)
 	full, half := bytes.Repeat([]byte("x"), 512), bytes.Repeat([]byte("y"), 256)
 	tests := []struct {
@@ -184,9 +187,9 @@ func TestNastyUploads(t *testing.T) {
 		{"text: nothing but CRs", textUpload(), [][]byte{bytes.Repeat([]byte("\r"), 512), nil}, ack(2), strings.Repeat("\r", 512)},
 	}
 	for _, test := range tests {
-		// The bystander's upload must fit, too.
-		play(t, test.name, func(s *Server) { s.MaxUpload = 5220 }, func(sc *scene) {
-			p := sc.asking()
+		// The good peer's upload must fit, too.
+		runCase(t, test.name, func(s *Server) { s.MaxUpload = 5220 }, func(tb *testbed) {
+			p := tb.askAgain()
 			blocks := test.blocks
 			if test.name == "larger than allowed" {
 				blocks = make([][]byte, 11)
@@ -198,16 +201,16 @@ func TestNastyUploads(t *testing.T) {
 			p.news()
 			for i, b := range blocks {
 				p.send(data(i+1, b))
-				sc.by.step()
+				tb.good.step()
 				if i < len(blocks)-1 {
 					p.want("its ACK", ack(i+1))
 				}
 			}
-			sc.wantAnswer(p, test.name, test.last)
+			tb.wantAnswer(p, test.name, test.last)
 			if test.last[1] == 5 {
-				wantNoFile(sc, sc.store, "new")
+				wantNoFile(tb, tb.store, "new")
 			} else {
-				wantFile(sc, sc.store, "new", []byte(test.holds))
+				wantFile(tb, tb.store, "new", []byte(test.holds))
 			}
 		})
 	}
@@ -216,7 +219,7 @@ func TestNastyUploads(t *testing.T) {
 func textUpload() []byte { return packet(2, "new", "netascii", nil) }
 
 // Text files that make the most of the translation arrive as they are.
-func TestNastyText(t *testing.T) {
+func TestNetasciiEdges(t *testing.T) {
 	watchHeap(t)
 	for name, text := range map[string]string{
 		"line ends":       strings.Repeat("\n", 3000),
@@ -228,13 +231,13 @@ func TestNastyText(t *testing.T) {
 		"binary":          string(content("binary", 3000)),
 		"exactly a block": strings.Repeat("\n", 256),
 	} {
-		play(t, name, nil, func(sc *scene) {
-			writeFile(sc, sc.dir, "text", text)
-			got, fault := sc.fetch(sc.asking(), "text", "netascii", func() { sc.by.step() })
+		runCase(t, name, nil, func(tb *testbed) {
+			writeFile(tb, tb.dir, "text", text)
+			got, fault := tb.fetch(tb.askAgain(), "text", "netascii", func() { tb.good.step() })
 			if want := netascii(text); fault != nil || string(got) != want {
-				sc.Errorf("%d bytes of %d, %q", len(got), len(want), fault)
+				tb.Errorf("%d bytes of %d, %q", len(got), len(want), fault)
 			}
-			sc.wantNoTransfersBut(2)
+			tb.wantNoTransfersBut(2)
 		})
 	}
 }
@@ -246,35 +249,35 @@ func netascii(text string) string {
 
 // Uploads that want more memory than there is are refused as the server is
 // busy, and those that have theirs continue.
-func TestNastyMemory(t *testing.T) {
+func TestUploadsBeyondMemory(t *testing.T) {
 	watchHeap(t)
-	play(t, "windows larger than the memory", func(s *Server) { s.Memory = 256 << 10 }, func(sc *scene) {
+	runCase(t, "windows larger than the memory", func(s *Server) { s.Memory = 256 << 10 }, func(tb *testbed) {
 		request := func(i int) []byte { return wrq(fmt.Sprint("new", i), "blksize", "65464") }
-		first := sc.asking()
+		first := tb.askAgain()
 		first.send(request(0))
 		first.want("OACK", oack("blksize", "65464"))
 		first.send(data(1, make([]byte, 65464)))
 		first.want("ACK of who came first", ack(1))
 		for i := range 50 {
-			p := sc.another()
+			p := tb.another()
 			p.send(request(i + 1))
 			p.want("OACK", oack("blksize", "65464"))
 			p.send(data(1, make([]byte, 65464)))
-			sc.wantAnswer(p, "an upload without memory", says(0))
+			tb.wantAnswer(p, "an upload without memory", says(0))
 			if i%10 == 0 {
-				sc.by.step()
+				tb.good.step()
 			}
 		}
-		if c := sc.server.Counters(); c.Held > sc.server.Memory {
-			sc.Errorf("%d bytes held of %d", c.Held, sc.server.Memory)
+		if c := tb.server.Counters(); c.Held > tb.server.Memory {
+			tb.Errorf("%d bytes held of %d", c.Held, tb.server.Memory)
 		}
 		first.send(data(2, nil))
 		first.want("the end of who came first", ack(2))
-		wantFile(sc, sc.store, "new0", make([]byte, 65464))
+		wantFile(tb, tb.store, "new0", make([]byte, 65464))
 		first.send(errorPacket(0, "enough"))
-		sc.asking().send(wrq("new1", "blksize", "65464"))
-		sc.peer.want("OACK", oack("blksize", "65464"))
-		sc.peer.send(data(1, nil))
-		sc.peer.want("once there is room", ack(1))
+		tb.askAgain().send(wrq("new1", "blksize", "65464"))
+		tb.bad.want("OACK", oack("blksize", "65464"))
+		tb.bad.send(data(1, nil))
+		tb.bad.want("once there is room", ack(1))
 	})
 }

@@ -66,127 +66,127 @@ func cannotMount(t *testing.T, err error) {
 }
 
 // tiny mounts a file system of a megabyte below the root, until the test ends.
-func (sc *scene) tiny() (dir string) {
-	sc.Helper()
-	dir = filepath.Join(sc.dir, "tiny")
-	sc.must(os.Mkdir(dir, 0o755))
+func (tb *testbed) tiny() (dir string) {
+	tb.Helper()
+	dir = filepath.Join(tb.dir, "tiny")
+	tb.must(os.Mkdir(dir, 0o755))
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		cannotMount(sc.T, err)
+		cannotMount(tb.T, err)
 	}
-	sc.Cleanup(func() { sc.must(unix.Unmount(dir, unix.MNT_DETACH)) })
+	tb.Cleanup(func() { tb.must(unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir
 }
 
 // The system has no more to give, or takes away what it gave.
-func TestNastyLimits(t *testing.T) {
+func TestSystemLimits(t *testing.T) {
 	watchHeap(t)
 	if !alone(t) {
 		return
 	}
 	const name = "tiny/new"
-	play(t, "disk is full before", nil, func(sc *scene) {
-		hog := fill(sc, sc.tiny())
-		fault := sc.put(sc.asking(), name, content(name, 200_000), sc.stepBy)
-		sc.wantFault(fault, transfer.DiskFull)
-		wantNoFile(sc, sc.store, name)
-		sc.must(os.Remove(hog))
-		sc.goesWell(name)
+	runCase(t, "disk is full before", nil, func(tb *testbed) {
+		hog := fill(tb, tb.tiny())
+		fault := tb.put(tb.askAgain(), name, content(name, 200_000), tb.stepBy)
+		tb.wantFault(fault, transfer.DiskFull)
+		wantNoFile(tb, tb.store, name)
+		tb.must(os.Remove(hog))
+		tb.goesWell(name)
 	})
-	play(t, "disk fills up", nil, func(sc *scene) {
-		dir, hog := sc.tiny(), ""
-		writeFile(sc, dir, "new", "old")
-		fault := sc.put(sc.asking(), name, content(name, 200_000), func() { hog = fill(sc, dir) })
-		sc.wantFault(fault, transfer.DiskFull)
-		wantFile(sc, sc.store, name, []byte("old"))
-		sc.must(os.Remove(hog))
-		sc.goesWell(name)
+	runCase(t, "disk fills up", nil, func(tb *testbed) {
+		dir, hog := tb.tiny(), ""
+		writeFile(tb, dir, "new", "old")
+		fault := tb.put(tb.askAgain(), name, content(name, 200_000), func() { hog = fill(tb, dir) })
+		tb.wantFault(fault, transfer.DiskFull)
+		wantFile(tb, tb.store, name, []byte("old"))
+		tb.must(os.Remove(hog))
+		tb.goesWell(name)
 	})
-	play(t, "file is larger than the disk", nil, func(sc *scene) {
-		dir := sc.tiny()
-		fault := sc.put(sc.asking(), name, content(name, 2<<20), sc.stepBy)
-		sc.wantFault(fault, transfer.DiskFull)
-		wantNoTemps(sc, dir) // and its space is free again
-		sc.goesWell(name)
+	runCase(t, "file is larger than the disk", nil, func(tb *testbed) {
+		dir := tb.tiny()
+		fault := tb.put(tb.askAgain(), name, content(name, 2<<20), tb.stepBy)
+		tb.wantFault(fault, transfer.DiskFull)
+		wantNoTemps(tb, dir) // and its space is free again
+		tb.goesWell(name)
 	})
-	play(t, "disk is read-only", nil, func(sc *scene) {
-		dir := sc.tiny()
-		writeFile(sc, dir, "new", "old")
-		sc.must(unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	runCase(t, "disk is read-only", nil, func(tb *testbed) {
+		dir := tb.tiny()
+		writeFile(tb, dir, "new", "old")
+		tb.must(unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		for _, name := range []string{name, "tiny/newer", "tiny/missing/new"} {
 			code := map[bool]transfer.ErrorCode{true: transfer.FileNotFound}[strings.Contains(name, "missing")]
 			if code == 0 {
 				code = transfer.AccessViolation
 			}
-			sc.wantFault(sc.put(sc.asking(), name, []byte("new"), nil), code)
+			tb.wantFault(tb.put(tb.askAgain(), name, []byte("new"), nil), code)
 		}
-		if got, fault := sc.fetch(sc.asking(), name, "octet", nil); string(got) != "old" {
-			sc.Errorf("a read: %q, %q", got, fault)
+		if got, fault := tb.fetch(tb.askAgain(), name, "octet", nil); string(got) != "old" {
+			tb.Errorf("a read: %q, %q", got, fault)
 		}
 	})
-	play(t, "disk goes away", nil, func(sc *scene) {
-		dir := sc.tiny()
+	runCase(t, "disk goes away", nil, func(tb *testbed) {
+		dir := tb.tiny()
 		want := content(name, changedSize)
-		writeFile(sc, dir, "new", string(want))
-		got, fault := sc.fetch(sc.asking(), name, "octet", func() {
-			sc.must(unix.Unmount(dir, unix.MNT_DETACH))
-			sc.must(unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m")) // another
+		writeFile(tb, dir, "new", string(want))
+		got, fault := tb.fetch(tb.askAgain(), name, "octet", func() {
+			tb.must(unix.Unmount(dir, unix.MNT_DETACH))
+			tb.must(unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m")) // another
 		})
 		if fault != nil || !bytes.Equal(got, want) {
-			sc.Errorf("a read: %d bytes, %q", len(got), fault)
+			tb.Errorf("a read: %d bytes, %q", len(got), fault)
 		}
-		sc.wantFault(sc.put(sc.asking(), "tiny/missing/new", nil, nil), transfer.FileNotFound)
+		tb.wantFault(tb.put(tb.askAgain(), "tiny/missing/new", nil, nil), transfer.FileNotFound)
 	})
-	play(t, "no descriptors left", nil, func(sc *scene) {
-		writeFile(sc, sc.dir, "d/image", "image")
-		release := takeDescriptors(sc)
-		for _, request := range [][]byte{rrq("d/image"), rrq(bystanderFile), wrq("new"), wrq("d/new")} {
-			p := sc.asking()
+	runCase(t, "no descriptors left", nil, func(tb *testbed) {
+		writeFile(tb, tb.dir, "d/image", "image")
+		release := takeDescriptors(tb)
+		for _, request := range [][]byte{rrq("d/image"), rrq(goodFile), wrq("new"), wrq("d/new")} {
+			p := tb.askAgain()
 			p.send(request)
-			sc.wantAnswer(p, fmt.Sprintf("%q", request), says(0))
+			tb.wantAnswer(p, fmt.Sprintf("%q", request), says(0))
 			if !strings.Contains(string(p.last), "busy") {
-				sc.Errorf("%q: %q", request, p.last)
+				tb.Errorf("%q: %q", request, p.last)
 			}
 		}
-		sc.by.step()
+		tb.good.step()
 		release()
-		sc.wantServed("the descriptors are there again")
-		sc.goesWell("d/new")
+		tb.wantServed("the descriptors are there again")
+		tb.goesWell("d/new")
 	})
-	play(t, "no descriptors left to publish", nil, func(sc *scene) {
+	runCase(t, "no descriptors left to publish", nil, func(tb *testbed) {
 		var release func()
-		fault := sc.put(sc.asking(), "new", content("new", 3000), func() { release = takeDescriptors(sc) })
+		fault := tb.put(tb.askAgain(), "new", content("new", 3000), func() { release = takeDescriptors(tb) })
 		release()
 		if fault != nil { // it could not be made durable, so it may be there or not
-			sc.wantFault(fault, transfer.NotDefined)
+			tb.wantFault(fault, transfer.NotDefined)
 		}
-		if _, err := os.Stat(filepath.Join(sc.dir, "new")); err == nil || fault == nil {
-			wantFile(sc, sc.store, "new", content("new", 3000))
+		if _, err := os.Stat(filepath.Join(tb.dir, "new")); err == nil || fault == nil {
+			wantFile(tb, tb.store, "new", content("new", 3000))
 		}
-		sc.goesWell("new")
+		tb.goesWell("new")
 	})
 }
 
 // wantFault checks an ERROR.
-func (sc *scene) wantFault(fault []byte, code transfer.ErrorCode) {
-	sc.Helper()
+func (tb *testbed) wantFault(fault []byte, code transfer.ErrorCode) {
+	tb.Helper()
 	if !bytes.HasPrefix(fault, says(code)) {
-		sc.Errorf("ended by %q, want ERROR %d", fault, code)
+		tb.Errorf("ended by %q, want ERROR %d", fault, code)
 	}
 }
 
-// goesWell checks that an upload does, once all but the bystander's are over.
-func (sc *scene) goesWell(name string) {
-	sc.Helper()
-	sc.wantNoTransfersBut(2)
+// goesWell checks that an upload does, once all but the good peer's are over.
+func (tb *testbed) goesWell(name string) {
+	tb.Helper()
+	tb.wantNoTransfersBut(2)
 	want := content(name, 50_000)
-	if fault := sc.put(sc.another(), name, want, nil); fault != nil {
-		sc.Errorf("afterwards: %q", fault)
+	if fault := tb.put(tb.another(), name, want, nil); fault != nil {
+		tb.Errorf("afterwards: %q", fault)
 	}
-	wantFile(sc, sc.store, name, want)
+	wantFile(tb, tb.store, name, want)
 }
 
 // fill takes all space that is left, by a file.
-func fill(t *scene, dir string) (hog string) {
+func fill(t *testbed, dir string) (hog string) {
 	t.Helper()
 	hog = filepath.Join(dir, "hog")
 	f, err := os.Create(hog)
@@ -202,7 +202,7 @@ func fill(t *scene, dir string) (hog string) {
 }
 
 // takeDescriptors leaves the process none, until release is called.
-func takeDescriptors(t *scene) (release func()) {
+func takeDescriptors(t *testbed) (release func()) {
 	t.Helper()
 	var was unix.Rlimit
 	t.must(unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
@@ -227,7 +227,7 @@ func takeDescriptors(t *scene) (release func()) {
 }
 
 // Device nodes are neither read nor written, nor even opened.
-func TestNastyDevices(t *testing.T) {
+func TestDeviceNodes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make device nodes")
 	}
@@ -241,39 +241,39 @@ func TestNastyDevices(t *testing.T) {
 		"nothing": {unix.S_IFCHR, 250, 250}, // no driver
 		"disk":    {unix.S_IFBLK, 7, 250},
 	} {
-		play(t, name, nil, func(sc *scene) {
-			p := filepath.Join(sc.dir, name)
-			sc.must(unix.Mknod(p, dev.kind|0o666, int(unix.Mkdev(dev.major, dev.minor))))
-			link(sc.T, name, sc.dir, "link")
+		runCase(t, name, nil, func(tb *testbed) {
+			p := filepath.Join(tb.dir, name)
+			tb.must(unix.Mknod(p, dev.kind|0o666, int(unix.Mkdev(dev.major, dev.minor))))
+			link(tb.T, name, tb.dir, "link")
 			for _, name := range []string{name, "link"} {
-				_, fault := sc.fetch(sc.asking(), name, "octet", nil)
-				sc.wantFault(fault, transfer.AccessViolation)
-				sc.wantFault(sc.put(sc.asking(), name, []byte("x"), nil), transfer.AccessViolation)
+				_, fault := tb.fetch(tb.askAgain(), name, "octet", nil)
+				tb.wantFault(fault, transfer.AccessViolation)
+				tb.wantFault(tb.put(tb.askAgain(), name, []byte("x"), nil), transfer.AccessViolation)
 			}
 			if fi, err := os.Lstat(p); err != nil || fi.Mode()&fs.ModeDevice == 0 {
-				sc.Errorf("the node is now %v, %v", fi, err)
+				tb.Errorf("the node is now %v, %v", fi, err)
 			}
 		})
 	}
-	play(t, "files in /dev by a link", nil, func(sc *scene) {
-		link(sc.T, "/dev", sc.dir, "dev")
-		_, fault := sc.fetch(sc.asking(), "dev/zero", "octet", nil)
-		sc.wantFault(fault, transfer.AccessViolation)
+	runCase(t, "files in /dev by a link", nil, func(tb *testbed) {
+		link(tb.T, "/dev", tb.dir, "dev")
+		_, fault := tb.fetch(tb.askAgain(), "dev/zero", "octet", nil)
+		tb.wantFault(fault, transfer.AccessViolation)
 	})
 }
 
-// partly is a store that lets the bystander alone do what root may.
+// partly is a store that lets the good peer alone do what root may.
 type partly struct{ store.Store }
 
 func (p partly) Open(ctx context.Context, name string) (store.File, error) {
-	if strings.HasPrefix(name, bystanderFile) {
+	if strings.HasPrefix(name, goodFile) {
 		return p.Store.Open(ctx, name)
 	}
 	return unprivileged(p).Open(ctx, name)
 }
 
 func (p partly) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
-	if strings.HasPrefix(name, bystanderFile) {
+	if strings.HasPrefix(name, goodFile) {
 		return p.Store.Create(ctx, name, c)
 	}
 	return unprivileged(p).Create(ctx, name, c)
@@ -281,28 +281,28 @@ func (p partly) Create(ctx context.Context, name string, c store.Create) (store.
 
 // Files that may not be read or written are refused, and the answer does not
 // reveal whether a file is behind a closed directory.
-func TestNastyPermissions(t *testing.T) {
-	play(t, "closed", func(s *Server) { s.Store = partly{s.Store} }, func(sc *scene) {
-		writeFile(sc, sc.dir, "file", "secret")
-		writeFile(sc, sc.dir, "dir/file", "secret")
-		writeFile(sc, sc.dir, "read-only/file", "open")
+func TestFilePermissions(t *testing.T) {
+	runCase(t, "closed", func(s *Server) { s.Store = partly{s.Store} }, func(tb *testbed) {
+		writeFile(tb, tb.dir, "file", "secret")
+		writeFile(tb, tb.dir, "dir/file", "secret")
+		writeFile(tb, tb.dir, "read-only/file", "open")
 		for name, mode := range map[string]os.FileMode{"file": 0, "dir": 0, "read-only": 0o555, "read-only/file": 0o444} {
-			sc.must(os.Chmod(filepath.Join(sc.dir, name), mode))
+			tb.must(os.Chmod(filepath.Join(tb.dir, name), mode))
 		}
-		sc.Cleanup(func() {
+		tb.Cleanup(func() {
 			for _, name := range []string{"dir", "read-only"} {
-				sc.must(os.Chmod(filepath.Join(sc.dir, name), 0o755))
+				tb.must(os.Chmod(filepath.Join(tb.dir, name), 0o755))
 			}
 		})
 		for _, name := range []string{"file", "dir/file", "dir/missing"} {
-			_, fault := sc.fetch(sc.asking(), name, "octet", nil)
-			sc.wantFault(fault, transfer.AccessViolation)
+			_, fault := tb.fetch(tb.askAgain(), name, "octet", nil)
+			tb.wantFault(fault, transfer.AccessViolation)
 		}
 		for _, name := range []string{"dir/file", "dir/new", "read-only/new", "read-only/file"} {
-			sc.wantFault(sc.put(sc.asking(), name, []byte("x"), nil), transfer.AccessViolation)
+			tb.wantFault(tb.put(tb.askAgain(), name, []byte("x"), nil), transfer.AccessViolation)
 		}
-		if got, fault := sc.fetch(sc.asking(), "read-only/file", "octet", nil); string(got) != "open" {
-			sc.Errorf("%q, %q", got, fault)
+		if got, fault := tb.fetch(tb.askAgain(), "read-only/file", "octet", nil); string(got) != "open" {
+			tb.Errorf("%q, %q", got, fault)
 		}
 	})
 }

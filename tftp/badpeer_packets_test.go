@@ -14,7 +14,7 @@ import (
 )
 
 // Packets of strangers to the port of a live transfer do not affect it.
-func TestNastyStrangers(t *testing.T) {
+func TestPacketsFromStrangers(t *testing.T) {
 	watchHeap(t)
 	long := make([]byte, 60_000)
 	tests := []struct {
@@ -39,25 +39,25 @@ func TestNastyStrangers(t *testing.T) {
 		{"60000 NULs", long, false},
 	}
 	for _, test := range tests {
-		play(t, test.name, nil, func(sc *scene) {
+		runCase(t, test.name, nil, func(tb *testbed) {
 			// There is one loop, and so one port for all transfers.
 			for range 20 {
-				p := sc.another()
-				p.to = sc.by.reader.to
+				p := tb.another()
+				p.to = tb.good.reader.to
 				p.send(test.packet)
 				if test.answered {
-					sc.wantAnswer(p, test.name, says(5))
+					tb.wantAnswer(p, test.name, says(5))
 				}
 			}
-			sc.by.step()
-			sc.wantCount("strays", 20, func(c Counters) int64 { return c.Strays })
+			tb.good.step()
+			tb.wantCount("strays", 20, func(c Counters) int64 { return c.Strays })
 		})
 	}
 }
 
 // Packets that make no sense, from the peer itself: they are ignored, or end
 // this transfer and no other.
-func TestNastyPeers(t *testing.T) {
+func TestBadPacketsInTransfers(t *testing.T) {
 	watchHeap(t)
 	const ignored = taken // and other values are those of the ERROR that follows
 	text := strings.Repeat("\x1b[2J\n\x00\xff", 8000)
@@ -93,20 +93,20 @@ func TestNastyPeers(t *testing.T) {
 		{"DATA of 60000 bytes", data(2, long), ignored, 4},
 	}
 	for _, test := range tests {
-		play(t, test.name, nil, func(sc *scene) {
-			sc.mid(func() {
-				sc.peer.send(test.packet)
-				sc.by.step()
+		runCase(t, test.name, nil, func(tb *testbed) {
+			tb.mid(func() {
+				tb.bad.send(test.packet)
+				tb.good.step()
 			}, test.read, test.write)
 		})
 	}
 	for _, code := range []uint16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 255, 32768, 65535} {
 		for name, text := range map[string]string{"": text, " without text": "", " with a forged line": "x\nlevel=ERROR msg=forged"} {
 			packet := fields([]byte{0, 5, byte(code >> 8), byte(code)}, text)
-			play(t, fmt.Sprint("ERROR ", code, name), nil, func(sc *scene) {
-				sc.mid(func() {
-					sc.peer.send(packet)
-					sc.wantNoTransfersBut(2)
+			runCase(t, fmt.Sprint("ERROR ", code, name), nil, func(tb *testbed) {
+				tb.mid(func() {
+					tb.bad.send(packet)
+					tb.wantNoTransfersBut(2)
 				}, 5, 5) // what follows belongs to no transfer
 			})
 		}
@@ -115,11 +115,11 @@ func TestNastyPeers(t *testing.T) {
 
 // mid calls f in the midst of a read of the peer's and then of a write, which
 // continue, or end by an ERROR of a code.
-func (sc *scene) mid(f func(), read, write byte) {
-	sc.Helper()
+func (tb *testbed) mid(f func(), read, write byte) {
+	tb.Helper()
 	want := content("image", 1200)
-	writeFile(sc, sc.dir, "image", string(want))
-	p := sc.asking()
+	writeFile(tb, tb.dir, "image", string(want))
+	p := tb.askAgain()
 	p.send(rrq("image"))
 	p.want("DATA 1", data(1, want[:512]))
 	f()
@@ -130,38 +130,38 @@ func (sc *scene) mid(f func(), read, write byte) {
 		p.want("DATA 3", data(3, want[1024:]))
 		p.send(ack(3))
 	} else {
-		sc.wantAnswer(p, "the read", []byte{0, 5, 0, read})
+		tb.wantAnswer(p, "the read", []byte{0, 5, 0, read})
 	}
 
-	p = sc.asking()
+	p = tb.askAgain()
 	p.send(wrq("new"))
 	p.want("ACK 0", ack(0))
 	p.send(data(1, want[:512]))
 	p.want("ACK 1", ack(1))
 	f()
 	if write == 4 {
-		sc.wantAnswer(p, "the write", []byte{0, 5, 0, write})
-		wantNoFile(sc, sc.store, "new")
+		tb.wantAnswer(p, "the write", []byte{0, 5, 0, write})
+		wantNoFile(tb, tb.store, "new")
 		return
 	}
 	p.send(data(2, want[512:1000]))
 	if write != taken {
-		sc.wantAnswer(p, "the write", []byte{0, 5, 0, write})
-		wantNoFile(sc, sc.store, "new")
+		tb.wantAnswer(p, "the write", []byte{0, 5, 0, write})
+		wantNoFile(tb, tb.store, "new")
 		return
 	}
 	got := p.next(patience)
 	for ; bytes.Equal(got, ack(1)); got = p.next(patience) { // what repeats may be acknowledged again
 	}
 	if !bytes.Equal(got, ack(2)) {
-		sc.Fatalf("got %.60q, want ACK 2", got)
+		tb.Fatalf("got %.60q, want ACK 2", got)
 	}
-	wantFile(sc, sc.store, "new", want[:1000])
+	wantFile(tb, tb.store, "new", want[:1000])
 }
 
 // A new request from the port of a live transfer takes its place, whichever
 // the two are, and what was written before is not published.
-func TestNastyNewRequests(t *testing.T) {
+func TestNewRequestReplacesTransfer(t *testing.T) {
 	watchHeap(t)
 	requests := map[string][]byte{"read": rrq("image"), "read of another": rrq("other"),
 		"write": wrq("new"), "write of another": wrq("newer"), "write of the same": wrq("image")}
@@ -170,29 +170,29 @@ func TestNastyNewRequests(t *testing.T) {
 			if first == second {
 				continue
 			}
-			play(t, first+", "+second, nil, func(sc *scene) {
+			runCase(t, first+", "+second, nil, func(tb *testbed) {
 				want := content("image", 2000)
-				writeFile(sc, sc.dir, "image", string(want))
-				writeFile(sc, sc.dir, "other", string(want))
-				p := sc.asking()
+				writeFile(tb, tb.dir, "image", string(want))
+				writeFile(tb, tb.dir, "other", string(want))
+				p := tb.askAgain()
 				for round := range 5 {
 					for _, request := range [][]byte{one, two} {
-						p = sc.asking()
+						p = tb.askAgain()
 						p.send(request)
 						p.news()
 						p.send(map[bool][]byte{true: ack(1), false: data(1, want[:512])}[request[1] == 1])
 						p.news()
 					}
 					if round == 0 {
-						sc.by.step()
+						tb.good.step()
 					}
 				}
-				sc.wantNoTransfersBut(3)
+				tb.wantNoTransfersBut(3)
 				p.send(errorPacket(0, "enough"))
-				sc.wantNoTransfersBut(2)
-				wantFile(sc, sc.store, "image", want)
-				wantNoFile(sc, sc.store, "new")
-				wantNoFile(sc, sc.store, "newer")
+				tb.wantNoTransfersBut(2)
+				wantFile(tb, tb.store, "image", want)
+				wantNoFile(tb, tb.store, "new")
+				wantNoFile(tb, tb.store, "newer")
 			})
 		}
 	}
@@ -200,7 +200,7 @@ func TestNastyNewRequests(t *testing.T) {
 
 // A peer that falls silent is given up within a bound, in virtual time, and
 // keeps no others waiting.
-func TestNastySilence(t *testing.T) {
+func TestSilentPeer(t *testing.T) {
 	block := make([]byte, 512)
 	tests := []struct {
 		name    string
@@ -222,9 +222,9 @@ func TestNastySilence(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(w *world, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Server) {
 				w.net.Default = sim.Link{Latency: time.Millisecond}
-			}, func(w *world) {
+			}, func(w *simWorld) {
 				w.put("image", 100_000)
 				w.put("short", 600)
 				want := w.put("mine", 20_000)
@@ -249,7 +249,7 @@ func TestNastySilence(t *testing.T) {
 }
 
 // wantServed checks that a client gets a file at once.
-func (w *world) wantServed(name string, want []byte) {
+func (w *simWorld) wantServed(name string, want []byte) {
 	w.t.Helper()
 	began, here := time.Now(), store.Mem(0)
 	if _, err := w.client().Get(context.Background(), target(name), into(here, name)); err != nil {
@@ -262,7 +262,7 @@ func (w *world) wantServed(name string, want []byte) {
 }
 
 // A peer that keeps sending while nothing moves is given up, too.
-func TestNastyChatter(t *testing.T) {
+func TestPeerWithoutProgress(t *testing.T) {
 	tests := map[string]struct {
 		begin, again []byte
 	}{
@@ -275,7 +275,7 @@ func TestNastyChatter(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, nil, func(w *world) {
+			inWorld(t, nil, func(w *simWorld) {
 				w.put("image", 100_000)
 				want := w.put("mine", 20_000)
 				p := w.raw(otherIP)
