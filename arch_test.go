@@ -37,7 +37,7 @@ var rules = map[string]rule{
 		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/smallfile internal/handover internal/privilege internal/penalty",
+		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve/servetest": {}, // for tests
@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak"},
-	"tftp":                           {imports: "tftp/transfer udp store", tests: "internal/sim internal/leak internal/race"},
+	"tftp":                           {imports: "tftp/transfer udp store internal/linequeue", tests: "internal/sim internal/leak internal/race"},
 	"site":                           {imports: "tftp/remap store"},
 	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race"},
 	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users"},
@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"internal/smallfile":             {},
 	"internal/filelock":              {},
 	"internal/tempname":              {},
+	"internal/linequeue":             {},
 	"internal/penalty":               {},
 	"internal/rate":                  {},
 	"tcp":                            {tests: "internal/leak tcp/certs"},

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/udp"
 )
@@ -25,15 +26,14 @@ type Listener struct {
 	ctx  context.Context // ends when transfers must
 	halt context.CancelFunc
 
-	workers   workerPool    // workers for all jobs but scans
-	scans     chan *session // for scanners
-	lines     chan line
-	totals    []*totals
-	lostLines atomic.Int64 // lines for which the log had no room
-	crashes   atomic.Int64 // panics caught
-	count     atomic.Int64 // transfers under way
-	retired   chan time.Duration
-	dallying  atomic.Int64 // transfers that are over, and still answer repeats
+	workers  workerPool    // workers for all jobs but scans
+	scans    chan *session // for scanners
+	lines    *linequeue.Queue[line]
+	totals   []*totals
+	crashes  atomic.Int64 // panics caught
+	count    atomic.Int64 // transfers under way
+	retired  chan time.Duration
+	dallying atomic.Int64 // transfers that are over, and still answer repeats
 }
 
 // A binding is what serves one address.
@@ -119,7 +119,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
 	l.workers.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
 	l.scans = make(chan *session, 2*l.MaxTransfers)
-	l.lines = make(chan line, maxLines)
+	l.lines = linequeue.New(l.writeLine, func(lost int64) { l.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return l, nil
 }
 
@@ -397,7 +397,7 @@ func (l *Listener) leave() { l.count.Add(-1) }
 // Counters returns the totals so far.
 func (l *Listener) Counters() Counters {
 	c := Counters{
-		Unsaid:  l.lostLines.Load(),
+		Unsaid:  l.lines.Lost(),
 		Crashes: l.crashes.Load(),
 		Live:    l.count.Load(),
 		Resting: l.dallying.Load(),

@@ -12,15 +12,6 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-const (
-	// maxLines is how many lines wait for the log. Beyond that they are
-	// counted only: a log without a reader must not stop the server.
-	maxLines = 4096
-
-	// logGrace is how long a server that ends waits for its log.
-	logGrace = time.Second
-)
-
 // reportEnd reports a transfer that is over. It never waits.
 func (l *Listener) reportEnd(t *Transfer) {
 	if l.Ended != nil {
@@ -43,7 +34,7 @@ func (l *Listener) call(hook func(*Transfer), t *Transfer) {
 // reportsEnds reports whether anybody wants to know of transfers that are over.
 func (l *Listener) reportsEnds() bool { return l.Ended != nil || l.Log != nil }
 
-// A line is one of the log.
+// A line is one of the log: by default, that the server has ended.
 type line struct {
 	transfer *Transfer
 	crash    error // or a hook's panic
@@ -54,29 +45,17 @@ func (l *Listener) logLine(s line) {
 	if l.Log == nil {
 		return
 	}
-	select {
-	case l.lines <- s:
-	default:
-		l.lostLines.Add(1)
-	}
+	l.lines.Add(s)
 }
 
-// writeLog writes the lines until there are no more, and then closes done.
-func (l *Listener) writeLog(done chan<- struct{}) {
-	defer close(done)
-	said := int64(0)
-	for s := range l.lines {
-		if s.crash != nil {
-			l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", stackOf(s.crash))
-		} else {
-			l.write(s.transfer)
-		}
-		if n := l.lostLines.Load(); n > said {
-			l.Log.Warn("tftp: the log was too slow", "lines lost", n-said)
-			said = n
-		}
-	}
-	if l.Log != nil {
+// writeLine writes a line of the log.
+func (l *Listener) writeLine(s line) {
+	switch {
+	case s.crash != nil:
+		l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", stackOf(s.crash))
+	case s.transfer != nil:
+		l.write(s.transfer)
+	default:
 		c := l.Counters()
 		l.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
 			"requests turned away", c.TurnedAway)

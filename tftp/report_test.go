@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -227,7 +228,7 @@ func TestStuckLog(t *testing.T) {
 		w := newWorld(t, 1)
 		w.start(func(_ *simWorld, s *Server) { s.Log = slog.New(stuckLog{release}) })
 		want := w.put("image", 100)
-		for i := range maxLines + 100 {
+		for i := range linequeue.Max + 100 {
 			p := w.raw(otherIP)
 			p.send(rrq("missing"))
 			p.wantError(fmt.Sprint("request ", i), transfer.FileNotFound)
@@ -238,7 +239,7 @@ func TestStuckLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFile(t, here, "image", want)
-		if n := w.listener.lostLines.Load(); n == 0 {
+		if n := w.listener.lines.Lost(); n == 0 {
 			t.Error("no line was counted as lost")
 		}
 		w.end()

@@ -25,8 +25,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 		scanners.Go(func() { l.scanAll() })
 	}
 	l.workers.open()
-	logged := make(chan struct{})
-	go l.writeLog(logged)
+	go l.lines.Run()
 
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
@@ -72,11 +71,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 	for sh := range l.allShards {
 		sh.closeAbandoned()
 	}
-	close(l.lines)
-	select {
-	case <-logged:
-	case <-time.After(logGrace): // the reader of the log has stopped reading
-	}
+	l.logLine(line{})
+	l.lines.Close()
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 )
@@ -95,7 +96,7 @@ func TestEndsBesideStuckStore(t *testing.T) {
 		if err := <-w.served; !errors.Is(err, ErrStuck) {
 			t.Errorf("Serve: %v, want ErrStuck", err)
 		}
-		if took := time.Since(began); took > time.Second+stuckGrace+logGrace {
+		if took := time.Since(began); took > time.Second+stuckGrace+linequeue.Grace {
 			t.Errorf("Serve took %v", took)
 		}
 		time.Sleep(2 * time.Hour)

@@ -98,7 +98,7 @@ func (s *sftpService) registerMetrics(counts *meter.Registry) {
 		counts.Gauge(g.name, g.help, func() float64 { return float64(g.value(s.srv.Counters())) })
 	}
 	counts.Connections(meter.SFTP, connServer(&s.accept))
-	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.lost.Load)
+	counts.Counter("sftp_log_lines_lost_total", "Lines on SFTP for which the log was too slow.", s.log.Lost)
 }
 
 // connServer gives package meter the connections of a server.

@@ -197,7 +197,7 @@ func (s *httpService) close() {
 		p.failed.flush()
 	}
 	s.log.away.flush()
-	s.log.close()
+	s.log.Close()
 	if s.files != nil {
 		s.files.close()
 	}
@@ -419,5 +419,5 @@ func (s *httpService) registerMetrics(counts *meter.Registry) {
 			counts.Connections(meter.Protocol(p.scheme), connServer(&p.accept))
 		}
 	}
-	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.lost.Load)
+	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.Lost)
 }

@@ -105,7 +105,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 			log: newSFTPLog(slog.New(slog.DiscardHandler), nil),
 		}
 		s.fitDescriptors(limit)
-		s.log.close()
+		s.log.Close()
 		if s.srv.MaxConns != test.conns {
 			t.Errorf("%s: %d connections of SFTP, want %d", test.what, s.srv.MaxConns, test.conns)
 		}

@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/linequeue"
 )
 
 // log returns the log, in the format of the configuration.
@@ -54,4 +57,28 @@ func (cfg *Config) say(out io.Writer, format string, args ...any) {
 	} else {
 		fmt.Fprintf(out, "haul: %s\n", text)
 	}
+}
+
+// A lineQueue takes the lines of a log, without a wait.
+type lineQueue struct {
+	*linequeue.Queue[slog.Record]
+	log *slog.Logger
+}
+
+func newLineQueue(log *slog.Logger) *lineQueue {
+	q := linequeue.New(
+		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // a log that fails cannot be reported
+		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
+	go q.Run()
+	return &lineQueue{q, log}
+}
+
+// say queues a line.
+func (q *lineQueue) say(level slog.Level, msg string, attrs ...slog.Attr) {
+	if !q.log.Enabled(context.Background(), level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), level, msg, 0)
+	r.AddAttrs(attrs...)
+	q.Add(r)
 }

@@ -38,7 +38,7 @@ func TestTally(t *testing.T) {
 		l.add(slog.LevelWarn, "one", "192.0.2.4:4")
 		n++
 		l.flush()
-		q.close()
+		q.Close()
 		lines, told := strings.Split(strings.TrimSpace(out.String()), "\n"), 0
 		for _, line := range lines {
 			var k int

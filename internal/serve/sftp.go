@@ -135,7 +135,7 @@ func (s *sftpService) close() {
 	if s.log != nil {
 		s.log.away.flush()
 		s.log.locked.flush()
-		s.log.close()
+		s.log.Close()
 	}
 	s.roots.close()
 }

@@ -1,0 +1,81 @@
+// Package linequeue writes the lines of a log on a goroutine of its own, so that a log
+// that nobody reads does not stop a server.
+package linequeue
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// Max is how many lines may wait. More are dropped and counted.
+	Max = 4096
+
+	// Grace is how long Close waits for the log.
+	Grace = time.Second
+)
+
+// A Queue has lines written in order. T is what the writer makes a line of.
+type Queue[T any] struct {
+	write    func(line T)
+	writeGap func(lost int64)
+	lines    chan T
+	lost     atomic.Int64
+	closed   chan struct{}
+	done     chan struct{} // closed when Run has returned
+}
+
+// New returns a queue for Run to write. writeGap is called when lines were lost, with
+// their number, as soon as there is room again.
+func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
+	return &Queue[T]{
+		write: write, writeGap: writeGap,
+		lines: make(chan T, Max), closed: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// Add queues a line. It never waits.
+func (q *Queue[T]) Add(line T) {
+	select {
+	case q.lines <- line:
+	default:
+		q.lost.Add(1)
+	}
+}
+
+// Lost returns how many lines were dropped.
+func (q *Queue[T]) Lost() int64 { return q.lost.Load() }
+
+// Run writes lines until Close, and then those that are left.
+func (q *Queue[T]) Run() {
+	defer close(q.done)
+	reported := int64(0)
+	write := func(line T) {
+		q.write(line)
+		if n := q.lost.Load(); n > reported {
+			q.writeGap(n - reported)
+			reported = n
+		}
+	}
+	for {
+		select {
+		case line := <-q.lines:
+			write(line)
+		case <-q.closed:
+			for len(q.lines) > 0 {
+				write(<-q.lines)
+			}
+			return
+		}
+	}
+}
+
+// Close waits until Run has written the lines, but no longer than Grace. Later lines are
+// lost. It is called once.
+func (q *Queue[T]) Close() {
+	close(q.closed)
+	select {
+	case <-q.done:
+	case <-time.After(Grace):
+	}
+}
