@@ -84,8 +84,8 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove what killed runs have left",
 		Long: `Remove what runs of bench have left that were killed: links, control groups,
-the programs in either, and files in the directory for temporary files. What belongs to
-a run that goes on, or to somebody else, stays. The next run does the same.`,
+the programs in either, and files in the directory for temporary files. Everything that
+belongs to a run that continues, or to somebody else, stays. The next run does the same.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return suite.Clean("") },
 	}

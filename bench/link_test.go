@@ -57,7 +57,7 @@ func TestProgramsExitCode(t *testing.T) {
 	if got := exitCode(interrupted); got != exitInterrupted {
 		t.Errorf("%v: exit code %d, want %d", interrupted, got, exitInterrupted)
 	}
-	// What else goes wrong at the end does not hide the program's code.
+	// Other errors at the end do not hide the program's exit code.
 	both := errors.Join(programError{errors.New("sh: exit status 3"), 3}, errors.New("the namespace stays"))
 	if got := exitCode(both); got != 3 {
 		t.Errorf("%v: exit code %d, want 3", both, got)

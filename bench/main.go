@@ -5,10 +5,10 @@
 //	bin/bench run --resume full.jsonl            everything; some hours, in parts
 //	bin/bench report full.jsonl --html report.html
 //
-// What the scenarios are and how they are measured is in package suite, what
-// a link does to packets in package link, how the peers are started in package
-// peer, and what becomes of the results in package report. It needs Linux, and
-// root for links and for CPU times of servers that fork.
+// Package suite has the scenarios and how they are measured, package link what a link
+// does to packets, package peer how the peers are started, and package report what
+// becomes of the results. It needs Linux, and root for links and for CPU times of
+// servers that fork.
 package main
 
 import (

@@ -26,15 +26,15 @@ const (
 var errQuickTime = fmt.Errorf("%v are over", quickTime)
 
 const runHelp = `Measure haul and its peers in turn. Each contender gets each scenario once a
-round, and each round in another order. What is absent, and what fails, is in
-the results too.
+round, and each round in another order. The results also have what is absent,
+and what fails.
 
 Results are appended to a file line by line, so an interrupted run keeps what it
 has. "bench report" makes tables and plots of them.
 
 --resume makes a long run in parts: give it the same file, and the same other
-flags, as often as it takes. What the latest run in the file has is not
-measured again, as long as the commit, the machine, haul and the contender are the
+flags, as often as it takes. Measurements that the latest run in the file has are not
+made again, as long as the commit, the machine, haul and the contender are the
 same (the programs to the byte); only a round that was cut off is made again, for
 all who take part in it. If something has changed, a new run begins, and
 "bench run" says what it was. More --rounds are added to those that are there.
@@ -43,10 +43,10 @@ Quick runs want a file of their own: their scenarios have the names of larger on
 Other work on this machine disturbs: close what you can, and look at the spread.`
 
 const runExamples = `  bench run --quick --out quick.jsonl
-  bench run --resume full.jsonl                 everything; again after Ctrl-C, it goes on
+  bench run --resume full.jsonl                 everything; again after Ctrl-C, it resumes
   bench run --only '^(many|window)' --peers haul,dnsmasq,floor-64 --out some.jsonl`
 
-// runFlags are what "bench run" is told.
+// runFlags are the flags of "bench run".
 type runFlags struct {
 	suite              suite.Suite
 	quick, smoke, list bool
@@ -77,7 +77,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&f.only, "only", "", "scenarios whose name this regular `expression` matches")
 	flags.IntVar(&f.suite.Rounds, "rounds", 0, "how often each contender gets each scenario; 0 means 5, or 1 with --smoke")
 	flags.StringVar(&f.out.path, "out", "", "append the results to this `file`, as a new run; without it they go to bench-TIME.jsonl, and with --smoke nowhere")
-	flags.StringVar(&f.out.resume, "resume", "", "go on with the latest run in this `file`, and leave out what it has; a new file begins one")
+	flags.StringVar(&f.out.resume, "resume", "", "resume the latest run in this `file`, and leave out what it has; a new file begins one")
 	flags.StringVar(&f.suite.Haul, "haul", "", "`binary` of haul to measure, which is the load generator too; without it the one in --bin")
 	flags.StringVar(&f.suite.Before, "before", "", "another `binary` of haul to compare with")
 	flags.StringSliceVar(&f.peers, "peers", nil, "names of the contenders, as \"bench peers\" lists them; without it all")
@@ -148,7 +148,7 @@ func (f *runFlags) announce(p *suite.Plan) {
 		f.say("%s has all %d measurements of these scenarios, nothing is left to measure", f.out.path, p.Known)
 		return
 	case p.Known > 0:
-		f.say("%s has %d of %d measurements, the run goes on", f.out.path, p.Known, p.Known+p.Measurements)
+		f.say("%s has %d of %d measurements, the run continues", f.out.path, p.Known, p.Known+p.Measurements)
 	}
 	most := ""
 	if f.quick {
@@ -167,7 +167,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// roughly writes a duration as a guess is told.
+// roughly writes a duration as an estimate.
 func roughly(d time.Duration) string {
 	switch minutes := int(d.Round(time.Minute).Minutes()); {
 	case d < 90*time.Second:

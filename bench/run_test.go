@@ -73,8 +73,8 @@ func standInHaul(t *testing.T) string {
 	return path
 }
 
-// What is wrong is said before anything is measured, with what to do about it,
-// and leaves no file behind.
+// A mistake is reported before anything is measured, with what to do about it, and
+// leaves no file behind.
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file, none := filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "none")
@@ -150,8 +150,8 @@ func TestRoughly(t *testing.T) {
 	}
 }
 
-// A run that is interrupted keeps what it has, says so, and goes on where it
-// ended: no measurement is made twice.
+// A run that is interrupted keeps what it has, says so, and resumes where it ended: no
+// measurement is made twice.
 func TestRunInParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds haul and measures")

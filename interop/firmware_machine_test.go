@@ -69,8 +69,8 @@ func powerOn(t *testing.T, card string, args ...string) *machine {
 	return m
 }
 
-// await reads the console until it says what matches pattern, and returns the
-// match and its groups. What comes before it passes over.
+// await reads the console until it says what matches pattern, and returns the match and
+// its groups. It skips the text before.
 func (m *machine) await(t *testing.T, pattern string) []string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// U-Boot fetches files as it is told to on its console, with windows too, and
-// sums them up in memory.
+// U-Boot fetches files by commands on its console, with windows too, and sums them up
+// in memory.
 func TestFirmwareUBoot(t *testing.T) {
 	t.Parallel()
 	fetches := []struct {

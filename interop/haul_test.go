@@ -122,7 +122,7 @@ func TestEndWaitsForTransfers(t *testing.T) {
 	for running := false; !running; { // it takes a second or more in all
 		select {
 		case err := <-result:
-			t.Fatalf("ended before the server was told to: %v", err)
+			t.Fatalf("ended before the server was stopped: %v", err)
 		case <-time.After(5 * time.Millisecond):
 			i, err := os.Stat(local)
 			running = err == nil && i.Size() > 0

@@ -238,7 +238,7 @@ func TestNetworkBroadcastStorm(t *testing.T) {
 	}
 }
 
-// Who asks everybody is answered from the address of the interface it is on.
+// A broadcast is answered from the address of the interface that it came in by.
 func TestNetworkBroadcastInterfaces(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

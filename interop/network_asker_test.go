@@ -174,8 +174,8 @@ func (a *asker) next() (reply, error) {
 	return reply{}, fmt.Errorf("no answer from %v within %v", a.to, waitMost)
 }
 
-// begin sends a request and returns the first answer. What follows goes to
-// where that came from.
+// begin sends a request and returns the first answer. Later packets go to where that
+// came from.
 func (a *asker) begin(op byte, name string, options ...string) (reply, error) {
 	if err := a.send(asking(op, name, options...)); err != nil {
 		return reply{}, err
@@ -198,7 +198,7 @@ func (a *asker) read(name string, options ...string) ([]byte, reply, error) {
 	return file, first, err
 }
 
-// readOn goes on after the first answer.
+// readOn continues after the first answer.
 func (a *asker) readOn(first reply) ([]byte, error) {
 	size, window := 512, 1
 	if first.op == optionsOp {

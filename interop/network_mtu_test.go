@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What IP, UDP and TFTP put before a block, in bytes.
+// The headers of IP, UDP and TFTP before a block, in bytes.
 const (
 	before4 = 20 + 8 + 4
 	before6 = 40 + 8 + 4

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Two servers on one host leave each other alone, and one of them can be
-// started anew at once, while what it began goes on to its end.
+// Two servers on one host leave each other alone, and one of them can be started anew
+// at once, while its transfers continue to their end.
 func TestNetworkRestart(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
@@ -96,8 +96,8 @@ func TestNetworkPortTaken(t *testing.T) {
 	}
 }
 
-// Port 69 takes a privilege. Without it haul takes another port and says so,
-// unless it was told which one to take.
+// Port 69 takes a privilege. Without it haul takes another port and says so, unless the
+// command line names one.
 func TestNetworkNoPrivilege(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

@@ -9,8 +9,8 @@ import (
 
 // The portable path knows interfaces and not routes, so it has no such tests.
 
-// A path may be narrower in the middle than at either end. What is on its way
-// by then arrives as it can; whoever asks next gets blocks that fit.
+// A path may be narrower in the middle than at either end. Transfers under way continue
+// as they can; the next ones get blocks that fit.
 func TestNetworkMTUNarrowPath(t *testing.T) {
 	t.Parallel()
 	const narrow, behind, behind6 = 1300, "10.72.0.2", "fd72::2"

@@ -38,7 +38,7 @@ type outsidePort struct {
 	sent map[netip.AddrPort]bool // whom the client has sent to
 }
 
-// What the client behind a router is called there.
+// The addresses of the client behind a router, as seen there.
 const behindRouter = "192.168.69.2"
 
 // newRouter makes the client of a link a router, and returns it with a new

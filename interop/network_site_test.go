@@ -82,7 +82,7 @@ func TestNetworkRoots(t *testing.T) {
 			c.wantFirst(t, port69(host6), test.first6)
 			c.wantFirst(t, host+":6969", test.first6969)
 			c.wantSecond(t, common)
-			// What they write goes there, too.
+			// Their uploads go there, too.
 			c.first.sends(t, haulClient, options{}, port69(host), map[int]string{own: other, common: base}[test.first4], "up", 500)
 			c.second.sends(t, haulClient, options{}, port69(toSecond), base, "up2", 500)
 		})
@@ -124,7 +124,7 @@ func TestNetworkPerClient(t *testing.T) {
 	}
 }
 
-// Access rules hold for whom they name, and the client is told no more than
+// Access rules apply to the clients that they name, and the client learns no more than
 // that.
 func TestNetworkAccess(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestNetworkAccess(t *testing.T) {
 	}
 }
 
-// Networks that are not welcome are told so, on a socket of both families too.
+// Networks that are not served get an error, on a socket of both families too.
 func TestNetworkAllowDeny(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

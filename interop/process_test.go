@@ -98,11 +98,11 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// What programs may take, on a busy machine and from a disk that stalls for seconds. Only
-// a test that fails waits for this.
+// The time that programs may take, on a busy machine and with a disk that stalls for
+// seconds. Only a test that fails waits for this.
 const (
 	startPatience = time.Minute // until it is ready
-	endPatience   = time.Minute // to end, when it is told to
+	endPatience   = time.Minute // to end, when it is stopped
 )
 
 // A daemon is a server that runs until its test ends.
@@ -114,7 +114,7 @@ type daemon struct {
 	err  error         // how; once done
 }
 
-// start runs p as a daemon. What it said is shown if the test fails.
+// start runs p as a daemon. Its output is shown if the test fails.
 func (p program) start(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	// A file and no pipe: children that outlive the server would hold a pipe open.

@@ -324,7 +324,7 @@ func (c *soaker) junk() []byte {
 	return b
 }
 
-// interrupt sends nonsense to the port of a transfer, which goes on.
+// interrupt sends nonsense to the port of a transfer, which continues.
 func (c *soaker) interrupt(p *rawPeer) error {
 	p.middle = func(func()) error {
 		for range 20 {

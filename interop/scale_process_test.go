@@ -84,9 +84,9 @@ func (m *metered) scrape(ctx context.Context) (sample, error) {
 	return s, lines.Err()
 }
 
-// liveHeap returns how many bytes were in use when the server had collected its
-// garbage last: the next time is when these have doubled. What is in use now
-// says less, as garbage is swept up bit by bit.
+// liveHeap returns how many bytes were in use when the server had collected its garbage
+// last: the next time is when these have doubled. The bytes in use now say less, as
+// garbage is collected bit by bit.
 func (s sample) liveHeap() int64 { return int64(s["go_memstats_next_gc_bytes"]) / 2 }
 
 // await scrapes until a reading is as wanted, and returns that.

@@ -32,9 +32,9 @@ const (
 	soakResident   = memoryLoop // bytes in memory, for each CPU
 )
 
-// Two dozen clients do all that clients do, and much that they should not, in
-// a random mix: see mix. What is moved must be right, and afterwards the server
-// must have no more than after a short while of it.
+// Two dozen clients do all that clients do, and much that they should not, in a random
+// mix: see mix. Each file must be right, and afterwards the server must have no more
+// memory than after a short while of it.
 //
 //	HAUL_SOAK=1h go test -timeout 70m -run TestSoak ./interop
 //
@@ -207,11 +207,11 @@ func (k *soak) report(t *testing.T) {
 	t.Logf("done: %s; %d peers vanished for good", strings.Join(words, ", "), k.vanished.Load())
 }
 
-// wantDisk checks the files of the server: whole ones, the last that each
-// client was told to be stored, and no others.
+// wantDisk checks the files of the server: whole ones, the last that the server
+// acknowledged to each client, and no others.
 func (k *soak) wantDisk(t *testing.T) {
 	t.Helper()
-	// What was given up is removed when the disk comes to it.
+	// Uploads that were given up are removed when the disk comes to it.
 	for end := time.Now().Add(scalePatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if hidden, _ := filepath.Glob(filepath.Join(k.dir, ".*")); len(hidden) == 0 {
 			break

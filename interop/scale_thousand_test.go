@@ -19,8 +19,8 @@ const (
 	thousand     = 1000
 	thousandSize = 100_000 // of the least file, in bytes; each has a byte more than the one before
 
-	// What haul serve may have in memory, in bytes, beside what its transfers
-	// hold of --memory. These are what the documentation promises.
+	// The memory that haul serve may have, in bytes, beside what its transfers hold of
+	// --memory. These are what the documentation promises.
 	memoryFixed    = 24 << 20
 	memoryLoop     = 20 << 20 // each CPU has a loop, with room for many datagrams
 	memoryTransfer = 16 << 10
@@ -29,9 +29,9 @@ const (
 	spareDescriptors = 4 // of those who ask for the metrics
 )
 
-// A thousand transfers at the same time, each of a file of its own: every one
-// is held after its first block until the server says that all are under way,
-// and then goes on to the end.
+// A thousand transfers at the same time, each of a file of its own: every one is held
+// after its first block until the server says that all are under way, and then
+// continues to the end.
 func TestThousand(t *testing.T) {
 	small, large := options{}, options{block: 1428, window: 8}
 	for _, c := range []crowd{

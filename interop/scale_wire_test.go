@@ -155,7 +155,7 @@ func (p *rawPeer) receive(until time.Time) ([]byte, error) {
 	}
 }
 
-// rawAgreed reads an OACK. What is not in it has its value of RFC 1350.
+// rawAgreed reads an OACK. Options that are not in it have their values of RFC 1350.
 func rawAgreed(b []byte) (o options, tsize int64) {
 	o, tsize = options{block: rawBlock, window: 1}, -1
 	words := strings.Split(string(b[2:]), "\x00")

@@ -136,7 +136,7 @@ func inventory(t *testing.T, dir string) string {
 				h = (h ^ uint32(c)) * 16777619
 			}
 			what += fmt.Sprintf(" %d bytes %08x", len(b), h)
-			// What was set is to the second; what was written is of now.
+			// A time that was set is to the second; a file that was written has the time of now.
 			if fi.ModTime().Before(time.Now().Add(-time.Hour)) || fi.ModTime().After(time.Now().Add(time.Hour)) {
 				what += fmt.Sprint(" ", fi.ModTime().Unix())
 			}

@@ -50,15 +50,15 @@ func TestSFTPCommands(t *testing.T) {
 	}
 }
 
-// What was cut off goes on with --continue where it was, both ways, and be it
-// the program itself that is killed.
+// A copy that was cut off resumes with --continue, both ways, even if the program
+// itself was killed.
 func TestSFTPContinue(t *testing.T) {
 	for _, s := range []sftpServer{sshdInternal, haulHidden} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			dir, local := realDir(t), t.TempDir()
 			l := s.start(t, dir)
-			// What has come is noted now and then, of uploads every 32 MiB.
+			// Progress is recorded now and then, of uploads every 32 MiB.
 			const size = 80 << 20
 			data := content(size)
 			write(t, filepath.Join(dir, "there"), data)
@@ -113,7 +113,7 @@ func TestSFTPContinue(t *testing.T) {
 				}
 				// Cut as soon as it is noted that much of it has come.
 				begin(func(w *wire) bool { return w.moved.Load() > size/2 && noted(filepath.Dir(c.file)) }, func(w *wire, _ *exec.Cmd) {
-					w.l.Close() // or it would go on over the next connection
+					w.l.Close() // or it would continue over the next connection
 					w.cut()
 				})
 				if _, err := os.Lstat(c.file); err == nil {

@@ -318,7 +318,7 @@ func testAttributes(t *testing.T, x *meeting) {
 	if got := attributesOf(t, a[7]); got.Mode != syscall.S_IFREG {
 		t.Errorf("private is %+v", got)
 	}
-	// What becomes of the setuid bit is the server's to say.
+	// The server decides about the setuid bit.
 	if got := attributesOf(t, a[10]); got.Mode&0o777 != 0o755 || got.Mtime != 0 {
 		t.Errorf("private is %+v", got)
 	}

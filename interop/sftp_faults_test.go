@@ -88,7 +88,7 @@ func TestSFTPMaxSessions(t *testing.T) {
 	}
 }
 
-// A download that is cut leaves a beginning of the file, and goes on from there.
+// A download that is cut leaves a beginning of the file, and resumes there.
 func TestSFTPCutDownload(t *testing.T) {
 	for _, s := range []sftpServer{sshdInternal, haulHidden} {
 		t.Run("haul and "+s.name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestSFTPCutUpload(t *testing.T) {
 	}
 }
 
-// OpenSSH's sftp goes on, in place, with what was cut off.
+// OpenSSH's sftp resumes in place an upload that was cut off.
 func TestSFTPCutPeer(t *testing.T) {
 	dir, local := realDir(t), t.TempDir()
 	l := serveSFTP(t, dir, "--sftp-in-place")

@@ -18,7 +18,7 @@ import (
 var (
 	haulHidden = sftpServer{
 		name:  "haul",
-		lacks: " invalid resume ", // an upload that goes on has to be in place
+		lacks: " invalid resume ", // an upload that is resumed has to be in place
 		start: func(t *testing.T, dir string) login { return serveSFTP(t, dir) },
 	}
 	haulInPlace = sftpServer{

@@ -78,8 +78,8 @@ type parcel struct {
 	due  time.Time
 }
 
-// carry moves bytes one way. What is under way has no bound but TCP's windows
-// before and the time that it takes.
+// carry moves bytes one way. The bytes under way have no bound but TCP's windows before
+// and the time that they take.
 func (w *wire) carry(from, to net.Conn) {
 	parcels := make(chan parcel, 4096)
 	var sender sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 // this one.
 func newSSHFSTool(t *testing.T, l login) *tool {
 	p := find(t, "sshfs", "sshfs")
-	// What is missing here is the machine's, and no peer's.
+	// A missing part is the machine's fault here, and no peer's.
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		t.Skipf("this machine lends nobody FUSE: %v", err)
 	} else {

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A tool is a program that moves files by SFTP as its user tells it on the
-// command line. Remote names are relative to the user's home directory. What is
-// nil it cannot do. Failures end the test, but those of try.
+// A tool is a program that moves files by SFTP as its user tells it on the command
+// line. Remote names are relative to the user's home directory. It cannot do what is
+// nil. Failures end the test, but those of try.
 type tool struct {
 	name             string
 	get, put         func(t *testing.T, remote, local string)
-	reget, reput     func(t *testing.T, remote, local string) // go on with a part
+	reget, reput     func(t *testing.T, remote, local string) // resume a part
 	getTree, putTree func(t *testing.T, remote, local string) // both directories are there, and get what is in the other
 	list             func(t *testing.T, remote string) []string
 	fails            func(t *testing.T, remote, local string) error // a get that must not succeed
@@ -79,7 +79,7 @@ func newSFTPTool(t *testing.T, l login) *tool {
 		t.Helper()
 		return mustRun(t, p, line+"\n", "server")
 	}
-	// What is in double quotes is no pattern, but for a backslash.
+	// Text in double quotes is no pattern, but for a backslash.
 	q := func(name string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"` }
 	return &tool{
 		name:    "sftp",

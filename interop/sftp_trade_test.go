@@ -71,7 +71,7 @@ func tradeSizes(t *testing.T, tl *tool, _ sftpServer, served string) {
 
 func tradeResume(t *testing.T, tl *tool, _ sftpServer, served string) {
 	if tl.reget == nil {
-		t.Skipf("%s does not go on with what was cut short", tl.name)
+		t.Skipf("%s does not resume what was cut short", tl.name)
 	}
 	local := t.TempDir()
 	const size = 1<<20 + 7

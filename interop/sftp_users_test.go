@@ -127,8 +127,8 @@ func wantOnly(t *testing.T, dir string, names ...string) {
 
 var oneTimePassword = regexp.MustCompile(`log in as (\S+) with the password (\S+)`)
 
-// Without users there is one, whose password haul tells, and who is himself in
-// that directory alone. A restart makes another password, and keeps the host key.
+// Without users there is one, whose password haul prints, and who is confined to that
+// directory. A restart makes another password, and keeps the host key.
 func TestSFTPOneTimePassword(t *testing.T) {
 	dir, keys := realDir(t), t.TempDir()
 	write(t, filepath.Join(dir, "file"), content(1000))
@@ -213,7 +213,7 @@ func TestSFTPNothingElse(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "new"), content(1000))
 }
 
-// What users may do is in the users file, and their clients tell them.
+// The users file decides what users may do, and their clients report refusals.
 func TestSFTPRights(t *testing.T) {
 	for _, access := range []string{"read-only", "upload-only"} {
 		t.Run(access, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestSFTPRights(t *testing.T) {
 					{"put", up, "file"}, {"remove", "file"}, {"rename", "file", "moved"}, {"chmod", "file", "600"}, {"symlink", "/etc", "etc"}}
 				for i, a := range d.do(t, l, ops...) {
 					allowed := may[ops[i][0]] && i < 2
-					// Who may bring files learns which names are taken.
+					// Users who may upload learn which names are taken.
 					taken := i == 2 && access == "upload-only" && a.Kind != "not exist" && a.Error != ""
 					if allowed != (a.Error == "") || !allowed && !taken && a.Kind != "permission" {
 						t.Errorf("%s, %q: %s (%s)", d.name, ops[i], a.Error, a.Kind)
@@ -250,7 +250,7 @@ func TestSFTPRights(t *testing.T) {
 	}
 }
 
-// A user sees no more than his root, whatever links and dots say.
+// Users see no more than their root, whatever links and dots say.
 func TestSFTPConfined(t *testing.T) {
 	all := realDir(t)
 	if err := os.Mkdir(filepath.Join(all, "home"), 0o755); err != nil {

@@ -79,9 +79,9 @@ func emulate(args []string) error {
 	return removeAll(args[1:3], err)
 }
 
-// prefer makes the thread exact: no slack for its timers, and its turn before
-// ordinary programs. What it does at a time is short and bounded. Where
-// either is not allowed, the statistics show what comes of it.
+// prefer makes the thread exact: no slack for its timers, and its turn before ordinary
+// programs. Its work at a time is short and bounded. Where either is not allowed, the
+// statistics show what comes of it.
 func (e *emulator) prefer() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the program is called, as its argument 0, when it is started to be
-// something else than itself. No environment is needed for it, since callers
-// of [Link.Command] may set their own.
+// The program's name, as its argument 0, when it is started to be something else than
+// itself. No environment is needed for it, since callers of [Link.Command] may set
+// their own.
 const (
 	asEmulator = "haul-link: emulator"
 	asGuest    = "haul-link: enter namespace"

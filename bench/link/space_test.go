@@ -63,7 +63,7 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// What is in a namespace ends with it.
+// Everything in a namespace ends with it.
 func TestSpaceEnds(t *testing.T) {
 	s := space(t, nil)
 	cmd := s.Command(context.Background(), AnyCore, "sleep", "1000")
@@ -97,7 +97,7 @@ func ready(t *testing.T, pid int, s *Space) {
 	}
 }
 
-// A setting that there is not is told, and nothing is left behind.
+// A setting that does not exist is an error, and nothing is left behind.
 func TestSpaceRefuses(t *testing.T) {
 	space(t, nil) // as root
 	_, err := NewSpace(t.Context(), map[string]string{"net.ipv4.no_such_setting": "1"})

@@ -54,8 +54,7 @@ type WayStats struct {
 	Writes      uint64 // system calls that handed packets over
 }
 
-// since returns what has happened after an earlier state. What is a maximum
-// stays as it is.
+// since returns what has happened after an earlier state. Maxima stay as they are.
 func (s Stats) since(before Stats) Stats {
 	s.CPU -= before.CPU
 	s.Wall -= before.Wall

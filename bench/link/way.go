@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A way is one direction of a link, without clock or device: it is told what
-// came and when, and says what is due and when. All times are nanoseconds
-// since a moment that the caller has chosen.
+// A way is one direction of a link, without clock or device: its caller passes what
+// came and when, and it says what is due and when. All times are nanoseconds since a
+// moment that the caller has chosen.
 //
 //	room := w.room()            // where to read a packet to
 //	w.accept(now, shape, size)  // it came

@@ -262,8 +262,8 @@ func TestReorder(t *testing.T) {
 	}
 }
 
-// TestMemory fills the arena again and again with packets of all sizes. What
-// arrives is what was sent, in order; handOver would find other bytes.
+// TestMemory fills the arena again and again with packets of all sizes. The packets
+// arrive as they were sent, in order; handOver would find other bytes.
 func TestMemory(t *testing.T) {
 	p := gigabit(10 * time.Millisecond)
 	p.Ways[A].Queue = maxQueue

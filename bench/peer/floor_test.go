@@ -30,7 +30,7 @@ func floors(t *testing.T, want []byte, test func(t *testing.T, p *peer.Process))
 	}
 }
 
-// Block numbers go on from 0 after 65535, whatever is cut into one message.
+// Block numbers continue at 0 after 65535, whatever is cut into one message.
 func TestFloorRollover(t *testing.T) {
 	want := content(8*70_000 + 3)
 	floors(t, want, func(t *testing.T, p *peer.Process) {
@@ -117,8 +117,8 @@ const (
 	oack = 6
 )
 
-// What the network lost is sent again from where the client says it is, and a
-// gap in what it sent is reported once (RFC 7440 section 4).
+// Lost blocks are sent again from where the client says it is, and a gap in what it
+// sent is reported once (RFC 7440 section 4).
 func TestFloorLoss(t *testing.T) {
 	const block = "12345678"
 	floors(t, []byte(block+block+block+block+block+"end"), func(t *testing.T, p *peer.Process) {

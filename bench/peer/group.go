@@ -22,9 +22,9 @@ type group interface {
 	name() string
 	join(pid int) error // the first process, once
 
-	// begin has a command start in the group, where that can be had: then not even
-	// what it starts at once escapes. What it returns is to be called after the
-	// start. It may be called in place of join.
+	// begin has a command start in the group, where that can be had: then not even what
+	// it starts at once escapes. Call the function that it returns after the start. It
+	// may be called in place of join.
 	begin(*exec.Cmd) (started func() error)
 	pids() []int // those that live, in no order
 	cpu() (time.Duration, error)

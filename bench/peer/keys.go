@@ -16,10 +16,10 @@ import (
 // All contenders use the same.
 type Keys struct {
 	User       string // who logs in
-	Private    string // his key
+	Private    string // their key
 	Authorized string // authorized_keys, with that key
 	Host       string // the server's key, alone in its directory
-	Users      string // a users file of haul's, with him
+	Users      string // a users file of haul's, with this user
 	Known      string // known_hosts, see Trust
 
 	host ssh.PublicKey

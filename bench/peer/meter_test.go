@@ -98,7 +98,7 @@ func TestProcessTree(t *testing.T) {
 	p.Stop()
 }
 
-// What a killed run left goes; what a live one uses, and what others made, stays.
+// Leftovers of a killed run are removed; what a live one uses, and what others made, stays.
 func TestClean(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {

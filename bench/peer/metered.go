@@ -49,7 +49,7 @@ func Metered(ctx context.Context, cmd *exec.Cmd) (Usage, error) {
 	u.Wall = time.Since(began)
 	stop()
 	sampling.Wait()
-	// What it has left behind would disturb the next, and be counted by nobody.
+	// Processes that it has left behind would disturb the next, and be counted by nobody.
 	for range killTries {
 		pids := g.pids()
 		for _, pid := range pids {

@@ -19,16 +19,16 @@ import (
 	"os/exec"
 )
 
-// A Command makes a command of a program and its arguments, to be started
-// later. It is exec.CommandContext, or something that puts a namespace or a
-// limit around it. What it sets in the command stays, except that Server.Start
-// adds to the environment and to SysProcAttr.
+// A Command makes a command of a program and its arguments, to be started later. It is
+// exec.CommandContext, or something that puts a namespace or a limit around it. Its
+// settings of the command stay, except that Server.Start adds to the environment and to
+// SysProcAttr.
 type Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 
 // Stores says what becomes of an upload.
 type Stores int
 
-// What becomes of uploads, from nothing to a file.
+// The fate of uploads, from nothing to a file.
 const (
 	Refuses  Stores = iota // there are no uploads
 	Discards               // taken and forgotten

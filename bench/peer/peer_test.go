@@ -244,7 +244,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What is not there is named, all of it, with what would get it.
+// All programs that are missing are named, with what would install them.
 func TestAbsent(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	set := peer.Find(t.TempDir())

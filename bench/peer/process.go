@@ -168,8 +168,8 @@ func (p *Process) await(ctx context.Context, o Options) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// What runs elsewhere may be out of reach from here, but a socket that
-		// is bound keeps a request, or a connection, until the server comes to it.
+		// A server elsewhere may be out of reach from here, but a socket that is bound
+		// keeps a request, or a connection, until the server comes to it.
 		if bound && (p.server.tcp || o.Command != nil || answers(p.addr)) {
 			return nil
 		}
@@ -202,9 +202,9 @@ func (p *Process) CPU() (time.Duration, error) {
 // the right to make a control group, "process table".
 func (p *Process) Accounting() string { return p.group.name() }
 
-// Memory returns the most memory, in bytes, that the server's processes had
-// resident together at any of the samples taken every 50 ms or, of thousands of
-// processes, less often. What several of them share counts for each.
+// Memory returns the most memory, in bytes, that the server's processes had resident
+// together at any of the samples taken every 50 ms or, of thousands of processes, less
+// often. Memory that several of them share counts for each.
 func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
 
 func (p *Process) resident() int64 { return residentOf(p.group) }

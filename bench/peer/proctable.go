@@ -32,7 +32,7 @@ func (t *processTree) begin(cmd *exec.Cmd) func() error {
 
 func (t *processTree) pids() []int {
 	parents := map[int]int{}
-	entries, _ := os.ReadDir("/proc") // without it nobody lives, as far as can be told
+	entries, _ := os.ReadDir("/proc") // without it no process is known to live
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			if s, err := readStat(pid); err == nil && s.state != "Z" {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// maxAsked is how many transfers at once a server is told to allow, where it
-// wants to be told: what the largest measurement needs, and some to spare.
+// maxAsked is how many transfers at once a server is set to allow, if it has such a
+// setting: what the largest measurement needs, and some to spare.
 const maxAsked = 12000
 
 // Haul returns the recipes for a haul binary, which answers from ports of its
@@ -223,8 +223,8 @@ func (f *finder) goServer() {
 
 func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// self names this process's user and group, for servers that would become
-// nobody. What cannot be named is given by its number.
+// self names this process's user and group, for servers that would become nobody. A
+// user or group without a name is given by its number.
 func self() (name, group string) {
 	name, group = strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
 	if u, err := user.Current(); err == nil {

@@ -89,7 +89,7 @@ func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec
 	return cmd, nil
 }
 
-// Ways to use a client that are told beside the plain one.
+// Ways to use a client that are shown beside the plain one.
 const (
 	openSSHTuned = "OpenSSH sftp -R 256 -B 261120"
 	pkgTuned     = "pkg/sftp, concurrent writes"
@@ -162,8 +162,8 @@ func sshOptions(j SFTPJob) []string {
 	return args
 }
 
-// openSSH is told what to do on standard input, in batch mode: so it ends at
-// the first error.
+// openSSH reads its commands from standard input, in batch mode: so it ends at the
+// first error.
 func openSSH(name string, more ...string) SFTPClient {
 	batch := func(line func(SFTPJob) string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {

@@ -49,11 +49,11 @@ func haulSFTP(path, help string) Server {
 	}
 }
 
-// sshd is OpenSSH's server as it is delivered: nothing but where it listens,
-// who logs in and the cipher is told to it.
+// sshd is OpenSSH's server as it is delivered: only where it listens, who logs in and
+// the cipher are set.
 func sshd(p program) (Server, error) {
 	if _, err := user.Lookup("sshd"); err != nil && os.Getuid() == 0 {
-		return Server{}, errors.New("there is no user sshd, whom it becomes until somebody has logged in; useradd --system sshd makes him")
+		return Server{}, errors.New("there is no user sshd, which it becomes until somebody has logged in; useradd --system sshd makes one")
 	}
 	return Server{
 		Name: "sshd", Version: p.version("-V"), Path: p.path, Build: p.build(), Uploads: Disk,

@@ -68,9 +68,9 @@ var (
 	allOfIt     = Trade{Answers: true, Stacks: true, TLS: true, Files: true}
 )
 
-// streamRecipes are all programs around package tcpprog. That clients speak
-// first is what haul is told for HTTP; libraries that can be told it are measured
-// both ways.
+// streamRecipes are all programs around package tcpprog. For HTTP, haul is set to
+// expect that clients speak first; libraries that have this setting are measured both
+// ways.
 var streamRecipes = []streamRecipe{
 	{name: "haul", program: "haultcp", ours: true, trade: andTLS, more: []string{"-defer"}, note: ofTCP + "; clients speak first (TCP_DEFER_ACCEPT)"},
 	{name: "haul without DEFER_ACCEPT", program: "haultcp", ours: true, trade: andTLS, note: ofTCP},

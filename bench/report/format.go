@@ -82,7 +82,7 @@ func shorten(s string) string {
 	return string(r)
 }
 
-// A unit is how a metric is told.
+// A unit is how a metric is shown.
 type unit struct {
 	what   string // is measured
 	short  string // unit, as a column's title

@@ -46,7 +46,7 @@ func (r *Report) HTML() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			// What is in it came from our own plotter, which escapes names.
+			// Its content came from our own plotter, which escapes names.
 			p.Figures = append(p.Figures, drawn{plot, template.HTML(svg)})
 		}
 		sections = append(sections, p)

@@ -63,7 +63,7 @@ func TestIDsAreUniqueAndLinksLead(t *testing.T) {
 	}
 }
 
-// What a failing server said is text, whatever is in it.
+// The output of a failing server is text, whatever is in it.
 func TestTextIsEscaped(t *testing.T) {
 	if page := pageOf(t); strings.Contains(page, "start <b>") || !strings.Contains(page, "start &lt;b&gt;") {
 		t.Error("an error is not escaped in the page")

@@ -19,8 +19,8 @@ type curve struct {
 	points plotter.XYs
 }
 
-// wide is how often the least of the figures goes into the greatest before an
-// axis is logarithmic: beyond, the small ones could not be told apart.
+// wide is how often the least of the figures goes into the greatest before an axis is
+// logarithmic: beyond, the small ones could not be distinguished.
 const wide = 12
 
 // linePlot draws curves over a logarithmic x axis with a tick for each x.

@@ -37,7 +37,7 @@ type run struct {
 	record.Environment
 	began     string
 	rounds    int // the most that a contender got
-	scenarios int // told from this run
+	scenarios int // with figures from this run
 	versions  map[string]record.Contender
 }
 
@@ -61,9 +61,8 @@ type cell struct {
 	warnings []string                          // each once
 }
 
-// arrange sorts lines into scenarios. A scenario is told from the latest run
-// that has it: contenders took turns in a run, and figures of different runs
-// do not compare.
+// arrange sorts lines into scenarios. A scenario's figures are from the latest run that
+// has it: contenders took turns in a run, and figures of different runs do not compare.
 func (r *Report) arrange(lines []record.Line) {
 	r.of = make(map[string]*scenario)
 	for _, l := range lines {

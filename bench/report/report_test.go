@@ -129,7 +129,7 @@ func TestLatestRunCounts(t *testing.T) {
 			t.Errorf("%v, want 7", got)
 		}
 		if len(r.runs) != 1 {
-			t.Errorf("%d runs are told, want 1", len(r.runs))
+			t.Errorf("the report has %d runs, want 1", len(r.runs))
 		}
 	}
 }

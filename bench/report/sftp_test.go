@@ -44,7 +44,7 @@ func TestSFTPIsTold(t *testing.T) {
 		"| 0.1 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |",
 		"| 0.2 | 20.0 | 25.0 | 10.0 | 5.00 | 100 |",
 		"| 3.0 | 0 | 0 | 0 | 0 | 0 |",
-		// What takes a second more at 100 ms takes ten round trips.
+		// A copy that takes a second more at 100 ms takes ten round trips.
 		"| haul | 1.00 | 2.00 | 9.00 | 10.0 |",
 		"| 32 KiB | 200 | 250 | 100 | 2.00 x | 50.0 | 4.00 x | 1000 | 0.200 x | 1.00 |",
 		"| client | loopback | haul to it | 20 ms | haul to it |",
@@ -67,7 +67,7 @@ func TestSFTPIsTold(t *testing.T) {
 			}
 		}
 	}
-	// A group that no section knew would be told at the end, under its own name.
+	// A group that no section knew would come at the end, under its own name.
 	for _, s := range suite.Full() {
 		if s.Protocol == record.SFTP && !slices.Contains(sftpGroups, s.Group) {
 			t.Errorf("no section tells of the group %s", s.Group)

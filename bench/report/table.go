@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Section is what is told together.
+// A Section is what is shown together.
 type Section struct {
 	Name   string // of the marker that docs use: "many"
 	Title  string

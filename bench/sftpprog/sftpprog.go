@@ -63,7 +63,7 @@ type Result struct {
 	Bytes   int64   `json:"bytes"`
 }
 
-// What a program is asked to do, its first argument.
+// The acts of a program, its first argument.
 const (
 	Serve = "serve"
 	Get   = "get"
@@ -82,7 +82,7 @@ func Main(name string, l Library) {
 	}
 }
 
-// program is what one was told.
+// program is the arguments of one.
 type program struct {
 	library Library
 	addr    string

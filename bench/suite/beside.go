@@ -65,7 +65,7 @@ func besides(length time.Duration) []Scenario {
 	return all
 }
 
-// besideOf is the act of making the load while a disturbance goes on.
+// besideOf is the act of making the load while a disturbance lasts.
 func besideOf(disturb disturbance) act {
 	return func(ctx context.Context, st *stage, warmup bool) (tally, error) {
 		load := st.sc.Load

@@ -22,7 +22,7 @@ type contender struct {
 
 	trade peer.Trade // of TCP: what the server can do
 
-	// tune changes what a client of SFTP is told; nil changes nothing.
+	// tune changes the arguments of a client of SFTP; nil changes nothing.
 	tune func(*peer.SFTPJob)
 
 	// start runs the server on a stage.

@@ -49,7 +49,7 @@ func windowed(ctx context.Context, st *stage) (func() extent, error) {
 	return st.background(ctx, l)
 }
 
-// background makes a load that goes on until it is stopped.
+// background makes a load that lasts until it is stopped.
 func (st *stage) background(ctx context.Context, l record.Load) (func() extent, error) {
 	if err := st.makeFiles(ctx, record.Load{Size: l.Size, Transfers: l.Concurrency}); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 		_ = cmd.Wait()   // interrupted is how it should end
 		var g generated
 		if err := json.Unmarshal(bytes.TrimSpace(out.b), &g); err != nil {
-			return extent{warning: fmt.Sprintf("what went on beside has no result: %v: %s", err, bytes.TrimSpace(said.b))}
+			return extent{warning: fmt.Sprintf("the load beside has no result: %v: %s", err, bytes.TrimSpace(said.b))}
 		}
 		e := extent{events: g.DataPackets}
 		if g.Failed > 0 {
@@ -188,7 +188,7 @@ type slowDownload struct {
 	taken  int64 // blocks acknowledged
 }
 
-// run goes on until ctx ends.
+// run lasts until ctx ends.
 func (d *slowDownload) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { _ = d.conn.SetReadDeadline(time.Now()) })()
 	packet := make([]byte, 4+512)

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// environment describes the machine, and the tree that is measured. What
-// cannot be found out stays empty.
+// environment describes the machine, and the tree that is measured. Fields that cannot
+// be found out stay empty.
 func environment(dir string) record.Environment {
 	return record.Environment{
 		Commit:     output("git", "describe", "--always", "--dirty"),

@@ -38,8 +38,8 @@ func placeFor(dir string) string {
 	return dir
 }
 
-// sweep removes from a directory what runs have left there that were killed.
-// What a process may still use, and what no run made, stays.
+// sweep removes from a directory the leftovers of runs that were killed. Files that a
+// process may still use, or that no run made, stay.
 func sweep(dir string, remove func(path string) error) {
 	made, _ := filepath.Glob(filepath.Join(dir, ownPrefix+"*")) // the pattern is well formed
 	for _, path := range made {
@@ -48,6 +48,6 @@ func sweep(dir string, remove func(path string) error) {
 		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue
 		}
-		_ = remove(path) // another user's: it is his
+		_ = remove(path) // another user's: leave it
 	}
 }

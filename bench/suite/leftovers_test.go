@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a killed run left goes; what a live one uses, and what others made, stays.
+// Leftovers of a killed run are removed; what a live one uses, and what others made, stays.
 func TestSweep(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {

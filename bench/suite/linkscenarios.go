@@ -81,7 +81,7 @@ func stockOverLink(profile string) Scenario {
 	}
 }
 
-// What a cell's file is measured in, the least of them, and the most, in bytes.
+// The steps of the size of a cell's file, the least size, and the most, in bytes.
 const (
 	cellStep    = 64 * kB
 	minCell     = 4 * cellStep

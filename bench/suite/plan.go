@@ -90,7 +90,7 @@ func concerns(a peer.Absentee, sc Scenario) bool {
 	return protocolOf(a) == sc.Protocol
 }
 
-// resume goes on with the latest run of Done, or begins one and says why.
+// resume continues the latest run of Done, or begins one and says why.
 func (s *Suite) resume(parts []part) (why string) {
 	s.past, why = resumed(s.Done, s.env)
 	for _, pt := range parts {

@@ -68,7 +68,7 @@ func (s *Suite) say(format string, args ...any) {
 	fmt.Fprintf(s.Progress, format+"\n", args...)
 }
 
-// tell shows a result while the run goes on.
+// tell shows a result during the run.
 func (s *Suite) tell(l record.Line) {
 	n, left := s.todo.left()
 	what := fmt.Sprintf("%8.2f MB/s", l.Figures[record.Rate])

@@ -59,9 +59,9 @@ func seedless(sc record.Scenario) record.Scenario {
 	return sc
 }
 
-// conflict says what of a scenario was another in the run: one of the same name,
-// as quick runs have them, or another build of a contender. In one run that
-// would be told as the same.
+// conflict says what of a scenario was another in the run: one of the same name, as
+// quick runs have them, or another build of a contender. One run would show that as the
+// same.
 func (p past) conflict(sc Scenario, turns []contender) string {
 	known, ok := p.scenarios[sc.Name]
 	if !ok {

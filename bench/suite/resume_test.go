@@ -15,9 +15,9 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// inParts plays a scenario in which a goes on with what lines tell, and returns
-// what is in the file afterwards. What stops is to be interrupted after as many
-// measurements; 0 means never.
+// inParts plays a scenario in which a resumes what lines have, and returns what is in
+// the file afterwards. A run in stops is interrupted after as many measurements; 0
+// means never.
 func inParts(t *testing.T, lines []record.Line, rounds, stops int, a act, names ...string) (all []record.Line, made int) {
 	t.Helper()
 	here := record.Environment{Commit: "abc", Machine: "CPU"}
@@ -102,7 +102,7 @@ func TestResumeCountsFailures(t *testing.T) {
 	}
 }
 
-// What was measured otherwise does not count.
+// Measurements by another method do not count.
 func TestResumeWantsTheSame(t *testing.T) {
 	whole, _ := inParts(t, nil, 1, 0, moved, "a")
 	for name, change := range map[string]func(*record.Line){
@@ -179,7 +179,7 @@ func TestPlan(t *testing.T) {
 	if plan.Scenarios != 2 || plan.Measurements != 6 || plan.Known != 0 || plan.Time != 6*many(10, 10, mB, false).Guess {
 		t.Errorf("%+v", plan)
 	}
-	// What is on record is not planned.
+	// Measurements on record are not planned.
 	lines := []record.Line{}
 	for round := range 3 {
 		l := s.line(many(10, 10, mB, false), plan.parts[0].turns[0], round)
@@ -191,7 +191,7 @@ func TestPlan(t *testing.T) {
 	if err != nil || plan.Scenarios != 1 || plan.Measurements != 3 || plan.Known != 3 || again.began != s.began {
 		t.Errorf("%+v of run %s, %v; want 3 of 6 of run %s", plan, again.began, err, s.began)
 	}
-	// What is called the same, and was not, is no part of the same run.
+	// Scenarios of the same name that differ are not part of the same run.
 	larger := many(10, 10, mB, false)
 	larger.Size *= 2
 	older := slices.Clone(lines)

@@ -28,7 +28,7 @@ var distances = []struct {
 	{"rtt100", "rtt100", 256 * miB},
 }
 
-// Who moves single files, and who moves many of them.
+// The contenders that move single files, and those that move many.
 var (
 	fileClients = []string{
 		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
@@ -110,8 +110,8 @@ func sftpFile(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpRamp is a file that takes longer than the start of its connections. Who is slow
-// is stopped, and counts by what he has moved until then.
+// sftpRamp is a file that takes longer than the start of its connections. A slow client
+// is stopped, and counts by what it has moved until then.
 func sftpRamp(size int64, write bool) Scenario {
 	s := sftpFile("rtt100", "rtt100", size, write)
 	s.Group += "-ramp"

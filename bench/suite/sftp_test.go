@@ -79,8 +79,8 @@ func TestPairsOfScenarios(t *testing.T) {
 	}
 }
 
-// A haul without the command for a scenario is told, and others without it are
-// not of its kind.
+// A haul without the command for a scenario is reported, and others without it are not
+// of its kind.
 func TestPairsFor(t *testing.T) {
 	set := peer.Set{Pairs: []peer.Pair{{Name: "haul"}, {Name: "rclone"}, {Name: "another"}}}
 	turns, refused := pairsFor(sftpMany("rtt0", "", 10, false), set)

@@ -143,8 +143,8 @@ func sftpStart(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return sftpWithin(ctx, rampTime, st, warmup)
 }
 
-// sftpWithin moves a file, but no longer than for some time. What is slow is then told
-// by what has crossed the wire, some hundredths too much.
+// sftpWithin moves a file, but no longer than for some time. The result of a slow
+// client is then the bytes that have crossed the wire, some hundredths too many.
 func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup bool) (tally, error) {
 	brief, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -42,8 +42,8 @@ func (st *stage) makeTree(ctx context.Context, dir string) error {
 	return nil
 }
 
-// sftpTree is an act: a program moves a directory, in treeTime at the most. What
-// has come by then counts.
+// sftpTree is an act: a program moves a directory, in treeTime at the most. The files
+// that have come by then count.
 func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
 	var from, to string

@@ -208,8 +208,8 @@ func (s *Suite) write(l record.Line) {
 	}
 }
 
-// Sane says whether a measurement is one: no failures, and something moved.
-// What was not tried is no fault.
+// Sane says whether a measurement is one: no failures, and something moved. Transfers
+// that were not tried are no failures.
 func Sane(l record.Line) error {
 	wrong := ""
 	switch {

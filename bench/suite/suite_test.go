@@ -191,7 +191,7 @@ func TestFailuresAreLines(t *testing.T) {
 	}
 }
 
-// What an interrupt cuts off is no result of the contender.
+// A measurement that an interrupt cuts off is no result of the contender.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0

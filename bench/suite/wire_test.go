@@ -43,7 +43,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	}
 }
 
-// What crosses loopback is counted.
+// Bytes that cross loopback are counted.
 func TestWatch(t *testing.T) {
 	w, err := watch(os.Getpid(), false, false)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// load makes requests with connections that bear no relation to each other, and
-// says what came of it. What is under way when the time is over does not count.
+// load makes requests with connections that bear no relation to each other, and says
+// what came of it. Requests under way when the time is over do not count.
 func (r *request) load(ctx context.Context, out io.Writer) error {
 	// Not a deadline, which a dial would fail for before the context says that it
 	// is over.

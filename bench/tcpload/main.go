@@ -38,7 +38,7 @@ const (
 	maxTime  = time.Minute
 )
 
-// request is what a program was told.
+// request is the arguments of a program.
 type request struct {
 	tcpprog.Client
 	conns  int

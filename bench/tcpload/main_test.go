@@ -94,7 +94,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Connections that fail are told, in numbers and by the first reason.
+// Connections that fail are reported, in numbers and by the first reason.
 func TestHoldFails(t *testing.T) {
 	addr, _ := server(t, tcpprog.Options{Size: 10})
 	var out bytes.Buffer
@@ -185,7 +185,7 @@ func TestBuckets(t *testing.T) {
 	for d := time.Microsecond; d < 30*time.Minute; d = d*21/20 + 1 {
 		us := float64(d) / 1e3
 		if got := middle(bucketOf(d)); got < us/growth || got > us*growth {
-			t.Fatalf("%v is told as %v us", d, got)
+			t.Fatalf("%v is shown as %v us", d, got)
 		}
 	}
 	if bucketOf(0) != 0 || bucketOf(1000*time.Hour) != buckets-1 {

@@ -157,5 +157,5 @@ func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	return err == nil
 }
 
-// A finisher is a connection that can be told what is the last to be sent.
+// A finisher is a connection that accepts a mark on the last bytes to be sent.
 type finisher interface{ Finish(b []byte) (int, error) }

@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// Options are what a server is told.
+// Options are the options of a server.
 type Options struct {
 	Listen    string        // host:port
 	Size      int           // bytes of an answer's body
@@ -67,7 +67,7 @@ func (o Options) Only(files, encrypted, deferred bool) error {
 	return nil
 }
 
-// Main runs a server, until it fails or is told to end, and ends the program.
+// Main runs a server, until it fails or is stopped, and ends the program.
 func Main(name string, serve func(context.Context, Options) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

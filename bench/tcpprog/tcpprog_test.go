@@ -28,7 +28,7 @@ func ExampleResponder_Answer() {
 	// abcde
 }
 
-// What a server answers is what its clients expect, and nothing else is.
+// A server answers what its clients expect, and nothing else.
 func TestAnswers(t *testing.T) {
 	for _, o := range []Options{
 		{Size: 1}, {Size: 1024}, {Size: 1024, Close: true}, {Size: 16 << 10},

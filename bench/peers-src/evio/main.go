@@ -22,7 +22,7 @@ type state struct {
 	scratch []byte
 }
 
-// serve ends with the program: evio has no other way to be told.
+// serve ends with the program: evio has no other way to end.
 func serve(_ context.Context, o tcpprog.Options) error {
 	if err := o.Only(false, false, false); err != nil {
 		return err

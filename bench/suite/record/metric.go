@@ -4,7 +4,7 @@ package record
 // bytes of files, without any headers.
 type Metric string
 
-// What the clients saw.
+// Seen by the clients.
 const (
 	Seconds        Metric = "seconds"          // from the first request to the end of the last transfer
 	SecondsPerFile Metric = "seconds_per_file" // median over the files
@@ -26,8 +26,7 @@ const (
 	FirstP99       Metric = "first_p99_ms"
 )
 
-// What it cost the server; CPU is user and system time of it and all of its
-// children.
+// The cost for the server; CPU is user and system time of it and all of its children.
 const (
 	ServerCPU       Metric = "server_cpu_seconds"
 	CPUPerPacket    Metric = "server_cpu_us_per_packet" // of a DATA packet, with its ACK
@@ -37,15 +36,15 @@ const (
 	Memory          Metric = "server_memory_mb"            // peak of resident memory, all processes
 )
 
-// What connections cost the server that are open and idle. A kB has 1,000 bytes;
-// memory is PSS, and the kernel's is not in it.
+// The cost of open and idle connections for the server. A kB has 1,000 bytes; memory is
+// PSS, and the kernel's is not in it.
 const (
 	IdleMemory       Metric = "idle_memory_mb"         // with all of them open
 	IdlePerConn      Metric = "idle_kb_per_connection" // more than without any
 	IdleBeyondStacks Metric = "idle_kb_beyond_stacks"  // the same, without the stacks of goroutines
 )
 
-// What it cost a client that is measured, as the server's.
+// The cost for a client that is measured, as the server's.
 const (
 	ClientCPU      Metric = "client_cpu_seconds"
 	ClientCPUPerGB Metric = "client_cpu_seconds_per_gb"
@@ -59,7 +58,7 @@ const (
 	DataRate Metric = "data_mb_per_second" // from the first data to the last
 )
 
-// What it cost others who share the processors, as a share of one core.
+// The cost for others who share the processors, as a share of one core.
 const (
 	GeneratorCPU Metric = "generator_cpu_share"
 	LinkCPU      Metric = "link_cpu_share"
@@ -67,7 +66,7 @@ const (
 	BesideCPU    Metric = "beside_cpu_share"
 )
 
-// What the link allows.
+// The capacity of the link.
 const (
 	Bound        Metric = "bound_mb_per_second" // of anybody who waits for a window's acknowledgement
 	ShareOfBound Metric = "share_of_bound"

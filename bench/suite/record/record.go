@@ -56,12 +56,12 @@ type Environment struct {
 // A Scenario is what was done, with every parameter.
 type Scenario struct {
 	Name  string `json:"name"`  // unique: "many-100-1MB"
-	Group string `json:"group"` // scenarios that are told together: "many"
+	Group string `json:"group"` // scenarios that are shown together: "many"
 	Title string `json:"title"` // for people
 	Load
 	Requests
 	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
-	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are told by it
+	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are shown by it
 
 	Link    string `json:"link,omitempty"`    // profile of the emulated link; empty means loopback
 	Beside  string `json:"beside,omitempty"`  // what else the server had to do

@@ -34,8 +34,8 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-// What a killed run left of a line is no reason to refuse the others, and is not
-// to be in front of the next one.
+// The rest of a line that a killed run left is no reason to refuse the others, and must
+// not be in front of the next one.
 func TestReadSoFar(t *testing.T) {
 	var b bytes.Buffer
 	for _, name := range []string{"a", "b"} {

@@ -28,8 +28,8 @@ const patience = 20 * time.Second
 // A Serve is what a program gives to tcpprog.Main.
 type Serve func(context.Context, tcpprog.Options) error
 
-// Test has a server give each answer that the suite asks for, and end. What it
-// says it cannot do, it must refuse.
+// Test has a server give each answer that the suite asks for, and end. It must refuse
+// answers that it says it cannot give.
 func Test(t *testing.T, serve Serve, does peer.Trade, more ...string) {
 	cert, key := certificate(t)
 	for _, c := range []struct {
