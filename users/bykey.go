@@ -13,10 +13,10 @@ import (
 // Names of critical options and extensions of certificates, see OpenSSH's
 // PROTOCOL.certkeys.
 const (
-	forceCommand   = "force-command"
-	sourceAddress  = "source-address"
-	verifyRequired = "verify-required"
-	noTouch        = "no-touch-required"
+	forceCommand     = "force-command"
+	sourceAddress    = "source-address"
+	verifyRequired   = "verify-required"
+	noTouchExtension = "no-touch-required"
 )
 
 // A grant is what a key or certificate gives its owner.
@@ -53,7 +53,7 @@ func (d *Directory) byKey(a Attempt, name string, key ssh.PublicKey) (*Login, *s
 	}
 	if g.command.readOnly {
 		if u.Access == UploadOnly {
-			return nil, nil, refuse("the user may only upload, and the key only read")
+			return nil, nil, refusef("the user may only upload, and the key only read")
 		}
 		l.Access = ReadOnly
 	}
@@ -139,7 +139,7 @@ func (k *Key) grant(a Attempt, u *User, key ssh.PublicKey) (g grant, err error) 
 		return g, errVerify
 	}
 	if o.noTouch && isSecurityKey(key) {
-		g.extensions = map[string]string{noTouch: ""}
+		g.extensions = map[string]string{noTouchExtension: ""}
 	}
 	if o.command != "" {
 		g.command, err = parseCommand(o.command, u.Name)
@@ -201,7 +201,7 @@ func (k *Key) certified(a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	}
 	// The touch is waived by x/crypto/ssh as soon as the certificate does so.
 	// In OpenSSH a line must agree, and so it must here.
-	if _, waived := c.Extensions[noTouch]; isSecurityKey(c.Key) {
+	if _, waived := c.Extensions[noTouchExtension]; isSecurityKey(c.Key) {
 		if waived && !k.options.noTouch {
 			return g, errors.New("the certificate has no-touch-required, and the line of its authority has not")
 		}
@@ -268,4 +268,40 @@ func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (gran
 	}
 	g.critical = c.CriticalOptions
 	return g, nil
+}
+
+// Recheck returns nil if the users in force would still accept a login in the same
+// way and with the same rights, and a [*Refusal] if not: the user was removed or
+// disabled; the key was withdrawn or revoked, or the password changed, whichever
+// was used; or another root, access, network or requirement holds. The time of the
+// login counts: a certificate that has run out since is no reason.
+func (d *Directory) Recheck(l *Login) error {
+	u, ok := d.User(l.User.Name)
+	a := Attempt{Now: l.at, Peer: l.Peer}
+	if !ok {
+		return refusef("the user was removed")
+	}
+	if err := admits(&u, a); err != nil {
+		return err
+	}
+	switch {
+	case u.Root != l.User.Root:
+		return refusef("the user has another root now")
+	case u.Access != l.User.Access:
+		return refusef("the user has another access now")
+	case u.Require == KeyAndPassword && (l.proof == nil || !l.password):
+		return refusef("the user needs a key and a password now")
+	case l.password && u.Password.Encoded() != l.User.Password.Encoded():
+		return refusef("the user's password was changed")
+	case l.proof == nil:
+		return nil
+	}
+	now, _, err := d.byKey(a, u.Name, l.proof)
+	if err != nil {
+		return err
+	}
+	if now.Access != l.Access || now.Dir != l.Dir {
+		return refusef("the user's key gives other rights now")
+	}
+	return nil
 }

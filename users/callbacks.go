@@ -74,8 +74,8 @@ func peer(a net.Addr) netip.Addr {
 	return plain(p.Addr())
 }
 
-// tell reports an attempt as an event, and returns the error as it came.
-func (g *gate) tell(e Event, conn ssh.ConnMetadata, err error) error {
+// report calls Audit with an attempt, and returns the error as it came.
+func (g *gate) report(e Event, conn ssh.ConnMetadata, err error) error {
 	e.User, e.Peer = shorten(conn.User()), peer(conn.RemoteAddr())
 	if err != nil {
 		e.Outcome, e.Reason = Refused, reason(err)
@@ -96,7 +96,7 @@ func (g *gate) offered(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissio
 	if err != nil {
 		e := Event{Method: "publickey", Offered: true}
 		e.describe(key)
-		return nil, g.tell(e, conn, err)
+		return nil, g.report(e, conn, err)
 	}
 	// These are for the checks that x/crypto/ssh makes itself. They log no user in:
 	// LoginOf wants what verified returns.
@@ -111,9 +111,9 @@ func (g *gate) possible(l *Login) error {
 	}
 	switch {
 	case g.o.NoPasswords:
-		return refuse("the user needs a password too, and passwords are off")
+		return refusef("the user needs a password too, and passwords are off")
 	case l.User.Password.IsZero():
-		return refuse("the user needs a password too, and has none")
+		return refusef("the user needs a password too, and has none")
 	}
 	return nil
 }
@@ -123,22 +123,22 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	e := Event{Outcome: Accepted, Method: "publickey"}
 	e.describe(key)
 	if !slices.Contains(signatures, algorithm) { // cannot be: see Configure
-		return nil, g.tell(e, conn, refuse("signed with %s", shorten(algorithm)))
+		return nil, g.report(e, conn, refusef("signed with %s", shorten(algorithm)))
 	}
 	l, p, err := g.d.byKey(g.attempt(conn), conn.User(), key)
 	if err == nil {
 		err = g.possible(l)
 	}
 	// The signature was verified by what held before: maybe without a touch.
-	if err == nil && has(before, noTouch) && !has(p, noTouch) {
-		err = refuse("the key has to be touched since a moment ago")
+	if err == nil && hasExtension(before, noTouchExtension) && !hasExtension(p, noTouchExtension) {
+		err = refusef("the key has to be touched since a moment ago")
 	}
 	if err != nil {
-		return nil, g.tell(e, conn, err)
+		return nil, g.report(e, conn, err)
 	}
 	if l.User.Require == KeyAndPassword {
 		e.Outcome = Partial
-		_ = g.tell(e, conn, nil)
+		_ = g.report(e, conn, nil)
 		// A partial success loses its permissions, so the callbacks of the next
 		// step remember the key, and look up its rights again.
 		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
@@ -146,10 +146,10 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 			KeyboardInteractiveCallback: interactive(g.typed(key, "publickey+keyboard-interactive")),
 		}}
 	}
-	return p, g.tell(e, conn, nil)
+	return p, g.report(e, conn, nil)
 }
 
-func has(p *ssh.Permissions, extension string) bool {
+func hasExtension(p *ssh.Permissions, extension string) bool {
 	if p == nil {
 		return false
 	}
@@ -167,10 +167,10 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 			e.describe(key)
 		}
 		if err != nil {
-			return nil, g.tell(e, conn, err)
+			return nil, g.report(e, conn, err)
 		}
 		l.Method, l.password = method, true
-		return p, g.tell(e, conn, nil)
+		return p, g.report(e, conn, nil)
 	}
 }
 
@@ -200,7 +200,7 @@ func interactive(check func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error))
 			return nil, err
 		}
 		if len(answers) != 1 {
-			return nil, refuse("%d answers to one question", len(answers))
+			return nil, refusef("%d answers to one question", len(answers))
 		}
 		return check(conn, []byte(answers[0]))
 	}

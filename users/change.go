@@ -16,7 +16,7 @@ type Setting struct {
 
 // Set changes what a users file says of a user, and nothing else in it.
 func Set(file, name string, settings ...Setting) error {
-	return change("change a user in", file, name, func(u *userLines) error {
+	return changeUser("change a user in", file, name, func(u *userLines) error {
 		for _, s := range settings {
 			switch s.Keyword {
 			case "root", "access", "limit", "from", "require":
@@ -32,7 +32,7 @@ func Set(file, name string, settings ...Setting) error {
 // SetPassword sets the password of a user in a users file. The zero Hash takes
 // it away.
 func SetPassword(file, name string, h Hash) error {
-	return change("set a password in", file, name, func(u *userLines) error {
+	return changeUser("set a password in", file, name, func(u *userLines) error {
 		u.replace("password", h.Encoded())
 		return nil
 	})
@@ -40,7 +40,7 @@ func SetPassword(file, name string, h Hash) error {
 
 // SetDisabled says in a users file that a user may not log in, or may again.
 func SetDisabled(file, name string, disabled bool) error {
-	return change("change a user in", file, name, func(u *userLines) error {
+	return changeUser("change a user in", file, name, func(u *userLines) error {
 		u.remove(func(word, _ string) bool { return word == "disabled" })
 		if disabled {
 			u.insert(len(u.lines), "disabled")
@@ -52,7 +52,7 @@ func SetDisabled(file, name string, disabled bool) error {
 // AddKeys adds keys to a user of a users file. One that the user has already, with
 // whatever options, is an error.
 func AddKeys(file, name string, keys ...Key) error {
-	return change("add a key in", file, name, func(u *userLines) error {
+	return changeUser("add a key in", file, name, func(u *userLines) error {
 		for _, k := range keys {
 			at := len(u.lines)
 			for i, line := range u.lines {
@@ -75,7 +75,7 @@ func AddKeys(file, name string, keys ...Key) error {
 // That there is none of them is an error. Keys in the files that keys statements name
 // are not looked at.
 func RemoveKeys(file, name string, which func(Key) bool) error {
-	return change("remove a key in", file, name, func(u *userLines) error {
+	return changeUser("remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
 			k, err := parseKey(rest)
 			return word == "key" && (err == nil || k.Public != nil) && which(k)
@@ -86,8 +86,8 @@ func RemoveKeys(file, name string, which func(Key) bool) error {
 	})
 }
 
-// change edits the lines of one user.
-func change(what, file, name string, do func(*userLines) error) error {
+// changeUser edits the lines of one user.
+func changeUser(what, file, name string, do func(*userLines) error) error {
 	return wrap(what, file, edit(file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {

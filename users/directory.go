@@ -219,19 +219,19 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	keys := 0
 	for _, s := range p.users {
 		u := &s.user
-		toldOf := len(warnings)
+		known := len(warnings)
 		for _, f := range u.KeyFiles {
-			more, told, err := l.keys(f)
+			more, wrong, err := l.keys(f)
 			if err != nil && (s.has["keys"] || !missing(err)) { // the default file need not exist
-				told = append(told, p.at(s.line, fmt.Errorf("user %s: %w", u.Name, err)))
+				wrong = append(wrong, p.at(s.line, fmt.Errorf("user %s: %w", u.Name, err)))
 			}
-			warnings = append(warnings, told[:min(len(told), maxWarnings-len(warnings))]...)
+			warnings = append(warnings, wrong[:min(len(wrong), maxWarnings-len(warnings))]...)
 			u.Keys = append(u.Keys, more...)
 		}
 		if keys += len(u.Keys); keys > maxKeys {
 			return nil, nil, fmt.Errorf("%s: all users together have more than %d keys", file, maxKeys)
 		}
-		if lack := t.lacks(u); lack != "" && len(warnings) == toldOf && len(warnings) < maxWarnings {
+		if lack := t.lacks(u); lack != "" && len(warnings) == known && len(warnings) < maxWarnings {
 			warnings = append(warnings, p.at(s.line, fmt.Errorf("user %s cannot log in: there is %s", u.Name, lack)))
 		}
 		t.accounts[u.Name] = u
@@ -325,4 +325,27 @@ func eachLine(file, text string, do func(line, where string) error) error {
 // for the keys in one.
 func (t *table) isRevoked(k ssh.PublicKey) bool {
 	return len(t.revoked) > 0 && t.revoked[sha256.Sum256(k.Marshal())]
+}
+
+// standIn returns the hash to check for a user who has none, or does not exist. So
+// the answer takes as long as for a user who has one, and reveals nothing.
+//
+// If hashes differ in cost, a name that always took as long as the dearest would
+// reveal itself. So each name stands for one of the users, always the same, but
+// secretly chosen.
+func (d *Directory) standIn(t *table, name string) Hash {
+	if len(t.hashes) == 0 {
+		return anyHash
+	}
+	return t.hashes[maphash.String(d.seed, name)%uint64(len(t.hashes))]
+}
+
+// anyHash is one that costs what new ones do.
+var anyHash = Hash{
+	text:    "none",
+	salt:    make([]byte, argonSalt),
+	tag:     make([]byte, argonTag),
+	memory:  argonMemory,
+	passes:  argonPasses,
+	threads: argonThreads,
 }

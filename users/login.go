@@ -42,7 +42,7 @@ type Refusal struct{ Reason string }
 // Error returns the reason.
 func (r *Refusal) Error() string { return "login refused: " + r.Reason }
 
-func refuse(format string, args ...any) error {
+func refusef(format string, args ...any) error {
 	return &Refusal{fmt.Sprintf(format, args...)}
 }
 
@@ -62,7 +62,7 @@ func reason(err error) string {
 func (d *Directory) Password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	l, err := d.password(ctx, a, name, password)
 	if err == nil && l.User.Require != AnyMethod {
-		return nil, refuse("a password alone is not enough for this user")
+		return nil, refusef("a password alone is not enough for this user")
 	}
 	return l, err
 }
@@ -71,9 +71,9 @@ func (d *Directory) Password(ctx context.Context, a Attempt, name string, passwo
 func (d *Directory) password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	switch {
 	case len(password) == 0:
-		return nil, refuse("the password is empty")
+		return nil, refusef("the password is empty")
 	case len(password) > MaxPassword:
-		return nil, refuse("the password has more than %d bytes", MaxPassword)
+		return nil, refusef("the password has more than %d bytes", MaxPassword)
 	}
 	t := d.table.Load()
 	u := t.accounts[name]
@@ -90,47 +90,11 @@ func (d *Directory) password(ctx context.Context, a Attempt, name string, passwo
 	}
 	switch {
 	case u.Password.IsZero():
-		return nil, refuse("the user has no password")
+		return nil, refusef("the user has no password")
 	case !ok:
-		return nil, refuse("wrong password")
+		return nil, refusef("wrong password")
 	}
 	return &Login{User: *u, Access: u.Access, Dir: "/", Method: "password", Peer: plain(a.Peer), at: a.Now, password: true}, nil
-}
-
-// Recheck returns nil if the users in force would still accept a login in the same
-// way and with the same rights, and a [*Refusal] if not: the user was removed or
-// disabled; the key was withdrawn or revoked, or the password changed, whichever
-// was used; or another root, access, network or requirement holds. The time of the
-// login counts: a certificate that has run out since is no reason.
-func (d *Directory) Recheck(l *Login) error {
-	u, ok := d.User(l.User.Name)
-	a := Attempt{Now: l.at, Peer: l.Peer}
-	if !ok {
-		return refuse("the user was removed")
-	}
-	if err := admits(&u, a); err != nil {
-		return err
-	}
-	switch {
-	case u.Root != l.User.Root:
-		return refuse("the user has another root now")
-	case u.Access != l.User.Access:
-		return refuse("the user has another access now")
-	case u.Require == KeyAndPassword && (l.proof == nil || !l.password):
-		return refuse("the user needs a key and a password now")
-	case l.password && u.Password.Encoded() != l.User.Password.Encoded():
-		return refuse("the user's password was changed")
-	case l.proof == nil:
-		return nil
-	}
-	now, _, err := d.byKey(a, u.Name, l.proof)
-	if err != nil {
-		return err
-	}
-	if now.Access != l.Access || now.Dir != l.Dir {
-		return refuse("the user's key gives other rights now")
-	}
-	return nil
 }
 
 // admits returns why a user may not log in, whatever the client proves; nil if there is no
@@ -138,11 +102,11 @@ func (d *Directory) Recheck(l *Login) error {
 func admits(u *User, a Attempt) error {
 	switch {
 	case u == nil:
-		return refuse("there is no such user")
+		return refusef("there is no such user")
 	case u.Disabled:
-		return refuse("the user is disabled")
+		return refusef("the user is disabled")
 	case len(u.From) > 0 && !inAny(u.From, a.Peer):
-		return refuse("the user may not log in from this address")
+		return refusef("the user may not log in from this address")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package users
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"runtime"
 	"sync/atomic"
 )
@@ -49,27 +48,4 @@ func (l *verifyLimiter) check(ctx context.Context, h Hash, password []byte) (boo
 	defer func() { <-l.places }()
 	l.checked.Add(1)
 	return h.matches(password), nil
-}
-
-// standIn returns the hash to check for a user who has none, or does not exist. So
-// the answer takes as long as for a user who has one, and reveals nothing.
-//
-// If hashes differ in cost, a name that always took as long as the dearest would
-// reveal itself. So each name stands for one of the users, always the same, but
-// secretly chosen.
-func (d *Directory) standIn(t *table, name string) Hash {
-	if len(t.hashes) == 0 {
-		return anyHash
-	}
-	return t.hashes[maphash.String(d.seed, name)%uint64(len(t.hashes))]
-}
-
-// anyHash is one that costs what new ones do.
-var anyHash = Hash{
-	text:    "none",
-	salt:    make([]byte, argonSalt),
-	tag:     make([]byte, argonTag),
-	memory:  argonMemory,
-	passes:  argonPasses,
-	threads: argonThreads,
 }
