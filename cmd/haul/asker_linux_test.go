@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 )
@@ -30,24 +31,7 @@ type typist struct {
 // newTerminal returns somebody at a terminal on which nothing runs yet.
 func newTerminal(t *testing.T) *typist {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no terminals:", err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip("no terminals:", err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Skip("no terminals:", err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no terminals:", err)
-	}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 120}); err != nil {
-		t.Fatal(err)
-	}
+	master, slave := servetest.OpenTerminal(t)
 	y := &typist{t: t, master: master, slave: slave, screen: newTranscript()}
 	go func() {
 		buf := make([]byte, 1024)
@@ -61,8 +45,6 @@ func newTerminal(t *testing.T) *typist {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = slave.Close()
-		_ = master.Close()
 		if t.Failed() {
 			t.Logf("on the screen:\n%q", y.screen)
 		}

@@ -2,36 +2,25 @@ package main
 
 import (
 	"errors"
-	"io/fs"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/sftp/sftpclient"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store/treecopy"
-	"github.com/haul-project/haul/web/webclient"
 )
-
-// defaultParallel is --parallel where it is not given.
-const defaultParallel = 8
 
 const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP and HTTP/2"
 
-// checkParallel refuses a --parallel that makes no sense.
-func checkParallel(parallel int) error {
-	if parallel < 1 {
-		return failure.Usage.Errorf("--parallel %d: must be above 0", parallel)
-	}
-	return nil
-}
-
-// copyFlags are the flags of get and put that SFTP and HTTP have.
+// copyFlags are the flags of get and put.
 type copyFlags struct {
 	ssh       sshFlags
 	web       webFlags
+	tftp      tftpFlags
+	parallel  int
+	quiet     bool
 	recursive bool
 	resume    bool
 	unchanged unchangedFlag
@@ -46,6 +35,7 @@ type copyFlags struct {
 	verbose   bool
 }
 
+// add adds those of SFTP and HTTP.
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
@@ -65,41 +55,69 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 }
 
-// options returns what the flags say for a copy of so many files at a time; 0 leaves
-// that to the copy.
-func (f *copyFlags) options(files int) treecopy.Options {
-	return treecopy.Options{
-		Recursive:     f.recursive,
-		Parallel:      files,
-		Continue:      f.resume,
-		Unchanged:     treecopy.Unchanged(f.unchanged),
-		PreserveMode:  f.preserve,
-		Umask:         umask(),
-		PreserveTimes: f.preserve,
-		FileTimes:     treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, // or nothing would be found unchanged
-		Links:         treecopy.Links(f.links),
-		Sparse:        f.sparse,
-		Limit:         int64(f.limit),
-		Verify:        f.verify,
-		Durable:       f.fsync,
-		InPlace:       f.inPlace,
-		DryRun:        f.dryRun,
-		Fatal: func(err error) bool {
-			return errors.Is(err, sftpclient.ErrConnectionLost) || errors.Is(err, sftpclient.ErrClosed) || errors.Is(err, store.ErrNoSpace) ||
-				errors.Is(err, webclient.ErrLost) || errors.Is(err, webclient.ErrLogin)
-		},
+// config returns what the flags say for a copy over a protocol.
+func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.Config, err error) {
+	if f.parallel < 1 {
+		return cfg, failure.Usage.Errorf("--parallel %d: must be above 0", f.parallel)
 	}
+	if err := onlyFlagsOf(p, cmd); err != nil {
+		return cfg, err
+	}
+	if err := f.ssh.check(); err != nil {
+		return cfg, err
+	}
+	if p != remote.TFTP && f.parallel > treecopy.MaxParallel {
+		return cfg, failure.Usage.Errorf("--parallel %d: over %v it is at most %d", f.parallel, p, treecopy.MaxParallel)
+	}
+	cfg = copying.Config{
+		Options: treecopy.Options{
+			Recursive:     f.recursive,
+			Continue:      f.resume,
+			Unchanged:     treecopy.Unchanged(f.unchanged),
+			PreserveMode:  f.preserve,
+			PreserveTimes: f.preserve,
+			Links:         treecopy.Links(f.links),
+			Sparse:        f.sparse,
+			Limit:         int64(f.limit),
+			Verify:        f.verify,
+			Durable:       f.fsync,
+			InPlace:       f.inPlace,
+			DryRun:        f.dryRun,
+		},
+		Remote:  remoteConfig(&f.ssh, &f.web, cmd.ErrOrStderr()),
+		Verbose: f.verbose,
+		Quiet:   f.quiet,
+		Stdin:   cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
+	}
+	if cmd.Flags().Changed("parallel") {
+		cfg.Parallel = f.parallel
+	}
+	cfg.Remote.Conns = f.parallel
+	cfg.Remote.TFTP, err = f.tftp.config()
+	return cfg, err
 }
 
-// umask returns the bits that new files do not get. It takes the right to execute from
-// those who may not read: the umask of new files, which are never executable, does not
-// cover it, and copies may have it.
-func umask() fs.FileMode {
-	if runtime.GOOS == "windows" {
-		return 0
+// sendable refuses flags that mean nothing for files that are sent over HTTP.
+func (f *copyFlags) sendable(p remote.Protocol) error {
+	if p != remote.HTTP {
+		return nil
 	}
-	mask := 0o666 &^ store.UserPerm()
-	return mask | (mask&0o444)>>2
+	for _, no := range []struct {
+		set       bool
+		name, why string
+	}{
+		{f.preserve, "--preserve", "HTTP cannot set permissions or times"},
+		{f.sparse, "--sparse", "HTTP sends every byte of a file"},
+		{treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, "--unchanged", "over HTTP a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
+		{f.inPlace, "--in-place", "HTTP has no way to change a part of a file"},
+		{f.fsync, "--fsync", "HTTP has no way to ask for that"},
+		{f.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},
+	} {
+		if no.set {
+			return failure.Usage.Errorf("%s: %s", no.name, no.why)
+		}
+	}
+	return nil
 }
 
 // An unchangedFlag is a treecopy.Unchanged on the command line.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/internal/remote"
@@ -65,11 +66,11 @@ func sshCode(err error) int {
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	config, badConfig := errors.AsType[*openssh.ConfigError](err)
 	moved, moving := errors.AsType[*sftpclient.TransferError](err)
-	run, copying := errors.AsType[copyError](err)
+	run, ofCopy := errors.AsType[*copying.Error](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
 	// An error of the copy itself about its sources: neither side has refused anything.
-	ofSource := copying && !server && !isLocal(err)
+	ofSource := ofCopy && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
 		return exitRefused
@@ -79,11 +80,11 @@ func sshCode(err error) int {
 		return exitLocal
 	case errors.Is(err, failure.Dial), errors.Is(err, sftpclient.ErrConnectionLost), errors.Is(err, sftpclient.ErrStalled), errors.Is(err, sftpclient.ErrClosed):
 		return exitNoAnswer
-	case refusal && missing, server && missing, ofSource && run.get && missing:
+	case refusal && missing, server && missing, ofSource && run.Get && missing:
 		return exitNotFound
 	case refusal:
 		return exitRefused
-	case ofSource && errors.Is(err, store.ErrNotRegular) && run.get:
+	case ofSource && errors.Is(err, store.ErrNotRegular) && run.Get:
 		return exitRefused
 	case ofSource && errors.Is(err, store.ErrNotRegular):
 		return exitLocal

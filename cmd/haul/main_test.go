@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -191,60 +190,6 @@ func TestPutAndProbe(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "text"), content)
 	if code, out, msg := haul(t, "probe", url+"x"); code != 0 || out != "55000\n" {
 		t.Errorf("probe: exit code %d, %q, %s", code, out, msg)
-	}
-}
-
-// A pager may read as slowly as it likes: the transfer does not wait for it.
-func TestSlowReader(t *testing.T) {
-	long := strings.Repeat("0123456789abcdef", 100_000)
-	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": long})
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	fetched := make(chan error, 1)
-	go func() {
-		defer w.Close()
-		c := &tftp.Client{Progress: func(bytes, size int64) {
-			if bytes == size {
-				fetched <- nil // all of it is here, and nothing has been read
-			}
-		}}
-		target, err := tftp.ParseURL(url + "a")
-		if err == nil {
-			_, err = downloadTo(t.Context(), c, target, w)
-		}
-		if err != nil {
-			fetched <- err
-		}
-	}()
-	if err := <-fetched; err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r)
-	if err != nil || string(got) != long {
-		t.Errorf("read %d bytes of %d, %v", len(got), len(long), err)
-	}
-}
-
-// A pipe without a reader does not hold haul when it is interrupted.
-func TestPipeWithoutReader(t *testing.T) {
-	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "x"})
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	makePipe(t, pipe)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	target, err := tftp.ParseURL(url + "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := download(ctx, new(tftp.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the interruption", err)
-	}
-	// So that the goroutine which opens it ends.
-	if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
-		_ = f.Close()
 	}
 }
 

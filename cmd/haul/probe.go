@@ -25,7 +25,8 @@ const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
   haul probe --batch host:backup/db.sql.gz`
 
 func newProbe() *cobra.Command {
-	var f transferFlags
+	var f tftpFlags
+	var quiet bool
 	var s sshFlags
 	var w webFlags
 	cmd := &cobra.Command{
@@ -59,11 +60,11 @@ func newProbe() *cobra.Command {
 			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
 				return err
 			}
-			return f.probe(cmd, list)
+			return probeTFTP(cmd, &f, list)
 		},
 	}
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but sizes and errors")
-	addGroup(cmd, f.addTFTP, "TFTP")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but sizes and errors")
+	addGroup(cmd, f.add, "TFTP")
 	addServers(cmd, &s, &w)
 	return cmd
 }
@@ -111,22 +112,23 @@ func size(ctx context.Context, s *remote.Servers, l remote.Location) (int64, err
 	return fi.Size(), nil
 }
 
-// probe prints the sizes of files on servers of TFTP.
-func (f *transferFlags) probe(cmd *cobra.Command, list []remote.Location) error {
-	tracer, err := f.trace.open(cmd.ErrOrStderr())
+// probeTFTP prints the sizes of files on servers of TFTP.
+func probeTFTP(cmd *cobra.Command, f *tftpFlags, list []remote.Location) error {
+	cfg, err := f.config()
 	if err != nil {
 		return err
 	}
-	defer closeTrace(tracer, cmd.ErrOrStderr())
-	c, err := f.client(tracer)
+	t, err := remote.OpenTFTP(cfg, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	defer t.Close()
+	c := t.Client()
 	return probe(cmd.Context(), cmd.OutOrStdout(), list, func(ctx context.Context, l remote.Location) (int64, error) {
-		t, err := f.file(l.Text)
+		target, err := cfg.File(l)
 		if err != nil {
 			return 0, err
 		}
-		return c.Size(ctx, t)
+		return c.Size(ctx, target)
 	})
 }

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/tftp"
 )
 
 const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
@@ -38,9 +35,7 @@ const putExamples = `  haul put report.pdf host:
   haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
 
 func newPut() *cobra.Command {
-	var t transferFlags
 	var f copyFlags
-	var parallel int
 	cmd := &cobra.Command{
 		Use:         "put LOCAL... TARGET",
 		Short:       "Send files",
@@ -49,30 +44,23 @@ func newPut() *cobra.Command {
 		Args:        args(cobra.MinimumNArgs(2)),
 		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if err := checkParallel(parallel); err != nil {
-				return err
-			}
 			files, to, err := splitTarget(words)
 			if err != nil {
 				return err
 			}
-			if to.Protocol != remote.TFTP {
-				return f.putCopy(cmd, files, to, parallel, t.quiet)
-			}
-			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
-				return err
-			}
-			jobs, err := t.uploads(files, to.Text)
+			cfg, err := f.config(cmd, to.Protocol)
 			if err != nil {
 				return err
 			}
-			show := console.NewProgress(cmd.ErrOrStderr(), t.quiet, len(t.trace.peers) == 0)
-			return t.runJobs(cmd.Context(), jobs, parallel, show, cmd.ErrOrStderr())
+			if err := f.sendable(to.Protocol); err != nil {
+				return err
+			}
+			return copying.Put(cmd.Context(), cfg, files, to)
 		},
 	}
-	cmd.Flags().IntVar(&parallel, "parallel", defaultParallel, parallelHelp)
-	cmd.Flags().BoolVarP(&t.quiet, "quiet", "q", false, "print nothing but errors")
-	addGroup(cmd, t.addTFTP, "TFTP")
+	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	addGroup(cmd, f.tftp.add, "TFTP")
 	addGroup(cmd, f.add, "SFTP", "HTTP")
 	addServers(cmd, &f.ssh, &f.web)
 	addGroup(cmd, f.ssh.addRequests, "SFTP")
@@ -103,30 +91,4 @@ func splitTarget(words []string) (files []string, to remote.Location, err error)
 		}
 	}
 	return files, to, nil
-}
-
-// uploads works out the name of each file on the server.
-func (f *transferFlags) uploads(files []string, rawURL string) ([]transferJob, error) {
-	t, err := f.target(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	intoDir := t.Name == "" || strings.HasSuffix(t.Name, "/")
-	if len(files) > 1 && !intoDir {
-		return nil, failure.Usage.Errorf("several files need a URL that ends in a slash, and %v does not", t)
-	}
-	var jobs []transferJob
-	for _, file := range files {
-		if file == "-" {
-			return nil, failure.Usage.Errorf("standard input cannot be sent: TFTP names the size first; send a file")
-		}
-		to := t
-		if intoDir {
-			to.Name += filepath.Base(file)
-		}
-		jobs = append(jobs, transferJob{label: filepath.Base(file), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {
-			return c.PutFile(ctx, file, to.String())
-		}})
-	}
-	return jobs, nil
 }

@@ -61,6 +61,7 @@ var (
 	writeFile    = servetest.WriteFile
 	wantFile     = servetest.WantFile
 	writeProgram = servetest.WriteProgram
+	makePipe     = servetest.MakePipe
 )
 
 // waiters is how many parallel tests run at once, unless -parallel says. They

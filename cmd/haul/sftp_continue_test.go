@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,28 +48,5 @@ func TestSFTPInterruptedDirectory(t *testing.T) {
 			t.Errorf("%s: once more: exit code %d, %s", words[0], code, msg)
 		}
 		wantFile(t, filepath.Join(to, "d", "below", "small"), "small")
-	}
-}
-
-// A target that is there is a directory that sources go below, unless it is what
-// an earlier copy has not finished; with a slash, or as the working directory, it
-// is that in any case.
-func TestLocalTarget(t *testing.T) {
-	dir := t.TempDir()
-	for _, c := range []struct {
-		local  string
-		resume bool
-		want   string
-	}{
-		{dir, false, ""}, {dir, true, filepath.Base(dir)}, {dir + "/", true, "./"}, {dir + "/.", true, "./"}, {".", true, "./"}, {"", true, "./"},
-		{filepath.Join(dir, "new"), true, "new"}, {dir + "/new/", true, "new/"},
-	} {
-		r := &copyRun{copyFlags: &copyFlags{resume: c.resume, recursive: true}, roots: map[string]*os.Root{}}
-		if _, name, err := r.localTarget(c.local, false); name != c.want || err != nil {
-			t.Errorf("localTarget(%q) = %q, %v, want %q", c.local, name, err, c.want)
-		}
-		for _, root := range r.roots {
-			_ = root.Close()
-		}
 	}
 }

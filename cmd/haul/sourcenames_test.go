@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // A directory among files is an error without -r, for put as for get, and the
@@ -64,26 +60,5 @@ func TestSourcesAsTyped(t *testing.T) {
 	a, b := filepath.Join(from, "a"), filepath.Join(from, "b")
 	if code, _, msg := l.haul("put", "-r", a, b, "lab:to"); code == 0 || !strings.Contains(msg, "put "+filepath.Join(b, "x")+": ") {
 		t.Errorf("put: exit code %d, %s", code, msg)
-	}
-}
-
-// What fails here is not called by what is done on the server, and a connection
-// is lost once.
-func TestReasons(t *testing.T) {
-	here := &sftpclient.TransferError{Op: "read", Name: "/f", Offset: 5, Local: true, Err: errors.New("write x: no space left")}
-	there := &sftpclient.TransferError{Op: "write", Name: "/f", Offset: 5, Err: sftpclient.ErrConnectionLost}
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{here, "at byte 5: write x: no space left"},
-		{fmt.Errorf("copy: %w", here), "copy: at byte 5: write x: no space left"},
-		{there, there.Error()},
-		{errors.Join(there, fmt.Errorf("cut /f: %w", sftpclient.ErrConnectionLost)), there.Error()},
-		{errors.Join(here, errors.New("other")), "at byte 5: write x: no space left\nother"},
-	} {
-		if got := reason(c.err); got != c.want {
-			t.Errorf("%v: %q, want %q", c.err, got, c.want)
-		}
 	}
 }

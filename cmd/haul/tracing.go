@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"net/netip"
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp/trace"
 )
 
@@ -29,27 +27,16 @@ func (f *traceFlags) add(cmd *cobra.Command) {
 
 const traceAll = "all"
 
-// open begins a trace on out; it returns nil if none is asked for.
-func (f *traceFlags) open(out io.Writer) (*trace.Recorder, error) {
+// config checks the flags, and returns what they say.
+func (f *traceFlags) config() (t remote.TFTPTrace, err error) {
 	if f.hex > trace.MaxDatagram || f.hex < 0 {
-		return nil, failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
+		return t, failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
 	}
-	if len(f.peers) == 0 && f.pcap == "" {
-		return nil, nil
+	t = remote.TFTPTrace{Text: len(f.peers) > 0, Pcap: f.pcap, HexBytes: f.hex}
+	if t.Text || t.Pcap != "" {
+		t.Only, err = f.only()
 	}
-	only, err := f.only()
-	if err != nil {
-		return nil, err
-	}
-	c := trace.Config{HexBytes: f.hex, Only: only}
-	if len(f.peers) > 0 {
-		c.Text = out
-	}
-	r, err := trace.NewRecorder(c, f.pcap)
-	if err != nil {
-		return nil, failure.Local.Errorf("write %s: %w", f.pcap, console.WithoutPath(err))
-	}
-	return r, nil
+	return t, err
 }
 
 // only returns the networks whose packets are shown; none means all.
@@ -65,14 +52,4 @@ func (f *traceFlags) only() (networks []netip.Prefix, err error) {
 		networks = append(networks, more...)
 	}
 	return networks, nil
-}
-
-// closeTrace ends a trace, and prints what is missing from it.
-func closeTrace(r *trace.Recorder, out io.Writer) {
-	if r == nil {
-		return
-	}
-	for _, problem := range r.Finish() {
-		fmt.Fprintf(out, "haul: %v\n", problem)
-	}
 }

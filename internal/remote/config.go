@@ -15,8 +15,9 @@ import (
 
 // A Config says how servers are reached.
 type Config struct {
-	SSH SSHConfig
-	Web WebConfig
+	SSH  SSHConfig
+	Web  WebConfig
+	TFTP TFTPConfig
 
 	Batch        bool   // never ask for anything
 	PasswordFile string // has the password in its first line; "" for none

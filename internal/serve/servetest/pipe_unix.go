@@ -1,13 +1,14 @@
 //go:build unix
 
-package main
+package servetest
 
 import (
 	"syscall"
 	"testing"
 )
 
-func makePipe(t *testing.T, path string) {
+// MakePipe makes a named pipe.
+func MakePipe(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package copying
 
 import (
 	"context"
@@ -17,22 +17,51 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
+// localFiles are the files of this machine that a copy reads or writes.
+type localFiles struct {
+	*Config
+	roots map[string]*os.Root // directories, by path
+}
+
+// close closes the directories.
+func (f *localFiles) close() {
+	for _, root := range f.roots {
+		_ = root.Close()
+	}
+}
+
+// localAt returns names in a local directory as they could be typed.
+func localAt(dir string) func(name string) string {
+	if dir = filepath.Clean(dir); dir == "." {
+		return filepath.FromSlash
+	}
+	dir = strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator)
+	return func(name string) string { return dir + filepath.FromSlash(name) }
+}
+
 // root opens a local directory, once.
-func (r *copyRun) root(dir string) (*os.Root, error) {
-	if root := r.roots[dir]; root != nil {
+func (f *localFiles) root(dir string) (*os.Root, error) {
+	if root := f.roots[dir]; root != nil {
 		return root, nil
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	r.roots[dir] = root
+	f.roots[dir] = root
 	return root, nil
 }
 
-// localTarget returns the tree and the name in it that files are copied to. The
+// A localPlace is a name in a local directory.
+type localPlace struct {
+	tree *store.DirStore
+	name string
+	at   func(name string) string // names in the tree as they could be typed
+}
+
+// target returns the tree and the name in it that files are copied to. The
 // user's own links lead where they lead; below them nothing does.
-func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, error) {
+func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	dir, name := local, ""
 	if local == "" {
 		dir = "."
@@ -42,14 +71,14 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
 			name = "./" // sources go below it, even if it is one's unfinished copy
-		} else if r.resume && r.recursive && !r.dryRun {
+		} else if f.Continue && f.Recursive && !f.DryRun {
 			// If it is, it gets the source's mode, which takes what it is in.
-			if tree, name, ok := r.inParent(dir); ok {
-				return tree, name, nil
+			if p, ok := f.inParent(dir); ok {
+				return p, nil
 			}
 		}
 	case several && err == nil:
-		return nil, "", failure.Usage.Errorf("several sources need a directory, and %s is none", console.Visible(local))
+		return localPlace{}, failure.Usage.Errorf("several sources need a directory, and %s is none", console.Visible(local))
 	default:
 		if real, err := filepath.EvalSymlinks(local); err == nil {
 			local = real
@@ -62,71 +91,75 @@ func (r *copyRun) localTarget(local string, several bool) (store.Tree, string, e
 			name += "/"
 		}
 	}
-	root, err := r.root(dir)
+	root, err := f.root(dir)
 	if err != nil {
-		return nil, "", err
+		return localPlace{}, err
 	}
-	r.targetAt = localAt(dir)
-	return store.Dir(root), name, nil
+	return localPlace{store.Dir(root), name, localAt(dir)}, nil
 }
 
 // inParent returns a directory as a name in the directory that it is in, if that
 // can be opened.
-func (r *copyRun) inParent(dir string) (store.Tree, string, bool) {
+func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	real, err := filepath.Abs(dir)
 	if err == nil {
 		real, err = filepath.EvalSymlinks(real)
 	}
 	above, name := filepath.Split(real)
 	if err != nil || name == "" {
-		return nil, "", false
+		return localPlace{}, false
 	}
-	root, err := r.root(above)
+	root, err := f.root(above)
 	if err != nil {
-		return nil, "", false
+		return localPlace{}, false
 	}
 	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
 		above = filepath.Dir(clean)
 	}
-	r.targetAt = localAt(above)
-	return store.Dir(root), name, true
+	return localPlace{store.Dir(root), name, localAt(above)}, true
 }
 
-// localSources returns what is to be copied of a local name: a file, what is in
-// a directory, or, where no shell has expanded it, what matches a pattern.
-func (r *copyRun) localSources(ctx context.Context, file string) ([]treecopy.Source, error) {
+// A localSource is a source, and how it was typed.
+type localSource struct {
+	treecopy.Source
+	text string
+}
+
+// sources returns what is to be copied of a local name: a file, what is in
+// a directory, or, where no shell has expanded it, what matches a pattern. What is not to
+// be copied is refused.
+func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []error, err error) {
 	if file == "-" {
-		return nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
+		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
 	}
 	names := []string{file}
 	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) && glob.HasMeta(filepath.ToSlash(file)) {
 		if names, err = localMatches(ctx, file); err != nil {
-			return nil, failure.Local.Errorf("put %s: %w", console.Visible(file), err)
+			return nil, nil, failure.Local.Errorf("put %s: %w", console.Visible(file), err)
 		}
 	}
-	var all []treecopy.Source
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if err != nil {
-			return nil, failure.Local.Wrap(err)
+			return nil, nil, failure.Local.Wrap(err)
 		}
-		if err := r.checkLocal(info); err != nil {
-			r.refused = append(r.refused, fmt.Errorf("put %s: %w", console.Visible(name), err))
+		if err := f.check(info); err != nil {
+			refused = append(refused, fmt.Errorf("put %s: %w", console.Visible(name), err))
 			continue
 		}
-		s, err := r.localSource(name)
+		s, err := f.source(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all = append(all, s)
+		all = append(all, localSource{s, name})
 	}
-	return all, nil
+	return all, refused, nil
 }
 
-// checkLocal returns an error for what is not copied.
-func (r *copyRun) checkLocal(info fs.FileInfo) error {
+// check returns an error for what is not copied.
+func (f *localFiles) check(info fs.FileInfo) error {
 	switch {
-	case info.IsDir() && !r.recursive:
+	case info.IsDir() && !f.Recursive:
 		return treecopy.ErrDirectory
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return fmt.Errorf("%w; use - for a stream", store.ErrNotRegular)
@@ -134,9 +167,9 @@ func (r *copyRun) checkLocal(info fs.FileInfo) error {
 	return nil
 }
 
-// localSource returns one file or directory. A link is followed, and what it leads to
+// source returns one file or directory. A link is followed, and what it leads to
 // is copied under the link's name.
-func (r *copyRun) localSource(file string) (treecopy.Source, error) {
+func (f *localFiles) source(file string) (treecopy.Source, error) {
 	slashed := filepath.ToSlash(file)
 	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
 	real, err := filepath.EvalSymlinks(file)
@@ -165,7 +198,7 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	if dir == "" {
 		dir = "."
 	}
-	root, err := r.root(dir)
+	root, err := f.root(dir)
 	if err != nil {
 		return treecopy.Source{}, err
 	}
@@ -173,7 +206,5 @@ func (r *copyRun) localSource(file string) (treecopy.Source, error) {
 	if err != nil {
 		return treecopy.Source{}, failure.Local.Wrap(err)
 	}
-	s := treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}
-	r.typed(file, false, s)
-	return s, nil
+	return treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}, nil
 }

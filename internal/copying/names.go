@@ -1,4 +1,4 @@
-package main
+package copying
 
 import (
 	"errors"
@@ -25,18 +25,15 @@ type typedSource struct {
 	at    func(name string) string // names in its tree as they could be typed
 }
 
-// localAt returns names in a local directory as they could be typed.
-func localAt(dir string) func(name string) string {
-	if dir = filepath.Clean(dir); dir == "." {
-		return filepath.FromSlash
-	}
-	dir = strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator)
-	return func(name string) string { return dir + filepath.FromSlash(name) }
+// sourceNames are the sources of a copy, by the words of the command line.
+type sourceNames struct {
+	verb string // get or put
+	list []typedSource
 }
 
-// typedName returns the source of an entry as the command line would name it.
-func (r *copyRun) typedName(i *treecopy.Item) string {
-	s := r.sources[i.Of]
+// of returns the source of an entry as the command line would name it.
+func (n *sourceNames) of(i *treecopy.Item) string {
+	s := n.list[i.Of]
 	rest, ok := s.below(path.Clean(i.From))
 	if !ok { // a pattern
 		return s.at(i.From)
@@ -62,14 +59,15 @@ func (s typedSource) join(rest string) string {
 	return name + rest
 }
 
-// typed remembers what a source of the copy was called.
-func (r *copyRun) typed(text string, isURL bool, s treecopy.Source) {
+// add remembers what a source of the copy was called. at returns other names in its tree
+// as they could be typed.
+func (n *sourceNames) add(text string, isURL bool, at func(string) string, s treecopy.Source) {
 	name := path.Clean(s.Name)
 	as := s.As
 	if as == "" {
 		as = path.Base(name)
 	}
-	r.sources = append(r.sources, typedSource{text: text, isURL: isURL, name: name, as: as})
+	n.list = append(n.list, typedSource{text: text, isURL: isURL, name: name, as: as, at: at})
 }
 
 // below returns what of a name in the tree comes below the source.
@@ -83,13 +81,13 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 	return strings.CutPrefix(name, s.name+"/")
 }
 
-// name returns an entry that a copy failed with as the command line would name
+// failed returns an entry that a copy failed with as the command line would name
 // it. It is not ok if that is not clear: trees do not tell which source an entry
 // is from, and of a pattern no entry is.
-func (r *copyRun) name(e *treecopy.EntryError) (name string, ok bool) {
-	for _, s := range r.sources {
+func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
+	for _, s := range n.list {
 		rest, below := s.below(path.Clean(e.From))
-		if !below || e.To != "" && len(r.sources) > 1 && !strings.HasSuffix("/"+e.To, "/"+path.Join(s.as, rest)) {
+		if !below || e.To != "" && len(n.list) > 1 && !strings.HasSuffix("/"+e.To, "/"+path.Join(s.as, rest)) {
 			continue
 		}
 		if ok {
@@ -100,17 +98,17 @@ func (r *copyRun) name(e *treecopy.EntryError) (name string, ok bool) {
 	return name, ok
 }
 
-// nameSource puts the words of the command line into the error of an entry.
-func (r *copyRun) nameSource(err error) error {
+// reword puts the words of the command line into the error of an entry.
+func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
 		return err
 	}
-	name, ok := r.name(e)
+	name, ok := n.failed(e)
 	if !ok {
 		return err
 	}
-	return failure.Reword(fmt.Sprintf("%s %s: %s", r.verb(), console.Visible(name), reason(e.Err)), err)
+	return failure.Reword(fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), reason(e.Err)), err)
 }
 
 // reason says why an entry failed. With a lost connection much fails behind the
@@ -132,11 +130,4 @@ func reason(err error) string {
 		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // whose path is the URL again
 	}
 	return err.Error()
-}
-
-func (r *copyRun) verb() string {
-	if r.get {
-		return "get"
-	}
-	return "put"
 }

@@ -7,13 +7,11 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/tftp"
-	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// transferFlags are the flags that get, put and probe share.
-type transferFlags struct {
+// tftpFlags are the flags of get, put and probe that TFTP alone has.
+type tftpFlags struct {
 	blksize, windowsize int
 	timeout, utimeout   time.Duration
 	rollover            int
@@ -21,12 +19,10 @@ type transferFlags struct {
 	noOptions           bool
 	noOffload           bool
 	noReorder           bool // of downloads
-	quiet               bool
 	trace               traceFlags
 }
 
-// addTFTP adds those that TFTP alone has.
-func (f *transferFlags) addTFTP(cmd *cobra.Command) {
+func (f *tftpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.blksize, "blksize", 0, "ask for blocks of `N` bytes, 8 to 65464 (0: what fits the path)")
 	flags.IntVar(&f.windowsize, "windowsize", 0, "ask for windows of `N` blocks, 1 to 65535 (0: choose automatically)")
@@ -40,60 +36,32 @@ func (f *transferFlags) addTFTP(cmd *cobra.Command) {
 }
 
 // addDownloads adds those, and what only downloads have.
-func (f *transferFlags) addDownloads(cmd *cobra.Command) {
-	f.addTFTP(cmd)
+func (f *tftpFlags) addDownloads(cmd *cobra.Command) {
+	f.add(cmd)
 	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop packets that arrive out of order, for measurements")
 }
 
-// client checks the flags and makes a Client of them, whose packets t shows.
-func (f *transferFlags) client(t *trace.Recorder) (*tftp.Client, error) {
-	c := &tftp.Client{
+// config checks the flags, and returns what they say.
+func (f *tftpFlags) config() (cfg remote.TFTPConfig, err error) {
+	cfg = remote.TFTPConfig{
 		BlockSize:    f.blksize,
 		Window:       f.windowsize,
 		Timeout:      f.timeout,
 		MicroTimeout: f.utimeout,
+		Netascii:     f.netascii,
 		NoOptions:    f.noOptions,
-		Plain:        f.noOffload,
+		NoOffload:    f.noOffload,
 		NoReorder:    f.noReorder,
-	}
-	if t != nil {
-		c.Trace = t.Datagram
 	}
 	switch f.rollover {
 	case -1:
 	case 0:
-		c.Rollover = transfer.RolloverZero
+		cfg.Rollover = transfer.RolloverZero
 	case 1:
-		c.Rollover = transfer.RolloverOne
+		cfg.Rollover = transfer.RolloverOne
 	default:
-		return nil, failure.Usage.Errorf("--rollover %d: choose 0 or 1", f.rollover)
+		return cfg, failure.Usage.Errorf("--rollover %d: choose 0 or 1", f.rollover)
 	}
-	o := transfer.Options{BlockSize: c.BlockSize, Window: c.Window, Timeout: c.Timeout, MicroTimeout: c.MicroTimeout}
-	if err := o.Check(); err != nil {
-		return nil, failure.Usage.Wrap(err)
-	}
-	return c, nil
-}
-
-// file reads a URL that must name a file, and applies --netascii to it.
-func (f *transferFlags) file(rawURL string) (tftp.Target, error) {
-	t, err := f.target(rawURL)
-	if err == nil {
-		if err = t.Check(); err != nil {
-			err = failure.Usage.Errorf("URL %q: %w", rawURL, err)
-		}
-	}
-	return t, err
-}
-
-// target reads a URL, and applies --netascii to it.
-func (f *transferFlags) target(rawURL string) (tftp.Target, error) {
-	t, err := remote.ParseTFTP(rawURL)
-	if err != nil {
-		return t, err
-	}
-	if f.netascii {
-		t.Mode = transfer.Netascii
-	}
-	return t, nil
+	cfg.Trace, err = f.trace.config()
+	return cfg, err
 }

@@ -1,4 +1,4 @@
-package main
+package copying
 
 import (
 	"context"
@@ -30,13 +30,13 @@ func isPipe(name string) bool {
 }
 
 // onlyPlain refuses flags that a stream has no use for.
-func (r *copyRun) onlyPlain(stream string) error {
+func (r *run) onlyPlain(stream string) error {
 	for _, f := range []struct {
 		set  bool
 		name string
 	}{
-		{r.recursive, "--recursive"}, {r.resume, "--continue"}, {r.unchanged != 0, "--unchanged"}, {r.preserve, "--preserve"},
-		{r.sparse, "--sparse"}, {r.verify, "--verify"}, {r.dryRun, "--dry-run"}, {r.inPlace && r.get, "--in-place"}, {r.fsync && r.get, "--fsync"},
+		{r.Recursive, "--recursive"}, {r.Continue, "--continue"}, {r.Unchanged != 0, "--unchanged"}, {r.PreserveMode, "--preserve"},
+		{r.Sparse, "--sparse"}, {r.Verify, "--verify"}, {r.DryRun, "--dry-run"}, {r.InPlace && r.get, "--in-place"}, {r.Durable && r.get, "--fsync"},
 	} {
 		if f.set {
 			return failure.Usage.Errorf("%s: not with %s, which is no file", f.name, stream)
@@ -46,8 +46,8 @@ func (r *copyRun) onlyPlain(stream string) error {
 }
 
 // getStream fetches one file to standard output, a pipe or a device.
-func (r *copyRun) getStream(ctx context.Context, from []remote.Location, local string) error {
-	name, to := "standard output", r.stdout
+func (r *run) getStream(ctx context.Context, from []remote.Location, local string) error {
+	name, to := "standard output", r.Stdout
 	if local != "-" {
 		name = console.Visible(local)
 	}
@@ -91,12 +91,12 @@ func (r *copyRun) getStream(ctx context.Context, from []remote.Location, local s
 		defer pipe.Close()
 		to = pipe
 	}
-	show := r.newProgress(local != "-" || !console.IsTerminal(r.stdout))
+	show := r.newProgress(local != "-" || !console.IsTerminal(r.Stdout))
 	line := show.Begin(console.Visible(path.Base(found[0].Name)))
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, size) }}
-	w.pace.Set(int64(r.limit))
+	w.pace.Set(r.Limit)
 	n, err := readAll(ctx, f, w, name)
-	if replacedOnWeb(err) {
+	if isReplaced(err) {
 		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
 	}
 	line.End(n, err)
@@ -154,7 +154,7 @@ func asSide(err error) error {
 }
 
 // putStream sends standard input to a file.
-func (r *copyRun) putStream(ctx context.Context, to remote.Location) error {
+func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err := r.onlyPlain("standard input"); err != nil {
 		return err
 	}
@@ -170,14 +170,9 @@ func (r *copyRun) putStream(ctx context.Context, to remote.Location) error {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
 	}
-	return r.showStream(ctx, name, func() (store.Upload, error) { return c.Create(ctx, name, r.inPlace) })
-}
-
-// showStream sends standard input, and shows how it goes.
-func (r *copyRun) showStream(ctx context.Context, name string, create func() (store.Upload, error)) error {
 	show := r.newProgress(true)
 	line := show.Begin(console.Visible(path.Base(name)))
-	n, err := r.sendStream(ctx, create, name, line)
+	n, err := r.sendStream(ctx, c, name, line)
 	line.End(n, err)
 	show.Wait()
 	return err
@@ -185,15 +180,15 @@ func (r *copyRun) showStream(ctx context.Context, name string, create func() (st
 
 // sendStream sends standard input to a file of that name. It is hidden until it
 // is whole, unless the flags say otherwise.
-func (r *copyRun) sendStream(ctx context.Context, create func() (store.Upload, error), name string, line *console.ProgressLine) (int64, error) {
-	u, err := create()
+func (r *run) sendStream(ctx context.Context, c remote.Server, name string, line *console.ProgressLine) (int64, error) {
+	u, err := c.Create(ctx, name, r.InPlace)
 	if err != nil {
 		return 0, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 	}
 	defer u.Close()
-	in := &interruptibleReader{ctx: ctx, r: r.stdin}
+	in := &interruptibleReader{ctx: ctx, r: r.Stdin}
 	var pace rate.Bucket
-	pace.Set(int64(r.limit))
+	pace.Set(r.Limit)
 	buf := make([]byte, streamBytes)
 	var at int64
 	for {

@@ -1,4 +1,4 @@
-package main
+package copying
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -32,7 +33,7 @@ func TestCopyState(t *testing.T) {
 
 // The counts from the hooks add up, however each file ended.
 func TestCopyProgressAddsUp(t *testing.T) {
-	var out lockedBuffer
+	var out servetest.Buffer
 	p := newCopyProgress(&out, true)
 	h := p.hooks()
 	whole, failed, same, dir := &treecopy.Item{From: "a", Size: 100}, &treecopy.Item{From: "b", Size: 50}, &treecopy.Item{From: "c", Size: 30}, &treecopy.Item{From: "d", Type: 1 << 31}

@@ -1,0 +1,100 @@
+// Package copying is what haul get and haul put do: it copies files between this machine
+// and a server, from and to streams too, shows how that goes, and says in the words of the
+// command line what became of it.
+package copying
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// Get fetches what is at locations, all of one protocol, to a local name; "" is the
+// current directory, and "-" standard output.
+func Get(ctx context.Context, cfg Config, from []remote.Location, local string) error {
+	if from[0].Protocol == remote.TFTP {
+		return getTFTP(ctx, &cfg, from, local)
+	}
+	r := newRun(&cfg, from[0].Protocol, true)
+	defer r.close()
+	if local == "-" || isPipe(local) {
+		return r.getStream(ctx, from, local)
+	}
+	to, err := r.local.target(local, len(from) > 1)
+	if err != nil {
+		return err
+	}
+	r.targetAt = to.at
+	j := treecopy.Job{To: to.tree, Target: to.name}
+	for _, l := range from {
+		first := ""
+		if len(from) == 1 && !r.Recursive {
+			first = l.PlainName()
+		}
+		source, err := r.remoteSource(ctx, l, first)
+		if err != nil {
+			return err
+		}
+		r.names.add(l.Text, l.IsURL(), l.At, source)
+		j.Sources = append(j.Sources, source)
+	}
+	return r.copy(ctx, j)
+}
+
+// Put sends local files to a location. "-" is standard input.
+func Put(ctx context.Context, cfg Config, files []string, to remote.Location) error {
+	if to.Protocol == remote.TFTP {
+		return putTFTP(ctx, &cfg, files, to)
+	}
+	r := newRun(&cfg, to.Protocol, false)
+	defer r.close()
+	if len(files) == 1 && files[0] == "-" {
+		return r.putStream(ctx, to)
+	}
+	var j treecopy.Job
+	for _, file := range files {
+		sources, refused, err := r.local.sources(ctx, file)
+		if err != nil {
+			return err
+		}
+		r.refused = append(r.refused, refused...)
+		for _, s := range sources {
+			r.names.add(s.text, false, filepath.FromSlash, s.Source)
+			j.Sources = append(j.Sources, s.Source)
+		}
+	}
+	if len(j.Sources) == 0 {
+		return r.explain(ctx, nil)
+	}
+	r.targetAt = to.At
+	c, err := r.servers.Connect(ctx, to, "")
+	if err != nil {
+		return err
+	}
+	p, err := c.Target(ctx, to, len(j.Sources)+len(r.refused) > 1)
+	if err != nil {
+		return err
+	}
+	j.To, j.Target = p.Tree, p.Name
+	return r.copy(ctx, j)
+}
+
+// remoteSource returns a location as a source. first is the file that is going to
+// be read there first, if that is known.
+func (r *run) remoteSource(ctx context.Context, l remote.Location, first string) (treecopy.Source, error) {
+	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
+		return treecopy.Source{}, failure.Usage.Errorf("get %v: the URL names no file; -r fetches all that the server lists", l)
+	}
+	c, err := r.servers.Connect(ctx, l, first)
+	if err != nil {
+		return treecopy.Source{}, err
+	}
+	p, err := c.Source(ctx, l)
+	if err != nil {
+		return treecopy.Source{}, err
+	}
+	return treecopy.Source{Tree: p.Tree, Name: p.Name, Origin: l.Origin()}, nil
+}

@@ -1,0 +1,30 @@
+package copying
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// A target that is there is a directory that sources go below, unless it is what
+// an earlier copy has not finished; with a slash, or as the working directory, it
+// is that in any case.
+func TestLocalTarget(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		local  string
+		resume bool
+		want   string
+	}{
+		{dir, false, ""}, {dir, true, filepath.Base(dir)}, {dir + "/", true, "./"}, {dir + "/.", true, "./"}, {".", true, "./"}, {"", true, "./"},
+		{filepath.Join(dir, "new"), true, "new"}, {dir + "/new/", true, "new/"},
+	} {
+		f := localFiles{&Config{Options: treecopy.Options{Continue: c.resume, Recursive: true}}, map[string]*os.Root{}}
+		if p, err := f.target(c.local, false); p.name != c.want || err != nil {
+			t.Errorf("target(%q) = %q, %v, want %q", c.local, p.name, err, c.want)
+		}
+		f.close()
+	}
+}

@@ -1,0 +1,96 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+)
+
+// serveFile runs a server of TFTP with a file "a" until the test ends, and returns the
+// URL of its root.
+func serveFile(t *testing.T, content string) (url string) {
+	t.Helper()
+	dir := t.TempDir()
+	servetest.WriteFile(t, filepath.Join(dir, "a"), content)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := (&tftp.Server{Store: store.Dir(root)}).Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("server:", err)
+		}
+		_ = root.Close()
+	})
+	return "tftp://" + l.Addr().String() + "/"
+}
+
+// A pager may read as slowly as it likes: the transfer does not wait for it.
+func TestSlowReader(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 100_000)
+	url := serveFile(t, long)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fetched := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		c := &tftp.Client{Progress: func(bytes, size int64) {
+			if bytes == size {
+				fetched <- nil // all of it is here, and nothing has been read
+			}
+		}}
+		target, err := tftp.ParseURL(url + "a")
+		if err == nil {
+			_, err = downloadTo(t.Context(), c, target, w)
+		}
+		if err != nil {
+			fetched <- err
+		}
+	}()
+	if err := <-fetched; err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != long {
+		t.Errorf("read %d bytes of %d, %v", len(got), len(long), err)
+	}
+}
+
+// A pipe without a reader does not hold haul when it is interrupted.
+func TestPipeWithoutReader(t *testing.T) {
+	url := serveFile(t, "x")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	servetest.MakePipe(t, pipe)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	target, err := tftp.ParseURL(url + "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := download(ctx, new(tftp.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the interruption", err)
+	}
+	// So that the goroutine which opens it ends.
+	if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,113 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/trace"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A TFTPConfig says how TFTP is spoken. See [tftp.Client] for what has no comment here.
+type TFTPConfig struct {
+	BlockSize    int
+	Window       int
+	Timeout      time.Duration
+	MicroTimeout time.Duration
+	Rollover     transfer.Rollover
+	Netascii     bool // transfer text, and convert its line ends
+	NoOptions    bool
+	NoOffload    bool // do not let the kernel split and join datagrams
+	NoReorder    bool
+
+	Trace TFTPTrace
+}
+
+// A TFTPTrace says which packets are shown, and where.
+type TFTPTrace struct {
+	Text     bool           // on standard error
+	Pcap     string         // to this file, as pcapng
+	Only     []netip.Prefix // packets of these; none means all
+	HexBytes int            // of each packet, in the text
+}
+
+// Target reads the location of files.
+func (c *TFTPConfig) Target(l Location) (tftp.Target, error) {
+	t, err := ParseTFTP(l.Text)
+	if err == nil && c.Netascii {
+		t.Mode = transfer.Netascii
+	}
+	return t, err
+}
+
+// File reads a location that must name a file.
+func (c *TFTPConfig) File(l Location) (tftp.Target, error) {
+	t, err := c.Target(l)
+	if err == nil {
+		if err = t.Check(); err != nil {
+			err = failure.Usage.Errorf("URL %q: %w", l.Text, err)
+		}
+	}
+	return t, err
+}
+
+// TFTPClients makes clients whose packets are traced together.
+type TFTPClients struct {
+	cfg    TFTPConfig
+	tracer *trace.Recorder // nil for none
+	out    io.Writer
+}
+
+// OpenTFTP checks a configuration, and begins the trace, on out.
+func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
+	o := transfer.Options{BlockSize: cfg.BlockSize, Window: cfg.Window, Timeout: cfg.Timeout, MicroTimeout: cfg.MicroTimeout}
+	if err := o.Check(); err != nil {
+		return nil, failure.Usage.Wrap(err)
+	}
+	t := &TFTPClients{cfg: cfg, out: out}
+	if !cfg.Trace.Text && cfg.Trace.Pcap == "" {
+		return t, nil
+	}
+	c := trace.Config{HexBytes: cfg.Trace.HexBytes, Only: cfg.Trace.Only}
+	if cfg.Trace.Text {
+		c.Text = out
+	}
+	var err error
+	if t.tracer, err = trace.NewRecorder(c, cfg.Trace.Pcap); err != nil {
+		return nil, failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err))
+	}
+	return t, nil
+}
+
+// Client returns a client, for one file.
+func (t *TFTPClients) Client() *tftp.Client {
+	c := &tftp.Client{
+		BlockSize:    t.cfg.BlockSize,
+		Window:       t.cfg.Window,
+		Timeout:      t.cfg.Timeout,
+		MicroTimeout: t.cfg.MicroTimeout,
+		Rollover:     t.cfg.Rollover,
+		NoOptions:    t.cfg.NoOptions,
+		Plain:        t.cfg.NoOffload,
+		NoReorder:    t.cfg.NoReorder,
+	}
+	if t.tracer != nil {
+		c.Trace = t.tracer.Datagram
+	}
+	return c
+}
+
+// Close ends the trace, and prints what is missing from it.
+func (t *TFTPClients) Close() {
+	if t.tracer == nil {
+		return
+	}
+	for _, problem := range t.tracer.Finish() {
+		fmt.Fprintf(t.out, "haul: %v\n", problem)
+	}
+}
