@@ -16,8 +16,8 @@ const (
 	// made: those further down no sweep would look into.
 	maxParents = maxSweepDepth
 
-	// maxParentTries is how often they are made in a row: others that come to
-	// nothing may remove what was just found.
+	// maxParentTries is how often they are made in a row: others that fail may remove
+	// what was just found.
 	maxParentTries = 8
 
 	parentPerm = 0o755 // those of [Tree].Mkdir

@@ -67,7 +67,7 @@ func TestRemoveIf(t *testing.T) {
 // An otherTree is a tree of a program's own.
 type otherTree struct{ store.Tree }
 
-// What is created under the name just before the unlink stays.
+// A file that is created under the name just before the unlink stays.
 func TestRemoveIfCreatedAgain(t *testing.T) {
 	dir, d := tempDir(t)
 	writeFile(t, dir, "f", "first")

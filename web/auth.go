@@ -105,8 +105,8 @@ func (l *logins) check(x *exchange, name, password string) (*users.Login, error)
 	if err != nil {
 		return nil, err
 	}
-	// Only a password that was wrong costs anything. Visitors who come to
-	// nothing else owe for it, so each has succeeded.
+	// Only a password that was wrong costs anything. Visitors who end in another way
+	// owe for it, so each has succeeded.
 	defer func() {
 		visit.Succeed()
 		visit.End(time.Now())

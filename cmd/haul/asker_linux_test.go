@@ -167,7 +167,7 @@ func TestAskingPassword(t *testing.T) {
 	y.wantScreen(map[string]int{"Password": 2, "sesame": 0})
 }
 
-// What a server asks by keyboard-interactive is shown as the server's words.
+// A question by keyboard-interactive is shown as the server's words.
 func TestAskingInteractive(t *testing.T) {
 	l := startLabWith(t, labOptions{server: func(s *sftp.Server) { interactive(s) }}, map[string]string{"f": ""})
 	l.configure("PubkeyAuthentication no")
@@ -244,7 +244,7 @@ func interactive(s *sftp.Server) {
 	s.Login = func(ctx context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 		a, err := files(ctx, c)
 		if err != nil {
-			a = &sftp.Account{User: c.User(), Tree: store.Mem(0)} // it was not package users that let him in
+			a = &sftp.Account{User: c.User(), Tree: store.Mem(0)} // it was not package users that admitted the user
 		}
 		return a, nil
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A file is read over two lanes. What is a network elsewhere is a queue here,
-// and its server answers at most 9 bytes at once; the steps of a driver are the
-// same.
+// A file is read over two lanes. A queue stands in for the network, and its server
+// answers at most 9 bytes at once; the steps of a driver are the same.
 func Example() {
 	file := "The link is never idle while there is anything left to ask."
 	got := make([]byte, 64)

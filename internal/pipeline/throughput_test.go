@@ -63,7 +63,7 @@ func TestThroughput(t *testing.T) {
 				long := measureLong(t, way, lanes)
 				peak, most := max(short.peak, long.peak), max(short.lanes, long.lanes)
 				fmt.Fprintf(&b, "%24s", fmt.Sprintf("%d %d %% %d.%d %d", short.percent(), long.filled, peak/mib, peak*10/mib%10, most))
-				// What the lanes and the ceiling let through in a round trip, one
+				// The lanes and the ceiling let this much through in a round trip, one
 				// request being on the wire and one with the server.
 				chunks := min(int64(lanes)*DefaultLaneBytes/sshChunk*sshChunk, DefaultMaxBytes)
 				trip := way.rtt + transmission(sshChunk, r.rate) + way.service

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// What earlier versions have kept is found by these names. They never change.
+// Files that earlier versions have kept are found by these names. They never change.
 func TestStable(t *testing.T) {
 	source := tempname.Source("10 bytes")
 	for what, c := range map[string][2]string{

@@ -85,7 +85,7 @@ func TestImpliedWithoutFiles(t *testing.T) {
 	}
 }
 
-// What a target without directories cannot have is refused before anything is copied.
+// Entries that a target without directories cannot have are refused before anything is copied.
 func TestImpliedRefused(t *testing.T) {
 	for what, o := range map[string]treecopy.Options{
 		"in place": {InPlace: true}, "modes": {PreserveMode: true}, "times": {PreserveTimes: true},
