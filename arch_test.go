@@ -37,7 +37,7 @@ var rules = map[string]rule{
 		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
+		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve/servetest": {}, // for tests

@@ -13,7 +13,6 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -34,17 +33,14 @@ const (
 // exitCode maps an error to the exit code that the help text promises. Of
 // several errors in one the first that fits counts, in the order here.
 func exitCode(err error) int {
-	_, setting := errors.AsType[serve.UsageError](err)
-	_, ofServer := errors.AsType[serve.LocalError](err)
-	_, listening := errors.AsType[serve.ListenError](err)
 	fault, ofPeer := errors.AsType[*transfer.Error](err)
 	ofPeer = ofPeer && fault.Remote
 	switch code := cmp.Or(webCode(err), sshCode(err)); {
-	case errors.Is(err, failure.Usage), setting:
+	case errors.Is(err, failure.Usage):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case listening:
+	case errors.Is(err, failure.Listen):
 		return exitFailed
 	case ofPeer && fault.Code == transfer.FileNotFound:
 		return exitNotFound
@@ -52,7 +48,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case code != 0:
 		return code
-	case errors.Is(err, failure.Local), ofServer, isLocal(err), errors.Is(err, store.ErrNoSpace):
+	case errors.Is(err, failure.Local), isLocal(err), errors.Is(err, store.ErrNoSpace):
 		return exitLocal
 	case remote.IsNoAnswer(err):
 		return exitNoAnswer

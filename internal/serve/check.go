@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Check says what is wrong with a configuration, as a [UsageError]. It opens nothing,
+// Check says what is wrong with a configuration, as a [failure.Usage]. It opens nothing,
 // so that [Run] may find more.
 func (cfg *Config) Check() error {
 	if !cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp/trace"
 )
@@ -51,7 +52,7 @@ func TestCheck(t *testing.T) {
 		cfg := good()
 		test.spoil(&cfg)
 		err := cfg.Check()
-		if mistake, ok := errors.AsType[UsageError](err); !ok || mistake.Setting != test.setting {
+		if mistake, ok := errors.AsType[*failure.Error](err); !ok || mistake.Setting != test.setting {
 			t.Errorf("want a mistake in %q, got %q: %v", test.setting, mistake.Setting, err)
 		}
 	}

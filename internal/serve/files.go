@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
@@ -118,7 +118,7 @@ func (cfg *Config) readRules(s *publicFiles) error {
 		s.site.Neighbours = table
 	}
 	if err := s.site.Check(); err != nil {
-		return UsageError{Err: err}
+		return failure.Usage.Wrap(err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (cfg *Config) readRules(s *publicFiles) error {
 func ReadMap(path string) (*remap.Rules, error) {
 	text, err := smallfile.Read(path, remap.MaxFile)
 	if err != nil {
-		return nil, LocalError{fmt.Errorf("read %s: %w", path, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("read %s: %w", path, console.WithoutPath(err))
 	}
 	rules, err := remap.Parse(string(text))
 	if err != nil {
@@ -186,12 +186,12 @@ func (s *publicFiles) openDir(dir string, writable bool) (*store.DirStore, error
 		return nil, usagef("", "serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
 	}
 	if err != nil {
-		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
 	s.roots = append(s.roots, root)
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, err)}
+		return nil, failure.Local.Errorf("serve %s: %w", dir, err)
 	}
 	files := store.Dir(root)
 	files.Path, files.LinksFromRoot = absolute, true

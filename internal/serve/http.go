@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -218,8 +219,8 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		}
 	}
 	if s.cfg.HTTP.UnixProxies && !s.listensUnix() {
-		return ListenError{errors.New("--http-proxy unix: there is no unix socket, and haul opens none itself; systemd passes one: in a socket unit, " +
-			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and SocketGroup= that of the proxy, as whoever may connect can claim any address")}
+		return failure.Listen.Errorf("--http-proxy unix: there is no unix socket, and haul opens none itself; systemd passes one: in a socket unit, " +
+			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and SocketGroup= that of the proxy, as whoever may connect can claim any address")
 	}
 	return nil
 }

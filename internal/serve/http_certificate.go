@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tcp/certs"
 )
 
@@ -26,7 +27,7 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 		if s.cfg.HTTP.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
 			err = fmt.Errorf("%w; --key FILE says where its key is", err)
 		}
-		return nil, LocalError{err}
+		return nil, failure.Local.Wrap(err)
 	}
 	set.Report = func(err error) {
 		s.log.say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))

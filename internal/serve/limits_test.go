@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/site"
@@ -149,7 +150,7 @@ func TestUploadDirApart(t *testing.T) {
 			}
 		}
 		err := cfg.separate()
-		if (err == nil) != test.ok || err != nil && !errors.As(err, new(UsageError)) {
+		if (err == nil) != test.ok || err != nil && !errors.Is(err, failure.Usage) {
 			t.Errorf("%v: %v", test.args, err)
 		}
 	}

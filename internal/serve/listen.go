@@ -7,6 +7,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp"
@@ -39,7 +40,7 @@ func listenError(flag string, err error) error {
 	if advice != "" {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	return ListenError{err}
+	return failure.Listen.Wrap(err)
 }
 
 // listenTCP returns the sockets of a service: those that were passed to this process,
@@ -47,7 +48,7 @@ func listenError(flag string, err error) error {
 func listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) ([]*tcp.Socket, error) {
 	sockets, err := passed.Stream(service, o)
 	if err != nil {
-		return nil, ListenError{err}
+		return nil, failure.Listen.Wrap(err)
 	}
 	if len(sockets) > 0 {
 		return sockets, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/meter"
 )
@@ -356,7 +357,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		if err == nil {
 			again.Close()
 			t.Errorf("%q: no error", c.addr)
-		} else if usage, listen := errors.As(err, new(UsageError)), errors.As(err, new(ListenError)); usage != c.usage || listen == usage || !strings.Contains(err.Error(), c.says) {
+		} else if usage, listen := errors.Is(err, failure.Usage), errors.Is(err, failure.Listen); usage != c.usage || listen == usage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %T, %v; want a mistake: %v, with %q", c.addr, err, err, c.usage, c.says)
 		}
 	}
@@ -370,7 +371,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		{syscall.EMFILE, "metrics: "},
 	} {
 		err := listenError("metrics", &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
-		if !strings.Contains(err.Error(), c.says) || !errors.Is(err, c.err) || !errors.As(err, new(ListenError)) {
+		if !strings.Contains(err.Error(), c.says) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
 			t.Errorf("%v: %T, %v", c.err, err, err)
 		}
 	}

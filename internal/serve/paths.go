@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/users"
 )
 
@@ -37,7 +38,7 @@ func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
 	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise it names a file that is missing
 		err = noUsersFileError{path, err}
 	}
-	return nil, LocalError{err}
+	return nil, failure.Local.Wrap(err)
 }
 
 // A noUsersFileError says how to make a users file.

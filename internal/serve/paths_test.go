@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
@@ -83,7 +84,7 @@ func TestServeSFTPDefaultUsers(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	servetest.WriteFile(t, path, "nonsense\n")
-	if _, err := (&Config{SFTP: cfg}).openSessions(nil); err == nil || !errors.As(err, new(LocalError)) {
+	if _, err := (&Config{SFTP: cfg}).openSessions(nil); err == nil || !errors.Is(err, failure.Local) {
 		t.Errorf("a file that is wrong: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/handover/handovertest"
 	"github.com/haul-project/haul/internal/privilege"
@@ -150,7 +151,7 @@ func TestUserToBecome(t *testing.T) {
 		t.Errorf("4711:4712: %+v, %v", u, err)
 	}
 	_, err := userToBecome("no such user")
-	if err == nil || !errors.As(err, new(UsageError)) || !strings.Contains(err.Error(), "--user") {
+	if err == nil || !errors.Is(err, failure.Usage) || !strings.Contains(err.Error(), "--user") {
 		t.Errorf("a user that does not exist: %v", err)
 	}
 }

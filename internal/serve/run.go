@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -47,8 +48,8 @@ type service interface {
 // out. If the cause of ctx's end has a method Signal() os.Signal, the log names the
 // signal.
 //
-// A mistake in the configuration is a [UsageError], a socket that cannot be had a
-// [ListenError], and a file of this machine a [LocalError].
+// A mistake in the configuration is a [failure.Usage], a socket that cannot be had a
+// [failure.Listen], and a file of this machine a [failure.Local].
 func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err
@@ -79,7 +80,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	defer manager.Close()
 	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.HTTP.UnixProxies, before.Take())
 	if err != nil {
-		return ListenError{err}
+		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
 	restart := &handover.Restarter{Log: log}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -85,7 +86,7 @@ func (s *sftpService) openKeys() (err error) {
 	if s.hostKeys == NoHostKeys {
 		key, err := users.OneTimeHostKey()
 		if err != nil {
-			return LocalError{err}
+			return failure.Local.Wrap(err)
 		}
 		s.keys = []users.HostKey{key}
 	} else if s.keys, err = users.HostKeys(s.hostKeys, s.owners...); err != nil {
@@ -93,7 +94,7 @@ func (s *sftpService) openKeys() (err error) {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			hint = "; --host-keys DIR names a directory that this user may write to"
 		}
-		return LocalError{fmt.Errorf("%w%s", err, hint)}
+		return failure.Local.Errorf("%w%s", err, hint)
 	}
 	for _, k := range s.keys {
 		s.config.AddHostKey(k.Signer)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
@@ -48,12 +49,12 @@ func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 	}
 	main, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
 	self, err := main.Stat(".")
 	if err != nil {
 		_ = main.Close()
-		return nil, LocalError{fmt.Errorf("serve %s: %w", dir, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
 	r := &sftpRoots{main: main, dir: realPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
 	r.files = r.filesIn(main, wholeDir)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -107,7 +108,7 @@ func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
 	if conns := passed.Datagram(); len(conns) > 0 {
 		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
-			return ListenError{err}
+			return failure.Listen.Wrap(err)
 		}
 		return nil
 	}

@@ -2,12 +2,12 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/trace"
 )
 
@@ -22,7 +22,7 @@ func (cfg *Trace) open(out io.Writer) (*trace.Recorder, error) {
 	}
 	r, err := trace.NewRecorder(c, cfg.Pcap)
 	if err != nil {
-		return nil, LocalError{fmt.Errorf("write %s: %w", cfg.Pcap, console.WithoutPath(err))}
+		return nil, failure.Local.Errorf("write %s: %w", cfg.Pcap, console.WithoutPath(err))
 	}
 	return r, nil
 }

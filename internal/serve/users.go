@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/users"
 )
@@ -80,7 +81,7 @@ func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 	}
 	if p.dir, err = OpenUsersFile(file, owners...); err != nil {
 		if cfg.SFTP.Users == "" {
-			err = LocalError{fmt.Errorf("%w; that is where users are looked for without --users FILE", err)}
+			err = failure.Local.Errorf("%w; that is where users are looked for without --users FILE", err)
 		}
 		return nil, err
 	}
