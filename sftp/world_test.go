@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"golang.org/x/crypto/ssh"
 )
@@ -123,6 +124,7 @@ type directServer struct {
 // newDirectServer makes a server with an account in memory. set, unless it is nil,
 // changes what it likes before anything is used.
 func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServer {
+	repeat.OnFailure(t)
 	d := &directServer{t: t, server: &Server{}, account: &Account{User: "alice", Tree: store.Mem(0)}}
 	if set != nil {
 		set(d.server, d.account)
@@ -205,6 +207,7 @@ const testPassword = "correct horse"
 // newTestServer makes a server to which anybody can log in who knows the
 // password. set may change what it likes.
 func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer {
+	repeat.OnFailure(t)
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,11 +2,14 @@ package tcp
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 var sourcesSeed = flag.Uint64("sources.seed", 0, "seed of TestSourcesModel; 0 takes a random one")
@@ -81,11 +84,7 @@ func TestSourcesModel(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("go test ./tcp -run TestSourcesModel -sources.seed=%d", seed)
-		}
-	}()
+	repeat.OnFailure(t, fmt.Sprintf("-sources.seed=%d", seed))
 	const most = 3
 	for round := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, round))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/leak"
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -66,6 +67,7 @@ func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed
 	t.Helper()
 	before, log := usageNow(), &checkedLog{}
 	t.Run(name, func(t *testing.T) {
+		repeat.OnFailure(t)
 		dir, st := realDir(t)
 		s := Server{Store: st, Upload: OverwriteUploads, Loops: 1, MTU: -1, Log: slog.New(log)}
 		if configure != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -28,6 +29,7 @@ func serve(t testing.TB, s Server) *Listener {
 
 func serveAt(t testing.TB, s Server, addr string) *Listener {
 	t.Helper()
+	repeat.OnFailure(t)
 	ctx, stop := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, addr)
 	if err != nil {

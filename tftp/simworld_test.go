@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -56,6 +57,7 @@ func inWorld(t *testing.T, configure func(*simWorld, *Server), f func(*simWorld)
 }
 
 func newWorld(t testing.TB, seed uint64) *simWorld {
+	repeat.OnFailure(t)
 	w := &simWorld{t: t, net: sim.New(seed), mem: store.Mem(1 << 30), log: &logRecords{}}
 	w.disk = &sim.Disk{Store: w.mem}
 	w.net.Messages, w.net.Segments = 8, 4

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
@@ -32,6 +33,7 @@ type wire struct {
 // startWire serves inside a synctest bubble.
 func startWire(t *testing.T, h http.Handler) *wire {
 	t.Helper()
+	repeat.OnFailure(t)
 	w := &wire{t: t, conns: make(chan net.Conn), server: &http.Server{Handler: h, Protocols: new(http.Protocols)}}
 	w.server.Protocols.SetHTTP1(true)
 	w.server.Protocols.SetUnencryptedHTTP2(true)

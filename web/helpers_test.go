@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/leak"
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
@@ -165,6 +166,7 @@ func clip(s string) string {
 // serve serves by real connections, and returns where.
 func serve(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
+	repeat.OnFailure(t)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s

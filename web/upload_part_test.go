@@ -2,6 +2,8 @@ package web_test
 
 import (
 	"bytes"
+	"cmp"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/web"
 )
 
@@ -182,13 +185,16 @@ func TestPutBadParts(t *testing.T) {
 	}
 }
 
+var cutSeed = flag.Uint64("seed", 0, "seed of TestPutPartsCutOff; 0 draws one")
+
 // However often the connection is cut, the upload comes to its end, with what it
 // should hold, and never sends again more than it has to.
 func TestPutPartsCutOff(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := cmp.Or(*cutSeed, rand.Uint64())
+	repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed))
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	st, path := dir(t, nil)
 	h := &web.Handler{Store: st, Access: web.AccessCreate}

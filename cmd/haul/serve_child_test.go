@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 // A child is haul in a process of its own, with all that it does there:
@@ -81,6 +83,7 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	case runtime.GOOS == "linux":
 		exe = "/proc/self/exe" // for a user who may not enter its directory
 	}
+	repeat.OnFailure(t)
 	c := &child{t: t, cmd: exec.Command(exe, args...), stderr: newTranscript()}
 	c.cmd.Env = append(os.Environ(), asHaul+"=1")
 	c.cmd.Env = append(c.cmd.Env, o.env...)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 var seed = flag.Uint64("seed", 0, "of the configurations that are compared with ssh -G; 0 draws one")
@@ -156,7 +158,7 @@ func TestSameAsSSHRandom(t *testing.T) {
 		text := randomConfig(rand.New(rand.NewPCG(from+i, 1)))
 		sameAsSSH(t, text, []string{"a", "ab", "u@a.b", "u@b"}[i%4])
 		if t.Failed() {
-			t.Fatalf("go test -run SameAsSSHRandom -seed=%d", from+i)
+			t.Fatalf("repeat it with: %s", repeat.Command(t.Name(), fmt.Sprintf("-seed=%d", from+i)))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 var seed = flag.Uint64("seed", 0, "the seed of one simulation to run again")
@@ -20,11 +22,7 @@ func seeds(t *testing.T, n uint64) []uint64 {
 	for i := range out {
 		out[i] = first + uint64(i)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with: go test ./internal/penalty -run '^%s$' -seed=N", t.Name())
-		}
-	})
+	repeat.OnFailure(t, "-seed=N") // each failure names its N
 	return out
 }
 

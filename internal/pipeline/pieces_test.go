@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 var piecesSeed = flag.Uint64("pieces", 0, "run this one seed of TestPieces")
@@ -94,7 +97,7 @@ func checkHeap(t *testing.T, ps *pieces, seed uint64, step int) {
 		}
 		holes++
 		if ps.holes[s.place] != i || s.place > 0 && ps.all[ps.holes[(s.place-1)/2]].off > s.off {
-			t.Fatalf("seed %d, step %d: hole %+v is in the wrong place\nrepeat with: go test ./internal/pipeline -run Pieces -pieces=%d", seed, step, s, seed)
+			t.Fatalf("seed %d, step %d: hole %+v is in the wrong place\nrepeat it with: %s", seed, step, s, repeat.Command(t.Name(), fmt.Sprintf("-pieces=%d", seed)))
 		}
 	}
 	if holes != len(ps.holes) {

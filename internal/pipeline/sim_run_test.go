@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 // simBugs are seeds that once found a bug.
@@ -37,7 +38,7 @@ func TestSim(t *testing.T) {
 			w.judge()
 		}
 		if w.problem != "" {
-			t.Errorf("seed %d: %s\n%s\nrepeat with: go test ./internal/pipeline -run Sim -seed=%d -trace", seed, w.problem, about, seed)
+			t.Errorf("seed %d: %s\n%s\nrepeat it with: %s", seed, w.problem, about, repeat.Command(t.Name(), fmt.Sprintf("-seed=%d -trace", seed)))
 			if failed++; failed > 5 {
 				t.Fatal("and more")
 			}

@@ -182,9 +182,8 @@ func TestFileAtRandom(t *testing.T) {
 				p.ext = p.ext.Without(wire.ExtLimits)
 			}
 		}, func(t *testing.T, p *fakeServer, c *Client) {
-			fileAtRandom(t, p, c, seed)
-			if t.Failed() {
-				t.Logf("seed %d: go test -run TestFileAtRandom ./sftp", seed)
+			if fileAtRandom(t, p, c, seed); t.Failed() {
+				t.Logf("seed %d", seed)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"bufio"
@@ -211,6 +212,7 @@ func (p *fakeServer) dial(config Config) (*Client, error) {
 // client of it, and sees that nothing is left behind.
 func withFakeServer(t *testing.T, config Config, configure func(*fakeServer), f func(t *testing.T, p *fakeServer, c *Client)) {
 	t.Helper()
+	repeat.OnFailure(t)
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
 		if configure != nil {

@@ -1,23 +1,23 @@
 package treecopy_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path"
 	"runtime"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// seedEnv repeats a random test: HAUL_SEED=n go test -run 'TestRandomTrees/...'
-const seedEnv = "HAUL_SEED"
+var treeSeed = flag.Uint64("seed", 0, "seed of TestRandomTrees; 0 draws one")
 
 // Whatever a tree looks like, however it is copied, and between whatever stores, the
 // copy is the same; and is left alone when it is copied again.
@@ -28,14 +28,7 @@ func TestRandomTrees(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have other modes and names there")
 	}
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv(seedEnv); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
+	seed := cmp.Or(*treeSeed, rand.Uint64())
 	newTree := map[string]func(t *testing.T) (use, served store.Tree){
 		"memory":    func(*testing.T) (store.Tree, store.Tree) { m := store.Mem(0); return m, m },
 		"directory": func(t *testing.T) (store.Tree, store.Tree) { d, _ := dirTree(t); return d, d },
@@ -55,11 +48,7 @@ func TestRandomTrees(t *testing.T) {
 	for i, pair := range pairs {
 		t.Run(fmt.Sprint(pair[0], " to ", pair[1]), func(t *testing.T) {
 			seed := seed + uint64(i)
-			defer func() {
-				if t.Failed() {
-					t.Logf("repeat with %s=%d go test -run '%s'", seedEnv, seed-uint64(i), t.Name())
-				}
-			}()
+			repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed-uint64(i)))
 			for round := range uint64(3) {
 				rnd := rand.New(rand.NewPCG(seed, round))
 				from, served := newTree[pair[0]](t)

@@ -1,7 +1,10 @@
 package transfer
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 // simBugs are seeds that once found a bug.
@@ -24,8 +27,8 @@ func TestSim(t *testing.T) {
 		w := randomWorld(seed)
 		w.run()
 		if w.problem != "" {
-			t.Errorf("seed %d: %s\nfaults %+v, request %+v, limits %+v, size %d, client sends %v, old server %v\nrepeat with: go test ./tftp/transfer -run TestSim -seed=%d",
-				seed, w.problem, w.f, w.req, w.limits, w.size, w.client, w.oldServer, seed)
+			t.Errorf("seed %d: %s\nfaults %+v, request %+v, limits %+v, size %d, client sends %v, old server %v\nrepeat it with: %s",
+				seed, w.problem, w.f, w.req, w.limits, w.size, w.client, w.oldServer, repeat.Command(t.Name(), fmt.Sprintf("-seed=%d", seed)))
 			if failed++; failed > 5 {
 				t.Fatal("and more")
 			}

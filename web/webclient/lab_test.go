@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 // randomContent returns n bytes, always the same ones, in which no two places
@@ -62,6 +63,7 @@ func startLab(t *testing.T, files map[string][]byte) *lab {
 }
 
 func newLab(t *testing.T, files map[string][]byte) *lab {
+	repeat.OnFailure(t)
 	l := &lab{t: t, files: map[string]labFile{}, put: map[string][]byte{}}
 	for name, content := range files {
 		l.files[name] = labFile{content, `"1"`, labTime}

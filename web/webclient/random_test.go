@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -69,11 +70,7 @@ func TestRandom(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("again: go test ./web -run TestRandom -client-seed=%d", seed)
-				}
-			}()
+			repeat.OnFailure(t, fmt.Sprintf("-client-seed=%d", seed))
 			randomWorld(t, rand.New(rand.NewPCG(seed, 0)))
 		})
 	}
@@ -133,7 +130,7 @@ func TestPutRandom(t *testing.T) {
 	if *contentSeed != 0 {
 		seed = *contentSeed
 	}
-	t.Logf("again: go test ./web -run TestPutRandom -client-seed=%d", seed)
+	repeat.OnFailure(t, fmt.Sprintf("-client-seed=%d", seed))
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 10 {
 		content := randomContent(1<<20 + random.IntN(3<<20))
