@@ -11,6 +11,17 @@ import (
 	"unicode"
 )
 
+// The bounds of a users file and what it names.
+const (
+	MaxUsers = 100_000
+	MaxFile  = 64 << 20 // bytes of a users file
+
+	maxKeyFile  = 1 << 20  // bytes of any other file
+	maxLine     = 16 << 10 // bytes of a line; OpenSSH has 8 KiB for keys
+	maxUserKeys = 1000     // keys of one user
+	maxKeys     = 1 << 20  // keys of all of them
+)
+
 const maxName = 64 // bytes of a user's name
 
 // CheckName says what is wrong with a user's name, if anything is. Names become
@@ -163,14 +174,3 @@ func parseRate(s string) (int64, error) {
 	}
 	return n * unit, nil
 }
-
-// The bounds of a users file and what it names.
-const (
-	MaxUsers = 100_000
-	MaxFile  = 64 << 20 // bytes of a users file
-
-	maxKeyFile  = 1 << 20  // bytes of any other file
-	maxLine     = 16 << 10 // bytes of a line; OpenSSH has 8 KiB for keys
-	maxUserKeys = 1000     // keys of one user
-	maxKeys     = 1 << 20  // keys of all of them
-)

@@ -1,11 +1,25 @@
 package webclient
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"time"
 )
+
+// expectFrom is from how many bytes on the server is asked whether it wants an
+// upload before it is sent (RFC 9110 §10.1.1). For less that takes longer than
+// sending it.
+const expectFrom = 1 << 20
+
+// maxCommit is how long a server may take to answer a PUT all of which
+// it has: it may have a slow disk to wait for.
+const maxCommit = 10 * time.Minute
+
+// errInOrder says that an upload is written from its start to its end.
+var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps", errors.ErrUnsupported)
 
 // A putBody is the content of a PUT. One goroutine gives what is to be sent,
 // by write or fill, and the transport takes it. The last byte of a body whose size

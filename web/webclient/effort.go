@@ -18,11 +18,6 @@ const (
 	// each time takes AnswerTimeout or StallTimeout.
 	maxSilence = 2
 
-	// firstPause is how long the second try waits, on average; each one
-	// after that waits twice as long as the one before, up to maxPause, or
-	// to maxLossPause if it is a connection that was lost: a server that is back
-	// is soon found.
-	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
 	maxLossPause = 3 * time.Second
 
@@ -126,40 +121,6 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 	return pause, true
 }
 
-// lost takes note of a request that failed, and decides whether there will be
-// another. before is how many losses there were when it was sent: those that
-// end together are one, or a server that is gone for a moment would count for as
-// many as there were connections. The caller holds mu.
-func (x *download) lost(err error, before int) {
-	refused, isRefusal := errors.AsType[*StatusError](err)
-	if isRefusal {
-		if !hasNoTime(refused.Code) {
-			x.failLocked(err, false)
-			return
-		}
-		x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
-	} else if !isLoss(err) {
-		x.failLocked(err, false)
-		return
-	}
-	if before != x.losses {
-		return
-	}
-	x.losses++
-	var pause time.Duration
-	var again bool
-	if isRefusal {
-		pause, again = x.f.c.againAfterRefusal(&x.effort, refused.Code, refused.After, refused.After > 0)
-	} else {
-		pause, again = x.f.c.againAfterLoss(&x.effort, err)
-	}
-	if !again {
-		x.failLocked(lost(err, x.effort.tries), false)
-		return
-	}
-	x.notBefore = time.Now().Add(pause)
-}
-
 // backOff returns how long to wait after so many tries: by half more or less than what
 // doubles with each, up to most. It is random, so that many who were cut off together
 // do not come back together.
@@ -167,3 +128,13 @@ func (c *Client) backOff(tries int, most time.Duration) time.Duration {
 	d := min(c.pause<<min(tries-1, 10), most)
 	return d/2 + rand.N(d)
 }
+
+// isAway reports whether a status is that of a proxy, or a server, for want of another
+// that may be back soon.
+func isAway(code int) bool {
+	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
+}
+
+// hasNoTime reports whether a status asks to come again later: that of a server that is
+// away, or that is asked too often.
+func hasNoTime(code int) bool { return isAway(code) || code == http.StatusTooManyRequests }

@@ -1,14 +1,17 @@
 package webclient
 
 import (
-	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -94,18 +97,6 @@ func kindOfStatus(code int) error {
 	return nil
 }
 
-// statusError makes an error of an answer, and closes that.
-func statusError(a *response) error {
-	defer a.close()
-	e := &StatusError{Code: a.StatusCode, kind: kindOfStatus(a.StatusCode)}
-	e.After, _ = parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
-	if strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") && a.Request.Method != http.MethodHead {
-		line, _ := bufio.NewReader(io.LimitReader(a, maxText+1)).ReadString('\n')
-		e.Message = cutText(line)
-	}
-	return e
-}
-
 // cutText makes a server's words safe to print, and no longer than need be.
 func cutText(s string) string {
 	if len(s) > maxText {
@@ -166,3 +157,118 @@ func (e *TransferError) Unwrap() error { return e.Err }
 type redirectError struct{ error }
 
 func (e redirectError) Unwrap() error { return e.error }
+
+// isLoss reports whether an error may be gone if the same is tried again.
+func isLoss(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) ||
+		errors.Is(err, ErrProtocol) || errors.Is(err, ErrChanged) || errors.Is(err, ErrEncoded) || errors.Is(err, fs.ErrClosed) {
+		return false
+	}
+	_, redirect := errors.AsType[redirectError](err)
+	_, lookup := errors.AsType[*net.DNSError](err)
+	_, login := errors.AsType[loginError](err)
+	_, refused := errors.AsType[*StatusError](err)
+	return !redirect && !lookup && !login && !refused && !IsCertificateError(err) && !isTLS(err)
+}
+
+// isTimeout reports whether an error is of the network's own time: a connection
+// that was not made by then is also a DeadlineExceeded.
+func isTimeout(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok
+}
+
+// IsCertificateError reports whether an error is that a server's certificate, or
+// its name, is not to be trusted.
+func IsCertificateError(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
+}
+
+// isTLS reports whether two sides could not agree on how to speak TLS, or on whether
+// to. The same would come of it another time.
+func isTLS(err error) bool {
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	alert, ok := errors.AsType[*net.OpError](err)
+	return record || errors.Is(err, http.ErrSchemeMismatch) || ok && alert.Op == "remote error" && isDecision(alert.Err) ||
+		err != nil && strings.HasPrefix(err.Error(), "tls: server ") // has chosen what it was not offered
+}
+
+// decisions are what the alerts of RFC 8446 §6.2 are called by package tls, which has
+// no type for them: those by which a server says that it will not have this client. The
+// others may be of one connection alone, as that its bytes were changed on the way.
+var decisions = []string{
+	"handshake failure", "certificate", "access denied", "protocol version not supported", "insufficient security level",
+	"unrecognized name", "no application protocol", "unknown PSK identity", "encrypted client hello required",
+}
+
+// isDecision reports whether an alert of TLS is one of the decisions.
+func isDecision(alert error) bool {
+	return slices.ContainsFunc(decisions, func(words string) bool { return strings.Contains(alert.Error(), words) })
+}
+
+// lost says that a connection is lost for good, if that is what err is.
+func lost(err error, tries int) error {
+	switch {
+	case !isLoss(err), errors.Is(err, ErrLost):
+		return err
+	case errors.Is(err, syscall.ECONNREFUSED) && addressOf(err) != "":
+		return refusedError{addressOf(err), err}
+	case tries > 1:
+		return fmt.Errorf("%w, %d times in a row: %w", ErrLost, tries, err)
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// A refusedError says that an address refuses connections.
+type refusedError struct {
+	addr string
+	err  error
+}
+
+func (e refusedError) Error() string { return "nothing listens at " + e.addr }
+
+func (e refusedError) Unwrap() []error { return []error{ErrLost, e.err} }
+
+// addressOf returns the address that an error of the network is about; "" if it does
+// not say.
+func addressOf(err error) string {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Addr != nil {
+		return dial.Addr.String()
+	}
+	return ""
+}
+
+// lostUnguarded says that a connection is lost, and that nothing shows whether the
+// rest of the file would be of the same version.
+func lostUnguarded(err error) error {
+	return fmt.Errorf("%w; the rest is not asked for, as it could be of another version: the server names none, or the file was just written", lost(err, 1))
+}
+
+// plainError takes away what package http puts around an error: the URL, which
+// may hold a secret. It recognizes wrong answers by their text, as http has no types
+// for them.
+func plainError(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	text := err.Error()
+	for _, words := range wrongAnswers {
+		if strings.Contains(text, words) {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+	}
+	return err
+}
+
+// wrongAnswers are words that package http has for answers that are none, rather
+// than for connections that are lost.
+var wrongAnswers = []string{
+	"malformed", "headers exceeded", "larger than advertised", "too many 1xx", "bad Content-Length", "multiple Content-Length",
+	"unsupported transfer encoding", "in chunk length", "chunk length too large", "trailer",
+}
+
+// A loginError is why a password could not be asked for.
+type loginError struct{ error }
+
+func (e loginError) Unwrap() error { return e.error }

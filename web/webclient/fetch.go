@@ -121,31 +121,6 @@ func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int
 	return moved, nil
 }
 
-// stream returns an answer that leads to off: that of Open if it does, or a new
-// one.
-func (f *remoteFile) stream(ctx context.Context, off int64) (*rangeResponse, error) {
-	f.reading.Lock()
-	defer f.reading.Unlock()
-	f.mu.Lock()
-	p := &rangeResponse{response: f.body, first: f.at, end: f.end}
-	good := f.body != nil && f.at <= off && (off-f.at <= maxSkip || f.ranges == rangesNo) && f.end == f.size
-	ranges := f.ranges
-	if good {
-		f.body = nil
-	} else {
-		f.drop()
-	}
-	f.mu.Unlock()
-	if !good {
-		var err error
-		if p, err = f.begin(new(attempts), off, -1, ranges); err != nil {
-			return nil, err
-		}
-	}
-	p.follow(ctx)
-	return p, nil
-}
-
 // failure says where the transfer has stopped.
 func (x *download) failure(err error, local bool) error {
 	return &TransferError{Op: "read", URL: x.f.c.URL(x.f.name), Offset: x.contiguous(), Local: local, Err: err}
@@ -473,4 +448,38 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 			return false, err
 		}
 	}
+}
+
+// lost takes note of a request that failed, and decides whether there will be
+// another. before is how many losses there were when it was sent: those that
+// end together are one, or a server that is gone for a moment would count for as
+// many as there were connections. The caller holds mu.
+func (x *download) lost(err error, before int) {
+	refused, isRefusal := errors.AsType[*StatusError](err)
+	if isRefusal {
+		if !hasNoTime(refused.Code) {
+			x.failLocked(err, false)
+			return
+		}
+		x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
+	} else if !isLoss(err) {
+		x.failLocked(err, false)
+		return
+	}
+	if before != x.losses {
+		return
+	}
+	x.losses++
+	var pause time.Duration
+	var again bool
+	if isRefusal {
+		pause, again = x.f.c.againAfterRefusal(&x.effort, refused.Code, refused.After, refused.After > 0)
+	} else {
+		pause, again = x.f.c.againAfterLoss(&x.effort, err)
+	}
+	if !again {
+		x.failLocked(lost(err, x.effort.tries), false)
+		return
+	}
+	x.notBefore = time.Now().Add(pause)
 }

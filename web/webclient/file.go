@@ -221,7 +221,7 @@ func (f *remoteFile) checkPart(a *response, first, last int64) (*rangeResponse, 
 	size := f.knownSize()
 	switch a.StatusCode {
 	case http.StatusOK:
-		if !f.info.version.goesOn(versionOf(a.Header, a.ContentLength)) {
+		if !f.info.version.continues(versionOf(a.Header, a.ContentLength)) {
 			return nil, ErrChanged
 		}
 		if err := checkEncoding(a, f.name); err != nil {
@@ -440,4 +440,29 @@ func (f *remoteFile) skip(off int64) error {
 		}
 	}
 	return err
+}
+
+// stream returns an answer that leads to off: that of Open if it does, or a new
+// one.
+func (f *remoteFile) stream(ctx context.Context, off int64) (*rangeResponse, error) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	f.mu.Lock()
+	p := &rangeResponse{response: f.body, first: f.at, end: f.end}
+	good := f.body != nil && f.at <= off && (off-f.at <= maxSkip || f.ranges == rangesNo) && f.end == f.size
+	ranges := f.ranges
+	if good {
+		f.body = nil
+	} else {
+		f.drop()
+	}
+	f.mu.Unlock()
+	if !good {
+		var err error
+		if p, err = f.begin(new(attempts), off, -1, ranges); err != nil {
+			return nil, err
+		}
+	}
+	p.follow(ctx)
+	return p, nil
 }

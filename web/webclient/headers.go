@@ -140,10 +140,10 @@ func (v version) same(o version) bool {
 		(v.size < 0 || o.size < 0 || v.size == o.size)
 }
 
-// goesOn reports whether an answer with all of the file is surely of the same version,
+// continues reports whether an answer with all of the file is surely of the same version,
 // so that it can continue where another has ended: unlike a range, it need not be of
 // the version that was asked for.
-func (v version) goesOn(o version) bool {
+func (v version) continues(o version) bool {
 	switch guard := v.guard(); {
 	case !v.same(o):
 		return false

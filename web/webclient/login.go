@@ -18,11 +18,6 @@ type account struct {
 	err      error
 }
 
-// A loginError is why a password could not be asked for.
-type loginError struct{ error }
-
-func (e loginError) Unwrap() error { return e.error }
-
 func (a *account) begin(c Config) { a.config = &c }
 
 // known returns what is sent with each request, if that is known by now.

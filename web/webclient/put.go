@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"path"
 	"sync"
 	"time"
 
@@ -16,16 +15,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// expectFrom is from how many bytes on the server is asked whether it wants an
-// upload before it is sent (RFC 9110 §10.1.1). For less that takes longer than
-// sending it.
-const expectFrom = 1 << 20
+// maxRestarts is how often an upload is begun anew of which the server keeps
+// nothing: what cuts it off may be a bound that it has, and not an accident.
+const maxRestarts = 2
+
+// maxForget is how long an upload that has failed waits for the server to
+// give up what it keeps.
+const maxForget = 2 * time.Second
 
 // errGrown says that there is more to send than was said.
 var errGrown = errors.New("there is more than the size that was said first, which HTTP cannot change")
-
-// errInOrder says that an upload is written from its start to its end.
-var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps", errors.ErrUnsupported)
 
 // Create begins an upload, by PUT (RFC 9110 §9.3.4). It is written in order,
 // without gaps, and of the size that was said, if one was. The first writes, or
@@ -140,7 +139,7 @@ func (u *putUpload) send() error {
 		if repeatable && local == nil {
 			if u.body.sent() > u.body.begin() {
 				u.c.wasReached()
-				e.moved() // if that was in vain, goOn counts it
+				e.moved() // if that was in vain, resume counts it
 			}
 			pause, again = u.c.again(&e, a, err)
 		}
@@ -157,21 +156,11 @@ func (u *putUpload) send() error {
 		if err := rate.Sleep(u.ctx, pause); err != nil {
 			return err
 		}
-		if stuck := u.goOn(&e); stuck != nil {
+		if stuck := u.resume(&e); stuck != nil {
 			return fmt.Errorf("%w; before that: %w", stuck, err)
 		}
 	}
 }
-
-// isAway reports whether a status is that of a proxy, or a server, for want of another
-// that may be back soon.
-func isAway(code int) bool {
-	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
-}
-
-// hasNoTime reports whether a status asks to come again later: that of a server that is
-// away, or that is asked too often.
-func hasNoTime(code int) bool { return isAway(code) || code == http.StatusTooManyRequests }
 
 // refusesPart reports whether the server does not take as a part what it would take as
 // a whole: nothing is kept there, or there is another upload to the same name. The
@@ -228,20 +217,6 @@ func (u *putUpload) result(a *response) error {
 		return u.c.refusedBelow(u.ctx, u.name, statusError(a))
 	}
 	return refusalError(a)
-}
-
-// refusedBelow adds to the refusal of an upload that the directory which it would
-// go to is missing, if it is, and what to do. WebDAV has 409 for that (RFC 4918
-// §9.7.1), others 404; but 409 is also for much else.
-func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
-	dir := path.Dir(name)
-	if dir == "." {
-		return refusal
-	}
-	if _, err := c.stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
-		return refusal
-	}
-	return fmt.Errorf("%w; the directory %s is missing, and the server makes none for a file: make it there first", refusal, c.URL(dir))
 }
 
 // check returns an error unless the upload can take what belongs at off.
@@ -382,4 +357,75 @@ func (u *putUpload) finish(err error) {
 	if started && u.err != nil && u.kept && !u.resumes && u.high > 0 && !errors.Is(u.err, ErrLost) {
 		u.forget()
 	}
+}
+
+// A resumableUpload is an upload that can be resumed later.
+type resumableUpload struct {
+	*putUpload
+	resumed int64
+}
+
+var _ store.Resumer = (*resumableUpload)(nil)
+
+// Resumed returns how much the server has from before.
+func (r *resumableUpload) Resumed() int64 { return r.resumed }
+
+// Discard ends the upload. The next to the same name begins anew, and the server
+// gives up what it has then.
+func (r *resumableUpload) Discard() error {
+	r.c.mu.Lock()
+	r.c.anew[r.name] = true
+	r.c.mu.Unlock()
+	return r.Close()
+}
+
+// resume resumes an upload that was cut off: where the server has it, or from its
+// start if the server keeps nothing.
+func (u *putUpload) resume(e *attempts) error {
+	if u.body.sent() > u.body.begin() {
+		u.vain++
+	}
+	if u.kept {
+		there, kept, err := u.c.askKept(u.ctx, e, u.name, u.source, u.create)
+		switch {
+		case err != nil:
+			return err
+		case kept:
+			return u.resumeAt(e, there)
+		}
+		u.kept = false
+	}
+	switch {
+	case u.vain > maxRestarts:
+		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and it was begun %d times", ErrLost, u.vain)
+	case !u.body.restart(0):
+		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and what was sent cannot be read again", ErrLost)
+	}
+	return nil
+}
+
+// resumeAt resumes an upload where the server says that it has it.
+func (u *putUpload) resumeAt(e *attempts, there int64) error {
+	if there > u.reached {
+		u.reached, u.vain = there, 0
+		e.moved()
+	}
+	switch {
+	case there > u.high:
+		return fmt.Errorf("%w: it has %d bytes of an upload of which %d were sent", ErrProtocol, there, u.high)
+	case u.vain >= maxTries:
+		return fmt.Errorf("%w: the server has no more of the upload than %d bytes, though more was sent %d times", ErrLost, there, u.vain)
+	case !u.body.restart(there):
+		return fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot be resumed", ErrLost, there)
+	}
+	return nil
+}
+
+// forget has the server give up what it keeps of an upload that will not be
+// resumed: it does when it is asked for another source. If that fails, the server
+// does in the end.
+func (u *putUpload) forget() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
+	defer cancel()
+	_, _, _ = u.c.askKept(ctx, new(attempts), u.name, rand.Text(), u.create)
 }

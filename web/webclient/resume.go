@@ -2,12 +2,13 @@ package webclient
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
-	"time"
+	"path"
 
 	"github.com/haul-project/haul/store"
 )
@@ -28,35 +29,7 @@ const (
 	// server has something of it to resume from after 16 MiB. Smaller uploads are sent
 	// again as a whole.
 	keptFrom = 32 << 20
-
-	// maxRestarts is how often an upload is begun anew of which the server keeps
-	// nothing: what cuts it off may be a bound that it has, and not an accident.
-	maxRestarts = 2
-
-	// maxForget is how long an upload that has failed waits for the server to
-	// give up what it keeps.
-	maxForget = 2 * time.Second
 )
-
-// A resumableUpload is an upload that can be resumed later.
-type resumableUpload struct {
-	*putUpload
-	resumed int64
-}
-
-var _ store.Resumer = (*resumableUpload)(nil)
-
-// Resumed returns how much the server has from before.
-func (r *resumableUpload) Resumed() int64 { return r.resumed }
-
-// Discard ends the upload. The next to the same name begins anew, and the server
-// gives up what it has then.
-func (r *resumableUpload) Discard() error {
-	r.c.mu.Lock()
-	r.c.anew[r.name] = true
-	r.c.mu.Unlock()
-	return r.Close()
-}
 
 // takeAnew reports whether an upload is to begin anew, once.
 func (c *Client) takeAnew(name string) bool {
@@ -128,53 +101,16 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	return min(there, o.Size-1), true, nil // the last byte is what Commit sends
 }
 
-// goOn resumes an upload that was cut off: where the server has it, or from its
-// start if the server keeps nothing.
-func (u *putUpload) goOn(e *attempts) error {
-	if u.body.sent() > u.body.begin() {
-		u.vain++
+// refusedBelow adds to the refusal of an upload that the directory which it would
+// go to is missing, if it is, and what to do. WebDAV has 409 for that (RFC 4918
+// §9.7.1), others 404; but 409 is also for much else.
+func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
+	dir := path.Dir(name)
+	if dir == "." {
+		return refusal
 	}
-	if u.kept {
-		there, kept, err := u.c.askKept(u.ctx, e, u.name, u.source, u.create)
-		switch {
-		case err != nil:
-			return err
-		case kept:
-			return u.goOnFrom(e, there)
-		}
-		u.kept = false
+	if _, err := c.stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
+		return refusal
 	}
-	switch {
-	case u.vain > maxRestarts:
-		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and it was begun %d times", ErrLost, u.vain)
-	case !u.body.restart(0):
-		return fmt.Errorf("%w: the server keeps nothing of an upload that is cut off, and what was sent cannot be read again", ErrLost)
-	}
-	return nil
-}
-
-// goOnFrom resumes an upload where the server says that it has it.
-func (u *putUpload) goOnFrom(e *attempts, there int64) error {
-	if there > u.reached {
-		u.reached, u.vain = there, 0
-		e.moved()
-	}
-	switch {
-	case there > u.high:
-		return fmt.Errorf("%w: it has %d bytes of an upload of which %d were sent", ErrProtocol, there, u.high)
-	case u.vain >= maxTries:
-		return fmt.Errorf("%w: the server has no more of the upload than %d bytes, though more was sent %d times", ErrLost, there, u.vain)
-	case !u.body.restart(there):
-		return fmt.Errorf("%w: the server has %d bytes of the upload, from where it cannot be resumed", ErrLost, there)
-	}
-	return nil
-}
-
-// forget has the server give up what it keeps of an upload that will not be
-// resumed: it does when it is asked for another source. If that fails, the server
-// does in the end.
-func (u *putUpload) forget() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
-	defer cancel()
-	_, _, _ = u.c.askKept(ctx, new(attempts), u.name, rand.Text(), u.create)
+	return fmt.Errorf("%w; the directory %s is missing, and the server makes none for a file: make it there first", refusal, c.URL(dir))
 }

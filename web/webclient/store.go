@@ -5,57 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path"
-	"strings"
-	"time"
 
 	"github.com/haul-project/haul/store"
 )
-
-// The permissions reported for files and directories: HTTP has none.
-const (
-	clientFilePerm = 0o644
-	clientDirPerm  = 0o755
-)
-
-// A fileInfo describes a file on the server.
-type fileInfo struct {
-	name    string
-	dir     bool
-	version version
-	listed  time.Time // what a listing says; zero if there is none
-	partial bool      // a listing has the name, and neither size nor time
-}
-
-// Name returns the last element of the name.
-func (i fileInfo) Name() string { return i.name }
-
-// Size is -1 where the server does not say.
-func (i fileInfo) Size() int64 {
-	if i.dir {
-		return 0
-	}
-	return i.version.size
-}
-
-// Mode is that of a regular file or a directory.
-func (i fileInfo) Mode() fs.FileMode {
-	if i.dir {
-		return fs.ModeDir | clientDirPerm
-	}
-	return clientFilePerm
-}
-
-// ModTime is zero where the server does not say.
-func (i fileInfo) ModTime() time.Time {
-	if t := i.version.time(); !t.IsZero() {
-		return t
-	}
-	return i.listed
-}
-
-func (i fileInfo) IsDir() bool { return i.dir }
-func (i fileInfo) Sys() any    { return nil }
 
 // Stat describes what has the name. The size of a file is -1 if the server does
 // not say it. The root is taken for a directory without asking.
@@ -145,68 +97,6 @@ func (c *Client) takeFirst(name string) *response {
 	}
 	c.first = nil
 	return a
-}
-
-// describe reads the headers of an answer about the whole of a file, or of its
-// first byte. An answer that is an error is closed.
-func (c *Client) describe(a *response, name string) (fileInfo, error) {
-	info := fileInfo{name: path.Base(name)}
-	if isDirectory(a, c.urlOf(name, false).Path) {
-		switch a.StatusCode {
-		case http.StatusOK, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
-			info.dir = true // which may have no listing
-			return info, nil
-		}
-	}
-	var size int64
-	part := a.StatusCode == http.StatusPartialContent || a.StatusCode == http.StatusRequestedRangeNotSatisfiable
-	switch {
-	case a.StatusCode == http.StatusOK:
-		size = a.ContentLength
-	case part && a.Request.Header.Get("Range") != "":
-		r, err := parseContentRange(a.Header.Get("Content-Range"))
-		if err != nil || a.StatusCode != http.StatusPartialContent && r.total != 0 {
-			return info, statusError(a)
-		}
-		size = r.total
-	default:
-		return info, refusalError(a)
-	}
-	if err := checkEncoding(a, name); err != nil {
-		a.close()
-		return info, err
-	}
-	info.version = versionOf(a.Header, size)
-	return info, nil
-}
-
-// refusalError is statusError, but for a success that is of no use here.
-func refusalError(a *response) error {
-	if a.StatusCode/100 != 2 {
-		return statusError(a)
-	}
-	a.close()
-	return fmt.Errorf("%w: the status %d to a %s", ErrProtocol, a.StatusCode, a.Request.Method)
-}
-
-// isDirectory reports whether an answer is from a directory: the server has led
-// from a name without a slash to the one with it.
-func isDirectory(a *response, asked string) bool {
-	got := a.Request.URL.Path
-	return !strings.HasSuffix(asked, "/") && strings.HasSuffix(got, "/") && path.Base(got) == path.Base(asked)
-}
-
-// checkEncoding refuses a file that does not come as it is. That of a compressed
-// file is often called its encoding by mistake, and it comes as it is.
-func checkEncoding(a *response, name string) error {
-	e := strings.ToLower(strings.TrimSpace(a.Header.Get("Content-Encoding")))
-	switch {
-	case e == "", e == "identity":
-		return nil
-	case (e == "gzip" || e == "x-gzip") && (strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz")):
-		return nil
-	}
-	return fmt.Errorf("%w: as %s", ErrEncoded, cutText(e))
 }
 
 // Open opens a file for reading. The result has FetchTo, Hash and Version: see

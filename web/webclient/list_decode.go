@@ -1,0 +1,262 @@
+package webclient
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+const (
+	// maxHTMLToken is how many bytes a tag, or a text between two of them, may have.
+	maxHTMLToken = 64 << 10
+
+	// maxTitle is how many bytes of a page's title are looked at.
+	maxTitle = 1 << 10
+)
+
+// listingTitles begin the titles of pages that list a directory: those of Apache,
+// nginx and lighttpd, and those of Python's http.server. A page with another title
+// may be anything, and its links may lead anywhere.
+var listingTitles = []string{"Index of ", "Directory listing for "}
+
+// decodeHTML reads a listing that is a page for people. Of an entry it has the name
+// and whether it is a directory. The sizes on such pages are rounded and the times
+// lack seconds and time zone, so neither is read.
+func decodeHTML(r io.Reader, dir *url.URL) ([]fs.FileInfo, error) {
+	z := html.NewTokenizer(r)
+	z.SetMaxBuf(maxHTMLToken)
+	var list []fs.FileInfo
+	seen := map[string]bool{}
+	title, inTitle := "", false
+	for {
+		kind := z.Next()
+		switch kind {
+		case html.ErrorToken:
+			if err := z.Err(); !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("%w: in the listing: %w", ErrProtocol, err)
+			}
+			if !isListingTitle(title) {
+				return nil, errNoListing
+			}
+			slices.SortFunc(list, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
+			return list, nil
+		case html.TextToken:
+			if inTitle && len(title) < maxTitle {
+				title += string(z.Text())
+			}
+			continue
+		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
+		default:
+			continue
+		}
+		tag, attrs := z.TagName()
+		switch string(tag) {
+		case "title":
+			inTitle = kind == html.StartTagToken && title == ""
+		case "a":
+			name, isDir, ok := childOf(dir, hrefOf(z, attrs))
+			if !ok || seen[name] {
+				continue
+			}
+			if len(list) == maxEntries {
+				return nil, fmt.Errorf("%w: in the listing: more than %d entries in one directory", ErrProtocol, maxEntries)
+			}
+			seen[name] = true
+			list = append(list, fileInfo{name: name, dir: isDir, version: version{size: -1}, partial: true})
+		}
+	}
+}
+
+func isListingTitle(title string) bool {
+	title = strings.TrimSpace(title)
+	for _, begin := range listingTitles {
+		if strings.HasPrefix(title, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// hrefOf returns where a tag's link leads, or "".
+func hrefOf(z *html.Tokenizer, more bool) string {
+	for more {
+		var key, value []byte
+		if key, value, more = z.TagAttr(); string(key) == "href" {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// childOf returns the name of what a link leads to, if that is an entry of the
+// directory itself: links to the parent, to other servers and to other orders of
+// the same page (?C=N;O=D) are none. A <base> in the page is not heeded, so the
+// name can only be one below the directory.
+func childOf(dir *url.URL, href string) (name string, isDir, ok bool) {
+	u, err := url.Parse(strings.TrimSpace(href))
+	if err != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return "", false, false
+	}
+	if u.Scheme != "" && u.Scheme != dir.Scheme || u.Host != "" && u.Host != dir.Host || u.Scheme != "" && u.Host == "" {
+		return "", false, false
+	}
+	rest := u.EscapedPath()
+	if u.Host != "" || strings.HasPrefix(rest, "/") {
+		if rest, ok = strings.CutPrefix(rest, dir.EscapedPath()); !ok {
+			return "", false, false
+		}
+	}
+	rest = strings.TrimPrefix(rest, "./")
+	rest, isDir = strings.CutSuffix(rest, "/")
+	if strings.Contains(rest, "/") {
+		return "", false, false
+	}
+	name, err = url.PathUnescape(rest)
+	if err != nil || name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return "", false, false
+	}
+	return name, isDir, true
+}
+
+const (
+	// maxEntries is how many entries a listing may have, as it is held in
+	// memory: no more than haul's server lists.
+	maxEntries = 1 << 18
+
+	// maxListing is how many bytes a listing may have.
+	maxListing = 64 << 20
+
+	// maxLooks is how many files of a listing that has only names are asked
+	// about at a time.
+	maxLooks = 8
+)
+
+// A listingEntry is an entry of a listing, as one of several servers has it:
+// haul's and nginx's say type, size and mtime, Caddy's is_dir and mod_time.
+type listingEntry struct {
+	Name     string `json:"name"`
+	Bytes    []byte `json:"name_bytes"` // of a name that is not UTF-8; haul's
+	Type     string `json:"type"`
+	IsDir    bool   `json:"is_dir"`
+	Size     *int64 `json:"size"`
+	Modified string `json:"modified"`
+	Mtime    string `json:"mtime"`
+	ModTime  string `json:"mod_time"`
+}
+
+// info returns what the entry says. Its name is for the caller to judge.
+func (e listingEntry) info() fileInfo {
+	name := e.Name
+	if len(e.Bytes) > 0 {
+		name = string(e.Bytes)
+	}
+	i := fileInfo{name: strings.TrimSuffix(name, "/"), version: version{size: -1}}
+	i.dir = e.IsDir || e.Type == "directory" || e.Type == "dir" || strings.HasSuffix(e.Name, "/")
+	if e.Size != nil && *e.Size >= 0 {
+		i.version.size = *e.Size
+	}
+	for _, s := range []string{e.Modified, e.Mtime, e.ModTime} {
+		if t, err := http.ParseTime(s); err == nil {
+			i.listed = t
+		} else if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			i.listed = t.Truncate(time.Second) // as Last-Modified has it
+		}
+	}
+	return i
+}
+
+// errNoListing says that a server does not list directories in a way that is
+// read.
+var errNoListing = fmt.Errorf("%w: the server does not list this directory, neither in JSON nor as Apache, nginx, lighttpd or Python's http.server do; name the files", errors.ErrUnsupported)
+
+// decodeListing reads a listing: an array of objects, or an object that has one
+// under "entries".
+func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
+	wrong := func(err error) error {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%w: in the listing: %w", ErrProtocol, err)
+	}
+	d := json.NewDecoder(r)
+	t, err := d.Token()
+	for err == nil && t == json.Delim('{') {
+		t, err = findEntries(d)
+	}
+	if err != nil {
+		return nil, wrong(err)
+	}
+	if t != json.Delim('[') {
+		return nil, wrong(errors.New("it is no array"))
+	}
+	var list []fs.FileInfo
+	for d.More() {
+		if len(list) == maxEntries {
+			return nil, wrong(fmt.Errorf("more than %d entries in one directory", maxEntries))
+		}
+		var e listingEntry
+		if err := d.Decode(&e); err != nil {
+			return nil, wrong(err)
+		}
+		list = append(list, e.info())
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, wrong(err)
+	}
+	slices.SortFunc(list, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
+	for i := 1; i < len(list); i++ {
+		if list[i-1].Name() == list[i].Name() {
+			return nil, wrong(fmt.Errorf("%q is there twice", cutText(list[i].Name())))
+		}
+	}
+	return list, nil
+}
+
+// findEntries reads an object up to what is under "entries", and returns how that
+// begins.
+func findEntries(d *json.Decoder) (json.Token, error) {
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key == "entries" {
+			t, err := d.Token()
+			if err == nil && t == json.Delim('{') {
+				err = errors.New("the entries are no array")
+			}
+			return t, err
+		}
+		var skip json.RawMessage
+		if err := d.Decode(&skip); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("it has no entries")
+}
+
+// A boundedReader fails behind so many bytes.
+type boundedReader struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements [io.Reader].
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrProtocol, int64(maxListing))
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
