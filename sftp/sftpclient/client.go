@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"sync"
+
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"context"
@@ -190,3 +192,26 @@ func (c *Client) Offers(extension string) bool {
 // It takes no longer than a second, whatever the server does. [Client.Close] does
 // it too; programs that end the connection before the Client call it themselves.
 func (c *Client) Drain() { c.mux.Drain() }
+
+// A fullDisk remembers for a while that the server's disk was full.
+type fullDisk struct {
+	mu    sync.Mutex
+	found time.Time // mu
+}
+
+func (d *fullDisk) isKnown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.found) < fullFor
+}
+
+func (d *fullDisk) note() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.found = time.Now()
+}
+
+// fullFor is how long the answer holds that the server's disk is full. When many files
+// fail at once, those that were removed first leave room, which is not why the others
+// failed.
+const fullFor = 5 * time.Second

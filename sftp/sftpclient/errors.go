@@ -107,3 +107,44 @@ func (e *TransferError) Error() string {
 
 // Unwrap returns the reason.
 func (e *TransferError) Unwrap() error { return e.Err }
+
+// isFailure reports whether a server refused without saying why.
+func isFailure(err error) bool {
+	s := (*StatusError)(nil)
+	return errors.As(err, &s) && s.Code == uint32(wire.Failure)
+}
+
+// exists says of a failure what the client has found out.
+func exists(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fs.ErrExist, err)
+}
+
+// isStatus reports whether an error is the server's refusal.
+func isStatus(err error) bool {
+	s := (*StatusError)(nil)
+	return errors.As(err, &s)
+}
+
+// fail says what was attempted on which file, once.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	return pathError(op, name, err)
+}
+
+func failLink(op, from, to string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if l := (*os.LinkError)(nil); errors.As(err, &l) {
+		err = l.Err
+	}
+	return linkError(op, from, to, err)
+}

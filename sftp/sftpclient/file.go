@@ -11,9 +11,7 @@ import (
 	"math"
 	"os"
 	"path"
-	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -45,33 +43,14 @@ import (
 // that comes after, but Close. Any goroutine may call the methods; Read, Write,
 // Seek, ReadFrom and WriteTo share one offset.
 type File struct {
-	c      *Client
-	name   string
-	remote *mux.File
-	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
-	append bool
-	old    int64  // bytes the file had before it was opened; all of MaxInt64 if it is not known
-	made   bool   // it was not there before
-	small  []byte // all of it, if that came with the greeting
-
-	life  context.Context // ends with the file, or with the context it was opened with
-	end   context.CancelCauseFunc
-	dirty atomic.Bool // there are writes that are not confirmed
-
-	// confirmed, if set, is called with how far FillFrom has come: the server has all
-	// from start to end. It must not wait.
-	confirmed func(start, end int64)
-
-	// uncut is set if the file is not cut when writing fails: something else tells
-	// what of it is whole, and it may be somebody else's by then.
-	uncut bool
+	*openedFile
 
 	mu     sync.Mutex
-	pos    int64      // mu: of Read and Write
-	next   int64      // mu: where the last ReadAt ended
-	ahead  *readAhead // mu: what Read reads from
-	behind behind     // mu: what Write writes to
-	closed bool       // mu
+	pos    int64       // mu: of Read and Write
+	next   int64       // mu: where the last ReadAt ended
+	ahead  *readAhead  // mu: what Read reads from; nil if nothing is read ahead
+	behind writeBehind // mu: what Write writes to
+	closed bool        // mu
 }
 
 var (
@@ -163,97 +142,24 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	case err != nil:
 		return nil, err
 	}
-	f := &File{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, next: -1, old: math.MaxInt64, small: r.Content}
-	f.behind.whole = math.MaxInt64
-	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
-	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
+	o := &openedFile{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, old: math.MaxInt64, small: r.Content}
+	o.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+	o.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
 	switch {
-	case f.made, flags&wire.OpenTruncate != 0:
-		f.old = 0
+	case o.made, flags&wire.OpenTruncate != 0:
+		o.old = 0
 		r.Known = wire.Attrs{}
 	case existed && r.Known.Has(wire.AttrSize):
-		f.old = r.Known.Size
+		o.old = r.Known.Size
 	}
-	f.life, f.end = context.WithCancelCause(ctx)
+	o.life, o.end = context.WithCancelCause(ctx)
+	f := &File{openedFile: o, next: -1}
+	f.behind.openedFile, f.behind.whole = o, math.MaxInt64
 	return f, nil
-}
-
-// wrote notes that the server was asked to write to the file.
-func (f *File) wrote() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.behind.wrote = true
-}
-
-// checkPath returns an error if a server cannot be asked for a name.
-func checkPath(name string) error {
-	if name == "" || len(name) > wire.MaxPath || strings.IndexByte(name, 0) >= 0 {
-		return fs.ErrInvalid
-	}
-	return nil
-}
-
-// isFailure reports whether a server refused without saying why.
-func isFailure(err error) bool {
-	s := (*StatusError)(nil)
-	return errors.As(err, &s) && s.Code == uint32(wire.Failure)
-}
-
-// exists says of a failure what the client has found out.
-func exists(err error) error {
-	if errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", fs.ErrExist, err)
 }
 
 // Name returns the name that the file was opened by.
 func (f *File) Name() string { return f.name }
-
-func (f *File) fail(op string, err error) error {
-	return pathError(op, f.name, err)
-}
-
-// alive returns an error if the file has been closed, or its context has ended.
-func (f *File) alive() error {
-	if f.life.Err() != nil {
-		return context.Cause(f.life)
-	}
-	return nil
-}
-
-var (
-	errNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
-	errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
-)
-
-func (f *File) forReading(op string, off int64) error {
-	switch {
-	case f.life.Err() != nil:
-		return f.fail(op, f.alive())
-	case f.access == os.O_WRONLY:
-		return f.fail(op, errNotReading)
-	case off < 0:
-		return f.fail(op, fs.ErrInvalid)
-	}
-	return nil
-}
-
-// maxFile is the size that no file has, in bytes. It leaves room for offsets of
-// requests behind it, as the codec wants it.
-const maxFile = math.MaxInt64 - math.MaxUint32
-
-func (f *File) forWriting(op string, off int64, n int) error {
-	switch {
-	case f.life.Err() != nil:
-		return f.fail(op, f.alive())
-	case f.access == os.O_RDONLY:
-		return f.fail(op, errNotWriting)
-	case off < 0 || off > maxFile-int64(n):
-		return f.fail(op, fs.ErrInvalid)
-	}
-	return nil
-}
 
 // Stat describes the file as it is on the server now; one of which all came with
 // the greeting as it was then (see [Config.First]).
@@ -270,15 +176,6 @@ func (f *File) Stat() (fs.FileInfo, error) {
 		return nil, f.fail("stat", err)
 	}
 	return storewire.InfoOf(path.Base(f.name), a), nil
-}
-
-// sizeFrom returns how many bytes the file had from off on when it was opened,
-// or -1 if that is not known.
-func (f *File) sizeFrom(off int64) int64 {
-	if f.access != os.O_RDONLY || f.old == math.MaxInt64 {
-		return -1
-	}
-	return max(0, f.old-off)
 }
 
 // Seek sets the offset of the next Read or Write. Relative to the end, it asks
@@ -327,7 +224,7 @@ func (f *File) SetAttr(a store.Attr) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.awaitWritesLocked(f.life); err != nil {
+	if err := f.behind.await(f.life); err != nil {
 		return err
 	}
 	f.dropAhead()
@@ -343,23 +240,6 @@ func (f *File) SetAttr(a store.Attr) error {
 		return f.fail("setattr", err)
 	}
 	return nil
-}
-
-// setstat changes attributes.
-func (f *File) setstat(ctx context.Context, a wire.Attrs) error {
-	err := f.remote.SetAttrs(ctx, a)
-	if err == nil && a.Has(wire.AttrSize) {
-		f.c.mux.Lock()
-		f.old = min(f.old, a.Size)
-		f.c.mux.Unlock()
-	}
-	return err
-}
-
-// halfKnown reports whether it takes a question to send a: version 3 has the
-// owner together with the group, and one time with the other.
-func halfKnown(a store.Attr) bool {
-	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
 }
 
 // Sync waits until the server has all that was written, and has put it on its
@@ -398,9 +278,9 @@ func (f *File) Close() error { return f.close(true) }
 
 func (f *File) close(flush bool) error {
 	var err error
-	if flush && f.dirty.Load() {
+	if flush && f.behind.dirty.Load() {
 		f.mu.Lock()
-		err = f.awaitWritesLocked(f.life)
+		err = f.behind.await(f.life)
 		f.mu.Unlock()
 	}
 	f.end(fs.ErrClosed) // readers and writers let go of mu
@@ -415,7 +295,7 @@ func (f *File) close(flush bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.life), f.c.config.Timeout)
 	defer cancel()
 	f.dropAhead()
-	cut := f.endBehind(ctx, flush)
+	cut := f.behind.finish(ctx, flush)
 	if err == nil {
 		err = f.behind.err
 	}
@@ -426,4 +306,36 @@ func (f *File) close(flush bool) error {
 		err = f.fail("close", e)
 	}
 	return err
+}
+
+// startAhead begins to read at an offset. The caller holds mu.
+func (f *File) startAhead(off, ahead int64) {
+	f.dropAhead()
+	f.ahead = f.newReadAhead(off, ahead)
+}
+
+// dropAhead forgets what was read ahead. The caller holds mu.
+func (f *File) dropAhead() {
+	if f.ahead != nil {
+		f.ahead.drop()
+		f.ahead = nil
+	}
+}
+
+// awaitWrites waits until the server has confirmed what was written, and returns
+// what went wrong with it.
+func (f *File) awaitWrites(ctx context.Context) error {
+	if !f.behind.dirty.Load() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.behind.await(ctx)
+}
+
+// wrote notes that the server was asked to write to the file.
+func (f *File) wrote() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind.wrote = true
 }

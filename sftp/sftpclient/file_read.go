@@ -1,189 +1,12 @@
 package sftpclient
 
 import (
+	"context"
+
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"io"
-	"time"
-
-	"github.com/haul-project/haul/internal/pipeline"
 )
-
-const (
-	// aheadGrowth is by how much more is read ahead each time that a reader has
-	// shown that it goes on.
-	aheadGrowth = 4
-
-	// aheadShown is which part of a block it takes to show it: a quarter.
-	aheadShown = 4
-
-	// maxJoin is how short a piece may be to be copied to the end of the one
-	// before: a server that answers byte by byte must not cost a buffer each.
-	maxJoin = 4 << 10
-)
-
-// A readAhead is a file on its way to a reader that takes it in order. What has
-// come, and has not been taken, is in blocks.
-type readAhead struct {
-	t     *mux.Transfer
-	pos   int64 // File.mu: the next byte to be taken
-	start int64 // where it began
-	ahead int64 // File.mu: how far behind pos to ask
-	shown bool  // File.mu: the reader has taken enough of the block to go on
-	block block // File.mu: the one that is taken from
-
-	blocks []block // mux.mu: in order of their offsets
-	limit  int64   // mux.mu: up to here may be asked
-	held   int64   // mux.mu: how much of what all files hold that is
-}
-
-// A block is bytes that have come.
-type block struct {
-	off    int64 // of the first that is left
-	b      []byte
-	size   int         // how many there were
-	buffer *mux.Buffer // that b is in
-}
-
-func (r *readAhead) Place(pipeline.Request) []byte { return nil }
-func (r *readAhead) Changed() {
-	if r.t.Over() {
-		r.t.Notify()
-	}
-}
-
-func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffer, n int) {
-	r.t.Plan.Reply(now, id, n)
-	r.t.Notify()
-	i := len(r.blocks)
-	for i > 0 && r.blocks[i-1].off > off {
-		i--
-	}
-	if i > 0 && n <= maxJoin {
-		if p := &r.blocks[i-1]; p.off+int64(len(p.b)) == off && cap(p.b)-len(p.b) >= n {
-			p.b = append(p.b, buf.Bytes[:n]...)
-			p.size = len(p.b)
-			buf.Free()
-			return
-		}
-	}
-	r.blocks = append(r.blocks, block{})
-	copy(r.blocks[i+1:], r.blocks[i:])
-	r.blocks[i] = block{off, buf.Bytes[:n], n, buf}
-}
-
-// startAhead begins to read at an offset. The caller holds File.mu.
-func (f *File) startAhead(off, ahead int64) {
-	f.dropAhead()
-	r := &readAhead{pos: off, start: off, limit: off, ahead: ahead}
-	r.t = &mux.Transfer{File: f.remote, Sink: r}
-	f.ahead = r
-	m := f.c.mux
-	m.Lock()
-	defer m.Unlock()
-	m.Begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
-	f.askAhead(r)
-}
-
-// askAhead asks for what a reader may want next. The caller holds File.mu and
-// mux.mu.
-func (f *File) askAhead(r *readAhead) {
-	m, memory := f.c.mux, &f.c.memory
-	chunk := int64(r.t.Plan.Chunk())
-	// Beyond what the path holds, more would only fill memory.
-	r.ahead = min(r.ahead, int64(m.Window())+2*chunk)
-	want := r.pos + r.ahead
-	if over := memory.held - r.held + (want - r.pos) - int64(f.c.config.Memory); over > 0 {
-		want = max(want-over, r.pos+1) // one request is for everybody
-	}
-	want = r.start + (want-r.start+chunk-1)/chunk*chunk
-	r.limit = max(r.limit, want)
-	memory.held -= r.held
-	r.held = r.limit - r.pos
-	memory.held += r.held
-	r.t.Plan.Limit(r.limit)
-	now := time.Now()
-	r.t.Ask(now)
-	r.t.Spread()
-	m.Serve(now)
-}
-
-// dropAhead forgets what was read ahead. The caller holds File.mu.
-func (f *File) dropAhead() {
-	r := f.ahead
-	if r == nil {
-		return
-	}
-	f.ahead = nil
-	f.c.mux.Lock()
-	defer f.c.mux.Unlock()
-	r.t.Finish()
-	f.c.memory.held -= r.held
-	r.blocks = append(r.blocks, r.block)
-	for _, b := range r.blocks {
-		if b.buffer != nil {
-			b.buffer.Free()
-		}
-	}
-	r.blocks = nil
-}
-
-// fill waits until there is a block to take from. At the end of the file it
-// returns io.EOF. The caller holds File.mu.
-func (f *File) fill(r *readAhead) error {
-	m := f.c.mux
-	m.Lock()
-	defer m.Unlock()
-	if r.block.buffer != nil {
-		r.block.buffer.Free()
-		r.block = block{}
-	}
-	f.askAhead(r)
-	for {
-		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
-			r.block = r.blocks[0]
-			r.blocks[0] = block{}
-			r.blocks = append(r.blocks[:0], r.blocks[1:]...)
-			if r.shown = false; len(r.block.b) == 0 {
-				r.block.buffer.Free()
-				r.block = block{}
-				continue
-			}
-			return nil
-		}
-		if end, ok := r.t.Plan.End(); ok && r.pos >= end {
-			return io.EOF
-		}
-		if r.t.Over() {
-			err, local := r.t.Failure()
-			if err == nil {
-				err = io.ErrUnexpectedEOF
-			}
-			return f.failed("read", r.pos, err, local)
-		}
-		m.Unlock()
-		err := r.t.Wait(f.life, f.life, time.Time{})
-		m.Lock()
-		if err != nil {
-			return f.failed("read", r.pos, err, true)
-		}
-	}
-}
-
-// took notes that the reader has taken n bytes of the block. The caller holds
-// File.mu.
-func (f *File) took(r *readAhead, n int) {
-	b := &r.block
-	b.b, b.off = b.b[n:], b.off+int64(n)
-	r.pos += int64(n)
-	if !r.shown && len(b.b) <= b.size-b.size/aheadShown {
-		r.shown = true
-		r.ahead *= aheadGrowth
-		f.c.mux.Lock()
-		f.askAhead(r)
-		f.c.mux.Unlock()
-	}
-}
 
 // readAhead reads at off, where the reader is expected to go on. The caller
 // holds mu.
@@ -194,13 +17,13 @@ func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 		r = f.ahead
 	}
 	if len(r.block.b) == 0 {
-		if err := f.fill(r); err != nil {
+		if err := r.fill(); err != nil {
 			f.dropAhead() // the next try asks again
 			return 0, err
 		}
 	}
 	n = copy(p, r.block.b)
-	f.took(r, n)
+	r.took(n)
 	return n, nil
 }
 
@@ -214,7 +37,7 @@ func (f *File) Read(p []byte) (int, error) {
 	if err := f.forReading("read", f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.awaitWritesLocked(f.life); err != nil {
+	if err := f.behind.await(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {
@@ -242,7 +65,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	if f.small != nil {
 		return f.readSmall(p, off)
 	}
-	if f.dirty.Load() {
+	if f.behind.dirty.Load() {
 		if err := f.awaitWrites(f.life); err != nil {
 			return 0, err
 		}
@@ -284,7 +107,7 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	if err := f.forReading("read", f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.awaitWritesLocked(f.life); err != nil {
+	if err := f.behind.await(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {
@@ -297,7 +120,7 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	r.ahead = int64(f.c.config.Memory)
 	for {
 		if len(r.block.b) == 0 {
-			if err := f.fill(r); err != nil {
+			if err := r.fill(); err != nil {
 				f.dropAhead()
 				if err == io.EOF {
 					return n, nil
@@ -311,7 +134,7 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 			err = io.ErrShortWrite
 		}
 		some = min(max(some, 0), len(b))
-		f.took(r, some)
+		r.took(some)
 		f.pos += int64(some)
 		n += int64(some)
 		if err != nil {
@@ -340,25 +163,22 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 	}
 }
 
-// fetchSmall is FetchTo for a file of which all is here.
-func (f *File) fetchSmall(w io.WriterAt, off int64) (int64, error) {
-	b := f.small[min(off, int64(len(f.small))):]
-	if len(b) == 0 {
-		return 0, nil
+// FetchTo writes the file from off up to its end to w, with many requests on
+// their way at once, and returns how many bytes from off on have come without a
+// gap. w is written at the offsets of the file, in any order and by one
+// goroutine.
+//
+// What fails is a [*TransferError], whose Local is set if it is w, or a context.
+// Then w may have bytes behind the returned number too: cut it there.
+func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
+	if err := f.forReading("read", off); err != nil {
+		return 0, err
 	}
-	n, err := w.WriteAt(b, off)
-	if err != nil {
-		moved := int64(min(max(n, 0), len(b)))
-		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+	if f.small != nil {
+		return f.fetchSmall(w, off)
 	}
-	return int64(len(b)), nil
-}
-
-// readSmall is ReadAt for such a file.
-func (f *File) readSmall(p []byte, off int64) (int, error) {
-	n := copy(p, f.small[min(off, int64(len(f.small))):])
-	if n < len(p) {
-		return n, io.EOF
+	if err := f.awaitWrites(ctx); err != nil {
+		return 0, err
 	}
-	return n, nil
+	return f.fetch(ctx, w, off)
 }

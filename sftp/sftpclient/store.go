@@ -87,27 +87,6 @@ func (s *remoteTree) failLink(op, from, to string, err error) error {
 	return failLink(op, s.shown(from), s.shown(to), err)
 }
 
-// fail says what was attempted on which file, once.
-func fail(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		err = p.Err
-	}
-	return pathError(op, name, err)
-}
-
-func failLink(op, from, to string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if l := (*os.LinkError)(nil); errors.As(err, &l) {
-		err = l.Err
-	}
-	return linkError(op, from, to, err)
-}
-
 // RealPath returns the absolute path of a name, without symbolic links: those that
 // the server leaves in it are looked up.
 func (s *remoteTree) RealPath(ctx context.Context, name string) (string, error) {

@@ -98,7 +98,3 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 	}
 	return nil, nil, nil // there may be records behind that
 }
-
-// isUpload reports whether a name, without directory, is that of an upload under way, or
-// of its record.
-func isUpload(name string) bool { return tempname.Is(name, tempname.Upload, tempname.Record) }

@@ -19,10 +19,6 @@ import (
 )
 
 const (
-	// askSpace is from how many bytes on it is worth a round trip to ask
-	// whether they have room.
-	askSpace = 64 << 20
-
 	// firstPerm is what a file may be used for before it is whole.
 	firstPerm = 0o600
 )
@@ -73,20 +69,6 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 		u.perm = 0o644
 	}
 	return u
-}
-
-// askRoom returns an error if a directory has no room for so many bytes. It refuses
-// nothing that might succeed: what is kept for the administrator counts, as the user may
-// be that, and a file system that claims to have no size at all is not believed.
-func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
-	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
-		return nil
-	}
-	s, err := c.Space(ctx, dir)
-	if err == nil && s.Total > 0 && s.Free < size {
-		return roomError{s.Free, size}
-	}
-	return nil
 }
 
 // begin creates the hidden file, and looks what is in its place at the same

@@ -4,9 +4,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
@@ -51,23 +49,8 @@ func (f *fetch) drop() {
 	f.arrived = nil
 }
 
-// FetchTo writes the file from off up to its end to w, with many requests on
-// their way at once, and returns how many bytes from off on have come without a
-// gap. w is written at the offsets of the file, in any order and by one
-// goroutine.
-//
-// What fails is a [*TransferError], whose Local is set if it is w, or a context.
-// Then w may have bytes behind the returned number too: cut it there.
-func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
-	if err := f.forReading("read", off); err != nil {
-		return 0, err
-	}
-	if f.small != nil {
-		return f.fetchSmall(w, off)
-	}
-	if err := f.awaitWrites(ctx); err != nil {
-		return 0, err
-	}
+// fetch is FetchTo for a file that has been looked at.
+func (f *openedFile) fetch(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	m := f.c.mux
 	x := &fetch{}
 	t := &mux.Transfer{File: f.remote, Sink: x}
@@ -159,7 +142,7 @@ func (d *direct) Changed() {
 
 // readDirect reads into p what the file has at off, in as many requests at once
 // as it takes.
-func (f *File) readDirect(p []byte, off int64) (int, error) {
+func (f *openedFile) readDirect(p []byte, off int64) (int, error) {
 	m := f.c.mux
 	d := &direct{p: p, off: off}
 	t := &mux.Transfer{File: f.remote, Sink: d}
@@ -198,23 +181,25 @@ func (f *File) readDirect(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// failed is the error for a transfer that failed, unless it was closed.
-func (f *File) failed(op string, off int64, err error, local bool) error {
-	if errors.Is(err, fs.ErrClosed) {
-		return f.fail(op, fs.ErrClosed)
+// fetchSmall is FetchTo for a file of which all is here.
+func (f *openedFile) fetchSmall(w io.WriterAt, off int64) (int64, error) {
+	b := f.small[min(off, int64(len(f.small))):]
+	if len(b) == 0 {
+		return 0, nil
 	}
-	return &TransferError{Op: op, Name: f.name, Offset: off, Local: local, Err: err}
+	n, err := w.WriteAt(b, off)
+	if err != nil {
+		moved := int64(min(max(n, 0), len(b)))
+		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+	}
+	return int64(len(b)), nil
 }
 
-// contextError returns the error of the first context that has ended, or nil. Where there is
-// always something to do, as on a disk slower than the network, nobody ever waits, and
-// wait does not tell.
-func contextError(ctx, life context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case life.Err() != nil:
-		return context.Cause(life)
+// readSmall is ReadAt for such a file.
+func (f *openedFile) readSmall(p []byte, off int64) (int, error) {
+	n := copy(p, f.small[min(off, int64(len(f.small))):])
+	if n < len(p) {
+		return n, io.EOF
 	}
-	return nil
+	return n, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // A run is a range of a file that is written behind, and grows at its end.
 type run struct {
-	f        *File
+	b        *writeBehind
 	t        *mux.Transfer
 	start    int64
 	end      int64      // mux.mu
@@ -45,11 +45,11 @@ func (s *segment) release() {
 	if !s.done || s.writing > 0 || s.buffer == nil {
 		return
 	}
-	f := s.run.f
-	f.hold(-1, -int64(len(s.buffer.Bytes)))
+	b := s.run.b
+	b.hold(-1, -int64(len(s.buffer.Bytes)))
 	s.buffer.Free()
 	*s = segment{}
-	m := &f.c.memory
+	m := &b.c.memory
 	m.segments = append(m.segments, s)
 }
 
@@ -109,7 +109,7 @@ func (r *run) idle() bool {
 
 // add copies some of p to the end of a run. The caller holds File.mu.
 func (r *run) add(p []byte) (n int, err error) {
-	m := r.f.c.mux
+	m := r.b.c.mux
 	m.Lock()
 	defer m.Unlock()
 	s, err := r.tail(len(p))
@@ -132,7 +132,7 @@ func (r *run) grow(s *segment, n int, ready bool) {
 		now := time.Now()
 		r.t.Ask(now)
 		r.t.Spread()
-		r.f.c.mux.Serve(now)
+		r.b.c.mux.Serve(now)
 	}
 }
 
@@ -140,7 +140,7 @@ func (r *run) grow(s *segment, n int, ready bool) {
 // for n bytes more, as soon as there is memory. The caller holds File.mu and
 // mux.mu.
 func (r *run) tail(n int) (*segment, error) {
-	c, f := r.f.c, r.f
+	b, c := r.b, r.b.c
 	for {
 		if r.failed() {
 			return nil, r.failure()
@@ -150,25 +150,25 @@ func (r *run) tail(n int) (*segment, error) {
 		}
 		// A short write takes little memory, and a long run large requests.
 		want := min(c.server.Chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
-		b := mux.NewBuffer(mux.WriteHead + want)
-		if size := int64(len(b.Bytes)); f.mayHold(size) {
-			f.hold(1, size)
+		buf := mux.NewBuffer(mux.WriteHead + want)
+		if size := int64(len(buf.Bytes)); b.mayHold(size) {
+			b.hold(1, size)
 			s := c.memory.newSegment()
-			*s = segment{run: r, off: r.end, room: min(c.server.Chunk[1], len(b.Bytes)-mux.WriteHead), buffer: b}
+			*s = segment{run: r, off: r.end, room: min(c.server.Chunk[1], len(buf.Bytes)-mux.WriteHead), buffer: buf}
 			r.segments = append(r.segments, s)
 			return s, nil
 		}
-		b.Free()
-		for _, other := range f.behind.runs { // nothing may wait for what we wait with
+		buf.Free()
+		for _, other := range b.runs { // nothing may wait for what we wait with
 			other.t.Plan.Flush()
 			other.t.Ask(time.Now())
 		}
 		c.mux.Serve(time.Now())
 		c.mux.Unlock()
-		err := r.t.Wait(f.life, f.life, time.Time{})
+		err := r.t.Wait(b.life, b.life, time.Time{})
 		c.mux.Lock()
 		if err != nil {
-			return nil, f.failed("write", r.t.Plan.Contiguous(), err, true)
+			return nil, b.failed("write", r.t.Plan.Contiguous(), err, true)
 		}
 	}
 }
@@ -176,28 +176,16 @@ func (r *run) tail(n int) (*segment, error) {
 // mayHold reports whether a file may have a segment of so many bytes more: what
 // the path holds is enough, and what all together may have is the most. The
 // caller holds mux.mu.
-func (f *File) mayHold(size int64) bool {
-	c := f.c
-	return f.behind.segments < sureSegments ||
-		c.memory.held+size <= int64(c.config.Memory) && f.behind.held+size <= int64(c.mux.Window()+2*c.server.Chunk[1])
+func (b *writeBehind) mayHold(size int64) bool {
+	c := b.c
+	return b.segments < sureSegments ||
+		c.memory.held+size <= int64(c.config.Memory) && b.held+size <= int64(c.mux.Window()+2*c.server.Chunk[1])
 }
 
-func (f *File) hold(segments int, bytes int64) {
-	f.behind.segments += segments
-	f.behind.held += bytes
-	f.c.memory.held += bytes
-}
-
-// newSegment returns a segment, of those not used any more if there is one. The
-// caller holds mux.mu.
-func (m *fileMemory) newSegment() *segment {
-	n := len(m.segments)
-	if n == 0 {
-		return &segment{}
-	}
-	s := m.segments[n-1]
-	m.segments = m.segments[:n-1]
-	return s
+func (b *writeBehind) hold(segments int, bytes int64) {
+	b.segments += segments
+	b.held += bytes
+	b.c.memory.held += bytes
 }
 
 // failed reports whether a run cannot go on. The caller holds mux.mu.
@@ -209,17 +197,17 @@ func (r *run) failed() bool {
 // failure returns why. The caller holds mux.mu.
 func (r *run) failure() error {
 	err, local := r.t.Failure()
-	return r.f.failed("write", r.t.Plan.Contiguous(), err, local)
+	return r.b.failed("write", r.t.Plan.Contiguous(), err, local)
 }
 
-// readFrom reads once from r, to the end of a run. The caller holds File.mu.
-func (r *run) readFrom(src io.Reader) (int, error) {
-	m := r.f.c.mux
+// readFrom reads once from src, to the end of a run, which is at pos. The caller holds File.mu.
+func (r *run) readFrom(src io.Reader, pos int64) (int, error) {
+	m := r.b.c.mux
 	m.Lock()
 	defer m.Unlock()
-	s, err := r.tail(r.f.c.server.Chunk[1])
+	s, err := r.tail(r.b.c.server.Chunk[1])
 	if err != nil {
-		return 0, r.f.noteFailure(err)
+		return 0, r.b.noteFailure(err)
 	}
 	to := s.buffer.Bytes[mux.WriteHead+s.n : mux.WriteHead+s.room]
 	s.writing++ // it stays where it is
@@ -227,7 +215,7 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 	n, err := src.Read(to)
 	to = to[:min(max(n, 0), len(to))]
 	if err != nil && err != io.EOF {
-		err = &TransferError{Op: "write", Name: r.f.name, Offset: r.f.pos + int64(len(to)), Local: true, Err: err}
+		err = &TransferError{Op: "write", Name: r.b.name, Offset: pos + int64(len(to)), Local: true, Err: err}
 	}
 	m.Lock()
 	if s.asked {
@@ -236,7 +224,7 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 		for n = 0; n < len(to); {
 			some, e := r.add(to[n:])
 			if n += some; e != nil {
-				err = r.f.noteFailure(e)
+				err = r.b.noteFailure(e)
 				break
 			}
 		}
@@ -254,4 +242,16 @@ func (r *run) readFrom(src io.Reader) (int, error) {
 type fileMemory struct {
 	held     int64      // bytes
 	segments []*segment // not used
+}
+
+// newSegment returns a segment, of those not used any more if there is one. The
+// caller holds mux.mu.
+func (m *fileMemory) newSegment() *segment {
+	n := len(m.segments)
+	if n == 0 {
+		return &segment{}
+	}
+	s := m.segments[n-1]
+	m.segments = m.segments[:n-1]
+	return s
 }

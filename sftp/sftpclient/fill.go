@@ -41,40 +41,9 @@ func (x *fill) Granted(g mux.Grant) {
 	x.t.Notify()
 }
 
-// FillFrom writes size bytes of r, from off on, to the same offsets of the file,
-// with many requests on their way at once, and returns how many bytes from off
-// on the server has confirmed without a gap. With size -1 it goes on until r
-// ends. r is read by one goroutine; where it ends too early, the error is
-// io.ErrUnexpectedEOF.
-//
-// What fails is a [*TransferError], whose Local is set if it is r, or a context.
-// Then the file is cut behind what the server has confirmed, but not to less
-// than it had when it was opened; what else goes wrong with that is in the error
-// too.
-func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
-	if size < -1 {
-		return 0, f.fail("write", errSize)
-	}
-	if err := f.forWriting("write", off, 0); err != nil {
-		return 0, err
-	}
-	if size > maxFile-off {
-		return 0, f.fail("write", errSize)
-	}
-	f.mu.Lock()
-	err := f.awaitWritesLocked(ctx)
-	f.dropAhead()
-	f.behind.wrote = true
-	f.mu.Unlock()
-	if err != nil {
-		return 0, err
-	}
-	return f.fillFrom(ctx, r, off, size)
-}
-
 var errSize = errors.New("no size that a file can have")
 
-func (f *File) fillConfig(off, size int64) pipeline.Config {
+func (f *openedFile) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.append {
 		p.Span = int64(f.c.server.Chunk[1]) // one after the other
@@ -82,7 +51,8 @@ func (f *File) fillConfig(off, size int64) pipeline.Config {
 	return p
 }
 
-func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+// fillFrom is FillFrom for a file of which nothing is written behind.
+func (f *openedFile) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	c := f.c
 	x := &fill{}
 	t := &mux.Transfer{File: f.remote, Source: x}
@@ -212,7 +182,7 @@ func (x *fill) drain(ctx context.Context) {
 }
 
 // cut cuts a file, whose writing has failed, behind what is known to be whole.
-func (f *File) cut(ctx context.Context, size int64) error {
+func (f *openedFile) cut(ctx context.Context, size int64) error {
 	if f.uncut {
 		return nil
 	}

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
-	"sync"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -16,10 +17,6 @@ import (
 const (
 	// fullTime is how long the question may take whether the server's disk is full.
 	fullTime = 5 * time.Second
-
-	// fullFor is how long the answer yes holds. When many files fail at once, those
-	// that were removed first leave room, which is not why the others failed.
-	fullFor = 5 * time.Second
 )
 
 // A fullError is a refusal without a reason, of a server whose disk is full.
@@ -80,30 +77,66 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	return full
 }
 
-// A fullDisk remembers for a while that the server's disk was full.
-type fullDisk struct {
-	mu    sync.Mutex
-	found time.Time // mu
+// takeStatVFS expects the state of a file system.
+func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
+	return func(p *wire.Reply) (err error) {
+		if p.Type != wire.TypeExtendedReply {
+			return mux.Unexpected(p, wire.TypeExtendedReply)
+		}
+		*v, err = p.StatVFS()
+		return mux.Violation(err)
+	}
 }
 
-func (d *fullDisk) isKnown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Since(d.found) < fullFor
+// spaceOf says in bytes what a server says in fragments. No part is more than the whole:
+// else what is used would be negative.
+func spaceOf(v wire.StatVFS) store.Space {
+	unit := v.FragmentSize
+	if unit == 0 {
+		unit = v.BlockSize
+	}
+	bytes := func(n uint64) int64 {
+		if unit > 0 && n > math.MaxInt64/unit {
+			return math.MaxInt64
+		}
+		return int64(n * unit)
+	}
+	count := func(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+	free := min(v.FreeBlocks, v.Blocks)
+	return store.Space{
+		Total: bytes(v.Blocks), Free: bytes(free), Available: bytes(min(v.AvailableBlocks, free)),
+		BlockSize: count(unit),
+		Files:     count(v.Files), FreeFiles: count(v.FreeFiles), AvailableFiles: count(v.AvailableFiles),
+		MaxName: int(min(v.MaxName, math.MaxInt32)), ID: v.ID, ReadOnly: v.Flags&wire.StatVFSReadOnly != 0,
+	}
 }
 
-func (d *fullDisk) note() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.found = time.Now()
+// Space returns how much room there is where a name is (statvfs@openssh.com).
+func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
+	var v wire.StatVFS
+	if !c.server.Ext.Has(wire.ExtStatVFS) {
+		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
+	}
+	if err := c.one(ctx, "space", name, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
+		return store.Space{}, err
+	}
+	return spaceOf(v), nil
 }
 
-// explained is explain for what writing the file has failed of. The caller holds
-// mu.
-func (f *File) explained(err error) error {
-	if err == nil {
+// askRoom returns an error if a directory has no room for so many bytes. It refuses
+// nothing that might succeed: what is kept for the administrator counts, as the user may
+// be that, and a file system that claims to have no size at all is not believed.
+func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
+	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
 		return nil
 	}
-	f.behind.err = f.c.explain(f.life, f.remote.Path, err)
-	return f.behind.err
+	s, err := c.Space(ctx, dir)
+	if err == nil && s.Total > 0 && s.Free < size {
+		return roomError{s.Free, size}
+	}
+	return nil
 }
+
+// askSpace is from how many bytes on it is worth a round trip to ask whether they have
+// room.
+const askSpace = 64 << 20

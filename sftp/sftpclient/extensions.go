@@ -7,61 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"strings"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
 )
 
 // What follows is not in version 3 of the protocol. A server that does not offer
 // what it takes gives errors.ErrUnsupported.
-
-// takeStatVFS expects the state of a file system.
-func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
-	return func(p *wire.Reply) (err error) {
-		if p.Type != wire.TypeExtendedReply {
-			return mux.Unexpected(p, wire.TypeExtendedReply)
-		}
-		*v, err = p.StatVFS()
-		return mux.Violation(err)
-	}
-}
-
-// spaceOf says in bytes what a server says in fragments. No part is more than the whole:
-// else what is used would be negative.
-func spaceOf(v wire.StatVFS) store.Space {
-	unit := v.FragmentSize
-	if unit == 0 {
-		unit = v.BlockSize
-	}
-	bytes := func(n uint64) int64 {
-		if unit > 0 && n > math.MaxInt64/unit {
-			return math.MaxInt64
-		}
-		return int64(n * unit)
-	}
-	count := func(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
-	free := min(v.FreeBlocks, v.Blocks)
-	return store.Space{
-		Total: bytes(v.Blocks), Free: bytes(free), Available: bytes(min(v.AvailableBlocks, free)),
-		BlockSize: count(unit),
-		Files:     count(v.Files), FreeFiles: count(v.FreeFiles), AvailableFiles: count(v.AvailableFiles),
-		MaxName: int(min(v.MaxName, math.MaxInt32)), ID: v.ID, ReadOnly: v.Flags&wire.StatVFSReadOnly != 0,
-	}
-}
-
-// Space returns how much room there is where a name is (statvfs@openssh.com).
-func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
-	var v wire.StatVFS
-	if !c.server.Ext.Has(wire.ExtStatVFS) {
-		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
-	}
-	if err := c.one(ctx, "space", name, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
-		return store.Space{}, err
-	}
-	return spaceOf(v), nil
-}
 
 // ExpandPath is RealPath for a name that may begin with a tilde, or that with a
 // user's name (expand-path@openssh.com).
@@ -190,66 +142,4 @@ func takeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
 		*algorithm, *sum = string(chosen), append([]byte(nil), hashes...)
 		return mux.Violation(err)
 	}
-}
-
-// maxCopyData is how many bytes the server is asked to copy at once, so that
-// somebody who waits sees now and then that it goes on.
-const maxCopyData = 256 << 20
-
-// CopyFile copies a file on the server, and returns how many bytes it has
-// (copy-data). The data never leaves the server. The copy appears when it is
-// whole, with the permissions of the original, and replaces what has its name.
-func (c *Client) CopyFile(ctx context.Context, from, to string) (int64, error) {
-	n, err := c.copyFile(ctx, from, to)
-	if err != nil {
-		return n, linkError("copy", from, to, err)
-	}
-	return n, nil
-}
-
-func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err error) {
-	if !c.server.Ext.Has(wire.ExtCopyData) {
-		return 0, errors.ErrUnsupported
-	}
-	src, err := c.Open(ctx, from)
-	if err != nil {
-		return 0, err
-	}
-	defer src.Close()
-	fi, err := src.Stat()
-	if err != nil {
-		return 0, err
-	}
-	// A handle is good on its lane only, and this takes two.
-	a, err := src.remote.Handle(ctx)
-	if err != nil {
-		return 0, err
-	}
-	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()}, a.Lane)
-	if err != nil {
-		return 0, err
-	}
-	defer u.Close()
-	b, err := u.f.remote.Handle(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if b.Lane != a.Lane {
-		return 0, fmt.Errorf("%w: no session has both files open", ErrConnectionLost)
-	}
-	u.f.wrote()
-	for n < fi.Size() {
-		some := min(fi.Size()-n, maxCopyData)
-		err := c.mux.Do(ctx, &mux.Call{Lane: a.Lane, Take: mux.TakeOK, Slow: true, Build: func(p []byte, id uint32) []byte {
-			return wire.AppendCopyData(p, id, a.Handle, n, some, b.Handle, n)
-		}})
-		if err != nil {
-			return n, err
-		}
-		n += some
-	}
-	if fi, err = u.f.Stat(); err != nil { // the original may have become shorter
-		return n, err
-	}
-	return fi.Size(), u.Commit()
 }

@@ -16,40 +16,6 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// pathCall makes a call about one name.
-func pathCall(append func(b []byte, id uint32, name string) []byte, name string) func([]byte, uint32) []byte {
-	return func(b []byte, id uint32) []byte { return append(b, id, name) }
-}
-
-// one asks something about one name.
-func (c *Client) one(ctx context.Context, op, name string, k mux.Call, append func(b []byte, id uint32, name string) []byte) error {
-	err := checkPath(name)
-	if err == nil {
-		k.Build = pathCall(append, name)
-		err = c.mux.Do(ctx, &k)
-	}
-	if err != nil {
-		return pathError(op, name, err)
-	}
-	return nil
-}
-
-// two asks something about two names.
-func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, append func(b []byte, id uint32, from, to string) []byte) error {
-	err := checkPath(from)
-	if err == nil {
-		err = checkPath(to)
-	}
-	if err == nil {
-		k.Build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
-		err = c.mux.Do(ctx, &k)
-	}
-	if err != nil {
-		return linkError(op, from, to, err)
-	}
-	return nil
-}
-
 // Stat describes what a name leads to.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if a, err, ok := c.mux.PrefetchedAttrs(name); ok {
@@ -123,57 +89,6 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 		// Somebody else was faster.
 		if fi, e := c.Stat(ctx, name); e == nil && fi.IsDir() {
 			return nil
-		}
-	}
-	return err
-}
-
-// Remove removes a file, a symbolic link or an empty directory. A directory that
-// is not empty is fs.ErrExist.
-func (c *Client) Remove(ctx context.Context, name string) error {
-	err := c.RemoveFile(ctx, name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
-		return err
-	}
-	// The server may call it a failure, or not permitted.
-	fi, e := c.Lstat(ctx, name)
-	if e != nil || !fi.IsDir() {
-		return err
-	}
-	return c.RemoveDir(ctx, name)
-}
-
-// isStatus reports whether an error is the server's refusal.
-func isStatus(err error) bool {
-	s := (*StatusError)(nil)
-	return errors.As(err, &s)
-}
-
-// RemoveFile removes a file or a symbolic link.
-func (c *Client) RemoveFile(ctx context.Context, name string) error {
-	return c.one(ctx, "remove", name, mux.Call{Take: mux.TakeOK}, wire.AppendRemove)
-}
-
-// RemoveDir removes a directory that is empty. One that is not is fs.ErrExist.
-func (c *Client) RemoveDir(ctx context.Context, name string) error {
-	err := c.one(ctx, "rmdir", name, mux.Call{Take: mux.TakeOK}, wire.AppendRmdir)
-	if !isFailure(err) {
-		return err
-	}
-	return c.filled(ctx, err, name)
-}
-
-// filled turns the error of an RMDIR into fs.ErrExist if the directory has
-// entries.
-func (c *Client) filled(ctx context.Context, err error, name string) error {
-	d, e := c.OpenDir(ctx, name)
-	if e != nil {
-		return err
-	}
-	defer d.Close()
-	if n, _ := d.Next(make([]fs.FileInfo, 1)); n > 0 {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) {
-			p.Err = exists(p.Err)
 		}
 	}
 	return err

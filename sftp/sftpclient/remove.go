@@ -1,0 +1,145 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// Remove removes a file, a symbolic link or an empty directory. A directory that
+// is not empty is fs.ErrExist.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	err := c.RemoveFile(ctx, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
+		return err
+	}
+	// The server may call it a failure, or not permitted.
+	fi, e := c.Lstat(ctx, name)
+	if e != nil || !fi.IsDir() {
+		return err
+	}
+	return c.RemoveDir(ctx, name)
+}
+
+// RemoveFile removes a file or a symbolic link.
+func (c *Client) RemoveFile(ctx context.Context, name string) error {
+	return c.one(ctx, "remove", name, mux.Call{Take: mux.TakeOK}, wire.AppendRemove)
+}
+
+// RemoveDir removes a directory that is empty. One that is not is fs.ErrExist.
+func (c *Client) RemoveDir(ctx context.Context, name string) error {
+	err := c.one(ctx, "rmdir", name, mux.Call{Take: mux.TakeOK}, wire.AppendRmdir)
+	if !isFailure(err) {
+		return err
+	}
+	return c.filled(ctx, err, name)
+}
+
+// filled turns the error of an RMDIR into fs.ErrExist if the directory has
+// entries.
+func (c *Client) filled(ctx context.Context, err error, name string) error {
+	d, e := c.OpenDir(ctx, name)
+	if e != nil {
+		return err
+	}
+	defer d.Close()
+	if n, _ := d.Next(make([]fs.FileInfo, 1)); n > 0 {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+			p.Err = exists(p.Err)
+		}
+	}
+	return err
+}
+
+// RemoveAll removes what has a name, and all that is below it. What is not there
+// is no error. A symbolic link is removed, and what it leads to is not.
+func (c *Client) RemoveAll(ctx context.Context, name string) error {
+	fi, err := c.Lstat(ctx, name)
+	if err == nil && !fi.IsDir() {
+		err = c.RemoveFile(ctx, name)
+	} else if err == nil {
+		again := maxPassesAgain
+		err = c.removeTree(ctx, name, 0, &again)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+const (
+	// maxDepth is how many directories may be below each other.
+	maxDepth = 1000
+
+	// removesAtOnce is how many files are removed at a time.
+	removesAtOnce = 64
+
+	// removePasses is how many times a directory is gone through that does not
+	// get empty: what is removed may hide what else there is from a listing
+	// under way.
+	removePasses = 3
+
+	// maxPassesAgain bounds the second and third passes of a whole tree: where each
+	// directory stays full, the passes multiply at each level.
+	maxPassesAgain = 10_000
+)
+
+// removeTree removes a directory and what is in it, in again more passes at most.
+func (c *Client) removeTree(ctx context.Context, name string, depth int, again *int) error {
+	if depth > maxDepth {
+		return pathError("remove", name, fmt.Errorf("deeper than %d directories", maxDepth))
+	}
+	for pass := 1; ; pass++ {
+		err := c.emptyDir(ctx, name, depth, again)
+		if err == nil {
+			err = c.RemoveDir(ctx, name)
+		}
+		if !errors.Is(err, fs.ErrExist) || pass == removePasses || *again == 0 {
+			return err
+		}
+		*again--
+	}
+}
+
+// emptyDir removes what is in a directory, several files at a time.
+func (c *Client) emptyDir(ctx context.Context, name string, depth int, again *int) (first error) {
+	d, err := c.openDir(ctx, name, nil)
+	if err != nil {
+		return pathError("readdir", name, err)
+	}
+	defer d.Close()
+	note := func(err error) {
+		if first == nil && !errors.Is(err, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	into := make([]fs.FileInfo, removesAtOnce)
+	for {
+		n, err := d.Next(into)
+		if err == io.EOF {
+			return first
+		}
+		if err != nil {
+			return err
+		}
+		errs := make(chan error, n)
+		files := 0
+		for _, fi := range into[:n] {
+			below := name + "/" + fi.Name() // not cleaned: what name means depends on links
+			if fi.IsDir() {
+				note(c.removeTree(ctx, below, depth+1, again))
+				continue
+			}
+			files++
+			go func() { errs <- c.RemoveFile(ctx, below) }()
+		}
+		for range files {
+			note(<-errs)
+		}
+	}
+}

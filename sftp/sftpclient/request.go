@@ -1,0 +1,69 @@
+package sftpclient
+
+import (
+	"context"
+	"io/fs"
+	"math"
+	"strings"
+
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// checkPath returns an error if a server cannot be asked for a name.
+func checkPath(name string) error {
+	if name == "" || len(name) > wire.MaxPath || strings.IndexByte(name, 0) >= 0 {
+		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// maxFile is the size that no file has, in bytes. It leaves room for offsets of
+// requests behind it, as the codec wants it.
+const maxFile = math.MaxInt64 - math.MaxUint32
+
+// pathCall makes a call about one name.
+func pathCall(append func(b []byte, id uint32, name string) []byte, name string) func([]byte, uint32) []byte {
+	return func(b []byte, id uint32) []byte { return append(b, id, name) }
+}
+
+// one asks something about one name.
+func (c *Client) one(ctx context.Context, op, name string, k mux.Call, append func(b []byte, id uint32, name string) []byte) error {
+	err := checkPath(name)
+	if err == nil {
+		k.Build = pathCall(append, name)
+		err = c.mux.Do(ctx, &k)
+	}
+	if err != nil {
+		return pathError(op, name, err)
+	}
+	return nil
+}
+
+// two asks something about two names.
+func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, append func(b []byte, id uint32, from, to string) []byte) error {
+	err := checkPath(from)
+	if err == nil {
+		err = checkPath(to)
+	}
+	if err == nil {
+		k.Build = func(b []byte, id uint32) []byte { return append(b, id, from, to) }
+		err = c.mux.Do(ctx, &k)
+	}
+	if err != nil {
+		return linkError(op, from, to, err)
+	}
+	return nil
+}
+
+// halfKnown reports whether it takes a question to send a: version 3 has the
+// owner together with the group, and one time with the other.
+func halfKnown(a store.Attr) bool {
+	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
+}
+
+// isUpload reports whether a name, without directory, is that of an upload under way, or
+// of its record.
+func isUpload(name string) bool { return tempname.Is(name, tempname.Upload, tempname.Record) }
