@@ -163,9 +163,9 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 	start := sync.OnceFunc(func() {
 		close(take)
 		<-look
-		old.looked.mu.Lock()
-		old.looked.last = time.Time{}
-		old.looked.mu.Unlock()
+		old.owner.mu.Lock()
+		old.owner.last = time.Time{}
+		old.owner.mu.Unlock()
 	})
 	if _, err := old.FillFrom(t.Context(), bytes.NewReader(data), 0, part); err != nil {
 		t.Error(again, err)
@@ -368,13 +368,13 @@ func TestRecordsAlternate(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)
 		for whole := range int64(4) {
-			k.marking.Lock()
-			err := k.mark(t.Context(), whole+1, false)
-			k.marking.Unlock()
+			k.record.mu.Lock()
+			err := k.record.mark(t.Context(), whole+1, nil)
+			k.record.mu.Unlock()
 			if err != nil {
 				t.Error(err)
 			}
-			b := p.get(t, nameIn([]byte(k.record)))
+			b := p.get(t, nameIn([]byte(k.record.name)))
 			if r, ok := newestRecord(b); !ok || r.whole != whole+1 {
 				t.Errorf("the newest record has %d bytes, want %d", r.whole, whole+1)
 			}
@@ -404,7 +404,7 @@ func TestLeavesForeignRecords(t *testing.T) {
 					t.Error(err)
 				}
 				k.pending.Wait()
-				replaced, err := c.OpenFile(t.Context(), k.record, os.O_WRONLY|os.O_TRUNC, 0)
+				replaced, err := c.OpenFile(t.Context(), k.record.name, os.O_WRONLY|os.O_TRUNC, 0)
 				if err == nil {
 					_, err = replaced.Write(content)
 				}
@@ -413,20 +413,20 @@ func TestLeavesForeignRecords(t *testing.T) {
 				}
 				switch act {
 				case "mark":
-					k.marking.Lock()
+					k.record.mu.Lock()
 					for range 2 {
-						if err := k.mark(t.Context(), 400_000, false); !errors.Is(err, store.ErrBusy) {
+						if err := k.record.mark(t.Context(), 400_000, nil); !errors.Is(err, store.ErrBusy) {
 							t.Errorf("%s: mark: %v, want %v", name, err, store.ErrBusy)
 						}
 					}
-					k.marking.Unlock()
+					k.record.mu.Unlock()
 					_ = k.Discard()
 				case "Close":
 					_ = k.Close()
 				case "Discard":
 					_ = k.Discard()
 				}
-				if got := p.get(t, strings.TrimPrefix(k.record, "./")); !bytes.Equal(got, content) {
+				if got := p.get(t, strings.TrimPrefix(k.record.name, "./")); !bytes.Equal(got, content) {
 					t.Errorf("%s: %s leaves %q in its place", name, act, got)
 				}
 			})
@@ -439,18 +439,18 @@ func TestLeavesForeignRecords(t *testing.T) {
 func TestLeavesForeignRecordsOfAnyMode(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		k := keeper(t, c, "f", 1<<20)
-		if k.seq == 0 {
+		if k.record.seq == 0 {
 			t.Error("the upload has no record")
 		}
-		if err := c.RemoveFile(t.Context(), k.record); err != nil {
+		if err := c.RemoveFile(t.Context(), k.record.name); err != nil {
 			t.Error(err)
 		}
 		text := []byte("another's")
-		p.put(t, nameIn([]byte(k.record)), text)
+		p.put(t, nameIn([]byte(k.record.name)), text)
 		if err := k.Discard(); err != nil {
 			t.Error(err)
 		}
-		if got := p.get(t, nameIn([]byte(k.record))); !bytes.Equal(got, text) {
+		if got := p.get(t, nameIn([]byte(k.record.name))); !bytes.Equal(got, text) {
 			t.Errorf("Discard leaves %q in its place", got)
 		}
 	})

@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"sync"
+
 	"github.com/haul-project/haul/sftp/internal/mux"
 
 	"bytes"
@@ -69,9 +71,25 @@ func newestRecord(b []byte) (newest keptRecord, ok bool) {
 	return newest, ok
 }
 
-// readRecord reads the record of an earlier upload. What is no record is none.
-func (k *resumableUpload) readRecord() (r keptRecord, ok bool, err error) {
-	f, err := k.c.openRegular(k.ctx, k.record)
+// An uploadRecord is the file that has the record of an upload.
+type uploadRecord struct {
+	c      *Client
+	name   string
+	token  string // what is random in the hidden file's name
+	size   int64  // Create.Size
+	source uint64 // of Create.Source
+
+	mu      sync.Mutex // held while the record is written
+	seq     uint64     // mu: of the last one
+	marked  int64      // mu: what it says
+	closing bool       // mu: what comes is its last state
+	lost    bool       // mu: it is another upload's by now
+	blind   bool       // mu: the server does not let it be read, so nothing can be resumed
+}
+
+// read reads the record of an earlier upload. What is no record is none.
+func (u *uploadRecord) read(ctx context.Context) (r keptRecord, ok bool, err error) {
+	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = nil // anew will run into it
@@ -108,90 +126,127 @@ func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 }
 
 // mark records that so many bytes are whole, once they are on the server's disk
-// if sync says so. If the record is another upload's by now it is left alone, and
-// this one goes on without. The caller holds marking.
-func (k *resumableUpload) mark(ctx context.Context, whole int64, sync bool) error {
-	if k.lostOwnership {
+// of the file unless it is nil. If the record is another upload's by now it is left alone, and
+// this one goes on without. The caller holds mu.
+func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) error {
+	if u.lost {
 		return store.ErrBusy
 	}
-	if sync && !k.noSync && k.c.server.Ext.Has(wire.ExtFsync) {
-		err := k.f.remote.Ask(ctx, mux.Call{Take: mux.TakeOK, Again: true, Slow: true}, wire.AppendFsync)
+	if file != nil && u.c.server.Ext.Has(wire.ExtFsync) {
+		err := file.Ask(ctx, mux.Call{Take: mux.TakeOK, Again: true, Slow: true}, wire.AppendFsync)
 		if err != nil {
 			return err
 		}
 	}
 	// It is read and written by one handle: what others put in its place meanwhile
 	// is another file.
-	f, err := k.c.OpenFile(ctx, k.record, os.O_RDWR, 0)
+	f, err := u.c.OpenFile(ctx, u.name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		k.lostOwnership = true
+		u.lost = true
 		return store.ErrBusy
 	}
 	if err != nil {
-		k.blind = errors.Is(err, fs.ErrPermission)
+		u.blind = errors.Is(err, fs.ErrPermission)
 		return err
 	}
 	// Who may upload only reads nothing; nor can anybody else there put a record
 	// in place of his.
 	now, ok, err := recordIn(f)
-	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != k.token) {
+	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != u.token) {
 		_ = f.Close()
-		k.lostOwnership = true
+		u.lost = true
 		return store.ErrBusy
 	}
-	r := k.state(whole)
-	// newRecord begins with 1, in the first place.
+	r := u.state(whole)
+	// begin begins with 1, in the first place.
 	_, err = f.WriteAt(r.appendTo(nil), int64((r.seq+1)%2)*recordSlot)
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	if err == nil {
-		k.seq, k.marked = r.seq, whole
+		u.seq, u.marked = r.seq, whole
 	}
 	return err
 }
 
 // state returns what is to be recorded next.
-func (k *resumableUpload) state(whole int64) keptRecord {
-	return keptRecord{seq: k.seq + 1, whole: whole, size: k.size, source: k.source, open: !k.closing, file: k.token}
+func (u *uploadRecord) state(whole int64) keptRecord {
+	return keptRecord{seq: u.seq + 1, whole: whole, size: u.size, source: u.source, open: !u.closing, file: u.token}
 }
 
-// newRecord puts a record of this upload in the place of what is there. The
-// caller holds marking, or is alone.
-func (k *resumableUpload) newRecord(ctx context.Context, whole int64) error {
-	r := k.state(whole)
-	if err := k.createEmpty(ctx, k.record, r.appendTo(nil)); err != nil {
+// begin puts a record of this upload in the place of what is there. The
+// caller holds mu, or is alone.
+func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
+	r := u.state(whole)
+	if err := u.c.createEmpty(ctx, u.name, r.appendTo(nil)); err != nil {
 		return err
 	}
-	k.seq, k.marked = r.seq, whole
+	u.seq, u.marked = r.seq, whole
 	return nil
 }
 
-// removeRecord removes the record if it is ours. A record that is left means nothing
-// without the file. The caller holds marking.
-func (k *resumableUpload) removeRecord(ctx context.Context) {
-	ours, err := k.whoseRecord(ctx)
-	if isStatus(err) && errors.Is(err, fs.ErrPermission) && k.seq > 0 {
+// remove removes the record if it is ours. A record that is left means nothing
+// without the file. The caller holds mu.
+func (u *uploadRecord) remove(ctx context.Context) {
+	ours, err := u.whose(ctx)
+	if isStatus(err) && errors.Is(err, fs.ErrPermission) && u.seq > 0 {
 		ours = true // users who may upload only cannot read, and can remove only their own files
 	}
-	if !k.lostOwnership && ours {
-		_ = k.remove(ctx, k.record)
+	if !u.lost && ours {
+		_ = u.c.removeIfAny(ctx, u.name)
 	}
 }
 
-// recordIsOurs reports whether the record tells of this upload.
-func (k *resumableUpload) recordIsOurs(ctx context.Context) bool {
-	ours, _ := k.whoseRecord(ctx)
+// isOurs reports whether the record tells of this upload.
+func (u *uploadRecord) isOurs(ctx context.Context) bool {
+	ours, _ := u.whose(ctx)
 	return ours
 }
 
-// whoseRecord is that, and why it cannot be told.
-func (k *resumableUpload) whoseRecord(ctx context.Context) (ours bool, err error) {
-	f, err := k.c.openRegular(ctx, k.record)
+// whose is that, and why it cannot be told.
+func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
+	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
 	r, ok, err := recordIn(f)
-	return ok && r.file == k.token, err
+	return ok && r.file == u.token, err
+}
+
+// maxKeepTries is how often something may have the hidden name while a file of that name
+// is created.
+const maxKeepTries = 3
+
+// createEmpty creates a file that nobody else has put there, with some content,
+// and closes it.
+func (c *Client) createEmpty(ctx context.Context, name string, content []byte) error {
+	for tries := 1; ; tries++ {
+		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)
+		if err == nil {
+			if len(content) > 0 {
+				_, err = f.WriteAt(content, 0)
+			}
+			f.wrote()
+			if e := f.Close(); err == nil {
+				err = e
+			}
+			return err
+		}
+		if !errors.Is(err, fs.ErrExist) && !isFailure(err) || tries == maxKeepTries {
+			return err
+		}
+		if err := c.removeIfAny(ctx, name); err != nil {
+			return err
+		}
+	}
+}
+
+// removeIfAny removes a file, if it is there.
+func (c *Client) removeIfAny(ctx context.Context, name string) error {
+	err := c.RemoveFile(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

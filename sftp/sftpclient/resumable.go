@@ -4,15 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/store"
 )
 
@@ -20,16 +22,6 @@ const (
 	// keepEvery is how much of an upload that is to be resumed may be lost: after
 	// as much, its record is brought up to date.
 	keepEvery = 32 << 20
-
-	// maxKeepTries is how often something may have the hidden name while a file of
-	// that name is created.
-	maxKeepTries = 3
-
-	// ownEvery is how long an upload goes on without a look whether another one
-	// has taken its file over, and takeoverWait how long the other waits before it
-	// gives the file its name, so that the look was taken by then.
-	ownEvery     = time.Second
-	takeoverWait = 3 * ownEvery
 )
 
 // A resumableUpload is an upload with a record beside its hidden file, of a name that
@@ -51,21 +43,10 @@ const (
 type resumableUpload struct {
 	*upload
 	dir           string // of the target, with a slash
-	token         string // what is random in the hidden file's name
-	record        string // the name of the record
-	size          int64  // Create.Size
-	source        uint64 // of Create.Source
+	record        uploadRecord
+	owner         ownership
 	resumed       int64
-	exclusiveFrom time.Time      // from when on nobody else writes to the file; zero if nobody has
-	lost          atomic.Bool    // another upload has taken the file over
-	looked        ownershipLooks // when that was looked at
-
-	marking       sync.Mutex // held while the record is written
-	seq           uint64     // marking: of the last one
-	marked        int64      // marking: what it says
-	closing       bool       // marking: what comes is its last state
-	lostOwnership bool       // marking: and it is another upload's by now
-	blind         bool       // marking: the server lets it not be looked at, so nothing can be gone on with
+	exclusiveFrom time.Time // from when on nobody else writes to the file; zero if nobody has
 
 	mu      sync.Mutex
 	whole   int64          // mu: what the server has confirmed, from the start
@@ -87,7 +68,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 		return nil, err
 	}
 	source := tempname.Source(o.Source)
-	k := &resumableUpload{upload: c.newUpload(ctx, name, o), size: max(o.Size, 0), source: binary.BigEndian.Uint64(source[:])}
+	k := &resumableUpload{upload: c.newUpload(ctx, name, o)}
 	link, err := k.look()
 	if link {
 		if k.target, err = c.linkTarget(ctx, k.target); err == nil {
@@ -101,9 +82,12 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	}
 	base := ""
 	k.dir, base = path.Split(k.target)
-	k.token = tempname.Random()
-	k.temp = k.hidden(k.token)
-	k.record = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
+	r := &k.record
+	r.c, r.token = c, tempname.Random()
+	r.name = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
+	r.size, r.source = max(o.Size, 0), binary.BigEndian.Uint64(source[:])
+	k.temp = k.hidden(r.token)
+	k.owner.c, k.owner.ctx, k.owner.temp = c, ctx, k.temp
 	k.vanished = k.confirmPublished
 	if err := k.restore(); err != nil {
 		return nil, err
@@ -119,7 +103,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	k.f.remote.Own = true
 	k.f.name = k.target // for messages
 	k.f.confirmed, k.f.uncut = k.confirm, true
-	k.looked.last = time.Now()
+	k.owner.last = time.Now()
 	return k, nil
 }
 
@@ -137,17 +121,17 @@ func (k *resumableUpload) look() (link bool, err error) {
 // restore takes over what an earlier upload left, if that can be gone on with.
 // Only an error that a new one would run into as well is one.
 func (k *resumableUpload) restore() error {
-	r, ok, err := k.readRecord()
+	r, ok, err := k.record.read(k.ctx)
 	if err != nil || !ok {
 		return err
 	}
 	left := k.hidden(r.file)
-	if r.source != k.source || r.size != k.size || r.whole == 0 {
-		return k.remove(k.ctx, left)
+	if r.source != k.record.source || r.size != k.record.size || r.whole == 0 {
+		return k.c.removeIfAny(k.ctx, left)
 	}
 	// The record first: an upload whose file has another name finds in it that
 	// another upload has renamed the file.
-	if err := k.newRecord(k.ctx, r.whole); err != nil {
+	if err := k.record.begin(k.ctx, r.whole); err != nil {
 		return err
 	}
 	if err := k.c.Rename(k.ctx, left, k.temp); err != nil {
@@ -158,7 +142,7 @@ func (k *resumableUpload) restore() error {
 	}
 	f, err := k.takeOver(r.whole)
 	if err != nil || f == nil {
-		if e := k.remove(k.ctx, k.temp); err == nil {
+		if e := k.c.removeIfAny(k.ctx, k.temp); err == nil {
 			err = e
 		}
 		return err
@@ -192,17 +176,17 @@ func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 // the next upload would not find. Where a record is that may not be replaced, as
 // another upload's in a drop box, this upload has none, and cannot be resumed.
 func (k *resumableUpload) anew() error {
-	k.seq = 0
-	err := k.newRecord(k.ctx, 0)
+	k.record.seq = 0
+	err := k.record.begin(k.ctx, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		k.lostOwnership, k.blind = true, true
+		k.record.lost, k.record.blind = true, true
 	case err != nil:
 		return err
 	}
-	if err := k.createEmpty(k.ctx, k.temp, nil); err != nil {
-		if !k.lostOwnership {
-			_ = k.remove(k.ctx, k.record)
+	if err := k.c.createEmpty(k.ctx, k.temp, nil); err != nil {
+		if !k.record.lost {
+			_ = k.c.removeIfAny(k.ctx, k.record.name)
 		}
 		return err
 	}
@@ -212,38 +196,6 @@ func (k *resumableUpload) anew() error {
 	}
 	k.f = f
 	return nil
-}
-
-// createEmpty creates a file that nobody else has put there, with some content,
-// and closes it.
-func (k *resumableUpload) createEmpty(ctx context.Context, name string, content []byte) error {
-	for tries := 1; ; tries++ {
-		f, err := k.c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)
-		if err == nil {
-			if len(content) > 0 {
-				_, err = f.WriteAt(content, 0)
-			}
-			f.wrote()
-			if e := f.Close(); err == nil {
-				err = e
-			}
-			return err
-		}
-		if !errors.Is(err, fs.ErrExist) && !isFailure(err) || tries == maxKeepTries {
-			return err
-		}
-		if err := k.remove(ctx, name); err != nil {
-			return err
-		}
-	}
-}
-
-func (k *resumableUpload) remove(ctx context.Context, name string) error {
-	err := k.c.RemoveFile(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // Resumed returns how many bytes are there from before.
@@ -265,20 +217,29 @@ func (k *resumableUpload) confirm(start, end int64) {
 	k.pending.Go(k.keepUp)
 }
 
+// synced returns the file that is to be on the server's disk before a record counts, or
+// nil for none.
+func (k *resumableUpload) synced() *mux.File {
+	if k.noSync {
+		return nil
+	}
+	return k.f.remote
+}
+
 // keepUp brings the record up to date as long as it is behind.
 func (k *resumableUpload) keepUp() {
-	k.marking.Lock()
-	defer k.marking.Unlock()
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
 	for {
 		k.mu.Lock()
 		whole := k.whole
-		k.due = whole-k.marked >= k.c.keepEvery
+		k.due = whole-k.record.marked >= k.c.keepEvery
 		due := k.due
 		k.mu.Unlock()
 		if !due {
 			return
 		}
-		if err := k.mark(k.ctx, whole, true); err != nil {
+		if err := k.record.mark(k.ctx, whole, k.synced()); err != nil {
 			// It costs no more than what could be resumed. What comes later may
 			// try again.
 			k.mu.Lock()
@@ -294,11 +255,11 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
-	if err := k.checkOwn(); err != nil {
+	if err := k.owner.recheck(); err != nil {
 		return 0, err
 	}
 	n, err := k.f.WriteAt(p, off)
-	err = k.busyIfGone(err)
+	err = k.owner.busyIfGone(err)
 	k.mu.Lock()
 	k.high = max(k.high, off+int64(n))
 	if off <= k.behind {
@@ -319,8 +280,8 @@ func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size
 	if err := k.moveBack(off); err != nil {
 		return 0, err
 	}
-	n, err := k.f.FillFrom(ctx, ownReader{r, k}, off, size)
-	err = k.busyIfGone(err)
+	n, err := k.f.FillFrom(ctx, ownReader{r, &k.owner}, off, size)
+	err = k.owner.busyIfGone(err)
 	k.mu.Lock()
 	k.high = max(k.high, off+n)
 	k.mu.Unlock()
@@ -330,7 +291,7 @@ func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size
 
 // Truncate sets the size.
 func (k *resumableUpload) Truncate(size int64) error {
-	if err := k.stillOurs(k.ctx); err != nil {
+	if err := k.owner.check(k.ctx); err != nil {
 		return err
 	}
 	if err := k.moveBack(size); err != nil {
@@ -352,12 +313,12 @@ func (k *resumableUpload) moveBack(off int64) error {
 	k.whole = min(k.whole, max(off, 0))
 	whole := k.whole
 	k.mu.Unlock()
-	k.marking.Lock()
-	defer k.marking.Unlock()
-	if k.marked <= whole || k.lostOwnership {
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
+	if k.record.marked <= whole || k.record.lost {
 		return nil
 	}
-	return k.mark(k.ctx, whole, false)
+	return k.record.mark(k.ctx, whole, nil)
 }
 
 // Commit gives the file its name. If the context has ended it does nothing, and
@@ -365,6 +326,7 @@ func (k *resumableUpload) moveBack(off int64) error {
 // [store.ErrBusy], and the other's to publish.
 func (k *resumableUpload) Commit() error {
 	k.pending.Wait()
+	k.owner.pending.Wait()
 	if k.ctx.Err() != nil {
 		return k.fail("commit", context.Cause(k.ctx))
 	}
@@ -372,22 +334,22 @@ func (k *resumableUpload) Commit() error {
 		return k.fail("commit", err)
 	}
 	if err := k.upload.Commit(); err != nil {
-		gone := k.stillOurs(k.ctx) != nil
+		gone := k.owner.check(k.ctx) != nil
 		if gone && errors.Is(err, fs.ErrNotExist) {
 			return k.fail("commit", store.ErrBusy)
 		}
 		if gone { // refused, and removed
-			k.marking.Lock()
-			defer k.marking.Unlock()
-			k.removeRecord(k.ctx)
+			k.record.mu.Lock()
+			defer k.record.mu.Unlock()
+			k.record.remove(k.ctx)
 		}
 		return err
 	}
-	k.marking.Lock()
-	defer k.marking.Unlock()
-	if !k.lostOwnership {
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
+	if !k.record.lost {
 		// If it is another's since the last look, that one can still be published.
-		_ = k.remove(k.ctx, k.record)
+		_ = k.c.removeIfAny(k.ctx, k.record.name)
 	}
 	return nil
 }
@@ -395,6 +357,7 @@ func (k *resumableUpload) Commit() error {
 // Close keeps what the server has confirmed, if there is any.
 func (k *resumableUpload) Close() error {
 	k.pending.Wait()
+	k.owner.pending.Wait()
 	if !k.end() {
 		return nil
 	}
@@ -407,17 +370,17 @@ func (k *resumableUpload) Close() error {
 		whole = behind
 	}
 	_ = k.f.close(false)
-	if k.lost.Load() {
+	if k.owner.lost.Load() {
 		return nil // its owner does the rest
 	}
-	k.marking.Lock()
-	defer k.marking.Unlock()
-	k.closing = true
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
+	k.record.closing = true
 	var err error
-	if whole = max(whole, k.marked); whole > 0 {
-		err = k.mark(ctx, whole, false)
+	if whole = max(whole, k.record.marked); whole > 0 {
+		err = k.record.mark(ctx, whole, nil)
 	}
-	if k.marked == 0 || k.lostOwnership || k.blind { // there is nothing to go on from
+	if k.record.marked == 0 || k.record.lost || k.record.blind { // there is nothing to go on from
 		err = k.discardAll(ctx)
 	}
 	if err != nil {
@@ -429,14 +392,15 @@ func (k *resumableUpload) Close() error {
 // Discard ends the upload and keeps nothing.
 func (k *resumableUpload) Discard() error {
 	k.pending.Wait()
+	k.owner.pending.Wait()
 	if !k.end() {
 		return nil
 	}
 	_ = k.f.close(false)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), k.c.config.Timeout)
 	defer cancel()
-	k.marking.Lock()
-	defer k.marking.Unlock()
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
 	if err := k.discardAll(ctx); err != nil {
 		return k.fail("discard", err)
 	}
@@ -446,6 +410,52 @@ func (k *resumableUpload) Discard() error {
 // discardAll removes the record, and then what it tells of. The caller holds
 // marking.
 func (k *resumableUpload) discardAll(ctx context.Context) error {
-	k.removeRecord(ctx)
-	return k.remove(ctx, k.temp)
+	k.record.remove(ctx)
+	return k.c.removeIfAny(ctx, k.temp)
+}
+
+// finishWrites waits until the server has all that was written, and nobody else
+// writes to the file, and sees to it that there is no more and no less of it.
+func (k *resumableUpload) finishWrites() error {
+	if k.owner.lost.Load() {
+		return store.ErrBusy
+	}
+	if err := k.f.awaitWrites(k.ctx); err != nil {
+		return k.owner.busyIfGone(err)
+	}
+	if !k.exclusiveFrom.IsZero() {
+		if err := rate.Sleep(k.ctx, time.Until(k.exclusiveFrom)); err != nil {
+			return err
+		}
+	}
+	fi, err := k.f.Stat()
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	high := k.high
+	k.mu.Unlock()
+	switch {
+	case fi.Size() < high:
+		return fmt.Errorf("%w: of %d bytes that were written, the server has %d", store.ErrBusy, high, fi.Size())
+	case fi.Size() > high: // what was left had more
+		if err := k.owner.check(k.ctx); err != nil {
+			return err
+		}
+		return k.f.Truncate(high)
+	}
+	return nil
+}
+
+// confirmPublished returns nil if it was this upload that gave a hidden file its name,
+// which is gone, and else [store.ErrBusy]. An upload that takes a file over
+// leaves a record of its own before.
+func (k *resumableUpload) confirmPublished() error {
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
+	if !k.record.lost && k.record.isOurs(k.ctx) {
+		return nil
+	}
+	k.owner.lost.Store(true)
+	return store.ErrBusy
 }

@@ -27,9 +27,9 @@ func TestKeepsWhatIsReadSlowly(t *testing.T) {
 		reads, noted := 0, int64(0)
 		r := slowReader{bytes.NewReader(data), func() {
 			if reads++; reads == len(data)/(32<<10)/2 {
-				k.marking.Lock()
-				noted = k.marked
-				k.marking.Unlock()
+				k.record.mu.Lock()
+				noted = k.record.marked
+				k.record.mu.Unlock()
 			}
 		}}
 		if n, err := k.FillFrom(t.Context(), r, 0, int64(len(data))); n != int64(len(data)) || err != nil {

@@ -275,8 +275,8 @@ func TestKeptUploadsArePrivate(t *testing.T) {
 				if err := k.Close(); err != nil {
 					t.Error(err)
 				}
-				for _, planted := range []string{k.temp, k.record} {
-					if planted == k.record && !record {
+				for _, planted := range []string{k.temp, k.record.name} {
+					if planted == k.record.name && !record {
 						continue
 					}
 					if err := c.RemoveFile(t.Context(), planted); err != nil {

@@ -51,7 +51,7 @@ func TestSweeps(t *testing.T) {
 			t.Error(err)
 		}
 		setAge(t, c, k.temp, 3*day)
-		want = append(want, k.temp, k.record)
+		want = append(want, k.temp, k.record.name)
 		if err := c.Store("").(*remoteTree).SweepDir(t.Context(), "."); err != nil {
 			t.Error(err)
 		}
