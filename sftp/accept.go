@@ -38,7 +38,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	// A connection is told twice: to come to an end, and then that it is over.
+	// A connection gets two signals: to end its work, and then that it is closed.
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(errEnding)
 	soft, end := context.WithCancel(ctx)
@@ -94,9 +94,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 	}
 }
 
-// isTemporary reports whether accepting may go on: there are no descriptors
+// isTemporary reports whether accepting may continue: there are no descriptors
 // left, or a peer has gone before it was its turn. Nothing else in the standard
-// library tells these from a listener that is broken.
+// library distinguishes these from a listener that is broken.
 func isTemporary(err error) bool {
 	t, ok := errors.AsType[interface {
 		error
@@ -145,7 +145,7 @@ func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error)
 // always, the line fits what the system takes at once.
 const sayTime = time.Second
 
-// sendReason tells a client that is turned away why, as OpenSSH does: a server may send
+// sendReason sends a rejected client the reason, as OpenSSH does: a server may send
 // other lines before that of its version, and clients show them (RFC 4253,
 // section 4.2).
 func sendReason(nc net.Conn, err error) {

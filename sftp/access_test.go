@@ -184,7 +184,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 			full.wantFile(name, "brought")
 		}
 		full.wantFile("old", "content")
-		// One that comes to nothing is removed.
+		// One that fails is removed.
 		p.put("failed", "x")
 		p.want(wire.OK, wire.AppendRemove(nil, p.n(), "failed"))
 		full.wantNone("failed")
@@ -198,7 +198,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 			p.id = wireID(packet)
 			p.want(wire.NoSuchFile, packet)
 		}
-		// The name of a client's hidden file is a secret, by which it is his on any
+		// The name of a client's hidden file is a secret, by which it is the client's on any
 		// connection: but nobody reads it.
 		secret := tempname.New(strings.Repeat("A", 26), tempname.Upload)
 		p.put(secret, "x")
@@ -211,9 +211,9 @@ func TestUploadOnlyFinishes(t *testing.T) {
 	}
 }
 
-// Each operation is told, with how it ended.
+// Each operation is reported, with how it ended.
 func TestAudit(t *testing.T) {
-	var told []string
+	var reported []string
 	p := newTestSession(t, func(s *Server, a *Account) {
 		a.Dir = "home"
 		if err := a.Tree.Mkdir(t.Context(), "home", 0); err != nil {
@@ -233,10 +233,10 @@ func TestAudit(t *testing.T) {
 			if o.Conn.User != "alice" {
 				line += " by " + o.Conn.User
 			}
-			told = append(told, line)
+			reported = append(reported, line)
 		}
-		s.Started = func(t *Transfer) { told = append(told, "open "+t.Name) }
-		s.Ended = func(t *Transfer) { told = append(told, "close "+t.Name) }
+		s.Started = func(t *Transfer) { reported = append(reported, "open "+t.Name) }
+		s.Ended = func(t *Transfer) { reported = append(reported, "close "+t.Name) }
 	})
 	p.put("file", "x")
 	p.ask(wire.AppendMkdir(nil, p.n(), "dir", wire.Attrs{}))
@@ -261,12 +261,12 @@ func TestAudit(t *testing.T) {
 		"rmdir /home/dir",
 		"open /home/gone: none",
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("reported %q, want %q", reported, want)
 	}
 }
 
-// What is told of a transfer is what was transferred.
+// What is reported of a transfer is what was transferred.
 func TestTransfers(t *testing.T) {
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
@@ -297,7 +297,7 @@ func TestTransfers(t *testing.T) {
 		{0, 0, true, true, ErrAbandoned},
 	}
 	if len(ended) != len(want) {
-		t.Fatalf("%d transfers were told, want %d", len(ended), len(want))
+		t.Fatalf("%d transfers were reported, want %d", len(ended), len(want))
 	}
 	for i, w := range want {
 		e := ended[i]
@@ -328,7 +328,7 @@ func TestTransferDelivered(t *testing.T) {
 	}{
 		{"file", [][2]int64{{0, 10}}, true},
 		{"file", [][2]int64{{4, 10}, {0, 4}}, true},
-		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // it has been told where the end is
+		{"file", [][2]int64{{8, 10}, {10, 10}}, true}, // the answer said where the end is
 		{"file", [][2]int64{{0, 9}}, false},
 		{"file", nil, false},
 		{"empty", [][2]int64{{0, 10}}, true},
@@ -343,7 +343,7 @@ func TestTransferDelivered(t *testing.T) {
 		}
 		p.hangUp(conn)
 		if len(ended) != 1 || (ended[0].Err == nil) != c.whole || !c.whole && !errors.Is(ended[0].Err, ErrAbandoned) {
-			t.Errorf("%d: %s, reading %v: told %+v", i, c.name, c.reads, ended)
+			t.Errorf("%d: %s, reading %v: reported %+v", i, c.name, c.reads, ended)
 		}
 	}
 }
@@ -381,7 +381,7 @@ func TestLeavesAfterClose(t *testing.T) {
 			}
 		}
 		if len(ended) != 2 || ended[0].Err != nil || ended[1].Err != nil {
-			t.Errorf("hidden %v: told %+v", hidden, ended)
+			t.Errorf("hidden %v: reported %+v", hidden, ended)
 		}
 		d.session(d.connect()).wantFile("file", "more")
 	}
@@ -389,7 +389,7 @@ func TestLeavesAfterClose(t *testing.T) {
 
 var _ store.Tree = brokenTree{}
 
-// Those who may only add files are often many people with one login. What one of them
+// Accounts that may only add files are often shared by many. What one user
 // is uploading is hidden from the others, who neither change nor publish it.
 func TestCreateOnlyPending(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })

@@ -52,7 +52,7 @@ func TestBroken(t *testing.T) {
 		if err := s.writeMany(1000, message(msgChannelConfirm, uint32(99), uint32(0), uint32(1<<20), uint32(1<<15))); err == nil {
 			_, err = s.wait(msgUserauthOK) // which never comes
 			if err == nil {
-				t.Fatal("the connection goes on")
+				t.Fatal("the connection is still open")
 			}
 		}
 		// Whether the reader is stuck depends on how far ahead it was.

@@ -62,7 +62,7 @@ type serverConn struct {
 
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
-	refusals atomic.Int64 // what was refused and is told, but for changes
+	refusals atomic.Int64 // what was refused and is reported, but for changes
 	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
 	ending   atomic.Bool  // to end as soon as no handle is left
 

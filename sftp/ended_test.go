@@ -53,7 +53,7 @@ func TestSaysWhyItEnds(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if len(ended) != 1 || !errors.Is(ended[0].Err, test.file) || errors.Is(ended[0].Err, ErrEnded) == (test.file == ErrAbandoned) {
-					t.Errorf("told of %v, whose end is to be %v", ended, test.file)
+					t.Errorf("reported %v, whose end is to be %v", ended, test.file)
 				}
 				end(nil)
 			})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Conn tells the hooks of a [Server] of one connection. What is below Value is
+// A Conn describes one connection to the hooks of a [Server]. What is below Value is
 // known at the end.
 type Conn struct {
 	Peer, Local net.Addr
@@ -32,7 +32,7 @@ func (c *Conn) Sent() int64 { return c.sent.Load() }
 // Received returns how many bytes of files the client has written so far.
 func (c *Conn) Received() int64 { return c.received.Load() }
 
-// A Transfer tells the hooks of a [Server] of one open file. What is below
+// A Transfer describes one open file to the hooks of a [Server]. What is below
 // Value is known at the end.
 type Transfer struct {
 	Conn        *Conn
@@ -58,7 +58,7 @@ func (t *Transfer) Sent() int64 { return t.sent.Load() }
 // Received returns how many bytes the client has written to the file so far.
 func (t *Transfer) Received() int64 { return t.received.Load() }
 
-// An Operation tells the audit hook of a [Server] of one request that changes
+// An Operation describes to the audit hook of a [Server] one request that changes
 // something, other than what is in files; of one that opens a file and fails; and
 // of one that only looks, where that is forbidden, such as by a link that leads
 // out of the tree.
@@ -67,10 +67,10 @@ type Operation struct {
 	What string // "mkdir", "remove", "rmdir", "rename", "link", "symlink", "setattr", "check-file", or a program that hashes such as "md5sum"; "open" if that failed; "stat", "opendir" or "readlink" if forbidden
 	Name string // as the client sees it: clean, beginning with a slash
 	To   string // the new name; of a symbolic link, what it says
-	Err  error  // why it came to nothing; nil if it did not
+	Err  error  // why it failed; nil if it did not
 }
 
-// A Refusal tells the Refused hook of a [Server] of something that a client asked
+// A Refusal describes to the Refused hook of a [Server] something that a client asked
 // SSH for, and that there is not here: a shell or a command, a terminal, another
 // subsystem, a forwarding either way, or more sessions than there may be.
 type Refusal struct {
@@ -81,7 +81,7 @@ type Refusal struct {
 	// one: text of the client's, which may be anything.
 	Detail string
 
-	// Last is set on the last of a connection's that is told.
+	// Last is set on the last of a connection's that is reported.
 	Last bool
 }
 
@@ -93,27 +93,27 @@ type Lockout struct {
 }
 
 const (
-	// maxRefusals is how much of what is refused to one connection is told, of
+	// maxRefusals is how much of what is refused to one connection is reported, of
 	// Refusals and of Operations that only look.
 	maxRefusals = 32
 
-	// maxRefusal is how many bytes of a text are told.
+	// maxRefusal is how many bytes of a text are reported.
 	maxRefusal = 200
 )
 
-// mayReport counts what was refused, and reports whether it is to be told, and
+// mayReport counts what was refused, and returns whether it is to be reported, and
 // whether that is the last.
-func (c *serverConn) mayReport() (tell, last bool) {
+func (c *serverConn) mayReport() (report, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
 }
 
-// refused tells of what was asked of SSH in vain.
+// refused reports what was asked of SSH in vain.
 func (c *serverConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return
 	}
-	if tell, last := c.mayReport(); tell {
+	if report, last := c.mayReport(); report {
 		c.server.Refused(&Refusal{
 			Conn: c.info, Last: last,
 			What: what[:min(len(what), maxRefusal)], Detail: detail[:min(len(detail), maxRefusal)],
@@ -121,19 +121,19 @@ func (c *serverConn) refused(what, detail string) {
 	}
 }
 
-// looked tells of a request that only looks, if that was forbidden. It returns
+// looked reports a request that only looks, if that was forbidden. It returns
 // err.
 func (s *session) looked(what, name string, err error) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) || s.conn.server.Audit == nil {
 		return err
 	}
-	if tell, _ := s.conn.mayReport(); tell {
+	if report, _ := s.conn.mayReport(); report {
 		return s.audit(what, name, "", err)
 	}
 	return err
 }
 
-// audit tells of an operation. It returns err.
+// audit reports an operation. It returns err.
 func (s *session) audit(what, name, to string, err error) error {
 	return s.conn.audit(what, name, to, err)
 }

@@ -16,7 +16,7 @@ import (
 // closed, or the connection was gone. A hidden upload is discarded then.
 var ErrAbandoned = errors.New("sftp: the client left it open")
 
-// ErrEnded is why a transfer ended that the server did not let go on, as it ended
+// ErrEnded is why a transfer ended that the server cut off, as it ended
 // the connection. What is wrapped beside it says why. A hidden upload is
 // discarded then, too.
 var ErrEnded = errors.New("sftp: ended by the server")
@@ -53,8 +53,8 @@ type handleTable struct {
 	serial uint32   // of the next
 }
 
-// leap lets the serials go on from anywhere. Those of a session begin at zero,
-// so that a client can use its first handle before it has been told (see
+// leap lets the serials continue from anywhere. Those of a session begin at zero,
+// so that a client can use its first handle before the answer with it has come (see
 // [ClientConfig]); all others are as good as random, so that a handle of one
 // session is none of another.
 func (t *handleTable) leap() {
@@ -135,7 +135,7 @@ func (c *serverConn) unreserve() {
 	c.server.counts.handles.Add(-1)
 }
 
-// enter tells the client what it has opened, which is reserved.
+// enter answers with the handle of what was opened, whose place is reserved.
 func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	if h.dir == nil {
 		h.transfer = &Transfer{

@@ -304,9 +304,9 @@ func TestHashesDrain(t *testing.T) {
 
 // Each file that the server hashes is reported, by whichever way it is asked for.
 func TestHashesAudit(t *testing.T) {
-	told := make(chan string, 10)
+	reported := make(chan string, 10)
 	w := newTestServer(t, func(_ *testServer, s *Server) {
-		s.Audit = func(o *Operation) { told <- fmt.Sprint(o.What, " ", o.Name, " ", o.Err == nil) }
+		s.Audit = func(o *Operation) { reported <- fmt.Sprint(o.What, " ", o.Name, " ", o.Err == nil) }
 	})
 	w.file("file", "data")
 	c := w.login("192.0.2.1")
@@ -318,9 +318,9 @@ func TestHashesAudit(t *testing.T) {
 	p.ask(wire.AppendCheckFileName(nil, p.n(), "none", "md5", 0, 0, 0))
 	for _, want := range []string{"md5sum /file true", "md5sum /none false", "check-file /file true", "check-file /none false"} {
 		select {
-		case got := <-told:
+		case got := <-reported:
 			if got != want {
-				t.Errorf("told %q, want %q", got, want)
+				t.Errorf("reported %q, want %q", got, want)
 			}
 		default:
 			t.Errorf("lacks %q", want)

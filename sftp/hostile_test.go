@@ -192,7 +192,7 @@ func TestHostile(t *testing.T) {
 			}
 			s.nc.Close()
 			w.last(1)
-			// Disconnected is told a moment before the rest is let go.
+			// Disconnected is called a moment before the rest is released.
 			c := w.server.Counters()
 			for deadline := time.Now().Add(patience); c.Conns != 1 && time.Now().Before(deadline); c = w.server.Counters() {
 				time.Sleep(time.Millisecond)
@@ -214,7 +214,7 @@ func (s *rawSSH) kexInitCompressed(names ...string) []byte {
 	return ssh.Marshal(&m)
 }
 
-// Nobody gets compression, which costs memory and tells lengths; and who wants
+// There is no compression, which costs memory and reveals lengths; and a client that wants
 // nothing else does not get in.
 func TestCompression(t *testing.T) {
 	w := newTestServer(t, nil)
@@ -240,7 +240,7 @@ func TestCompression(t *testing.T) {
 		t.Errorf("it offers %q and %q", offer.CompressionIn, offer.CompressionOut)
 	}
 	if _, err := s.wait(31); err == nil {
-		t.Error("a key exchange goes on")
+		t.Error("a key exchange continues")
 	}
 	if e := w.last(1); e.Err == nil || !strings.Contains(e.Err.Error(), "compression") {
 		t.Errorf("it ended by %v", e.Err)

@@ -276,7 +276,7 @@ type temporaryError struct{ temporary bool }
 func (e temporaryError) Error() string   { return "accepting fails" }
 func (e temporaryError) Temporary() bool { return e.temporary }
 
-// Accepting goes on when descriptors run out for a while, and ends when the
+// Accepting continues when descriptors run out for a while, and ends when the
 // listener breaks, which is an error.
 func TestAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -395,7 +395,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// What is told of connections is what was.
+// What is reported of connections is what was.
 func TestConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
@@ -420,7 +420,7 @@ func TestConns(t *testing.T) {
 		e := w.last(1)
 		if e.Err != nil || e.User != "renamed" || e.Duration < time.Minute || e.Received() != 5 || e.Value != "mine" ||
 			!strings.HasPrefix(e.Peer.String(), "192.0.2.1:") || !strings.HasPrefix(e.Client, "SSH-2.0-") || e.Account == nil {
-			t.Errorf("told of %+v", e)
+			t.Errorf("reported %+v", e)
 		}
 		if len(connected) != 1 || connected[0] != e || closed != 1 {
 			t.Errorf("connected: %v, closed %d", connected, closed)
@@ -435,7 +435,7 @@ func TestConns(t *testing.T) {
 			_ = c.Wait()
 		}
 		if e := w.last(2); e.Err == nil || !strings.Contains(e.Err.Error(), "not today") || e.User != "bob" || e.Account != nil {
-			t.Errorf("told of %+v", e)
+			t.Errorf("reported %+v", e)
 		}
 		if n := w.server.Counters(); n.Logins != 1 || n.Failures != 1 || n.Received != 5 {
 			t.Errorf("counted: %+v", n)

@@ -349,7 +349,7 @@ func TestOpenSSHCopy(t *testing.T) {
 	})
 }
 
-// What a user may not do his client tells him.
+// A client reports to its user what the server does not allow.
 func TestOpenSSHRights(t *testing.T) {
 	o := newOpenSSHClient(t, "sftp", func(a *Account) { a.Tree = store.ReadOnly(a.Tree) })
 	o.file(o.served, "file", "content")
@@ -357,7 +357,7 @@ func TestOpenSSHRights(t *testing.T) {
 	out := o.batch("get file", "-put up", "-rm file", "-mkdir dir", "-rename file other", "-chmod 600 file")
 	o.want(o.local, "file", "content")
 	if n := strings.Count(strings.ToLower(out), "permission denied"); n != 5 {
-		t.Errorf("it is told %d times:\n%s", n, out)
+		t.Errorf("it is reported %d times:\n%s", n, out)
 	}
 	names := []string{}
 	left, _ := os.ReadDir(o.served)

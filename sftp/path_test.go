@@ -134,7 +134,7 @@ func TestConfinement(t *testing.T) {
 				t.Errorf("%s %s: %v %v", what, pair[0], there.Type, there.Status)
 			}
 			if there.Status != missing.Status || string(there.Message) != string(missing.Message) {
-				t.Errorf("%s tells %s (%v) from %s (%v)", what, pair[0], there.Status, pair[1], missing.Status)
+				t.Errorf("%s distinguishes %s (%v) from %s (%v)", what, pair[0], there.Status, pair[1], missing.Status)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A user's rate holds for all of his connections together, each way, and does
+// A user's rate holds for all of their connections together, each way, and does
 // not concern others; the server's holds for all.
 func TestRates(t *testing.T) {
 	tests := []struct {
@@ -71,7 +71,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// However low a rate, a reader sees it flow, and who waits for his turn is not
+// However low a rate, a reader sees it flow, and a connection that waits for its turn is not
 // taken to be idle.
 func TestLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -339,7 +339,7 @@ func (s *rawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error
 }
 
 // A rawChannel is a session of SFTP on a raw connection. It gives the
-// server window for all that comes, unless it is told not to.
+// server window for all that comes, unless the test forbids it.
 type rawChannel struct {
 	s            *rawSSH
 	mine, theirs uint32

@@ -43,7 +43,7 @@ var (
 // A receiveQuota counts what has come on a connection, and what of it was taken by
 // those it was for. It ends the connection when too much lies in between.
 //
-// What lies in between for one channel nobody knows: x/crypto does not tell. It
+// How much lies in between for one channel is not known: x/crypto does not say. It
 // is at most what has come on the whole connection, and was not taken, since a
 // moment at which there was nothing for the channel. Such moments are: when less
 // was read than there was room for; and, whatever has been read since, when as

@@ -136,7 +136,7 @@ func TestQuotaWindows(t *testing.T) {
 
 // Who waits to read is not to blame for what comes for others; nor is who does
 // something else meanwhile, such as to write to a peer that reads on another
-// channel only. What there is for him is moved, and comes in its turn.
+// channel only. Its data is moved to memory, and comes in its turn.
 func TestQuotaOthers(t *testing.T) {
 	quota, _, why := newTestQuota(t)
 	slow, busy := newPacketSource(quota), newPacketSource(quota)
@@ -174,7 +174,7 @@ func TestQuotaOthers(t *testing.T) {
 	}
 	slow.sendText("second")
 	others()
-	for !slow.isRead() { // who has moved that may be slow to return; then more has to come until he is there again
+	for !slow.isRead() { // the reader that moved the data may be slow to return; then more has to come until it reads again
 		another()
 	}
 	if string(q.kept) != "second" {
@@ -258,7 +258,7 @@ func TestQuotaFlood(t *testing.T) {
 	}
 }
 
-// The same if the server waits to tell the peer of window, so that it seems to
+// The same if the server waits before it grants the peer more window, so that it seems to
 // wait for data.
 func TestQuotaStuck(t *testing.T) { synctest.Test(t, testQuotaStuck) }
 
@@ -413,7 +413,7 @@ func TestTinyPackets(t *testing.T) {
 			if bound := int64(16<<20 + test.channels*5<<20); most > bound {
 				t.Errorf("it takes %d bytes", most)
 			}
-			// No more has come than may, so the answers still can be had.
+			// No more has come than may, so the answers still come.
 			if test.begin {
 				if err := s.write(message(msgWindowAdjust, theirs[0], uint32(1<<30))); err != nil {
 					t.Fatal(err)

@@ -122,7 +122,7 @@ func (l *dirListing) peek() (d dot, ok bool, err error) {
 	return d, d.name != "" && len(d.name) <= maxListedName, nil
 }
 
-// skip goes on to the entry after.
+// skip moves to the next entry.
 func (l *dirListing) skip() {
 	if len(l.dots) > 0 {
 		l.dots = l.dots[1:]

@@ -65,7 +65,7 @@ type Server struct {
 	// c.Permissions alone. ctx ends with the connection, and an error ends that.
 	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
 
-	// What happens is told to these, if they are set, by the goroutine that it
+	// What happens is reported to these, if they are set, by the goroutine that it
 	// happens on: what takes longer than a moment belongs on another. All calls
 	// that are about one connection get the same *Conn, and those about one
 	// file the same *Transfer.

@@ -26,7 +26,7 @@ const (
 	bulk = 64 << 10
 
 	// maxData is how many bytes a READ returns at most, and limits@openssh.com
-	// tells clients to write at once.
+	// lets clients write at once.
 	maxData = wire.CommonData
 
 	// smallReply is what is enough for a reply of fixed size, or for a STATUS.
@@ -124,7 +124,7 @@ func (s *session) end() {
 // abandon closes what the peer did not, even if a hook panics at the one before.
 func (s *session) abandon(h *sessionHandle) {
 	defer s.conn.recover(nil)
-	_ = s.release(h, s.conn.abandoned()) // which is told to the hook
+	_ = s.release(h, s.conn.abandoned()) // which the hook gets
 }
 
 // next returns the next request, as long as it takes to come. Replies are sent

@@ -371,7 +371,7 @@ func TestPieces(t *testing.T) {
 	p.close(h)
 }
 
-// What a server does not understand it says so of, and goes on.
+// A server answers what it does not understand with an error, and serves on.
 func TestUnknownRequests(t *testing.T) {
 	p := newTestSession(t, nil)
 	raw := func(kind byte, id uint32, rest string) []byte {

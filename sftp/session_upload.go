@@ -38,11 +38,11 @@ type hiddenUpload struct {
 	attr  store.Attr // mu: for it to have when it is published
 }
 
-// An uploadKey tells hidden uploads apart.
+// An uploadKey distinguishes hidden uploads.
 type uploadKey struct{ user, name string }
 
 // pendingUploads are all that are hidden. Of several with one key the latest is
-// found; the others go on without.
+// found; the others continue without it.
 type pendingUploads struct {
 	mu    sync.Mutex
 	byKey map[uploadKey]*hiddenUpload // mu
@@ -72,7 +72,7 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 }
 
 // addsOnly reports whether the account may change and remove only what its connection
-// has made. Such users are often many people.
+// has made. Such accounts are often shared.
 func (a *Account) addsOnly() bool { return a.Access == users.UploadOnly || a.CreateOnly }
 
 // pending returns the hidden upload of that name, or nil. Those who may only read have
@@ -255,7 +255,7 @@ func (u *hiddenUpload) sync() error {
 	return nil
 }
 
-// publishInPlace publishes what there is, and goes on in place.
+// publishInPlace publishes what there is, and continues in place.
 func (u *hiddenUpload) publishInPlace() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -339,7 +339,7 @@ func (u *hiddenUpload) enter(h *sessionHandle) bool {
 // leave ends the use of one handle. When the client closes the one that created
 // the upload, it is published. If that goes otherwise, with its connection maybe,
 // the next one stands in for it: a client that has lost one of several
-// connections goes on by the others. With the last the upload is discarded.
+// connections continues by the others. With the last the upload is discarded.
 func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

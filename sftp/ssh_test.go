@@ -65,7 +65,7 @@ func TestOnlySFTP(t *testing.T) {
 	p.wantFile("file", "x")
 }
 
-// A client learns how its session ended, as OpenSSH's tell it.
+// A client gets the exit status of its session, as OpenSSH's server sends it.
 func TestExitStatus(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")

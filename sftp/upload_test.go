@@ -169,7 +169,7 @@ func TestHiddenAbandoned(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	if len(ended) < 3 || ended[1].Err != ErrAbandoned || ended[2].Err != ErrAbandoned || !ended[1].Hidden {
-		t.Errorf("told of %v", ended)
+		t.Errorf("reported %v", ended)
 	}
 }
 
@@ -260,8 +260,8 @@ func TestHiddenLanes(t *testing.T) {
 		lanes[0].want(wire.OK, wire.AppendRemove(nil, lanes[0].n(), "file"))
 	}
 
-	// It belongs to who created it: what others write after he has closed it
-	// goes nowhere, and if he dies it is gone.
+	// It belongs to the session that created it: what others write after that has
+	// closed it goes nowhere, and if that one dies it is gone.
 	p, q := lanes[0], lanes[1]
 	creator, joined := p.open("file", openAnew), q.open("file", wire.OpenWrite)
 	q.write(joined, 0, "from q")
@@ -270,7 +270,7 @@ func TestHiddenLanes(t *testing.T) {
 	q.close(joined)
 	p.wantFile("file", "from q")
 
-	// If the one who created it dies, the next one stands in for him.
+	// If the session that created it dies, the next one takes its place.
 	for _, closes := range []bool{true, false} {
 		e := d.connect()
 		dying := d.session(e)
@@ -293,7 +293,7 @@ func TestHiddenLanes(t *testing.T) {
 	}
 }
 
-// Whatever else is done with the name of an upload, it goes on as if there were
+// Whatever else is done with the name of an upload, it continues as if there were
 // nothing to it.
 func TestHiddenSettled(t *testing.T) {
 	uses := map[string]struct {
@@ -361,7 +361,7 @@ func TestHiddenTwice(t *testing.T) {
 	p.want(wire.Failure, wire.AppendClose(nil, p.n(), x))
 }
 
-// People who share an account to leave things in it are kept from each other's.
+// Users who share an account to which files can only be added do not see each other's.
 func TestHiddenDropBox(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.Access = true, users.UploadOnly })
 	c := d.connect()
@@ -374,7 +374,7 @@ func TestHiddenDropBox(t *testing.T) {
 		t.Errorf("another's upload: %v", status)
 	}
 	if a := mine.stat("file"); a.Size != 3 {
-		t.Errorf("his own: %+v", a)
+		t.Errorf("their own: %+v", a)
 	}
 	lane := mine.open("file", wire.OpenWrite)
 	mine.write(lane, 3, " own")

@@ -198,7 +198,7 @@ type testServer struct {
 
 	mu    sync.Mutex
 	more  *sync.Cond        // mu
-	ended []*Conn           // mu: as Disconnected was told
+	ended []*Conn           // mu: as Disconnected got them
 	came  []*ssh.ServerConn // mu: who logged in
 }
 
@@ -324,7 +324,7 @@ func (w *testServer) subsystem(c *ssh.Client) ssh.Channel {
 	return ch
 }
 
-// last returns what was told of the connection that was the nth to end, when it
+// last returns what was reported of the connection that was the nth to end, when it
 // has ended.
 func (w *testServer) last(n int) *Conn {
 	w.mu.Lock()

@@ -59,7 +59,7 @@ type lyingReader struct {
 func (r lyingReader) Len() int    { return r.says }
 func (r lyingReader) Size() int64 { return int64(r.says) }
 
-// What the program's own readers and writers do wrong is told, and what has been
+// What the program's own readers and writers do wrong is reported, and what has been
 // moved by then is as it should be.
 func TestLocalErrors(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {

@@ -50,7 +50,7 @@ type Config struct {
 	Memory int
 
 	// First names a file that is about to be read, if there is one: it is
-	// opened, and its beginning asked for, along with the greeting, which
+	// opened, and its beginning asked for, along with the handshake, which
 	// spares two round trips. The first Open of it within seconds, and two
 	// Stats before that, are answered by what is known then.
 	First string

@@ -213,7 +213,7 @@ func TestRequestSizes(t *testing.T) {
 	}
 }
 
-// What is under way when its context ends goes on at the server, and does not
+// What is under way when its context ends continues at the server, and does not
 // come back to anybody.
 func TestContextEnds(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -272,7 +272,7 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A server that goes silent is given up, and what waits for it is told.
+// A server that goes silent is abandoned, and what waits for it fails.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()

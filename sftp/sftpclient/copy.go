@@ -11,7 +11,7 @@ import (
 )
 
 // maxCopyData is how many bytes the server is asked to copy at once, so that
-// somebody who waits sees now and then that it goes on.
+// a caller who waits sees now and then that it proceeds.
 const maxCopyData = 256 << 20
 
 // CopyFile copies a file on the server, and returns how many bytes it has

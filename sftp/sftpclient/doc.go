@@ -33,7 +33,7 @@
 // A server's refusal is a [*StatusError] in the chain, and to errors.Is an
 // fs.ErrNotExist and the like. OpenSSH's server says "failure" of most else,
 // so where a name is taken, the client looks and says fs.ErrExist. What a
-// transfer fails of is a [*TransferError], which tells the two sides apart. A
+// transfer fails of is a [*TransferError], which says which side has failed. A
 // server that does not keep to the protocol is [ErrProtocol], one that is
 // silent [ErrStalled], and a connection that is gone [ErrConnectionLost].
 package sftpclient

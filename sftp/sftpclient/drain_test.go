@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Who hangs up after a download has closed what he had open, on each lane, and
+// A client that hangs up after a download has closed what it had open, on each lane, and
 // has waited for that no longer than it takes.
 func TestDrain(t *testing.T) {
 	const latency = 50 * time.Millisecond

@@ -52,7 +52,7 @@ func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(
 // caller gave. The end of a context is of neither.
 //
 // All that a Client and what it opens return says so itself, whichever phase it
-// is of: of copies, this tells which end of them has failed.
+// is of: of copies, this says which end has failed.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)

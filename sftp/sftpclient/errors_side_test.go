@@ -18,15 +18,15 @@ func TestIsRemote(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"of nobody":                   {nil, false},
-		"of a local file":             {&fs.PathError{Op: "open", Path: "f", Err: store.ErrNoSpace}, false},
-		"of a remote file":            {pathError("create", "f", store.ErrNoSpace), true},
-		"inside others":               {fmt.Errorf("copy: %w", linkError("rename", "f", "g", store.ErrBusy)), true},
-		"of the reader":               {here, false},
-		"of the reader, told late":    {pathError("commit", "f", here), false},
-		"of the transfer":             {&TransferError{Op: "read", Name: "f", Err: ErrProtocol}, true},
-		"of the reader, for a server": {&TransferError{Op: "write", Name: "f", Local: true, Err: onServer(store.ErrBusy)}, true},
-		"of who has interrupted":      {pathError("commit", "f", context.Canceled), false},
+		"of nobody":                    {nil, false},
+		"of a local file":              {&fs.PathError{Op: "open", Path: "f", Err: store.ErrNoSpace}, false},
+		"of a remote file":             {pathError("create", "f", store.ErrNoSpace), true},
+		"inside others":                {fmt.Errorf("copy: %w", linkError("rename", "f", "g", store.ErrBusy)), true},
+		"of the reader":                {here, false},
+		"of the reader, reported late": {pathError("commit", "f", here), false},
+		"of the transfer":              {&TransferError{Op: "read", Name: "f", Err: ErrProtocol}, true},
+		"of the reader, for a server":  {&TransferError{Op: "write", Name: "f", Local: true, Err: onServer(store.ErrBusy)}, true},
+		"of who has interrupted":       {pathError("commit", "f", context.Canceled), false},
 	} {
 		if got := IsRemote(c.err); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

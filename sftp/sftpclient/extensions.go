@@ -28,7 +28,7 @@ func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 
 // HomeDir returns the directory in which a user is at home (home-directory). For
 // an empty name it is the directory that relative names begin at, which every
-// server can tell.
+// server knows.
 func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	if user == "" {
 		return c.RealPath(ctx, ".")

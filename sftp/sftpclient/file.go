@@ -20,7 +20,7 @@ import (
 
 // A File is a file open on a server. It is an io.Reader, io.Writer, io.ReaderAt,
 // io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom; what reads and writes
-// in one order goes on while the program does something else:
+// in one order proceeds while the program does something else:
 //
 // Reading ahead, a Read takes what has come already, and the more is read, the
 // more is asked for. So what is read may be as old as the last Read, if somebody
@@ -162,7 +162,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 func (f *File) Name() string { return f.name }
 
 // Stat describes the file as it is on the server now; one of which all came with
-// the greeting as it was then (see [Config.First]).
+// the handshake as it was then (see [Config.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
 	if f.small != nil && f.alive() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.remote.Known), nil

@@ -131,7 +131,7 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Two runs, so that the second goes on where the first has failed.
+		// Two runs, so that the second continues where the first has failed.
 		for _, at := range [][2]int{{0, old}, {old + 50_000, len(data)}} {
 			if _, err := f.WriteAt(data[at[0]:at[1]], int64(at[0])); err != nil {
 				t.Errorf("WriteAt %d: %v", at[0], err)
@@ -180,7 +180,7 @@ func TestFailedWriteAfterTruncate(t *testing.T) {
 	})
 }
 
-// A write that goes on where one under way ends, and overlaps another one, waits.
+// A write that begins where one under way ends, and overlaps another one, waits.
 func TestOverlappingWritesBehindOthers(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = 10 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		f, err := c.Create(t.Context(), "f")

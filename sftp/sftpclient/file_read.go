@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// readAhead reads at off, where the reader is expected to go on. The caller
+// readAhead reads at off, where the reader is expected to continue. The caller
 // holds mu.
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	r := f.ahead

@@ -63,14 +63,14 @@ func (f *openedFile) fillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 	t.Ask(time.Now())
 	t.Spread()
 	c.mux.Serve(time.Now())
-	told := off
+	reported := off
 	for !t.Over() {
 		if err := contextError(ctx, f.life); err != nil {
 			t.Halt(err)
 			break
 		}
-		if whole := t.Plan.Contiguous(); f.confirmed != nil && whole-told >= c.keepEvery {
-			told = whole
+		if whole := t.Plan.Contiguous(); f.confirmed != nil && whole-reported >= c.keepEvery {
+			reported = whole
 			c.mux.Unlock()
 			f.confirmed(off, whole)
 			c.mux.Lock()

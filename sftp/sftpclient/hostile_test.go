@@ -173,7 +173,7 @@ func TestServerOfSingleBytes(t *testing.T) {
 }
 
 // A lane that breaks the protocol is not used again, but its connection is, and
-// the file goes on.
+// the file continues.
 func TestRecoversFromOneLie(t *testing.T) {
 	lied := false
 	withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -379,7 +379,7 @@ func TestGreetings(t *testing.T) {
 func (s *fakeSession) kill2() { s.stream.in.end(true) }
 
 // FuzzReplies gives a client whatever bytes as the answer of a server: to
-// its greeting, or to all that it asks later.
+// its handshake, or to all that it asks later.
 func FuzzReplies(f *testing.F) {
 	hello := wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs())
 	hello = wire.AppendLimitsReply(hello, 1, wire.Limits{Packet: 256 << 10, Read: 255 << 10, Write: 255 << 10})

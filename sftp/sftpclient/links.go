@@ -17,7 +17,7 @@ const maxLinks = 40
 // linkTarget returns where what is written to a symbolic link goes: the name
 // that no link is part of, of a file or of nothing yet.
 //
-// REALPATH tells that on OpenSSH's server. Others take names for text, haul's
+// OpenSSH's server answers REALPATH so. Others treat names as text, haul's
 // among them, and then each part is looked at in turn. As the server may not
 // follow a link at all that can be read, the target must look as what the
 // server finds by the link.

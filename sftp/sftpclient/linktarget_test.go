@@ -12,7 +12,7 @@ import (
 // follows no links, too.
 func TestUploadsToLinks(t *testing.T) {
 	for _, kind := range []string{"memory", "directory"} {
-		for _, who := range []string{"", "me"} { // with and without what makes it go on another time
+		for _, who := range []string{"", "me"} { // without resuming, and with it
 			t.Run(kind+" "+who, func(t *testing.T) {
 				tree := openHaulTree(t, kind)
 				ctx := t.Context()

@@ -21,7 +21,7 @@ type openedFile struct {
 	append bool
 	old    int64  // bytes the file had before it was opened; all of MaxInt64 if it is not known
 	made   bool   // it was not there before
-	small  []byte // all of it, if that came with the greeting
+	small  []byte // all of it, if that came with the handshake
 
 	life context.Context // ends with the file, or with the context it was opened with
 	end  context.CancelCauseFunc
@@ -30,8 +30,8 @@ type openedFile struct {
 	// from start to end. It must not wait.
 	confirmed func(start, end int64)
 
-	// uncut is set if the file is not cut when writing fails: something else tells
-	// what of it is whole, and it may be somebody else's by then.
+	// uncut is set if the file is not cut when writing fails: a record says what of it
+	// is whole, and it may be another upload's by then.
 	uncut bool
 }
 
@@ -106,7 +106,7 @@ func (f *openedFile) failed(op string, off int64, err error, local bool) error {
 
 // contextError returns the error of the first context that has ended, or nil. Where there is
 // always something to do, as on a disk slower than the network, nobody ever waits, and
-// wait does not tell.
+// wait does not report it.
 func contextError(ctx, life context.Context) error {
 	switch {
 	case ctx.Err() != nil:

@@ -104,7 +104,7 @@ func contend(t *testing.T, client func() *Client, read func() ([]byte, error), s
 // fight has an upload taken over by another one of the same source while it has
 // writes under way, at a moment that the seed says, and has it notice at another.
 // Whoever took over has to win, with all of the bytes. It returns how much of the
-// file was there for him.
+// file was there for it.
 func fight(t *testing.T, client func() *Client, read func() ([]byte, error), seed uint64) (resumed int64) {
 	const every = 200_000
 	data := pattern(3_000_000, 1)
@@ -274,7 +274,7 @@ func TestOpenSSHServerContends(t *testing.T) {
 	}
 }
 
-// A run whose file is taken over while it goes on writing notices, and stops.
+// A run whose file is taken over while it writes notices, and stops.
 func TestNoticesTakeOver(t *testing.T) {
 	data := pattern(4<<20, 1)
 	withFakeServer(t, Config{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *fakeServer, c *Client) {

@@ -307,7 +307,7 @@ func (s *fakeSession) serveOver(stream io.ReadWriter) {
 	}
 }
 
-// handle answers one request, and reports whether to go on.
+// handle answers one request, and reports whether to continue.
 func (s *fakeSession) handle(packet []byte) bool {
 	p := s.p
 	q, err := wire.ParseRequest(packet)

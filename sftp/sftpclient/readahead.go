@@ -10,7 +10,7 @@ import (
 
 const (
 	// aheadGrowth is by how much more is read ahead each time that a reader has
-	// shown that it goes on.
+	// shown that it continues.
 	aheadGrowth = 4
 
 	// aheadShown is which part of a block it takes to show it: a quarter.
@@ -29,7 +29,7 @@ type readAhead struct {
 	pos   int64 // File.mu: the next byte to be taken
 	start int64 // where it began
 	ahead int64 // File.mu: how far behind pos to ask
-	shown bool  // File.mu: the reader has taken enough of the block to go on
+	shown bool  // File.mu: the reader has taken enough of the block for more to be asked
 	block block // File.mu: the one that is taken from
 
 	blocks []block // mux.mu: in order of their offsets

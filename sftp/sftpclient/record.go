@@ -127,7 +127,7 @@ func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 
 // mark records that so many bytes are whole, once they are on the server's disk
 // of the file unless it is nil. If the record is another upload's by now it is left alone, and
-// this one goes on without. The caller holds mu.
+// this one continues without. The caller holds mu.
 func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
 		return store.ErrBusy
@@ -149,8 +149,8 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 		u.blind = errors.Is(err, fs.ErrPermission)
 		return err
 	}
-	// Who may upload only reads nothing; nor can anybody else there put a record
-	// in place of his.
+	// Users who may only upload cannot read; but nobody else can put a record in place
+	// of theirs either.
 	now, ok, err := recordIn(f)
 	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != u.token) {
 		_ = f.Close()
@@ -197,13 +197,13 @@ func (u *uploadRecord) remove(ctx context.Context) {
 	}
 }
 
-// isOurs reports whether the record tells of this upload.
+// isOurs reports whether the record is of this upload.
 func (u *uploadRecord) isOurs(ctx context.Context) bool {
 	ours, _ := u.whose(ctx)
 	return ours
 }
 
-// whose is that, and why it cannot be told.
+// whose is that, and why it is not known.
 func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {

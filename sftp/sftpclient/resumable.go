@@ -27,7 +27,7 @@ const (
 // A resumableUpload is an upload with a record beside its hidden file, of a name that
 // the next upload of the same file by the same one finds. It says which the hidden
 // file is, and what of it is whole: lanes write ahead of each other, so its size
-// does not tell.
+// does not show that.
 //
 // To the one upload there may be others at the same time, in other processes, and
 // SFTP has no locks. So each has a name of its own for its hidden file, and takes
@@ -62,7 +62,7 @@ var (
 	_ store.ReadableUpload = (*resumableUpload)(nil)
 )
 
-// createResumable begins an upload that can be resumed, or goes on with one.
+// createResumable begins an upload that can be resumed, or resumes one.
 func (c *Client) createResumable(ctx context.Context, name string, o store.Create) (*resumableUpload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (k *resumableUpload) look() (link bool, err error) {
 	return k.replaces(fi, err)
 }
 
-// restore takes over what an earlier upload left, if that can be gone on with.
+// restore takes over what an earlier upload left, if that can be resumed.
 // Only an error that a new one would run into as well is one.
 func (k *resumableUpload) restore() error {
 	r, ok, err := k.record.read(k.ctx)
@@ -155,7 +155,7 @@ func (k *resumableUpload) restore() error {
 }
 
 // takeOver opens the file that has the hidden name now, or returns nil if it is
-// not what the record tells of.
+// not what the record describes.
 func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	fi, err := k.c.Lstat(k.ctx, k.temp)
 	if err != nil {
@@ -380,7 +380,7 @@ func (k *resumableUpload) Close() error {
 	if whole = max(whole, k.record.marked); whole > 0 {
 		err = k.record.mark(ctx, whole, nil)
 	}
-	if k.record.marked == 0 || k.record.lost || k.record.blind { // there is nothing to go on from
+	if k.record.marked == 0 || k.record.lost || k.record.blind { // nothing could be resumed
 		err = k.discardAll(ctx)
 	}
 	if err != nil {
@@ -407,7 +407,7 @@ func (k *resumableUpload) Discard() error {
 	return nil
 }
 
-// discardAll removes the record, and then what it tells of. The caller holds
+// discardAll removes the record, and then what it describes. The caller holds
 // marking.
 func (k *resumableUpload) discardAll(ctx context.Context) error {
 	k.record.remove(ctx)

@@ -286,7 +286,7 @@ func TestKeptUploadsArePrivate(t *testing.T) {
 				}
 				k = keeper(t, c, "f", int64(len(data)))
 				if k.Resumed() != 0 {
-					t.Errorf("%s: it goes on with that", name)
+					t.Errorf("%s: it resumes that", name)
 				}
 				if _, err := k.WriteAt(data, 0); err != nil {
 					t.Error(err)

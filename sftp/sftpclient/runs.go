@@ -188,7 +188,7 @@ func (b *writeBehind) hold(segments int, bytes int64) {
 	b.c.memory.held += bytes
 }
 
-// failed reports whether a run cannot go on. The caller holds mux.mu.
+// failed reports whether a run cannot continue. The caller holds mux.mu.
 func (r *run) failed() bool {
 	remote, local := r.t.Plan.Err()
 	return remote != nil || local != nil || r.t.Err != nil

@@ -75,7 +75,7 @@ func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
 }
 
 // shown is what messages call a name of the store: what the server is asked for.
-// The user knows that from what he has typed, and nothing of stores.
+// Users know it from what they have typed, and nothing of stores.
 func (s *remoteTree) shown(name string) string {
 	return path.Join(s.dir, name)
 }

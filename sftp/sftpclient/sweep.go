@@ -13,7 +13,7 @@ import (
 
 const (
 	// sweepAfter is for how long nobody has written to an upload that is taken to
-	// be dead, and sweepKept for how long one is kept that could be gone on with.
+	// be dead, and sweepKept for how long one is kept that could be resumed.
 	sweepAfter = 24 * time.Hour
 	sweepKept  = 7 * 24 * time.Hour
 
@@ -25,7 +25,7 @@ const (
 
 // SweepDir removes what uploads left in a directory whose process died: files of
 // their names that are the owner's alone, and that nobody has written to for a
-// day, or for a week if they can be gone on with. It looks at no more than 16384
+// day, or for a week if they can be resumed. It looks at no more than 16384
 // entries. What cannot be removed is passed over.
 func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
@@ -37,7 +37,7 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 		return s.fail("sweep", dir, err)
 	}
 	if len(records) > maxSweepRecords {
-		return nil // it would take long to find out what they tell of
+		return nil // it would take long to read them all
 	}
 	wanted := map[string]bool{}
 	for _, name := range records {

@@ -12,7 +12,7 @@ import (
 )
 
 // A sweep removes what is old, has the name of an upload and is its owner's alone,
-// but nothing that can be gone on with.
+// but nothing that can be resumed.
 func TestSweeps(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		hidden := func(i int, kind tempname.Kind) string {

@@ -224,7 +224,7 @@ func TestContextEndsInBusyTransfer(t *testing.T) {
 	})
 }
 
-// What fails on this side is told apart from what fails on the other.
+// An error says whether this side has failed or the other.
 func TestTransferErrors(t *testing.T) {
 	const size = 3 << 20
 	data := pattern(size, 5)

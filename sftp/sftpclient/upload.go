@@ -72,7 +72,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 }
 
 // begin creates the hidden file, and looks what is in its place at the same
-// time. If that is a symbolic link, it goes on with what that leads to.
+// time. If that is a symbolic link, it continues with what that leads to.
 func (u *upload) begin(on *mux.Lane, follow bool) error {
 	dir, _ := path.Split(u.target)
 	u.temp = dir + tempname.New(tempname.Random(), tempname.Upload)
@@ -182,8 +182,8 @@ func (u *upload) end() (first bool) {
 	return first
 }
 
-// Commit waits until all is written, has it put on the server's disk if that
-// can be told to, and gives the file its name.
+// Commit waits until all is written, has it put on the server's disk if the server
+// can do that, and gives the file its name.
 func (u *upload) Commit() error {
 	if !u.end() {
 		return u.fail("commit", fs.ErrClosed)

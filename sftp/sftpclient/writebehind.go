@@ -26,12 +26,12 @@ const (
 type writeBehind struct {
 	*openedFile
 
-	dirty atomic.Bool   // there is something that is not confirmed
-	runs  []*run        // File.mu: oldest first
-	bell  chan struct{} // of all runs
-	wrote bool          // File.mu: the server was asked to write
-	err   error         // File.mu: what went wrong first
-	whole int64         // File.mu: up to here nothing is missing, of what has failed
+	dirty    atomic.Bool   // there is something that is not confirmed
+	runs     []*run        // File.mu: oldest first
+	notified chan struct{} // of all runs
+	wrote    bool          // File.mu: the server was asked to write
+	err      error         // File.mu: what went wrong first
+	whole    int64         // File.mu: up to here nothing is missing, of what has failed
 
 	// mux.mu: how many there are, and how many bytes their buffers have.
 	segments int
@@ -77,11 +77,11 @@ func (b *writeBehind) runAt(off, n int64) (*run, error) {
 			return nil, err
 		}
 	}
-	if b.bell == nil {
-		b.bell = make(chan struct{}, 1)
+	if b.notified == nil {
+		b.notified = make(chan struct{}, 1)
 	}
 	r := &run{b: b, start: off, end: off}
-	r.t = &mux.Transfer{File: b.remote, Source: r, Notified: b.bell}
+	r.t = &mux.Transfer{File: b.remote, Source: r, Notified: b.notified}
 	m.Lock()
 	defer m.Unlock()
 	m.Begin(r.t, b.fillConfig(off, -1))

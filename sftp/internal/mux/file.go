@@ -30,7 +30,7 @@ type File struct {
 
 	// All of mux.mu:
 	Known   wire.Attrs // as the file was when it was opened
-	Content []byte     // all of it, if that came with the greeting
+	Content []byte     // all of it, if that came with the handshake
 	handles []Handle
 	broke   int           // lanes under it on which the server broke the protocol,
 	brokeOn *Lane         // and the last of them

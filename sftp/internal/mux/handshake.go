@@ -8,39 +8,39 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A greeting is what a server says of itself.
-type greeting struct {
+// An announcement is what a server says of itself.
+type announcement struct {
 	ext        wire.Extensions
 	limits     wire.Limits
 	prefetched *prefetched // nil if none was asked for
 }
 
-// greetID is the id of the request for limits, which is sent before a lane
+// limitsID is the id of the request for limits, which is sent before a lane
 // starts.
-const greetID = 1
+const limitsID = 1
 
-// handshake shakes hands. Unless careful, it asks for the server's limits in the
+// handshake exchanges INIT and VERSION. Unless careful, it asks for the limits in the
 // same breath, and for a file if there is one to begin with: a server that does
 // not know the question says so.
-func (l *Lane) handshake(ctx context.Context, careful bool, first string) (greeting, error) {
+func (l *Lane) handshake(ctx context.Context, careful bool, first string) (announcement, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
-	g, err := l.exchangeGreetings(careful, first)
+	g, err := l.exchange(careful, first)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
 	return g, err
 }
 
-func (l *Lane) exchangeGreetings(careful bool, first string) (g greeting, err error) {
-	hello := wire.AppendInit(nil, wire.ProtocolVersion)
+func (l *Lane) exchange(careful bool, first string) (g announcement, err error) {
+	b := wire.AppendInit(nil, wire.ProtocolVersion)
 	if !careful {
-		hello = wire.AppendLimits(hello, greetID)
+		b = wire.AppendLimits(b, limitsID)
 		if first != "" {
 			g.prefetched = &prefetched{name: first, lane: l}
-			hello = g.prefetched.ask(hello)
+			b = g.prefetched.ask(b)
 		}
 	}
-	if err := l.send(hello); err != nil {
+	if err := l.send(b); err != nil {
 		return g, lost("write", err)
 	}
 	p, err := l.reply()
@@ -58,7 +58,7 @@ func (l *Lane) exchangeGreetings(careful bool, first string) (g greeting, err er
 		if !g.ext.Has(wire.ExtLimits) {
 			return g, nil
 		}
-		if err := l.send(wire.AppendLimits(nil, greetID)); err != nil {
+		if err := l.send(wire.AppendLimits(nil, limitsID)); err != nil {
 			return g, lost("write", err)
 		}
 	}
@@ -72,9 +72,9 @@ func (l *Lane) exchangeGreetings(careful bool, first string) (g greeting, err er
 }
 
 // takeLimits takes the answer to the request for limits.
-func (g *greeting) takeLimits(p *wire.Reply) (err error) {
+func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 	switch {
-	case p.ID != greetID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
+	case p.ID != limitsID || p.Type != wire.TypeStatus && p.Type != wire.TypeExtendedReply:
 		return fmt.Errorf("%w: %v with id %d in answer to the question for limits", ErrProtocol, p.Type, p.ID)
 	case p.Type == wire.TypeExtendedReply:
 		g.limits, err = p.Limits()
@@ -104,12 +104,12 @@ var firstHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00
 
 // Ids of the requests for a first file.
 const (
-	firstStat = greetID + 1 + iota
+	firstStat = limitsID + 1 + iota
 	firstOpen
 	firstRead // and those behind it, one for each of firstHandles
 )
 
-// A prefetched is what was asked along with the greeting.
+// A prefetched is a file that was asked for along with the handshake.
 type prefetched struct {
 	name  string
 	lane  *Lane
@@ -135,21 +135,21 @@ func (f *prefetched) ask(b []byte) []byte {
 }
 
 // answers reads what comes for the requests behind INIT.
-func (l *Lane) answers(g *greeting) error {
+func (l *Lane) answers(g *announcement) error {
 	f := g.prefetched
 	var read [len(firstHandles)][]byte
 	seen := 0
-	for range firstRead + len(firstHandles) - greetID {
+	for range firstRead + len(firstHandles) - limitsID {
 		p, err := l.reply()
 		if err != nil {
 			return err
 		}
-		if p.ID < greetID || p.ID >= firstRead+uint32(len(firstHandles)) || seen&(1<<p.ID) != 0 {
+		if p.ID < limitsID || p.ID >= firstRead+uint32(len(firstHandles)) || seen&(1<<p.ID) != 0 {
 			return fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, p.Type, p.ID)
 		}
 		seen |= 1 << p.ID
 		switch p.ID {
-		case greetID:
+		case limitsID:
 			if err := g.takeLimits(&p); err != nil {
 				return err
 			}
@@ -177,7 +177,7 @@ func (l *Lane) answers(g *greeting) error {
 	return nil
 }
 
-// whole returns all of a file, if what has come with the greeting is just that.
+// whole returns all of a file, if what came with the handshake is just that.
 func (f *prefetched) whole() []byte {
 	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < firstData {
 		return f.data

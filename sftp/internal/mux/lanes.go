@@ -16,7 +16,7 @@ const hastyTime = 5 * time.Second
 
 // firstLane opens a lane on the first connection, and learns what the server
 // can do, and how it likes its sessions to be opened.
-func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, greeting, error) {
+func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, announcement, error) {
 	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, ErrHandshakeTime)
 	defer cancel()
 	l, g, err := m.newLane(hasty, conn, false, m.config.First)
@@ -27,7 +27,7 @@ func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, greeting,
 	// cannot stand a request before it has answered INIT. Ask again, and step
 	// by step.
 	if hasEnded(hasty, conn.carrier) {
-		return nil, greeting{}, err
+		return nil, announcement{}, err
 	}
 	m.careful = true
 	l, g, again := m.newLane(ctx, conn, true, "")
@@ -53,17 +53,17 @@ func hasEnded(ctx context.Context, c Carrier) bool {
 	}
 }
 
-// newLane opens a session and greets the server.
-func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first string) (*Lane, greeting, error) {
+// newLane opens a session and exchanges INIT and VERSION.
+func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first string) (*Lane, announcement, error) {
 	s, err := conn.carrier.Open(ctx, careful)
 	if err != nil {
-		return nil, greeting{}, err
+		return nil, announcement{}, err
 	}
 	l := newLane(m, &m.mu, m.config.Stall, conn, s)
 	g, err := l.handshake(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
-		return nil, greeting{}, err
+		return nil, announcement{}, err
 	}
 	return l, g, nil
 }
@@ -159,7 +159,7 @@ func (m *Mux) openLane(conn *connection) {
 		conn.limit = len(conn.open) // and never asked for more again
 	case len(conn.open) == 0 && conn.opening == 0:
 		if m.drop(conn); conn.carrier == nil {
-			m.pool.maxConns = max(1, len(m.pool.conns)) // there is no other to be had
+			m.pool.maxConns = max(1, len(m.pool.conns)) // no other can be made
 		}
 	default:
 		conn.limit = len(conn.open)
@@ -171,7 +171,7 @@ func (m *Mux) openLane(conn *connection) {
 		m.grow(1, 0)
 		return
 	}
-	// Nothing is left to go on with. With Connect a later call may try again.
+	// No lane is left. With Connect a later call may try again.
 	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
 	if m.config.Connect == nil {
 		m.fail(err)
@@ -279,7 +279,7 @@ func (m *Mux) fail(err error) {
 	m.wakeDrain()
 }
 
-// failWaiting fails what cannot go on without a lane. The caller holds mu.
+// failWaiting fails what needs a lane. The caller holds mu.
 func (m *Mux) failWaiting(err error) {
 	for {
 		k, ok := m.calls.Pop()

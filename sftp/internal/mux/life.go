@@ -25,7 +25,7 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 		}
 		return nil, err
 	}
-	m.Server = newServerInfo(g, first, config)
+	m.Server = newServer(g, first, config)
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
 	if n := config.Requests; n > 0 {
 		limits.Requests = n

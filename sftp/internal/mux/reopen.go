@@ -14,7 +14,7 @@ import (
 // again without anything moving.
 const maxReopen = 3
 
-// reopen opens a file whose lanes are all gone on another one, if it is in use.
+// reopen opens a file that has lost all its lanes on another lane, if it is in use.
 // The caller holds mu.
 func (f *File) reopen() {
 	switch {
@@ -62,7 +62,7 @@ func (f *File) openOn(l *Lane) {
 }
 
 // compare looks whether a handle is one of the file, or of another that has its
-// name by now. Version 3 has no number that would tell, so size, owner, mode and
+// name by now. Version 3 has no number of a file, so size, owner, mode and
 // times must do: those that the file had when it was opened, or, if it has
 // changed since then, those that it has where it is open. The caller holds mu.
 func (f *File) compare(h Handle) {
@@ -123,8 +123,8 @@ func (f *File) same(then, now wire.Attrs, sure int64) bool {
 		// and what was sent; another file's would do so by chance only.
 		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
 	}
-	const tell = wire.AttrSize | wire.AttrTimes
-	return both&tell == tell && then.Size == now.Size && then.Mtime == now.Mtime
+	const known = wire.AttrSize | wire.AttrTimes
+	return both&known == known && then.Size == now.Size && then.Mtime == now.Mtime
 }
 
 // opened ends an opening. The caller holds mu.
@@ -140,7 +140,7 @@ func (f *File) opened(h Handle, err error) {
 	case err == nil && h.Lane.err == nil:
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
-		f.narrow = true // it goes on with what it has
+		f.narrow = true // it continues with what it has
 	case f.mux.err == nil && (err == nil || IsLaneLost(err) && f.mayAskAgain(err)):
 		f.tries++
 		f.reopen()

@@ -15,8 +15,8 @@ type Server struct {
 	Draft  bool   // the server takes SYMLINK in the draft's order
 }
 
-// newServerInfo returns what a server has said in its greeting.
-func newServerInfo(g greeting, over Carrier, config Config) *Server {
+// newServer returns what a server has said of itself.
+func newServer(g announcement, over Carrier, config Config) *Server {
 	s := &Server{Ext: g.ext, limits: g.limits}
 	if c, ok := over.(sshConn); ok {
 		s.Draft = wire.ServerSwapsLinks(string(c.client.ServerVersion()), string(c.client.ClientVersion()))
@@ -50,8 +50,8 @@ type Config struct {
 	First                  string
 	Timeout, Stall         time.Duration
 
-	// Connect makes a further connection, which the mux closes; nil if there is no
-	// other to be had.
+	// Connect makes a further connection, which the mux closes; nil if no other can
+	// be made.
 	Connect func(context.Context) (Carrier, error)
 
 	// Refused makes the error that callers see of one that may be a *wire.StatusError.

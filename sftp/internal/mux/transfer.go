@@ -61,7 +61,7 @@ type Transfer struct {
 	queued bool
 	gone   bool  // nobody waits for it: what still comes is thrown away
 	local  error // what has gone wrong on this side
-	Err    error // why it cannot go on, other than by its plan
+	Err    error // why it cannot continue, other than by its plan
 }
 
 // Begin begins a transfer. The caller holds mu.
@@ -117,7 +117,7 @@ func (t *Transfer) Notify() {
 	}
 }
 
-// fail ends a transfer for want of a way to go on. The caller holds mu.
+// fail ends a transfer that cannot continue. The caller holds mu.
 func (t *Transfer) fail(err error) {
 	if t.Err == nil {
 		t.Err = err
@@ -170,7 +170,7 @@ func (t *Transfer) Failure() (err error, local bool) {
 	return Plain(t.Err), false
 }
 
-// Changed goes on after an answer, or when there is more to ask for. The caller
+// Changed continues after an answer, or when there is more to ask for. The caller
 // holds mu.
 func (t *Transfer) Changed(now time.Time) {
 	if t.gone {
@@ -305,8 +305,8 @@ func (g Grant) Send(b []byte, n int, in Memory) {
 // The caller holds mu.
 func (g Grant) Stands(t *Transfer) bool { return t.Mux.table.find(g.id) == g.asked }
 
-// Withdraw takes back a grant for which there is no data; the plan is still to
-// be told. The caller holds mu.
+// Withdraw takes back a grant for which there is no data; the caller reports
+// that to the plan. The caller holds mu.
 func (g Grant) Withdraw(t *Transfer) { t.Mux.table.remove(g.asked) }
 
 // Wait waits until something has changed. ctx ends the wait, and so does life,

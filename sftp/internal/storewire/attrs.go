@@ -30,7 +30,7 @@ func AttrsOf(fi fs.FileInfo) (a wire.Attrs, links uint64) {
 }
 
 // AttrOf returns what a request wants to be changed. The type in a mode is
-// passed over, as OpenSSH does: clients send back what they were told.
+// passed over, as OpenSSH does: clients send back what they were sent.
 func AttrOf(a wire.Attrs) (attr store.Attr) {
 	if a.Has(wire.AttrSize) {
 		attr.Size = &a.Size
@@ -121,8 +121,8 @@ func (i fileInfo) ModTime() time.Time {
 	return i.attrs.Modified()
 }
 
-// Sys returns a [store.Details] if the peer told of an owner or of times: see
-// [store.DetailsOf]. Version 3 does not tell how many names a file has.
+// Sys returns a [store.Details] if the peer sent an owner or times: see
+// [store.DetailsOf]. Version 3 does not say how many names a file has.
 func (i fileInfo) Sys() any {
 	d := store.Details{UID: i.attrs.UID, GID: i.attrs.GID}
 	if i.attrs.Has(wire.AttrTimes) {

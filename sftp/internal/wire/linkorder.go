@@ -6,7 +6,7 @@ import "strings"
 // has the link itself there (draft-ietf-secsh-filexfer-02, section 6.10);
 // OpenSSH has what the link says (PROTOCOL, section 4.1), and most others have
 // it from there, as haul has. Some keep to the draft, unless the other side
-// names itself as one of OpenSSH's. All that tells them is the version that
+// names itself as one of OpenSSH's. All that identifies them is the version that
 // begins a connection.
 
 // draftClients send a SYMLINK in the draft's order to every server but OpenSSH's.

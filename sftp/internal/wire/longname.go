@@ -11,7 +11,7 @@ const recent = 365 * 24 * time.Hour / 2
 
 // AppendLongName appends a line such as ls -l prints for a file, which is the
 // second name that version 3 wants in a NAME reply (draft, section 7). Clients
-// are told not to take it apart, and do, so the columns are those of the draft:
+// are not to take it apart, and do, so the columns are those of the draft:
 //
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25 14:29 name
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25  2019 name

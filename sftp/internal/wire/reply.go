@@ -84,7 +84,7 @@ func (p *Reply) Err() error {
 // An Entry is a name in a NAME reply.
 type Entry struct {
 	Name  []byte // in a reply to READDIR without directory: a peer may lie
-	Long  []byte // a line for people: see [AppendLongName]
+	Long  []byte // a line as ls -l prints it: see [AppendLongName]
 	Attrs Attrs  // without Flags, in replies to other requests than READDIR
 }
 
