@@ -25,12 +25,11 @@ type topic struct {
 
 // allTopics returns the topics in the order in which they are listed.
 func allTopics() []topic {
-	copying, sizes := newCopying(), newSizes()
 	return slices.Concat([]topic{
 		{name: "locations", short: "How files on servers are written, and how haul logs in", text: locationsHelp},
-		{name: "copying", short: copying.Short, text: copying.Long},
+		{name: "copying", short: "How get and put resume, skip, follow links and wait", text: copyingHelp},
 		{name: "patterns", short: "Which names *, ? and ** match", text: patternsHelp},
-		{name: "sizes", short: sizes.Short, text: sizes.Long},
+		{name: "sizes", short: "How sizes are written: 20M, 20MiB, 20MB", text: sizesHelp},
 		{name: "json", short: "What --json prints", text: jsonHelp},
 		{name: "exit-codes", short: "What the exit codes mean", text: exitCodesHelp},
 		{name: "users-file", short: "What the file of users may hold", text: usersFileHelp},
@@ -86,6 +85,79 @@ not.
 
 --password-file reads a password from the first line of a file. With --batch, haul never
 asks, and fails if the server wants an answer.`
+
+const copyingHelp = `How get and put copy files over SFTP and HTTP.
+
+Resuming:
+  --continue keeps the received part of a file if the copy is cut off, even by a kill. The
+  next run with --continue resumes there. If haul cannot resume a file, it says why.
+
+  A file that is complete is copied again, unless
+    - it has the size and the time of its source: use -p from the first run on, or
+    - a server that can hash says that the content is the same.
+
+  With -r, a directory that is copied to a new name has a hidden file in it until the copy
+  is complete; by it, the same command resumes in that directory. Without --continue it
+  would copy the source below it. Over HTTP there is none: name the source DIR/. to resume.
+
+  Resuming an upload that another process may still send waits 3 s for it to stop.
+
+Unchanged files:
+  --unchanged       skips files of the same size and time, and keeps the times of the
+                    files that it copies, so that the next run finds them unchanged
+  --unchanged=hash  skips files of the same content, whatever their time; put over HTTP
+                    has only this one, as a file has the time of its upload there
+
+Permissions and times:
+  -p keeps both for everything that is copied. A directory that existed, and that the
+  server lets nobody change, keeps its own; the summary counts those. Over HTTP, get -p
+  keeps times only, and put has no -p.
+
+Symbolic links in directories:
+  --links skip    leaves them out; this is the default
+  --links keep    makes links with the same text, wherever they lead
+  --links follow  copies their targets; a link to a directory above itself is an error,
+                  and for put so is one that leads out of the directory
+
+  Nothing is written through a link that --links keep has made. Over HTTP, get always
+  follows links, as servers list them as their targets.
+
+Names and numbers:
+  Names may be any bytes. A name that the target cannot have is an error, and so is a name
+  that is not UTF-8 on Windows and macOS. If the target takes several names for one, as
+  README and readme there, the first is copied, and the others are errors.
+
+  A copy ends at 4,000,000 directories, as links on a server may lead in a circle.
+
+  --parallel N bounds both the files that are copied at once and the connections to each
+  server. Without it there are at most 8 connections to a server. haul copies 8 large files
+  at a time, and besides them up to 64 small ones over SFTP and HTTP/2.
+
+Over SFTP:
+  - haul gives up on a server that cannot be reached after 30 s (change that by
+    -o ConnectTimeout=N or in ssh_config), and on a login after 2 minutes.
+  - If a server owes an answer and is silent for 60 s, haul asks again in a new session. If
+    the third session is silent too, haul gives up: after 3 minutes.
+
+Over HTTP and HTTPS:
+  - haul fetches a large file over several connections, if the server has ranges and an
+    ETag or a Last-Modified that identifies the version of the file. get --continue needs
+    such a server, and put --continue one that keeps parts, as haul's does.
+
+  - If a file is replaced meanwhile, haul begins it anew, at most twice, and the last time
+    over one connection, so that all is of one version. To standard output it is an error,
+    as the bytes that were written cannot be taken back.
+
+  - --verify compares the file with the hash that the server sends (Repr-Digest), or else
+    reads it again. get -r needs a server that lists its directories: see haul ls --help.
+
+  - If a server is silent for 60 s, haul asks again. If it is busy (429, 503), haul waits
+    for the time that it says, up to 2 minutes.
+
+  - If a server is gone after it has answered, as during a restart, haul tries again for
+    some 20 s. Then get resumes if the file is the same version, and put if the server
+    keeps parts, as haul's does for files from 32 MiB on. Otherwise put begins the file
+    anew, at most twice.`
 
 const patternsHelp = `Patterns name several files at once.
 
