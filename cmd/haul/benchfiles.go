@@ -20,8 +20,8 @@ const maxBenchFiles = load.MaxNames
 
 const benchFilesHelp = `Write files with haul's test content into a directory.
 
-"haul bench tftp --pattern" compares this content with what a server sends. It depends on the
-offset alone: files of one size are equal, on all machines.`
+"haul bench tftp --pattern" compares this content with what a server sends. It depends
+on the offset alone: files of one size are equal, on all machines.`
 
 const benchFilesExamples = `  haul bench files /srv/tftp --size 1MB --count 100
   haul bench files /srv/tftp --size 64k --count 1 --name small`

@@ -20,13 +20,14 @@ import (
 
 const benchTFTPHelp = `Act as many clients of a TFTP server at once, and measure what they get.
 
-Any server will do. "{}" in the name becomes the number of the transfer, from 0 on. haul
-compares every byte: with its test content by --pattern (see "haul bench files"), otherwise with
-the first download of that name. Nothing is written to disk.
+Any server will do. "{}" in the name becomes the number of the transfer, from 0 on.
+haul compares every byte: with its test content by --pattern (see "haul bench files"),
+otherwise with the first download of that name. Nothing is written to disk.
 
-The load generator takes processor time too, on one machine from the server; "saturated" warns
-if it is the generator that is measured. A server may limit the requests of one address: haul
-does at 1000 a second from another host, unless "haul serve --rate -1" says otherwise.
+The load generator takes processor time too, on one machine from the server;
+"saturated" warns if it is the generator that is measured. A server may limit the
+requests of one address: haul does at 1000 a second from another host, unless "haul
+serve --rate -1" says otherwise.
 
 The exit code is 0 if all transfers were right, 5 if the server does not answer, 130 if
 interrupted (what was done until then is printed), and otherwise 1.`

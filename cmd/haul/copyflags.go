@@ -39,19 +39,19 @@ type copyFlags struct {
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
-	flags.BoolVar(&f.resume, "continue", false, "resume what an earlier run with --continue has kept, and keep what comes if this one is cut off")
+	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
 	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default) or hash (same content)")
 	flags.Lookup("unchanged").NoOptDefVal = "time"
 	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
 	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
 	flags.BoolVar(&f.sparse, "sparse", false, "leave holes where there are zeros")
 	flags.Var(&f.limit, "limit", "bytes a second for all files together, such as 20MB (0: no limit)")
-	flags.BoolVar(&f.verify, "verify", false, "compare each file with its source once it is copied")
+	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
 	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
 	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
 	completeWords(cmd, "unchanged", "time", "hash")
 	completeWords(cmd, "links", linkWords[:]...)
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied, and each that is skipped with the reason")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied or skipped, with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 }
 

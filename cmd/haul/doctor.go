@@ -15,15 +15,17 @@ import (
 
 const doctorHelp = `Examine a TFTP server as many clients would, and explain which rules it breaks.
 
-haul fetches the file as curl, tftp-hpa, busybox, atftp, U-Boot, barebox, GRUB, iPXE, UEFI
-firmware, Raspberry Pi, Windows bootmgr and a plain ROM would. It also sends malformed packets,
-loses packets, repeats requests and asks for names outside the directory. Any server will do,
-and nothing is written to it without --upload. A file of some 100 KB shows most; some rules
-need an empty one, others one of more than 512 KiB.
+haul fetches the file as curl, tftp-hpa, busybox, atftp, U-Boot, barebox, GRUB, iPXE,
+UEFI firmware, Raspberry Pi, Windows bootmgr and a plain ROM would. It also sends
+malformed packets, loses packets, repeats requests and asks for names outside the
+directory. Any server will do, and nothing is written to it without --upload. A file
+of some 100 KB shows most; some rules need an empty one, others one of more than 512
+KiB.
 
-Verdicts: ok; skipped (the notes say why); warning (works, but something is wrong); fails (this
-client does not get its file, or worse). The exit code is 0 without failures, with --strict also
-without warnings, and 1 otherwise. If the server answers no plain request, it is that of get.`
+Verdicts: ok; skipped (the notes say why); warning (works, but something is wrong);
+fails (this client does not get its file, or worse). The exit code is 0 without
+failures, with --strict also without warnings, and 1 otherwise. If the server answers
+no plain request, it is that of get.`
 
 const doctorExamples = `  haul doctor tftp://192.0.2.1/boot/kernel
   haul doctor --strict tftp://192.0.2.1:6969/empty

@@ -21,9 +21,9 @@ func newMv() *cobra.Command {
 		Short: "Rename a file on an SFTP server",
 		Long: `Rename a file or a directory on an SFTP server.
 
-If TO is a directory, FROM moves into it under its own name. Otherwise it replaces a file of
-that name, in one step if the server can do that (posix-rename@openssh.com). FROM and TO are on
-the same server.`,
+If TO is a directory, FROM moves into it under its own name. Otherwise it replaces a
+file of that name, in one step if the server can do that (posix-rename@openssh.com).
+FROM and TO are on the same server.`,
 		Example:     "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
 		Args:        args(cobra.ExactArgs(2)),
 		Annotations: more("no-clobber batch identity jump port", "locations"),

@@ -11,13 +11,14 @@ import (
 
 const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP.
 
-SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. LOCAL
-is the file to write, a directory to put files into, or - for standard output; the default
-is the current directory. A SOURCE that ends in /. stands for the contents of a directory,
-and one with *, ? or ** for the names that match: put it in quotes for the shell.
+SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
+LOCAL is the file to write, a directory to put files into, or - for standard output;
+the default is the current directory. A SOURCE that ends in /. stands for the contents
+of a directory, and one with *, ? or ** for the names that match: put it in quotes for
+the shell.
 
-A file appears under its name when it is complete. If its transfer fails, nothing is left
-of it, except with --continue or --in-place.`
+A file appears under its name when it is complete. If its transfer fails, nothing is
+left of it, except with --continue or --in-place.`
 
 const getExamples = `  haul get host:backup/db.sql.gz                      over SFTP, as scp would
   haul get -r -p --continue me@192.0.2.1:/srv/images .

@@ -26,7 +26,7 @@ const (
 const flagGroups = "groups"
 
 // helpWidth is how wide the help is at most, in characters.
-const helpWidth = 100
+const helpWidth = 92
 
 // more annotates a command: which flags --help shows, in this order, and the topics of
 // "haul help" that it names. Without common flags it shows all.

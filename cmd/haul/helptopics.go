@@ -74,14 +74,14 @@ const locationsHelp = `How files on servers are written, and how haul logs in.
   tftp://HOST[:PORT]/NAME         a file over TFTP
   PATH                            a file of this machine; one with a colon is ./PATH
 
-Over SFTP, haul reads ~/.ssh/config and known_hosts, and uses the keys and the agent that
-ssh uses, with jump hosts and proxy commands. It asks for passwords and passphrases on the
-terminal, or by the program that SSH_ASKPASS names.
+Over SFTP, haul reads ~/.ssh/config and known_hosts, and uses the keys and the agent
+that ssh uses, with jump hosts and proxy commands. It asks for passwords and
+passphrases on the terminal, or by the program that SSH_ASKPASS names.
 
-Over HTTP, passwords come from ~/.netrc or --password-file; else haul asks on the terminal
-if the server wants one. It sends a password to no other server. Proxies are those of
-HTTP_PROXY, HTTPS_PROXY and NO_PROXY. --cacert trusts a certificate that the system does
-not.
+Over HTTP, passwords come from ~/.netrc or --password-file; else haul asks on the
+terminal if the server wants one. It sends a password to no other server. Proxies are
+those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. --cacert trusts a certificate that the
+system does not.
 
 --password-file reads a password from the first line of a file. With --batch, haul never
 asks, and fails if the server wants an answer.`
@@ -161,8 +161,8 @@ Over HTTP and HTTPS:
 
 const patternsHelp = `Patterns name several files at once.
 
-get, ls, stat and rm expand a pattern in a location on a server. Put it in quotes, so that
-the shell leaves it alone: haul get 'host:logs/**/*.gz' .
+get, ls, stat and rm expand a pattern in a location on a server. Put it in quotes, so
+that the shell leaves it alone: haul get 'host:logs/**/*.gz' .
 
   *      any characters but a slash
   ?      one character but a slash
@@ -175,13 +175,13 @@ symbolic links. A pattern that ends in a slash matches directories only.`
 
 const jsonHelp = `The output of --json.
 
-ls and stat print one object for each entry, on a line of its own: path, name, type (file,
-dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner, group, links
-and target. Members that the server does not report are missing. A path or a name that is
-not UTF-8 has its bytes in path_bytes or name_bytes too, in base64.
+ls and stat print one object for each entry, on a line of its own: path, name, type
+(file, dir, symlink, ...), size, mode (octal), modified, accessed, uid, gid, owner,
+group, links and target. Members that the server does not report are missing. A path
+or a name that is not UTF-8 has its bytes in path_bytes or name_bytes too, in base64.
 
-df prints one object for each location, with sizes in bytes: location, total, used, free,
-available, files, free_files and read_only.
+df prints one object for each location, with sizes in bytes: location, total, used,
+free, available, files, free_files and read_only.
 
 doctor prints one document: target, server, verdict, reports and broken. There is one
 report for each client or check: persona, sends, verdict, findings (rule, verdict, saw),
@@ -233,9 +233,10 @@ Before the first user only:
   authorities FILE   a file of such keys
   revoked FILE       keys, or SHA256: fingerprints, that are not accepted
 
-Only the owner and the group may have access to the file, and it must be readable for the
-user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for a server that becomes
-haul. It must belong to that user or to root, as its owner decides who may log in.
+Only the owner and the group may have access to the file, and it must be readable for
+the user that the server runs as: "chgrp haul FILE; chmod 640 FILE" for a server that
+becomes haul. It must belong to that user or to root, as its owner decides who may log
+in.
 
 A running server applies a change within seconds. If the file has a mistake, the server
 logs it and keeps the users that it has.`

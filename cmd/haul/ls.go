@@ -35,13 +35,14 @@ const (
 
 const lsHelp = `List files on an SFTP or a web server.
 
-Entries are sorted by name, with -t by time and with -S by size, newest and largest first; -r
-reverses the order. -l shows what ls -l does; a dash stands for what the server does not
-report. On a terminal, characters of a name that do not print are shown as escapes.
+Entries are sorted by name, with -t by time and with -S by size, newest and largest
+first; -r reverses the order. -l shows what ls -l does; a dash stands for what the
+server does not report. On a terminal, characters of a name that do not print are
+shown as escapes.
 
-A web server must list its directories: in JSON, as haul, Caddy and nginx (autoindex_format
-json) do, or by a page of Apache, nginx, lighttpd or Python's http.server. Over HTTP there are
-type, size, time and name only.`
+A web server must list its directories: in JSON, as haul, Caddy and nginx
+(autoindex_format json) do, or by a page of Apache, nginx, lighttpd or Python's
+http.server. Over HTTP there are type, size, time and name only.`
 
 const lsExamples = `  haul ls host:
   haul ls -la sftp://backup@192.0.2.1/srv/images

@@ -23,9 +23,9 @@ import (
 
 const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
 
-It is server and client in one program. The location of a file selects the protocol: it is
-HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. SFTP has all
-commands, HTTP all but mv, mkdir and df, and TFTP get, put, probe and doctor.`
+It is server and client in one program. The location of a file selects the protocol:
+it is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. SFTP
+has all commands, HTTP all but mv, mkdir and df, and TFTP get, put, probe and doctor.`
 
 const rootExamples = `  haul serve DIR                    serve the files under DIR
   haul get HOST:FILE                fetch a file over SFTP, with -r a directory

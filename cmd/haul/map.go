@@ -16,8 +16,8 @@ import (
 
 const mapTestHelp = `Show how the rules of a map rewrite names, rule by rule.
 
-FILE has rules as tftpd-hpa takes them by -m. For each NAME, haul shows what
-"haul serve --map FILE" would make of it for a client that asks for it. Without a NAME, haul
+FILE has rules as tftpd-hpa takes them by -m. For each NAME, haul shows what "haul
+serve --map FILE" would make of it for a client that asks for it. Without a NAME, haul
 checks the rules only.`
 
 const mapTestExamples = `  haul map test rules                            check the rules

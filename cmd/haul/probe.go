@@ -17,8 +17,9 @@ import (
 
 const probeHelp = `Print the size of files on SFTP, HTTP(S) or TFTP servers, in bytes.
 
-Of several locations, each line has the location too. haul fetches no data: it asks with HEAD
-over HTTP, or for one byte if the server has no HEAD, and with the option tsize over TFTP.`
+Of several locations, each line has the location too. haul fetches no data: it asks
+with HEAD over HTTP, or for one byte if the server has no HEAD, and with the option
+tsize over TFTP.`
 
 const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
   haul probe https://example.com/images/disk.img

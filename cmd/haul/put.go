@@ -13,14 +13,14 @@ import (
 
 const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
 
-TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. Several
-files go to a directory, under their own names; over HTTP and TFTP, its URL ends in a slash.
-A LOCAL directory that ends in /. stands for its contents. - is standard input, and TARGET
-then names the file.
+TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
+Several files go to a directory, under their own names; over HTTP and TFTP, its URL
+ends in a slash. A LOCAL directory that ends in /. stands for its contents. - is
+standard input, and TARGET then names the file.
 
-A file appears under its name when it is complete. If its transfer fails, nothing is left of
-it, except with --continue or --in-place. haul reports success when the server has
-acknowledged every file.
+A file appears under its name when it is complete. If its transfer fails, nothing is
+left of it, except with --continue or --in-place. haul reports success when the server
+has acknowledged every file.
 
 Over HTTP, the server has to make directories, as haul's does, and nginx's with
 create_full_put_path. Directories without files are left out there.`

@@ -19,12 +19,12 @@ import (
 
 const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
 
-haul removes symbolic links, and not what they lead to. A name that ends in a slash is that of
-a directory. haul refuses /, the home directory, and names that end in . or .., and removes
-single files only from web servers.
+haul removes symbolic links, and not what they lead to. A name that ends in a slash is
+that of a directory. haul refuses /, the home directory, and names that end in . or
+.., and removes single files only from web servers.
 
--n removes nothing and prints all names that would be removed, sorted; those that end in a
-slash are directories.`
+-n removes nothing and prints all names that would be removed, sorted; those that end
+in a slash are directories.`
 
 // A removal is one run of haul rm.
 type removal struct {

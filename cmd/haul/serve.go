@@ -8,12 +8,13 @@ import (
 
 const serveHelp = `Serve the files of a directory over TFTP, SFTP, HTTP or HTTPS.
 
-Without --tftp, --sftp, --http or --https, haul serves TFTP alone. It serves until a signal
-ends it. Of several DIRs, the first that has a file serves it; uploads go to the first.
+Without --tftp, --sftp, --http or --https, haul serves TFTP alone. It serves until a
+signal ends it. Of several DIRs, the first that has a file serves it; uploads go to
+the first.
 
 SFTP users log in ("haul user"). TFTP and HTTP have no users, unless --http-auth names
-them: everybody may read, and write only with --upload. Nothing outside DIR can be read or
-written. An upload appears under its name when it is complete.`
+them: everybody may read, and write only with --upload. Nothing outside DIR can be
+read or written. An upload appears under its name when it is complete.`
 
 const serveExamples = `  haul serve /srv/tftp                       TFTP on port 69, or 6969 without privileges
   haul serve . --tftp 127.0.0.1:6969         on one address

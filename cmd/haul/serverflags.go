@@ -45,11 +45,11 @@ type sshFlags struct {
 func (f *sshFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.flags = flags
-	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat it for several")
-	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`, or several, separated by commas")
+	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "log in with the private key in `FILE`; repeat for more")
+	flags.StringVarP(&f.jump, "jump", "J", "", "connect through `[USER@]HOST[:PORT]`; several are separated by commas")
 	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `PORT`, unless a URL has one")
 	flags.StringVarP(&f.config, "ssh-config", "F", "", "read this `FILE` instead of ~/.ssh/config; none for no file")
-	flags.StringArrayVarP(&f.options, "option", "o", nil, "a setting of ssh_config, as `KEY=VALUE`; may be repeated")
+	flags.StringArrayVarP(&f.options, "option", "o", nil, "set an option of ssh_config, as `KEY=VALUE`; repeat for more")
 	f.loginFlags.add(cmd)
 }
 

@@ -13,8 +13,8 @@ var serveTopics = []topic{
 const serveTFTPHelp = `Serve files over TFTP.
 
 TFTP has no users: every client may read, and may write only where --upload allows it
-("haul help serve files"). haul listens on port 69, or on 6969 if it may not and no --tftp
-asks for another address.
+("haul help serve files"). haul listens on port 69, or on 6969 if it may not and no
+--tftp asks for another address.
 
 Each transfer has a port of its own. Behind NAT or in a container, use --single-port,
 or open the --ports in the firewall.`
@@ -31,19 +31,20 @@ help users-file". A change takes effect within seconds, and disconnects sessions
 login would be refused now. Three wrong passwords block further passwords from that
 address for a time; keys still work.
 
-haul makes the host key at the first start and keeps it (--host-keys). SFTP users get no
-shell and no forwarding. The only commands are md5sum, sha1sum and sha256sum, for rclone.`
+haul makes the host key at the first start and keeps it (--host-keys). SFTP users get
+no shell and no forwarding. The only commands are md5sum, sha1sum and sha256sum, for
+rclone.`
 
 const serveHTTPHelp = `Serve files over HTTP and HTTPS.
 
-HTTP is open to everybody. With --http-auth FILE, users log in with a password over HTTPS,
-and may do what that file says ("haul help users-file"). Behind a proxy that does TLS,
---http-plain-auth takes passwords over HTTP, and --http-proxy reads each client's address
-from the proxy's PROXY header.
+HTTP is open to everybody. With --http-auth FILE, users log in with a password over
+HTTPS, and may do what that file says ("haul help users-file"). Behind a proxy that
+does TLS, --http-plain-auth takes passwords over HTTP, and --http-proxy reads each
+client's address from the proxy's PROXY header.
 
-GET takes ranges and conditions. For a directory it sends the index.html in it (--index);
-with --listing, it lists a directory that has none. PUT makes missing directories, and can
-resume an upload that was cut off.`
+GET takes ranges and conditions. For a directory it sends the index.html in it
+(--index); with --listing, it lists a directory that has none. PUT makes missing
+directories, and can resume an upload that was cut off.`
 
 const serveFilesHelp = `Which files clients get, and what they may write.
 
@@ -85,7 +86,7 @@ when it is ready. The old one accepts nothing more, and ends with its last conne
 or after an hour. If the new process fails, the old one continues to serve. With
 --single-port, transfers under way have --grace to finish.
 
-Once everything is open, haul gives up root (--user) and all capabilities, and the kernel
-denies it all files but those that it serves, where it can (Landlock).
+Once everything is open, haul gives up root (--user) and all capabilities, and the
+kernel denies it all files but those that it serves, where it can (Landlock).
 
 haul logs each transfer, login and change on standard error, in one line.`

@@ -29,8 +29,8 @@ func newStat() *cobra.Command {
 		Short: "Describe files on a server",
 		Long: `Describe the file at each location on an SFTP or a web server.
 
-haul prints type, size, permissions, owner, times, and where a symbolic link leads, as far as
-the server reports them.`,
+haul prints type, size, permissions, owner, times, and where a symbolic link leads, as
+far as the server reports them.`,
 		Example:     "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
@@ -114,8 +114,9 @@ func newDf() *cobra.Command {
 		Short: "Show how much room there is on an SFTP server",
 		Long: `Show how much room there is on the file system of each location.
 
-haul prints the size, and how much is used and free, in KiB or with -h in larger units. The
-server needs the extension statvfs@openssh.com, which OpenSSH and haul have.`,
+haul prints the size, and how much is used and free, in KiB or with -h in larger
+units. The server needs the extension statvfs@openssh.com, which OpenSSH and haul
+have.`,
 		Example:     "  haul df -h host:/srv",
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: more("human-readable json batch identity jump port", "locations", "sizes", "json"),

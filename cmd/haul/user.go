@@ -18,17 +18,15 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-var userHelp = `Manage the users who may log in to "haul serve".
+const userHelp = `Manage the users who may log in to "haul serve".
 
-The users file says who may log in by SFTP, and over HTTP if --http-auth names the file. HTTP
-takes passwords only: users without one, and those who need a key as well, cannot log in
-there.
+The users file says who may log in by SFTP, and over HTTP if --http-auth names the
+file. HTTP takes passwords only: users without one, and those who need a key as well,
+cannot log in there.
 
-A running server applies a change within seconds. Without --users, the commands use the file
-that "haul serve" uses for SFTP: ` + usersPlaces + `.`
-
-// usersPlaces is where the users file is, in two lines.
-var usersPlaces = strings.Replace(serve.UsersPlaces, "root, or ", "root,\nor ", 1)
+A running server applies a change within seconds. Without --users, the commands use
+the file that "haul serve" uses for SFTP:
+` + serve.UsersPlaces + `.`
 
 func newUser() *cobra.Command {
 	cmd := &cobra.Command{
@@ -94,8 +92,8 @@ func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completi
 
 const userListHelp = `List the users of a users file, one a line.
 
-Each line has how the user logs in, what they may do, with which directory, how fast, and from
-where. Nothing secret is shown.`
+Each line has how the user logs in, what they may do, with which directory, how fast,
+and from where. Nothing secret is shown.`
 
 func newUserList() *cobra.Command {
 	var file usersFlag

@@ -20,18 +20,18 @@ import (
 
 const userAddHelp = `Add a user to the users file, which haul makes if there is none.
 
-Without --key and without a flag about a password, haul asks for a password. A --key is a file
-of public keys, such as id_ed25519.pub or authorized_keys, the line of such a file itself, or -
-for standard input. The options of such lines apply: from=, expiry-time=,
-command="internal-sftp -R", cert-authority and others.
+Without --key and without a flag about a password, haul asks for a password. A --key
+is a file of public keys, such as id_ed25519.pub or authorized_keys, the line of such
+a file itself, or - for standard input. The options of such lines apply: from=,
+expiry-time=, command="internal-sftp -R", cert-authority and others.
 
---root is the directory that the user sees as /: below the DIR that is served, where haul makes
-it at the first login, or an absolute path, which must exist when the server starts. In it %u
-is the user's name. Without --root the user has all of DIR.
+--root is the directory that the user sees as /: below the DIR that is served, where
+haul makes it at the first login, or an absolute path, which must exist when the
+server starts. In it %u is the user's name. Without --root the user has all of DIR.
 
---access upload-only is a drop box: users may add files, and nothing that is there is read,
-listed or changed. As long as they are connected, they may rename, change or remove the files
-that they have uploaded.`
+--access upload-only is a drop box: users may add files, and nothing that is there is
+read, listed or changed. As long as they are connected, they may rename, change or
+remove the files that they have uploaded.`
 
 const userAddExamples = `  haul user add alice                          asks for a password
   haul user add alice --key ~/.ssh/id_ed25519.pub --root alice

@@ -17,9 +17,9 @@ import (
 
 const userPasswordHelp = `Set the password of a user, or remove it.
 
-haul asks for it twice, and does not show it. --password-stdin reads it from standard input
-instead, up to the end of the line. A running server applies the change within seconds, and
-ends sessions and HTTP requests that logged in with the old password.`
+haul asks for it twice, and does not show it. --password-stdin reads it from standard
+input instead, up to the end of the line. A running server applies the change within
+seconds, and ends sessions and HTTP requests that logged in with the old password.`
 
 const userPasswordExamples = `  haul user password alice
   pwgen -s 24 1 | haul user password alice --password-stdin

@@ -16,11 +16,11 @@ import (
 
 const userSetHelp = `Change what a user may do.
 
-All else stays as it is, comments included. An empty value removes the statement, so that the
-default of the file applies: --root "", --limit 0.
+All else stays as it is, comments included. An empty value removes the statement, so
+that the default of the file applies: --root "", --limit 0.
 
-A running server applies the change within seconds. It disconnects a session with another root
-or access, or that a new network or requirement excludes.`
+A running server applies the change within seconds. It disconnects a session with
+another root or access, or that a new network or requirement excludes.`
 
 const userSetExamples = `  haul user set alice --access read-only --limit 20M
   haul user set backup --from 192.0.2.0/24,2001:db8::/32
@@ -184,8 +184,8 @@ func describeKey(k users.Key) string {
 
 const userKeyHelp = `Add, remove or list the SSH keys of a user.
 
-A running server applies the change within seconds, and disconnects sessions that logged in
-with a removed key.`
+A running server applies the change within seconds, and disconnects sessions that
+logged in with a removed key.`
 
 const userKeyExamples = `  haul user key add alice ~/.ssh/id_ed25519.pub
   haul user key add backup 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup'
@@ -241,7 +241,7 @@ func newUserKeyRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME KEY...",
 		Short:   "Remove keys from a user",
-		Long:    "Remove keys from a user.\n\nA KEY is a fingerprint as \"haul user key list\" prints it, or the comment of one key. Remove keys\nthat are in other files there.",
+		Long:    "Remove keys from a user.\n\nA KEY is a fingerprint as \"haul user key list\" prints it, or the comment of one key. Keys\nin other files have to be removed there.",
 		Example: "  haul user key remove alice alice@laptop",
 		Args:    args(cobra.MinimumNArgs(2)),
 	}
