@@ -16,7 +16,9 @@ import (
 // the role to another worker when it has to wait for its peer; and if it computes,
 // or waits for something else, the watch takes the role from it.
 type acceptor struct {
-	r      *run
+	g      *gate
+	watch  *watch
+	ended  func(error) // it accepts no more
 	k      *kernel
 	roster *roster
 
@@ -57,9 +59,9 @@ type worker struct {
 
 // The states of a worker.
 const (
-	without   = iota // it has not got the role
-	accepting        // it has, and waits for a connection
-	serving          // it has, and anybody may take it away
+	withoutRole = iota // it has not got the role
+	accepting          // it has, and waits for a connection
+	serving            // it has, and anybody may take it away
 )
 
 func (a *acceptor) newWorker() *worker {
@@ -73,11 +75,11 @@ func (a *acceptor) start() {
 	w := a.newWorker()
 	w.state.Store(accepting)
 	a.holder.Store(w)
-	a.work.Go(w.run)
+	a.work.Go(w.loop)
 }
 
-// run is a worker's life. It begins with the role.
-func (w *worker) run() {
+// loop is a worker's life. It begins with the role.
+func (w *worker) loop() {
 	a := w.a
 	over := false
 	defer func() {
@@ -93,17 +95,17 @@ func (w *worker) run() {
 			return
 		}
 		h := a.handle(c)
-		a.r.awaitAccept()
+		a.g.awaitAccept()
 		w.seq.Add(1)
 		w.state.Store(serving)
-		if a.r.watch.asleep.Load() { // after serving is stored: it looks the other way round
-			a.r.watch.rouse()
+		if a.watch.asleep.Load() { // after serving is stored: it looks the other way round
+			a.watch.rouse()
 		}
 		if until := a.eager.Load(); until != 0 && time.Now().UnixNano() < until {
 			w.release()
 		}
 		c.onWait = w.wait
-		a.r.serve(c, h)
+		a.g.serve(c, h)
 		if !w.state.CompareAndSwap(serving, accepting) && !w.park() {
 			over = true
 			return
@@ -130,8 +132,8 @@ func (a *acceptor) next() (*conn, error) {
 		if a.spare == nil {
 			a.spare = a.roster.take()
 		}
-		err := a.k.accept(a.spare)
-		if err == nil && a.r.admit(a.spare) {
+		err := a.k.accept(&a.spare.sock)
+		if err == nil && a.g.admit(a.spare) {
 			c := a.spare
 			a.spare = nil
 			a.roster.enter(c)
@@ -149,8 +151,8 @@ func (a *acceptor) next() (*conn, error) {
 			return nil, err
 		}
 		delay = min(max(firstAcceptDelay, 2*delay), maxAcceptDelay)
-		a.r.acceptFailed(err, delay)
-		if !a.r.sleep(delay) {
+		a.g.acceptFailed(err, delay)
+		if !a.g.sleep(delay) {
 			return nil, net.ErrClosed
 		}
 	}
@@ -158,7 +160,7 @@ func (a *acceptor) next() (*conn, error) {
 
 // release gives the role to another worker, if this one has it and serves.
 func (w *worker) release() {
-	if w.state.Load() == serving && w.state.CompareAndSwap(serving, without) {
+	if w.state.Load() == serving && w.state.CompareAndSwap(serving, withoutRole) {
 		w.a.handOver()
 	}
 }
@@ -184,7 +186,7 @@ func (a *acceptor) handOver() {
 func (w *worker) park() bool {
 	a := w.a
 	a.mu.Lock()
-	if a.done || len(a.idle) >= max(1, maxIdle/len(a.r.acceptors)) {
+	if a.done || len(a.idle) >= max(1, maxIdle/len(a.watch.acceptors)) {
 		a.mu.Unlock()
 		return false
 	}
@@ -205,7 +207,7 @@ func (a *acceptor) end(err error) {
 	for _, w := range idle {
 		w.wake <- false
 	}
-	a.r.acceptorEnded(err)
+	a.ended(err)
 }
 
 // trim lets half of the idle workers go. The workers not needed since the last call are
@@ -219,4 +221,121 @@ func (a *acceptor) trim() {
 	for _, w := range gone {
 		w.wake <- false
 	}
+}
+
+// A watch takes the role to accept from workers that keep it too long: their handler
+// computes, or waits for something that is not its connection.
+type watch struct {
+	acceptors []*acceptor
+	asleep    atomic.Bool
+	wake      chan struct{} // of 1
+}
+
+const (
+	// watchTick is how often it looks. A connection may have to wait twice as
+	// long, because of one that came before it.
+	watchTick = time.Millisecond
+
+	// eagerTime is for how long an acceptor gives the role on before it serves,
+	// once it was seen to keep it too long.
+	eagerTime = time.Second
+
+	// drowsyTicks is how many ticks nothing is accepted in, for the watch to
+	// sleep until something is.
+	drowsyTicks = 16
+
+	// trimTime is how often idle workers are let go.
+	trimTime = 5 * time.Second
+)
+
+// rouse wakes the watch if it sleeps. An acceptor calls it after it has accepted.
+func (w *watch) rouse() {
+	if w.asleep.CompareAndSwap(true, false) {
+		w.wake <- struct{}{}
+	}
+}
+
+// loop watches until over is closed.
+func (w *watch) loop(over <-chan struct{}) {
+	tick := time.NewTicker(watchTick)
+	defer tick.Stop()
+	seen := make([]sighting, len(w.acceptors))
+	quiet, trimmed := 0, time.Now()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		busy := false
+		for i, a := range w.acceptors {
+			busy = seen[i].at(a) || busy
+		}
+		if quiet++; busy {
+			quiet = 0
+		}
+		if time.Since(trimmed) >= trimTime {
+			trimmed = time.Now()
+			w.trim()
+		}
+		if quiet < drowsyTicks {
+			continue
+		}
+		tick.Stop()
+		w.asleep.Store(true)
+		for i, a := range w.acceptors { // an acceptor that began before asleep was set did not rouse w
+			if seen[i].at(a) {
+				w.rouse()
+			}
+		}
+		if !w.sleep(over) {
+			return
+		}
+		quiet = 0
+		tick.Reset(watchTick)
+	}
+}
+
+// sleep waits until something is accepted, and lets go of idle workers meanwhile. It
+// reports false at the end.
+func (w *watch) sleep(over <-chan struct{}) bool {
+	slow := time.NewTicker(trimTime)
+	defer slow.Stop()
+	for {
+		select {
+		case <-over:
+			return false
+		case <-w.wake:
+			return true
+		case <-slow.C:
+			w.trim()
+		}
+	}
+}
+
+func (w *watch) trim() {
+	for _, a := range w.acceptors {
+		a.trim()
+	}
+}
+
+// A sighting is what an acceptor was doing when the watch looked last.
+type sighting struct {
+	holder *worker
+	seq    uint32
+}
+
+// at looks at an acceptor, and takes the role from who has served one connection
+// since the last look. It reports whether anything has been accepted since then, or
+// is being served by who has the role.
+func (l *sighting) at(a *acceptor) (busy bool) {
+	w := a.holder.Load()
+	seq := w.seq.Load()
+	same := w == l.holder && seq == l.seq
+	l.holder, l.seq = w, seq
+	if same && w.state.Load() == serving {
+		a.eager.Store(time.Now().Add(eagerTime).UnixNano())
+		w.release()
+	}
+	return !same || w.state.Load() == serving
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -40,33 +39,20 @@ var _ interface {
 type conn struct {
 	sock // what it is to the system
 
-	// state holds, from the top, which of its connections this is (32 bits);
-	// whether it is closed (1 bit); and how many calls use it, with one for the
-	// time before Close (31 bits). The call that drops the last use closes the
-	// descriptor, so no call ever meets another connection's.
-	state atomic.Uint64
+	home       home
+	next, prev *conn // of home: the live ones, or next of those to be used again
 
-	run  *run
-	home *roster
-
-	next, prev *conn // mu of home: the live ones, or next of those to be used again
-
-	onWait func()     // called before a call waits; set by who serves, before it does
 	prefix []byte     // reading: read already, and not yet by the handler
 	source netip.Addr // counted by the run's sources; not valid if not
 
-	// In ticks of the run's clock; 0 for never.
-	began, phased       atomic.Int64 // when it was accepted, and came to its phase
-	moved               atomic.Int64 // when a byte was moved last
-	readWait, writeWait atomic.Int64 // since when a call waits
-	phase               atomic.Int32
-	idle                atomic.Bool           // in WaitReadable
-	ended               atomic.Pointer[ender] // why it was ended from here, if it was
-	remote, local       atomic.Pointer[netAddr]
+	ended         atomic.Pointer[ender] // why it was ended from here, if it was
+	remote, local atomic.Pointer[netAddr]
+}
 
-	reading, writing sync.Mutex // one call reads at a time, and one writes
-
-	shaking shake // reading: in a TLS handshake
+// A home is where a conn comes from and returns to.
+type home interface {
+	leave(c *conn)
+	sayFirst(c *Conn, b []byte) // what the client says first
 }
 
 // An ender is why a connection was ended.
@@ -74,25 +60,6 @@ type ender struct{ err error }
 
 // netAddr holds a net.Addr, to be stored atomically.
 type netAddr struct{ net.Addr }
-
-// The phases of a connection.
-const (
-	opening   int32 = iota // for the PROXY header and TLS
-	listening              // the client has sent nothing yet
-	open
-)
-
-const (
-	genShift  = 32
-	closedBit = 1 << 31
-)
-
-// begin makes c ready for its next connection, and returns its number.
-func (c *conn) begin() uint32 {
-	gen := uint32(c.state.Load()>>genShift) + 1
-	c.state.Store(uint64(gen)<<genShift | 1)
-	return gen
-}
 
 // take begins a call that uses c, and drop ends it.
 func (h *Conn) take() (*conn, bool) {
@@ -187,8 +154,8 @@ func (h *Conn) Read(b []byte) (int, error) {
 	first := c.phase.Load() == listening
 	n, err := c.read(b)
 	c.reading.Unlock()
-	if hook := c.run.s.FirstBytes; hook != nil && first && n > 0 {
-		hook(h, b[:n])
+	if first && n > 0 {
+		c.home.sayFirst(h, b[:n])
 	}
 	if err != nil && (err != io.EOF || c.ended.Load() != nil) {
 		err = fail("read", c, h.cause(c, err))
@@ -224,35 +191,6 @@ func (c *conn) readPrefix(b []byte) int {
 	}
 	c.heard()
 	return n
-}
-
-// heard notes that the client has sent something.
-func (c *conn) heard() {
-	c.moved.Store(c.run.clock.Load())
-	if c.phase.Load() == listening {
-		c.phase.Store(open)
-	}
-}
-
-// sent notes that something was sent.
-func (c *conn) sent() { c.moved.Store(c.run.clock.Load()) }
-
-// enter begins a phase.
-func (c *conn) enter(phase int32) {
-	c.phased.Store(c.run.clock.Load())
-	c.phase.Store(phase)
-}
-
-// waits notes that a call is going to wait, until its return sets since to 0.
-func (c *conn) waits(since *atomic.Int64) {
-	if c.onWait != nil {
-		c.onWait()
-	}
-	if c.shaking == shakeHolds && since == &c.readWait {
-		c.shaking = shakeWaits
-		<-c.run.s.handshakes
-	}
-	since.Store(c.run.clock.Load())
 }
 
 // Write writes all of b, and waits while there is no room.
@@ -367,7 +305,8 @@ func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
-func (unknownAddr) String() string  { return "closed" }
+
+func (unknownAddr) String() string { return "closed" }
 
 // SetDeadline sets both deadlines. The zero time is none.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
@@ -381,23 +320,6 @@ func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, fa
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
-}
-
-// farAway is the last time that Unix nanoseconds can say.
-const farAway = 1<<63 - 1
-
-// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out
-// of their range becomes past, or farAway.
-func inNanoseconds(t time.Time) int64 {
-	switch {
-	case t.IsZero():
-		return 0
-	case t.Before(time.Unix(0, 1)):
-		return 1 // all that is past is the same
-	case t.Before(time.Unix(0, farAway)):
-		return t.UnixNano()
-	}
-	return farAway
 }
 
 // CloseWrite ends what is sent, behind what was written. The peer reads to the end.

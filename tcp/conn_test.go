@@ -13,10 +13,15 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// pair returns both ends of a connection, ours first. stop ends the server, too.
+// pair returns both ends of a connection, ours first.
 func pair(t *testing.T, o Options) (ours *Conn, theirs *net.TCPConn) {
 	t.Helper()
-	s := &Server{Options: o}
+	return pairOf(t, &Server{}, o)
+}
+
+// pairOf returns both ends of a connection to a server.
+func pairOf(t *testing.T, s *Server, o Options) (ours *Conn, theirs *net.TCPConn) {
+	t.Helper()
 	so, err := Listen(t.Context(), "127.0.0.1:0", o)
 	if err != nil {
 		t.Fatal(err)
@@ -290,10 +295,11 @@ func TestListenerCloses(t *testing.T) {
 }
 
 func TestListenerHalts(t *testing.T) {
-	ours, _ := pair(t, Options{})
+	s := &Server{}
+	ours, _ := pairOf(t, s, Options{})
 	done := make(chan error)
 	go func() { _, err := ours.Read(make([]byte, 1)); done <- err }()
-	ours.c.run.s.Halt()
+	s.Halt()
 	if err := <-done; !errors.Is(err, ErrCut) {
 		t.Errorf("Read: %v", err)
 	}

@@ -297,11 +297,12 @@ func TestCopyOfCut(t *testing.T) {
 		"ours":   func(t *testing.T) io.Writer { a, _ := pair(t, Options{}); return a },
 		"writer": func(*testing.T) io.Writer { return onlyWriter{io.Discard} },
 	} {
-		ours, _ := pair(t, Options{})
+		s := &Server{}
+		ours, _ := pairOf(t, s, Options{})
 		w := to(t)
 		copied := begin(func() error { _, err := io.Copy(w, ours); return err })
 		eventually(t, "the copy waits", func() bool { return ours.c.readWait.Load() != 0 })
-		ours.c.run.s.Halt()
+		s.Halt()
 		if err := endOf(t, "Copy", copied); !errors.Is(err, ErrCut) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -15,14 +15,6 @@ var (
 	// was up, or by Halt.
 	ErrCut = errors.New("tcp: the server has ended, and cut the connection")
 
-	// ErrProxyHeader says that a connection from one of [Server.Proxies] has not begun
-	// with a PROXY header as it should be.
-	ErrProxyHeader = errors.New("PROXY header")
-
-	// ErrNoProxyHeader says that it has begun with something else: the proxy is not set
-	// up to send one. It is an ErrProxyHeader, too.
-	ErrNoProxyHeader error = errProxyNone
-
 	// ErrIdle says that nothing was moved for [Server.IdleTimeout].
 	ErrIdle error = timeUp("tcp: the connection was idle for too long")
 
@@ -38,9 +30,12 @@ var (
 // os.ErrDeadlineExceeded.
 type timeUp string
 
-func (e timeUp) Error() string        { return string(e) }
-func (e timeUp) Timeout() bool        { return true }
-func (e timeUp) Temporary() bool      { return true }
+func (e timeUp) Error() string { return string(e) }
+
+func (e timeUp) Timeout() bool { return true }
+
+func (e timeUp) Temporary() bool { return true }
+
 func (e timeUp) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
 // unnamed takes the operation and the address off an error of package net that will

@@ -40,48 +40,51 @@ type kernel struct {
 const maxOwnSockets = 16
 
 // listen opens the sockets of an address.
-func listen(ctx context.Context, network, addr string, o Options) (*Socket, error) {
+func listen(ctx context.Context, network, addr string, o Options) (kernels []*kernel, at net.Addr, err error) {
 	// Alone at first: SO_REUSEPORT would share the address with another server of this
 	// user, without an error for either.
 	var alone net.ListenConfig
 	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
 	l, err := alone.Listen(ctx, network, addr)
 	if err != nil {
-		return nil, unnamed(err)
+		return nil, nil, unnamed(err)
 	}
+	at = l.Addr()
 	n := o.Sockets
 	if n == 0 {
 		n = min(runtime.GOMAXPROCS(0), maxOwnSockets)
 	}
-	if n == 1 || network != "tcp" {
-		return fromListener(l, o)
+	if network != "tcp" {
+		n = 1
 	}
 	// It is the first of those that share it, and never closed for that: who connects
 	// meanwhile would be reset, and another could take the port.
-	s := &Socket{addr: l.Addr()}
-	if err := share(l.(*net.TCPListener)); err != nil {
-		_ = l.Close()
-		return nil, unnamed(err)
+	if n > 1 {
+		if err := share(l.(*net.TCPListener)); err != nil {
+			_ = l.Close()
+			return nil, nil, unnamed(err)
+		}
 	}
-	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setReusePort(c) }}
-	shared.SetMultipathTCP(false)
+	reuse := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setReusePort(c) }}
+	reuse.SetMultipathTCP(false)
 	for {
 		k, err := newKernel(l, o)
 		if err == nil {
-			s.kernels = append(s.kernels, k)
-			if len(s.kernels) == n {
-				return s, nil
+			if kernels = append(kernels, k); len(kernels) == n {
+				return kernels, at, nil
 			}
 			// Listen at the address that was given: the socket's own may not show
 			// whether it includes IPv4. Only the port may have to be filled in.
-			var where string
-			if where, err = withPort(addr, s.addr); err == nil {
-				l, err = shared.Listen(ctx, network, where)
+			var same string
+			if same, err = withPort(addr, at); err == nil {
+				l, err = reuse.Listen(ctx, network, same)
 			}
 		}
 		if err != nil {
-			_ = s.Close()
-			return nil, unnamed(err)
+			for _, k := range kernels {
+				_ = k.close()
+			}
+			return nil, nil, unnamed(err)
 		}
 	}
 }
@@ -170,7 +173,7 @@ func (k *kernel) set(o Options) error {
 	if k.unix {
 		return errors.Join(errs...)
 	}
-	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, number(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, number(!o.KeepAlive.Off)))
+	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(!o.KeepAlive.Off)))
 	if !o.KeepAlive.Off {
 		errs = append(errs,
 			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, wholeSeconds(o.KeepAlive.idle())),
@@ -205,7 +208,7 @@ func (e *congestionError) Unwrap() error { return e.err }
 
 // accept waits for a connection and makes it c's. It returns net.ErrClosed when the
 // socket is stopped, and nothing waits any more that was there before.
-func (k *kernel) accept(c *conn) error {
+func (k *kernel) accept(c *sock) error {
 	for {
 		fd, errno := acceptRaw(k.fd, &c.from)
 		if errno == unix.EAGAIN {
@@ -259,14 +262,14 @@ func (k *kernel) stop(busy bool) {
 }
 
 // Where flags are in the TCP header, which a filter is given, and two of them.
-const flags, syn, ack = 13, 0x02, 0x10
+const flagsAt, flagSYN, flagACK = 13, 0x02, 0x10
 
 // noSYN drops packets that begin a connection (RFC 9293, section 3.5): those with SYN
 // and without ACK.
 var noSYN = [...]unix.SockFilter{
-	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
-	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jf: 1},
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flagsAt},
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: flagSYN | flagACK},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: flagSYN, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
 }

@@ -19,8 +19,8 @@ type Socket struct {
 	path    string    // of a unix socket that was made here: removed at the end
 
 	mu     sync.Mutex
-	served *run // mu: whose acceptors close it, if any
-	closed bool // mu
+	served *watch // mu: of the acceptors that close it, if any
+	closed bool   // mu
 }
 
 // Listen opens a socket. The address is "host:port", where an empty host is all
@@ -38,10 +38,11 @@ func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 		network, addr, o.Sockets = "unix", path, 1
 		removeStale(path)
 	}
-	s, err := listen(ctx, network, addr, o)
+	kernels, at, err := listen(ctx, network, addr, o)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
+	s := &Socket{addr: at, kernels: kernels}
 	if isUnix && path != "" && path[0] != '@' {
 		s.path = path
 	}
@@ -167,7 +168,7 @@ func (s *Socket) close() error {
 	var errs []error
 	for _, k := range s.kernels {
 		if s.served != nil {
-			k.stop(!s.served.watch.asleep.Load())
+			k.stop(!s.served.asleep.Load())
 		} else {
 			errs = append(errs, k.close())
 		}
@@ -176,7 +177,7 @@ func (s *Socket) close() error {
 }
 
 // serve makes the kernel sockets a run's to close, but for Close's stop.
-func (s *Socket) serve(r *run) error {
+func (s *Socket) serve(w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -185,15 +186,15 @@ func (s *Socket) serve(r *run) error {
 	case s.served != nil:
 		return fmt.Errorf("serve %v: it is being served already", s.addr)
 	}
-	s.served = r
+	s.served = w
 	return nil
 }
 
 // unserve gives them back.
-func (s *Socket) unserve(r *run) {
+func (s *Socket) unserve(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.served == r {
+	if s.served == w {
 		s.served = nil
 	}
 }

@@ -91,11 +91,6 @@ func (l *Listener) offer(nc net.Conn) bool {
 	return false
 }
 
-// defaultLastCall is how long an accepted connection waits for a call of Accept once
-// the Listener is closed, and for its client to begin a TLS handshake once the server
-// ends.
-const defaultLastCall = time.Second
-
 // giveAll waits until all connections accepted before the end have been handed over.
 func (l *Listener) giveAll() {
 	<-l.r.left0
@@ -173,7 +168,7 @@ func (l *Listener) end() {
 		if live, _ := l.r.totals(); live == 0 {
 			break
 		}
-		if isClosed(l.r.halted) {
+		if hasEnded(l.r.halted) {
 			l.r.cut()
 		}
 		time.Sleep(min(l.r.tick, endTick))
@@ -186,7 +181,7 @@ func (l *Listener) end() {
 // endTick is how often it is looked whether the last connection has ended.
 const endTick = 50 * time.Millisecond
 
-func isClosed(c <-chan struct{}) bool {
+func hasEnded(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

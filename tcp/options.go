@@ -65,9 +65,11 @@ const (
 	maxSockets = 64
 )
 
-func (k KeepAlive) idle() time.Duration     { return orDefault(k.Idle, defaultKeepAlive) }
+func (k KeepAlive) idle() time.Duration { return orDefault(k.Idle, defaultKeepAlive) }
+
 func (k KeepAlive) interval() time.Duration { return orDefault(k.Interval, defaultKeepAlive) }
-func (k KeepAlive) count() int              { return orDefault(k.Count, defaultKeepAliveCount) }
+
+func (k KeepAlive) count() int { return orDefault(k.Count, defaultKeepAliveCount) }
 
 // check reports settings that make no sense.
 func (o Options) check() error {

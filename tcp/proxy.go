@@ -49,6 +49,17 @@ type proxyHeader struct {
 	Local bool
 }
 
+// Errors of a connection that should begin with a PROXY header.
+var (
+	// ErrProxyHeader says that a connection from one of [Server.Proxies] has not begun
+	// with a PROXY header as it should be.
+	ErrProxyHeader = errors.New("PROXY header")
+
+	// ErrNoProxyHeader says that it has begun with something else: the proxy is not set
+	// up to send one. It is an ErrProxyHeader, too.
+	ErrNoProxyHeader error = errProxyNone
+)
+
 // errShort says that a header continues beyond the bytes received.
 var errShort = errors.New("PROXY header: more bytes are wanted")
 

@@ -3,6 +3,7 @@ package tcp
 import (
 	"iter"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -10,7 +11,9 @@ import (
 // A roster has the connections of one acceptor: the live ones in a list, and a few
 // that are to be used again.
 type roster struct {
-	r *run
+	shared     *shared
+	left       func(source netip.Addr) // a connection has ended
+	firstBytes func(c *Conn, b []byte) // may be nil
 
 	mu       sync.Mutex
 	live     conn  // mu: the ring's head; its next is the oldest
@@ -23,10 +26,16 @@ type roster struct {
 // maxFree is how many connections are kept to be used again: some 600 bytes each.
 const maxFree = 1024
 
-func newRoster(r *run) *roster {
-	o := &roster{r: r}
+func newRoster(sh *shared, left func(netip.Addr), firstBytes func(*Conn, []byte)) *roster {
+	o := &roster{shared: sh, left: left, firstBytes: firstBytes}
 	o.live.next, o.live.prev = &o.live, &o.live
 	return o
+}
+
+func (o *roster) sayFirst(c *Conn, b []byte) {
+	if o.firstBytes != nil {
+		o.firstBytes(c, b)
+	}
 }
 
 // take returns a conn for the next connection.
@@ -39,7 +48,8 @@ func (o *roster) take() *conn {
 	}
 	o.mu.Unlock()
 	if c == nil {
-		c = &conn{run: o.r, home: o}
+		c = &conn{home: o}
+		c.shared = o.shared
 	}
 	return c
 }
@@ -50,10 +60,10 @@ func (o *roster) enter(c *conn) {
 	c.ended.Store(nil)
 	c.remote.Store(nil)
 	c.local.Store(nil)
-	now := o.r.clock.Load()
+	now := o.shared.clock.Load()
 	c.began.Store(now)
 	c.moved.Store(now)
-	c.enter(o.r.firstPhase)
+	c.enter(o.shared.firstPhase)
 	c.begin()
 	o.mu.Lock()
 	c.putBefore(&o.live)
@@ -74,7 +84,7 @@ func (o *roster) leave(c *conn) {
 		o.frees++
 	}
 	o.mu.Unlock()
-	o.r.left(source)
+	o.left(source)
 }
 
 // putBefore puts c into the ring that another is in, and takeOff takes it off. mu is
@@ -94,20 +104,6 @@ func (o *roster) counts() (live int, accepted uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conns, o.accepted
-}
-
-// hold keeps a connection of the ring from going away until it is dropped. It
-// reports false if it is about to. mu is held.
-func (c *conn) hold() bool {
-	for {
-		s := c.state.Load()
-		if s&closedBit != 0 {
-			return false
-		}
-		if c.state.CompareAndSwap(s, s+1) {
-			return true
-		}
-	}
 }
 
 // sweepBatch is how many connections are held at a time to be ended, since mu cannot
@@ -141,7 +137,7 @@ func (o *roster) each(f func(*conn) bool, then func(*conn)) {
 // cut ends all connections, and returns how many.
 func (o *roster) cut(err error) (n int) {
 	o.each(func(c *conn) bool { return c.ended.Load() == nil }, func(c *conn) {
-		if c.end(err, &o.r.s.counts.cut) {
+		if c.end(err, &o.shared.counts.cut) {
 			n++
 		}
 	})
@@ -162,39 +158,12 @@ func (o *roster) nudge() {
 
 // sweep ends the connections of which a time is up.
 func (o *roster) sweep(now int64) {
-	t := &o.r.ticks
-	o.each(func(c *conn) bool { return c.ended.Load() == nil && t.expired(c, now) != nil }, func(c *conn) {
-		if err := t.expired(c, now); err != nil {
-			c.end(err, &o.r.s.counts.timedOut)
+	t := &o.shared.ticks
+	o.each(func(c *conn) bool { return c.ended.Load() == nil && t.expired(&c.status, now) != nil }, func(c *conn) {
+		if err := t.expired(&c.status, now); err != nil {
+			c.end(err, &o.shared.counts.timedOut)
 		}
 	})
-}
-
-// limits are the times of a Server, in ticks of its clock; 0 for none.
-type limits struct {
-	handshake, firstByte, idle int64
-}
-
-// expired returns which of its times a connection has used up; nil if none.
-func (l *limits) expired(c *conn, now int64) error {
-	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
-	switch c.phase.Load() {
-	case opening:
-		if over(c.phased.Load(), l.handshake) {
-			return ErrHandshake
-		}
-		return nil
-	case listening:
-		if c.readWait.Load() != 0 && over(c.phased.Load(), l.firstByte) {
-			return ErrSilent
-		}
-	}
-	for _, since := range []int64{c.readWait.Load(), c.writeWait.Load()} {
-		if since != 0 && over(max(since, c.moved.Load()), l.idle) {
-			return ErrIdle
-		}
-	}
-	return nil
 }
 
 // A Peer is one live connection.
@@ -245,7 +214,7 @@ func (o *roster) peers() iter.Seq[Peer] {
 			for i, c := range held[:n] {
 				peers[i] = Peer{
 					Remote: cachedAddr(&c.remote, c.sysRemoteAddr).Addr, Local: cachedAddr(&c.local, c.sysLocalAddr).Addr,
-					Since: c.run.ago(c.began.Load()), Waits: c.idle.Load(),
+					Since: c.shared.ago(c.began.Load()), Waits: c.idle.Load(),
 				}
 				c.drop()
 			}

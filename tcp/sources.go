@@ -169,7 +169,7 @@ func (s *sources) free(p *sourceShard, i int) {
 	mask := len(p.slots) - 1
 	for next := (i + 1) & mask; p.slots[next].conns > 0; next = (next + 1) & mask {
 		_, hash := s.shard(p.slots[next].key)
-		if home := int(hash) & mask; (next-home)&mask >= (next-i)&mask {
+		if place := int(hash) & mask; (next-place)&mask >= (next-i)&mask {
 			p.slots[i] = p.slots[next]
 			i = next
 		}

@@ -28,17 +28,17 @@ const joins = true
 
 // sysReadFrom sends at most so many bytes of r, without a copy in this process, if
 // the kernel can do that. It does not wait for r. writing is held.
-func (c *conn) sysReadFrom(r io.Reader, most int64) moved {
+func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 	src := sourceOf(r)
 	if src == nil {
-		return moved{}
+		return kernelCopy{}
 	}
 	if isFile(r) { // what is a pipe, or a terminal, is spliced
 		if m := c.sendFile(src, most); m.handled {
 			return m
 		}
 	}
-	return moved{join: func(h *Conn) moved { return splice(end{ours: h}, end{raw: src}, most) }}
+	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(endpoint{ours: h}, endpoint{raw: src}, most) }}
 }
 
 // sourceOf returns the descriptor that r reads from, if it is known to be a file or a
@@ -77,25 +77,25 @@ func rawOf(v any) syscall.RawConn {
 
 // sysWriteTo hands at most so many received bytes to w, without a copy in this
 // process, if the kernel can do that. It does not wait for w.
-func (c *conn) sysWriteTo(w io.Writer, most int64) moved {
-	dst := end{}
+func (c *conn) sysWriteTo(w io.Writer, most int64) kernelCopy {
+	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
 		dst.ours = to
 	} else if _, isFile := w.(*os.File); isFile || isStream(w) {
 		if dst.raw = rawOf(w); dst.raw == nil {
-			return moved{}
+			return kernelCopy{}
 		}
 	} else {
-		return moved{}
+		return kernelCopy{}
 	}
-	return moved{join: func(h *Conn) moved { return splice(dst, end{ours: h}, most) }}
+	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(dst, endpoint{ours: h}, most) }}
 }
 
 // sendFile sends at most so many bytes of a file, from where it stands.
-func (c *conn) sendFile(src syscall.RawConn, most int64) (m moved) {
+func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 	dst, err := c.poll()
 	if err != nil {
-		return moved{handled: true, err: err}
+		return kernelCopy{handled: true, err: err}
 	}
 	var failed, waited error
 	var s fileSender
@@ -124,7 +124,7 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m moved) {
 	c.writeWait.Store(0)
 	switch {
 	case m.n == 0 && isUnable(failed):
-		return moved{}
+		return kernelCopy{}
 	case waited != nil:
 		m.err = waited
 	case failed != nil:
@@ -142,9 +142,9 @@ func isUnable(err error) bool {
 		errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ESPIPE) || errors.Is(err, unix.EBADF)
 }
 
-// An end is one of two descriptors that are joined: a connection of ours, or what is
+// An endpoint is one of two descriptors that are joined: a connection of ours, or what is
 // not ours.
-type end struct {
+type endpoint struct {
 	ours *Conn
 	raw  syscall.RawConn
 }
@@ -152,7 +152,7 @@ type end struct {
 // A joint moves bytes from one end to the other. Each end is held only during its turn,
 // so that no call waits for one end because of the other.
 type joint struct {
-	dst, src    end
+	dst, src    endpoint
 	p           pipe
 	n, most     int64
 	held        int   // in the pipe
@@ -162,10 +162,10 @@ type joint struct {
 
 // splice moves at most so many bytes from one descriptor to another through a pipe,
 // in which the kernel hands on pages instead of copying them.
-func splice(dst, src end, most int64) moved {
+func splice(dst, src endpoint, most int64) kernelCopy {
 	p, err := takePipe()
 	if err != nil {
-		return moved{}
+		return kernelCopy{}
 	}
 	j := &joint{dst: dst, src: src, p: p, most: most}
 	j.fill, j.empty = j.fillOnce, j.emptyAll // made once, and not for each turn
@@ -173,12 +173,12 @@ func splice(dst, src end, most int64) moved {
 	return j.move()
 }
 
-func (j *joint) move() (m moved) {
+func (j *joint) move() (m kernelCopy) {
 	for j.n < j.most {
 		err := j.read()
 		switch m.n = j.n; {
 		case j.n == 0 && isUnable(err):
-			return moved{}
+			return kernelCopy{}
 		case err == errUnwaitable:
 			return m
 		case err != nil:

@@ -23,6 +23,8 @@ import (
 // socket's buffer. The first call that has to wait has the descriptor registered
 // with Go's network poller, which waits for it from then on.
 type sock struct {
+	status
+
 	fd   int
 	from unix.RawSockaddrAny
 
@@ -61,7 +63,7 @@ const (
 )
 
 // reset makes s ready for the descriptor that was accepted.
-func (c *conn) sysReset() {
+func (c *sock) sysReset() {
 	c.readBy.Store(0)
 	c.writeBy.Store(0)
 	c.nudged.Store(false)
@@ -69,7 +71,7 @@ func (c *conn) sysReset() {
 	c.likely = false
 }
 
-func (c *conn) sysRead(b []byte) (int, error) {
+func (c *sock) sysRead(b []byte) (int, error) {
 	polled := c.polled.Load()
 	if !polled || c.likely { // no other connection gets the descriptor during this call
 		if isPast(&c.readBy) {
@@ -112,7 +114,7 @@ func (c *conn) sysRead(b []byte) (int, error) {
 
 // letOthers lets others have a turn, before a connection is registered with the
 // poller. Where there is much to do, the data is there when they have had it.
-func (c *conn) letOthers() {
+func (c *sock) letOthers() {
 	c.waits(&c.readWait)
 	runtime.Gosched()
 	c.readWait.Store(0)
@@ -130,7 +132,7 @@ func received(n int, errno syscall.Errno) (int, error) {
 
 // sysWrite writes b. If that is the last, the kernel keeps what does not fill a
 // segment until the connection ends, or for 200 ms.
-func (c *conn) sysWrite(b []byte, last bool) (n int, err error) {
+func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
 	flags := unix.MSG_NOSIGNAL
 	if last {
 		flags |= unix.MSG_MORE
@@ -177,7 +179,7 @@ func written(n int, errno syscall.Errno) (int, error) {
 }
 
 // sendSome sends as much of b as there is room for, which EAGAIN ends.
-func (c *conn) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
+func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
 		some, errno := send(fd, b[n:min(len(b), n+maxDirect)], flags)
 		if errno != 0 {
@@ -199,13 +201,13 @@ func isPast(by *atomic.Int64) bool {
 }
 
 // poll has the poller wait for the connection from now on.
-func (c *conn) poll() (syscall.RawConn, error) {
+func (c *sock) poll() (syscall.RawConn, error) {
 	if c.polled.Load() {
 		return c.raw, nil // not written again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if uint32(c.state.Load())&closedBit != 0 {
+	if c.isClosed() {
 		return nil, net.ErrClosed
 	}
 	if c.file != nil {
@@ -229,7 +231,7 @@ func setFileDeadline(set func(time.Time) error, by int64) error {
 }
 
 // interrupt wakes the calls that wait, once c is closed.
-func (c *conn) interrupt() {
+func (c *sock) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file != nil {
@@ -239,10 +241,10 @@ func (c *conn) interrupt() {
 
 // sysShutdown ends both directions under the calls that are under way, and those
 // to come.
-func (c *conn) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+func (c *sock) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
 
 // sysClose closes the descriptor. No call uses it any more.
-func (c *conn) sysClose() {
+func (c *sock) sysClose() {
 	if c.file == nil {
 		closeRaw(c.fd)
 		return
@@ -251,14 +253,14 @@ func (c *conn) sysClose() {
 	c.file, c.raw = nil, nil
 }
 
-func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
+func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
 	by := inNanoseconds(t)
 	if by == farAway {
 		t = time.Time{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if uint32(c.state.Load())&closedBit != 0 {
+	if c.isClosed() {
 		return net.ErrClosed // what Close has interrupted remains so
 	}
 	if read {
@@ -278,7 +280,7 @@ func (c *conn) sysDeadlines(t time.Time, read, write bool) error {
 	return c.file.SetWriteDeadline(t)
 }
 
-func (c *conn) sysHalfClose(read bool) error {
+func (c *sock) sysHalfClose(read bool) error {
 	how := unix.SHUT_WR
 	if read {
 		how = unix.SHUT_RD
@@ -286,19 +288,19 @@ func (c *conn) sysHalfClose(read bool) error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(c.fd, how))
 }
 
-func (c *conn) sysNoDelay(on bool) error {
+func (c *sock) sysNoDelay(on bool) error {
 	if c.from.Addr.Family == unix.AF_UNIX || c.from.Addr.Family == unix.AF_UNSPEC {
 		return nil // it has none
 	}
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, number(on)))
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(on)))
 }
 
-func (c *conn) sysLinger(seconds int) error {
-	l := unix.Linger{Onoff: int32(number(seconds >= 0)), Linger: int32(max(seconds, 0))}
+func (c *sock) sysLinger(seconds int) error {
+	l := unix.Linger{Onoff: int32(boolInt(seconds >= 0)), Linger: int32(max(seconds, 0))}
 	return os.NewSyscallError("setsockopt", unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &l))
 }
 
-func (c *conn) sysBuffer(bytes int, read bool) error {
+func (c *sock) sysBuffer(bytes int, read bool) error {
 	opt := unix.SO_SNDBUF
 	if read {
 		opt = unix.SO_RCVBUF
@@ -306,18 +308,18 @@ func (c *conn) sysBuffer(bytes int, read bool) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, opt, bytes))
 }
 
-func number(on bool) int {
+func boolInt(on bool) int {
 	if on {
 		return 1
 	}
 	return 0
 }
 
-func (c *conn) sysRaw() (syscall.RawConn, error) { return c.poll() }
+func (c *sock) sysRaw() (syscall.RawConn, error) { return c.poll() }
 
 // sysWaitReadable waits without a buffer. At the server's end it waits no longer, if it
 // yields to that. reading is held.
-func (c *conn) sysWaitReadable(yields bool) error {
+func (c *sock) sysWaitReadable(yields bool) error {
 	polled := c.polled.Load()
 	if (!polled || c.likely) && readable(c.fd) {
 		c.likely = true
@@ -352,11 +354,11 @@ func (c *conn) sysWaitReadable(yields bool) error {
 
 // readyToRead is what the poller calls for sysWaitReadable: once to begin with, and
 // then when there is something to be read.
-func (c *conn) readyToRead(fd uintptr) bool {
+func (c *sock) readyToRead(fd uintptr) bool {
 	if c.looked || readable(int(fd)) {
 		return true
 	}
-	if c.yields && c.run.isDraining() { // or who nudges might have come too early
+	if c.yields && c.shared.isDraining() { // or who nudges might have come too early
 		c.wait = ErrDraining
 		return true
 	}
@@ -366,10 +368,10 @@ func (c *conn) readyToRead(fd uintptr) bool {
 }
 
 // sysNudge wakes WaitReadable, which looks whether the server ends.
-func (c *conn) sysNudge() {
+func (c *sock) sysNudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file == nil || uint32(c.state.Load())&closedBit != 0 {
+	if c.file == nil || c.isClosed() {
 		return
 	}
 	c.nudged.Store(true) // before it is looked: see sysUnnudge
@@ -381,17 +383,17 @@ func (c *conn) sysNudge() {
 }
 
 // sysUnnudge undoes a nudge that woke no call. idle is false by now.
-func (c *conn) sysUnnudge() {
+func (c *sock) sysUnnudge() {
 	if c.nudged.Load() {
 		c.wasNudged()
 	}
 }
 
 // wasNudged reports whether sysNudge has ended a wait, and puts the deadline back.
-func (c *conn) wasNudged() bool {
+func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.nudged.Swap(false) || uint32(c.state.Load())&closedBit != 0 {
+	if !c.nudged.Swap(false) || c.isClosed() {
 		return false
 	}
 	t := time.Time{}
@@ -409,13 +411,13 @@ func readable(fd int) bool {
 }
 
 // sysRemoteAddr and sysLocalAddr ask the kernel, or remember what it said.
-func (c *conn) sysRemoteAddr() net.Addr { return netAddrOf(&c.from) }
+func (c *sock) sysRemoteAddr() net.Addr { return netAddrOf(&c.from) }
 
-func (c *conn) sysLocalAddr() net.Addr {
+func (c *sock) sysLocalAddr() net.Addr {
 	var raw unix.RawSockaddrAny
 	sockName(c.fd, &raw)
 	return netAddrOf(&raw)
 }
 
 // sysSource returns who has connected; it is not valid for a unix socket.
-func (c *conn) sysSource() netip.Addr { return addrPort(&c.from).Addr() }
+func (c *sock) sysSource() netip.Addr { return addrPort(&c.from).Addr() }

@@ -1,0 +1,105 @@
+//go:build !linux || haul_portable
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+)
+
+// A kernel is one listening socket.
+type kernel struct {
+	l net.Listener
+	o Options
+}
+
+// listen opens the socket of an address: package net can have only one.
+func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, net.Addr, error) {
+	config := net.ListenConfig{KeepAliveConfig: o.KeepAlive.config()}
+	config.SetMultipathTCP(false) // as on the fast path
+	l, err := config.Listen(ctx, network, addr)
+	if err != nil {
+		return nil, nil, unnamed(err)
+	}
+	k, err := newKernel(l, o)
+	return []*kernel{k}, l.Addr(), err
+}
+
+func newKernel(l net.Listener, o Options) (*kernel, error) {
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // Socket does that
+	}
+	return &kernel{l: l, o: o}, nil
+}
+
+// config is the same for package net.
+func (k KeepAlive) config() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: !k.Off, Idle: k.idle(), Interval: k.interval(), Count: k.count()}
+}
+
+// share says that others may have the socket too.
+func (k *kernel) share() {}
+
+// accept waits for a connection and makes it c's. It returns net.ErrClosed when the
+// socket is stopped.
+func (k *kernel) accept(c *sock) error {
+	nc, err := k.l.Accept()
+	if err != nil {
+		return unnamed(err)
+	}
+	if t, ok := nc.(*net.TCPConn); ok {
+		if k.o.Nagle {
+			_ = t.SetNoDelay(false)
+		}
+		if k.o.SendBuffer > 0 {
+			_ = t.SetWriteBuffer(k.o.SendBuffer)
+		}
+	}
+	c.nc = nc
+	c.sysReset()
+	return nil
+}
+
+// drainsQueue says that connections waiting in the queue of a stopped socket are still
+// accepted.
+const drainsQueue = false
+
+// stop makes accept end. Connections that wait to be accepted are reset.
+func (k *kernel) stop(bool) { _ = k.l.Close() }
+
+func (k *kernel) close() error {
+	if err := k.l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// duplicate returns the socket for another process.
+func (k *kernel) duplicate() (*os.File, error) {
+	l, ok := k.l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return l.File()
+}
+
+// isTemporary reports whether accepting may succeed later: when descriptors or memory
+// are there again.
+func isTemporary(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfPeer reports whether a connection was gone before it was accepted.
+func isOfPeer(err error) bool {
+	return errors.Is(err, syscall.ECONNABORTED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPERM)
+}
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

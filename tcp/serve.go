@@ -1,0 +1,118 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// Counters returns the counters as they are.
+func (s *Server) Counters() Counters {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Counters{
+		Handshakes: len(s.handshakes), Accepted: s.past,
+		Refused: s.counts.refused.Load(), TimedOut: s.counts.timedOut.Load(), AcceptErrors: s.counts.acceptErrors.Load(),
+		BadHandshakes: s.counts.badHandshakes.Load(), Panics: s.counts.panics.Load(), Cut: s.counts.cut.Load(),
+	}
+	for r := range s.runs {
+		live, accepted := r.totals()
+		c.Conns += live
+		c.Accepted += accepted
+	}
+	return c
+}
+
+// Peers yields the connections that there are. The body of a loop over them may take
+// its time: none is kept open by it, so one may be listed that has just ended. Those
+// that come while the loop is under way need not be in it.
+func (s *Server) Peers() iter.Seq[Peer] {
+	return func(yield func(Peer) bool) {
+		for _, r := range s.running() {
+			for _, a := range r.acceptors {
+				for p := range a.roster.peers() {
+					if !yield(p) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// enlist adds a run to those that serve. If Halt has come in between, it ends soon.
+func (s *Server) enlist(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil {
+		s.runs = map[*run]bool{}
+	}
+	s.runs[r] = true
+	if s.halted {
+		go r.halt()
+	}
+}
+
+func (s *Server) running() (all []*run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.runs {
+		all = append(all, r)
+	}
+	return all
+}
+
+// ListenAndServe listens at addresses, as [Listen] has them, and serves until ctx
+// ends: see [Server.Serve].
+func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
+	if len(addrs) == 0 {
+		return errors.New("tcp: no address to listen at")
+	}
+	var sockets []*Socket
+	for _, addr := range addrs {
+		socket, err := Listen(ctx, addr, s.Options)
+		if err != nil {
+			closeAll(sockets)
+			return err
+		}
+		sockets = append(sockets, socket)
+	}
+	return s.Serve(ctx, sockets...)
+}
+
+// Serve serves the connections of sockets until ctx ends or all sockets are closed,
+// then closes them, gives the handlers the Grace to return, ends the connections of
+// those that have not, and returns when the last handler has. Clients connected when
+// ctx ended are still served. The error is one of accepting, or ErrCut if connections
+// had to be ended.
+//
+// A socket can be served once. If one of sockets is served already, Serve fails at
+// once and closes the others.
+func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
+	if s.Handle == nil {
+		closeAll(sockets)
+		return errors.New("tcp: the server has no Handle")
+	}
+	r, err := s.newRun(ctx, sockets)
+	if err != nil {
+		closeAll(sockets)
+		return err
+	}
+	s.enlist(r)
+	return r.serveUntil(ctx)
+}
+
+// Halt ends all connections, and what serves them, at once: also those that are
+// given their Grace already. It is for good, so that it holds for a Serve too that
+// another goroutine is about to begin: that closes its sockets and fails with
+// [net.ErrClosed], and so does Listener. A Server that is to serve again is ended by
+// the context of Serve.
+func (s *Server) Halt() {
+	s.mu.Lock()
+	s.halted = true
+	s.mu.Unlock()
+	for _, r := range s.running() {
+		r.halt()
+	}
+}

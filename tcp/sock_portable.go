@@ -1,0 +1,216 @@
+//go:build !linux || haul_portable
+
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A sock is a connection of package net.
+type sock struct {
+	status
+
+	nc net.Conn
+
+	readBy   atomic.Int64 // in nanoseconds of Unix time; 0 for none
+	mu       sync.Mutex   // what is done to the deadlines
+	nudged   bool         // mu: the deadline for reading has been moved to wake who waits
+	readable []byte       // reading: what WaitReadable has read
+	one      [1]byte
+}
+
+func (c *sock) sysReset() {
+	c.readBy.Store(0)
+	c.nudged, c.readable = false, nil
+}
+
+func (c *sock) sysRead(b []byte) (int, error) {
+	if len(c.readable) > 0 {
+		n := copy(b, c.readable)
+		c.readable = c.readable[n:]
+		return n, nil
+	}
+	c.waits(&c.readWait)
+	n, err := c.nc.Read(b)
+	c.readWait.Store(0)
+	return n, unnamed(err)
+}
+
+func (c *sock) sysWrite(b []byte, last bool) (int, error) {
+	c.waits(&c.writeWait)
+	n, err := c.nc.Write(b)
+	c.writeWait.Store(0)
+	if n > 0 {
+		c.sent()
+	}
+	return n, unnamed(err)
+}
+
+// interrupt wakes the calls that wait, once c is closed.
+func (c *sock) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.nc.SetDeadline(time.Unix(1, 0))
+}
+
+// sysShutdown ends both directions under the calls that are under way, and those to
+// come.
+func (c *sock) sysShutdown() { _ = c.nc.Close() }
+
+func (c *sock) sysClose() { _ = c.nc.Close() }
+
+func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed() {
+		return net.ErrClosed // what Close has interrupted remains so
+	}
+	if read {
+		c.readBy.Store(inNanoseconds(t))
+	}
+	switch {
+	case read && write:
+		return unnamed(c.nc.SetDeadline(t))
+	case read:
+		return unnamed(c.nc.SetReadDeadline(t))
+	}
+	return unnamed(c.nc.SetWriteDeadline(t))
+}
+
+func (c *sock) sysHalfClose(read bool) error {
+	half, ok := c.nc.(interface {
+		CloseRead() error
+		CloseWrite() error
+	})
+	switch {
+	case !ok:
+		return errors.ErrUnsupported
+	case read:
+		return unnamed(half.CloseRead())
+	}
+	return unnamed(half.CloseWrite())
+}
+
+func (c *sock) sysNoDelay(on bool) error {
+	if t, ok := c.nc.(*net.TCPConn); ok {
+		return unnamed(t.SetNoDelay(on))
+	}
+	return nil
+}
+
+func (c *sock) sysLinger(seconds int) error {
+	if t, ok := c.nc.(*net.TCPConn); ok {
+		return unnamed(t.SetLinger(seconds))
+	}
+	return nil
+}
+
+func (c *sock) sysBuffer(bytes int, read bool) error {
+	s, ok := c.nc.(interface {
+		SetReadBuffer(int) error
+		SetWriteBuffer(int) error
+	})
+	switch {
+	case !ok:
+		return errors.ErrUnsupported
+	case read:
+		return unnamed(s.SetReadBuffer(bytes))
+	}
+	return unnamed(s.SetWriteBuffer(bytes))
+}
+
+func (c *sock) sysRaw() (syscall.RawConn, error) {
+	s, ok := c.nc.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return s.SyscallConn()
+}
+
+// sysWaitReadable reads one byte, as there is nothing that only looks. At the server's
+// end it waits no longer, if it yields to that.
+func (c *sock) sysWaitReadable(yields bool) error {
+	if len(c.readable) > 0 {
+		return nil
+	}
+	for {
+		looks := yields && c.shared.isDraining()
+		if looks { // what is there comes before the end
+			c.mu.Lock()
+			c.nudged = true
+			_ = c.nc.SetReadDeadline(time.Now().Add(drainLook))
+			c.mu.Unlock()
+		}
+		c.waits(&c.readWait)
+		n, err := c.nc.Read(c.one[:])
+		c.readWait.Store(0)
+		switch {
+		case n > 0:
+			c.readable = c.one[:]
+			c.wasNudged()
+			return nil
+		case err == nil:
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.wasNudged():
+			if looks {
+				return ErrDraining
+			}
+		case err == io.EOF:
+			return nil // which the next read finds out
+		default:
+			return unnamed(err)
+		}
+	}
+}
+
+// drainLook is how long a connection is read from at the server's end, to find out
+// whether there is something.
+const drainLook = time.Millisecond
+
+// sysNudge wakes WaitReadable, which looks whether the server ends.
+func (c *sock) sysNudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if uint32(c.state.Load())&closedBit == 0 && c.idle.Load() {
+		c.nudged = true
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// sysUnnudge undoes a nudge that woke no call. idle is false by now.
+func (c *sock) sysUnnudge() { c.wasNudged() }
+
+// wasNudged reports whether a wait was ended to look, and puts the deadline back.
+func (c *sock) wasNudged() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.nudged || c.isClosed() {
+		return false
+	}
+	c.nudged = false
+	t := time.Time{}
+	if by := c.readBy.Load(); by != 0 {
+		t = time.Unix(0, by)
+	}
+	return c.nc.SetReadDeadline(t) == nil
+}
+
+func (c *sock) sysRemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+func (c *sock) sysLocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// sysSource returns who has connected; it is not valid for a unix socket.
+func (c *sock) sysSource() netip.Addr {
+	if a, ok := c.nc.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,219 @@
+package tcp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A shared is what the connections of one run have in common.
+type shared struct {
+	began      time.Time
+	tick       time.Duration
+	ticks      limits
+	firstPhase int32
+	clock      atomic.Int64 // ticks since began, and one
+	drains     atomic.Bool  // the server ends
+
+	handshakes    chan struct{} // a place for each
+	handshakeTime time.Duration
+	lastCall      time.Duration
+	over          <-chan struct{} // closed when connections are ended
+
+	counts *counts
+}
+
+func (r *shared) isDraining() bool { return r.drains.Load() }
+
+// ago returns for how long a connection has been there that began at a tick.
+func (r *shared) ago(tick int64) time.Duration {
+	return time.Duration(max(0, r.clock.Load()-tick)) * r.tick
+}
+
+// counts is the part of Counters that is kept here.
+type counts struct {
+	refused, timedOut, acceptErrors, badHandshakes, panics, cut atomic.Uint64
+}
+
+// A status is what a connection is doing.
+type status struct {
+	shared *shared
+
+	// state holds, from the top, which of its connections this is (32 bits);
+	// whether it is closed (1 bit); and how many calls use it, with one for the
+	// time before Close (31 bits). The call that drops the last use closes the
+	// descriptor, so no call ever meets another connection's.
+	state atomic.Uint64
+
+	onWait func() // called before a call waits; set by who serves, before it does
+
+	// In ticks of the run's clock; 0 for never.
+	began, phased       atomic.Int64 // when it was accepted, and came to its phase
+	moved               atomic.Int64 // when a byte was moved last
+	readWait, writeWait atomic.Int64 // since when a call waits
+	phase               atomic.Int32
+	idle                atomic.Bool // in WaitReadable
+
+	reading, writing sync.Mutex // one call reads at a time, and one writes
+
+	shaking shake // reading: in a TLS handshake
+}
+
+// The phases of a connection.
+const (
+	opening   int32 = iota // for the PROXY header and TLS
+	listening              // the client has sent nothing yet
+	open
+)
+
+const (
+	genShift  = 32
+	closedBit = 1 << 31
+)
+
+// begin makes c ready for its next connection, and returns its number.
+func (c *status) begin() uint32 {
+	gen := uint32(c.state.Load()>>genShift) + 1
+	c.state.Store(uint64(gen)<<genShift | 1)
+	return gen
+}
+
+// hold keeps a connection of the ring from going away until it is dropped. It
+// reports false if it is about to. mu is held.
+func (c *status) hold() bool {
+	for {
+		s := c.state.Load()
+		if s&closedBit != 0 {
+			return false
+		}
+		if c.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+// isClosed reports whether Close was called.
+func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 }
+
+// heard notes that the client has sent something.
+func (c *status) heard() {
+	c.moved.Store(c.shared.clock.Load())
+	if c.phase.Load() == listening {
+		c.phase.Store(open)
+	}
+}
+
+// sent notes that something was sent.
+func (c *status) sent() { c.moved.Store(c.shared.clock.Load()) }
+
+// enter begins a phase.
+func (c *status) enter(phase int32) {
+	c.phased.Store(c.shared.clock.Load())
+	c.phase.Store(phase)
+}
+
+// waits notes that a call is going to wait, until its return sets since to 0.
+func (c *status) waits(since *atomic.Int64) {
+	if c.onWait != nil {
+		c.onWait()
+	}
+	if c.shaking == shakeHolds && since == &c.readWait {
+		c.shaking = shakeWaits
+		<-c.shared.handshakes
+	}
+	since.Store(c.shared.clock.Load())
+}
+
+// A shake says whether a connection has one of the places for TLS handshakes. It has
+// one while the server computes, and none while it waits for its client: who is slow
+// would take it from others.
+type shake uint8
+
+const (
+	shakeNot   shake = iota // there is no handshake
+	shakeHolds              // it has a place
+	shakeWaits              // it has given it back, to wait
+)
+
+// shake begins a handshake, or ends it.
+func (c *status) shake(to shake) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.shaking == shakeHolds {
+		<-c.shared.handshakes
+	}
+	c.shaking = to
+}
+
+// shakesAgain reports whether a handshake that has waited has a place again. reading
+// is held.
+func (c *status) shakesAgain() bool {
+	if !c.shared.takeHandshake() {
+		return false
+	}
+	c.shaking = shakeHolds
+	return true
+}
+
+// takeHandshake takes one of the places for handshakes, and waits for it at most as
+// long as a handshake may take.
+func (r *shared) takeHandshake() bool {
+	select {
+	case r.handshakes <- struct{}{}:
+		return true
+	default:
+	}
+	t := time.NewTimer(r.handshakeTime)
+	defer t.Stop()
+	select {
+	case r.handshakes <- struct{}{}:
+		return true
+	case <-t.C:
+	case <-r.over:
+	}
+	return false
+}
+
+// limits are the times of a Server, in ticks of its clock; 0 for none.
+type limits struct {
+	handshake, firstByte, idle int64
+}
+
+// expired returns which of its times a connection has used up; nil if none.
+func (l *limits) expired(c *status, now int64) error {
+	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
+	switch c.phase.Load() {
+	case opening:
+		if over(c.phased.Load(), l.handshake) {
+			return ErrHandshake
+		}
+		return nil
+	case listening:
+		if c.readWait.Load() != 0 && over(c.phased.Load(), l.firstByte) {
+			return ErrSilent
+		}
+	}
+	for _, since := range []int64{c.readWait.Load(), c.writeWait.Load()} {
+		if since != 0 && over(max(since, c.moved.Load()), l.idle) {
+			return ErrIdle
+		}
+	}
+	return nil
+}
+
+// farAway is the last time that Unix nanoseconds can say.
+const farAway = 1<<63 - 1
+
+// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out
+// of their range becomes past, or farAway.
+func inNanoseconds(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1 // all that is past is the same
+	case t.Before(time.Unix(0, farAway)):
+		return t.UnixNano()
+	}
+	return farAway
+}
