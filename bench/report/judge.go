@@ -247,7 +247,7 @@ func (r *Report) goalSection() Section {
 	}
 	s := Section{
 		Name: "goals", Title: "Goals",
-		Intro: fmt.Sprintf("%d reached, %d missed, %d unknown. The figure is that of the scenario which comes out worst; "+
+		Intro: fmt.Sprintf("%d reached, %d missed, %d unknown. The figure is that of the worst scenario; "+
 			"\"x\" is haul's figure divided by the other one. A peer that fails more than %s of its transfers is not compared with.",
 			reached, missed, len(t.Rows)-reached-missed, percent(mayFail)),
 		Tables:  []Table{t},

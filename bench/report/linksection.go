@@ -14,8 +14,8 @@ func (r *Report) linkSection(link string) Section {
 	group := "links-" + link
 	s := Section{
 		Name: group, Title: "Over the link " + link,
-		Intro: "MB/s. The bound is what anybody reaches who waits for each window's acknowledgement, without loss. " +
-			"Beside the rates are their shares of it, and with 1 % of the packets lost each way what is left of the rate without loss.",
+		Intro: "MB/s. The bound is the highest rate with one window under way at a time, without loss. " +
+			"Beside the rates are their shares of the bound, and with 1 % of the packets lost each way their shares of the rate without loss.",
 	}
 	plain, lossy := r.group(group), r.group(group+"+loss")
 	if len(plain)+len(lossy) == 0 {

@@ -261,13 +261,13 @@ func (r *Report) clients() Section {
 func (r *Report) besides() Section {
 	s := Section{
 		Name: "beside", Title: "Beside something else",
-		Intro: "How long small downloads take while the server has something else to do, in milliseconds for a whole transfer.",
+		Intro: "The time of small downloads while the server has another load, in milliseconds for a whole transfer.",
 	}
 	scenarios := r.group("beside")
 	if len(scenarios) == 0 {
 		return s
 	}
-	s.Intro += " Alone it is: " + scenarios[0].Title + "."
+	s.Intro += " Alone: " + scenarios[0].Title + "."
 	who := contenders(scenarios...)
 	t := Table{Name: "beside-latency", Head: []string{"beside"}}
 	for _, w := range who {

@@ -48,7 +48,7 @@ func (r *Report) sftpFiles(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
 		Intro: "A column for each round trip. Each client works with a stock sshd unless its name says otherwise, all with one cipher. " +
-			"The rate is that of the data, from the first that crosses the wire to the last, so that it compares with other distances; what comes before and after is in the rate of the whole command.",
+			"The rate is that of the data, from the first that crosses the wire to the last, so that it compares with other distances. The rate of the whole command includes the time before and after.",
 	}
 	scenarios := r.byDistance(group)
 	if len(scenarios) == 0 {
@@ -102,7 +102,7 @@ var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
 func (r *Report) sftpRamps() Section {
 	s := Section{
 		Name: "sftp-ramp", Title: "SFTP: the first three seconds",
-		Intro: "MB that crossed the wire in a tenth of a second, one round trip, so long after the first data. A transfer is stopped after 15 seconds, and then counts by what it has moved.",
+		Intro: "MB that crossed the wire in a tenth of a second, one round trip, so long after the first data. A transfer is stopped after 15 seconds; the bytes that it has moved count.",
 	}
 	for _, group := range []string{"sftp-get-ramp", "sftp-put-ramp"} {
 		for _, sc := range r.group(group) {
@@ -141,7 +141,7 @@ func (c *cell) step(i int) float64 {
 func (r *Report) sftpTiny() Section {
 	s := Section{
 		Name: "sftp-tiny", Title: "SFTP: a file of one byte",
-		Intro: "The whole command, with all that comes before and after the byte. Its time over loopback is not for the distance: round trips are the difference, divided by 100 ms.",
+		Intro: "The time of the whole command. Round trips are the difference to its time over loopback, divided by 100 ms.",
 	}
 	const near, far = "sftp-tiny-rtt0", "sftp-tiny-rtt100"
 	if r.of[near] == nil && r.of[far] == nil {
@@ -226,7 +226,7 @@ func binaryBytes(n int) string {
 func (r *Report) sftpTrees() Section {
 	s := Section{
 		Name: "sftp-tree", Title: "SFTP: many small files",
-		Intro: "Files a second. A client that takes too long is stopped, and counts by the files that it has moved until then.",
+		Intro: "Files a second. A client that takes too long is stopped, and the files that it has moved until then count.",
 	}
 	for _, group := range []string{"sftp-tree-get", "sftp-tree-put"} {
 		if all := r.byDistance(group); len(all) > 0 {
@@ -243,7 +243,7 @@ func (r *Report) sftpTrees() Section {
 func (r *Report) nagle() Section {
 	s := Section{
 		Name: "sftp-doc3", Title: "SFTP: TCP_NODELAY, and requests that overlap",
-		Intro: "Package sftp with a stock sshd, with TCP_NODELAY and without: MB/s of the data with requests of 8 KiB, of which so many more than one are under way, and with requests as many and as large as haul likes.",
+		Intro: "Package sftp with a stock sshd, with TCP_NODELAY and without: MB/s of the data with requests of 8 KiB, of which one and so many more are under way, and with haul's own number and size of requests.",
 	}
 	for _, way := range []struct{ word, title string }{{"down", "Downloads"}, {"up", "Uploads"}} {
 		var columns []column

@@ -47,7 +47,7 @@ func (r *Report) tcpLoads() Section {
 	s := Section{
 		Name: "tcp", Title: "TCP: document 4's tests",
 		Intro: "1,000 connections at the same time: a new one for each request (each), or the same ones throughout (kept). The server has one core, the load generator another. " +
-			"The figure to look at is the cost of a request for the server: the generator bounds the requests a second too, if it takes all of its core. " +
+			"Compare the server's cost of a request: the generator bounds the requests a second too, if it takes all of its core. " +
 			"haul is set to expect that clients speak first (TCP_DEFER_ACCEPT), unless its name says otherwise; of the others only those whose name says so.",
 	}
 	scenarios := r.group("tcp")
@@ -141,12 +141,12 @@ func tcpGoals() []Goal {
 	all := slices.Concat(each, keep, tls)
 	return []Goal{
 		{"CPU, a connection for each request, half of tcpserver's", source, each, "", cpu, to(theirs), atMost, 0.5},
-		{"CPU, a connection for each request, half of tcpserver's, told by ordinary goroutines", source, each, "", cpu, to(ordinary), atMost, 0.55},
+		{"CPU, a connection for each request, half of tcpserver's, estimated from ordinary goroutines", source, each, "", cpu, to(ordinary), atMost, 0.55},
 		{"CPU, a connection for each request, below every peer", source, each, "", cpu, rival{kind: bestPeer}, below, 1},
 		{"CPU, a connection for each request, against the floor", source, each, "", cpu, to(tcpFloorDeferred), atMost, 1.2},
 		{"CPU, a connection for each request, against the floor that hears of it at once", source, each, "haul without DEFER_ACCEPT", cpu, to(tcpFloor), atMost, 1.2},
 		{"CPU, connections kept, no more than tcpserver's", source, keep, "", cpu, to(theirs), atMost, 1},
-		{"CPU, connections kept, no more than tcpserver's, told by ordinary goroutines", source, keep, "", cpu, to(ordinary), atMost, 0.9},
+		{"CPU, connections kept, no more than tcpserver's, estimated from ordinary goroutines", source, keep, "", cpu, to(ordinary), atMost, 0.9},
 		{"CPU, connections kept, against the floor", source, keep, "", cpu, to(tcpFloor), atMost, 1.25},
 		{"p50, below tcpserver's", source, all, "", record.LatencyP50, to(theirs), below, 1},
 		{"p50, below ordinary goroutines'", source, all, "", record.LatencyP50, to(ordinary), below, 1},
