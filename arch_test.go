@@ -34,7 +34,7 @@ var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
 		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
-		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat",
+		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden",
 	},
 	"internal/serve": {
 		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
@@ -55,22 +55,23 @@ var rules = map[string]rule{
 	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak"},
 	"tftp":                           {imports: "tftp/transfer udp store internal/linequeue", tests: "internal/sim internal/leak internal/race internal/repeat"},
 	"site":                           {imports: "tftp/remap store"},
-	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat"},
+	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden"},
 	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat"},
 	"sftp/internal/mux":              {imports: "sftp/internal/wire internal/pipeline internal/rate"},
 	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
 	"internal/sshconn":               {tests: "internal/leak"},
-	"internal/race":                  {},                     // for tests: nobody's imports, only their tests
-	"internal/sim":                   {imports: "udp store"}, // for tests: nobody's imports, only their tests
-	"internal/repeat":                {},                     // for tests
-	"internal/leak":                  {},                     // the same
-	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak"},
+	"internal/race":                  {},                           // for tests: nobody's imports, only their tests
+	"internal/sim":                   {imports: "udp store"},       // for tests: nobody's imports, only their tests
+	"internal/repeat":                {},                           // for tests
+	"internal/golden":                {imports: "internal/repeat"}, // the same
+	"internal/leak":                  {},                           // the same
+	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
-	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat"},
-	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat"},
+	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
+	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden"},
 	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web internal/repeat"},
 	"sftp/internal/wire":             {pure: true},
-	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat"},
+	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
 	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
 	"internal/failure":               {},

@@ -14,18 +14,6 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-func TestVersion(t *testing.T) {
-	d := newDirectServer(t, nil)
-	c := d.connect()
-	for _, version := range []uint32{1, 3, 6} { // clients of later versions offer theirs
-		p := d.session(c)
-		r := p.ask(wire.AppendInit(nil, version))
-		if r.Version != 3 || r.Pairs.Known() != wire.AllExtensions {
-			t.Errorf("INIT %d is answered by version %d with %v", version, r.Version, r.Pairs.Known())
-		}
-	}
-}
-
 func TestReadWrite(t *testing.T) {
 	p := newTestSession(t, nil)
 	data := testBytes(3 * maxData)
@@ -369,25 +357,6 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	p.close(h)
-}
-
-// A server answers what it does not understand with an error, and serves on.
-func TestUnknownRequests(t *testing.T) {
-	p := newTestSession(t, nil)
-	raw := func(kind byte, id uint32, rest string) []byte {
-		b := []byte{0, 0, 0, byte(5 + len(rest)), kind, 0, 0, byte(id >> 8), byte(id)}
-		return append(b, rest...)
-	}
-	p.want(wire.Unsupported, raw(200, p.n(), "\x00\x00\x00\x07unknown"))
-	p.want(wire.Unsupported, raw(99, p.n(), ""))
-	p.want(wire.Unsupported, raw(101, p.n(), "")) // a reply is no request
-	p.want(wire.BadMessage, raw(3, p.n(), ""))
-	p.want(wire.BadMessage, raw(17, p.n(), "\xff\xff\xff\xff"))
-	p.want(wire.BadMessage, raw(17, p.n(), "\x00\x00\x00\x02x"))
-	p.want(wire.BadMessage, wire.AppendStat(nil, p.n(), strings.Repeat("a", wire.MaxPath+1)))
-	p.want(wire.BadMessage, wire.AppendStat(nil, p.n(), "a\x00b"))
-	p.put("still", "alive")
-	p.wantFile("still", "alive")
 }
 
 // After nonsense where a length should be nothing more can be understood.

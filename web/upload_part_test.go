@@ -35,93 +35,6 @@ func wantNames(t testing.TB, path string, want ...string) {
 	}
 }
 
-// An upload in parts appears when the last has come, and not before.
-func TestPutParts(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the store keeps uploads where there are locks")
-	}
-	st, path := dir(t, map[string]string{"f": "old"})
-	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
-	body := string(pattern(1000))
-	const source = `Upload-Source: "1000 bytes of 2026"`
-	part := func(first, last int) answer {
-		t.Helper()
-		return ask(t, h, "PUT /f", body[first:last+1], fmt.Sprintf("Content-Range: bytes %d-%d/1000", first, last), source)
-	}
-	asked := func(want string) {
-		t.Helper()
-		a := ask(t, h, "PUT /f", "", "Content-Range: bytes */1000", source)
-		a.want(t, http.StatusAccepted, "*")
-		a.wantField(t, "Upload-Offset", want)
-	}
-	asked("0")
-	wantNames(t, path, "f") // to ask leaves nothing behind
-	a := part(0, 99)
-	a.want(t, http.StatusAccepted, "*")
-	a.wantField(t, "Upload-Offset", "100")
-	asked("100")
-	for _, first := range []int{101, 200} { // a gap, be it of one byte
-		a = part(first, 299)
-		a.want(t, http.StatusRequestedRangeNotSatisfiable, "*")
-		a.wantField(t, "Upload-Offset", "100")
-	}
-	a = part(50, 149) // again in part, as after an answer that was lost
-	a.want(t, http.StatusAccepted, "*")
-	a.wantField(t, "Upload-Offset", "150")
-	a = part(20, 29) // all of it again
-	a.wantField(t, "Upload-Offset", "150")
-	if got := content(t, st, "f"); got != "old" {
-		t.Errorf("before the last part the file is %q", clip(got))
-	}
-	part(150, 999).want(t, http.StatusNoContent, "")
-	if got := content(t, st, "f"); got != body {
-		t.Errorf("the file is %q", clip(got))
-	}
-	wantNames(t, path, "f")
-	// Conditions hold for parts, too.
-	ask(t, h, "PUT /f", body[:10], "Content-Range: bytes 0-9/1000", "If-None-Match: *").want(t, 412, "*")
-	// In one part, it is an upload like any other.
-	ask(t, h, "PUT /g", "abc", "Content-Range: bytes 0-2/3").want(t, http.StatusCreated, "*")
-	wantNames(t, path, "f", "g")
-}
-
-// Parts of different uploads never meet.
-func TestPutPartsApart(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the store keeps uploads where there are locks")
-	}
-	st, _ := dir(t, nil)
-	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
-	offset := func(total int, source string) string {
-		t.Helper()
-		return ask(t, h, "PUT /f", "", fmt.Sprintf("Content-Range: bytes */%d", total), "Upload-Source: "+source).header.Get("Upload-Offset")
-	}
-	first := func(source string) {
-		t.Helper()
-		ask(t, h, "PUT /f", "0123456789", "Content-Range: bytes 0-9/20", "Upload-Source: "+source).want(t, 202, "*")
-	}
-	first("one")
-	if got := offset(20, "one"); got != "10" {
-		t.Errorf("of the same upload %s bytes are there", got)
-	}
-	// Another size or source is another content: what was kept is given up.
-	if got := offset(21, "one"); got != "0" {
-		t.Errorf("of another size %s bytes are there", got)
-	}
-	first("one")
-	if got := offset(20, "two"); got != "0" {
-		t.Errorf("of another source %s bytes are there", got)
-	}
-	first("one")
-	// So is another user, who does not disturb the first.
-	theirs := &web.Handler{Account: account(web.Account{User: "they", Store: st, Access: web.AccessOverwrite})}
-	a := ask(t, theirs, "PUT /f", "", "Content-Range: bytes */20", "Upload-Source: one")
-	a.wantField(t, "Upload-Offset", "0")
-	if got := offset(20, "one"); got != "10" {
-		t.Errorf("another user asked, and %s bytes are there", got)
-	}
-}
-
 // As long as one part is under way, another is refused as locked.
 func TestPutPartsBusy(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -136,18 +49,6 @@ func TestPutPartsBusy(t *testing.T) {
 		a.wantField(t, "Retry-After", "1")
 	}
 	ask(t, h, "PUT /f", "0123456789", "Content-Range: bytes 0-9/20").want(t, 202, "*")
-}
-
-// A store that keeps nothing takes uploads in one part only, and says so.
-func TestPutPartsUnsupported(t *testing.T) {
-	st := mem(t, nil)
-	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
-	ask(t, h, "PUT /f", "", "Content-Range: bytes */4").wantField(t, "Upload-Offset", "0")
-	ask(t, h, "PUT /f", "ab", "Content-Range: bytes 0-1/4").want(t, 400, "uploads cannot be sent in parts here\n")
-	ask(t, h, "PUT /f", "abcd", "Content-Range: bytes 0-3/4").want(t, 201, "*")
-	if got := content(t, st, "f"); got != "abcd" {
-		t.Errorf("the file is %q", got)
-	}
 }
 
 // RFC 9110 §14.4, and what an upload wants besides.

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var updateGolden = flag.Bool("update", false, "write the files in testdata anew")
+	"github.com/haul-project/haul/internal/golden"
+)
 
 // mapRules have something of all: classes, captures, a jump, conditions on the
 // client, on the operation and on what exists, and a refusal.
@@ -53,17 +51,7 @@ func TestMapTest(t *testing.T) {
 		}
 		all.WriteString("\n")
 	}
-	golden := filepath.Join("testdata", "map-test.txt")
-	if *updateGolden {
-		writeFile(t, golden, all.String())
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := all.String(); got != strings.ReplaceAll(string(want), "\r\n", "\n") {
-		t.Errorf("the output has changed; if it should, run with -update. Now it is\n%s", got)
-	}
+	golden.Compare(t, "map-test.txt", all.String())
 }
 
 // quoteAll writes arguments in one line.

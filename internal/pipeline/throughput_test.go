@@ -1,17 +1,14 @@
 package pipeline
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "rewrite the files in testdata")
+	"github.com/haul-project/haul/internal/golden"
+)
 
 const (
 	sshChunk = 255 << 10 // what OpenSSH's server grants in limits@openssh.com
@@ -81,7 +78,7 @@ func TestThroughput(t *testing.T) {
 			b.WriteString("\n")
 		}
 	}
-	golden(t, "throughput.txt", b.String())
+	golden.Compare(t, "throughput.txt", b.String())
 }
 
 // A result is how a simulated transfer went.
@@ -131,23 +128,4 @@ func (w *world) measure(t *testing.T, c Config) result {
 		t.Fatalf("%+v, %+v: %s", w.path, c, w.problem)
 	}
 	return result{size: c.Size, rate: w.path.rate, took: f.done.Sub(w.base), peak: w.peak, lanes: w.most, stats: f.p.Stats()}
-}
-
-// golden compares text with a file in testdata, or rewrites that file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != got {
-		t.Errorf("%s differs (rewrite with -update if this is meant):\n%s", path, got)
-	}
 }

@@ -2,16 +2,13 @@ package trace
 
 import (
 	"bytes"
-	"flag"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/haul-project/haul/internal/golden"
+)
 
 func TestDescribe(t *testing.T) {
 	long := strings.Repeat("a", maxName+1)
@@ -138,19 +135,7 @@ func TestTextGolden(t *testing.T) {
 		}
 	}
 	checkText(t, got.String())
-	name := filepath.Join("testdata", "trace.txt")
-	if *update {
-		if err := os.WriteFile(name, got.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := strings.ReplaceAll(string(want), "\r\n", "\n"); got.String() != w {
-		t.Errorf("the text differs from %s; run with -update and look at the difference. Got:\n%s", name, got.String())
-	}
+	golden.Compare(t, "trace.txt", got.String())
 }
 
 // A zone is the name of an interface: nearly any bytes.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/golden"
 )
 
 // A foreignReceiver is a client as others write them: it takes blocks in order
@@ -212,5 +214,5 @@ func TestForeignReceivers(t *testing.T) {
 			b.WriteString("\n")
 		}
 	}
-	golden(t, "foreign.txt", b.String())
+	golden.Compare(t, "foreign.txt", b.String())
 }

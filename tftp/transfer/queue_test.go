@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/golden"
 )
 
 // An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through
@@ -160,5 +162,5 @@ func TestShortQueues(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	golden(t, "queues.txt", b.String())
+	golden.Compare(t, "queues.txt", b.String())
 }

@@ -1,19 +1,15 @@
 package transfer
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/internal/race"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // A testLink is a path of a certain speed and length.
 type testLink struct {
@@ -75,7 +71,7 @@ func TestThroughput(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "throughput.txt", b.String())
+	golden.Compare(t, "throughput.txt", b.String())
 }
 
 // TestBottleneck keeps the same table where the bandwidth has a queue that
@@ -130,7 +126,7 @@ func TestBottleneck(t *testing.T) {
 			b.WriteString("\n")
 		}
 	}
-	golden(t, "bottleneck.txt", b.String())
+	golden.Compare(t, "bottleneck.txt", b.String())
 }
 
 // measure runs reads in virtual time, and returns MB/s until the sender knows
@@ -155,23 +151,4 @@ func measure(t *testing.T, f faults, window int, runs uint64) (rate, cost float6
 		cost += float64(w.sentTotal) / float64(needed) / float64(runs)
 	}
 	return rate, cost
-}
-
-// golden compares text with a file in testdata, or rewrites that file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != got {
-		t.Errorf("%s differs (rewrite with -update if this is meant):\n%s", path, got)
-	}
 }

@@ -3,17 +3,16 @@ package transfer
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/golden"
 )
 
 // A transcript in testdata/transcripts is one machine's talk with its peer.
-// Lines at the margin are what happens to the machine, and are written by hand;
-// indented lines are what it does, and -update rewrites them. # begins a comment.
+// Lines at the margin are what happens to the machine; indented lines are what it does.
 //
 // The role of the machine, and how it begins:
 //
@@ -44,32 +43,7 @@ import (
 //	done                      it ends well, or says why not
 //	forgotten                 it no longer answers repeats
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/transcripts/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			script, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var p play
-			for i, line := range strings.Split(strings.TrimSuffix(string(script), "\n"), "\n") {
-				if strings.HasPrefix(line, "  ") {
-					continue
-				}
-				fmt.Fprintln(&p.out, line)
-				if line == "" || line[0] == '#' {
-					continue
-				}
-				if err := p.step(line); err != nil {
-					t.Fatalf("line %d: %s: %v", i+1, line, err)
-				}
-			}
-			golden(t, filepath.Join("transcripts", filepath.Base(path)), p.out.String())
-		})
-	}
+	golden.Transcripts(t, func(*testing.T) golden.Transcript { return &play{} })
 }
 
 // A machine is what Sender and Receiver have in common.
@@ -85,7 +59,7 @@ type machine interface {
 
 // A play runs one transcript.
 type play struct {
-	out       strings.Builder
+	print     func(format string, args ...any)
 	now       time.Time
 	s         *Sender
 	r         *Receiver
@@ -100,12 +74,13 @@ type play struct {
 
 func (p *play) say(format string, args ...any) {
 	if !p.quiet {
-		fmt.Fprintf(&p.out, "  "+format+"\n", args...)
+		p.print(format, args...)
 	}
 }
 
-// step runs one line.
-func (p *play) step(line string) error {
+// Step runs one line.
+func (p *play) Step(line string, say func(format string, args ...any)) error {
+	p.print = say
 	if p.now.IsZero() {
 		p.now = time.Unix(1_000_000, 0)
 	}
