@@ -141,7 +141,7 @@ func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error)
 	return s.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
-// sayTime is how long it may take to say why somebody is turned away: as good as
+// sayTime is how long it may take to send the reason of a rejection: as good as
 // always, the line fits what the system takes at once.
 const sayTime = time.Second
 

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// newSharedTree is a desk at which the account's access changes from one
+// newSharedTree is a tree for which the account's access changes from one
 // connection to the next.
 func newSharedTree(t *testing.T, hidden bool) (d *directServer, as func(users.Access) *sftpPeer) {
 	d = newDirectServer(t, func(_ *Server, a *Account) { a.Hidden = hidden })
@@ -125,7 +125,7 @@ func TestUploadOnly(t *testing.T) {
 			t.Errorf("it is %+v", got)
 		}
 		full.wantFile("dir/new", "brought")
-		// Who asks to read it, too, may bring it, and not read it.
+		// A client that asks to read it, too, may upload it, and not read it.
 		h = p.open("dir/both", wire.OpenRead|openAnew)
 		p.write(h, 0, "brought")
 		p.want(wire.PermissionDenied, wire.AppendRead(nil, p.n(), h, 0, 10))
@@ -199,7 +199,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 			p.want(wire.NoSuchFile, packet)
 		}
 		// The name of a client's hidden file is a secret, by which it is the client's on any
-		// connection: but nobody reads it.
+		// connection: but no client reads it.
 		secret := tempname.New(strings.Repeat("A", 26), tempname.Upload)
 		p.put(secret, "x")
 		if _, status := q.tryOpen(secret, wire.OpenRead, wire.Attrs{}); status != wire.PermissionDenied {
@@ -349,7 +349,7 @@ func TestTransferDelivered(t *testing.T) {
 }
 
 // What a client has sent before it left is done as far as it ends what was begun:
-// a file is closed, though nobody hears it.
+// a file is closed, though the report of it is lost.
 func TestLeavesAfterClose(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		var ended []*Transfer

@@ -33,7 +33,7 @@ func drainRequests(t testing.TB, sc *ssh.ServerConn) {
 }
 
 // A peer that breaks the protocol and sends more behind that leaves x/crypto
-// with a reader that nobody can end. The server is rid of the connection all the
+// with a reader that cannot be ended. The server is rid of the connection all the
 // same, and soon of the peer.
 func TestBroken(t *testing.T) {
 	if testing.Short() {

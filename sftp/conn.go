@@ -100,7 +100,7 @@ func (c *serverConn) reportEnd() {
 
 // punish notes what a connection without a login did wrong. One that merely ended is
 // noted by its visit: clients end connections when they know no host key, have no
-// key that fits, or speak no algorithm of ours, and some only look who is there.
+// key that fits, or speak no algorithm of ours, and port scanners do.
 func (c *serverConn) punish(err error) {
 	_, isPanic := errors.AsType[*panicError](err)
 	switch {
@@ -190,7 +190,7 @@ const (
 )
 
 // refuseSessions refuses what a client opens, with a reason, until it leaves: SSH has no
-// other way to say that a user who has logged in gets nothing.
+// other way to reject a user who has logged in.
 func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	timer := time.NewTimer(refuseTime)
 	defer timer.Stop()
@@ -213,9 +213,9 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 // channels.
 //
 // It ends on whatever breaks the protocol, but if more than 16 packets come
-// behind that, its reader is left with one that nobody takes, and its Wait waits
-// for the reader: so here nobody waits for that. What is left behind holds the
-// packets as long as the process lives, and whoever sent them is kept out.
+// behind that, its reader holds one that is never taken, and its Wait waits for the
+// reader: so the server does not wait for it. What is left behind holds the packets
+// as long as the process lives, and the address that sent them is blocked.
 func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	over := make(chan error, 1)
 	go func() { over <- sc.Wait() }()
@@ -255,7 +255,7 @@ func isFarewell(err error) bool {
 	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
 }
 
-// refuseAll answers requests that nobody here knows. Clients take that as a sign
+// refuseAll refuses requests that the server does not know. Clients take that as a sign
 // of life.
 func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	defer func() {
@@ -318,7 +318,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 }
 
 // tried notes an attempt to log in. A wrong password is held against the peer at
-// once. Keys that do not fit are not: clients offer all they have, and nobody can
+// once. Keys that do not fit are not: clients offer all they have, and no one can
 // guess one.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 	defer c.endGuess() // the password counts, before the next is checked
@@ -382,7 +382,7 @@ func (c *serverConn) enter(a *Account) {
 }
 
 // isTempName reports whether a name is one that haul's client gives a file until it
-// is whole. It is chosen at random, so whoever names the file has made it, on
+// is whole. It is chosen at random, so a client that names the file has made it, on
 // whichever of their connections. The name of a record is none: it follows from the
 // name of the file that is uploaded.
 func isTempName(name string) bool {

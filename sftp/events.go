@@ -18,7 +18,7 @@ type Conn struct {
 	Client      string   // the version that the client gave
 	Account     *Account // what Login returned; nil before
 
-	Value any // left to whoever set Connected
+	Value any // for the program that set Connected
 
 	Err      error // why it ended, nil if the client ended it
 	Duration time.Duration
@@ -39,10 +39,10 @@ type Transfer struct {
 	Name        string // as the client sees it: clean, beginning with a slash
 	Path        string // on the disk; "" where that is not known
 	Read, Write bool   // what it is open for
-	Hidden      bool   // nobody sees the file before it is closed
+	Hidden      bool   // the file is not visible before it is closed
 	Began       time.Time
 
-	Value any // left to whoever set Started
+	Value any // for the program that set Started
 
 	// Err is the first that went wrong, be it that the client closed nothing
 	// and went: [ErrAbandoned]; or that the server ended its connection: [ErrEnded].
@@ -108,7 +108,7 @@ func (c *serverConn) mayReport() (report, last bool) {
 	return n <= maxRefusals, n == maxRefusals
 }
 
-// refused reports what was asked of SSH in vain.
+// refused reports a request of SSH that the server refused.
 func (c *serverConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return

@@ -51,7 +51,7 @@ func Example() {
 		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 			l, ok := users.LoginOf(c.Permissions)
 			if !ok {
-				return nil, errors.New("nobody has logged in")
+				return nil, errors.New("no user has logged in")
 			}
 			return &sftp.Account{User: l.User.Name, Tree: files, Dir: l.Dir, Access: l.Access}, nil
 		},

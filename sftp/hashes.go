@@ -126,7 +126,7 @@ func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Rea
 		} else {
 			_, err = io.WriteString(ch, hashLine(h.Sum(nil), path))
 		}
-		if err != nil || ctx.Err() != nil { // nobody takes the rest
+		if err != nil || ctx.Err() != nil { // the rest is not needed
 			return 1
 		}
 	}
@@ -153,7 +153,7 @@ func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) err
 }
 
 // hashStream hashes all that a client sends. It has its turn when there is
-// something to be hashed, so that a slow client holds up nobody.
+// something to be hashed, so that a slow client delays no other.
 func (c *serverConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

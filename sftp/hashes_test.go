@@ -244,7 +244,7 @@ func TestHashesEnd(t *testing.T) {
 			}
 		}
 	}
-	for cap(w.server.hashing) > len(w.server.hashing) { // nobody has a turn
+	for cap(w.server.hashing) > len(w.server.hashing) { // no hash is under way
 		w.server.hashing <- struct{}{}
 	}
 	waits, input := begin("md5sum /file"), begin("md5sum")

@@ -142,7 +142,7 @@ var hostileActs = map[string]struct {
 	"a login again": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(10, message(msgUserauth, "root", "ssh-connection", "none"))
 	}, false},
-	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // which are answered by nobody here
+	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // which this client does not answer
 		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
 	}, true},
 	"ignored messages": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {

@@ -101,7 +101,7 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// Answers to requests that nobody made do nothing, and do not keep a connection
+// Answers to requests that were not made do nothing, and do not keep a connection
 // from being closed (CVE-2026-39830).
 func TestUnsolicitedReplies(t *testing.T) {
 	w := newTestServer(t, nil)

@@ -205,7 +205,7 @@ func (w *testServer) serve() (dial func() *ssh.Client, stop func(), done <-chan 
 	}, cancel, ended
 }
 
-// A server that ends lets go who has nothing open, gives the others time to
+// A server that ends disconnects clients that have nothing open, gives the others time to
 // finish, and then no more.
 func TestEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -448,7 +448,7 @@ func TestConns(t *testing.T) {
 			t.Error("an account without files logs in")
 		}
 		if c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig()); err == nil {
-			_ = c.Wait() // and it is nobody's fault
+			_ = c.Wait() // and it is no failure
 		}
 	})
 }

@@ -16,7 +16,7 @@ var errUnchecked = errors.New("the password was not checked")
 
 // guardPasswords has passwords checked only as long as not too many from the peer's
 // source were wrong. While they are not, they are not offered either, so that a
-// client asks nobody for one; but other ways to log in are.
+// client does not ask for one; but other ways to log in are.
 func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
 	all := c.guarded(ssh.ServerAuthCallbacks{
 		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,

@@ -70,7 +70,7 @@ func TestHome(t *testing.T) {
 	p.want(wire.Failure, wire.AppendHomeDirectory(nil, p.n(), "root"))
 }
 
-// newJail is a directory to serve, beside one that nobody may see, whose name
+// newJail is a directory to serve, beside one that must not be seen, whose name
 // begins in the same way. Links lead from the one to the other.
 func newJail(t testing.TB) (tree *store.DirStore, outside string) {
 	top := t.TempDir()
@@ -100,7 +100,7 @@ func newJail(t testing.TB) (tree *store.DirStore, outside string) {
 }
 
 // No path and no link leads out, whatever is done with it; and whether there is
-// something outside, nobody learns (CVE-2026-32147, CVE-2026-53422).
+// something outside, does not show (CVE-2026-32147, CVE-2026-53422).
 func TestConfinement(t *testing.T) {
 	tree, outside := newJail(t)
 	p := newTestSession(t, func(_ *Server, a *Account) { a.Tree = tree })

@@ -293,7 +293,7 @@ func TestConnectionLimits(t *testing.T) {
 		})
 		counted := func(conns, handshakes, turnedAway int) {
 			t.Helper()
-			synctest.Wait() // a server may learn of a login after its client
+			synctest.Wait() // a server may see a login after its client
 			if c := w.server.Counters(); c.Conns != conns || c.Handshakes != handshakes || c.TurnedAway != int64(turnedAway) {
 				t.Errorf("counted: %+v, want %d connections, %d handshakes, %d turned away", c, conns, handshakes, turnedAway)
 			}
@@ -348,7 +348,7 @@ func TestLoginsWait(t *testing.T) {
 	})
 }
 
-// A login that the server's end interrupts is held against nobody.
+// A login that the server's end interrupts does not count as a failed one.
 func TestEndIsNoOffence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, nil)

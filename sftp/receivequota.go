@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// What a peer may have sent that nobody has taken is bounded by the windows of
+// What a peer has sent and was not yet read is bounded by the windows of
 // its channels, but only in bytes of data: x/crypto keeps each packet as it
 // came, and one that carries a single byte costs it some fifty, and 36 on the
 // wire. So bytes are counted on the wire too.
@@ -23,7 +23,7 @@ const (
 	// windows full need a twentieth of their size more.
 	quotaSlack = 4 << 20
 
-	// quotaStep is how many bytes come between two looks at it.
+	// quotaStep is how many bytes come between two checks.
 	quotaStep = 1 << 20
 
 	// tryTime is how long a write may take that shows whether writes go through.
@@ -133,7 +133,7 @@ func (r *receiveQuota) look() error {
 	return errFlood
 }
 
-// judge looks at each channel. If the verdict depends on a write that is being tried,
+// judge checks each channel. If the verdict depends on a write that is being tried,
 // tried is closed when that has gone through.
 func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	wrote := r.wrote.Load()

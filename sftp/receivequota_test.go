@@ -23,7 +23,7 @@ type packetSource struct {
 	mu      sync.Mutex
 	change  *sync.Cond
 	b       []byte // mu
-	readers int    // mu: those who wait
+	readers int    // mu: that wait
 	closed  bool   // mu
 }
 
@@ -63,7 +63,7 @@ func (p *packetSource) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// waitForReader returns when somebody waits for data.
+// waitForReader returns when a reader waits for data.
 func (p *packetSource) waitForReader() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *packetSource) waitForReader() {
 	}
 }
 
-// isRead reports whether somebody waits for data.
+// isRead reports whether a reader waits for data.
 func (p *packetSource) isRead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func TestQuotaWindows(t *testing.T) {
 	}
 }
 
-// Who waits to read is not to blame for what comes for others; nor is who does
+// A channel whose reader waits is not to blame for what comes for others; nor is one that does
 // something else meanwhile, such as to write to a peer that reads on another
 // channel only. Its data is moved to memory, and comes in its turn.
 func TestQuotaOthers(t *testing.T) {
@@ -205,7 +205,7 @@ func (p *packetSource) sendText(s string) {
 	_ = p.quota.count(len(s))
 }
 
-// isToMove reports whether something is to be moved, and nobody waits for more.
+// isToMove reports whether something is to be moved, and no reader waits for more.
 func (q *queue) isToMove() bool {
 	q.quota.mu.Lock()
 	defer q.quota.mu.Unlock()
@@ -219,7 +219,7 @@ func (q *queue) isStill() bool {
 	return !q.moving
 }
 
-// Tiny packets that nobody takes end the connection, before what is kept of
+// Tiny packets that are not read end the connection, before what is kept of
 // them is more than a bound, on as many channels as they come.
 func TestQuotaFlood(t *testing.T) {
 	for _, channels := range []int{1, 10} {

@@ -50,7 +50,7 @@ func TestUnfinishedRekey(t *testing.T) {
 	})
 }
 
-// The same when it is the server who wants other keys, in the midst of a file.
+// The same when it is the server that wants other keys, in the midst of a file.
 func TestUnansweredRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTree{}

@@ -45,7 +45,7 @@ const (
 //		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 //			l, ok := users.LoginOf(c.Permissions)
 //			if !ok {
-//				return nil, errors.New("nobody has logged in")
+//				return nil, errors.New("no user has logged in")
 //			}
 //			return &sftp.Account{User: l.User.Name, Tree: tree, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit}, nil
 //		},
@@ -69,7 +69,7 @@ type Server struct {
 	// happens on: what takes longer than a moment belongs on another. All calls
 	// that are about one connection get the same *Conn, and those about one
 	// file the same *Transfer.
-	Connected    func(*Conn)                        // somebody has logged in
+	Connected    func(*Conn)                        // a user has logged in
 	Disconnected func(*Conn)                        // a connection is over, or a login has failed
 	Started      func(*Transfer)                    // a file was opened
 	Ended        func(*Transfer)                    // and is closed
@@ -126,7 +126,7 @@ type Account struct {
 	CreateOnly bool
 
 	// Hidden keeps files from sight while they are uploaded. One that is opened
-	// to be made anew, and not to be read, is published when it is closed, and
+	// for writing only, and created, is published when it is closed, and
 	// discarded if the connection ends before. Its user can describe and change
 	// it by its name meanwhile, and open it again to write to it from several
 	// channels and connections. Any other use of the name, such as to
@@ -164,7 +164,7 @@ type counts struct {
 }
 
 // Prepare looks up what Serve would ask the system for. It is for programs that
-// give up the right to read its files before they serve; others need not call it.
+// drop the right to read its files before they serve; others need not call it.
 func (s *Server) Prepare() { sshconn.LargestSend() }
 
 // Counters returns the counters as they are.

@@ -11,8 +11,8 @@ import (
 // of clients become names: all that reads "/" or ".." has to come through here.
 //
 // A path is taken as text. It is absolute or begins in the home directory, ".."
-// in the root is the root, and nothing on the way has to exist, so that nobody
-// learns what does. Symbolic links are for the store, which follows none out of
+// in the root is the root, and nothing on the way has to exist, so that it
+// does not show what does. Symbolic links are for the store, which follows none out of
 // its root.
 func (s *session) resolve(p []byte) (string, error) {
 	if bytes.IndexByte(p, 0) >= 0 {

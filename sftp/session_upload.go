@@ -278,13 +278,13 @@ func (u *hiddenUpload) publishInPlace() error {
 }
 
 // publish gives the file its name and what was to be set. One of which a
-// write has failed is discarded instead: whoever closes it or renames it may not
+// write has failed is discarded instead: a client that closes or renames it may not
 // have looked, and what there was of that name is better than a part of the new.
 // The caller holds mu.
 func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
-	// Whoever finds it before waits for mu, and then for nothing more.
+	// A session that found it before waits for mu, and then for nothing more.
 	defer u.conn.server.pending.remove(u)
 	if broke := u.broke.Load(); broke != nil {
 		_ = hidden.Close()
@@ -308,7 +308,7 @@ func (u *hiddenUpload) publish() error {
 }
 
 // early sets the attributes that a file can have before it has its name, so that
-// nobody sees it without them. It returns the rest. The caller holds mu.
+// it is not visible without them. It returns the rest. The caller holds mu.
 func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 	early, late := u.attr, u.attr
 	early.UID, early.GID = nil, nil

@@ -326,7 +326,7 @@ func TestUsers(t *testing.T) {
 	w.server.Login = func(_ context.Context, c *ssh.ServerConn) (*Account, error) {
 		l, ok := users.LoginOf(c.Permissions)
 		if !ok {
-			return nil, errors.New("nobody has logged in")
+			return nil, errors.New("no user has logged in")
 		}
 		return &Account{User: l.User.Name, Tree: w.tree, Dir: l.Dir, Access: l.Access, Rate: l.User.Limit}, nil
 	}

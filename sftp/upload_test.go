@@ -22,7 +22,7 @@ var testTime = time.Unix(1_000_000_000, 0)
 
 func hideUploads(_ *Server, a *Account) { a.Hidden = true }
 
-// Nobody sees a hidden upload before it is closed, and then all of it.
+// A hidden upload is not visible before it is closed, and then all of it is.
 func TestHidden(t *testing.T) {
 	d := newDirectServer(t, hideUploads)
 	p := d.session(d.connect())

@@ -65,8 +65,8 @@ type Config struct {
 	Timeout time.Duration
 
 	// Stall is how long a server may leave requests unanswered without
-	// sending, or taking, a single byte: then the channel is given up. 0 means
-	// DefaultStall, and less that it may take for ever.
+	// sending, or taking, a single byte: then the channel is closed. 0 means
+	// DefaultStall, and less than 0 no limit.
 	Stall time.Duration
 
 	// NoReadAhead makes File.Read ask for no more than it was asked for, and
@@ -180,14 +180,14 @@ func (c *Client) Offers(extension string) bool {
 	return false
 }
 
-// Drain waits until the server has closed the files that were, where [File.Close]
-// does not wait for that itself: those that were only read. To a server, a client
-// that hangs up before has left them open, and its log says so.
+// Drain waits until the server has closed the files for which [File.Close] does not
+// wait: those that were only read. If the connection ends before, the server logs them
+// as left open.
 //
-// If there is one such file, open in one session, it is enough that the server
-// has been sent the request: it reads what came before the connection ended. What is on its
-// way of several is lost if the server answers one of them, and there is nobody
-// any more to answer to.
+// If there is one such file, open in one session, it is enough that the request was
+// sent: the server reads what came before the connection ended. Of several requests,
+// the later ones are lost if the server fails to send the answer to the first,
+// because the connection has ended.
 //
 // It takes no longer than a second, whatever the server does. [Client.Close] does
 // it too; programs that end the connection before the Client call it themselves.

@@ -25,7 +25,7 @@
 // behind.
 //
 // Files are written in place by [Client.Create] and [Client.OpenFile]. Those
-// which shall be seen only when they are whole, and then at once, are uploads
+// which must appear only when they are complete, and then at once, are uploads
 // of [Client.Store], a [store.Tree]. [Client.FS] is for the standard library.
 //
 // # Errors

@@ -82,7 +82,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A server that answers no CLOSE keeps nobody.
+// A server that answers no CLOSE does not delay the client's end.
 func TestDrainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()

@@ -18,7 +18,7 @@ import (
 )
 
 // A client uploads to a drop box, by several connections too,
-// and begins anew where an earlier upload was cut off.
+// and starts over where an earlier upload was cut off.
 func TestUploadOnlyAccount(t *testing.T) {
 	data := pattern(3<<20, 1)
 	for _, hidden := range []bool{false, true} {
@@ -81,7 +81,7 @@ func TestUploadOnlyAccount(t *testing.T) {
 	}
 }
 
-// The names of records follow from those of files. So they are nobody's secret: who
+// The names of records follow from those of files. So they are no secret: a user who
 // knows one neither changes nor removes another's record, and an upload that finds
 // one in its way does without.
 func TestServerUploadOnlyRecords(t *testing.T) {

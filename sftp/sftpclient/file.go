@@ -23,8 +23,8 @@ import (
 // in one order proceeds while the program does something else:
 //
 // Reading ahead, a Read takes what has come already, and the more is read, the
-// more is asked for. So what is read may be as old as the last Read, if somebody
-// else changes the file. The File's own writes are always seen. ReadAt does the
+// more is asked for. So what is read may be as old as the last Read, if another
+// program changes the file. The File's own writes are always seen. ReadAt does the
 // same once it is called with offsets that follow each other; else it asks for
 // just what it is to read.
 //
@@ -283,7 +283,7 @@ func (f *File) close(flush bool) error {
 		err = f.behind.await(f.life)
 		f.mu.Unlock()
 	}
-	f.end(fs.ErrClosed) // readers and writers let go of mu
+	f.end(fs.ErrClosed) // readers and writers release mu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

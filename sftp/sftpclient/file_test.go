@@ -73,7 +73,7 @@ func TestSmallBuffers(t *testing.T) {
 	}
 }
 
-// Who reads the beginning of a file only does not pay for the rest.
+// A program that reads only the beginning of a file does not pay for the rest.
 func TestReadsAheadOfReadersOnly(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(20<<20, 2)
@@ -307,7 +307,7 @@ func TestAppend(t *testing.T) {
 	})
 }
 
-// Memory is bounded by what was asked for, whoever is slow.
+// Memory is bounded by what was asked for, whichever side is slow.
 func TestMemory(t *testing.T) {
 	const memory = 4 << 20
 	withFakeServer(t, Config{Memory: memory}, func(p *fakeServer) { p.link.latency = 100 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {

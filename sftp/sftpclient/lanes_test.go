@@ -127,7 +127,7 @@ func TestFillsConnections(t *testing.T) {
 }
 
 // What is small gets one connection, however far it has to go, and be it that
-// nobody says that it is small.
+// nothing says that it is small.
 func TestKeepsToOneConnection(t *testing.T) {
 	small := pattern(4000, 1)
 	for name, f := range map[string]func(ctx context.Context, c *Client) error{

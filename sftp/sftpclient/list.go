@@ -44,7 +44,7 @@ type dirReader struct {
 	name string
 	hide func(name string) bool // entries that are left out; may be nil
 
-	mu     sync.Mutex // of those who call Next, and Close
+	mu     sync.Mutex // of the callers of Next and Close
 	at     mux.Handle // mu
 	closed bool       // mu
 

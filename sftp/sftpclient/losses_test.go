@@ -19,7 +19,7 @@ const (
 	firstPause = 100 * time.Millisecond
 )
 
-// endless is what a file is like whose end nobody sees.
+// endless is what a file without an end is like.
 var endless = wire.Attrs{
 	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
 }
@@ -40,7 +40,7 @@ func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]b
 
 // A server that gives some data and then breaks the protocol is asked once more,
 // and no third time, however much comes between: with each new connection
-// somebody logs in.
+// the client logs in.
 func TestGivesUpOnViolations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()
@@ -132,7 +132,7 @@ func TestBacksOff(t *testing.T) {
 	}
 }
 
-// Who has given up tries again when there is something to do later.
+// A client that has given up tries again when there is something to do later.
 func TestGivesUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeServer()

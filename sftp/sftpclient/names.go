@@ -86,7 +86,7 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 	}
 	err = c.Mkdir(ctx, name, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// Somebody else was faster.
+		// Another program was faster.
 		if fi, e := c.Stat(ctx, name); e == nil && fi.IsDir() {
 			return nil
 		}
@@ -148,9 +148,9 @@ func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
 	return real, err
 }
 
-// SetAttr changes what a says of a file. If it is a symbolic link that shall be
-// changed itself, and not what it leads to, follow is false; that needs an
-// extension of OpenSSH's, and without it, it is errors.ErrUnsupported. One of
+// SetAttr sets the attributes in a. With follow, a symbolic link is followed. Without,
+// the link itself is changed; that needs an extension of OpenSSH's, and is
+// errors.ErrUnsupported where the server lacks it. One of
 // two owners, or of two times, takes a question for the other.
 func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	err := c.setAttr(ctx, name, a, follow)

@@ -105,8 +105,8 @@ func (f *openedFile) failed(op string, off int64, err error, local bool) error {
 }
 
 // contextError returns the error of the first context that has ended, or nil. Where there is
-// always something to do, as on a disk slower than the network, nobody ever waits, and
-// wait does not report it.
+// always something to do, as on a disk slower than the network, wait is never called, and
+// does not report it.
 func contextError(ctx, life context.Context) error {
 	switch {
 	case ctx.Err() != nil:

@@ -62,7 +62,7 @@ func (o *ownership) busyIfGone(err error) error {
 
 // recheck is called before something is written. From time to time it looks
 // whether the file is still ours, and waits for that only if it has not been
-// known for long: then whoever has it may have published it.
+// known for long: then the other upload may have published it.
 func (o *ownership) recheck() error {
 	if o.lost.Load() {
 		return store.ErrBusy

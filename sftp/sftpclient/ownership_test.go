@@ -103,7 +103,7 @@ func contend(t *testing.T, client func() *Client, read func() ([]byte, error), s
 
 // fight has an upload taken over by another one of the same source while it has
 // writes under way, at a moment that the seed says, and has it notice at another.
-// Whoever took over has to win, with all of the bytes. It returns how much of the
+// The upload that took over has to win, with all of the bytes. It returns how much of the
 // file was there for it.
 func fight(t *testing.T, client func() *Client, read func() ([]byte, error), seed uint64) (resumed int64) {
 	const every = 200_000

@@ -82,7 +82,7 @@ func TestFirstFileIsNone(t *testing.T) {
 	}
 }
 
-// Who comes late, or wants something else, gets what there is then.
+// A later Open, or one of another file, gets what there is then.
 func TestFirstFileIsOld(t *testing.T) {
 	data, other := pattern(100, 1), pattern(200, 2)
 	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {

@@ -27,7 +27,7 @@ type keptRecord struct {
 	whole  int64  // bytes, from the start
 	size   int64  // that the file is expected to have; 0 if unknown
 	source uint64 // a hash of Create.Source
-	open   bool   // whoever wrote it may be at it still
+	open   bool   // the upload that wrote it may still be under way
 	file   string // what is random in the hidden file's name
 }
 
@@ -92,7 +92,7 @@ func (u *uploadRecord) read(ctx context.Context) (r keptRecord, ok bool, err err
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = nil // anew will run into it
+			err = nil // startOver will fail with it
 		}
 		return r, false, err
 	}

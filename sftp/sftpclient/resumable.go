@@ -38,15 +38,15 @@ const (
 // its file: the record says what is whole, and the upload that publishes the file
 // cuts the rest, once it has looked whether it owns the file.
 //
-// The hidden file is not opened to be made anew, as a server of haul would keep
-// that from sight, and discard it with the connection.
+// The hidden file is created by a separate OPEN, since haul's own server hides a file
+// that it creates for writing, and discards it with the connection.
 type resumableUpload struct {
 	*upload
 	dir           string // of the target, with a slash
 	record        uploadRecord
 	owner         ownership
 	resumed       int64
-	exclusiveFrom time.Time // from when on nobody else writes to the file; zero if nobody has
+	exclusiveFrom time.Time // from when on no other upload writes to the file; zero if none has
 
 	mu      sync.Mutex
 	whole   int64          // mu: what the server has confirmed, from the start
@@ -96,7 +96,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 		if err := c.askRoom(ctx, path.Dir(k.target), o.Size); err != nil {
 			return nil, err
 		}
-		if err := k.anew(); err != nil {
+		if err := k.startOver(); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func (k *resumableUpload) hidden(token string) string {
 	return k.dir + tempname.New(token, tempname.Upload)
 }
 
-// look looks at what is in the upload's place.
+// look checks what is in the upload's place.
 func (k *resumableUpload) look() (link bool, err error) {
 	fi, err := k.c.Lstat(k.ctx, k.target)
 	return k.replaces(fi, err)
@@ -172,10 +172,10 @@ func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	return f, err
 }
 
-// anew begins with nothing. The record goes first, so that there is no file that
+// startOver begins without what an earlier upload left. The record goes first, so that there is no file that
 // the next upload would not find. Where a record is that may not be replaced, as
 // another upload's in a drop box, this upload has none, and cannot be resumed.
-func (k *resumableUpload) anew() error {
+func (k *resumableUpload) startOver() error {
 	k.record.seq = 0
 	err := k.record.begin(k.ctx, 0)
 	switch {
@@ -306,8 +306,8 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return nil
 }
 
-// moveBack sees to it that the record says no more than off is whole, as what is
-// behind that is to be written anew.
+// moveBack makes sure that the record does not count anything behind off as whole, since
+// that will be written again.
 func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
@@ -414,8 +414,8 @@ func (k *resumableUpload) discardAll(ctx context.Context) error {
 	return k.c.removeIfAny(ctx, k.temp)
 }
 
-// finishWrites waits until the server has all that was written, and nobody else
-// writes to the file, and sees to it that there is no more and no less of it.
+// finishWrites waits until the server has all that was written, and no other upload
+// writes to the file. It makes sure that the file has exactly the size written.
 func (k *resumableUpload) finishWrites() error {
 	if k.owner.lost.Load() {
 		return store.ErrBusy

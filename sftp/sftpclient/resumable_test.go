@@ -132,7 +132,7 @@ func TestKeptUploads(t *testing.T) {
 		}
 		k = keeper(t, c, "f", size)
 		resumed(k, 500_000)
-		write(k, 100_000, 200_000) // anew
+		write(k, 100_000, 200_000) // again
 		end(k)
 		k = keeper(t, c, "f", size)
 		resumed(k, 500_000)
@@ -251,7 +251,7 @@ func TestKeptUploadsAreWhole(t *testing.T) {
 	})
 }
 
-// What somebody else put in the place of the hidden file is not written to.
+// What another user put in the place of the hidden file is not written to.
 func TestKeptUploadsArePrivate(t *testing.T) {
 	data := pattern(500_000, 1)
 	plant := map[string]func(*testing.T, *Client, *fakeServer, string){
@@ -297,7 +297,7 @@ func TestKeptUploadsArePrivate(t *testing.T) {
 				if string(p.get(t, "victim")) != "good" || !bytes.Equal(p.get(t, "f"), data) {
 					t.Errorf("%s: what it leads to was written", name)
 				}
-				// Without a record, what is planted is nobody's.
+				// Without a record, what is planted belongs to no upload.
 				if left := p.hiddenNames(t); len(left) > 0 && !record {
 					t.Errorf("%s: %q is left", name, left)
 				}

@@ -27,7 +27,7 @@ type segment struct {
 	buffer  *mux.Buffer
 	asked   bool // it has been sent: nothing is added to it
 	writing int  // packets in lanes that are in buffer
-	done    bool // nobody needs it but those
+	done    bool // only those packets need it
 }
 
 func (s *segment) end() int64 { return s.off + int64(s.n) }
@@ -39,7 +39,7 @@ func (s *segment) Written() {
 	s.release()
 }
 
-// release gives the buffer back if nobody needs it any more. The caller holds
+// release gives the buffer back if it is not needed any more. The caller holds
 // mux.mu.
 func (s *segment) release() {
 	if !s.done || s.writing > 0 || s.buffer == nil {
@@ -92,7 +92,7 @@ func (r *run) Changed() {
 	r.t.Notify()
 }
 
-// drop gives up what is not confirmed. The caller holds mux.mu.
+// drop forgets what is not confirmed. The caller holds mux.mu.
 func (r *run) drop() {
 	for _, s := range r.segments {
 		s.done = true

@@ -59,7 +59,7 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 }
 
 // isFull reports whether there is no room for another request of data, or for
-// another file, in a directory of the server, as far as that can be asked.
+// another file, in a directory of the server, if the server can say so.
 func (c *Client) isFull(ctx context.Context, dir string) bool {
 	if c.full.isKnown() {
 		return true

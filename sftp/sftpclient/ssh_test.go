@@ -199,7 +199,7 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 
-	// Somebody who takes the connection, and says nothing, or the wrong thing.
+	// A server that accepts the connection, and says nothing, or the wrong thing.
 	for _, says := range []string{"", "SSH-2.0-", "HTTP/1.0 400 Bad Request\r\n\r\n"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

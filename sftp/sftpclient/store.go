@@ -109,7 +109,7 @@ func (s *remoteTree) Open(ctx context.Context, name string) (store.File, error) 
 }
 
 // open opens a regular file. It looks first: to open a pipe, the server would
-// wait for who is at its other end, and all that comes behind would wait too.
+// wait for its other end, and all requests behind it would wait too.
 func (s *remoteTree) open(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {

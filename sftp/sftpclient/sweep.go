@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// sweepAfter is for how long nobody has written to an upload that is taken to
+	// sweepAfter is how long nothing was written to an upload that is taken to
 	// be dead, and sweepKept for how long one is kept that could be resumed.
 	sweepAfter = 24 * time.Hour
 	sweepKept  = 7 * 24 * time.Hour
@@ -24,7 +24,7 @@ const (
 )
 
 // SweepDir removes what uploads left in a directory whose process died: files of
-// their names that are the owner's alone, and that nobody has written to for a
+// their names that are the owner's alone, and that were not written to for a
 // day, or for a week if they can be resumed. It looks at no more than 16384
 // entries. What cannot be removed is passed over.
 func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {

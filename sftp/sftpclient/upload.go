@@ -35,7 +35,7 @@ type upload struct {
 	f      *File
 
 	// vanished, if set, says whether it was us that renamed a hidden file which is
-	// gone. Without it nobody else knows of the file.
+	// gone. Without it no other upload knows the file.
 	vanished func() error
 
 	mu   sync.Mutex
@@ -88,7 +88,7 @@ func (u *upload) begin(on *mux.Lane, follow bool) error {
 		return err
 	}
 	u.f, f.remote.Own = f, true
-	f.name = u.target // for messages: nobody knows the hidden one
+	f.name = u.target // for messages: users do not know the hidden one
 	link, err := u.replaces(storewire.InfoOf("", old), missing)
 	switch {
 	case u.ctx.Err() != nil:
@@ -111,7 +111,7 @@ func (u *upload) begin(on *mux.Lane, follow bool) error {
 
 // replaces takes over the permissions of what is in the upload's place, or
 // returns an error if that may not be replaced. missing is why it is not known.
-// Whether it is a symbolic link is said for what that leads to to be tried.
+// For a symbolic link it returns link, so that the caller tries the link's target.
 func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
 	switch {
 	case errors.Is(missing, fs.ErrNotExist):
@@ -216,7 +216,7 @@ func (u *upload) publish() error {
 		return err
 	}
 	if u.c.server.Ext.Has(wire.ExtFsync) {
-		// All is on the disk: there is nothing more to learn from CLOSE. Sent
+		// All is on the disk: CLOSE can report nothing more. Sent
 		// on one lane, it comes before the new name.
 		f.end(fs.ErrClosed)
 		_ = f.remote.Close(u.ctx, false)
@@ -228,7 +228,7 @@ func (u *upload) publish() error {
 	return u.rename(nil)
 }
 
-// attrs returns what the file shall have in the end.
+// attrs returns the attributes that the file gets in the end.
 func (u *upload) attrs() wire.Attrs {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -294,7 +294,7 @@ func (u *upload) secure() (mux.Handle, error) {
 }
 
 // rename gives the file its name. on is the lane to do so, or nil for any. If
-// that lane is lost and the old name is gone, it was us who knew it.
+// that lane is lost and the old name is gone, this upload has renamed it.
 func (u *upload) rename(on *mux.Lane) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)

@@ -109,7 +109,7 @@ func (b *writeBehind) awaitRuns(ctx context.Context) error {
 			err := r.t.Wait(ctx, b.life, time.Time{})
 			m.Lock()
 			if err != nil {
-				// It is not known what becomes of the rest. Close sees to it.
+				// The result of the rest is not known. Close handles it.
 				for _, r := range b.runs {
 					r.t.Halt(err)
 				}

@@ -37,5 +37,5 @@ func NewBuffer(n int) *Buffer {
 // Written gives it back when the packet in it has been sent.
 func (b *Buffer) Written() { b.Free() }
 
-// Free gives it back. Nobody may use it any more.
+// Free gives it back. It must not be used any more.
 func (b *Buffer) Free() { bufferPools[b.size].Put(b) }

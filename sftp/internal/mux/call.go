@@ -19,7 +19,7 @@ type Call struct {
 	state  callState
 	tries  int
 	done   chan error
-	Orphan func() // instead of then, where nobody waits any more
+	Orphan func() // instead of Then, when the caller does not wait any more
 }
 
 type callState uint8

@@ -112,8 +112,8 @@ func (m *Mux) CloseHandle(h Handle) {
 // hangUpTime is how long Drain waits.
 const hangUpTime = time.Second
 
-// Drain waits, for a second at most, until the server has answered the CLOSEs that
-// nobody waits for: see Drain of the client.
+// Drain waits, for a second at most, until the server has answered the CLOSEs for
+// which no caller waits: see Drain of the client.
 func (m *Mux) Drain() {
 	timer := time.NewTimer(hangUpTime)
 	defer timer.Stop()
@@ -150,14 +150,14 @@ func (m *Mux) requestsSent() bool {
 	return true
 }
 
-// handleClosed is called when a CLOSE that nobody waits for has ended. The caller
+// handleClosed is called when a CLOSE of CloseHandle has ended. The caller
 // holds mu.
 func (m *Mux) handleClosed(error) {
 	m.closing--
 	m.wakeDrain()
 }
 
-// wakeDrain lets those look who wait in Drain. The caller holds mu.
+// wakeDrain lets Drain check again. The caller holds mu.
 func (m *Mux) wakeDrain() {
 	if m.drained != nil {
 		close(m.drained)

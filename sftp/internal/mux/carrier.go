@@ -87,8 +87,8 @@ func (s sshConn) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, er
 		default:
 		}
 		// Package ssh drops the channels that wait for an answer before it takes
-		// notice of the end in what is sent. Who opens one in between waits for
-		// ever, and so does the goroutine that does.
+		// notice of the end in what is sent. An open in between waits for
+		// ever, and so does its goroutine.
 		return nil, io.ErrUnexpectedEOF
 	}
 }

@@ -73,7 +73,7 @@ func (m *Mux) takeData(l *Lane) error {
 			b.Free()
 		}
 		if t.gone {
-			t.Notify() // somebody waits to have the memory back
+			t.Notify() // the reader waits to have its memory back
 		}
 		return lost("read", err)
 	}
@@ -89,7 +89,7 @@ func (m *Mux) takeData(l *Lane) error {
 		t.Plan.Reply(now, inner, got)
 		t.Changed(now)
 		if t.gone {
-			t.Notify() // somebody waits to have the memory back
+			t.Notify() // the reader waits to have its memory back
 		}
 		return nil
 	}

@@ -20,8 +20,8 @@ type File struct {
 	write bool
 	both  bool // and to be read
 
-	// Own is set if nobody else knows the name, and only if the client does not
-	// have to look whether what it opens again is the same file.
+	// Own is set if no other client knows the name: then what is opened again is
+	// the same file, and is not compared.
 	Own bool
 
 	// single is set if the file can only be used on the lane it was opened on:
@@ -40,7 +40,7 @@ type File struct {
 	narrow  bool          // it is open on all lanes that it ever will be
 	closed  bool          // and so are what comes of opens under way
 	err     error         // why it is open nowhere
-	changes chan struct{} // closed when handles or err have changed; nil if nobody waits
+	changes chan struct{} // closed when handles or err have changed; nil if nothing waits
 	reach   int64         // end of what has been written, at the most
 	sure    int64         // end of what the server has confirmed of that, at the least
 }
@@ -170,7 +170,7 @@ func (f *File) First() (Handle, bool) {
 	return Handle{}, false
 }
 
-// fail gives up. The caller holds mu.
+// fail makes the file unusable. The caller holds mu.
 func (f *File) fail(err error) {
 	if f.err != nil || len(f.handles) > 0 {
 		return
@@ -184,7 +184,7 @@ func (f *File) fail(err error) {
 	}
 }
 
-// notifyWaiting wakes those who wait for changes.
+// notifyWaiting wakes the goroutines that wait for changes.
 func (f *File) notifyWaiting() {
 	if f.changes != nil {
 		close(f.changes)
@@ -252,8 +252,8 @@ func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, 
 	}
 }
 
-// Close closes the file on all lanes. If it waits, it returns what the server
-// said of it, and else nothing.
+// Close closes the file on all lanes. If it waits, it returns the server's answer, and
+// else nil.
 func (f *File) Close(ctx context.Context, waits bool) error {
 	f.mux.mu.Lock()
 	f.closed = true

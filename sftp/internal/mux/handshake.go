@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// An announcement is what a server says of itself.
+// An announcement is what a server offers: extensions and limits.
 type announcement struct {
 	ext        wire.Extensions
 	limits     wire.Limits
@@ -87,8 +87,8 @@ const (
 	// must answer, and what most files that only just matter are below.
 	firstData = wire.SureData
 
-	// firstLife is how long what was learned of a first file is good for:
-	// whoever opens it later wants to know what it is like then.
+	// firstLife is how long what is known of a first file is used: a later Open
+	// has to see the file as it is then.
 	firstLife = 5 * time.Second
 
 	// firstStats is how often a Stat is answered by what is known: one that looks for

@@ -14,8 +14,8 @@ import (
 // wait for its consent, before another is begun that does.
 const hastyTime = 5 * time.Second
 
-// firstLane opens a lane on the first connection, and learns what the server
-// can do, and how it likes its sessions to be opened.
+// firstLane opens a lane on the first connection. It finds out what the server can do,
+// and how its sessions have to be opened.
 func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, announcement, error) {
 	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, ErrHandshakeTime)
 	defer cancel()
@@ -39,7 +39,7 @@ func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, announcem
 
 // hasEnded reports whether a connection has ended. A channel must not be opened right
 // behind its end: package ssh drops those that wait for an answer first, and
-// takes notice of the end in all that comes later only then, so that a channel
+// notices the end only afterwards, so that a channel
 // opened in between waits for ever. A request of the connection does not. While
 // it is not known, the connection is not lost.
 func hasEnded(ctx context.Context, c Carrier) bool {
@@ -258,7 +258,7 @@ func (m *Mux) ended(l *Lane) {
 }
 
 // suspect drops a connection whose last lane has failed, unless it is the only
-// one and cannot be made anew. The caller holds mu.
+// one and no other can be made. The caller holds mu.
 func (m *Mux) suspect(conn *connection) {
 	if m.config.Connect != nil || len(m.pool.conns) > 1 {
 		m.drop(conn)

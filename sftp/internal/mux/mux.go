@@ -38,7 +38,7 @@ type Mux struct {
 	transfers  map[*Transfer]struct{} // mu
 	prefetched *prefetched            // mu: nil if there is none, or it was taken
 	closing    int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
-	drained    chan struct{}          // mu: closed when Drain should look again; nil if nobody waits
+	drained    chan struct{}          // mu: closed when Drain should look again; nil if nothing waits
 	last       error                  // mu: why a lane ended last
 	losses     losses                 // mu
 	err        error                  // mu: why no more can be done

@@ -25,7 +25,7 @@ func (m *Mux) takePrefetched(name string) *prefetched {
 	return nil
 }
 
-// PrefetchedAttrs returns what a Stat of the first file has said, a few times.
+// PrefetchedAttrs returns the answer to the prefetched STAT, a few times.
 func (m *Mux) PrefetchedAttrs(name string) (wire.Attrs, error, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

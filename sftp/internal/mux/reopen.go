@@ -193,8 +193,8 @@ type OpenOptions struct {
 	Also   *Call       // to be asked in place of what the file is like
 	Listed *wire.Attrs // what it is like, so that nothing is asked
 
-	// Patient waits for the answer even if the context has ended, for who has to
-	// know whether there is a file now.
+	// Patient waits for the answer even if the context has ended, for callers that have
+	// to know whether there is a file now.
 	Patient bool
 }
 

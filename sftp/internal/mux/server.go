@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A Server is what a server has said of itself. It does not change.
+// A Server is what a server has announced. It does not change.
 type Server struct {
 	Ext    wire.Extensions
 	limits wire.Limits
@@ -15,7 +15,7 @@ type Server struct {
 	Draft  bool   // the server takes SYMLINK in the draft's order
 }
 
-// newServer returns what a server has said of itself.
+// newServer returns what a server has announced.
 func newServer(g announcement, over Carrier, config Config) *Server {
 	s := &Server{Ext: g.ext, limits: g.limits}
 	if c, ok := over.(sshConn); ok {

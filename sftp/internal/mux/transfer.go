@@ -2,7 +2,7 @@ package mux
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
 	"time"
 
@@ -13,22 +13,22 @@ import (
 // minChunk is the least that is asked for at once behind the end of a file.
 const minChunk = 4 << 10
 
-// A sink is where the data of READs goes to. All of it is called under mux.mu.
-type sink interface {
+// A Sink is where the data of READs goes to. All of it is called under mux.mu.
+type Sink interface {
 	// Place returns where the data of a READ goes, or nil for a buffer, with
 	// which received is called.
 	Place(q pipeline.Request) []byte
 
-	// Received takes n bytes, and the buffer they are in, and sees to it that the
-	// plan hears of it.
+	// Received takes n bytes, and the buffer they are in. It has to report them to
+	// the plan.
 	Received(now time.Time, id uint32, off int64, b *Buffer, n int)
 
 	// Changed is called when an answer has come, or all has failed.
 	Changed()
 }
 
-// A source is where the data of WRITEs comes from. All of it is called under mux.mu.
-type source interface {
+// A Source is where the data of WRITEs comes from. All of it is called under mux.mu.
+type Source interface {
 	// Ready reports whether another WRITE may be granted.
 	Ready() bool
 
@@ -47,19 +47,19 @@ type Grant struct {
 	id    uint32 // of asked, as long as it is the same request
 }
 
-// A Transfer moves one range of one file. Whoever needs it waits on
-// notified, and looks how far it is.
+// A Transfer moves one range of one file. The goroutine that needs it waits on
+// Notified, and then checks how far it is.
 type Transfer struct {
 	Mux      *Mux
 	File     *File
-	Sink     sink   // one of these two
-	Source   source //
+	Sink     Sink   // one of these two
+	Source   Source //
 	Notified chan struct{}
 
 	// All of mux.mu:
 	Plan   *pipeline.Plan
 	queued bool
-	gone   bool  // nobody waits for it: what still comes is thrown away
+	gone   bool  // it was abandoned: what still comes is dropped
 	local  error // what has gone wrong on this side
 	Err    error // why it cannot continue, other than by its plan
 }
@@ -90,8 +90,8 @@ func (m *Mux) Begin(t *Transfer, p pipeline.Config) {
 	}
 }
 
-// Finish forgets a transfer that nobody waits for any more. What is on its way
-// is still to be answered, to nobody. The caller holds mu, and calls it once.
+// Finish forgets a transfer. Answers to what is under way are dropped when they come.
+// The caller holds mu, and calls it once.
 func (t *Transfer) Finish() {
 	t.gone = true
 	t.Plan.Stop(ErrAbandoned)
@@ -106,8 +106,8 @@ func (t *Transfer) forget() {
 	}
 }
 
-// ErrAbandoned stops the plan of a transfer that nobody waits for.
-var ErrAbandoned = fmt.Errorf("nobody waits for it")
+// ErrAbandoned stops the plan of a transfer whose result is not needed.
+var ErrAbandoned = errors.New("transfer abandoned")
 
 // Notify wakes the goroutine that waits for the transfer.
 func (t *Transfer) Notify() {
@@ -204,7 +204,7 @@ func (t *Transfer) Ask(now time.Time) {
 	}
 }
 
-// Serve gives what room there is to those who ask for it, one request each in
+// Serve gives what room there is to the transfers that ask for it, one request each in
 // turn. The caller holds mu.
 func (m *Mux) Serve(now time.Time) {
 	for refused := 0; refused < m.queue.Len(); {
@@ -222,7 +222,7 @@ func (m *Mux) Serve(now time.Time) {
 			refused++
 			t.Ask(now)
 		default:
-			// It wants nothing now, and asks again when that changes.
+			// It needs nothing now, and asks again when that changes.
 		}
 	}
 }

@@ -92,7 +92,7 @@ func ChangesOf(attr store.Attr, now fs.FileInfo) (a wire.Attrs) {
 	return a
 }
 
-// A fileInfo is an [fs.FileInfo] of what a peer said of a file.
+// A fileInfo is an [fs.FileInfo] of what a peer sent about a file.
 type fileInfo struct {
 	name  string
 	attrs wire.Attrs
@@ -134,7 +134,7 @@ func (i fileInfo) Sys() any {
 	return d
 }
 
-// DescribedBy returns what a peer said of a file, if it is by [InfoOf] that fi describes it.
+// DescribedBy returns what a peer sent about a file, if [InfoOf] made fi.
 func DescribedBy(fi fs.FileInfo) (wire.Attrs, bool) {
 	i, ok := fi.(fileInfo)
 	return i.attrs, ok

@@ -41,7 +41,7 @@ var errorKinds = [...]struct {
 
 // StatusOf returns the code and the words by which a server answers err. The
 // words are always one of a few: the text of an error may have paths of this
-// machine in it, and those are nobody's business.
+// machine in it, and those must not be disclosed.
 func StatusOf(err error) (wire.Status, string) {
 	if err == nil {
 		return wire.OK, "Success"
@@ -89,7 +89,7 @@ func KindOf(e *wire.StatusError) error {
 // ErrNotEmpty is what fs.ErrExist means where a directory is to be removed.
 var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
 
-// ErrKept is what fs.ErrExist means to who may only upload.
+// ErrKept is what fs.ErrExist means for users who may only upload.
 var ErrKept = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
 
 // What fs.ErrInvalid means of the names that a request has.
@@ -98,5 +98,5 @@ var (
 	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
 )
 
-// ErrBusy says that somebody has opened as much as may be open.
+// ErrBusy says that as many handles are open as may be.
 var ErrBusy = errors.New("too many open files and directories")

@@ -12,10 +12,10 @@ type StatVFS struct {
 	FragmentSize    uint64 // f_frsize: bytes, the unit of the three below
 	Blocks          uint64 // f_blocks
 	FreeBlocks      uint64 // f_bfree
-	AvailableBlocks uint64 // f_bavail: to those who are not root
+	AvailableBlocks uint64 // f_bavail: without what is reserved for root
 	Files           uint64 // f_files: inodes
 	FreeFiles       uint64 // f_ffree
-	AvailableFiles  uint64 // f_favail: to those who are not root
+	AvailableFiles  uint64 // f_favail: without what is reserved for root
 	ID              uint64 // f_fsid
 	Flags           uint64 // f_flag: StatVFSReadOnly, StatVFSNoSetuid
 	MaxName         uint64 // f_namemax: bytes
@@ -179,7 +179,7 @@ func AppendCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) 
 	return end(b, at)
 }
 
-// AppendOldCheckFileReply appends that reply, to check-file: who asks for that
+// AppendOldCheckFileReply appends that reply, to check-file: clients that ask for that
 // passes over its name.
 func AppendOldCheckFileReply(b []byte, id uint32, algorithm string, hashes []byte) []byte {
 	b, at := begin(b, TypeExtendedReply, id)

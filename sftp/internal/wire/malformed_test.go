@@ -70,7 +70,7 @@ func TestTruncated(t *testing.T) {
 
 // endsEarly says whether a reply cut after n bytes is still one: a STATUS
 // without message or language, a VERSION after any of its pairs, and hashes of
-// which nobody here knows how long they are.
+// whose length is not known here.
 func endsEarly(packet []byte, n int) bool {
 	if n < HeaderSize {
 		return false

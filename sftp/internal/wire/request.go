@@ -56,7 +56,7 @@ type Request struct {
 	Target     []byte // what a symbolic link is to say, likewise
 	Data       []byte // to be written at Offset
 	Algorithms []byte // names of hashes with commas between, the most wanted first
-	User       []byte // a user's name; an empty one is the user who asks
+	User       []byte // a user's name; an empty one is the user of the session
 	Users      IDs    // numbers of users
 	Groups     IDs    // numbers of groups
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // A wireEnd is one end of a connection in memory, for bubbles too. Unlike
-// net.Pipe it takes some bytes that nobody reads yet, as a socket does.
+// net.Pipe it takes some bytes that are not read yet, as a socket does.
 type wireEnd struct {
 	in, out       *wireStream
 	local, remote net.Addr
@@ -199,12 +199,12 @@ type testServer struct {
 	mu    sync.Mutex
 	more  *sync.Cond        // mu
 	ended []*Conn           // mu: as Disconnected got them
-	came  []*ssh.ServerConn // mu: who logged in
+	came  []*ssh.ServerConn // mu: that have logged in
 }
 
 const testPassword = "correct horse"
 
-// newTestServer makes a server to which anybody can log in who knows the
+// newTestServer makes a server to which any client can log in that knows the
 // password. set may change what it likes.
 func newTestServer(t testing.TB, set func(w *testServer, s *Server)) *testServer {
 	repeat.OnFailure(t)
