@@ -27,9 +27,6 @@ const (
 // hooks, had not returned.
 var ErrStuck = errors.New("sftp: the store does not answer")
 
-// errEnding is why connections end when their server does.
-var errEnding = errors.New("the server ends")
-
 // Serve takes connections until ctx ends, or accepting fails, which is the error
 // then. It closes l, ends the connections that have no file open, gives the
 // others the Grace to close theirs, and returns when the last is over.

@@ -8,10 +8,11 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
-	"golang.org/x/crypto/ssh"
 )
 
 // benchSession runs requests through a session alone: what it costs the server

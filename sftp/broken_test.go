@@ -9,8 +9,9 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // drainRequests takes what x/crypto's reader of a connection is left with, so

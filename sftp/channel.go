@@ -2,13 +2,11 @@ package sftp
 
 import (
 	"context"
-	"encoding/binary"
 	"io"
-	"net"
-	"strconv"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 const subsystem = "sftp"
@@ -90,20 +88,6 @@ func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r
 	return nil
 }
 
-// addressIn returns the address that a forwarding is wanted to or of (RFC 4254,
-// section 7), as far as there is one.
-func addressIn(b []byte) string {
-	var m struct {
-		Host string
-		Port uint32
-		Rest []byte `ssh:"rest"`
-	}
-	if ssh.Unmarshal(b, &m) == nil {
-		return net.JoinHostPort(m.Host, strconv.FormatUint(uint64(m.Port), 10))
-	}
-	return ""
-}
-
 // subsystemOf returns the name in a request for a subsystem, or the command in
 // one to run it (RFC 4254, section 6.5).
 func subsystemOf(payload []byte) string {
@@ -139,15 +123,6 @@ func (c *serverConn) serveSession(ctx context.Context, ch ssh.Channel, data *que
 		status = 1
 	}
 	endChannel(ch, status)
-}
-
-// endChannel closes a channel, and sends the exit status of what was run in it
-// (RFC 4254, section 6.10).
-func endChannel(ch ssh.Channel, status uint32) {
-	// What the peer does not take of this is lost with the connection.
-	_ = ch.CloseWrite()
-	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
-	_ = ch.Close()
 }
 
 // A fromQueue reads from a channel's queue, and writes to the channel.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/sshconn"
@@ -20,7 +22,6 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 // Why connections end, besides what the network and the peer say.
@@ -115,9 +116,6 @@ func (c *serverConn) punish(err error) {
 func (c *serverConn) fail(o penalty.Offence) {
 	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
 }
-
-// errOurs marks what is no fault of the peer.
-var errOurs = errors.New("refused by the server's configuration")
 
 // recover is deferred where a panic must end the connection and nothing else. It
 // sets err, if that is not nil.

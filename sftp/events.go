@@ -1,8 +1,6 @@
 package sftp
 
 import (
-	"errors"
-	"io/fs"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -92,55 +90,17 @@ type Lockout struct {
 	Passwords bool          // only passwords are refused; otherwise connections are
 }
 
-const (
-	// maxRefusals is how much of what is refused to one connection is reported, of
-	// Refusals and of Operations that only look.
-	maxRefusals = 32
-
-	// maxRefusal is how many bytes of a text are reported.
-	maxRefusal = 200
-)
-
-// mayReport counts what was refused, and returns whether it is to be reported, and
-// whether that is the last.
-func (c *serverConn) mayReport() (report, last bool) {
-	n := c.refusals.Add(1)
-	return n <= maxRefusals, n == maxRefusals
-}
-
-// refused reports a request of SSH that the server refused.
-func (c *serverConn) refused(what, detail string) {
-	if c.server.Refused == nil {
-		return
-	}
-	if report, last := c.mayReport(); report {
-		c.server.Refused(&Refusal{
-			Conn: c.info, Last: last,
-			What: what[:min(len(what), maxRefusal)], Detail: detail[:min(len(detail), maxRefusal)],
-		})
+// fail notes what went wrong first.
+func (t *Transfer) fail(err error) {
+	if t.Err == nil {
+		t.Err = err
 	}
 }
 
-// looked reports a request that only looks, if that was forbidden. It returns
-// err.
-func (s *session) looked(what, name string, err error) error {
-	if err == nil || !errors.Is(err, fs.ErrPermission) || s.conn.server.Audit == nil {
-		return err
+// shown returns the path by which a client knows a name of the store.
+func shown(name string) string {
+	if name == "." {
+		return "/"
 	}
-	if report, _ := s.conn.mayReport(); report {
-		return s.audit(what, name, "", err)
-	}
-	return err
-}
-
-// audit reports an operation. It returns err.
-func (s *session) audit(what, name, to string, err error) error {
-	return s.conn.audit(what, name, to, err)
-}
-
-func (c *serverConn) audit(what, name, to string, err error) error {
-	if c.server.Audit != nil {
-		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})
-	}
-	return err
+	return "/" + name
 }

@@ -8,10 +8,11 @@ import (
 	"net"
 	"os"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 // Serve one directory to the users that the program knows.

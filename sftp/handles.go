@@ -3,7 +3,7 @@ package sftp
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
+	"io/fs"
 	"iter"
 	"time"
 
@@ -11,15 +11,6 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
-
-// ErrAbandoned is why a transfer ended that the client did not end: its channel
-// closed, or the connection was gone. A hidden upload is discarded then.
-var ErrAbandoned = errors.New("sftp: the client left it open")
-
-// ErrEnded is why a transfer ended that the server cut off, as it ended
-// the connection. What is wrapped beside it says why. A hidden upload is
-// discarded then, too.
-var ErrEnded = errors.New("sftp: ended by the server")
 
 // handleSize is how long the names are that clients get for what they open.
 const handleSize = 8
@@ -193,9 +184,20 @@ func (s *session) delivered(h *sessionHandle) bool {
 	return err == nil && sent > 0 && sent >= fi.Size()
 }
 
-// fail notes what went wrong first.
-func (t *Transfer) fail(err error) {
-	if t.Err == nil {
-		t.Err = err
-	}
+// A dirListing is an open directory.
+type dirListing struct {
+	entries store.Entries
+	batch   [listingBatch]fs.FileInfo
+	ready   []fs.FileInfo // of batch, not listed yet
+	dots    []dot         // not listed yet
 }
+
+// A dot is "." or "..", which POSIX lists and stores do not.
+type dot struct {
+	name  string
+	attrs wire.Attrs
+	links uint64
+}
+
+// listingBatch is how many entries are described at a time.
+const listingBatch = 64

@@ -3,6 +3,7 @@ package sftp
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -182,4 +183,13 @@ func hashLine(sum []byte, path string) string {
 		mark = `\`
 	}
 	return mark + hex.EncodeToString(sum) + "  " + escaped + "\n"
+}
+
+// endChannel closes a channel, and sends the exit status of what was run in it
+// (RFC 4254, section 6.10).
+func endChannel(ch ssh.Channel, status uint32) {
+	// What the peer does not take of this is lost with the connection.
+	_ = ch.CloseWrite()
+	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
+	_ = ch.Close()
 }

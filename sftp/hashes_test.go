@@ -15,10 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 // runOver runs a command over SSH as rclone does. refused is set if the server does

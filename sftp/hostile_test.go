@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // Here are peers that keep to SSH's syntax, and to none of its sense. What they

@@ -14,8 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // Here are the things that have happened to other servers, one by one. Those

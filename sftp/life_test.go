@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
-	"golang.org/x/crypto/ssh"
 )
 
 // Whatever a peer does or leaves, so long has it to log in, and no longer.

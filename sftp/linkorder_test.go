@@ -5,8 +5,9 @@ import (
 	"net"
 	"testing"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // A server has to take SYMLINK as the client means it.

@@ -18,9 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/store"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A openSSHClient is a server on a real socket, with a real directory, for the

@@ -15,8 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/haul-project/haul/internal/penalty"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/penalty"
 )
 
 // A source that guesses at passwords may use none for a time, however they are sent, and

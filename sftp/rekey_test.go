@@ -8,8 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // While a key exchange is under way nothing is sent, and little is kept: a peer

@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"runtime"
 	"strings"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -24,10 +23,6 @@ const (
 	// maxHashes is how many bytes the hashes of one reply may have.
 	maxHashes = 240 << 10
 )
-
-// hashers returns how many may hash at a time. There are cores left for those
-// that move data.
-func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // The hashes of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3)
 // that there are here. What they are good for is for the client to know: md5

@@ -2,19 +2,14 @@ package sftp
 
 import (
 	"io"
-	"io/fs"
 	"path"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
 )
 
 const (
-	// listingBatch is how many entries are described at a time.
-	listingBatch = 64
-
 	// maxListing is how many bytes a NAME has at most. Some clients take no
 	// more than the 34000 that the draft asks of everybody.
 	maxListing = 32 << 10
@@ -23,21 +18,6 @@ const (
 	// one with its line always fits. File systems have 255.
 	maxListedName = wire.MaxPath
 )
-
-// A dirListing is an open directory.
-type dirListing struct {
-	entries store.Entries
-	batch   [listingBatch]fs.FileInfo
-	ready   []fs.FileInfo // of batch, not listed yet
-	dots    []dot         // not listed yet
-}
-
-// A dot is "." or "..", which POSIX lists and stores do not.
-type dot struct {
-	name  string
-	attrs wire.Attrs
-	links uint64
-}
 
 func (s *session) opendir(q *wire.Request) error {
 	name, err := s.resolve(q.Path)

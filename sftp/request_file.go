@@ -88,9 +88,6 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	return err
 }
 
-// attrOfMode returns what changes a mode and nothing else.
-func attrOfMode(m fs.FileMode) store.Attr { return store.Attr{Mode: &m} }
-
 // close closes what a client had open. The handle is gone even if that fails.
 func (s *session) close(q *wire.Request) error {
 	h := s.handles.get(q.Handle)

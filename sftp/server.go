@@ -6,16 +6,18 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 // Defaults of a Server.
@@ -126,7 +128,7 @@ type Account struct {
 	CreateOnly bool
 
 	// Hidden keeps files from sight while they are uploaded. One that is opened
-	// for writing only, and created, is published when it is closed, and
+	// for writing only, and created or emptied, is published when it is closed, and
 	// discarded if the connection ends before. Its user can describe and change
 	// it by its name meanwhile, and open it again to write to it from several
 	// channels and connections. Any other use of the name, such as to
@@ -221,3 +223,7 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	}
 	return v
 }
+
+// hashers returns how many may hash at a time. There are cores left for those
+// that move data.
+func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }

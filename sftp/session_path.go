@@ -39,14 +39,6 @@ func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 	return a, b, err
 }
 
-// shown returns the path by which a client knows a name of the store.
-func shown(name string) string {
-	if name == "." {
-		return "/"
-	}
-	return "/" + name
-}
-
 // expand replaces "~" at the beginning, which stands for the home directory of
 // the user, and of no other.
 func (c *serverConn) expand(p string) (string, error) {

@@ -16,9 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/users"
-	"golang.org/x/crypto/ssh"
 )
 
 // There is SFTP, and nothing else.
@@ -174,7 +175,7 @@ func TestAlgorithms(t *testing.T) {
 			t.Errorf("a weak %s is accepted", what)
 		}
 	}
-	// Who negotiates in vain has done no wrong.
+	// A failed negotiation does not count as a failed login.
 	w.login("192.0.2.9")
 }
 

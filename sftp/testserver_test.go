@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
-	"golang.org/x/crypto/ssh"
 )
 
 // A wireEnd is one end of a connection in memory, for bubbles too. Unlike

@@ -1,0 +1,84 @@
+package sftp
+
+import (
+	"errors"
+	"io/fs"
+	"runtime"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+)
+
+// status answers by a STATUS, unless err is errAnswered.
+func (s *session) status(err error) error {
+	if err == errAnswered {
+		return nil
+	}
+	code, text := storewire.StatusOf(s.explain(err))
+	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
+	return nil
+}
+
+// explain returns what an error means in the request that it is of, where its
+// kind alone says too little.
+func (s *session) explain(err error) error {
+	q := &s.request
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, storewire.ErrNotEmpty) {
+			return storewire.ErrKept
+		}
+	case errors.Is(err, fs.ErrInvalid):
+		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // others take any bytes
+		if wantsText && (!utf8.Valid(q.Path) || !utf8.Valid(q.NewPath)) {
+			return storewire.ErrNotUTF8
+		}
+	}
+	return err
+}
+
+// name answers by a NAME with one path, or by a STATUS if there is an error.
+func (s *session) name(path string, err error) error {
+	if err != nil {
+		return s.status(err)
+	}
+	if err := s.room(smallReply + 2*len(path)); err != nil {
+		return err
+	}
+	s.out.b = wire.AppendName(s.out.b, s.request.ID, path)
+	return nil
+}
+
+// attrs answers by an ATTRS, or by a STATUS if there is an error.
+func (s *session) attrs(a wire.Attrs, err error) error {
+	if err != nil {
+		return s.status(err)
+	}
+	s.out.b = wire.AppendAttrs(s.out.b, s.request.ID, a)
+	return nil
+}
+
+// describe answers by the attributes of a file.
+func (s *session) describe(fi fs.FileInfo, err error) error {
+	var a wire.Attrs
+	if err == nil {
+		a, _ = storewire.AttrsOf(fi)
+	}
+	return s.attrs(a, err)
+}
+
+// perm returns the permission bits for what is made: those asked for, or usual
+// ones, less the mask.
+func (s *session) perm(a wire.Attrs, usual fs.FileMode) fs.FileMode {
+	if a.Has(wire.AttrMode) {
+		usual = fs.FileMode(a.Mode.FileMode()).Perm()
+	}
+	return usual &^ s.conn.server.umask()
+}
+
+// attrOfMode returns what changes a mode and nothing else.
+func attrOfMode(m fs.FileMode) store.Attr { return store.Attr{Mode: &m} }

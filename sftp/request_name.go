@@ -1,0 +1,169 @@
+package sftp
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/haul-project/haul/sftp/internal/storewire"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+func (s *session) stat(q *wire.Request, follow bool) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return s.status(err)
+	}
+	if u := s.conn.pending(name); u != nil {
+		if a, err := u.attrs(); err != fs.ErrClosed { // not by another channel, just now
+			return s.attrs(a, err)
+		}
+	}
+	look := s.conn.tree.Lstat
+	if follow {
+		look = s.conn.tree.Stat
+	}
+	fi, err := look(s.ctx, name)
+	return s.describe(fi, s.looked("stat", name, err))
+}
+
+func (s *session) fstat(q *wire.Request) error {
+	h := s.file(q.Handle)
+	switch {
+	case h == nil:
+		return s.status(errNoHandle)
+	case h.upload != nil:
+		return s.attrs(h.upload.attrs())
+	}
+	return s.describe(h.file.Stat())
+}
+
+// setstat changes attributes by name. The order, and what has been done when
+// something fails, is the store's: see [store.Attr].
+func (s *session) setstat(q *wire.Request, follow bool) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	err = fs.ErrClosed
+	if u := s.conn.pending(name); u != nil {
+		err = u.setAttr(storewire.AttrOf(q.Attrs))
+	}
+	if err == fs.ErrClosed { // there is none, or it was closed just now
+		err = s.conn.tree.SetAttr(s.ctx, name, storewire.AttrOf(q.Attrs), follow)
+	}
+	return s.audit("setattr", name, "", err)
+}
+
+func (s *session) fsetstat(q *wire.Request) error {
+	h := s.file(q.Handle)
+	if h == nil {
+		return errNoHandle
+	}
+	var err error
+	if h.upload != nil {
+		err = h.upload.setAttr(storewire.AttrOf(q.Attrs))
+	} else {
+		err = h.file.SetAttr(storewire.AttrOf(q.Attrs))
+	}
+	return s.audit("setattr", h.name, "", err)
+}
+
+func (s *session) remove(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	if err = s.conn.publishOwn(name); err == nil {
+		err = s.conn.tree.Remove(s.ctx, name)
+	}
+	return s.audit("remove", name, "", err)
+}
+
+func (s *session) mkdir(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	perm := s.perm(q.Attrs, 0o777)
+	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
+		err = s.closeToAll(name)
+	}
+	return s.audit("mkdir", name, "", err)
+}
+
+// closeToAll takes all permissions from what was made just now with none, as the
+// store takes that for the usual ones. It had the right to make it, so it needs
+// none for this.
+func (s *session) closeToAll(name string) error {
+	var none fs.FileMode
+	return s.conn.account.Tree.SetAttr(s.ctx, name, attrOfMode(none), false)
+}
+
+func (s *session) rmdir(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	err = s.conn.tree.RemoveDir(s.ctx, name)
+	if errors.Is(err, fs.ErrExist) {
+		err = storewire.ErrNotEmpty
+	}
+	return s.audit("rmdir", name, "", err)
+}
+
+// rename is RENAME, which replaces nothing, or posix-rename, which does.
+func (s *session) rename(q *wire.Request, replace bool) error {
+	from, to, err := s.resolveBoth(q.Path, q.NewPath)
+	if err != nil {
+		return err
+	}
+	err = s.conn.publishOwn(from)
+	if err == nil {
+		err = s.conn.publishOwn(to)
+	}
+	if err == nil {
+		err = s.conn.tree.Rename(s.ctx, from, to, replace)
+	}
+	if errors.Is(err, fs.ErrInvalid) && strings.HasPrefix(to, from+"/") {
+		err = storewire.ErrBelowItself
+	}
+	return s.audit("rename", from, shown(to), err)
+}
+
+func (s *session) link(q *wire.Request) error {
+	from, to, err := s.resolveBoth(q.Path, q.NewPath)
+	if err != nil {
+		return err
+	}
+	if err = s.conn.publishPending(from); err == nil {
+		err = s.conn.publishPending(to)
+	}
+	if err == nil {
+		err = s.conn.tree.Link(s.ctx, from, to)
+	}
+	return s.audit("link", from, shown(to), err)
+}
+
+// symlink makes a link that says what the client wants, to the letter: where it
+// leads counts only when it is followed.
+func (s *session) symlink(q *wire.Request) error {
+	if s.conn.draft {
+		q.Target, q.Path = q.Path, q.Target
+	}
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return err
+	}
+	target := string(q.Target)
+	return s.audit("symlink", name, target, s.conn.tree.Symlink(s.ctx, target, name))
+}
+
+func (s *session) readlink(q *wire.Request) error {
+	name, err := s.resolve(q.Path)
+	if err != nil {
+		return s.status(err)
+	}
+	target, err := s.conn.tree.Readlink(s.ctx, name)
+	return s.name(target, s.looked("readlink", name, err))
+}
