@@ -239,12 +239,12 @@ func check(files map[string]string) (problems []string) {
 // unused returns what the table allows to a package that is there, and nothing does.
 func unused(there, imported map[string]bool) (problems []string) {
 	for _, pkg := range slices.Sorted(maps.Keys(there)) {
-		for _, p := range strings.Fields(rules[pkg].imports) {
+		for p := range strings.FieldsSeq(rules[pkg].imports) {
 			if there[p] && !imported[pkg+" "+p] {
 				problems = append(problems, fmt.Sprintf("package %s may import %s and does not: shorten its line in the table", pkg, p))
 			}
 		}
-		for _, p := range strings.Fields(rules[pkg].tests) {
+		for p := range strings.FieldsSeq(rules[pkg].tests) {
 			if byCode, ok := imported[pkg+" "+p]; there[p] && (!ok || byCode) {
 				problems = append(problems, fmt.Sprintf("tests of package %s may import %s and need not be allowed to: shorten its line in the table", pkg, p))
 			}

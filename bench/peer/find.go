@@ -180,6 +180,16 @@ func (p program) output(args ...string) string {
 	return string(out)
 }
 
+// flags returns the help of a command of haul with all of its flags. Older builds have
+// no --help-all, and print them by --help.
+func (p program) flags(command string) string {
+	help := p.output(command, "--help-all")
+	if !strings.Contains(help, "Usage:") {
+		help = p.output(command, "--help")
+	}
+	return help
+}
+
 // version returns the version number that a program prints, "" if none.
 func (p program) version(args ...string) string {
 	return number.FindString(p.output(args...))

@@ -60,11 +60,11 @@ func (f *finder) ourPair(haul string) (SFTPClient, Server, error) {
 		return c, s, nil // of that other scenarios tell
 	}
 	version := strings.TrimSpace(binary.output("version"))
-	if strings.Contains(binary.output("get", "--help"), "--identity") {
+	if strings.Contains(binary.flags("get"), "--identity") {
 		maps.Copy(c.tasks, haulCommands(binary.path))
 		c.Version, c.Build, c.Note = version, binary.build()+"+"+c.Build, ""
 	}
-	if help := binary.output("serve", "--help"); strings.Contains(help, "--host-keys") {
+	if help := binary.flags("serve"); strings.Contains(help, "--host-keys") {
 		s = haulSFTP(binary.path, help)
 		s.Version, s.Build = version, binary.build()
 	}

@@ -27,7 +27,7 @@ func Haul(name, path string) ([]Server, error) {
 		return nil, fmt.Errorf("there is no haul to measure at %s: %w", path, unwrap(err))
 	}
 	p := program{path: abs}
-	help := p.output("serve", "--help")
+	help := p.flags("serve")
 	if !strings.Contains(help, "--tftp") {
 		return nil, fmt.Errorf("run %s serve --help: it does not print the help of a haul server; is it one? It printed %.100q", abs, help)
 	}

@@ -222,7 +222,7 @@ func haulHTTP(path string) (Server, error) {
 	if err != nil {
 		return Server{}, fmt.Errorf("there is no haul to measure at %s: %w; \"make build\" builds it", path, unwrap(err))
 	}
-	help := p.output("serve", "--help")
+	help := p.flags("serve")
 	if !strings.Contains(help, "--http ") || strings.Contains(help, "HTTP; not built yet") {
 		return Server{}, errors.New("this build of haul serves no HTTP")
 	}
