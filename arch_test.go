@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden",
 	},
 	"internal/serve": {
@@ -41,6 +41,7 @@ var rules = map[string]rule{
 		tests:   "internal/serve/servetest internal/handover/handovertest",
 	},
 	"internal/serve/servetest": {}, // for tests
+	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
 		imports: "tftp sftp/sftpclient web/webclient store store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
 		tests:   "internal/serve/servetest",

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/haul-project/haul/internal/remote"
 )
 
 // -t, -S, -r and -1 are as ls has them; of -t and -S the last counts.
@@ -107,52 +105,5 @@ func TestLsLongHTML(t *testing.T) {
 	want := fmt.Sprintf("- 7 %s a\n- - %12s b\nd - %12s d\n", changed, "-", "-")
 	if code, out, msg := haul(t, "ls", "-l", s.URL+"/"); code != 0 || out != want || heads != 1 {
 		t.Errorf("ls -l: exit code %d, %q, %s; want %q and a HEAD, not %d", code, out, msg, want, heads)
-	}
-}
-
-// ls -R of a server that makes up directories, or errors, has an end, and keeps few of
-// the errors.
-func TestLsBounds(t *testing.T) {
-	const dirs = maxListErrors + 500
-	w := startWeb(t, nil)
-	w.setHook(func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/" {
-			rw.WriteHeader(http.StatusForbidden)
-			return true
-		}
-		rw.Header().Set("Content-Type", "application/json")
-		list := make([]string, dirs)
-		for i := range list {
-			list[i] = fmt.Sprintf(`{"name":"d%d","type":"directory"}`, i)
-		}
-		fmt.Fprintf(rw, "[%s]", strings.Join(list, ","))
-		return true
-	})
-	code, _, msg := haul(t, "ls", "-R", w.URL+"/")
-	if n := strings.Count(msg, "readdir"); code != exitRefused || n != maxListErrors || !strings.Contains(msg, "500 more errors are not shown") {
-		t.Errorf("exit code %d, %d of them, the last %q", code, n, msg[max(len(msg)-100, 0):])
-	}
-
-	at, err := remote.Parse(w.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	servers := remote.New(remoteConfig(new(sshFlags), new(webFlags), io.Discard))
-	defer servers.Close()
-	c, err := servers.Connect(t.Context(), at, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.Stat(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := lister{recursive: true, dirs: maxListDirs - 1}
-	two := []listed{{FileInfo: dir, path: "a"}, {FileInfo: dir, path: "b"}}
-	for range 2 {
-		l.listBelow(t.Context(), c, ".", 0, two)
-	}
-	if len(l.errs) != 2 || !strings.Contains(l.errs[0].Error(), "readdir") || !strings.Contains(l.errs[1].Error(), "no more are listed") {
-		t.Errorf("%v", l.errs)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -59,33 +58,4 @@ func noFiles(command string, l remote.Location, overHTTP bool) error {
 // mixed refuses locations of several protocols.
 func mixed(command string, first, l remote.Location) error {
 	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
-}
-
-// lacks refuses what the protocol of a location has no way to do.
-func lacks(command string, l remote.Location, what string) error {
-	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
-}
-
-// entries describes all that a location stands for, or with follow what that leads to.
-func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []listed, errs []error) {
-	c, err := s.Connect(ctx, l, "")
-	if err != nil {
-		return nil, nil, []error{err}
-	}
-	found, err := remote.Find(ctx, c, l)
-	if err != nil {
-		return nil, nil, []error{err}
-	}
-	for _, m := range found {
-		fi, err := remote.Describe(ctx, c, m, follow)
-		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
-			err = fmt.Errorf("%v: is not a directory", l)
-		}
-		if err != nil {
-			errs = append(errs, failure.Remote.Wrap(err))
-			continue
-		}
-		list = append(list, listed{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.HasModes()})
-	}
-	return c, list, errs
 }

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/fileops"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/store"
 )
 
 const probeHelp = `Print the size of files on SFTP, HTTP(S) or TFTP servers, in bytes.
@@ -50,7 +49,7 @@ func newProbe() *cobra.Command {
 			}
 			if list[0].Protocol != remote.TFTP {
 				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-					return probe(ctx, cmd.OutOrStdout(), list, func(ctx context.Context, l remote.Location) (int64, error) { return size(ctx, s, l) })
+					return probe(ctx, cmd.OutOrStdout(), list, func(ctx context.Context, l remote.Location) (int64, error) { return fileops.Size(ctx, s, l) })
 				})
 			}
 			for _, l := range list {
@@ -88,29 +87,6 @@ func probe(ctx context.Context, out io.Writer, list []remote.Location, size func
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// size returns that of the file at a location.
-func size(ctx context.Context, s *remote.Servers, l remote.Location) (int64, error) {
-	if l.Protocol == remote.HTTP && l.IsDirName() {
-		return 0, failure.Usage.Errorf("probe %v: the URL names no file", l)
-	}
-	c, name, err := s.At(ctx, l)
-	if err != nil {
-		return 0, err
-	}
-	fi, err := c.Stat(ctx, name)
-	switch {
-	case err != nil:
-		return 0, failure.Remote.Wrap(err)
-	case fi.IsDir():
-		return 0, failure.Remote.Errorf("probe %v: that is a directory, and only files have a size: %w", l, store.ErrNotRegular)
-	case fi.Mode().Type()&^fs.ModeIrregular != 0:
-		return 0, failure.Remote.Errorf("probe %v: %w", l, store.ErrNotRegular)
-	case fi.Size() < 0:
-		return 0, fmt.Errorf("probe %v: the server does not report the size; fetch the file to learn it", l)
-	}
-	return fi.Size(), nil
 }
 
 // probeTFTP prints the sizes of files on servers of TFTP.

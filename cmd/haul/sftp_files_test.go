@@ -239,7 +239,10 @@ func TestStat(t *testing.T) {
 	if out := l.must("stat", "-L", "lab:link"); !strings.Contains(out, "Type  file\n") {
 		t.Errorf("stat -L of a link:\n%s", out)
 	}
-	var d described
+	var d struct {
+		Type string
+		Size *int64
+	}
 	if err := json.Unmarshal([]byte(l.must("stat", "--json", "lab:f")), &d); err != nil || d.Size == nil || *d.Size != 5 || d.Type != "file" {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -354,7 +357,7 @@ func TestMkdirAndDf(t *testing.T) {
 	if out := l.must("df", "-h", "lab:"); !strings.Contains(out, "Size") {
 		t.Errorf("df -h prints\n%s", out)
 	}
-	var s spaceDescribed
+	var s struct{ Total, Used, Free int64 }
 	if err := json.Unmarshal([]byte(l.must("df", "--json", "lab:")), &s); err != nil || s.Total <= 0 || s.Used+s.Free != s.Total {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -1,34 +1,97 @@
-package main
+package fileops
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 )
+
+// An entry is what a server has, with the directory it was found in.
+type entry struct {
+	fs.FileInfo
+	path   string // for the server
+	shown  string // as it is printed: the name, or the path that was asked for
+	target string // of a symbolic link
+
+	modeless bool // the protocol does not tell modes
+}
+
+// sized reports whether the size of an entry is known. HTTP has none of directories.
+func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
+
+// entries describes all that a location stands for, or with follow what that leads to.
+func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
+	c, err := s.Connect(ctx, l, "")
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	found, err := remote.Find(ctx, c, l)
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	for _, m := range found {
+		fi, err := remote.Describe(ctx, c, m, follow)
+		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
+			err = fmt.Errorf("%v: is not a directory", l)
+		}
+		if err != nil {
+			errs = append(errs, failure.Remote.Wrap(err))
+			continue
+		}
+		list = append(list, entry{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.HasModes()})
+	}
+	return c, list, errs
+}
+
+// maxQuestions is how many questions a server gets at a time, where each answer is one of
+// many.
+const maxQuestions = 64
+
+// readLinks finds out where symbolic links lead. One that cannot be read leads
+// nowhere that is shown.
+func readLinks(ctx context.Context, c remote.Server, list []entry) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxQuestions)
+	for i, e := range list {
+		if e.Mode().Type() != fs.ModeSymlink {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			list[i].target, _ = c.Readlink(ctx, e.path)
+		})
+	}
+	wg.Wait()
+}
 
 // owners are the names of users and groups, by their numbers, as far as the
 // server tells them.
 type owners struct{ users, groups map[uint32]string }
 
 // ownersOf asks for the names of the owners of files.
-func ownersOf(ctx context.Context, c remote.Server, list []listed) owners {
+func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	uids, gids := map[uint32]string{}, map[uint32]string{}
 	for _, e := range list {
 		if d, ok := store.DetailsOf(e); ok {
 			uids[d.UID], gids[d.GID] = "", ""
 		}
 	}
-	u, g := keys(uids), keys(gids)
+	u, g := slices.Sorted(maps.Keys(uids)), slices.Sorted(maps.Keys(gids))
 	namer, ok := c.(remote.OwnerNamer)
 	if !ok || len(u)+len(g) == 0 {
 		return owners{}
@@ -44,15 +107,6 @@ func ownersOf(ctx context.Context, c remote.Server, list []listed) owners {
 		gids[id] = groups[i]
 	}
 	return owners{uids, gids}
-}
-
-func keys(m map[uint32]string) []uint32 {
-	list := make([]uint32, 0, len(m))
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // nameOr returns a name, or the number if there is none.
@@ -82,11 +136,17 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
-// sized reports whether the size of an entry is known. HTTP has none of directories.
-func (e listed) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
+// fileSize is the size of a file. Directories come behind all files: the size that some
+// servers give them says nothing of what is in them, and HTTP has none.
+func (e entry) fileSize() int64 {
+	if e.IsDir() {
+		return math.MinInt64
+	}
+	return e.Size()
+}
 
 // describe returns what is known of an entry.
-func describe(e listed, o owners) described {
+func describe(e entry, o owners) described {
 	d := described{Path: e.path, Name: e.Name(), Type: console.TypeName(e.Mode()), Target: e.target}
 	if !utf8.ValidString(e.path) {
 		d.PathBytes = []byte(e.path)
@@ -120,7 +180,7 @@ func describe(e listed, o owners) described {
 const sftpColumns = 6
 
 // longRow returns the columns of ls -l, but for the name.
-func longRow(e listed, o owners, now time.Time, human bool) []string {
+func longRow(e entry, o owners, now time.Time, human bool) []string {
 	links, owner, group, size := console.Unknown, console.Unknown, console.Unknown, strconv.FormatInt(e.Size(), 10)
 	switch {
 	case !e.sized():
@@ -141,8 +201,13 @@ func longRow(e listed, o owners, now time.Time, human bool) []string {
 	return []string{mode, links, owner, group, size, changed}
 }
 
-// humanFlag adds -h as ls and df have it. Help remains under its long name.
-func humanFlag(cmd *cobra.Command, to *bool, usage string) {
-	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
-	cmd.Flags().Bool("help", false, "help for "+cmd.Name())
+// writeJSON writes a value on a line of its own, in characters that do nothing to
+// a terminal.
+func writeJSON(w io.Writer, v any) []error {
+	e := json.NewEncoder(console.NewPlainWriter(w))
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return []error{failure.Local.Wrap(err)}
+	}
+	return nil
 }

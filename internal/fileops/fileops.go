@@ -1,0 +1,55 @@
+// Package fileops is what haul ls, stat, df, rm, mv and mkdir do with the files of a
+// server, and what they print.
+package fileops
+
+import (
+	"path"
+	"strings"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// maxListDepth, maxListDirs and maxListErrors are how deep ls -R goes, how many
+// directories it lists and how many errors it prints: a server can make up directories
+// without end.
+const (
+	maxListDepth  = 1000
+	maxListDirs   = treecopy.DefaultMaxDirs
+	maxListErrors = 1000
+)
+
+// below returns the path of a name in a directory.
+func below(dir, name string) string {
+	switch {
+	case dir == ".":
+		return name
+	case strings.HasSuffix(dir, "/"):
+		return dir + name
+	}
+	return dir + "/" + name // not cleaned: what it means depends on links
+}
+
+// lacks refuses what the protocol of a location has no way to do.
+func lacks(command string, l remote.Location, what string) error {
+	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
+}
+
+// checkPrecious refuses to remove or rename what is there for others to be in.
+func checkPrecious(command string, l remote.Location) error {
+	if l.Protocol == remote.SFTP && isPrecious(l.Path) {
+		return failure.Usage.Errorf("%s %v: refused; name what is in it", command, l)
+	}
+	return nil
+}
+
+// isPrecious reports whether a name is one that would be removed by mistake only.
+func isPrecious(name string) bool {
+	name = strings.TrimRight(name, "/")
+	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
+		return true // somebody's home directory
+	}
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"
+}

@@ -1,0 +1,222 @@
+package fileops
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/store"
+)
+
+// A ListConfig says what haul ls prints.
+type ListConfig struct {
+	Long      bool // permissions, owner, size and time
+	Recursive bool
+	All       bool // names that begin with a dot too
+	JSON      bool // an object for each entry
+	Human     bool // short sizes
+	Order     Order
+	Reverse   bool
+}
+
+// An Order is an order of entries. Those that are equal in it are in that of their names.
+type Order int
+
+// The orders.
+const (
+	ByName Order = iota
+	ByTime       // newest first
+	BySize       // largest first, and directories behind all files
+)
+
+// A lister is one run of haul ls.
+type lister struct {
+	ListConfig
+	out    *bufio.Writer
+	errs   []error
+	more   int                 // errors besides
+	dirs   int                 // directories that were begun
+	name   func(string) string // how names are shown
+	now    time.Time
+	titles bool // each directory has a line with its name
+	begun  bool // something was printed
+}
+
+// List lists what is at locations.
+func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ListConfig, out io.Writer) error {
+	l := &lister{ListConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), now: time.Now()}
+	l.run(ctx, s, at)
+	if err := l.out.Flush(); err != nil {
+		l.errs = append(l.errs, failure.Local.Errorf("write the list: %w", err))
+	}
+	if l.more > 0 {
+		l.errs = append(l.errs, failure.Remote.Errorf("%d more errors are not shown", l.more))
+	}
+	return errors.Join(l.errs...)
+}
+
+// run lists the locations: the files among them first, as ls does.
+func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.Location) {
+	type found struct {
+		c remote.Server
+		entry
+	}
+	var files, dirs []found
+	for _, loc := range locations {
+		c, list, errs := entries(ctx, s, loc, false)
+		l.failed(errs...)
+		for _, e := range list {
+			if e.Mode().Type() == fs.ModeSymlink && !l.Long {
+				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
+					e.FileInfo = to // as ls does
+				}
+			}
+			if e.IsDir() {
+				dirs = append(dirs, found{c, e})
+			} else {
+				files = append(files, found{c, e})
+			}
+		}
+	}
+	l.titles = l.Recursive || len(files)+len(dirs) > 1 || len(locations) > 1
+	for len(files) > 0 { // those of one server after the other
+		c := files[0].c
+		var same []entry
+		for len(files) > 0 && files[0].c == c {
+			same = append(same, files[0].entry)
+			files = files[1:]
+		}
+		l.print(ctx, c, same)
+		l.begun = true
+	}
+	for _, d := range dirs {
+		l.directory(ctx, d.c, d.path, 0)
+	}
+}
+
+// failed notes errors, to be printed at the end.
+func (l *lister) failed(errs ...error) {
+	n := min(len(errs), max(maxListErrors-len(l.errs), 0))
+	l.errs = append(l.errs, errs[:n]...)
+	l.more += len(errs) - n
+}
+
+// directory lists one.
+func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
+	entries, err := c.List(ctx, dir, l.detailed())
+	if err != nil {
+		l.failed(failure.Remote.Wrap(err))
+		return
+	}
+	if l.titles && !l.JSON {
+		if l.begun {
+			fmt.Fprintln(l.out)
+		}
+		fmt.Fprintf(l.out, "%s:\n", l.name(dir))
+	}
+	l.begun = true
+	list := make([]entry, 0, len(entries))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") && !l.All {
+			continue
+		}
+		fi, err := e.Info()
+		if err != nil {
+			l.failed(failure.Remote.Wrap(err))
+			continue
+		}
+		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
+	}
+	l.print(ctx, c, list)
+	l.listBelow(ctx, c, dir, depth, list)
+}
+
+// listBelow lists the directories of a list that was printed, with -R.
+func (l *lister) listBelow(ctx context.Context, c remote.Server, dir string, depth int, list []entry) {
+	if l.Recursive && depth == maxListDepth {
+		l.failed(failure.Remote.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth))
+		return
+	}
+	for _, e := range list {
+		if !l.Recursive || ctx.Err() != nil || l.dirs > maxListDirs {
+			return
+		}
+		if name := e.Name(); !e.IsDir() || name == "." || !store.ValidName(name) { // a hostile listing may have any
+			continue
+		}
+		if l.dirs++; l.dirs > maxListDirs {
+			l.failed(failure.Remote.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs))
+			return
+		}
+		l.directory(ctx, c, e.path, depth+1)
+	}
+}
+
+// sort sorts entries in the order that was asked for.
+func (l *lister) sort(list []entry) {
+	slices.SortFunc(list, func(a, b entry) int {
+		c := 0
+		switch l.Order {
+		case ByTime:
+			c = b.ModTime().Compare(a.ModTime())
+		case BySize:
+			c = cmp.Compare(b.fileSize(), a.fileSize())
+		}
+		if c = cmp.Or(c, cmp.Compare(a.shown, b.shown)); l.Reverse {
+			c = -c
+		}
+		return c
+	})
+}
+
+// detailed reports whether more than names is needed of entries.
+func (l *lister) detailed() bool { return l.Long || l.JSON || l.Order != ByName }
+
+// print prints the entries of one directory.
+func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
+	l.sort(list)
+	if !l.Long && !l.JSON {
+		for _, e := range list {
+			fmt.Fprintln(l.out, l.name(e.shown))
+		}
+		return
+	}
+	readLinks(ctx, c, list)
+	owners := ownersOf(ctx, c, list)
+	if l.JSON {
+		for _, e := range list {
+			l.failed(writeJSON(l.out, describe(e, owners))...)
+		}
+		return
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		rows[i] = longRow(e, owners, l.now, l.Human)
+	}
+	widths := console.ColumnWidths(rows)
+	for i, row := range rows {
+		for j, cell := range row {
+			// Numbers to the right, words to the left, as ls has it.
+			width := widths[j]
+			if len(row) == sftpColumns && (j == 2 || j == 3) {
+				width = -width
+			}
+			fmt.Fprintf(l.out, "%*s ", width, l.name(cell))
+		}
+		fmt.Fprint(l.out, l.name(list[i].shown))
+		if list[i].target != "" {
+			fmt.Fprintf(l.out, " -> %s", l.name(list[i].target))
+		}
+		fmt.Fprintln(l.out)
+	}
+}

@@ -1,0 +1,175 @@
+package fileops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+)
+
+// A RemoveConfig says what haul rm removes, and prints.
+type RemoveConfig struct {
+	Recursive bool // directories with all that is in them
+	Force     bool // ignore files that do not exist
+	DryRun    bool // print names, and remove nothing
+	Verbose   bool // print the names of what is removed
+}
+
+// A removal is one run of haul rm.
+type removal struct {
+	RemoveConfig
+	out  io.Writer
+	name func(string) string // how names are shown
+	errs []error
+	dirs int  // directories that sayAll has begun
+	mute bool // the output cannot be written
+}
+
+// Remove removes what is at locations.
+func Remove(ctx context.Context, s *remote.Servers, at []remote.Location, cfg RemoveConfig, out io.Writer) error {
+	for _, l := range at {
+		if err := checkPrecious("rm", l); err != nil {
+			return err
+		}
+	}
+	m := &removal{RemoveConfig: cfg, out: out, name: console.NameFormat(out)}
+	for _, l := range at {
+		m.note(m.remove(ctx, s, l))
+	}
+	return errors.Join(m.errs...)
+}
+
+// note keeps an error for the end, unless it is that of a missing file and those
+// are ignored.
+func (m *removal) note(err error) {
+	if err != nil && (!m.Force || !errors.Is(err, fs.ErrNotExist)) {
+		m.errs = append(m.errs, err)
+	}
+}
+
+// say prints a name, unless one before could not be written.
+func (m *removal) say(name string) {
+	if m.mute {
+		return
+	}
+	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
+		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
+	}
+}
+
+// remove removes what is at a location.
+func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Location) error {
+	c, err := s.Connect(ctx, l, "")
+	if err != nil {
+		return err
+	}
+	_, dirs := c.(remote.DirRemover)
+	switch {
+	case !dirs && m.Recursive:
+		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.Protocol)
+	case !dirs && l.IsDirName():
+		return failure.Usage.Errorf("rm %v: is a directory, and %v can remove files only", l, l.Protocol)
+	}
+	found, err := remote.Find(ctx, c, l)
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{} // directories
+	for _, f := range found {
+		f.Name = strings.TrimRight(f.Name, "/")
+		if gone[path.Dir(f.Name)] {
+			gone[f.Name] = true
+			continue
+		}
+		name := console.Visible(f.Name)
+		isDir := false
+		if dirs || m.DryRun || f.Info != nil { // else the server refuses to remove a directory
+			fi, e := remote.Describe(ctx, c, f, false)
+			err, isDir = e, e == nil && fi.IsDir()
+		}
+		switch {
+		case err != nil:
+		case !isDir && strings.HasSuffix(l.Path, "/"):
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", name, name)
+		case isDir && !dirs:
+			err = fmt.Errorf("rm %s: is a directory, and %v can remove files only", name, l.Protocol)
+		case isDir && !m.Recursive:
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", name)
+		case isDir:
+			if err = m.removeDir(ctx, c, f.Name); err == nil {
+				gone[f.Name] = true
+			}
+		default:
+			err = m.removeFile(ctx, c, f.Name)
+		}
+		m.note(failure.Remote.Wrap(err))
+	}
+	return nil
+}
+
+// removeFile removes a file, or prints its name.
+func (m *removal) removeFile(ctx context.Context, c remote.Server, name string) error {
+	if !m.DryRun {
+		if err := c.Remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	if m.DryRun || m.Verbose {
+		m.say(name)
+	}
+	return nil
+}
+
+// removeDir removes a directory with all that is in it, or prints the names.
+func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) error {
+	if m.DryRun {
+		return m.sayAll(ctx, c, name, 0)
+	}
+	if err := c.(remote.DirRemover).RemoveAll(ctx, name); err != nil {
+		return err
+	}
+	if m.Verbose {
+		m.say(name + "/")
+	}
+	return nil
+}
+
+// sayAll prints the names of a directory and of all that is in it, sorted. Those of
+// directories end in a slash. It returns the first error. It keeps no names, and ends at
+// maxListDirs directories: a server can make them up without end.
+func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
+	switch m.dirs++; {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case depth > maxListDepth:
+		return fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
+	case m.dirs > maxListDirs:
+		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
+	}
+	m.say(dir + "/")
+	entries, first := c.List(ctx, dir, false)
+	slash := func(e fs.DirEntry) string {
+		if e.IsDir() {
+			return e.Name() + "/"
+		}
+		return e.Name()
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(slash(a), slash(b)) })
+	for _, e := range entries {
+		name := below(dir, e.Name())
+		if !e.IsDir() {
+			m.say(name)
+		} else if err := m.sayAll(ctx, c, name, depth+1); first == nil {
+			first = err
+		}
+	}
+	return first
+}
