@@ -120,6 +120,12 @@ func TestSFTPProbe(t *testing.T) {
 		if code != c.code || out != c.out || !strings.Contains(msg, c.says) {
 			t.Errorf("haul probe %q: exit code %d, want %d with %q: %q, %s", c.args, code, c.code, c.says, out, msg)
 		}
+	} // A warning is printed, but not with -q.
+	for flags, warns := range map[string]bool{"": true, "-q": false} {
+		args := append(append([]string{"probe"}, strings.Fields(flags)...), "-i", filepath.Join(l.home, "missing"), "lab:a")
+		if code, out, msg := l.haul(args...); code != 0 || out != "3\n" || strings.Contains(msg, "is left out") != warns {
+			t.Errorf("haul %q: exit code %d, %q, %s", args, code, out, msg)
+		}
 	}
 }
 

@@ -126,8 +126,8 @@ type localSource struct {
 }
 
 // sources returns what is to be copied of a local name: a file, what is in
-// a directory, or, where no shell has expanded it, what matches a pattern. What is not to
-// be copied is refused.
+// a directory, or, where no shell has expanded it, what matches a pattern. It returns
+// an error for each that is not copied.
 func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []error, err error) {
 	if file == "-" {
 		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// What fails here is not called by what is done on the server, and a connection
-// is lost once.
+// A failure on this machine is not named after the request to the server, and a lost
+// connection is reported once.
 func TestReasons(t *testing.T) {
 	here := &sftpclient.TransferError{Op: "read", Name: "/f", Offset: 5, Local: true, Err: errors.New("write x: no space left")}
 	there := &sftpclient.TransferError{Op: "write", Name: "/f", Offset: 5, Err: sftpclient.ErrConnectionLost}

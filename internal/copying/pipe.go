@@ -37,7 +37,7 @@ func (s *stream) Truncate(size int64) error {
 func (s *stream) Commit() error { return nil }
 func (s *stream) Close() error  { return nil }
 
-// readerMayWait reports whether whoever reads w may take its time, as a pager
+// readerMayWait reports whether the reader of w may take its time, as a pager
 // does. A transfer cannot: the server gives up.
 func readerMayWait(w io.Writer) bool {
 	f, ok := w.(interface {

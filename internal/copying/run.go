@@ -75,7 +75,7 @@ func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = umask()
 	o.FileTimes = o.Unchanged == treecopy.SizeAndTime // or nothing would be found unchanged
-	if r.servers.Len() == 1 {                         // else another server may go on
+	if r.servers.Len() == 1 {                         // else the copy from another may continue
 		o.Fatal = isFatal
 	}
 	if r.get && r.over == remote.HTTP {

@@ -217,7 +217,7 @@ func (r *run) sendStream(ctx context.Context, c remote.Server, name string, line
 	}
 }
 
-// A pacedWriter writes at a pace, and tells how far it is.
+// A pacedWriter writes at a pace, and reports how far it is.
 type pacedWriter struct {
 	ctx  context.Context
 	w    io.Writer

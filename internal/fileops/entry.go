@@ -80,7 +80,7 @@ func readLinks(ctx context.Context, c remote.Server, list []entry) {
 }
 
 // owners are the names of users and groups, by their numbers, as far as the
-// server tells them.
+// server reports them.
 type owners struct{ users, groups map[uint32]string }
 
 // ownersOf asks for the names of the owners of files.

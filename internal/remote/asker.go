@@ -22,7 +22,7 @@ const maxAnswer = 4 << 10
 // may have but one.
 const maxUnclear = 3
 
-// errNoTerminal has openssh go on with what needs no answer.
+// errNoTerminal lets openssh continue with methods that need no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
 // An asker asks on the terminal, which need be neither standard input nor

@@ -57,7 +57,7 @@ func TestAskpassAnswers(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	// Who always gives another answer is not asked for ever.
+	// The questions end, even if each answer is another.
 	program, asked = askScript(t, "echo maybe")
 	t.Setenv("SSH_ASKPASS", program)
 	t.Setenv("SSH_ASKPASS_REQUIRE", "force")

@@ -59,7 +59,7 @@ type Location struct {
 // IsRemote reports whether it is on a server.
 func (l Location) IsRemote() bool { return l.Protocol != Local }
 
-// Origin tells its server and user from others.
+// Origin is text that differs for each server and user.
 func (l Location) Origin() string {
 	if l.Protocol == HTTP {
 		return fmt.Sprintf("%q", l.site)

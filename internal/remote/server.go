@@ -29,7 +29,7 @@ type Server interface {
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
 	// List lists a directory. With details it has the sizes and times of all entries, as
-	// far as the server tells them.
+	// far as the server reports them.
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
 	// Open opens a file to be read from its start, and Create begins one that appears when

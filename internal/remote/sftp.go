@@ -49,9 +49,8 @@ type sftpServer struct {
 	dest openssh.Destination
 }
 
-// Close ends all at once, but for files that the server has yet to be told are
-// closed. The other way round, each session would wait for the server to agree to
-// its end.
+// Close closes the connection before the sessions, which would wait for the server to
+// agree. First it sends what closes files on the server.
 func (c *sftpServer) Close() error {
 	c.Drain()
 	_ = c.ssh.Close()
@@ -88,9 +87,9 @@ func (d *sshDialer) connect(ctx context.Context, l Location, first string) (*sft
 	return &sftpServer{Client: c, ssh: s, dest: dest}, nil
 }
 
-// further returns what makes further connections to a server. They ask nothing:
-// nobody expects a question in the middle of a transfer, and the dialer
-// remembers what the first was told.
+// further returns what makes further connections to a server. They ask nothing, as a
+// question in the middle of a transfer would come unexpectedly: the dialer remembers the
+// answers for the first.
 func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
 	dest.BatchMode = true
 	return func(ctx context.Context) (*ssh.Client, error) {
@@ -115,7 +114,7 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 func (d *sshDialer) identities() (names []string) {
 	for _, name := range d.cfg.SSH.Identities {
 		_, err := os.Stat(name)
-		// What has to be expanded is looked for later.
+		// A name that has to be expanded is looked for later.
 		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
 			if _, e := os.Stat(name + ".pub"); e != nil { // the key may be an agent's
 				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))

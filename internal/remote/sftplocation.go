@@ -83,9 +83,8 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	return t, path, nil
 }
 
-// cutHome returns what of a path is below the home directory, if it begins with
-// a tilde that says so. What is there is relative, and slashes more than one are
-// one.
+// cutHome returns the part of a path that is below the home directory, if it begins with
+// a tilde that says so. It is relative, without slashes in front.
 func cutHome(path string) (below string, ok bool) {
 	if path == "~" {
 		return "", true

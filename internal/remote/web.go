@@ -24,31 +24,29 @@ type webDialer struct {
 	asker   *asker
 }
 
-// newWebDialer silences package log. What package http has to say of servers it says
-// there, in lines of its own with bytes of the server's; what matters of it comes as an
-// error too.
+// newWebDialer silences package log: package http writes there about servers, in lines
+// with bytes of theirs, and returns errors for all that matters.
 func newWebDialer(cfg *Config, n *notices, a *asker) webDialer {
 	log.SetOutput(io.Discard)
 	return webDialer{cfg, n, a}
 }
 
-// tellWaitFrom is how long a pause is at the least that is told of: shorter ones
-// nobody wonders about.
-const tellWaitFrom = time.Second
+// minNotedPause is the shortest pause that is worth a note.
+const minNotedPause = time.Second
 
-// waiting tells that a server wants to be asked again later, once for each reason.
+// waiting notes that a server wants to be asked again later, once for each reason.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
-	if d.cfg.Quiet || pause < tellWaitFrom {
+	if d.cfg.Quiet || pause < minNotedPause {
 		return
 	}
 	d.notices.print(fmt.Sprintf("wait %s %d", host, status), fmt.Sprintf("note: %s answers %d %s; haul waits before it asks again, %v this time",
 		host, status, http.StatusText(status), pause.Round(time.Second)))
 }
 
-// reconnecting tells that a server is gone, and is waited for, once. A connection that
-// is made again soon is not worth a word.
+// reconnecting notes that the connection to a server is lost, once, unless haul soon has
+// another.
 func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
-	if d.cfg.Quiet || pause < tellWaitFrom {
+	if d.cfg.Quiet || pause < minNotedPause {
 		return
 	}
 	d.notices.print("lost "+host, fmt.Sprintf("note: the connection to %s is lost (%v); haul tries again for some %v, and then resumes",
