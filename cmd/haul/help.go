@@ -21,10 +21,6 @@ const (
 	helpTopics  = "topics"       // what else to read
 )
 
-// flagGroups is the annotation of a flag with the groups that it belongs to. --help-all
-// prints the flags group by group.
-const flagGroups = "groups"
-
 // helpWidth is how wide the help is at most, in characters.
 const helpWidth = 92
 
@@ -33,26 +29,6 @@ const helpWidth = 92
 func more(common string, topics ...string) map[string]string {
 	return map[string]string{commonFlags: common, helpTopics: strings.Join(topics, " | ")}
 }
-
-// addGroup adds flags to a command by add, as a group of this name.
-func addGroup(cmd *cobra.Command, add func(*cobra.Command), name ...string) {
-	before := map[string]bool{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
-	add(cmd)
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] {
-			group(cmd, f.Name, name...)
-		}
-	})
-}
-
-// group moves a flag to a group, or to several.
-func group(cmd *cobra.Command, flag string, name ...string) {
-	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, flagGroups, name))
-}
-
-// groupOf names the group of a flag; "" is that of flags which belong to none.
-func groupOf(f *pflag.Flag) string { return strings.Join(f.Annotations[flagGroups], " and ") }
 
 // addHelp gives a command and those below it the two kinds of help.
 func addHelp(cmd *cobra.Command) {
@@ -194,7 +170,7 @@ func newHelp() *cobra.Command {
 		Example: "  haul help get\n  haul help copying\n  haul help serve files",
 		RunE: func(help *cobra.Command, words []string) error {
 			if t, ok := findTopic(strings.Join(words, " ")); ok {
-				return t.print(help.OutOrStdout(), help.Root())
+				return printTopic(help.OutOrStdout(), help.Root(), t)
 			}
 			cmd, rest, err := help.Root().Find(words)
 			if err != nil || len(rest) > 0 {
@@ -241,14 +217,21 @@ func completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.C
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// topicsBelow returns the topics that have these words in front, by their last word.
-func topicsBelow(words string) (below []topic) {
-	for _, t := range allTopics() {
-		i := strings.LastIndexByte(t.name, ' ') + 1
-		if strings.TrimSuffix(t.name[:i], " ") == words {
-			t.name = t.name[i:]
-			below = append(below, t)
-		}
+// printTopic prints a topic, and the flags that it explains.
+func printTopic(out io.Writer, root *cobra.Command, t topic) error {
+	if _, err := fmt.Fprintln(out, t.text); err != nil || t.of == "" {
+		return failure.Local.Wrap(err)
 	}
-	return below
+	cmd, _, err := root.Find(strings.Fields(t.of))
+	if err != nil {
+		return err
+	}
+	set := newFlagSet()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if groupOf(f) == t.flags {
+			set.AddFlag(f)
+		}
+	})
+	_, err = fmt.Fprintf(out, "\nFlags:\n%s", set.FlagUsagesWrapped(helpWidth))
+	return failure.Local.Wrap(err)
 }

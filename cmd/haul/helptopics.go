@@ -1,15 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/haul-project/haul/internal/failure"
 )
 
 // A topic is a page of "haul help" that belongs to no single command, or explains one
@@ -25,7 +18,7 @@ type topic struct {
 
 // allTopics returns the topics in the order in which they are listed.
 func allTopics() []topic {
-	return slices.Concat([]topic{
+	return []topic{
 		{name: "locations", short: "How files on servers are written, and how haul logs in", text: locationsHelp},
 		{name: "copying", short: "How get and put resume, skip, follow links and wait", text: copyingHelp},
 		{name: "patterns", short: "Which names *, ? and ** match", text: patternsHelp},
@@ -33,7 +26,13 @@ func allTopics() []topic {
 		{name: "json", short: "What --json prints", text: jsonHelp},
 		{name: "exit-codes", short: "What the exit codes mean", text: exitCodesHelp},
 		{name: "users-file", short: "What the file of users may hold", text: usersFileHelp},
-	}, serveTopics)
+		{name: "serve tftp", short: "Serve TFTP: ports, options, packets", text: serveTFTPHelp, of: "serve", flags: "TFTP"},
+		{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
+		{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},
+		{name: "serve files", short: "Which files clients get, and what they may write", text: serveFilesHelp, of: "serve", flags: "files"},
+		{name: "serve limits", short: "Limit clients, connections and bytes a second", text: serveLimitsHelp, of: "serve", flags: "limits"},
+		{name: "serve ops", short: "Signals, restarts, rights, logs, metrics and packet traces", text: serveOpsHelp, of: "serve", flags: "ops"},
+	}
 }
 
 // findTopic returns the topic of this name.
@@ -45,23 +44,16 @@ func findTopic(name string) (topic, bool) {
 	return topic{}, false
 }
 
-// print prints a topic, and the flags that it explains.
-func (t topic) print(out io.Writer, root *cobra.Command) error {
-	if _, err := fmt.Fprintln(out, t.text); err != nil || t.of == "" {
-		return failure.Local.Wrap(err)
-	}
-	cmd, _, err := root.Find(strings.Fields(t.of))
-	if err != nil {
-		return err
-	}
-	set := newFlagSet()
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if groupOf(f) == t.flags {
-			set.AddFlag(f)
+// topicsBelow returns the topics that have these words in front, by their last word.
+func topicsBelow(words string) (below []topic) {
+	for _, t := range allTopics() {
+		i := strings.LastIndexByte(t.name, ' ') + 1
+		if strings.TrimSuffix(t.name[:i], " ") == words {
+			t.name = t.name[i:]
+			below = append(below, t)
 		}
-	})
-	_, err = fmt.Fprintf(out, "\nFlags:\n%s", set.FlagUsagesWrapped(helpWidth))
-	return failure.Local.Wrap(err)
+	}
+	return below
 }
 
 const locationsHelp = `How files on servers are written, and how haul logs in.
@@ -240,3 +232,23 @@ in.
 
 A running server applies a change within seconds. If the file has a mistake, the server
 logs it and keeps the users that it has.`
+
+const sizesHelp = `How sizes are written.
+
+A SIZE on the command line is a whole number of bytes, or a whole number with a unit.
+Upper and lower case mean the same.
+
+  K, KiB   1,024                   KB   1,000
+  M, MiB   1,048,576               MB   1,000,000
+  G, GiB   1,073,741,824           GB   1,000,000,000
+  T, TiB   1,099,511,627,776       TB   1,000,000,000,000
+
+So --limit 20M is 20,971,520 bytes a second, and --limit 20MB is 20,000,000. dd, head,
+split and others of coreutils read sizes in the same way.
+
+haul prints sizes in kB, MB and GB of 1,000, 1,000,000 and 1,000,000,000 bytes. There
+are three exceptions: "haul ls -h" and "haul df -h" print K, M and G of 1,024, as ls
+and df do; "haul df" without -h prints KiB; and "haul user list" prints each limit as
+an exact SIZE.
+
+The lengths of packets (--blksize, --mtu, --trace-hex) are plain numbers of bytes.`

@@ -140,27 +140,6 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// noCommand refuses a word that is no command of cmd, and names the nearest that
-// is.
-func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		if !c.Hidden {
-			names = append(names, c.Name())
-		}
-	}
-	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
-	if t, ok := findTopic(args[0]); ok {
-		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.name)
-	} else if near := suggest(args[0], names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
-	}
-	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
-}
-
 // sameSignal is how soon a second signal is still the first: some programs,
 // timeout(1) for one, signal a process and its group.
 const sameSignal = 100 * time.Millisecond
@@ -198,32 +177,3 @@ func (c caughtSignal) Signal() os.Signal { return c.signal }
 func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }
-
-// args turns cobra's complaints about arguments into usage errors.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return failure.Usage.Errorf("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
-		}
-		return nil
-	}
-}
-
-// lacking says what is missing on a command line, which package cobra only counts.
-func lacking(cmd *cobra.Command, args []string, err error) error {
-	words := strings.Fields(cmd.Use)[1:] // those in capitals have to be there
-	n := 0
-	for _, w := range words {
-		name := strings.TrimSuffix(w, "...")
-		if strings.HasPrefix(w, "[") || name != strings.ToUpper(name) {
-			continue
-		}
-		if n++; n > len(args) {
-			return fmt.Errorf("%s: %s is missing", cmd.Name(), name)
-		}
-	}
-	if n > 0 && len(args) > n {
-		return fmt.Errorf("%s: unexpected argument %q", cmd.Name(), args[n])
-	}
-	return err
-}

@@ -1,7 +1,10 @@
 package main
 
 import (
-	"net/netip"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp"
 )
 
 // serveFlags are the flags of "haul serve". Most are fields of the configuration; those
@@ -122,15 +126,205 @@ func (f *serveFlags) choose(given func(flag string) bool) error {
 	return nil
 }
 
-// parseNetworks reads the addresses and networks that a flag gives.
-func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, w := range words {
-		m, err := site.ParseMatch(w)
-		if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
-			return nil, failure.Usage.Errorf("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
-		}
-		all = append(all, m.Nets...)
+// fileRules are flags about files that TFTP has in common with HTTP without users.
+var fileRules = strings.Fields("root per-client shared map fold-case hidden access upload upload-dir")
+
+// addFiles adds the flags about files.
+func (f *serveFlags) addFiles(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.roots, "root", nil, "give some clients another directory, as `CLIENT=DIR`; repeat for more")
+	flags.StringVar(&f.perClient, "per-client", "", "give each client a directory below DIR: `BY` is ip or mac")
+	flags.BoolVar(&f.Files.Shared, "shared", false, "with --per-client, serve from DIR what is missing there")
+	flags.StringVar(&f.Files.Map, "map", "", "rewrite names by the rules in `FILE`, as tftpd-hpa -m does")
+	flags.BoolVar(&f.Files.FoldCase, "fold-case", false, "ignore upper and lower case in names")
+	flags.BoolVar(&f.Files.Hidden, "hidden", false, "serve and accept names that begin with a dot too; users who log in always may use them")
+	flags.StringArrayVar(&f.access, "access", nil, "allow or deny clients some files by this `RULE`; repeat for more")
+	flags.StringVar(&f.upload, "upload", "", "let clients write files: `MODE` is create (new files only), overwrite (replace files too) or unique (add a time stamp to each name)")
+	flags.StringVar(&f.Files.UploadDir, "upload-dir", "", "write uploads to this `DIR`, and serve nothing from it")
+	sizeVar(flags, &f.Files.MaxUpload, "max-upload", f.Files.MaxUpload, "largest upload over TFTP and HTTP, of users too")
+
+	completeWords(cmd, "upload", "create", "overwrite", "unique")
+	completeWords(cmd, "per-client", "ip", "mac")
+}
+
+func (f *serveFlags) parseFiles() (err error) {
+	if f.Files.Upload, err = parseUpload(f.upload); err != nil {
+		return err
 	}
-	return all, nil
+	if f.perClient != "" {
+		if f.Files.PerClient, err = site.ParsePerClient(f.perClient); err != nil {
+			return failure.Usage.Errorf("--per-client: %w", err)
+		}
+	}
+	for _, word := range f.roots {
+		root, err := parseRoot(word)
+		if err != nil {
+			return err
+		}
+		f.Files.Roots = append(f.Files.Roots, root)
+	}
+	for _, word := range f.access {
+		rule, err := site.ParseRule(word)
+		if err != nil {
+			return failure.Usage.Errorf("--access %q: %w", word, err)
+		}
+		f.Files.Access = append(f.Files.Access, rule)
+	}
+	return nil
+}
+
+func parseUpload(word string) (site.Policy, error) {
+	if word == "" {
+		return site.UploadNone, nil
+	}
+	p, err := site.ParsePolicy(word)
+	if err != nil || p == site.UploadNone {
+		return p, failure.Usage.Errorf("--upload %s: choose create, overwrite or unique", word)
+	}
+	return p, nil
+}
+
+// parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in
+// "on=:6969", so the first that has a valid CLIENT in front of it counts.
+func parseRoot(word string) (serve.Root, error) {
+	var first error
+	for i := range len(word) {
+		if word[i] != '=' {
+			continue
+		}
+		m, err := site.ParseMatch(word[:i])
+		if err == nil {
+			return serve.Root{For: m, Dir: word[i+1:]}, nil
+		}
+		if first == nil || strings.HasPrefix(word, "on=") {
+			first = err
+		}
+	}
+	if first == nil {
+		first = errors.New("it is CLIENT=DIR")
+	}
+	return serve.Root{}, failure.Usage.Errorf("--root %s: %w", word, first)
+}
+
+// tftpOnly are flags that mean nothing without TFTP.
+var tftpOnly = strings.Fields(`single-port ports mtu max-transfers max-per-client rate loops memory blksize windowsize no-offload
+	trace pcap trace-hex upload-parents`)
+
+// addTFTP adds the flags of TFTP.
+func (f *serveFlags) addTFTP(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.TFTP.Listen, "tftp", f.TFTP.Listen, "serve TFTP on `ADDRESS`, HOST:PORT or :PORT; several are separated by commas")
+	flags.BoolVar(&f.TFTP.SinglePort, "single-port", false, "answer from the port that the request came to, for NAT and containers")
+	flags.StringVar(&f.ports, "ports", "", "use ports `FIRST-LAST` for transfers, for firewalls (default: the kernel chooses)")
+	flags.StringVar(&f.mtu, "mtu", "auto", "send IP packets of at most `N` bytes; auto asks the kernel, none lets clients choose")
+	flags.IntVar(&f.TFTP.MaxTransfers, "max-transfers", f.TFTP.MaxTransfers, "at most `N` TFTP transfers at a time")
+	flags.IntVar(&f.TFTP.MaxPerClient, "max-per-client", 0, "at most `N` TFTP transfers at a time for one address (0: no limit for single addresses)")
+	flags.IntVar(&f.TFTP.Rate, "rate", 0, fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.DefaultRate))
+	flags.IntVar(&f.TFTP.Loops, "loops", 0, fmt.Sprintf("at most `N` event loops for one TFTP address, up to %d (0: one for two CPUs)", serve.MaxLoops))
+	sizeVar(flags, &f.TFTP.Memory, "memory", f.TFTP.Memory, "use at most this much memory for the buffers of all TFTP transfers")
+	flags.IntVar(&f.TFTP.BlockSize, "blksize", 0, "agree to TFTP blocks of at most `N` bytes (0: any)")
+	flags.IntVar(&f.TFTP.WindowSize, "windowsize", f.TFTP.WindowSize, "agree to TFTP windows of at most `N` blocks")
+	flags.BoolVar(&f.TFTP.NoOffload, "no-offload", false, "do not let the kernel split and join datagrams")
+	flags.BoolVar(&f.TFTP.UploadParents, "upload-parents", false, "make missing directories for uploads over TFTP, as uploads over HTTP do")
+	f.trace.add(cmd)
+	completeWords(cmd, "mtu", "auto", "none", "1500")
+}
+
+func (f *serveFlags) parseTFTP() (err error) {
+	if f.TFTP.FirstPort, f.TFTP.LastPort, err = parsePorts(f.ports); err != nil {
+		return err
+	}
+	if f.TFTP.MTU, err = parseMTU(f.mtu); err != nil {
+		return err
+	}
+	f.Trace = serve.Trace{Text: len(f.trace.peers) > 0, Pcap: f.trace.pcap, HexBytes: f.trace.hex}
+	f.Trace.Only, err = f.trace.only()
+	return err
+}
+
+// parsePorts reads "FIRST-LAST" or one port.
+func parsePorts(s string) (first, last uint16, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	a, b, several := strings.Cut(s, "-")
+	if !several {
+		b = a
+	}
+	low, err1 := strconv.ParseUint(a, 10, 16)
+	high, err2 := strconv.ParseUint(b, 10, 16)
+	if err1 != nil || err2 != nil || low == 0 || low > high {
+		return 0, 0, failure.Usage.Errorf("--ports %s: it is FIRST-LAST, both from 1 to 65535", s)
+	}
+	return uint16(low), uint16(high), nil
+}
+
+func parseMTU(s string) (int, error) {
+	switch s {
+	case "auto":
+		return 0, nil
+	case "none":
+		return -1, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < serve.MinMTU || n > serve.MaxMTU {
+		return 0, failure.Usage.Errorf("--mtu %s: it is auto, none, or %d to %d bytes", s, serve.MinMTU, serve.MaxMTU)
+	}
+	return n, nil
+}
+
+// sftpOnly are flags that mean nothing without SFTP.
+var sftpOnly = strings.Fields("users host-keys sftp-rate sftp-conns sftp-conns-per-source sftp-in-place sftp-special-bits sftp-exempt")
+
+// addSFTP adds the flags of SFTP.
+func (f *serveFlags) addSFTP(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.SFTP.Listen, "sftp", nil, "serve SFTP on `ADDRESS`, such as :2022; TFTP then needs --tftp")
+	flags.StringVar(&f.SFTP.Users, "users", "", "let the users in `FILE` log in by SFTP (default: "+serve.UsersPlaces+", if it exists)")
+	flags.StringVar(&f.SFTP.HostKeys, "host-keys", "", "keep SSH host keys in `DIR` (default: "+serve.HostKeysPlaces+"); none: a key for this run only, in memory")
+	sizeVar(flags, &f.SFTP.Rate, "sftp-rate", 0, "bytes a second each way for all SFTP users together, such as 50MB (0: no limit)")
+	flags.IntVar(&f.SFTP.MaxConns, "sftp-conns", f.SFTP.MaxConns, "at most `N` SSH connections at a time")
+	flags.IntVar(&f.SFTP.MaxConnsPerSource, "sftp-conns-per-source", f.SFTP.MaxConnsPerSource, "at most `N` SSH connections at a time from one address (IPv6: from one /64)")
+	flags.BoolVar(&f.SFTP.InPlace, "sftp-in-place", false, "show an upload under its name from its first byte on, so that clients can resume it (reput)")
+	flags.BoolVar(&f.SFTP.SpecialBits, "sftp-special-bits", false, "let clients set and clear setuid, setgid and sticky bits (by default directories keep theirs, and files lose them)")
+	flags.StringSliceVar(&f.sftpExempt, "sftp-exempt", nil, "never block this `NETWORK` for wrong passwords, nor limit its connections; several are separated by commas")
+}
+
+func (f *serveFlags) parseSFTP() (err error) {
+	f.SFTP.Exempt, err = parseNetworks("sftp-exempt", f.sftpExempt)
+	return err
+}
+
+// httpOnly are flags that mean nothing without HTTP.
+var httpOnly = strings.Fields("cert key listing index precompressed http-auth http-plain-auth http-exempt http-rate http-conns-per-source http-proxy")
+
+// unixProxies stands, in --http-proxy, for all who connect by a unix socket.
+const unixProxies = "unix"
+
+// addHTTP adds the flags of HTTP and HTTPS.
+func (f *serveFlags) addHTTP(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.HTTP.Listen, "http", nil, "serve HTTP on `ADDRESS`, such as :8080; TFTP then needs --tftp")
+	flags.StringSliceVar(&f.HTTP.ListenTLS, "https", nil, "serve HTTPS on `ADDRESS`, such as :8443; needs --cert")
+	flags.StringVar(&f.HTTP.Cert, "cert", "", "certificate for HTTPS, with its intermediates: a PEM `FILE`, read again when it changes")
+	flags.StringVar(&f.HTTP.Key, "key", "", "private key of the certificate: a PEM `FILE` (default: that of --cert)")
+	flags.BoolVar(&f.HTTP.Listing, "listing", false, "list directories over HTTP, as HTML or JSON")
+	flags.StringVar(&f.HTTP.Index, "index", f.HTTP.Index, "serve the file `NAME` for a directory, if there is one; empty: none; with --listing, ?list lists the directory anyway")
+	flags.BoolVar(&f.HTTP.Precompressed, "precompressed", false, "send NAME.br, NAME.zst or NAME.gz for NAME to clients that accept it; a user who may write these can then change what others get for NAME")
+	flags.StringVar(&f.HTTP.Users, "http-auth", "", "admit only the users in `FILE` over HTTP, by password (default: everybody, without login)")
+	flags.BoolVar(&f.HTTP.PlainPasswords, "http-plain-auth", false, "accept passwords over plain HTTP, for a proxy in front that does TLS; anybody on the way can read them")
+	flags.StringSliceVar(&f.httpExempt, "http-exempt", nil, "never block this `NETWORK` for wrong passwords; several are separated by commas")
+	sizeVar(flags, &f.HTTP.Rate, "http-rate", 0, "bytes a second each way for all of HTTP together, such as 50MB (0: no limit)")
+	flags.IntVar(&f.HTTP.MaxConnsPerSource, "http-conns-per-source", 0, "at most `N` HTTP connections at a time to a port from one address (IPv6: from one /64); 0: half of all")
+	flags.StringSliceVar(&f.httpProxy, "http-proxy", nil, "expect a PROXY header (version 1 or 2) from proxies in `NETWORK`, and take the client's address from it; unix: from all who connect by a unix socket from systemd")
+}
+
+func (f *serveFlags) parseHTTP() (err error) {
+	if f.HTTP.Exempt, err = parseNetworks("http-exempt", f.httpExempt); err != nil {
+		return err
+	}
+	networks := slices.DeleteFunc(slices.Clone(f.httpProxy), func(w string) bool { return w == unixProxies })
+	f.HTTP.UnixProxies = len(networks) < len(f.httpProxy)
+	f.HTTP.Proxies, err = parseNetworks("http-proxy", networks)
+	return err
 }

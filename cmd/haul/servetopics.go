@@ -1,15 +1,5 @@
 package main
 
-// serveTopics explain the flags of "haul serve", group by group.
-var serveTopics = []topic{
-	{name: "serve tftp", short: "Serve TFTP: ports, options, packets", text: serveTFTPHelp, of: "serve", flags: "TFTP"},
-	{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
-	{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},
-	{name: "serve files", short: "Which files clients get, and what they may write", text: serveFilesHelp, of: "serve", flags: "files"},
-	{name: "serve limits", short: "Limit clients, connections and bytes a second", text: serveLimitsHelp, of: "serve", flags: "limits"},
-	{name: "serve ops", short: "Signals, restarts, rights, logs, metrics and packet traces", text: serveOpsHelp, of: "serve", flags: "ops"},
-}
-
 const serveTFTPHelp = `Serve files over TFTP.
 
 TFTP has no users: every client may read, and may write only where --upload allows it

@@ -65,9 +65,3 @@ have.`,
 	f.add(cmd)
 	return cmd
 }
-
-// humanFlag adds -h as ls and df have it. Help remains under its long name.
-func humanFlag(cmd *cobra.Command, to *bool, usage string) {
-	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
-	cmd.Flags().Bool("help", false, "help for "+cmd.Name())
-}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/failure"
 )
 
 // valueKinds say what a flag takes, by the name that package pflag has for its
@@ -73,4 +76,54 @@ func flagError(cmd *cobra.Command, err error) error {
 		kind = "the number is out of range"
 	}
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
+}
+
+// noCommand refuses a word that is no command of cmd, and names the nearest that
+// is.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
+	if t, ok := findTopic(args[0]); ok {
+		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.name)
+	} else if near := suggest(args[0], names); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
+	}
+	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
+}
+
+// args turns cobra's complaints about arguments into usage errors.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return failure.Usage.Errorf("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// lacking says what is missing on a command line, which package cobra only counts.
+func lacking(cmd *cobra.Command, args []string, err error) error {
+	words := strings.Fields(cmd.Use)[1:] // those in capitals have to be there
+	n := 0
+	for _, w := range words {
+		name := strings.TrimSuffix(w, "...")
+		if strings.HasPrefix(w, "[") || name != strings.ToUpper(name) {
+			continue
+		}
+		if n++; n > len(args) {
+			return fmt.Errorf("%s: %s is missing", cmd.Name(), name)
+		}
+	}
+	if n > 0 && len(args) > n {
+		return fmt.Errorf("%s: unexpected argument %q", cmd.Name(), args[n])
+	}
+	return err
 }

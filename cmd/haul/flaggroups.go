@@ -11,6 +11,30 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 )
 
+// flagGroups is the annotation of a flag with the groups that it belongs to. --help-all
+// prints the flags group by group.
+const flagGroups = "groups"
+
+// addGroup adds flags to a command by add, as a group of this name.
+func addGroup(cmd *cobra.Command, add func(*cobra.Command), name ...string) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	add(cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] {
+			group(cmd, f.Name, name...)
+		}
+	})
+}
+
+// group moves a flag to a group, or to several.
+func group(cmd *cobra.Command, flag string, name ...string) {
+	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, flagGroups, name))
+}
+
+// groupOf names the group of a flag; "" is that of flags which belong to none.
+func groupOf(f *pflag.Flag) string { return strings.Join(f.Annotations[flagGroups], " and ") }
+
 // onlyFlagsOf refuses flags that the protocol does not have.
 func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
 	var wrong []string

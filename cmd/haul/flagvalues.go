@@ -1,0 +1,37 @@
+package main
+
+import (
+	"net/netip"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/site"
+)
+
+// sizeVar adds a flag that takes a size.
+func sizeVar(flags *pflag.FlagSet, to *int64, name string, value int64, usage string) {
+	*to = value
+	flags.Var((*console.ByteSize)(to), name, usage)
+}
+
+// humanFlag adds -h as ls and df have it. Help remains under its long name.
+func humanFlag(cmd *cobra.Command, to *bool, usage string) {
+	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
+	cmd.Flags().Bool("help", false, "help for "+cmd.Name())
+}
+
+// parseNetworks reads the addresses and networks that a flag gives.
+func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, w := range words {
+		m, err := site.ParseMatch(w)
+		if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
+			return nil, failure.Usage.Errorf("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
+		}
+		all = append(all, m.Nets...)
+	}
+	return all, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/users"
+)
+
+// A usersFlag is the flag that names the users file.
+type usersFlag struct{ name string }
+
+func (f *usersFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "users", "", "users `FILE` (default: "+serve.UsersPlaces+")")
+}
+
+// path returns the users file.
+func (f *usersFlag) path() (string, error) {
+	if f.name != "" {
+		return f.name, nil
+	}
+	return serve.DefaultUsersFile()
+}
+
+// change makes cmd one that changes the users file, of which run gets the path.
+func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
+	f.add(cmd)
+	cmd.ValidArgsFunction = f.complete
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := f.path()
+		if err != nil {
+			return err
+		}
+		return run(cmd, path, args)
+	}
+}
+
+// open loads the users file, which must be there.
+func (f *usersFlag) open() (*users.Directory, string, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := serve.OpenUsersFile(path)
+	return d, path, err
+}
+
+// complete offers the names of users.
+func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	d, _, err := f.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return d.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// describeLogin says how a user logs in.
+func describeLogin(u users.User) string {
+	var how []string
+	if !u.Password.IsZero() {
+		how = append(how, "password")
+	}
+	switch n := len(u.Keys); {
+	case n == 1:
+		how = append(how, "1 key")
+	case n > 1:
+		how = append(how, fmt.Sprintf("%d keys", n))
+	}
+	link := ", "
+	if u.Require == users.KeyAndPassword {
+		link = " + "
+	}
+	text := strings.Join(how, link)
+	switch {
+	case u.Disabled:
+		return "disabled"
+	case text == "":
+		return "no password, no key" // a certificate may do
+	}
+	return text
+}
+
+// explainUsers says what to do about a users file that could not be changed.
+func explainUsers(err error, path string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; run it as a user who may write %s and its directory, or name another file with --users", err, path)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w; name another file with --users", err)
+	}
+	return err
+}
+
+// makeUsersDir makes the directory of the users file that is meant when none is
+// named. One that was named must be there, as it may be a slip.
+func makeUsersDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return failure.Local.Errorf("make the directory of the users file: %w; name another place with --users FILE", err)
+	}
+	return nil
+}
