@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
@@ -32,28 +31,6 @@ const (
 	maxChecks          = 256
 	maxChecksPerSource = 64
 )
-
-// logins checks names and passwords, and remembers those that were right.
-//
-// It remembers a hash over name, password, and the client's address, keyed with a
-// secret of this process. So a login proven at one address lets no client at
-// another try it without being counted.
-type logins struct {
-	guard penalty.Guard
-	key   [sha256.Size]byte
-
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]*verdict // mu
-}
-
-// A verdict is what the check of a password came to.
-type verdict struct {
-	done  chan struct{} // closed when the check is over; what follows is then there to be read
-	err   error
-	name  string
-	login *users.Login // nil if err is not
-	until time.Time    // when it is forgotten
-}
 
 func (l *logins) init(h *Handler) {
 	l.guard = penalty.Guard{MaxHandshakes: maxChecks, MaxHandshakesPerSource: maxChecksPerSource, Exempt: h.Exempt}

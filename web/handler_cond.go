@@ -1,10 +1,26 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"io/fs"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/store"
 )
+
+// settling is for how long a file has to be left alone before its validators are
+// strong ones. Until then it may change again without its times showing it: the
+// kernel's clock for them ticks every 4 ms or so, some file systems keep whole
+// seconds, and FAT every other one.
+const settling = 2 * time.Second
+
+// tagBytes is how much of a hash makes an entity tag: enough that no two versions
+// of a file will ever have the same.
+const tagBytes = 12
 
 // validators distinguish the versions of a file (RFC 9110 §8.8).
 type validators struct {
@@ -130,4 +146,98 @@ func (v validators) inRange(h http.Header) bool {
 	}
 	t, err := http.ParseTime(s) // of a weak entity tag, too, this is an error
 	return err == nil && v.strong && !v.modified.IsZero() && t.Equal(v.modified)
+}
+
+// A representation is what an answer sends: a file, or a precompressed variant of
+// it (RFC 9110 §3.2).
+type representation struct {
+	file     store.File
+	size     int64
+	modified time.Time // as the file has it
+	coding   string    // its content coding, or ""
+	validators
+}
+
+// describe returns what a file is as a representation.
+func describe(f store.File, coding string, now time.Time) (representation, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return representation{}, err
+	}
+	p := representation{file: f, size: fi.Size(), modified: fi.ModTime(), coding: coding}
+	p.validators = validatorsOf(f, fi, coding, now)
+	return p, nil
+}
+
+// validatorsOf returns the validators of a file.
+//
+// An entity tag is strong if it changes whenever the content does (RFC 9110
+// §8.8.1). The system's record of an open file is good for that, since no program
+// can set its time of change. Where a store has no such record, size and time of
+// modification have to do; they do if the time is finer than a second, as only a
+// copy with its size and its nanoseconds has it too. Neither holds for a file
+// that has only just changed.
+func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
+	modified := fi.ModTime()
+	changed, told := modified, time.Time{}
+	strong := modified.Nanosecond() != 0
+	var sum [sha256.Size]byte
+	id, ok := store.Identity{}, false
+	if i, can := f.(store.Identifier); can {
+		id, ok = i.Identity()
+	}
+	switch {
+	case ok:
+		told = id.Changed()
+		sum, changed, strong = id.Digest(), told, true
+		if changed.Before(modified) {
+			changed = modified
+		}
+	case modified.IsZero():
+		return validators{exists: true}
+	default:
+		var b [40]byte
+		sum = sha256.Sum256(strconv.AppendInt(append(strconv.AppendInt(b[:0], fi.Size(), 16), '-'), modified.UnixNano(), 16))
+	}
+	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: told}
+	v.etag = tagOf(sum, coding, v.strong)
+	if !modified.IsZero() && modified.Unix() != 0 { // a store that does not know says so in these ways
+		v.modified = modified
+		if v.modified.After(now) { // RFC 9110 §8.8.2.1
+			v.modified = now
+		}
+		v.modified = v.modified.Truncate(time.Second)
+	}
+	return v
+}
+
+// tagOf returns an entity tag (RFC 9110 §8.8.3).
+func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
+	var b [40]byte
+	tag := b[:0]
+	if !strong {
+		tag = append(tag, "W/"...)
+	}
+	tag = append(tag, '"')
+	tag = base64.RawURLEncoding.AppendEncode(tag, sum[:tagBytes])
+	if coding != "" {
+		tag = append(append(tag, '-'), coding...)
+	}
+	return string(append(tag, '"'))
+}
+
+// olderThan reports whether p is older than another, by the time that whoever wrote
+// them has given them, or by that of the system. A new version often has the time
+// of its source (cp -p, rsync -a), and that may be before the variant's.
+func (p representation) olderThan(other representation) bool {
+	return p.modified.Before(other.modified) ||
+		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
+}
+
+// named reports whether a request names this version of the file.
+func (p representation) named(h http.Header) bool {
+	if len(h["If-Range"]) > 0 {
+		return p.inRange(h) && strings.Contains(h["If-Range"][0], `"`)
+	}
+	return p.etag != "" && p.matches(h["If-Match"], true) && !strings.Contains(strings.Join(h["If-Match"], ","), "*")
 }

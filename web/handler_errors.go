@@ -1,13 +1,10 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
-	"strconv"
 	"syscall"
 
 	"github.com/haul-project/haul/store"
@@ -137,46 +134,3 @@ func statusOf(method string, err error) (status int, text string) {
 	}
 	return http.StatusInternalServerError, "the server failed; its log may tell more"
 }
-
-// retryAfter is how many seconds a client is asked to wait when the server is busy.
-const retryAfter = 1
-
-// fail answers an error, before anything else was sent.
-func (x *exchange) fail(err error) {
-	why := x.ended()
-	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {
-	case errors.Is(why, ErrLoginEnded):
-		err = why
-	case canceled:
-		err = fmt.Errorf("%w: %w", cmp.Or(why, ErrGivenUp), err)
-	}
-	status, text := statusOf(x.r.Method, err)
-	x.Err = err
-	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {
-		delete(x.w.Header(), key) // they are the file's, and this is none
-	}
-	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
-		x.set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	x.reply(status, text)
-}
-
-// ended returns why this side has ended the request, or nil if it has not.
-func (x *exchange) ended() error {
-	switch cause := context.Cause(x.ctx()); {
-	case errors.Is(cause, http.ErrServerClosed):
-		return ErrShutdown
-	case errors.Is(cause, ErrLoginEnded):
-		return cause
-	}
-	return nil
-}
-
-// abort ends a request whose answer has begun, so that the client does not take
-// what it has received for the whole.
-func (x *exchange) abort(err error) {
-	x.Err = err
-	panic(http.ErrAbortHandler)
-}
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
+	"strconv"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
@@ -20,55 +21,6 @@ const (
 	maxAgent = 200
 	maxTold  = 200
 )
-
-// An Exchange describes one request to the hooks of a [Handler]. The fields below
-// Value are set at the end; Status, Size and Range when a file is going to be sent.
-type Exchange struct {
-	Peer   netip.AddrPort // not valid if unknown
-	Local  net.Addr       // nil if unknown
-	Began  time.Time
-	Proto  string // such as "HTTP/1.1"
-	TLS    bool
-	Method string
-	Name   string // clean, beginning with a slash; of a target that is no name, its beginning as it came
-	Path   string // of the file on the disk, once it is open; "" where that is not known
-	User   string // who has logged in
-	Agent  string // what the client calls itself, or the beginning of that: anything
-
-	Value any // left to whoever set Started
-
-	Status   int
-	Range    string // what was asked for with a Range or a Content-Range: the beginning
-	Coding   string // the content coding of a precompressed variant, such as "gzip"
-	Size     int64  // bytes of the file, or of the whole upload; -1 if there is none, or it is not known
-	Err      error  // why it failed, or the file was not sent or taken whole
-	Duration time.Duration
-
-	sent, received atomic.Int64
-}
-
-// Sent returns how many bytes of the file, or of a listing, were sent so far.
-func (e *Exchange) Sent() int64 { return e.sent.Load() }
-
-// Received returns how many bytes of an upload have come so far.
-func (e *Exchange) Received() int64 { return e.received.Load() }
-
-// Counters is what a handler has done and is doing.
-type Counters struct {
-	Active   int64 // requests now
-	Requests int64 // that have ended
-	Refused  int64 // those that were answered by 4xx
-	Failed   int64 // by 5xx, or not to the end, but for those that were given up before there was an answer
-	Logins   int64 // passwords that were right; those known again do not count
-	Failures int64 // passwords that were wrong
-	Sent     int64 // bytes of files and listings
-	Received int64 // bytes of uploads
-}
-
-// counts are the Counters.
-type counts struct {
-	active, requests, refused, failed, logins, failures, sent, received atomic.Int64
-}
 
 // Counters returns the counters as they are.
 func (h *Handler) Counters() Counters {
@@ -295,10 +247,10 @@ func (x *exchange) addReceived(n int64) time.Duration {
 	return wait
 }
 
-// settle waits until what was let through before has had its time. A small file is
+// waitForRate waits until what was let through before has had its time. A small file is
 // sent before it is waited for, and who takes one after the other and leaves each
 // time would not wait at all.
-func (x *exchange) settle() error {
+func (x *exchange) waitForRate() error {
 	way := func(p *rate.Pair) *rate.Bucket { return &p.Sent }
 	switch x.r.Method {
 	case http.MethodGet:
@@ -342,5 +294,43 @@ func (x *exchange) reply(status int, text string) {
 	}
 }
 
-// cut returns the beginning of a text.
-func cut(s string, most int) string { return s[:min(len(s), most)] }
+// retryAfter is how many seconds a client is asked to wait when the server is busy.
+const retryAfter = 1
+
+// fail answers an error, before anything else was sent.
+func (x *exchange) fail(err error) {
+	why := x.ended()
+	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {
+	case errors.Is(why, ErrLoginEnded):
+		err = why
+	case canceled:
+		err = fmt.Errorf("%w: %w", cmp.Or(why, ErrGivenUp), err)
+	}
+	status, text := statusOf(x.r.Method, err)
+	x.Err = err
+	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {
+		delete(x.w.Header(), key) // they are the file's, and this is none
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
+		x.set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	x.reply(status, text)
+}
+
+// ended returns why this side has ended the request, or nil if it has not.
+func (x *exchange) ended() error {
+	switch cause := context.Cause(x.ctx()); {
+	case errors.Is(cause, http.ErrServerClosed):
+		return ErrShutdown
+	case errors.Is(cause, ErrLoginEnded):
+		return cause
+	}
+	return nil
+}
+
+// abort ends a request whose answer has begun, so that the client does not take
+// what it has received for the whole.
+func (x *exchange) abort(err error) {
+	x.Err = err
+	panic(http.ErrAbortHandler)
+}

@@ -1,106 +1,14 @@
 package web
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
-	"time"
 
 	"github.com/haul-project/haul/store"
 )
-
-// settling is for how long a file has to be left alone before its validators are
-// strong ones. Until then it may change again without its times showing it: the
-// kernel's clock for them ticks every 4 ms or so, some file systems keep whole
-// seconds, and FAT every other one.
-const settling = 2 * time.Second
-
-// A representation is what an answer sends: a file, or a precompressed variant of
-// it (RFC 9110 §3.2).
-type representation struct {
-	file     store.File
-	size     int64
-	modified time.Time // as the file has it
-	coding   string    // its content coding, or ""
-	validators
-}
-
-// describe returns what a file is as a representation.
-func describe(f store.File, coding string, now time.Time) (representation, error) {
-	fi, err := f.Stat()
-	if err != nil {
-		return representation{}, err
-	}
-	p := representation{file: f, size: fi.Size(), modified: fi.ModTime(), coding: coding}
-	p.validators = validatorsOf(f, fi, coding, now)
-	return p, nil
-}
-
-// validatorsOf returns the validators of a file.
-//
-// An entity tag is strong if it changes whenever the content does (RFC 9110
-// §8.8.1). The system's record of an open file is good for that, since no program
-// can set its time of change. Where a store has no such record, size and time of
-// modification have to do; they do if the time is finer than a second, as only a
-// copy with its size and its nanoseconds has it too. Neither holds for a file
-// that has only just changed.
-func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
-	modified := fi.ModTime()
-	changed, told := modified, time.Time{}
-	strong := modified.Nanosecond() != 0
-	var sum [sha256.Size]byte
-	id, ok := store.Identity{}, false
-	if i, can := f.(store.Identifier); can {
-		id, ok = i.Identity()
-	}
-	switch {
-	case ok:
-		told = id.Changed()
-		sum, changed, strong = id.Digest(), told, true
-		if changed.Before(modified) {
-			changed = modified
-		}
-	case modified.IsZero():
-		return validators{exists: true}
-	default:
-		var b [40]byte
-		sum = sha256.Sum256(strconv.AppendInt(append(strconv.AppendInt(b[:0], fi.Size(), 16), '-'), modified.UnixNano(), 16))
-	}
-	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: told}
-	v.etag = tagOf(sum, coding, v.strong)
-	if !modified.IsZero() && modified.Unix() != 0 { // a store that does not know says so in these ways
-		v.modified = modified
-		if v.modified.After(now) { // RFC 9110 §8.8.2.1
-			v.modified = now
-		}
-		v.modified = v.modified.Truncate(time.Second)
-	}
-	return v
-}
-
-// tagBytes is how much of a hash makes an entity tag: enough that no two versions
-// of a file will ever have the same.
-const tagBytes = 12
-
-// tagOf returns an entity tag (RFC 9110 §8.8.3).
-func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
-	var b [40]byte
-	tag := b[:0]
-	if !strong {
-		tag = append(tag, "W/"...)
-	}
-	tag = append(tag, '"')
-	tag = base64.RawURLEncoding.AppendEncode(tag, sum[:tagBytes])
-	if coding != "" {
-		tag = append(append(tag, '-'), coding...)
-	}
-	return string(append(tag, '"'))
-}
 
 // get answers GET and HEAD.
 func (x *exchange) get() {

@@ -89,26 +89,6 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 	return ranges, asked > 0
 }
 
-// digits reads a number of digits alone. One that is too large is as large as
-// can be.
-func digits(s string) (n int64, ok bool) {
-	if s == "" {
-		return 0, false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		if n > (math.MaxInt64-int64(c-'0'))/10 {
-			n = math.MaxInt64
-			continue
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, true
-}
-
 // multipart sends several ranges (RFC 9110 §14.6). Its length is known before, so
 // that it is no more sent in chunks than a file.
 func (x *exchange) multipart(p representation, mediaType string, ranges []byteRange) {

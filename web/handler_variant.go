@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"path"
-	"strings"
 
 	"github.com/haul-project/haul/store"
 )
@@ -62,22 +61,6 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 	return found, best > 0
 }
 
-// olderThan reports whether p is older than another, by the time that whoever wrote
-// them has given them, or by that of the system. A new version often has the time
-// of its source (cp -p, rsync -a), and that may be before the variant's.
-func (p representation) olderThan(other representation) bool {
-	return p.modified.Before(other.modified) ||
-		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
-}
-
-// named reports whether a request names this version of the file.
-func (p representation) named(h http.Header) bool {
-	if len(h["If-Range"]) > 0 {
-		return p.inRange(h) && strings.Contains(h["If-Range"][0], `"`)
-	}
-	return p.etag != "" && p.matches(h["If-Match"], true) && !strings.Contains(strings.Join(h["If-Match"], ","), "*")
-}
-
 // isCoded reports whether a name is that of a variant.
 func isCoded(name string) bool {
 	ext := path.Ext(name)
@@ -87,50 +70,4 @@ func isCoded(name string) bool {
 		}
 	}
 	return false
-}
-
-// quality returns how much a client wants something, in thousandths, by the
-// Accept or the Accept-Encoding of its request (RFC 9110 §12.4.2), and whether it
-// says so by name rather than by a wildcard. A name that is not there is not wanted.
-func quality(fields []string, name string) (q int, named bool) {
-	wildcard := 0
-	for _, field := range fields {
-		for item := range strings.SplitSeq(field, ",") {
-			token, params, _ := strings.Cut(item, ";")
-			token = strings.Trim(token, " \t")
-			switch {
-			case strings.EqualFold(token, name), name == "gzip" && strings.EqualFold(token, "x-gzip"): // RFC 9110 §8.4.1.3
-				q, named = max(q, weight(params)), true
-			case token == "*", token == "*/*":
-				wildcard = max(wildcard, weight(params))
-			}
-		}
-	}
-	if !named {
-		q = wildcard
-	}
-	return q, named
-}
-
-// weight reads a weight among the parameters of a list's element. One that makes
-// no sense counts nothing.
-func weight(params string) int {
-	for p := range strings.SplitSeq(params, ";") {
-		key, value, ok := strings.Cut(strings.Trim(p, " \t"), "=")
-		if !ok || !strings.EqualFold(strings.TrimRight(key, " \t"), "q") {
-			continue
-		}
-		whole, fraction, _ := strings.Cut(strings.Trim(value, " \t"), ".")
-		n, ok := digits((fraction + "000")[:3])
-		switch {
-		case !ok, len(fraction) > 3:
-			return 0
-		case whole == "1" && n == 0:
-			return 1000
-		case whole == "0":
-			return int(n)
-		}
-		return 0
-	}
-	return 1000
 }

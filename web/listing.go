@@ -8,39 +8,17 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/haul-project/haul/store"
 )
 
 const (
-	// MaxListing is how many entries a directory may have to be listed. A list
-	// is sorted, so it is held in memory, at about 50 bytes an entry besides its
-	// name.
-	MaxListing = 1 << 18
-
-	// maxListed is how many entries all lists together may have that are held
-	// at a time.
-	maxListed = 4 * MaxListing
-
 	// maxAbove is how many directories may be above one in which links to
 	// directories are listed: each of them is looked at for that.
 	maxAbove = 128
 
-	listingBatch  = 256      // entries read at a time
-	listingBuffer = 32 << 10 // bytes written at a time
+	listingBatch = 256 // entries read at a time
 )
-
-// An entry is a line of a listing.
-type entry struct {
-	name     string
-	size     int64
-	modified int64 // Unix seconds
-	dir      bool
-}
-
-// listedEntries are those in memory.
-type listedEntries struct{ n atomic.Int64 }
 
 // take counts n more, and returns an error if they are too many.
 func (l *listedEntries) take(n int) error {

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// cut returns the beginning of a text.
+func cut(s string, most int) string { return s[:min(len(s), most)] }
+
+// digits reads a number of digits alone. One that is too large is as large as
+// can be.
+func digits(s string) (n int64, ok bool) {
+	if s == "" {
+		return 0, false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if n > (math.MaxInt64-int64(c-'0'))/10 {
+			n = math.MaxInt64
+			continue
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
+}
+
+// quality returns how much a client wants something, in thousandths, by the
+// Accept or the Accept-Encoding of its request (RFC 9110 §12.4.2), and whether it
+// says so by name rather than by a wildcard. A name that is not there is not wanted.
+func quality(fields []string, name string) (q int, named bool) {
+	wildcard := 0
+	for _, field := range fields {
+		for item := range strings.SplitSeq(field, ",") {
+			token, params, _ := strings.Cut(item, ";")
+			token = strings.Trim(token, " \t")
+			switch {
+			case strings.EqualFold(token, name), name == "gzip" && strings.EqualFold(token, "x-gzip"): // RFC 9110 §8.4.1.3
+				q, named = max(q, weight(params)), true
+			case token == "*", token == "*/*":
+				wildcard = max(wildcard, weight(params))
+			}
+		}
+	}
+	if !named {
+		q = wildcard
+	}
+	return q, named
+}
+
+// weight reads a weight among the parameters of a list's element. One that makes
+// no sense counts nothing.
+func weight(params string) int {
+	for p := range strings.SplitSeq(params, ";") {
+		key, value, ok := strings.Cut(strings.Trim(p, " \t"), "=")
+		if !ok || !strings.EqualFold(strings.TrimRight(key, " \t"), "q") {
+			continue
+		}
+		whole, fraction, _ := strings.Cut(strings.Trim(value, " \t"), ".")
+		n, ok := digits((fraction + "000")[:3])
+		switch {
+		case !ok, len(fraction) > 3:
+			return 0
+		case whole == "1" && n == 0:
+			return 1000
+		case whole == "0":
+			return int(n)
+		}
+		return 0
+	}
+	return 1000
+}
