@@ -22,9 +22,10 @@ var badWords = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`\b(?:[Hh]e|[Hh]is|[Hh]im|[Hh]imself)\b`), "they, their or them"},
-	{regexp.MustCompile(`\b(?:[Gg]o|[Gg]oes|[Ww]ent) on\b`), "resume or continue"},
+	{regexp.MustCompile(`\b(?:[Gg]o|[Gg]oes|[Ww]ent|[Gg]one) on\b`), "resume or continue"},
 	{regexp.MustCompile(`\b(?:[Cc]ome|[Cc]omes|[Cc]ame) to nothing\b`), "fail"},
 	{regexp.MustCompile(`\b(?:is|are|was|were|be|been) told\b`), "is reported, logged or passed"},
+	{regexp.MustCompile(`\btells? of\b`), "report or describe"},
 	{regexp.MustCompile(`(?:^|[.!] )(?:Who|What) [^.?!:]*\.`), "a sentence with a subject"},
 }
 

@@ -19,7 +19,7 @@ func changed(t *testing.T, st store.Store, name string) time.Time {
 	defer f.Close()
 	id, ok := f.(store.Identifier).Identity()
 	if !ok {
-		t.Fatalf("the system does not tell of %s", name)
+		t.Fatalf("the system does not identify %s", name)
 	}
 	return id.Changed()
 }

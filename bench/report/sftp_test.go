@@ -70,7 +70,7 @@ func TestSFTPIsTold(t *testing.T) {
 	// A group that no section knew would come at the end, under its own name.
 	for _, s := range suite.Full() {
 		if s.Protocol == record.SFTP && !slices.Contains(sftpGroups, s.Group) {
-			t.Errorf("no section tells of the group %s", s.Group)
+			t.Errorf("no section has the group %s", s.Group)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestSFTPGoals(t *testing.T) {
 // A report without SFTP has no row about it, not even one that says so.
 func TestSFTPHeadlines(t *testing.T) {
 	if with := sftpReport().Headline(); !strings.Contains(with, "1 GiB down at 100 ms") {
-		t.Errorf("it does not tell of SFTP:\n%s", with)
+		t.Errorf("it does not have SFTP:\n%s", with)
 	}
 	if without := short("doc1-download").Headline(); strings.Contains(without, "SFTP") || !strings.Contains(without, "12 of 13 loads") {
 		t.Errorf("without SFTP:\n%s", without)

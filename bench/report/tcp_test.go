@@ -71,7 +71,7 @@ func TestTCPIsTold(t *testing.T) {
 	// A group that no section knew would come at the end, under its own name.
 	for _, s := range suite.Full() {
 		if s.Protocol == record.TCP && !slices.ContainsFunc(r.tcp(), func(told Section) bool { return told.Name == s.Group }) {
-			t.Errorf("no section tells of the group %s", s.Group)
+			t.Errorf("no section has the group %s", s.Group)
 		}
 	}
 }

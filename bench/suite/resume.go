@@ -22,7 +22,7 @@ type turn struct {
 	round                       int
 }
 
-// resumed returns the latest run that lines tell of, or, if it was not made in
+// resumed returns the latest run in lines, or, if it was not made in
 // this environment, why nothing of it counts. Earlier runs do not count at all: a
 // report tells a scenario from the latest run that has it.
 func resumed(lines []record.Line, here record.Environment) (p past, why string) {

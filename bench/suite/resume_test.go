@@ -131,9 +131,9 @@ func TestResumedRun(t *testing.T) {
 		return l
 	}
 	if p, why := resumed(nil, here); p.began != "" || why != "" {
-		t.Errorf("an empty file is gone on with: %q, %q", p.began, why)
+		t.Errorf("an empty file is resumed: %q, %q", p.began, why)
 	}
-	// The latest run is gone on with, wherever it stands.
+	// The latest run is resumed, wherever it stands.
 	for _, lines := range [][]record.Line{{at("1", nil), at("2", nil)}, {at("2", nil), at("1", nil)}} {
 		if p, why := resumed(lines, here); p.began != "2" || why != "" || len(p.lines) != 1 {
 			t.Errorf("run %q with %d lines, %q", p.began, len(p.lines), why)
@@ -153,7 +153,7 @@ func TestResumedRun(t *testing.T) {
 		// An older run that was the same does not help: a report tells from the latest.
 		p, why := resumed([]record.Line{at("1", nil), at("2", change)}, here)
 		if p.began != "" || !strings.Contains(why, want) {
-			t.Errorf("run %q is gone on with, %q; want %q", p.began, why, want)
+			t.Errorf("run %q is resumed, %q; want %q", p.began, why, want)
 		}
 	}
 }

@@ -39,8 +39,8 @@ type Suite struct {
 	Out      io.Writer // gets a line for each measurement; nil means none
 	Progress io.Writer // for people; nil means none
 
-	// Done is what the results file has already. The latest run in it is gone on
-	// with, if it was one of the same tree, machine and haul: see [Plan].
+	// Done is what the results file has already. The latest run in it is resumed, if it
+	// was one of the same tree, machine and haul: see [Plan].
 	Done []record.Line
 
 	env     record.Environment

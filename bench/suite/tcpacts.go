@@ -319,7 +319,7 @@ func transfersIn(out []byte, transfers int, size int64) (seconds float64, err er
 		seconds += took
 	}
 	if n != transfers || seconds <= 0 {
-		return 0, fmt.Errorf("curl tells of %d transfers in %v s, and %d were to be made", n, seconds, transfers)
+		return 0, fmt.Errorf("curl reports %d transfers in %v s, and %d were to be made", n, seconds, transfers)
 	}
 	return seconds, nil
 }

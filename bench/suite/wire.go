@@ -12,7 +12,7 @@ import (
 )
 
 // A wire counts what crosses a device in the network namespace of a server: so
-// it tells of any client when it was logged in, and how fast its data came. Over
+// it shows of any client when it was logged in, and how fast its data came. Over
 // loopback the count is of all programs of this machine.
 type wire struct {
 	counts *os.File

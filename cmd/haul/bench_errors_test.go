@@ -70,7 +70,7 @@ func TestBenchAnswerIsNoSilence(t *testing.T) {
 
 // A benchmark speaks of what was asked for, and never of its packages.
 func TestBenchErrorsSpeakOfTheURL(t *testing.T) {
-	t.Parallel() // where refusals are not told it waits
+	t.Parallel() // it waits where refusals are not reported
 	closed, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

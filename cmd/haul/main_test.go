@@ -121,7 +121,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 // TestNobodyListens takes as long as a client asks where the socket does not
-// tell of refusals, as on the portable path.
+// report refusals, as on the portable path.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

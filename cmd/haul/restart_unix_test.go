@@ -44,7 +44,7 @@ func (c *child) succeeded(n int) (pid int) {
 	return pid
 }
 
-// awaitEnd waits until a process has ended, be it a child of this one or not.
+// awaitEnd waits until a process has ended, whether it is a child of this one or not.
 func (c *child) awaitEnd(pid int) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); runs(pid); time.Sleep(time.Millisecond) {

@@ -52,7 +52,7 @@ func startChild(t *testing.T, o childOptions, args ...string) *child {
 	return c
 }
 
-// awaitURL waits until a server has told where it is.
+// awaitURL waits until a server has printed where it is.
 func (c *child) awaitURL() {
 	c.t.Helper()
 	const before = " on tftp://"

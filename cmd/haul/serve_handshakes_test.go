@@ -77,7 +77,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 		}
 	}
 	if strings.Contains(said, "EOF") {
-		t.Error("it tells of who has said nothing")
+		t.Error("it logs a client that has sent nothing")
 	}
 }
 

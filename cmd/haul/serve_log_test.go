@@ -51,7 +51,7 @@ func jsonLines(t *testing.T, said string) (all []map[string]any) {
 	return all
 }
 
-// transferLines are those that tell of transfers.
+// transferLines are those about transfers.
 func transferLines(lines []map[string]any) []map[string]any {
 	return slices.DeleteFunc(lines, func(l map[string]any) bool { return l["msg"] != "tftp" })
 }
@@ -89,7 +89,7 @@ func TestServeLogJSON(t *testing.T) {
 			return summary{l["level"].(string), l["result"].(string), l["direction"].(string), l["file"].(string)} == w
 		})
 		if i < 0 {
-			t.Errorf("no line tells of %v", w)
+			t.Errorf("no line is about %v", w)
 			continue
 		}
 		keys := slices.Concat(texts, numbers)
@@ -167,18 +167,18 @@ func askHostile(t *testing.T, flags ...string) string {
 }
 
 func TestServeLogHostileNames(t *testing.T) {
-	told := 0
+	logged := 0
 	for _, line := range logLines(t, askHostile(t)) {
 		if !strings.HasPrefix(line, "time=") {
 			t.Errorf("a line of somebody else: %q", line)
 		}
 		wantPrintable(t, line)
 		if strings.Contains(line, " msg=tftp result=refused direction=read file=") {
-			told++
+			logged++
 		}
 	}
-	if told != len(hostileNames) {
-		t.Errorf("%d lines tell of %d requests", told, len(hostileNames))
+	if logged != len(hostileNames) {
+		t.Errorf("%d lines are about %d requests", logged, len(hostileNames))
 	}
 }
 
@@ -201,11 +201,11 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 			want = console.Visible(name)
 		}
 		if !slices.Contains(names, want) {
-			t.Errorf("no line tells of %q", name)
+			t.Errorf("no line is about %q", name)
 		}
 	}
 	if len(names) != len(hostileNames) {
-		t.Errorf("%d lines tell of %d requests", len(names), len(hostileNames))
+		t.Errorf("%d lines are about %d requests", len(names), len(hostileNames))
 	}
 	for _, line := range logLines(t, said) {
 		wantPrintable(t, line)

@@ -134,7 +134,7 @@ func TestServeSFTPStock(t *testing.T) {
 	s.stop()
 }
 
-// At the first signal whoever has a file open may close it, and nobody else gets
+// At the first signal clients with an open file may close it, and no others get
 // in; without one open the connection ends at once.
 func TestServeSFTPGrace(t *testing.T) {
 	dir := servedDir(t, nil)
@@ -152,7 +152,7 @@ func TestServeSFTPGrace(t *testing.T) {
 	_, err = file.Write([]byte("text"))
 	f.want("write", errors.Join(err, file.Close()))
 	if said := s.wantExit(0); !strings.Contains(said, "result=done direction=write file=/log") {
-		t.Error("the log does not tell of the upload")
+		t.Error("the log does not have the upload")
 	}
 	wantFile(t, filepath.Join(dir, "log"), "text")
 }
@@ -196,7 +196,7 @@ func TestServeSFTPGraceRunsOut(t *testing.T) {
 			said := s.wantExit(0)
 			if !strings.Contains(said, "level=WARN msg=sftp result=failed direction=write file=/log") ||
 				!strings.Contains(said, "ended by the server: the server ends; what had come of it is discarded") {
-				t.Error("the log does not tell of the upload")
+				t.Error("the log does not have the upload")
 			}
 			wantNames(t, dir)
 		}

@@ -49,7 +49,7 @@ func TestServeSFTPFlood(t *testing.T) {
 	s.wantMetric("haul_sftp_connections 75") // and 64 more wait
 	s.wantMetric(`haul_refused_total{protocol="sftp",reason="address"} 926`)
 	if n := strings.Count(s.stop(), "connections turned away"); n > 100 {
-		t.Errorf("%d lines tell of it", n)
+		t.Errorf("%d lines are about it", n)
 	}
 }
 

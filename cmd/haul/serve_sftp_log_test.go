@@ -154,10 +154,10 @@ func TestServeSFTPTurnedAway(t *testing.T) {
 		t.Errorf("%d came, %d were let in, and %d turned away", knocks, let, turned)
 	}
 	if lines > let {
-		t.Errorf("%d lines tell of those turned away", lines)
+		t.Errorf("%d lines are about refused clients", lines)
 	}
 	if !strings.Contains(page, `haul_refused_total{protocol="sftp",reason="rate"} `+strconv.Itoa(turned)+"\n") {
-		t.Errorf("the metrics do not tell of %d turned away", turned)
+		t.Errorf("the metrics do not have %d refused", turned)
 	}
 }
 

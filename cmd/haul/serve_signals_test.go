@@ -73,7 +73,7 @@ func TestServeEndsIdle(t *testing.T) {
 	}
 }
 
-// A transfer that does not end in the grace is ended, and told so.
+// A transfer that does not end in the grace is ended, with an error.
 func TestServeGraceRunsOut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1s")
@@ -103,7 +103,7 @@ func TestServeGraceIsUsed(t *testing.T) {
 	}
 	said := c.wantExit(0)
 	if !strings.Contains(said, "result=done direction=read file=kernel") {
-		t.Error("the log does not tell of a transfer that is done")
+		t.Error("the log does not have a transfer that is done")
 	}
 }
 

@@ -50,11 +50,11 @@ func TestServeActivated(t *testing.T) {
 			if !strings.HasPrefix(ready, "READY=1\nSTATUS=serving TFTP on ") || strings.Count(ready, "\n") != 1 {
 				t.Errorf("heard %q, want READY=1", ready)
 			}
-			// Whoever is ready has settled.
+			// A server that is ready has opened all.
 			c.wantSettled()
 			for _, addr := range addrs {
 				if !strings.Contains(ready, addr) || !strings.Contains(c.stderr.String(), "on tftp://"+addr+"\n") {
-					t.Errorf("%s is not told", addr)
+					t.Errorf("%s is not printed", addr)
 				}
 				c.url = "tftp://" + addr + "/"
 				c.wantGet("kernel", "image")
@@ -117,7 +117,7 @@ func TestServeNotifies(t *testing.T) {
 	c.wantExit(0)
 }
 
-// Whoever cannot serve is never ready.
+// A server that cannot serve is never ready.
 func TestServeNotReady(t *testing.T) {
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {

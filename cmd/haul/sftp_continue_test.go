@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A directory that is copied to a new name, and interrupted, is gone on with there
+// A directory that is copied to a new name, and interrupted, is resumed there
 // by the same command.
 func TestSFTPInterruptedDirectory(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)

@@ -565,7 +565,7 @@ func TestUnchangedTwice(t *testing.T) {
 			}
 		}
 	}
-	// Whoever may only add files may not set the times of directories.
+	// Users who may only add files may not set the times of directories.
 	for _, dir := range []string{filepath.Join(to, "d"), filepath.Join(l.dir, "new", "d")} {
 		if fi, err := os.Stat(dir); err != nil || fi.ModTime().Equal(old) {
 			t.Errorf("%s has the time of its source, %v", dir, err)
