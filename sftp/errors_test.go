@@ -26,8 +26,8 @@ func TestStatusWords(t *testing.T) {
 		{full, wire.AppendRename(nil, 1000, "dir", "dir/x"), storewire.ErrBelowItself},
 		{full, wire.AppendStat(nil, 1000, "a\x00b"), fs.ErrInvalid},
 		{full, wire.AppendRename(nil, 1000, "old", "old"), fs.ErrExist},
-		{up, wire.AppendOpen(nil, 1000, "old", openAnew, wire.Attrs{}), storewire.ErrKept},
-		{up, wire.AppendPosixRename(nil, 1000, "part", "old"), storewire.ErrKept},
+		{up, wire.AppendOpen(nil, 1000, "old", openAnew, wire.Attrs{}), storewire.ErrUploadOnly},
+		{up, wire.AppendPosixRename(nil, 1000, "part", "old"), storewire.ErrUploadOnly},
 		{up, wire.AppendMkdir(nil, 1000, "dir", wire.Attrs{}), fs.ErrExist},
 	} {
 		status, text := storewire.StatusOf(c.want)

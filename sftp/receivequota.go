@@ -151,7 +151,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
-		case len(q.kept) == channelWindow, over >= quotaSlack && !q.waits:
+		case len(q.buffered) == channelWindow, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
 		case q.waits: // perhaps there was only nothing to be written
@@ -186,9 +186,9 @@ type queue struct {
 	quota *receiveQuota
 	ch    io.Reader
 
-	reading sync.Mutex // held while something is read from ch, and before the quota's mu
-	kept    []byte     // reading and quota.mu, to change it: what was moved
-	err     error      // reading: what came at the end of that
+	reading  sync.Mutex // held while something is read from ch, and before the quota's mu
+	buffered []byte     // reading and quota.mu, to change it: what was moved
+	err      error      // reading: what came at the end of that
 
 	base    int64 // quota.mu: excess when the channel was known to be empty
 	mark    int64 // quota.mu: excess when so many bytes had been taken from the channel:
@@ -229,7 +229,7 @@ func (q *queue) empty(excess int64) {
 func (q *queue) Read(p []byte) (int, error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
-	if len(q.kept) == 0 {
+	if len(q.buffered) == 0 {
 		if q.err != nil {
 			return 0, q.err
 		}
@@ -237,9 +237,9 @@ func (q *queue) Read(p []byte) (int, error) {
 	}
 	q.quota.mu.Lock()
 	defer q.quota.mu.Unlock()
-	n := copy(p, q.kept)
-	if q.kept = q.kept[n:]; len(q.kept) == 0 {
-		q.kept = nil
+	n := copy(p, q.buffered)
+	if q.buffered = q.buffered[n:]; len(q.buffered) == 0 {
+		q.buffered = nil
 	}
 	return n, nil
 }
@@ -283,12 +283,12 @@ func (q *queue) move() {
 		return
 	}
 	memory := make([]byte, channelWindow)
-	n := copy(memory, q.kept)
+	n := copy(memory, q.buffered)
 	m, err := q.read(memory[n:])
 	q.err = err
 	q.quota.mu.Lock()
 	defer q.quota.mu.Unlock()
-	if q.kept = memory[:n+m]; n+m == 0 {
-		q.kept = nil
+	if q.buffered = memory[:n+m]; n+m == 0 {
+		q.buffered = nil
 	}
 }

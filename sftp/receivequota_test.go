@@ -125,7 +125,7 @@ func TestQuotaWindows(t *testing.T) {
 		}
 	}
 	for _, q := range queues {
-		if q.kept != nil {
+		if q.buffered != nil {
 			t.Error("something was moved")
 		}
 	}
@@ -177,16 +177,16 @@ func TestQuotaOthers(t *testing.T) {
 	for !slow.isRead() { // the reader that moved the data may be slow to return; then more has to come until it reads again
 		another()
 	}
-	if string(q.kept) != "second" {
-		t.Errorf("moved: %q", q.kept)
+	if string(q.buffered) != "second" {
+		t.Errorf("moved: %q", q.buffered)
 	}
 	slow.sendText("third")
 	for q.isToMove() || !q.isStill() {
 		runtime.Gosched()
 	}
 	go read()
-	if s := <-got; s != "secondthird" || q.kept != nil {
-		t.Errorf("%q comes then, and %q is left", s, q.kept)
+	if s := <-got; s != "secondthird" || q.buffered != nil {
+		t.Errorf("%q comes then, and %q is left", s, q.buffered)
 	}
 	slow.close()
 	if n, err := q.Read(make([]byte, 10)); n != 0 || err != io.EOF {
@@ -246,7 +246,7 @@ func TestQuotaFlood(t *testing.T) {
 		kept := 0
 		for i, q := range queues {
 			quota.mu.Lock()
-			kept += cap(q.kept)
+			kept += cap(q.buffered)
 			quota.mu.Unlock()
 			all[i].close()
 		}

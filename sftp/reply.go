@@ -30,7 +30,7 @@ func (s *session) explain(err error) error {
 	case err == nil:
 	case errors.Is(err, fs.ErrExist):
 		if s.conn.account.Access == users.UploadOnly && q.Type != wire.TypeMkdir && !errors.Is(err, storewire.ErrNotEmpty) {
-			return storewire.ErrKept
+			return storewire.ErrUploadOnly
 		}
 	case errors.Is(err, fs.ErrInvalid):
 		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // others take any bytes

@@ -141,7 +141,7 @@ type Client struct {
 	full   fullDisk
 	memory fileMemory
 
-	keepEvery int64 // see keepEvery; less in tests
+	recordEvery int64 // see recordEvery; less in tests
 }
 
 // Close ends all lanes, and the connections that the Client made. Calls under
@@ -165,7 +165,7 @@ func (c *Client) Path() Path {
 	s := c.mux.State()
 	return Path{
 		Conns: s.Conns, Lanes: s.Lanes, Window: s.Window, InFlight: s.InFlight,
-		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.Chunk[0], WriteBytes: c.server.Chunk[1],
+		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.ReadChunk, WriteBytes: c.server.WriteChunk,
 	}
 }
 

@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/sshconn"
+	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
 // Dial connects to addr, a host and a port, logs in, and opens an SFTP session.
@@ -128,5 +127,5 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 	if err != nil {
 		return nil, err
 	}
-	return &Client{config: config, server: m.Server, mux: m, keepEvery: keepEvery}, nil
+	return &Client{config: config, server: m.Server, mux: m, recordEvery: recordEvery}, nil
 }

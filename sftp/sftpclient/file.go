@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"path"
 	"sync"
 
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
@@ -229,7 +228,7 @@ func (f *File) SetAttr(a store.Attr) error {
 	}
 	f.dropAhead()
 	var now fs.FileInfo
-	if halfKnown(a) {
+	if storewire.NeedsCurrent(a) {
 		var attrs wire.Attrs
 		if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&attrs), Again: true}, wire.AppendFstat); err != nil {
 			return f.fail("setattr", err)
@@ -268,7 +267,7 @@ func (f *File) Space() (store.Space, error) {
 	if err := f.remote.Ask(f.life, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendFstatVFS); err != nil {
 		return store.Space{}, f.fail("space", err)
 	}
-	return spaceOf(v), nil
+	return storewire.SpaceOf(v), nil
 }
 
 // Close closes the file. If it was written, it waits for the server to confirm

@@ -13,7 +13,7 @@ import (
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	r := f.ahead
 	if r == nil || r.pos != off {
-		f.startAhead(off, int64(max(len(p), f.c.server.Chunk[0])))
+		f.startAhead(off, int64(max(len(p), f.c.server.ReadChunk)))
 		r = f.ahead
 	}
 	if len(r.block.b) == 0 {
@@ -145,10 +145,10 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 
 // writeToDirect is WriteTo without reading ahead.
 func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
-	b := mux.NewBuffer(f.c.server.Chunk[0])
+	b := mux.NewBuffer(f.c.server.ReadChunk)
 	defer b.Free()
 	for {
-		got, err := f.readDirect(b.Bytes[:f.c.server.Chunk[0]], f.pos)
+		got, err := f.readDirect(b.Bytes[:f.c.server.ReadChunk], f.pos)
 		some, werr := w.Write(b.Bytes[:got])
 		f.pos += int64(some)
 		n += int64(some)

@@ -1,11 +1,12 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"bytes"
 	"context"
+	"errors"
 	"io"
+
+	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
 // Write writes p at the end of what Read and Write have done so far, and behind
@@ -104,10 +105,10 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 
 // readFromDirect is ReadFrom without writing behind.
 func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
-	b := mux.NewBuffer(f.c.server.Chunk[1])
+	b := mux.NewBuffer(f.c.server.WriteChunk)
 	defer b.Free()
 	for {
-		got, rerr := io.ReadFull(r, b.Bytes[:f.c.server.Chunk[1]])
+		got, rerr := io.ReadFull(r, b.Bytes[:f.c.server.WriteChunk])
 		some, err := f.fillFrom(f.life, at{bytes.NewReader(b.Bytes[:got]), f.pos}, f.pos, int64(got))
 		n += some
 		f.pos += some
@@ -152,3 +153,5 @@ func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	}
 	return f.fillFrom(ctx, r, off, size)
 }
+
+var errSize = errors.New("no size that a file can have")

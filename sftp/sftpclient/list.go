@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"bytes"
 	"cmp"
 	"context"
@@ -13,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"

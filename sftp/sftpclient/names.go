@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
@@ -172,7 +171,7 @@ func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow 
 		send, stat = wire.AppendLsetstat, c.Lstat
 	}
 	var now fs.FileInfo
-	if halfKnown(a) {
+	if storewire.NeedsCurrent(a) {
 		var err error
 		if now, err = stat(ctx, name); err != nil {
 			return err

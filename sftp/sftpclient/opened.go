@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
+	"time"
 
+	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
@@ -104,15 +107,97 @@ func (f *openedFile) failed(op string, off int64, err error, local bool) error {
 	return &TransferError{Op: op, Name: f.name, Offset: off, Local: local, Err: err}
 }
 
-// contextError returns the error of the first context that has ended, or nil. Where there is
-// always something to do, as on a disk slower than the network, wait is never called, and
-// does not report it.
-func contextError(ctx, life context.Context) error {
+// fetchSmall is FetchTo for a file of which all is here.
+func (f *openedFile) fetchSmall(w io.WriterAt, off int64) (int64, error) {
+	b := f.small[min(off, int64(len(f.small))):]
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := w.WriteAt(b, off)
+	if err != nil {
+		moved := int64(min(max(n, 0), len(b)))
+		return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+	}
+	return int64(len(b)), nil
+}
+
+// readSmall is ReadAt for such a file.
+func (f *openedFile) readSmall(p []byte, off int64) (int, error) {
+	n := copy(p, f.small[min(off, int64(len(f.small))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// readDirect reads into p what the file has at off, in as many requests at once as it
+// takes.
+func (f *openedFile) readDirect(p []byte, off int64) (int, error) {
+	n, local, err := f.remote.ReadInto(f.life, p, off)
 	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case life.Err() != nil:
-		return context.Cause(life)
+	case err != nil:
+		return n, f.failed("read", off+int64(n), err, local)
+	case n < len(p):
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// fetch is FetchTo for a file that has been looked at.
+func (f *openedFile) fetch(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
+	moved, local, err := f.remote.Fetch(ctx, f.life, w, off, f.sizeFrom(off))
+	if err != nil {
+		err = &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: local, Err: err}
+	}
+	return moved, err
+}
+
+func (f *openedFile) fillConfig(off, size int64) pipeline.Config {
+	p := pipeline.Config{Offset: off, Size: size}
+	if f.append {
+		p.Span = int64(f.c.server.WriteChunk) // one after the other
+	}
+	return p
+}
+
+// fillFrom is FillFrom for a file of which nothing is written behind.
+func (f *openedFile) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+	var progress func(whole int64)
+	if f.confirmed != nil {
+		progress = func(whole int64) { f.confirmed(off, whole) }
+	}
+	moved, local, err := f.remote.Fill(ctx, f.life, r, f.fillConfig(off, size), f.c.recordEvery, progress)
+	if err == nil {
+		return moved, nil
+	}
+	err = f.failed("write", off+moved, err, local)
+	err = f.c.explain(ctx, f.remote.Path, err) // before there is room again
+	if e := f.cut(ctx, off+moved); e != nil {
+		err = errors.Join(err, e)
+	}
+	return moved, err
+}
+
+// cutTime is how long the request may take that cuts a file.
+const cutTime = 5 * time.Second
+
+// cut cuts a file, whose writing has failed, behind what is known to be whole.
+func (f *openedFile) cut(ctx context.Context, size int64) error {
+	if f.uncut {
+		return nil
+	}
+	f.c.mux.Lock()
+	old := f.old
+	f.c.mux.Unlock()
+	if f.append || old == math.MaxInt64 || f.remote.End() <= max(size, old) {
+		return nil // nothing can lie behind it, or it is not known what did
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
+	defer cancel()
+	var a wire.Attrs
+	a.SetSize(max(size, old))
+	if err := f.setstat(ctx, a); err != nil {
+		return f.fail("cut", err)
 	}
 	return nil
 }

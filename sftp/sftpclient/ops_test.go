@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -297,8 +298,8 @@ func TestManySmallFiles(t *testing.T) {
 }
 
 // A server that has more room free than there is has nothing used, not less than that.
-func TestSpaceThatMakesNoSense(t *testing.T) {
-	s := spaceOf(wire.StatVFS{FragmentSize: 4096, Blocks: 10, FreeBlocks: 1 << 62, AvailableBlocks: 1 << 63})
+func TestInvalidSpace(t *testing.T) {
+	s := storewire.SpaceOf(wire.StatVFS{FragmentSize: 4096, Blocks: 10, FreeBlocks: 1 << 62, AvailableBlocks: 1 << 63})
 	if s.Total != 40960 || s.Free != s.Total || s.Available != s.Total {
 		t.Errorf("%+v", s)
 	}

@@ -30,7 +30,7 @@ type rival struct {
 func (r *rival) step(t *testing.T, c *Client, source string, piece int64) (done bool) {
 	switch size := int64(len(r.data)); {
 	case r.k == nil:
-		c.keepEvery = piece
+		c.recordEvery = piece
 		u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: source})
 		if r.err = err; err != nil {
 			return true
@@ -114,7 +114,7 @@ func fight(t *testing.T, client func() *Client, read func() ([]byte, error), see
 	takenAt, seenAt := part+rnd.Int64N(size-part), rnd.Int64N(size+size/2)
 	again := fmt.Sprintf("seed %d: taken over at byte %d and seen when the other is at %d", seed, takenAt, seenAt)
 	begin := func(c *Client) (*resumableUpload, error) {
-		c.keepEvery = every
+		c.recordEvery = every
 		u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: "one"})
 		if err != nil {
 			return nil, err
@@ -318,7 +318,7 @@ func TestNoticesTakeOver(t *testing.T) {
 
 // An upload that was idle looks whether its file is still its own before it writes again,
 // and does not publish a file that has fewer bytes than were written.
-func TestLooksBeforeItGoesOn(t *testing.T) {
+func TestChecksOwnershipAgain(t *testing.T) {
 	data := pattern(500_000, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		old := keeper(t, c, "f", int64(len(data)))
@@ -395,7 +395,7 @@ func TestRecordsAlternate(t *testing.T) {
 func TestLeavesForeignRecords(t *testing.T) {
 	const size = 1 << 20
 	data := pattern(size, 1)
-	foreign := keptRecord{seq: 7, whole: 5, size: size, source: 9, open: true, file: recordFile}.appendTo(nil)
+	foreign := resumeRecord{seq: 7, whole: 5, size: size, source: 9, open: true, file: recordFile}.appendTo(nil)
 	for name, content := range map[string][]byte{"another's": foreign, "no record": []byte("text"), "an empty file": {}} {
 		for _, act := range []string{"mark", "Close", "Discard"} {
 			withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {

@@ -16,7 +16,7 @@ import (
 
 // What is asked for along with the handshake is the same file that it would have
 // been otherwise.
-func TestFirstFile(t *testing.T) {
+func TestPrefetch(t *testing.T) {
 	for i, size := range []int{0, 0, 1, 1, 5000, 5000, wire.SureData - 1, wire.SureData - 1, wire.SureData, wire.SureData, wire.SureData + 1, 300_000} {
 		first := []string{"read", "fetch"}[i%2]
 		t.Run(fmt.Sprint(first, " ", size), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestFirstFile(t *testing.T) {
 	}
 }
 
-func TestFirstFileIsNone(t *testing.T) {
+func TestPrefetchMissing(t *testing.T) {
 	for _, test := range []struct {
 		name, first string
 		want        error
@@ -83,7 +83,7 @@ func TestFirstFileIsNone(t *testing.T) {
 }
 
 // A later Open, or one of another file, gets what there is then.
-func TestFirstFileIsOld(t *testing.T) {
+func TestPrefetchExpires(t *testing.T) {
 	data, other := pattern(100, 1), pattern(200, 2)
 	withFakeServer(t, Config{First: "f"}, func(p *fakeServer) { p.put(t, "f", data) }, func(t *testing.T, p *fakeServer, c *Client) {
 		time.Sleep(5 * time.Second)
@@ -102,7 +102,7 @@ func TestFirstFileIsOld(t *testing.T) {
 }
 
 // OpenSSH gives out the handle that is guessed.
-func TestOpenSSHServerFirstFile(t *testing.T) {
+func TestOpenSSHServerPrefetch(t *testing.T) {
 	for _, size := range []int{0, 1000, wire.SureData, 1 << 20} {
 		_, dir := openSSHClient(t, Config{})
 		data := pattern(size, 1)
@@ -119,7 +119,7 @@ func TestOpenSSHServerFirstFile(t *testing.T) {
 
 // A server that answers wrongly is asked again, step by step, and nothing of
 // what it said is believed.
-func TestFirstFileHostile(t *testing.T) {
+func TestPrefetchHostile(t *testing.T) {
 	data := pattern(1000, 1)
 	for name, wrong := range map[string]func(q wire.Request) []byte{
 		"twice": func(q wire.Request) []byte {

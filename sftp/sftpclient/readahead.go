@@ -149,7 +149,7 @@ func (r *readAhead) fill() error {
 			return io.EOF
 		}
 		if r.t.Over() {
-			err, local := r.t.Failure()
+			local, err := r.t.Failure()
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}

@@ -20,9 +20,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A keptRecord says how much of a kept upload is whole. It is a line of text, in
+// A resumeRecord says how much of a resumable upload is whole. It is a line of text, in
 // one of two places in turn, so that one that is cut short leaves the other.
-type keptRecord struct {
+type resumeRecord struct {
 	seq    uint64 // of two, the one with the higher counts
 	whole  int64  // bytes, from the start
 	size   int64  // that the file is expected to have; 0 if unknown
@@ -38,30 +38,30 @@ const (
 )
 
 // appendTo appends r as it is stored.
-func (r keptRecord) appendTo(b []byte) []byte {
+func (r resumeRecord) appendTo(b []byte) []byte {
 	start := len(b)
 	b = fmt.Appendf(b, recordLine, r.seq, r.whole, r.size, r.source, r.open, r.file)
 	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
 }
 
 // parseRecord returns false for what is no record.
-func parseRecord(b []byte) (r keptRecord, ok bool) {
+func parseRecord(b []byte) (r resumeRecord, ok bool) {
 	line, _, _ := bytes.Cut(b, []byte{'\n'})
 	if len(line) >= recordSlot {
-		return keptRecord{}, false
+		return resumeRecord{}, false
 	}
 	var sum uint32
 	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &r.open, &r.file, &sum)
 	// Whatever else Sscanf takes for the same is not what was written.
 	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !tempname.IsKey(r.file) ||
 		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
-		return keptRecord{}, false
+		return resumeRecord{}, false
 	}
 	return r, true
 }
 
 // newestRecord returns the newest of the two in b, or false if there is none.
-func newestRecord(b []byte) (newest keptRecord, ok bool) {
+func newestRecord(b []byte) (newest resumeRecord, ok bool) {
 	for _, at := range [...]int{0, recordSlot} {
 		r, valid := parseRecord(b[min(at, len(b)):])
 		if valid && (!ok || r.seq > newest.seq) {
@@ -88,7 +88,7 @@ type uploadRecord struct {
 }
 
 // read reads the record of an earlier upload. What is no record is none.
-func (u *uploadRecord) read(ctx context.Context) (r keptRecord, ok bool, err error) {
+func (u *uploadRecord) read(ctx context.Context) (r resumeRecord, ok bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -102,7 +102,7 @@ func (u *uploadRecord) read(ctx context.Context) (r keptRecord, ok bool, err err
 }
 
 // recordIn returns the record that a file has, or false if it has none.
-func recordIn(f *File) (r keptRecord, ok bool, err error) {
+func recordIn(f *File) (r resumeRecord, ok bool, err error) {
 	b := make([]byte, 2*recordSlot)
 	n, err := f.ReadAt(b, 0) // what is missing is no record
 	if errors.Is(err, io.EOF) {
@@ -170,8 +170,8 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 }
 
 // state returns what is to be recorded next.
-func (u *uploadRecord) state(whole int64) keptRecord {
-	return keptRecord{seq: u.seq + 1, whole: whole, size: u.size, source: u.source, open: !u.closing, file: u.token}
+func (u *uploadRecord) state(whole int64) resumeRecord {
+	return resumeRecord{seq: u.seq + 1, whole: whole, size: u.size, source: u.source, open: !u.closing, file: u.token}
 }
 
 // begin puts a record of this upload in the place of what is there. The
@@ -214,9 +214,9 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	return ok && r.file == u.token, err
 }
 
-// maxKeepTries is how often something may have the hidden name while a file of that name
+// maxCreateTries is how often something may have the hidden name while a file of that name
 // is created.
-const maxKeepTries = 3
+const maxCreateTries = 3
 
 // createEmpty creates a file that nobody else has put there, with some content,
 // and closes it.
@@ -233,7 +233,7 @@ func (c *Client) createEmpty(ctx context.Context, name string, content []byte) e
 			}
 			return err
 		}
-		if !errors.Is(err, fs.ErrExist) && !isFailure(err) || tries == maxKeepTries {
+		if !errors.Is(err, fs.ErrExist) && !isFailure(err) || tries == maxCreateTries {
 			return err
 		}
 		if err := c.removeIfAny(ctx, name); err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
 )
 
 // checkPath returns an error if a server cannot be asked for a name.
@@ -56,12 +55,6 @@ func (c *Client) two(ctx context.Context, op, from, to string, k mux.Call, appen
 		return linkError(op, from, to, err)
 	}
 	return nil
-}
-
-// halfKnown reports whether it takes a question to send a: version 3 has the
-// owner together with the group, and one time with the other.
-func halfKnown(a store.Attr) bool {
-	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
 }
 
 // isUpload reports whether a name, without directory, is that of an upload under way, or

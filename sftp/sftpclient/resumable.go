@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// keepEvery is how much of an upload that is to be resumed may be lost: after
+	// recordEvery is how much of an upload that is to be resumed may be lost: after
 	// as much, its record is brought up to date.
-	keepEvery = 32 << 20
+	recordEvery = 32 << 20
 )
 
 // A resumableUpload is an upload with a record beside its hidden file, of a name that
@@ -214,7 +214,7 @@ func (k *resumableUpload) confirm(start, end int64) {
 		return
 	}
 	k.due = true
-	k.pending.Go(k.keepUp)
+	k.pending.Go(k.updateRecord)
 }
 
 // synced returns the file that is to be on the server's disk before a record counts, or
@@ -226,14 +226,14 @@ func (k *resumableUpload) synced() *mux.File {
 	return k.f.remote
 }
 
-// keepUp brings the record up to date as long as it is behind.
-func (k *resumableUpload) keepUp() {
+// updateRecord brings the record up to date as long as it is behind.
+func (k *resumableUpload) updateRecord() {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
 	for {
 		k.mu.Lock()
 		whole := k.whole
-		k.due = whole-k.record.marked >= k.c.keepEvery
+		k.due = whole-k.record.marked >= k.c.recordEvery
 		due := k.due
 		k.mu.Unlock()
 		if !due {
@@ -265,7 +265,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	if off <= k.behind {
 		k.behind = max(k.behind, off+int64(n))
 	}
-	behind, due := k.behind, k.behind-k.whole >= k.c.keepEvery
+	behind, due := k.behind, k.behind-k.whole >= k.c.recordEvery
 	k.mu.Unlock()
 	if due && err == nil {
 		if err = k.f.awaitWrites(k.ctx); err == nil {

@@ -20,7 +20,7 @@ const keepLittle = 300_000
 // keeper begins an upload that is kept.
 func keeper(t *testing.T, c *Client, name string, size int64) *resumableUpload {
 	t.Helper()
-	c.keepEvery = keepLittle
+	c.recordEvery = keepLittle
 	u, err := c.Store("").Create(t.Context(), name, store.Create{Size: size, Resume: "me", Source: "this"})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func (p *fakeServer) hiddenNames(t *testing.T) (names []string) {
 
 // Whenever a client goes away, what is left of an upload is the start of what it
 // sent, however late the answers to what comes before were.
-func TestKeepsUploads(t *testing.T) {
+func TestResumableUploads(t *testing.T) {
 	data := pattern(5<<20, 1)
 	most := int64(0)
 	for seed := range uint64(25) {
@@ -100,7 +100,7 @@ func TestKeepsUploads(t *testing.T) {
 
 // An upload that is closed keeps all that the server has confirmed, if it came in
 // order, and one that is discarded nothing.
-func TestKeptUploads(t *testing.T) {
+func TestResumesUploads(t *testing.T) {
 	data := pattern(1<<20, 1)
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		size := int64(len(data))
@@ -204,7 +204,7 @@ func TestKeptUploads(t *testing.T) {
 
 // Bytes behind a gap cannot be resumed, nor can a file that has lost bytes since
 // its record was written, as after a crash of the server.
-func TestKeptUploadsAreWhole(t *testing.T) {
+func TestResumedUploadsAreWhole(t *testing.T) {
 	data := pattern(900_000, 1)
 	size := int64(len(data))
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
@@ -252,7 +252,7 @@ func TestKeptUploadsAreWhole(t *testing.T) {
 }
 
 // What another user put in the place of the hidden file is not written to.
-func TestKeptUploadsArePrivate(t *testing.T) {
+func TestResumableUploadsArePrivate(t *testing.T) {
 	data := pattern(500_000, 1)
 	plant := map[string]func(*testing.T, *Client, *fakeServer, string){
 		"a link": func(t *testing.T, c *Client, _ *fakeServer, temp string) {
@@ -307,7 +307,7 @@ func TestKeptUploadsArePrivate(t *testing.T) {
 }
 
 // An upload can go to where a link leads, and keeps what is kept there.
-func TestKeptUploadThroughLink(t *testing.T) {
+func TestResumableUploadThroughLink(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		p.put(t, "real", []byte("old"))
 		if err := c.Symlink(t.Context(), "real", "link"); err != nil {
@@ -434,7 +434,7 @@ func TestListsAroundUnsafeNames(t *testing.T) {
 const recordFile = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 func TestRecords(t *testing.T) {
-	r := keptRecord{seq: 3, whole: 1 << 40, size: 1 << 41, source: 0xfeed, open: true, file: recordFile}
+	r := resumeRecord{seq: 3, whole: 1 << 40, size: 1 << 41, source: 0xfeed, open: true, file: recordFile}
 	b := r.appendTo(nil)
 	if len(b) >= recordSlot {
 		t.Fatalf("a record of %d bytes", len(b))
@@ -453,7 +453,7 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	two := make([]byte, recordSlot)
-	copy(two, keptRecord{seq: 4, whole: 7, file: recordFile}.appendTo(nil))
+	copy(two, resumeRecord{seq: 4, whole: 7, file: recordFile}.appendTo(nil))
 	two = append(two, b...)
 	if got, ok := newestRecord(two); !ok || got.whole != 7 {
 		t.Errorf("of two, the newest is %+v, %v", got, ok)
@@ -465,7 +465,7 @@ func TestRecords(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add(keptRecord{seq: 1, whole: 2, size: 3, source: 4, file: recordFile}.appendTo(nil))
+	f.Add(resumeRecord{seq: 1, whole: 2, size: 3, source: 4, file: recordFile}.appendTo(nil))
 	f.Add([]byte("haul-upload 2 seq=1 whole=-1 size=0 source=0 open=true file=a crc=0\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, ok := parseRecord(b)

@@ -1,11 +1,11 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"io"
 	"math"
 	"time"
+
+	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
 // A run is a range of a file that is written behind, and grows at its end.
@@ -149,12 +149,12 @@ func (r *run) tail(n int) (*segment, error) {
 			return r.segments[i-1], nil
 		}
 		// A short write takes little memory, and a long run large requests.
-		want := min(c.server.Chunk[1], max(n, int(min(r.end-r.start, math.MaxInt32))))
+		want := min(c.server.WriteChunk, max(n, int(min(r.end-r.start, math.MaxInt32))))
 		buf := mux.NewBuffer(mux.WriteHead + want)
 		if size := int64(len(buf.Bytes)); b.mayHold(size) {
 			b.hold(1, size)
 			s := c.memory.newSegment()
-			*s = segment{run: r, off: r.end, room: min(c.server.Chunk[1], len(buf.Bytes)-mux.WriteHead), buffer: buf}
+			*s = segment{run: r, off: r.end, room: min(c.server.WriteChunk, len(buf.Bytes)-mux.WriteHead), buffer: buf}
 			r.segments = append(r.segments, s)
 			return s, nil
 		}
@@ -179,7 +179,7 @@ func (r *run) tail(n int) (*segment, error) {
 func (b *writeBehind) mayHold(size int64) bool {
 	c := b.c
 	return b.segments < sureSegments ||
-		c.memory.held+size <= int64(c.config.Memory) && b.held+size <= int64(c.mux.Window()+2*c.server.Chunk[1])
+		c.memory.held+size <= int64(c.config.Memory) && b.held+size <= int64(c.mux.Window()+2*c.server.WriteChunk)
 }
 
 func (b *writeBehind) hold(segments int, bytes int64) {
@@ -196,7 +196,7 @@ func (r *run) failed() bool {
 
 // failure returns why. The caller holds mux.mu.
 func (r *run) failure() error {
-	err, local := r.t.Failure()
+	local, err := r.t.Failure()
 	return r.b.failed("write", r.t.Plan.Contiguous(), err, local)
 }
 
@@ -205,7 +205,7 @@ func (r *run) readFrom(src io.Reader, pos int64) (int, error) {
 	m := r.b.c.mux
 	m.Lock()
 	defer m.Unlock()
-	s, err := r.tail(r.b.c.server.Chunk[1])
+	s, err := r.tail(r.b.c.server.WriteChunk)
 	if err != nil {
 		return 0, r.b.noteFailure(err)
 	}

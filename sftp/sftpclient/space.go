@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -70,7 +70,7 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fullTime)
 	defer cancel()
 	s, err := c.Space(ctx, dir)
-	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.Chunk[1]) || s.Files > 0 && s.AvailableFiles == 0)
+	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.WriteChunk) || s.Files > 0 && s.AvailableFiles == 0)
 	if full {
 		c.full.note()
 	}
@@ -88,29 +88,6 @@ func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
 	}
 }
 
-// spaceOf says in bytes what a server says in fragments. No part is more than the whole:
-// else what is used would be negative.
-func spaceOf(v wire.StatVFS) store.Space {
-	unit := v.FragmentSize
-	if unit == 0 {
-		unit = v.BlockSize
-	}
-	bytes := func(n uint64) int64 {
-		if unit > 0 && n > math.MaxInt64/unit {
-			return math.MaxInt64
-		}
-		return int64(n * unit)
-	}
-	count := func(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
-	free := min(v.FreeBlocks, v.Blocks)
-	return store.Space{
-		Total: bytes(v.Blocks), Free: bytes(free), Available: bytes(min(v.AvailableBlocks, free)),
-		BlockSize: count(unit),
-		Files:     count(v.Files), FreeFiles: count(v.FreeFiles), AvailableFiles: count(v.AvailableFiles),
-		MaxName: int(min(v.MaxName, math.MaxInt32)), ID: v.ID, ReadOnly: v.Flags&wire.StatVFSReadOnly != 0,
-	}
-}
-
 // Space returns how much room there is where a name is (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
@@ -120,7 +97,7 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	if err := c.one(ctx, "space", name, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
 		return store.Space{}, err
 	}
-	return spaceOf(v), nil
+	return storewire.SpaceOf(v), nil
 }
 
 // askRoom returns an error if a directory has no room for so many bytes. It refuses

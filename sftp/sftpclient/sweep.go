@@ -13,9 +13,9 @@ import (
 
 const (
 	// sweepAfter is how long nothing was written to an upload that is taken to
-	// be dead, and sweepKept for how long one is kept that could be resumed.
-	sweepAfter = 24 * time.Hour
-	sweepKept  = 7 * 24 * time.Hour
+	// be dead, and sweepResumable for how long one is kept that could be resumed.
+	sweepAfter     = 24 * time.Hour
+	sweepResumable = 7 * 24 * time.Hour
 
 	// maxSweep is how many entries of a directory a sweep looks at, and
 	// maxSweepRecords how many records it reads.
@@ -83,7 +83,7 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 			name := path.Join(dir, fi.Name())
 			record := tempname.Is(fi.Name(), tempname.Record)
 			switch {
-			case record && age < sweepKept:
+			case record && age < sweepResumable:
 				records = append(records, name)
 			case record || age >= sweepAfter:
 				old = append(old, name)

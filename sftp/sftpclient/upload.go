@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"

@@ -87,14 +87,14 @@ func (m *Mux) takeData(l *Lane) error {
 			b.Free()
 		}
 		t.Plan.Reply(now, inner, got)
-		t.Changed(now)
+		t.changed(now)
 		if t.gone {
 			t.Notify() // the reader waits to have its memory back
 		}
 		return nil
 	}
 	t.Sink.Received(now, inner, off, b, got)
-	t.Changed(now)
+	t.changed(now)
 	return nil
 }
 
@@ -155,6 +155,6 @@ func (m *Mux) takeStatus(now time.Time, l *Lane, a *request, p *wire.Reply) erro
 	default:
 		t.Plan.Failed(now, inner, m.config.Refused(p.Err()))
 	}
-	t.Changed(now)
+	t.changed(now)
 	return nil
 }

@@ -24,8 +24,8 @@ const (
 	// that they go out as one.
 	maxGather = 16 << 10
 
-	// keepText is the most bytes of a buffer for requests that is kept.
-	keepText = 64 << 10
+	// maxSpare is the most bytes of a buffer for requests that is kept.
+	maxSpare = 64 << 10
 
 	// laneEnd is how long a lane that has failed may take to end before its
 	// connection is closed.
@@ -167,7 +167,7 @@ func (l *Lane) write() error {
 			l.mu.Lock()
 			l.sending = false
 			l.owner.sent()
-			if cap(out) <= keepText {
+			if cap(out) <= maxSpare {
 				l.spare = out[:0]
 			}
 		} else {

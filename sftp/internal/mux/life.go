@@ -29,7 +29,7 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
 	if n := config.Requests; n > 0 {
 		limits.Requests = n
-		limits.MaxBytes = min(config.Memory, n*max(m.Server.Chunk[0], m.Server.Chunk[1]))
+		limits.MaxBytes = min(config.Memory, n*max(m.Server.ReadChunk, m.Server.WriteChunk))
 	}
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})

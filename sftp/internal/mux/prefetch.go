@@ -30,7 +30,7 @@ func (m *Mux) PrefetchedAttrs(name string) (wire.Attrs, error, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.prefetched
-	if f == nil || f.name != name || f.stats == firstStats || !time.Now().Before(f.until) {
+	if f == nil || f.name != name || f.stats == prefetchStats || !time.Now().Before(f.until) {
 		return wire.Attrs{}, nil, false
 	}
 	f.stats++

@@ -9,10 +9,10 @@ import (
 
 // A Server is what a server has announced. It does not change.
 type Server struct {
-	Ext    wire.Extensions
-	limits wire.Limits
-	Chunk  [2]int // bytes a READ may ask for, and a WRITE may carry
-	Draft  bool   // the server takes SYMLINK in the draft's order
+	Ext                   wire.Extensions
+	limits                wire.Limits
+	ReadChunk, WriteChunk int  // bytes a READ may ask for, and a WRITE may carry
+	Draft                 bool // the server takes SYMLINK in the draft's order
 }
 
 // newServer returns what a server has announced.
@@ -21,8 +21,8 @@ func newServer(g announcement, over Carrier, config Config) *Server {
 	if c, ok := over.(sshConn); ok {
 		s.Draft = wire.ServerSwapsLinks(string(c.client.ServerVersion()), string(c.client.ClientVersion()))
 	}
-	s.Chunk[0] = chunkFor(g.limits.Read, g.limits.Packet, config)
-	s.Chunk[1] = chunkFor(g.limits.Write, g.limits.Packet, config)
+	s.ReadChunk = chunkFor(g.limits.Read, g.limits.Packet, config)
+	s.WriteChunk = chunkFor(g.limits.Write, g.limits.Packet, config)
 	return s
 }
 

@@ -50,7 +50,7 @@ type Grant struct {
 // A Transfer moves one range of one file. The goroutine that needs it waits on
 // Notified, and then checks how far it is.
 type Transfer struct {
-	Mux      *Mux
+	mux      *Mux
 	File     *File
 	Sink     Sink   // one of these two
 	Source   Source //
@@ -67,15 +67,15 @@ type Transfer struct {
 // Begin begins a transfer. The caller holds mu.
 func (m *Mux) Begin(t *Transfer, p pipeline.Config) {
 	p.Link = m.link
-	p.Chunk = m.Server.Chunk[0]
+	p.Chunk = m.Server.ReadChunk
 	if t.writes() {
-		p.Chunk = m.Server.Chunk[1]
+		p.Chunk = m.Server.WriteChunk
 	} else if p.UntilEOF && p.Size >= 0 {
 		// To see that a small file ends where it should, one asks for a little
 		// only: what is asked for takes room, even if it is not there.
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
-	t.Mux, t.Plan = m, pipeline.New(p)
+	t.mux, t.Plan = m, pipeline.New(p)
 	if t.Notified == nil {
 		t.Notified = make(chan struct{}, 1)
 	}
@@ -102,7 +102,7 @@ func (t *Transfer) Finish() {
 // forget takes a transfer out of the list once nothing is outstanding.
 func (t *Transfer) forget() {
 	if t.Plan.Outstanding() == 0 {
-		delete(t.Mux.transfers, t)
+		delete(t.mux.transfers, t)
 	}
 }
 
@@ -138,8 +138,8 @@ func (t *Transfer) answered() {
 	}
 }
 
-// LocalFailed notes that a request has failed on this side. The caller holds mu.
-func (t *Transfer) LocalFailed(id uint32, err error) {
+// localFailed notes that a request has failed on this side. The caller holds mu.
+func (t *Transfer) localFailed(id uint32, err error) {
 	if t.local == nil {
 		t.local = err
 	}
@@ -159,20 +159,20 @@ func (t *Transfer) Over() bool { return t.Err != nil || t.Plan.Done() }
 
 // Failure returns the error of a transfer that is over, and whether it is of
 // this side. The caller holds mu.
-func (t *Transfer) Failure() (err error, local bool) {
+func (t *Transfer) Failure() (local bool, err error) {
 	remote, here := t.Plan.Err()
 	switch {
 	case here != nil && t.local != nil:
-		return t.local, true
+		return true, t.local
 	case remote != nil:
-		return remote, false
+		return false, remote
 	}
-	return Plain(t.Err), false
+	return false, Plain(t.Err)
 }
 
-// Changed continues after an answer, or when there is more to ask for. The caller
+// changed continues after an answer, or when there is more to ask for. The caller
 // holds mu.
-func (t *Transfer) Changed(now time.Time) {
+func (t *Transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
 	} else {
@@ -180,7 +180,7 @@ func (t *Transfer) Changed(now time.Time) {
 		t.Ask(now)
 		t.Spread()
 	}
-	t.Mux.Serve(now)
+	t.mux.Serve(now)
 }
 
 // Spread gets more lanes for a transfer that has use for them. The caller holds
@@ -190,9 +190,9 @@ func (t *Transfer) Spread() {
 		return
 	}
 	lanes, left := t.Plan.Lanes(), t.Plan.Left()
-	t.File.spread(lanes, t.Mux.pool.even(lanes, left))
+	t.File.spread(lanes, t.mux.pool.even(lanes, left))
 	if t.File.widens() {
-		t.Mux.grow(lanes, left)
+		t.mux.grow(lanes, left)
 	}
 }
 
@@ -200,7 +200,7 @@ func (t *Transfer) Spread() {
 func (t *Transfer) Ask(now time.Time) {
 	if !t.queued && !t.gone && !t.Over() {
 		t.queued = true
-		t.Mux.queue.Push(t)
+		t.mux.queue.Push(t)
 	}
 }
 
@@ -256,9 +256,9 @@ func (t *Transfer) nextOn(now time.Time, h Handle) bool {
 	if !ok {
 		return false
 	}
-	a := t.Mux.table.add(h.Lane, q.ID)
+	a := t.mux.table.add(h.Lane, q.ID)
 	a.transfer, a.off, a.n = t, q.Offset, q.Len
-	t.Mux.table.data++
+	t.mux.table.data++
 	if t.Source != nil {
 		t.File.reach = max(t.File.reach, q.Offset+int64(q.Len))
 		t.Source.Granted(Grant{q, h, a, a.id})
@@ -271,19 +271,19 @@ func (t *Transfer) nextOn(now time.Time, h Handle) bool {
 	return true
 }
 
-// Missing returns which part of a request's range is not there yet, or false if the
+// missing returns which part of a request's range is not there yet, or false if the
 // request is not known any more. The caller holds mu.
-func (t *Transfer) Missing(id uint32) (start, end int64, ok bool) {
-	p, ok := t.Mux.link.Find(id)
+func (t *Transfer) missing(id uint32) (start, end int64, ok bool) {
+	p, ok := t.mux.link.Find(id)
 	return p.Missing.Start, p.Missing.End, ok
 }
 
-// Filling reports whether a lane writes to memory of this transfer. The caller holds mu.
-func (t *Transfer) Filling() bool { return t.Mux.table.filling(t) }
+// filling reports whether a lane writes to memory of this transfer. The caller holds mu.
+func (t *Transfer) filling() bool { return t.mux.table.filling(t) }
 
-// Late asks again for what a lane is late with, where another has room. The
+// late asks again for what a lane is late with, where another has room. The
 // caller holds mu.
-func (t *Transfer) Late(now time.Time) {
+func (t *Transfer) late(now time.Time) {
 	for _, h := range t.File.handles {
 		for t.nextOn(now, h) {
 		}
@@ -301,13 +301,13 @@ func (g Grant) Send(b []byte, n int, in Memory) {
 	g.at.Lane.push(outgoing{b[at : WriteHead+n], in})
 }
 
-// Stands reports whether a grant is still good: it is not if its lane has ended.
+// stands reports whether a grant is still good: it is not if its lane has ended.
 // The caller holds mu.
-func (g Grant) Stands(t *Transfer) bool { return t.Mux.table.find(g.id) == g.asked }
+func (g Grant) stands(t *Transfer) bool { return t.mux.table.find(g.id) == g.asked }
 
-// Withdraw takes back a grant for which there is no data; the caller reports
+// withdraw takes back a grant for which there is no data; the caller reports
 // that to the plan. The caller holds mu.
-func (g Grant) Withdraw(t *Transfer) { t.Mux.table.remove(g.asked) }
+func (g Grant) withdraw(t *Transfer) { t.mux.table.remove(g.asked) }
 
 // Wait waits until something has changed. ctx ends the wait, and so does life,
 // with an error.
@@ -362,6 +362,19 @@ func (m *Mux) failTransfers(err error) {
 			t.fail(err)
 		}
 	}
+}
+
+// contextError returns the error of the first context that has ended, or nil. Where there is
+// always something to do, as on a disk slower than the network, wait is never called, and
+// does not report it.
+func contextError(ctx, life context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case life.Err() != nil:
+		return context.Cause(life)
+	}
+	return nil
 }
 
 // laneGone is called when a lane has ended, whose ranges the plan has back. The

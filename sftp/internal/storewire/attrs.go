@@ -2,6 +2,7 @@ package storewire
 
 import (
 	"io/fs"
+	"math"
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -138,4 +139,33 @@ func (i fileInfo) Sys() any {
 func DescribedBy(fi fs.FileInfo) (wire.Attrs, bool) {
 	i, ok := fi.(fileInfo)
 	return i.attrs, ok
+}
+
+// NeedsCurrent reports whether [ChangesOf] needs the current attributes to send a: version
+// 3 has the owner together with the group, and one time with the other.
+func NeedsCurrent(a store.Attr) bool {
+	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
+}
+
+// SpaceOf converts what a server reports in fragments to bytes. No part is more than the whole:
+// else what is used would be negative.
+func SpaceOf(v wire.StatVFS) store.Space {
+	unit := v.FragmentSize
+	if unit == 0 {
+		unit = v.BlockSize
+	}
+	bytes := func(n uint64) int64 {
+		if unit > 0 && n > math.MaxInt64/unit {
+			return math.MaxInt64
+		}
+		return int64(n * unit)
+	}
+	count := func(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+	free := min(v.FreeBlocks, v.Blocks)
+	return store.Space{
+		Total: bytes(v.Blocks), Free: bytes(free), Available: bytes(min(v.AvailableBlocks, free)),
+		BlockSize: count(unit),
+		Files:     count(v.Files), FreeFiles: count(v.FreeFiles), AvailableFiles: count(v.AvailableFiles),
+		MaxName: int(min(v.MaxName, math.MaxInt32)), ID: v.ID, ReadOnly: v.Flags&wire.StatVFSReadOnly != 0,
+	}
 }

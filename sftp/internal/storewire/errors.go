@@ -31,7 +31,7 @@ var errorKinds = [...]struct {
 	{fs.ErrNotExist, wire.NoSuchFile, "No such file"},
 	{fs.ErrPermission, wire.PermissionDenied, "Permission denied"},
 	{ErrNotEmpty, wire.Failure, "Directory not empty"},
-	{ErrKept, wire.Failure, "File exists, and upload-only access replaces nothing"},
+	{ErrUploadOnly, wire.Failure, "File exists, and upload-only access replaces nothing"},
 	{fs.ErrExist, wire.Failure, "File exists"},
 	{ErrBelowItself, wire.Failure, "A directory cannot move below itself"},
 	{ErrNotUTF8, wire.BadMessage, "The name is not UTF-8"},
@@ -89,8 +89,8 @@ func KindOf(e *wire.StatusError) error {
 // ErrNotEmpty is what fs.ErrExist means where a directory is to be removed.
 var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
 
-// ErrKept is what fs.ErrExist means for users who may only upload.
-var ErrKept = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
+// ErrUploadOnly is what fs.ErrExist means for users who may only upload.
+var ErrUploadOnly = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
 
 // What fs.ErrInvalid means of the names that a request has.
 var (

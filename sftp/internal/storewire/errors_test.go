@@ -36,7 +36,7 @@ func TestStatusOf(t *testing.T) {
 		{ErrNotEmpty, wire.Failure, ErrNotEmpty},
 		{ErrNotEmpty, wire.Failure, fs.ErrExist},
 		{ErrBusy, wire.Failure, ErrBusy},
-		{ErrKept, wire.Failure, fs.ErrExist},
+		{ErrUploadOnly, wire.Failure, fs.ErrExist},
 		{ErrBelowItself, wire.Failure, fs.ErrInvalid},
 		{ErrNotUTF8, wire.BadMessage, fs.ErrInvalid},
 		{fs.ErrClosed, wire.Failure, nil},
