@@ -165,7 +165,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol == remote.SFTP { // a web server refuses a PUT to a directory, and may not tell before
+	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, and may not tell before
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}

@@ -38,7 +38,7 @@ func lacks(command string, l remote.Location, what string) error {
 
 // checkPrecious refuses to remove or rename what is there for others to be in.
 func checkPrecious(command string, l remote.Location) error {
-	if l.Protocol == remote.SFTP && isPrecious(l.Path) {
+	if isPrecious(l.Path) {
 		return failure.Usage.Errorf("%s %v: refused; name what is in it", command, l)
 	}
 	return nil
