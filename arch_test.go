@@ -38,7 +38,7 @@ var rules = map[string]rule{
 	},
 	"internal/serve": {
 		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
-		tests:   "internal/serve/servetest internal/handover/handovertest",
+		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten",
 	},
 	"internal/serve/servetest": {}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
@@ -64,13 +64,14 @@ var rules = map[string]rule{
 	"internal/race":                  {},                           // for tests: nobody's imports, only their tests
 	"internal/sim":                   {imports: "udp store"},       // for tests: nobody's imports, only their tests
 	"internal/repeat":                {},                           // for tests
+	"internal/pipelisten":            {},                           // for tests
 	"internal/golden":                {imports: "internal/repeat"}, // the same
 	"internal/leak":                  {},                           // the same
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden"},
-	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web internal/repeat"},
+	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten"},
+	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web internal/repeat internal/pipelisten"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
 	"meter":                          {},

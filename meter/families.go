@@ -153,7 +153,7 @@ func (c *protocolCounts) init(f *families, protocol string, datagrams bool) {
 func (r *Registry) registerAll(version string) {
 	r.registry.MustRegister(r.families.all()...)
 	r.registry.MustRegister(
-		settled{r.families.bytes, &r.live},
+		bytesCounter{r.families.bytes, &r.live},
 		&r.conns,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -169,16 +169,16 @@ func (r *Registry) registerAll(version string) {
 	)
 }
 
-// settled is the counter of bytes: before it is read, what transfers under way
+// bytesCounter is the counter of bytes: before it is read, what transfers under way
 // have moved goes in.
-type settled struct {
+type bytesCounter struct {
 	*prometheus.CounterVec
 	live *table
 }
 
 // Collect implements [prometheus.Collector].
-func (s settled) Collect(out chan<- prometheus.Metric) {
-	s.live.settle()
+func (s bytesCounter) Collect(out chan<- prometheus.Metric) {
+	s.live.flush()
 	s.CounterVec.Collect(out)
 }
 

@@ -58,7 +58,7 @@ func (b *table) remove(t *Transfer) bool {
 		return false
 	}
 	t.ended = true
-	t.settle()
+	t.flush()
 	if t.slot == noSlot {
 		return true
 	}
@@ -71,22 +71,22 @@ func (b *table) remove(t *Transfer) bool {
 	return true
 }
 
-// settle moves to the counter what transfers under way have moved since it was
+// flush moves to the counter what transfers under way have moved since it was
 // last read.
-func (b *table) settle() {
+func (b *table) flush() {
 	for i := range b.parts {
 		p := &b.parts[i]
 		p.mu.Lock()
 		for _, t := range p.live {
-			t.settle()
+			t.flush()
 		}
 		p.mu.Unlock()
 	}
 }
 
-// settle counts the bytes that are not yet in the counter. The caller has the
+// flush counts the bytes that are not yet in the counter. The caller has the
 // part's lock.
-func (t *Transfer) settle() {
+func (t *Transfer) flush() {
 	if n := t.progress() - t.counted; n > 0 {
 		t.counted += n
 		t.counts.bytes.Add(float64(n))

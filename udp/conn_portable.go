@@ -23,8 +23,8 @@ const CanSharePort = false
 // open. Package net marks IPv6 sockets as such.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
-// catchUp would set, on a socket bound elsewhere, what control does.
-func catchUp(syscall.RawConn, Config) error { return nil }
+// setOptionsBound would set, on a socket bound elsewhere, what control does.
+func setOptionsBound(syscall.RawConn, Config) error { return nil }
 
 func (c *Conn) start(config Config) error {
 	c.in = receiver{socket: c.socket, pause: &c.pause}
@@ -124,7 +124,7 @@ func (s *sender) limit() int { return 1 }
 func (s *sender) send(ms []Message) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wait()
+	s.setDeadline()
 	for i := range ms {
 		if err := s.one(&ms[i]); err != nil {
 			return i, fmt.Errorf("send to %v: %w", ms[i].Peer, err)
@@ -133,9 +133,9 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// wait bounds the first wait of the present call, by a quarter of maxStall at
+// setDeadline bounds the first wait of the present call, by a quarter of maxStall at
 // the least: setting a deadline costs enough not to do it each time.
-func (s *sender) wait() {
+func (s *sender) setDeadline() {
 	bound := maxStall / 2
 	if s.stalled {
 		bound = glance

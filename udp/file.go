@@ -71,7 +71,7 @@ func adopt(socket *net.UDPConn, c Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := catchUp(raw, c); err != nil {
+	if err := setOptionsBound(raw, c); err != nil {
 		return nil, err
 	}
 	return newConn(socket, c)

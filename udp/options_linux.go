@@ -25,8 +25,8 @@ func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error
 	return err
 }
 
-// catchUp sets the options of a socket that is bound already.
-func catchUp(raw syscall.RawConn, c Config) error {
+// setOptionsBound sets the options of a socket that is bound already.
+func setOptionsBound(raw syscall.RawConn, c Config) error {
 	var err error
 	e := raw.Control(func(fd uintptr) {
 		var domain, shared int

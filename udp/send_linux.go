@@ -32,14 +32,14 @@ type sender struct {
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
 	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
 
-	mu      sync.Mutex // guards what follows, and the order of datagrams
-	out     batch
-	pieces  []part // what the kernel is asked to send
-	count   int    // its answer: pieces sent
-	errno   syscall.Errno
-	waits   bool // of the present call: the write deadline is set
-	cuts    bool // the kernel may fragment datagrams
-	stalled bool // the kernel had no room for maxStall, and has taken nothing since
+	mu          sync.Mutex // guards what follows, and the order of datagrams
+	out         batch
+	pieces      []part // what the kernel is asked to send
+	count       int    // its answer: pieces sent
+	errno       syscall.Errno
+	hasDeadline bool // of the present call: the write deadline is set
+	cuts        bool // the kernel may fragment datagrams
+	stalled     bool // the kernel had no room for maxStall, and has taken nothing since
 }
 
 // A part is a piece of one message in a list.
@@ -58,7 +58,7 @@ type cursor struct {
 func (s *sender) send(ms []Message) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.settle()
+	defer s.clearDeadline()
 	at := cursor{apart: -1}
 	for at.message < len(ms) {
 		s.plan(ms, at)
@@ -137,7 +137,7 @@ func (s *sender) try(fd uintptr) bool {
 		switch {
 		case s.errno == unix.EINTR:
 		case s.errno == unix.EAGAIN:
-			return s.stalled || !s.wait()
+			return s.stalled || !s.setDeadline()
 		case s.errno == unix.EMSGSIZE && again:
 			return true // with each such answer the kernel queues an error
 		case s.errno != 0 && s.refusals.drain(fd):
@@ -148,18 +148,18 @@ func (s *sender) try(fd uintptr) bool {
 	}
 }
 
-// wait bounds the wait that follows, together with others in this call.
-func (s *sender) wait() bool {
-	if !s.waits {
-		s.waits = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil
+// setDeadline bounds the wait that follows, together with others in this call.
+func (s *sender) setDeadline() bool {
+	if !s.hasDeadline {
+		s.hasDeadline = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil
 	}
-	return s.waits
+	return s.hasDeadline
 }
 
-// settle undoes wait at the end of a call.
-func (s *sender) settle() {
-	if s.waits {
-		s.waits = false
+// clearDeadline undoes wait at the end of a call.
+func (s *sender) clearDeadline() {
+	if s.hasDeadline {
+		s.hasDeadline = false
 		s.socket.SetWriteDeadline(time.Time{}) // a closed socket says so at the next send
 	}
 }

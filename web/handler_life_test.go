@@ -28,7 +28,7 @@ func TestAccountLife(t *testing.T) {
 			others := silentHandler(t)
 			others.Store = st
 			told, untouched := ended(h), ended(others)
-			w := startWire(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w := startPiped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Host == "other" {
 					others.ServeHTTP(w, r)
 					return

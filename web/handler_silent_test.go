@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/pipelisten"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
@@ -22,25 +23,24 @@ import (
 // stall is Handler.Stall where time is not the machine's.
 const stall = time.Minute
 
-// A wire connects clients to a server by pipes, which hold nothing: what is not
-// read cannot be written.
-type wire struct {
-	t      *testing.T
-	conns  chan net.Conn
-	server *http.Server
+// A pipedServer connects clients to a server by pipes.
+type pipedServer struct {
+	t        *testing.T
+	listener *pipelisten.Listener
+	server   *http.Server
 }
 
-// startWire serves inside a synctest bubble.
-func startWire(t *testing.T, h http.Handler) *wire {
+// startPiped serves inside a synctest bubble.
+func startPiped(t *testing.T, h http.Handler) *pipedServer {
 	t.Helper()
 	repeat.OnFailure(t)
-	w := &wire{t: t, conns: make(chan net.Conn), server: &http.Server{Handler: h, Protocols: new(http.Protocols)}}
+	w := &pipedServer{t: t, listener: pipelisten.New(), server: &http.Server{Handler: h, Protocols: new(http.Protocols)}}
 	w.server.Protocols.SetHTTP1(true)
 	w.server.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = w.server.Serve(w) // until it is closed
+		_ = w.server.Serve(w.listener) // until it is closed
 	}()
 	t.Cleanup(func() {
 		_ = w.server.Close()
@@ -49,32 +49,10 @@ func startWire(t *testing.T, h http.Handler) *wire {
 	return w
 }
 
-func (w *wire) Accept() (net.Conn, error) {
-	c, ok := <-w.conns
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
-func (w *wire) Close() error   { close(w.conns); return nil }
-func (w *wire) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (w *wire) dial() net.Conn {
-	here, there := net.Pipe()
-	w.conns <- there
-	w.t.Cleanup(func() { _ = here.Close() })
-	// If the server hangs, the test ends.
-	if err := here.SetDeadline(time.Now().Add(time.Hour)); err != nil {
-		w.t.Fatal(err)
-	}
-	return here
-}
-
 // client returns a client that speaks one of the two protocols.
-func (w *wire) client(http2 bool) *http.Client {
+func (w *pipedServer) client(http2 bool) *http.Client {
 	transport := &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return w.listener.Dial(w.t), nil },
 		Protocols:   new(http.Protocols),
 	}
 	transport.Protocols.SetHTTP1(!http2)
@@ -109,7 +87,7 @@ func TestSilentClient(t *testing.T) {
 			if more {
 				text += fields + "\r\n"
 			}
-			c, began := startWire(t, silentHandler(t)).dial(), time.Now()
+			c, began := startPiped(t, silentHandler(t)).listener.Dial(t), time.Now()
 			var err error
 			for err == nil {
 				_, err = io.WriteString(c, text+"\r\n")
@@ -125,7 +103,7 @@ func TestSilentClient(t *testing.T) {
 func TestSilentStream(t *testing.T) {
 	for _, target := range []string{"/f", "/none", "/", "/%2F", "/large"} {
 		synctest.Test(t, func(t *testing.T) {
-			c, began := startWire(t, silentHandler(t)).dial(), time.Now()
+			c, began := startPiped(t, silentHandler(t)).listener.Dial(t), time.Now()
 			go func() { _, _ = c.Write(streamRequest(target)) }()
 			for {
 				var head [9]byte // RFC 9113 §4.1
@@ -151,7 +129,7 @@ func TestSilentStream(t *testing.T) {
 // A client that does not send a content that is not wanted still gets the answer.
 func TestAnswerToUnsentContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startWire(t, silentHandler(t)).dial()
+		c := startPiped(t, silentHandler(t)).listener.Dial(t)
 		go func() { _, _ = io.WriteString(c, "PUT /sub/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n") }()
 		answer, err := io.ReadAll(c)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 409 ") || !strings.HasSuffix(string(answer), "\n") {
@@ -180,7 +158,7 @@ func TestGivenUp(t *testing.T) {
 				<-asked
 				leave()
 			}()
-			if _, err := startWire(t, h).client(http2).Do(r); !errors.Is(err, context.Canceled) {
+			if _, err := startPiped(t, h).client(http2).Do(r); !errors.Is(err, context.Canceled) {
 				t.Errorf("the client has %v", err)
 			}
 			if x := <-told; !errors.Is(x.Err, web.ErrGivenUp) || !errors.Is(x.Err, context.Canceled) {
@@ -229,7 +207,7 @@ func TestUploadStops(t *testing.T) {
 			if test.broken {
 				h.Store = failingDisk{h.Store}
 			}
-			c, began := startWire(t, h).dial(), time.Now()
+			c, began := startPiped(t, h).listener.Dial(t), time.Now()
 			go func() {
 				_, _ = fmt.Fprintf(c, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, pattern(test.sent))
 			}()
@@ -264,7 +242,7 @@ func TestRateIsNotSilence(t *testing.T) {
 				want := ask(t, silentHandler(t), "GET "+target, "").body
 				h := silentHandler(t)
 				h.Rate = int64(len(want))/int64(4*stall/time.Second) + 1
-				resp, err := startWire(t, h).client(http2).Get("http://x" + target)
+				resp, err := startPiped(t, h).client(http2).Get("http://x" + target)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -298,7 +276,7 @@ func TestTrickle(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				h := silentHandler(t)
-				w := startWire(t, h)
+				w := startPiped(t, h)
 				ctx, cancel := context.WithCancel(t.Context())
 				t.Cleanup(func() {
 					cancel()

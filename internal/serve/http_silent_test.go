@@ -14,43 +14,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/pipelisten"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tcp/certs"
 	"github.com/haul-project/haul/web"
 )
-
-// A pipeListener has a server accept the ends of pipes, which hold nothing: what is
-// not read cannot be written.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // startPort serves what comes from l until the test ends.
 func startPort[L net.Listener](t *testing.T, p *httpPort, l L, serve func(L) error) {
@@ -78,17 +54,10 @@ func pipeTo(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, l := &httpPort{scheme: handover.HTTP}, newPipeListener()
+	p, l := &httpPort{scheme: handover.HTTP}, pipelisten.New()
 	p.open(&web.Handler{Store: st}, slog.New(slog.DiscardHandler))
 	startPort(t, p, net.Listener(l), p.http1.Serve)
-	here, there := net.Pipe()
-	l.conns <- there
-	t.Cleanup(func() { _ = here.Close() })
-	// Whatever a server does that never ends, it ends the test.
-	if err := here.SetDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	return here
+	return l.Dial(t)
 }
 
 // ownAnswers are requests that net/http answers itself, and how.
@@ -287,7 +256,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 		}
 		p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{TLS: &tls.Config{}}}
 		p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-		l := newPipeListener()
+		l := pipelisten.New()
 		startPort(t, p, net.Listener(l), p.http2.Serve)
 		here, there := net.Pipe()
 		defer here.Close()
@@ -298,7 +267,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 		if err := errors.Join(c.Handshake(), <-shaken); err != nil {
 			t.Fatal(err)
 		}
-		l.conns <- s
+		l.Conns <- s
 		began := time.Now()
 		_ = here.SetWriteDeadline(began.Add(time.Hour)) // ends the test, if nothing else does
 		_, err = io.WriteString(c, h2Requests("/f", 1))

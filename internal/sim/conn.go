@@ -41,7 +41,7 @@ func (h *Host) Listen(ctx context.Context, addr netip.AddrPort, c udp.Config) (*
 		host:     h,
 		shares:   c.ReusePort,
 		refusals: c.Refusals,
-		bell:     make(chan struct{}, 1),
+		notify:   make(chan struct{}, 1),
 	}
 	ip, port := addr.Addr(), addr.Port()
 	switch {
@@ -112,7 +112,7 @@ type Conn struct {
 	only     netip.Addr // takes what is for this address; zero for all of the host's
 	shares   bool
 	refusals bool
-	bell     chan struct{} // rung when a waiting Read should look again
+	notify   chan struct{} // has a value when a waiting Read should look again
 	timer    *time.Timer   // reader only
 
 	// All of net.mu:
@@ -143,12 +143,12 @@ func (c *Conn) arrive(a arrival) {
 		i--
 	}
 	c.in = slices.Insert(c.in, i, a)
-	c.ring()
+	c.wakeReader()
 }
 
-func (c *Conn) ring() {
+func (c *Conn) wakeReader() {
 	select {
-	case c.bell <- struct{}{}:
+	case c.notify <- struct{}{}:
 	default:
 	}
 }
@@ -164,7 +164,7 @@ func (c *Conn) Read(ms []udp.Message, deadline time.Time) (int, error) {
 			return n, err
 		}
 		if next == 0 {
-			<-c.bell
+			<-c.notify
 			continue
 		}
 		if c.timer == nil {
@@ -173,7 +173,7 @@ func (c *Conn) Read(ms []udp.Message, deadline time.Time) (int, error) {
 			c.timer.Reset(next)
 		}
 		select {
-		case <-c.bell:
+		case <-c.notify:
 		case <-c.timer.C:
 		}
 		c.timer.Stop()
@@ -291,7 +291,7 @@ func (c *Conn) Wake() {
 	c.host.net.mu.Lock()
 	defer c.host.net.mu.Unlock()
 	c.woken = true
-	c.ring()
+	c.wakeReader()
 }
 
 // Limits says how much one call moves.
@@ -318,6 +318,6 @@ func (c *Conn) Close() error {
 	port := c.local.Port()
 	c.host.ports[port] = slices.DeleteFunc(c.host.ports[port], func(o *Conn) bool { return o == c })
 	c.in, c.bytes = nil, 0
-	c.ring()
+	c.wakeReader()
 	return nil
 }

@@ -69,7 +69,7 @@ func checkUnknown(v *visit, d *download) {
 			v.breaks(ruleUnknown, Failed, "%v: the option x-haul-doctor does not exist", p)
 		}
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // malformed are options that no server can take at their word.
@@ -92,7 +92,7 @@ func checkMalformed(v *visit, _ *download) {
 		if p.op == transfer.ErrorPacket || p.op == transfer.OptionAck && believed(p, o[0], o[1]) {
 			saw = append(saw, fmt.Sprintf("%v to %s=%q", p, o[0], o[1]))
 		}
-		v.quit("closed")
+		v.sendAbort("closed")
 		if v.reopen(0) != nil {
 			return
 		}
@@ -122,17 +122,17 @@ func checkOptionCase(v *visit, d *download) {
 	p, ok := v.answer(&lower)
 	if !ok || p.op != transfer.OptionAck {
 		v.skip("the server confirms no options in lower case either")
-		v.quit("closed")
+		v.sendAbort("closed")
 		return
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 	if v.reopen(0) != nil {
 		return
 	}
 	if p, ok = v.answer(d); ok && p.op != transfer.OptionAck {
 		v.breaks(ruleOptionCase, Warning, "%v to %s, where lower case had an OACK", p, d.describe())
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 func checkModeCase(v *visit, d *download) {
@@ -143,7 +143,7 @@ func checkModeCase(v *visit, d *download) {
 	case p.op != transfer.Data:
 		v.breaks(ruleModeCase, Failed, "%v to the mode OCTET", p)
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 func checkSlash(v *visit, _ *download) {
@@ -158,7 +158,7 @@ func checkSlash(v *visit, _ *download) {
 	case p.op != transfer.Data:
 		v.breaks(ruleSlash, Warning, "%v to the name %q", p, other)
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // headers are what IP, UDP and TFTP put before the data, in bytes.
@@ -181,7 +181,7 @@ func checkFragments(v *visit, d *download) {
 			v.breaks(ruleFragments, Warning, "%v: packets of %d bytes on a path of %d", p, whole, v.env.mtu)
 		}
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 func checkRepeat(v *visit, d *download) {
@@ -198,7 +198,7 @@ func checkRepeat(v *visit, d *download) {
 		}
 	}
 	v.countTransfers()
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // begin starts a lockstep transfer and returns its block 1.
@@ -212,7 +212,7 @@ func (v *visit) begin(d *download) (packet, agreed, bool) {
 	}
 	if !ok || p.op != transfer.Data || p.block != 1 {
 		v.skip("no block 1 came")
-		v.quit("closed")
+		v.sendAbort("closed")
 		return p, a, false
 	}
 	return p, a, true
@@ -247,7 +247,7 @@ func checkApprentice(v *visit, d *download) {
 			repeated++
 		}
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 	switch followed := int(got) - 2; {
 	case followed < minFollowed:
 		v.skip("the file is too short")
@@ -263,7 +263,7 @@ func checkStray(v *visit, d *download) {
 	}
 	if len(p.data) < a.blockSize {
 		v.skip("the file is too short")
-		v.quit("closed")
+		v.sendAbort("closed")
 		return
 	}
 	for until := time.Now().Add(v.env.quiet); ; {
@@ -273,7 +273,7 @@ func checkStray(v *visit, d *download) {
 		}
 		if p.op == transfer.Data && p.block == 2 {
 			v.breaks(ruleWindowExceeded, Failed, "%v came without ACK 1", p)
-			v.quit("closed")
+			v.sendAbort("closed")
 			return
 		}
 	}
@@ -287,7 +287,7 @@ func checkStray(v *visit, d *download) {
 		}
 		if p.op == transfer.Data && p.block > 1 {
 			v.breaks(ruleStray, Failed, "ACK 1 from another port was answered by %v", p)
-			v.quit("closed")
+			v.sendAbort("closed")
 			return
 		}
 		repeats++
@@ -299,7 +299,7 @@ func checkStray(v *visit, d *download) {
 		}
 		v.misses(rule, Failed, "block 2 never came after a packet from another port")
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // sendStray sends ACK 1 to the transfer from another port, and judges the answer.
@@ -331,7 +331,7 @@ func checkRollover(v *visit, d *download) {
 	if p.op == transfer.OptionAck {
 		a, _ = d.judge(v, p)
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 	switch {
 	case a.blockSize > transfer.MinBlockSize || a.window < 2:
 		v.skip("the server grants no blocks of 8 bytes in windows, so that 65536 of them would take too long")
@@ -356,7 +356,7 @@ func checkMissing(v *visit, _ *download) {
 		v.misses(ruleMissing, Failed, "no answer to %q", name)
 	case p.op != transfer.ErrorPacket:
 		v.breaks(ruleMissing, Warning, "%v to %q", p, name)
-		v.quit("closed")
+		v.sendAbort("closed")
 	case p.block != uint16(transfer.FileNotFound):
 		v.breaks(ruleMissing, Warning, "%v to %q", p, name)
 	case len(p.data) == 0 || p.data[len(p.data)-1] != 0:

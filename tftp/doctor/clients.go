@@ -152,7 +152,7 @@ func actMulticast(v *visit, d *download) {
 			v.note("the server offers multicast (%s), which is not followed", printable([]byte(group)))
 		}
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // askToOpen asks for a file. It returns false, and has said what is wrong, where
@@ -216,7 +216,7 @@ func actGRUB(v *visit, d *download) {
 		}
 		v.send(ack(0))
 		v.receive(v.env.retry)
-		v.quit("closed")
+		v.sendAbort("closed")
 		if v.reopen(0) != nil {
 			return
 		}
@@ -254,11 +254,11 @@ func actRaspberry(v *visit, d *download) {
 	}
 	if p.op == transfer.OptionAck {
 		if _, ok := d.judge(v, p); !ok {
-			v.quit("Early terminate")
+			v.sendAbort("Early terminate")
 			return
 		}
 	}
-	v.quit("Early terminate")
+	v.sendAbort("Early terminate")
 	v.countTransfers()
 	if v.reopen(0) != nil {
 		return
@@ -287,7 +287,7 @@ func actReset(v *visit, d *download) {
 	p, ok := v.ask(before.request(v))
 	if !ok || p.op != transfer.OptionAck {
 		v.skip("the server knows no options, so old answers look like new ones")
-		v.quit("closed")
+		v.sendAbort("closed")
 		return
 	}
 	if p, ok = v.next(ack(0), func(p packet) bool { return p.op == transfer.Data }); !ok {
@@ -303,7 +303,7 @@ func actReset(v *visit, d *download) {
 	} else {
 		v.misses(ruleReset, Failed, "with block 1 of a transfer unacknowledged, a new request from the same port is not answered by an OACK")
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // restart sends a new request from the port of an old transfer, and waits for
@@ -350,5 +350,5 @@ func actROM(v *visit, d *download) {
 	if !ok || p.op != transfer.Data {
 		v.misses(ruleLastAck, Failed, "after a transfer without a last ACK the next request is not served")
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }

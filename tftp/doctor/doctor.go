@@ -119,7 +119,7 @@ func Examine(ctx context.Context, c Config) (*Diagnosis, error) {
 		return nil, fmt.Errorf("doctor: %v: %w", c.Target, err)
 	}
 	defer e.sockets.close()
-	if e.empty, err = knock(ctx, e); err != nil {
+	if e.empty, err = checkAnswers(ctx, e); err != nil {
 		return nil, fmt.Errorf("doctor: %v at %v: %w", c.Target, e.server, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, maxRun*e.timeout)
@@ -192,8 +192,8 @@ func mtuTowards(peer netip.AddrPort) int {
 	return defaultMTU
 }
 
-// knock asks for the file as of RFC 1350, and reports whether it is empty.
-func knock(ctx context.Context, e *env) (empty bool, err error) {
+// checkAnswers asks for the file as of RFC 1350, and reports whether it is empty.
+func checkAnswers(ctx context.Context, e *env) (empty bool, err error) {
 	v, err := newVisit(ctx, e, "", "")
 	if err != nil {
 		return false, err
@@ -209,12 +209,12 @@ func knock(ctx context.Context, e *env) (empty bool, err error) {
 	case p.op == transfer.ErrorPacket:
 		return false, &transfer.Error{Code: transfer.ErrorCode(p.block), Message: p.text(), Remote: true}
 	case p.op == transfer.OptionAck:
-		v.quit("closed") // the tftp-hpa persona says what is wrong with it
+		v.sendAbort("closed") // the tftp-hpa persona says what is wrong with it
 		return false, nil
 	case p.op != transfer.Data:
 		return false, fmt.Errorf("%v came to a plain read request", p)
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 	return len(p.data) == 0, nil
 }
 

@@ -124,7 +124,7 @@ func (f *fetch) start() (packet, bool) {
 		return p, false
 	case f.needsOACK:
 		f.breaks(ruleNeedsOACK, Failed, "%v is the first answer: without an OACK this client gives up", p)
-		f.quit("closed")
+		f.sendAbort("closed")
 		return p, false
 	}
 	f.last = b
@@ -268,13 +268,13 @@ func (f *fetch) finish() {
 // cut ends the transfer, as there is enough to judge.
 func (f *fetch) cut() {
 	f.ended = true
-	f.quit("closed")
+	f.sendAbort("closed")
 }
 
 func (f *fetch) fail(rule, format string, args ...any) {
 	f.breaks(rule, Failed, format, args...)
 	f.failed, f.ended = true, true
-	f.quit("closed")
+	f.sendAbort("closed")
 }
 
 // timeIsUp ends the transfer at the visit's deadline. A server that was still

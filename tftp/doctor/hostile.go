@@ -26,7 +26,7 @@ func checkTraversal(v *visit, _ *download) {
 		p, ok := v.receive(v.env.retry)
 		if ok && p.op != transfer.ErrorPacket {
 			v.breaks(ruleTraversal, o.bad, "%q is served", o.name)
-			v.quit("closed")
+			v.sendAbort("closed")
 		} else if !ok {
 			v.note("no answer to %q", o.name)
 		}
@@ -59,7 +59,7 @@ func checkSilent(v *visit, d *download) {
 			first.data = bytes.Clone(p.data)
 		case p.op == transfer.Data && p.block != first.block:
 			v.breaks(ruleWindowExceeded, Failed, "%v came without an ACK", p)
-			v.quit("closed")
+			v.sendAbort("closed")
 			return
 		case p.op == transfer.Data && !bytes.Equal(p.data, first.data):
 			v.breaks(ruleResend, Failed, "%v, and sent again %v, or others", first, p)
@@ -70,7 +70,7 @@ func checkSilent(v *visit, d *download) {
 	if answers > maxAnswers {
 		v.breaks(ruleSilent, Warning, "more than %d answers to one unacknowledged request within %v", maxAnswers, v.env.silent)
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // checkLostOACK lets an OACK be lost, and waits for it to come again.
@@ -81,7 +81,7 @@ func checkLostOACK(v *visit, d *download) {
 	}
 	if p.op != transfer.OptionAck {
 		v.skip("the server sends no OACK")
-		v.quit("closed")
+		v.sendAbort("closed")
 		return
 	}
 	for until := time.Now().Add(v.env.lost); ; {
@@ -94,7 +94,7 @@ func checkLostOACK(v *visit, d *download) {
 			break
 		}
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }
 
 // badPackets are what a server must survive.
@@ -124,7 +124,7 @@ func checkBadPackets(v *visit, d *download) {
 		v.skip("the server does not answer any more")
 		return
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 	for _, b := range badPackets {
 		if v.reopen(0) != nil {
 			return
@@ -137,5 +137,5 @@ func checkBadPackets(v *visit, d *download) {
 	if p, ok := v.ask(d.request(v)); !ok || p.op != transfer.Data {
 		v.misses(ruleBadPacket, Failed, "after %d malformed packets the server does not answer any more", len(badPackets))
 	}
-	v.quit("closed")
+	v.sendAbort("closed")
 }

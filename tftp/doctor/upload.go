@@ -24,7 +24,7 @@ func actUpload(v *visit, _ *download) {
 		}
 		if p.op != transfer.Acknowledgement {
 			v.breaks(ruleUpload, Failed, "%v to the upload of %q", p, v.env.upload)
-			v.quit("closed")
+			v.sendAbort("closed")
 			return
 		}
 		from := (block - 1) * transfer.DefaultBlockSize

@@ -252,8 +252,8 @@ func (v *visit) next(b []byte, fits func(packet) bool) (packet, bool) {
 	return packet{}, false
 }
 
-// quit ends the transfer politely.
-func (v *visit) quit(text string) {
+// sendAbort ends the transfer politely.
+func (v *visit) sendAbort(text string) {
 	if v.peer.IsValid() {
 		v.send(fault(transfer.NotDefined, text))
 	}

@@ -255,11 +255,11 @@ func (r *run) stopped() bool {
 func (r *run) breakOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.quit(err)
+	r.breakOffLocked(err)
 }
 
-// quit is breakOff. The caller holds mu.
-func (r *run) quit(err error) {
+// breakOffLocked is breakOff. The caller holds mu.
+func (r *run) breakOffLocked(err error) {
 	if r.broken == nil {
 		r.broken = err
 	}
@@ -293,7 +293,7 @@ func (r *run) fault(err error) {
 		return
 	}
 	if r.refusals++; !r.heard() || r.refusals >= maxRefusals*int64(r.load.Concurrency) {
-		r.quit(r.absent(syscall.ECONNREFUSED))
+		r.breakOffLocked(r.absent(syscall.ECONNREFUSED))
 	}
 }
 

@@ -314,8 +314,8 @@ func FuzzReceiverHandle(f *testing.F) {
 			if done && err == nil && (!whole || int64(len(taken)) < r.last-1) {
 				t.Fatal("done, but not whole")
 			}
-			if !done && r.Deadline().IsZero() != r.unstored {
-				t.Fatalf("deadline %v, stored %v", r.Deadline(), !r.unstored)
+			if !done && r.Deadline().IsZero() != r.storing {
+				t.Fatalf("deadline %v, stored %v", r.Deadline(), !r.storing)
 			}
 			return packets
 		}

@@ -30,19 +30,19 @@ type Receiver struct {
 	ahead marks // blocks received beyond got
 
 	confirmed bool // acked has been sent
-	unstored  bool // the driver has not yet kept what it was given
+	storing   bool // the driver has not yet stored what it was given
 	ackDue    bool
 	nacked    int64 // the block behind which a gap was reported; -1 for none yet
 
-	timer    timer
-	ackedAt  time.Time // when the latest ACK left
-	timing   bool      // that ACK opens a window and was sent once: its answer is measured
-	deadline time.Time
-	heardAt  time.Time // when the latest DATA came
-	lastWord time.Time // when the peer last gave a sign of life
-	unkept   time.Time // since when the driver keeps what it was given, while unstored
-	progress progressClock
-	tries    int // timeouts since the peer's last word
+	timer        timer
+	ackedAt      time.Time // when the latest ACK left
+	timing       bool      // that ACK opens a window and was sent once: its answer is measured
+	deadline     time.Time
+	heardAt      time.Time // when the latest DATA came
+	lastWord     time.Time // when the peer last gave a sign of life
+	storingSince time.Time // since when the driver stores what it was given, while storing
+	progress     progressClock
+	tries        int // timeouts since the peer's last word
 
 	stats Stats
 	outcome
@@ -157,7 +157,7 @@ func (r *Receiver) optionAck(now time.Time, b []byte) {
 		r.timing = false
 	}
 	r.use(o)
-	r.hear(now)
+	r.noteHeard(now)
 	r.answered()
 	r.ackDue = true
 }
@@ -169,7 +169,7 @@ func (r *Receiver) answered() {
 	r.timer.backoff = 0
 }
 
-func (r *Receiver) hear(now time.Time) {
+func (r *Receiver) noteHeard(now time.Time) {
 	if !r.heard || r.tries < minTries && now.Sub(r.lastWord) >= silence(r.agreed.timeout()) {
 		r.progress.start(now) // in the second case the process was paused
 	}
@@ -178,7 +178,7 @@ func (r *Receiver) hear(now time.Time) {
 
 // stalled ends a transfer in which too little has moved.
 func (r *Receiver) stalled(now time.Time) bool {
-	if r.done || !r.heard || r.unstored || !r.progress.stalled(now) {
+	if r.done || !r.heard || r.storing || !r.progress.stalled(now) {
 		return false
 	}
 	r.abort(NotDefined, ErrStalled.Error(), ErrStalled)
@@ -201,7 +201,7 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 		return Chunk{}
 	}
 	heard := r.heardAt
-	r.hear(now)
+	r.noteHeard(now)
 	r.heardAt = now
 	if k <= r.got || r.ahead.has(k) {
 		r.stats.Duplicates++
@@ -267,8 +267,8 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 		}
 	}
 	c := Chunk{Offset: (k - 1) * r.block, Data: data, Last: r.whole()}
-	if !r.unstored && (c.Last || len(data) > 0) {
-		r.unstored, r.unkept = true, now
+	if !r.storing && (c.Last || len(data) > 0) {
+		r.storing, r.storingSince = true, now
 	}
 	return c
 }
@@ -313,12 +313,12 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 // Stored informs r that all chunks so far are kept; after Last, that the file
 // is published.
 func (r *Receiver) Stored(now time.Time) {
-	if !r.unstored {
+	if !r.storing {
 		return
 	}
-	r.unstored = false
+	r.storing = false
 	// A slow store is not the peer's silence.
-	r.progress.excuse(now, now.Sub(r.unkept))
+	r.progress.exclude(now, now.Sub(r.storingSince))
 	r.lastWord = now
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
@@ -327,14 +327,14 @@ func (r *Receiver) Stored(now time.Time) {
 // request, or an ERROR.
 func (r *Receiver) AppendReply(now time.Time, b []byte) []byte {
 	switch {
-	case r.owes:
+	case r.hasError:
 		r.stats.Sent++
 		return r.appendError(b)
 	case r.done && r.phase != receiverDally:
 		return b
 	case r.reply:
 		return r.appendFirst(now, b)
-	case r.ackDue && !r.unstored:
+	case r.ackDue && !r.storing:
 		return r.appendAck(now, b)
 	}
 	return b
@@ -396,7 +396,7 @@ func (r *Receiver) dally(now time.Time) {
 // Deadline returns when Expire is due; zero means never. It stays set for a
 // while after the transfer is done.
 func (r *Receiver) Deadline() time.Time {
-	if r.unstored || r.done && r.phase != receiverDally {
+	if r.storing || r.done && r.phase != receiverDally {
 		return time.Time{} // it is not the peer we wait for
 	}
 	return r.deadline

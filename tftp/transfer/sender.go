@@ -137,7 +137,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 		s.stats.Strays++ // long acknowledged, or never sent
 		return
 	}
-	s.hear(now)
+	s.noteHeard(now)
 	if k == s.acked {
 		s.caution.spoke(s.block)
 		s.stats.Duplicates++
@@ -160,26 +160,26 @@ func (s *Sender) begin(now time.Time) {
 	if s.firsts == 1 {
 		s.timer.sample(now.Sub(s.timedAt))
 	}
-	s.hear(now)
+	s.noteHeard(now)
 	s.progress.start(now)
 	s.timer.backoff = 0
 	s.phase, s.reply = senderData, false
 	s.deadline = time.Time{}
 }
 
-func (s *Sender) hear(now time.Time) {
+func (s *Sender) noteHeard(now time.Time) {
 	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(s.agreed.timeout()) {
 		s.progress.start(now) // the process was paused, else the timer had run out
 	}
-	s.excuseStore(now)
+	s.excludeStoreTime(now)
 	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
 }
 
-// excuseStore excuses the time since the peer's last word if the driver had to
+// excludeStoreTime excludes the time since the peer's last word if the driver had to
 // fetch the data that is due meanwhile: a slow disk is not the peer's silence.
-func (s *Sender) excuseStore(now time.Time) {
+func (s *Sender) excludeStoreTime(now time.Time) {
 	if s.deadline.IsZero() {
-		s.progress.excuse(now, now.Sub(s.lastWord))
+		s.progress.exclude(now, now.Sub(s.lastWord))
 		s.lastWord = now
 	}
 }
@@ -264,7 +264,7 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 		s.firsts++
 		s.timedAt = now
 	}
-	s.excuseStore(now)
+	s.excludeStoreTime(now)
 	first, last := s.recovery.due(s.acked)
 	again := first <= last
 	if !again {
@@ -327,7 +327,7 @@ func (s *Sender) rto() time.Duration {
 // AppendReply appends the packet that is due besides data, if any: the OACK,
 // the request, or an ERROR.
 func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
-	if s.owes {
+	if s.hasError {
 		s.stats.Sent++
 		return s.appendError(b)
 	}
@@ -391,7 +391,7 @@ func (s *Sender) Expire(now time.Time) {
 	s.tries++
 	s.timer.expired()
 	s.timed = 0
-	if s.givesUp(now) {
+	if s.endIfSilent(now) {
 		return
 	}
 	switch {
@@ -412,8 +412,8 @@ func (s *Sender) mostFirstData() int {
 	return maxFirstData
 }
 
-// givesUp ends a transfer whose peer has been silent too long.
-func (s *Sender) givesUp(now time.Time) bool {
+// endIfSilent ends a transfer whose peer has been silent too long.
+func (s *Sender) endIfSilent(now time.Time) bool {
 	silent := now.Sub(s.lastWord)
 	if s.tries < minTries {
 		silent = 0

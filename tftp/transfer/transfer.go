@@ -100,11 +100,11 @@ func (s *Stats) Packets() int64 { return s.Sent + s.Received }
 
 // outcome is how a machine ended, and the ERROR packet that it still owes.
 type outcome struct {
-	done   bool
-	err    error
-	owed   Error
-	owes   bool
-	misled int // which request was followed by ERRORs about another transfer; 0 for none
+	done         bool
+	err          error
+	pendingError Error
+	hasError     bool
+	misdirected  int // which request was followed by ERRORs about another transfer; 0 for none
 }
 
 // fail ends the machine without a word to the peer.
@@ -120,8 +120,8 @@ func (o *outcome) fail(err error) {
 // one request they are passed over; a peer that says so to a later one means it.
 // request is the number of the latest one, 0 once it is answered.
 func (o *outcome) refused(request int, e *Error, st *Stats) {
-	if request > 0 && e.Code == UnknownID && (o.misled == 0 || o.misled == request) {
-		o.misled = request
+	if request > 0 && e.Code == UnknownID && (o.misdirected == 0 || o.misdirected == request) {
+		o.misdirected = request
 		st.Strays++
 		return
 	}
@@ -133,7 +133,7 @@ func (o *outcome) abort(code ErrorCode, msg string, err error) {
 	if o.done {
 		return
 	}
-	o.owed, o.owes = Error{Code: code, Message: msg}, true
+	o.pendingError, o.hasError = Error{Code: code, Message: msg}, true
 	if err == nil {
 		err = &Error{Code: code, Message: msg}
 	}
@@ -142,11 +142,11 @@ func (o *outcome) abort(code ErrorCode, msg string, err error) {
 
 // appendError appends the owed ERROR packet, once.
 func (o *outcome) appendError(b []byte) []byte {
-	if !o.owes {
+	if !o.hasError {
 		return b
 	}
-	o.owes = false
-	return AppendError(b, o.owed.Code, o.owed.Message)
+	o.hasError = false
+	return AppendError(b, o.pendingError.Code, o.pendingError.Message)
 }
 
 // silence returns how long a peer may be silent under the given timeout.
@@ -164,11 +164,11 @@ func (c *progressClock) start(now time.Time) { c.at = now }
 // moved notes blocks of so many bytes that have come or were acknowledged.
 func (c *progressClock) moved(now time.Time, blocks, bytes int64) {
 	each := slowestBlock * time.Duration(max(bytes, DefaultBlockSize)) / DefaultBlockSize
-	c.excuse(now, time.Duration(blocks)*each)
+	c.exclude(now, time.Duration(blocks)*each)
 }
 
-// excuse lets time pass that the peer is not to blame for.
-func (c *progressClock) excuse(now time.Time, d time.Duration) {
+// exclude lets time pass that the peer is not to blame for.
+func (c *progressClock) exclude(now time.Time, d time.Duration) {
 	if c.at = c.at.Add(d); c.at.After(now) {
 		c.at = now
 	}

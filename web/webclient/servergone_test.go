@@ -17,33 +17,34 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/pipelisten"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
 
-// A mortal is a web server inside a synctest bubble that may be gone for a while, as
-// one that is killed and started again.
-type mortal struct {
+// A restartableServer is a web server inside a synctest bubble that may be killed, and
+// started again after a while.
+type restartableServer struct {
 	*lab
-	conns  chan net.Conn
-	server *http.Server
+	listener *pipelisten.Listener
+	server   *http.Server
 
-	mu    sync.Mutex
-	open  []net.Conn  // mu: the server's ends
-	gone  bool        // mu
-	dials []time.Time // mu: while it was gone
-	told  []time.Duration
+	mu     sync.Mutex
+	open   []net.Conn  // mu: the server's ends
+	down   bool        // mu
+	dials  []time.Time // mu: while it was gone
+	pauses []time.Duration
 }
 
-// startMortal serves files as startLab does.
-func startMortal(t *testing.T, files map[string][]byte) *mortal {
+// startRestartable serves files as startLab does.
+func startRestartable(t *testing.T, files map[string][]byte) *restartableServer {
 	t.Helper()
-	m := &mortal{lab: newLab(t, files), conns: make(chan net.Conn)}
+	m := &restartableServer{lab: newLab(t, files), listener: pipelisten.New()}
 	m.server = &http.Server{Handler: m.lab}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = m.server.Serve(m) // until it is closed
+		_ = m.server.Serve(m.listener) // until it is closed
 	}()
 	t.Cleanup(func() {
 		_ = m.server.Close()
@@ -52,21 +53,10 @@ func startMortal(t *testing.T, files map[string][]byte) *mortal {
 	return m
 }
 
-func (m *mortal) Accept() (net.Conn, error) {
-	c, ok := <-m.conns
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
-func (m *mortal) Close() error   { close(m.conns); return nil }
-func (m *mortal) Addr() net.Addr { return &net.TCPAddr{} }
-
 // dial connects to the server, or is refused as by a closed port.
-func (m *mortal) dial(context.Context, string, string) (net.Conn, error) {
+func (m *restartableServer) dial(context.Context, string, string) (net.Conn, error) {
 	m.mu.Lock()
-	if m.gone {
+	if m.down {
 		defer m.mu.Unlock()
 		m.dials = append(m.dials, time.Now())
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -74,14 +64,14 @@ func (m *mortal) dial(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	m.open = append(m.open, there)
 	m.mu.Unlock()
-	m.conns <- there
+	m.listener.Conns <- there
 	return here, nil
 }
 
 // kill ends all connections, and has the server gone for a time; 0 is for ever.
-func (m *mortal) kill(d time.Duration) {
+func (m *restartableServer) kill(d time.Duration) {
 	m.mu.Lock()
-	m.gone = true
+	m.down = true
 	open := m.open
 	m.open = nil
 	m.mu.Unlock()
@@ -92,21 +82,21 @@ func (m *mortal) kill(d time.Duration) {
 		time.AfterFunc(d, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.gone = false
+			m.down = false
 		})
 	}
 }
 
 // client returns a client with the times that it has by default.
-func (m *mortal) client(o Config) *Client {
+func (m *restartableServer) client(o Config) *Client {
 	m.t.Helper()
 	o.Dial = m.dial
 	o.Reconnecting = func(_ error, pause time.Duration) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.told = append(m.told, pause)
+		m.pauses = append(m.pauses, pause)
 	}
-	c, err := New("http://mortal", o)
+	c, err := New("http://restartable", o)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -116,7 +106,7 @@ func (m *mortal) client(o Config) *Client {
 
 // killAfter has the server killed whenever it has sent so many bytes of a file by one
 // answer, and gone for the first of times, then the second, and so on.
-func (m *mortal) killAfter(bytes int, times ...time.Duration) {
+func (m *restartableServer) killAfter(bytes int, times ...time.Duration) {
 	left := make(chan time.Duration, len(times))
 	for _, d := range times {
 		left <- d
@@ -130,7 +120,7 @@ func (m *mortal) killAfter(bytes int, times ...time.Duration) {
 // A dyingWriter has its server killed behind so many bytes.
 type dyingWriter struct {
 	http.ResponseWriter
-	m    *mortal
+	m    *restartableServer
 	left int
 	gone chan time.Duration
 }
@@ -162,7 +152,7 @@ func TestServerGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := startMortal(t, map[string][]byte{"f": content})
+				m := startRestartable(t, map[string][]byte{"f": content})
 				m.killAfter(300_000, 14*time.Second, 14*time.Second, 14*time.Second)
 				began := time.Now()
 				read(t, openRemoteFile(t, m.client(Config{Lanes: -1}), "f"))
@@ -177,12 +167,12 @@ func TestServerGone(t *testing.T) {
 
 // wantPatience checks that each time that the server was gone the client reported its
 // waiting, and has not tried more often than the pauses allow.
-func (m *mortal) wantPatience(times int) {
+func (m *restartableServer) wantPatience(times int) {
 	m.t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.told) == 0 || slices.Max(m.told) > maxLossPause*3/2 || slices.Max(m.told) < maxLossPause/2 {
-		m.t.Errorf("the pauses were %v", m.told)
+	if len(m.pauses) == 0 || slices.Max(m.pauses) > maxLossPause*3/2 || slices.Max(m.pauses) < maxLossPause/2 {
+		m.t.Errorf("the pauses were %v", m.pauses)
 	}
 	// 0.2, 0.4, 0.8, 1.6 and then 3 s, of which each may be half as long.
 	if most := times * 20; len(m.dials) > most || len(m.dials) < times {
@@ -193,7 +183,7 @@ func (m *mortal) wantPatience(times int) {
 // One that does not come back is given up, and not before its time.
 func TestServerGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, map[string][]byte{"f": randomContent(1 << 20)})
+		m := startRestartable(t, map[string][]byte{"f": randomContent(1 << 20)})
 		m.killAfter(300_000, 0)
 		f := openRemoteFile(t, m.client(Config{Lanes: -1}), "f")
 		began := time.Now()
@@ -215,7 +205,7 @@ func TestServerGoneForGood(t *testing.T) {
 // One that was never there is not waited for.
 func TestServerNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, nil)
+		m := startRestartable(t, nil)
 		m.kill(0)
 		began := time.Now()
 		_, err := m.client(Config{}).Open(t.Context(), "f")
@@ -232,7 +222,7 @@ func TestServerNever(t *testing.T) {
 func TestServerGoneInParallel(t *testing.T) {
 	content := randomContent(32 << 20)
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, map[string][]byte{"f": content})
+		m := startRestartable(t, map[string][]byte{"f": content})
 		var busy, killed atomic.Int32
 		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			defer busy.Add(-1)
@@ -258,11 +248,11 @@ func (s slowWriter) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// startMortalParts is a mortal that keeps what has come of uploads, but is killed
-// whenever its lab cuts one.
-func startMortalParts(t *testing.T, p *partsLab, gone time.Duration) *mortal {
+// startRestartableParts starts a server that keeps what it received of uploads, but is
+// killed whenever its lab cuts one.
+func startRestartableParts(t *testing.T, p *partsLab, gone time.Duration) *restartableServer {
 	t.Helper()
-	m := startMortal(t, nil)
+	m := startRestartable(t, nil)
 	hook := p.hook(m.lab)
 	m.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
 		defer func() {
@@ -277,7 +267,7 @@ func startMortalParts(t *testing.T, p *partsLab, gone time.Duration) *mortal {
 }
 
 // put sends content by one FillFrom, without being kept for another run.
-func (m *mortal) put(content []byte, o store.Create) error {
+func (m *restartableServer) put(content []byte, o store.Create) error {
 	m.t.Helper()
 	o.Size = int64(len(content))
 	u, err := m.client(Config{}).Create(m.t.Context(), "f", o)
@@ -295,7 +285,7 @@ func (m *mortal) put(content []byte, o store.Create) error {
 }
 
 // uploads returns the PUTs that had content.
-func (m *mortal) uploads() (all []*http.Request) {
+func (m *restartableServer) uploads() (all []*http.Request) {
 	for _, r := range m.asked() {
 		if r.Method == http.MethodPut && r.ContentLength != 0 {
 			all = append(all, r)
@@ -310,7 +300,7 @@ func TestPutServerGone(t *testing.T) {
 	content := randomContent(keptFrom + 1<<20)
 	synctest.Test(t, func(t *testing.T) {
 		p := &partsLab{cuts: []int{20 << 20, 0, 10 << 20}}
-		m := startMortalParts(t, p, 14*time.Second)
+		m := startRestartableParts(t, p, 14*time.Second)
 		if err := m.put(content, store.Create{}); err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +328,7 @@ func TestPutAnew(t *testing.T) {
 	content := randomContent(2 << 20)
 	for cuts := range maxRestarts + 2 {
 		synctest.Test(t, func(t *testing.T) {
-			m := startMortal(t, nil)
+			m := startRestartable(t, nil)
 			var mu sync.Mutex
 			left := cuts
 			m.setHook(func(_ http.ResponseWriter, r *http.Request, _ int) bool {
@@ -371,7 +361,7 @@ func TestPutAnew(t *testing.T) {
 // A source that cannot be read again is not sent again in part.
 func TestPutStreamLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, nil)
+		m := startRestartable(t, nil)
 		m.setHook(func(_ http.ResponseWriter, r *http.Request, _ int) bool {
 			_, _ = io.CopyN(io.Discard, r.Body, 100_000)
 			m.kill(time.Second)
@@ -396,7 +386,7 @@ func TestPutStreamLost(t *testing.T) {
 func TestPutBehindProxy(t *testing.T) {
 	content := randomContent(2 << 20)
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, nil)
+		m := startRestartable(t, nil)
 		back := time.Now().Add(14 * time.Second)
 		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if time.Now().After(back) {
@@ -421,7 +411,7 @@ func TestPutLockedOutByItself(t *testing.T) {
 	for _, locked := range []time.Duration{web.DefaultStall, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &partsLab{cuts: []int{20 << 20}}
-			m := startMortal(t, nil)
+			m := startRestartable(t, nil)
 			hook := p.hook(m.lab)
 			var cut time.Time
 			m.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -464,7 +454,7 @@ func TestPutLockedOutByItself(t *testing.T) {
 func TestPutAnswerLost(t *testing.T) {
 	content := randomContent(2 << 20)
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, nil)
+		m := startRestartable(t, nil)
 		first := true
 		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if !first {
@@ -489,7 +479,7 @@ func TestPutForgets(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {
 		p := &partsLab{}
-		m := startMortalParts(t, p, 10*time.Millisecond)
+		m := startRestartableParts(t, p, 10*time.Millisecond)
 		broken := errors.New("the disk is broken")
 		u, err := m.client(Config{}).Create(t.Context(), "f", store.Create{Size: keptFrom})
 		if err != nil {
@@ -513,7 +503,7 @@ func TestPutForgets(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, nil)
+		m := startRestartable(t, nil)
 		m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			switch {
 			case r.Method == http.MethodOptions:
@@ -540,7 +530,7 @@ func TestPutHasMore(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {
 		p := &partsLab{cuts: []int{1 << 20}, lie: "33554000"}
-		m := startMortalParts(t, p, time.Second)
+		m := startRestartableParts(t, p, time.Second)
 		wantIs(t, "put", m.put(content, store.Create{}), ErrProtocol)
 		if _, there := m.stored("f"); there {
 			t.Error("something has its name")
