@@ -86,7 +86,7 @@ func newBenchTFTP() *cobra.Command {
 	flags.BoolVar(&l.NoOptions, "no-options", false, "ask for no options at all, not even tsize")
 	flags.Float64Var(&l.Loss, "loss", 0, "drop this `PART` of the datagrams each way, 0 to 0.9; 0.01 is one in a hundred")
 	flags.Uint64Var(&l.Seed, "seed", 1, "`NUMBER` that selects the datagrams to drop")
-	flags.DurationVar(&l.Timeout, "timeout", load.DefaultTimeout, "`TIME` that one transfer may take")
+	flags.DurationVar(&l.Timeout, "timeout", load.DefaultTimeout, "give each transfer this `TIME`")
 	flags.DurationVar(&l.MinTimer, "min-timer", 0, "wait at least this `TIME` before a packet is sent again (0: by measured round trips, and at least 10ms)")
 	flags.DurationVar(&l.Duration, "duration", 0, "begin transfers for this `TIME` (0: until all have begun)")
 	flags.IntVar(&l.Loops, "loops", 1, "drive the transfers by `N` threads")

@@ -83,9 +83,9 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "`TIME` for each client; the whole run takes at most 12 times that")
+	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "give each client this `TIME`; the whole run takes at most 12 times that")
 	sizeVar(flags, &c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "bytes of the file that each client fetches; haul ends a longer transfer with ERROR 0")
-	flags.IntVar(&c.MTU, "mtu", 0, "MTU of the path, `N` bytes (0: that of the interface)")
+	flags.IntVar(&c.MTU, "mtu", 0, "assume an MTU of `N` bytes on the path (0: that of the interface)")
 	flags.StringVar(&c.Upload, "upload", "", "also upload a small file of this `NAME`, and leave it there")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON document")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 on warnings too")

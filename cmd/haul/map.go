@@ -89,9 +89,9 @@ func newMapTest() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "192.0.2.1", "`ADDRESS` of the client that asks")
-	flags.BoolVar(&write, "write", false, "the client wants to write")
-	flags.StringSliceVar(&exist, "exists", nil, "`NAME` that exists, for rules that ask; several are separated by commas")
+	flags.StringVar(&from, "from", "192.0.2.1", "ask as the client at `ADDRESS`")
+	flags.BoolVar(&write, "write", false, "ask to write")
+	flags.StringSliceVar(&exist, "exists", nil, "assume that `NAME` exists, for rules that ask; several are separated by commas")
 	return cmd
 }
 

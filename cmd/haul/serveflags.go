@@ -63,11 +63,11 @@ func (f *serveFlags) addNetworks(cmd *cobra.Command) {
 // addOps adds the flags about how the server runs.
 func (f *serveFlags) addOps(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.Grace, "grace", f.Grace, "`TIME` that transfers get to finish after the first signal; calls to a disk that hangs get 20s more")
+	flags.DurationVar(&f.Grace, "grace", f.Grace, "give transfers this `TIME` to finish after the first signal; calls to a disk that hangs get 20s more")
 	flags.StringVar(&f.User, "user", "", "become this `USER` once the ports are open: NAME, NAME:GROUP or UID:GID")
-	flags.StringVar(&f.Metrics, "metrics", "", "`ADDRESS` for Prometheus metrics over HTTP; all who can connect can read them, so use 127.0.0.1:PORT")
+	flags.StringVar(&f.Metrics, "metrics", "", "serve Prometheus metrics on `ADDRESS` over HTTP; all who can connect can read them, so use 127.0.0.1:PORT")
 	flags.BoolVar(&f.Restartable, "restartable", false, "allow restarts without downtime, by SIGUSR2")
-	flags.StringVar(&f.LogFormat, "log-format", f.LogFormat, "`FORMAT` of the log: text or json")
+	flags.StringVar(&f.LogFormat, "log-format", f.LogFormat, "log in this `FORMAT`: text or json")
 	flags.BoolVarP(&f.Quiet, "quiet", "q", false, "log failures only")
 	completeWords(cmd, "log-format", "text", "json")
 }

@@ -66,13 +66,13 @@ func newUserAdd() *cobra.Command {
 	}
 	f.file.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.password.ask, "password", false, "ask for a password, also with --key")
+	flags.BoolVar(&f.password.ask, "password", false, "ask for a password, in addition to --key")
 	flags.BoolVar(&f.password.stdin, "password-stdin", false, "read the password from standard input")
-	flags.StringArrayVar(&f.keys, "key", nil, "public `KEY`: a file, a line of one, or - for standard input; repeat for more")
-	flags.StringVar(&f.root, "root", "", "`DIR` that the user sees as /")
-	flags.StringVar(&f.access, "access", users.Full.String(), "what the user may do: `ACCESS` is full, read-only or upload-only")
+	flags.StringArrayVar(&f.keys, "key", nil, "add this public `KEY`: a file, a line of one, or - for standard input; repeat for more")
+	flags.StringVar(&f.root, "root", "", "show the user this `DIR` as /")
+	flags.StringVar(&f.access, "access", users.Full.String(), "let the user do this: `ACCESS` is full, read-only or upload-only")
 	flags.Var(&f.limit, "limit", "bytes a second each way, such as 20MB (0: no limit)")
-	flags.StringSliceVar(&f.from, "from", nil, "`NETWORK` that the user may log in from; several are separated by commas (default: anywhere)")
+	flags.StringSliceVar(&f.from, "from", nil, "let the user log in from this `NETWORK` only; several are separated by commas (default: anywhere)")
 	completeAccess(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
