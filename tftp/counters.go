@@ -22,22 +22,22 @@ func (r Reason) String() string {
 	return [...]string{"malformed", "overload", "denied", "rate", "address", "busy", "stopping"}[r]
 }
 
-// Counters are totals since a server began. All but Live, Resting and Held
+// Counters are totals since a server began. All but Live, Dallying and Held
 // only grow.
 type Counters struct {
 	PacketsIn, PacketsOut int64 // datagrams
 	BytesIn, BytesOut     int64 // their payload: TFTP packets
 
-	Strays  int64 // datagrams that belonged to no transfer
-	Unsent  int64 // datagrams that the kernel would not take
-	Unsaid  int64 // log lines for which there was no room
-	Crashes int64 // transfers that a panic of ours, or of a Store, ended
+	Strays    int64 // datagrams that belonged to no transfer
+	Unsent    int64 // datagrams that the kernel would not take
+	LinesLost int64 // log lines for which there was no room
+	Crashes   int64 // transfers that a panic of ours, or of a Store, ended
 
 	TurnedAway [reasons]int64 // requests, by Reason
 
-	Live    int64 // transfers under way
-	Resting int64 // transfers that are over, and still answer repeats
-	Held    int64 // bytes in buffers, of Server.Memory
+	Live     int64 // transfers under way
+	Dallying int64 // transfers that are over, and still answer repeats
+	Held     int64 // bytes in buffers, of Server.Memory
 }
 
 // totals are the counters of one loop. Each has its own: where several wrote to

@@ -397,10 +397,10 @@ func (l *Listener) leave() { l.count.Add(-1) }
 // Counters returns the totals so far.
 func (l *Listener) Counters() Counters {
 	c := Counters{
-		Unsaid:  l.lines.Lost(),
-		Crashes: l.crashes.Load(),
-		Live:    l.count.Load(),
-		Resting: l.dallying.Load(),
+		LinesLost: l.lines.Lost(),
+		Crashes:   l.crashes.Load(),
+		Live:      l.count.Load(),
+		Dallying:  l.dallying.Load(),
 	}
 	for _, t := range l.totals {
 		c.PacketsIn += t.packetsIn.Load()

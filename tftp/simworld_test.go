@@ -151,7 +151,7 @@ func wantIdle(t testing.TB, l *Listener) {
 	if !l.guard.idle() {
 		t.Error("the guard still counts transfers")
 	}
-	if c := l.Counters(); c.Held != 0 || c.Live != 0 || c.Resting != 0 {
+	if c := l.Counters(); c.Held != 0 || c.Live != 0 || c.Dallying != 0 {
 		t.Errorf("counters still show %+v", c)
 	}
 }

@@ -66,11 +66,11 @@ func registerTFTPMetrics(counts *meter.Registry, l *tftp.Listener) {
 		{"tftp_strays_total", "Datagrams that belonged to no transfer.", func(c tftp.Counters) int64 { return c.Strays }},
 		{"tftp_unsent_total", "Datagrams that the kernel would not take.", func(c tftp.Counters) int64 { return c.Unsent }},
 		{"tftp_crashes_total", "Transfers that a fault of the program ended.", func(c tftp.Counters) int64 { return c.Crashes }},
-		{"log_lines_lost_total", "Lines for which the log was too slow.", func(c tftp.Counters) int64 { return c.Unsaid }},
+		{"log_lines_lost_total", "Lines for which the log was too slow.", func(c tftp.Counters) int64 { return c.LinesLost }},
 	} {
 		counts.Counter(c.name, c.help, func() int64 { return c.value(l.Counters()) })
 	}
-	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Resting) })
+	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Dallying) })
 	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
 }
 
