@@ -212,7 +212,7 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 //
 // It ends on whatever breaks the protocol, but if more than 16 packets come
 // behind that, its reader holds one that is never taken, and its Wait waits for the
-// reader: so the server does not wait for it. What is left behind holds the packets
+// reader: so the server does not wait for it. The goroutine left behind holds the packets
 // as long as the process lives, and the address that sent them is blocked.
 func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	over := make(chan error, 1)

@@ -7,7 +7,7 @@ import "errors"
 var ErrAbandoned = errors.New("sftp: the client left it open")
 
 // ErrEnded is why a transfer ended that the server cut off, as it ended
-// the connection. What is wrapped beside it says why. A hidden upload is
+// the connection. The error wrapped beside it says why. A hidden upload is
 // discarded then, too.
 var ErrEnded = errors.New("sftp: ended by the server")
 

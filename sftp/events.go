@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Conn describes one connection to the hooks of a [Server]. What is below Value is
-// known at the end.
+// A Conn describes one connection to the hooks of a [Server]. The fields below Value
+// are known at its end.
 type Conn struct {
 	Peer, Local net.Addr
 	Began       time.Time
@@ -30,8 +30,8 @@ func (c *Conn) Sent() int64 { return c.sent.Load() }
 // Received returns how many bytes of files the client has written so far.
 func (c *Conn) Received() int64 { return c.received.Load() }
 
-// A Transfer describes one open file to the hooks of a [Server]. What is below
-// Value is known at the end.
+// A Transfer describes one open file to the hooks of a [Server]. The fields below
+// Value are known at its end.
 type Transfer struct {
 	Conn        *Conn
 	Name        string // as the client sees it: clean, beginning with a slash

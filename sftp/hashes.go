@@ -188,7 +188,7 @@ func hashLine(sum []byte, path string) string {
 // endChannel closes a channel, and sends the exit status of what was run in it
 // (RFC 4254, section 6.10).
 func endChannel(ch ssh.Channel, status uint32) {
-	// What the peer does not take of this is lost with the connection.
+	// Errors are ignored: the connection is lost then.
 	_ = ch.CloseWrite()
 	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
 	_ = ch.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// What a peer has sent and was not yet read is bounded by the windows of
-// its channels, but only in bytes of data: x/crypto keeps each packet as it
+// Data that a peer has sent and that was not yet read is bounded by the windows of its
+// channels, but only in bytes of data: x/crypto keeps each packet as it
 // came, and one that carries a single byte costs it some fifty, and 36 on the
 // wire. So bytes are counted on the wire too.
 const (

@@ -25,8 +25,8 @@ const (
 )
 
 // The hashes of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3)
-// that there are here. What they are good for is for the client to know: md5
-// and sha1 find a line that drops bits, and no attacker.
+// that there are here. The client has to know their strength: md5 and sha1 detect bits
+// lost on the way, and no attacker.
 var hashes = map[string]func() hash.Hash{
 	"md5":    md5.New,
 	"sha1":   sha1.New,

@@ -67,8 +67,8 @@ type Server struct {
 	// c.Permissions alone. ctx ends with the connection, and an error ends that.
 	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
 
-	// What happens is reported to these, if they are set, by the goroutine that it
-	// happens on: what takes longer than a moment belongs on another. All calls
+	// Events are reported to these hooks, if they are set, by the goroutine on which they
+	// happen: work that takes longer than a moment belongs on another. All calls
 	// that are about one connection get the same *Conn, and those about one
 	// file the same *Transfer.
 	Connected    func(*Conn)                        // a user has logged in

@@ -49,7 +49,7 @@ type sessionBuffer struct {
 	big   *[bigBuffer]byte
 }
 
-// grow makes the buffer a big one. What is in it stays.
+// grow makes the buffer a big one. It keeps its content.
 func (b *sessionBuffer) grow() {
 	if b.big == nil {
 		b.big = bigBuffers.Get().(*[bigBuffer]byte)
@@ -111,8 +111,8 @@ func (s *session) serve() error {
 	}
 }
 
-// end gives back all that the session holds. What the peer did not close is
-// not as it wanted it.
+// end releases all that the session holds. Files that the peer did not close count as
+// abandoned.
 func (s *session) end() {
 	for h := range s.handles.all() {
 		s.abandon(h)

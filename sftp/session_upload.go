@@ -94,8 +94,8 @@ func (u *hiddenUpload) of(c *serverConn) bool {
 	return u.conn == c
 }
 
-// publishPending ends the hiding of an upload, if there is one of that name. What would
-// be refused in any case is no reason to.
+// publishPending ends the hiding of an upload, if there is one of that name. A request
+// that would be refused in any case does not end it.
 func (c *serverConn) publishPending(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {

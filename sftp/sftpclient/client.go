@@ -20,7 +20,7 @@ const (
 	MaxRequestBytes = wire.CommonData // what OpenSSH's server takes
 )
 
-// What zero stands for in a [Config].
+// Defaults for the zero fields of a [Config].
 const (
 	DefaultConns   = 8
 	DefaultLanes   = 8        // OpenSSH's MaxSessions is 10
@@ -113,7 +113,7 @@ func set[T int | time.Duration](v *T, to T) {
 // Errors of a connection.
 var (
 	// ErrConnectionLost says that the connection is gone, and there is no
-	// other. What was asked for may have happened or not.
+	// other. The requests under way may have been carried out or not.
 	ErrConnectionLost = mux.ErrConnectionLost
 
 	// ErrStalled says that the server has not moved for too long: see

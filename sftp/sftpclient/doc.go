@@ -31,9 +31,9 @@
 // # Errors
 //
 // A server's refusal is a [*StatusError] in the chain, and to errors.Is an
-// fs.ErrNotExist and the like. OpenSSH's server says "failure" of most else,
-// so where a name is taken, the client looks and says fs.ErrExist. What a
-// transfer fails of is a [*TransferError], which says which side has failed. A
-// server that does not keep to the protocol is [ErrProtocol], one that is
-// silent [ErrStalled], and a connection that is gone [ErrConnectionLost].
+// fs.ErrNotExist and the like. OpenSSH's server answers most other refusals by
+// "failure", so the client checks whether a name is taken and returns fs.ErrExist. A
+// transfer fails with a [*TransferError], which says which side has failed. The error is
+// [ErrProtocol] if the server violates the protocol, [ErrStalled] if it is silent, and
+// [ErrConnectionLost] if the connection is gone.
 package sftpclient

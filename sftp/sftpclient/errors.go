@@ -46,13 +46,13 @@ func (e *StatusError) Error() string {
 // Is reports whether the server's refusal is of the kind of target.
 func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
-// IsRemote reports whether an error is of a server's side: it has refused what a
-// [Client] asked for, or has not got what that takes, or the way to it is lost.
-// What is not is of this side, such as that of a reader or a writer that the
-// caller gave. The end of a context is of neither.
+// IsRemote reports whether an error is of the server's side: the server refused a
+// request, or lacks what it takes, or the connection is lost. Other errors are of
+// this side, such as that of a reader or a writer of the caller's. The end of a
+// context is of neither.
 //
-// All that a Client and what it opens return says so itself, whichever phase it
-// is of: of copies, this says which end has failed.
+// All errors of a Client and of what it opens are marked, so after a copy this says
+// which end has failed.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// What follows is not in version 3 of the protocol. A server that does not offer
-// what it takes gives errors.ErrUnsupported.
+// The following is not in version 3 of the protocol. Where the server does not offer the
+// extension, the error is errors.ErrUnsupported.
 
 // ExpandPath is RealPath for a name that may begin with a tilde, or that with a
 // user's name (expand-path@openssh.com).

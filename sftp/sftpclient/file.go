@@ -74,7 +74,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 
 // OpenFile opens a file with the flags of package os. Of these O_SYNC is passed
 // over: there is [File.Sync]. perm holds the permission bits of a new file, of
-// which the server may take away some. What is a directory is
+// which the server may take away some. For a directory the error is
 // [store.ErrNotRegular]. ctx bounds the life of the file.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	f, err := c.openFile(ctx, name, flag, perm, mux.OpenOptions{})

@@ -168,7 +168,7 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 // gap. w is written at the offsets of the file, in any order and by one
 // goroutine.
 //
-// What fails is a [*TransferError], whose Local is set if it is w, or a context.
+// An error is a [*TransferError], whose Local is set if w has failed, or a context has ended.
 // Then w may have bytes behind the returned number too: cut it there.
 func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	if err := f.forReading("read", off); err != nil {

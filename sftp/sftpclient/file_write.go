@@ -129,10 +129,9 @@ func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 // ends. r is read by one goroutine; where it ends too early, the error is
 // io.ErrUnexpectedEOF.
 //
-// What fails is a [*TransferError], whose Local is set if it is r, or a context.
+// An error is a [*TransferError], whose Local is set if r has failed, or a context has ended.
 // Then the file is cut behind what the server has confirmed, but not to less
-// than it had when it was opened; what else goes wrong with that is in the error
-// too.
+// than it had when it was opened; if that fails too, the error says so.
 func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if size < -1 {
 		return 0, f.fail("write", errSize)

@@ -62,8 +62,8 @@ type dirReader struct {
 }
 
 // OpenDir opens a directory to be listed in pieces, however large it is, in the
-// order in which the server has it. ctx ends the listing too. What is no
-// directory is fs.ErrNotExist or what the server says. Names that no entry may
+// order in which the server has it. ctx ends the listing too. For
+// another file the error is fs.ErrNotExist or the server's. Names that no entry may
 // have are left out, and are an [ErrProtocol] in place of the end.
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)

@@ -21,8 +21,8 @@ const (
 	maxJoin = 4 << 10
 )
 
-// A readAhead is a file on its way to a reader that takes it in order. What has
-// come, and has not been taken, is in blocks.
+// A readAhead reads a file for a reader that takes it in order. Data that has come, and
+// has not been taken, is in blocks.
 type readAhead struct {
 	f     *openedFile
 	t     *mux.Transfer

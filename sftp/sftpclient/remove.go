@@ -56,8 +56,8 @@ func (c *Client) filled(ctx context.Context, err error, name string) error {
 	return err
 }
 
-// RemoveAll removes what has a name, and all that is below it. What is not there
-// is no error. A symbolic link is removed, and what it leads to is not.
+// RemoveAll removes what has a name, and all that is below it. It is no error if nothing
+// is there. A symbolic link is removed, and what it leads to is not.
 func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	fi, err := c.Lstat(ctx, name)
 	if err == nil && !fi.IsDir() {

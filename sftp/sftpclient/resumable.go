@@ -161,7 +161,7 @@ func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What others put there they could not make ours alone.
+	// Other users cannot create a file that is accessible to this user alone.
 	if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.Size() < whole {
 		return nil, nil
 	}
@@ -240,7 +240,7 @@ func (k *resumableUpload) updateRecord() {
 			return
 		}
 		if err := k.record.mark(k.ctx, whole, k.synced()); err != nil {
-			// It costs no more than what could be resumed. What comes later may
+			// Only less can be resumed now. A later confirmation may
 			// try again.
 			k.mu.Lock()
 			k.due = false
@@ -250,7 +250,7 @@ func (k *resumableUpload) updateRecord() {
 	}
 }
 
-// WriteAt writes p at off. What comes in order, or nearly so, can be resumed.
+// WriteAt writes p at off. Data that is written in order, or nearly so, can be resumed.
 func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err

@@ -219,7 +219,7 @@ func (r *run) readFrom(src io.Reader, pos int64) (int, error) {
 	}
 	m.Lock()
 	if s.asked {
-		// What it had before was sent meanwhile.
+		// Its earlier content was sent meanwhile.
 		m.Unlock()
 		for n = 0; n < len(to); {
 			some, e := r.add(to[n:])

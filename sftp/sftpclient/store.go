@@ -150,9 +150,9 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 	return u, nil
 }
 
-// OpenListed opens a file that a listing has just described, and does not look
-// again what it is: that saves a round trip. What was no regular file then is
-// looked at after all.
+// OpenListed opens a file that a listing has just described, without a STAT: that saves
+// a round trip. If it was no regular file then, it is opened
+// as by Open.
 func (s *remoteTree) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	attrs, ok := storewire.DescribedBy(listed)
 	if !ok || !listed.Mode().IsRegular() || !attrs.Has(wire.AttrSize) {

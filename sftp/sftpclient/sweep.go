@@ -26,7 +26,7 @@ const (
 // SweepDir removes what uploads left in a directory whose process died: files of
 // their names that are the owner's alone, and that were not written to for a
 // day, or for a week if they can be resumed. It looks at no more than 16384
-// entries. What cannot be removed is passed over.
+// entries. Files that cannot be removed are passed over.
 func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {

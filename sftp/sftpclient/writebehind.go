@@ -47,8 +47,8 @@ func (b *writeBehind) noteFailure(err error) error {
 	return b.err
 }
 
-// runAt returns the run that ends at off, or a new one. What overlaps is waited
-// for. The caller holds File.mu.
+// runAt returns the run that ends at off, or a new one. It waits for runs that
+// overlap. The caller holds File.mu.
 func (b *writeBehind) runAt(off, n int64) (*run, error) {
 	m := b.c.mux
 	m.Lock()

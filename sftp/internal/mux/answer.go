@@ -6,9 +6,9 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// What calls take for an answer. A STATUS that refuses is a
-// *wire.StatusError, of which the mux makes what callers see; any
-// other type than the one expected is an ErrProtocol.
+// The following functions check and take the answers of calls. For a STATUS that refuses
+// they return a *wire.StatusError, which Config.Refused replaces; for a reply of another
+// type than expected, an ErrProtocol.
 
 // Unexpected is the error for an answer of another type than the one expected.
 func Unexpected(p *wire.Reply, want wire.Type) error {

@@ -102,7 +102,7 @@ func (s sshConn) session(careful bool) (ssh.Channel, error) {
 		return nil, err
 	}
 	go ssh.DiscardRequests(requests)
-	// What is not read counts against the window that the data has too.
+	// Unread bytes of stderr count against the window that the data has too.
 	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
 	// Not careful, the first packet goes out right behind the request, as that
 	// of OpenSSH's client does: x/crypto would wait for the answer.

@@ -9,7 +9,7 @@ import (
 // Errors of a connection.
 var (
 	// ErrConnectionLost says that the connection is gone, and there is no
-	// other. What was asked for may have happened or not.
+	// other. The requests under way may have been carried out or not.
 	ErrConnectionLost = errors.New("connection lost")
 
 	// ErrStalled says that the server has not moved for too long: see

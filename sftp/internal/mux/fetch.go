@@ -8,10 +8,10 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A fetch is a whole file on its way to a writer. What comes waits in buffers
-// for the goroutine that wants it: a writer that is slow holds up no lane. But it
-// holds its part of the window, so what goes to another file of the same client
-// might wait for itself.
+// A fetch moves a file to a writer. Data that has come waits in buffers for the
+// goroutine of the writer, so a slow writer delays no lane. But the data keeps its part
+// of the window: a writer that itself writes to a file of the same client might wait for
+// itself.
 type fetch struct {
 	t       *Transfer
 	arrived []arrival // mux.mu

@@ -13,9 +13,9 @@ import (
 
 // The kinds of errors that files have, and how the protocol says them. The
 // codes are those of OpenSSH's server (errno_to_portable in sftp-server.c), as
-// clients have learned to read them, and so are its words, where it has some.
-// What it calls a failure has a word of its own here, by which the other side
-// of haul knows the kind again.
+// clients know to read them, and so is its wording, where it has some. Errors that it
+// calls a failure have a text of their own here, by which haul's client knows the
+// kind again.
 //
 // Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
 var errorKinds = [...]struct {
@@ -54,8 +54,8 @@ func StatusOf(err error) (wire.Status, string) {
 	return wire.Failure, "Failure"
 }
 
-// What the codes of later versions, and those of version 3 that say enough,
-// mean to errors.Is. A plain failure says nothing.
+// statusKinds has the meaning to errors.Is of the codes of later versions, and of those of
+// version 3 that are specific. A plain failure has none.
 var statusKinds = map[wire.Status]error{
 	wire.EOF:              io.EOF,
 	wire.NoSuchFile:       fs.ErrNotExist,

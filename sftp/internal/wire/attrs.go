@@ -23,8 +23,8 @@ const (
 // minPair is how many bytes an extension pair has at the least: two lengths.
 const minPair = 4 + 4
 
-// Attrs are a file's attributes. What Flags do not name is not known, or in a
-// request not to be changed.
+// Attrs are a file's attributes. Attributes that Flags do not name are not known, or in
+// a request not to be changed.
 //
 // Extended attributes are read over and not kept, and never sent. They may say
 // anything, so peers would have to agree on some first, and OpenSSH has none.

@@ -2,8 +2,8 @@ package wire
 
 import "iter"
 
-// What EXTENDED_REPLY holds depends on the extended request alone; so the
-// driver, who knows what was asked for, calls the method that fits.
+// The content of an EXTENDED_REPLY depends on the extended request alone; so the
+// driver, which knows the request, calls the method that fits.
 
 // StatVFS is how full a file system is, the reply to statvfs@openssh.com and
 // fstatvfs@openssh.com (PROTOCOL, section 4.4). Fields are as in POSIX statvfs.

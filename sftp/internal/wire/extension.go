@@ -29,8 +29,8 @@ const (
 	numExtensions
 )
 
-// What the extensions are called, and the data that goes with them in VERSION:
-// of OpenSSH's, their version.
+// extensions has the names of the extensions, and their data in VERSION: of OpenSSH's,
+// their version.
 var extensions = [numExtensions]Pair{
 	ExtPosixRename:     {"posix-rename@openssh.com", "1"},
 	ExtStatVFS:         {"statvfs@openssh.com", "2"},
@@ -115,10 +115,10 @@ func (p Pairs) All() iter.Seq2[[]byte, []byte] {
 }
 
 // Known returns which extensions are announced, in a version that is spoken
-// here. A version unknown is as good as none. What comes with check-file is
-// not looked at, since every server has something else there; and where there
-// is one of that name there may be all three kinds, since some servers announce
-// the others by it.
+// here. An unknown version counts as none. The data of check-file is ignored, since every
+// server has something else there; and where there is one of that name there may be
+// all three kinds, since some servers announce the others
+// by it.
 func (p Pairs) Known() (s Extensions) {
 	for name, data := range p.All() {
 		e := extensionNamed(name)

@@ -17,8 +17,8 @@ const recent = 365 * 24 * time.Hour / 2
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25  2019 name
 //
 // Owners are shown as numbers. The date is in now's time zone, with the year if
-// it is more than half a year from now, before or after. What a does not have
-// is shown as zero.
+// it is more than half a year from now, before or after. Attributes that a does not
+// have are shown as zero.
 func AppendLongName(b []byte, name string, a Attrs, links uint64, now time.Time) []byte {
 	b = appendMode(b, a.Mode)
 	b = appendRight(append(b, ' '), links, 3)

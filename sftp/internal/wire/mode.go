@@ -82,8 +82,8 @@ func (m Mode) FileMode() uint32 {
 	return g
 }
 
-// ModeOf returns the mode for the bits of an fs.FileMode. What is irregular in
-// Go has no type here.
+// ModeOf returns the mode for the bits of an fs.FileMode. Go's irregular files have
+// no type here.
 func ModeOf(fileMode uint32) Mode {
 	m := Mode(fileMode) & ModePerm
 	switch fileMode & goType {

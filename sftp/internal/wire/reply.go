@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// A Reply is what a server answers. Which fields count depends on the Type:
+// A Reply is what a server answers. The Type says which fields count:
 //
 //	VERSION           Version, Pairs
 //	STATUS            Status, Message, Language
@@ -112,8 +112,8 @@ func (n Names) All() iter.Seq[Entry] {
 	}
 }
 
-// One returns the entry of a reply to REALPATH and its like. What has none, or
-// more than one, is no such reply.
+// One returns the entry of a reply to REALPATH and its like, or false if it has none, or
+// more than one.
 func (n Names) One() (Entry, bool) {
 	if n.count != 1 {
 		return Entry{}, false

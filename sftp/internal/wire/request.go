@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// A Request is what a client asks for. Which fields count depends on the Type:
+// A Request is what a client asks for. The Type says which fields count:
 //
 //	INIT                                       Version
 //	OPEN                                       Path, Flags, Attrs

@@ -70,8 +70,8 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint32(s))
 }
 
-// A StatusError is a STATUS by which a server refuses. What the codes mean to
-// errors.Is is for the driver to say, who knows the errors of files.
+// A StatusError is a STATUS by which a server refuses. The driver, which knows the errors
+// of files, defines what the codes mean to errors.Is.
 type StatusError struct {
 	Status  Status
 	Message string // the server's own words, as they came

@@ -22,10 +22,10 @@
 //     [ParseDataHeader], and then reads the data to where it belongs;
 //  3. else reads the rest of the packet, and hands all of it to [ParseReply].
 //
-// What is parsed are views of the packet, and good until its bytes change.
+// Parsed values are views of the packet, and valid until its bytes change.
 // Nothing is copied or allocated, and no length or count is believed before as
 // many bytes are found to be there. Paths and names are handed over as they
-// came: what may be done with them is for the driver to say.
+// came: the driver checks what may be done with them.
 package wire
 
 import "strconv"
@@ -34,7 +34,7 @@ import "strconv"
 // INIT with it, whatever the client offers, as OpenSSH's does.
 const ProtocolVersion = 3
 
-// Bounds on what comes from the peer. What is beyond is an error.
+// Bounds on what comes from the peer. More is an error.
 const (
 	// MaxPacket is the longest packet, in bytes, with its length field. OpenSSH
 	// takes 256 KiB; there is some room more, so that 256 KiB of data fit.
