@@ -4,19 +4,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"strings"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 )
@@ -35,10 +26,11 @@ const rootExamples = `  haul serve DIR                    serve the files under 
   haul user add NAME                let a user log in by SFTP or HTTP`
 
 func main() {
-	os.Exit(run())
+	os.Exit(haulMain())
 }
 
-func run() int {
+// haulMain runs the command line of this process, and returns its exit code.
+func haulMain() int {
 	if spawner, is := handover.IsSpawner(); is {
 		return spawner()
 	}
@@ -62,51 +54,6 @@ func execute(ctx context.Context, root *cobra.Command, stdout *os.File) (*cobra.
 		err = failure.Local.Wrap(*failed)
 	}
 	return cmd, err
-}
-
-// A checkedOutput is standard output that remembers whether a write failed. Help and
-// most commands print without looking.
-type checkedOutput struct {
-	*os.File
-	failed atomic.Pointer[error] // the first, an *fs.PathError
-}
-
-// Write implements [io.Writer].
-func (c *checkedOutput) Write(p []byte) (int, error) {
-	n, err := c.File.Write(p)
-	if err != nil {
-		c.failed.CompareAndSwap(nil, &err)
-	}
-	return n, err
-}
-
-// WriteString writes by Write.
-func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }
-
-// printFailure prints why a command has failed, and where to read more, or what helps.
-func printFailure(out io.Writer, cmd *cobra.Command, err error) {
-	printError(out, err)
-	if exitCode(err) == exitUsage {
-		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
-	}
-	if text := adviceFor(err); text != "" {
-		fmt.Fprintln(out, "haul: note:", text)
-	}
-}
-
-// printError prints an error, or each of several, on a line of its own.
-func printError(out io.Writer, err error) {
-	if several := failure.Joined(err); len(several) > 0 {
-		for _, err := range several {
-			printError(out, err)
-		}
-		return
-	}
-	text := console.VisibleLines(err.Error())
-	if errors.Is(err, context.Canceled) {
-		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
-	}
-	fmt.Fprintln(out, "haul:", text)
 }
 
 func newRoot() *cobra.Command {
@@ -139,41 +86,3 @@ func newRoot() *cobra.Command {
 	completeFlags(root)
 	return root
 }
-
-// sameSignal is how soon a second signal is still the first: some programs,
-// timeout(1) for one, signal a process and its group.
-const sameSignal = 100 * time.Millisecond
-
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
-// second ends the process. A signal that was ignored when haul was started, as by
-// nohup(1) and by shells in the background, stays ignored: Notify would undo that.
-func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
-	}
-	go func() {
-		s := <-signals
-		first := time.Now()
-		cancel(caughtSignal{s})
-		for <-signals; time.Since(first) < sameSignal; <-signals {
-		}
-		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
-		os.Exit(exitInterrupted)
-	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
-}
-
-// A caughtSignal is why the context of [interruptible] has ended. It is a
-// [context.Canceled] to all who do not ask which signal it was.
-type caughtSignal struct{ signal os.Signal }
-
-// Signal returns the signal, for the log of a server.
-func (c caughtSignal) Signal() os.Signal { return c.signal }
-
-func (caughtSignal) Error() string { return context.Canceled.Error() }
-
-func (caughtSignal) Unwrap() error { return context.Canceled }
