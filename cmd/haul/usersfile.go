@@ -19,7 +19,7 @@ import (
 type usersFlag struct{ name string }
 
 func (f *usersFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "users", "", "users `FILE` (default: "+serve.UsersPlaces+")")
+	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+serve.UsersPlaces+")")
 }
 
 // path returns the users file.
