@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// An acceptor takes the connections of one listening socket and has them served.
+// An acceptor accepts connections from one listening socket and serves them.
 //
-// One of its workers has the role to accept, and with it the socket. It serves what
-// it has accepted itself, and keeps the role meanwhile, since most of what a server
-// does for a connection takes less time than to wake another goroutine. It gives
-// the role to another worker when it has to wait for its peer; and if it computes,
-// or waits for something else, the watch takes the role from it.
+// One of its workers has the role to accept. The worker that accepts a connection also
+// serves it: for short requests that is cheaper than waking another goroutine. Before a
+// handler waits for its peer, its worker hands the role to another worker. If a handler
+// computes, or waits for something else, the watch takes the role away from it.
 type acceptor struct {
 	g      *gate
 	watch  *watch
@@ -22,21 +21,21 @@ type acceptor struct {
 	k      *kernel
 	roster *roster
 
-	holder atomic.Pointer[worker] // who has the role
-	eager  atomic.Int64           // the role is given on at once until then: nanoseconds of Unix time
+	holder atomic.Pointer[worker] // has the role
+	eager  atomic.Int64           // until then the role is handed on before serving: nanoseconds of Unix time
 	spare  *conn                  // for the next connection; belongs to the accepting worker
-	slab   []Conn                 // handles not used yet; the same
+	slab   []Conn                 // unused handles; the same
 
 	mu   sync.Mutex
-	idle []*worker // mu: those with nothing to do; the last was busy last
-	done bool      // mu: no worker is needed any more
+	idle []*worker // mu: the last was busy last
+	done bool      // mu: no more workers are needed
 	work sync.WaitGroup
 }
 
 const (
-	// maxIdle is how many workers with nothing to do are kept by all acceptors of a
-	// run, since their stacks have grown to what the handler needs: at 8 KiB each,
-	// 8 MiB. Half of them go every few seconds: see trimTime.
+	// maxIdle is how many idle workers all acceptors of a run keep, since their stacks
+	// have grown to the size that the handler needs: at 8 KiB each, 8 MiB. Half of them
+	// end every few seconds: see trimTime.
 	maxIdle = 1024
 
 	// handleSlab is how many handles are allocated at a time.
@@ -52,16 +51,16 @@ const (
 type worker struct {
 	a     *acceptor
 	state atomic.Int32
-	seq   atomic.Uint32 // connections it has begun to serve
-	wake  chan bool     // gives it the role; false ends it
+	seq   atomic.Uint32 // connections it has started to serve
+	wake  chan bool     // hands it the role; false ends it
 	wait  func()        // release, made once
 }
 
 // The states of a worker.
 const (
-	withoutRole = iota // it has not got the role
-	accepting          // it has, and waits for a connection
-	serving            // it has, and anybody may take it away
+	withoutRole = iota // it has no role
+	accepting          // it has the role, and waits for a connection
+	serving            // it has the role, which anybody may take
 )
 
 func (a *acceptor) newWorker() *worker {
@@ -70,7 +69,7 @@ func (a *acceptor) newWorker() *worker {
 	return w
 }
 
-// start has a new worker begin with the role.
+// start starts a worker that has the role.
 func (a *acceptor) start() {
 	w := a.newWorker()
 	w.state.Store(accepting)
@@ -124,8 +123,7 @@ func (a *acceptor) handle(c *conn) *Conn {
 	return h
 }
 
-// next accepts a connection that may be served. Its error is that there will be no
-// more.
+// next accepts a connection that may be served. An error means that there are no more.
 func (a *acceptor) next() (*conn, error) {
 	delay := time.Duration(0)
 	for {
@@ -158,14 +156,14 @@ func (a *acceptor) next() (*conn, error) {
 	}
 }
 
-// release gives the role to another worker, if this one has it and serves.
+// release hands the role to another worker, if this one has it and serves.
 func (w *worker) release() {
 	if w.state.Load() == serving && w.state.CompareAndSwap(serving, withoutRole) {
 		w.a.handOver()
 	}
 }
 
-// handOver gives the role to a worker that has nothing to do, or to a new one.
+// handOver hands the role to an idle worker, or to a new one.
 func (a *acceptor) handOver() {
 	a.mu.Lock()
 	n := len(a.idle)
@@ -182,7 +180,7 @@ func (a *acceptor) handOver() {
 	w.wake <- true
 }
 
-// park waits for the role. It reports false if the worker is not needed any more.
+// park waits for the role. It reports false if the worker is no longer needed.
 func (w *worker) park() bool {
 	a := w.a
 	a.mu.Lock()
@@ -195,8 +193,8 @@ func (w *worker) park() bool {
 	return <-w.wake
 }
 
-// end closes the socket, lets the idle workers go, and the others when they are
-// through. The role ends with it.
+// end closes the socket, and ends the idle workers. Busy workers end after their
+// connection.
 func (a *acceptor) end(err error) {
 	_ = a.k.close()
 	a.mu.Lock()
@@ -210,7 +208,7 @@ func (a *acceptor) end(err error) {
 	a.ended(err)
 }
 
-// trim lets half of the idle workers go. The workers not needed since the last call are
+// trim ends half of the idle workers. Those that were not needed since the last call are
 // at the bottom of the list.
 func (a *acceptor) trim() {
 	a.mu.Lock()
@@ -223,8 +221,8 @@ func (a *acceptor) trim() {
 	}
 }
 
-// A watch takes the role to accept from workers that keep it too long: their handler
-// computes, or waits for something that is not its connection.
+// A watch takes the role to accept from workers that keep it too long, because their
+// handler computes, or waits for something other than its connection.
 type watch struct {
 	acceptors []*acceptor
 	asleep    atomic.Bool
@@ -232,19 +230,19 @@ type watch struct {
 }
 
 const (
-	// watchTick is how often it looks. A connection may have to wait twice as
-	// long, because of one that came before it.
+	// watchTick is how often it looks. One connection may delay the next for twice as
+	// long.
 	watchTick = time.Millisecond
 
-	// eagerTime is for how long an acceptor gives the role on before it serves,
-	// once it was seen to keep it too long.
+	// eagerTime is how long an acceptor hands the role on before it serves, after a
+	// worker has kept the role for too long.
 	eagerTime = time.Second
 
-	// drowsyTicks is how many ticks nothing is accepted in, for the watch to
-	// sleep until something is.
+	// drowsyTicks is after how many ticks without a new connection the watch sleeps
+	// until the next one.
 	drowsyTicks = 16
 
-	// trimTime is how often idle workers are let go.
+	// trimTime is how often idle workers are trimmed.
 	trimTime = 5 * time.Second
 )
 
@@ -296,7 +294,7 @@ func (w *watch) loop(over <-chan struct{}) {
 	}
 }
 
-// sleep waits until something is accepted, and lets go of idle workers meanwhile. It
+// sleep waits until a connection is accepted, and trims idle workers meanwhile. It
 // reports false at the end.
 func (w *watch) sleep(over <-chan struct{}) bool {
 	slow := time.NewTicker(trimTime)
@@ -325,9 +323,9 @@ type sighting struct {
 	seq    uint32
 }
 
-// at looks at an acceptor, and takes the role from who has served one connection
-// since the last look. It reports whether anything has been accepted since then, or
-// is being served by who has the role.
+// at looks at an acceptor, and takes the role from a worker that has served the same
+// connection since the last look. It reports whether a connection was accepted since
+// then, or is being served by the worker with the role.
 func (l *sighting) at(a *acceptor) (busy bool) {
 	w := a.holder.Load()
 	seq := w.seq.Load()

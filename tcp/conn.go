@@ -24,8 +24,8 @@ type Conn struct {
 	kept atomic.Pointer[addrs]    // those that were asked for, once any was
 }
 
-// addrs are what a handle has of addresses for the time after its connection: those
-// that were asked for.
+// addrs are the addresses that a handle keeps after the end of its connection: those that
+// were asked for.
 type addrs struct{ remote, local atomic.Pointer[netAddr] }
 
 var _ interface {
@@ -40,19 +40,19 @@ type conn struct {
 	sock // what it is to the system
 
 	home       home
-	next, prev *conn // of home: the live ones, or next of those to be used again
+	next, prev *conn // of home: the live ones, or next of those to reuse
 
 	prefix []byte     // reading: read already, and not yet by the handler
 	source netip.Addr // counted by the run's sources; not valid if not
 
-	ended         atomic.Pointer[ender] // why it was ended from here, if it was
+	ended         atomic.Pointer[ender] // why the server ended it, if it did
 	remote, local atomic.Pointer[netAddr]
 }
 
 // A home is where a conn comes from and returns to.
 type home interface {
 	leave(c *conn)
-	sayFirst(c *Conn, b []byte) // what the client says first
+	sayFirst(c *Conn, b []byte) // reports the first bytes of the client
 }
 
 // An ender is why a connection was ended.
@@ -81,14 +81,14 @@ func (c *conn) drop() {
 	}
 }
 
-// release gives all back that a connection had, and c to the next one.
+// release gives back what the connection had, and c to the next one.
 func (c *conn) release() {
 	c.sysClose()
 	c.home.leave(c)
 }
 
-// Close ends the connection, and all calls that wait for it. Data already written is
-// still sent.
+// Close ends the connection, and all calls that wait for it. Data that was written is still
+// sent.
 func (h *Conn) Close() error {
 	if !h.close() {
 		return fail("close", nil, net.ErrClosed)
@@ -118,9 +118,8 @@ func (h *Conn) close() bool {
 	return true
 }
 
-// end ends a connection of which a time is up, or the server's, so that its
-// handler returns. Its calls fail with err from now on. It is counted, unless it was
-// ended before.
+// end ends a connection that ran out of time, or whose server ends, so that its handler
+// returns. Its calls fail with err from now on. It is counted, unless it was ended before.
 func (c *conn) end(err error, count *atomic.Uint64) bool {
 	if !c.ended.CompareAndSwap(nil, &ender{err}) {
 		return false
@@ -130,8 +129,8 @@ func (c *conn) end(err error, count *atomic.Uint64) bool {
 	return true
 }
 
-// cause returns the error of a call: why the connection was ended, if it was. The
-// addresses are kept: the caller may log them with the error after the end.
+// cause returns the error of a call: why the server ended the connection, if it did. The
+// handle keeps the addresses, since the caller may log them with the error.
 func (h *Conn) cause(c *conn, err error) error {
 	h.remoteOf(c)
 	h.localOf(c)
@@ -144,7 +143,7 @@ func (h *Conn) cause(c *conn, err error) error {
 	return err
 }
 
-// Read reads what is there, and waits if nothing is.
+// Read reads available bytes, and waits if there are none.
 func (h *Conn) Read(b []byte) (int, error) {
 	c, ok := h.take()
 	if !ok {
@@ -183,7 +182,7 @@ func (c *conn) read(b []byte) (n int, err error) {
 	return 0, err
 }
 
-// readPrefix gives out what was read before.
+// readPrefix gives out bytes that were read before.
 func (c *conn) readPrefix(b []byte) int {
 	n := copy(b, c.prefix)
 	if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
@@ -193,7 +192,7 @@ func (c *conn) readPrefix(b []byte) int {
 	return n
 }
 
-// Write writes all of b, and waits while there is no room.
+// Write writes all of b, and waits while the kernel has no room.
 func (h *Conn) Write(b []byte) (int, error) {
 	c, ok := h.take()
 	if !ok {
@@ -209,9 +208,8 @@ func (h *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Finish writes b, which is the last of what is sent, and closes the connection. The
-// end then rides on the last segment, where Write and Close take one more. The error
-// is Write's.
+// Finish writes b, the last bytes, and closes the connection. The last segment then carries
+// the end too; Write and Close need one more. The error is Write's.
 func (h *Conn) Finish(b []byte) (int, error) {
 	c, ok := h.take()
 	if !ok {
@@ -229,13 +227,12 @@ func (h *Conn) Finish(b []byte) (int, error) {
 }
 
 // RemoteAddr returns where the connection comes from: a *net.TCPAddr or
-// *net.UnixAddr. If a trusted proxy says so ([Server.Proxies], UnixProxies), that is the client
-// of the proxy.
+// *net.UnixAddr. Behind a trusted proxy ([Server.Proxies], UnixProxies) that is the proxy's client.
 //
-// After the connection's end it returns the same, if it was called before, or if a
-// call that had begun before failed, by anything but io.EOF. Otherwise the address is
-// lost, and it returns one of another type, whose String is "closed". A program that
-// needs the address after Close calls RemoteAddr once before.
+// After the end of the connection it returns the same, if it was called before, or if a
+// call that began before the end failed with another error than io.EOF. Otherwise the
+// address is lost, and the result is of another type, whose String is "closed". A program
+// that needs the address after Close should call RemoteAddr once before.
 func (h *Conn) RemoteAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.remote.Load(); a != nil {
@@ -251,8 +248,8 @@ func (h *Conn) RemoteAddr() net.Addr {
 	return a
 }
 
-// LocalAddr returns the address that the connection was made to. After the end, what
-// is said at [Conn.RemoteAddr] holds for this.
+// LocalAddr returns the address that the client connected to. After the end it behaves as
+// [Conn.RemoteAddr] does.
 func (h *Conn) LocalAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.local.Load(); a != nil {
@@ -290,8 +287,8 @@ func (h *Conn) keep() *addrs {
 	return h.kept.Load()
 }
 
-// cachedAddr returns an address that is known, or asks for it. An address set meanwhile
-// by a PROXY header stays.
+// cachedAddr returns a known address, or asks for it. An address that a PROXY header set
+// meanwhile stays.
 func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 	if a := at.Load(); a != nil {
 		return a
@@ -300,8 +297,7 @@ func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 	return at.Load()
 }
 
-// unknownAddr is the address of a connection that has ended, if nothing asked for it
-// before.
+// unknownAddr is the address of a connection that has ended, if nothing asked for it before.
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
@@ -311,18 +307,18 @@ func (unknownAddr) String() string { return "closed" }
 // SetDeadline sets both deadlines. The zero time is none.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
 
-// SetReadDeadline sets when reading fails with [os.ErrDeadlineExceeded], also for
-// a call that waits already.
+// SetReadDeadline sets when reading fails with [os.ErrDeadlineExceeded], also for a call
+// that waits already.
 func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, true, false) }
 
-// SetWriteDeadline sets when writing does. A call may have written a part by then.
+// SetWriteDeadline sets when writing fails. A call may have written some bytes by then.
 func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
 }
 
-// CloseWrite ends what is sent, behind what was written. The peer reads to the end.
+// CloseWrite ends sending, after the bytes that were written. The peer reads io.EOF then.
 func (h *Conn) CloseWrite() error {
 	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(false) })
 }
@@ -332,32 +328,32 @@ func (h *Conn) CloseRead() error {
 	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(true) })
 }
 
-// SetNoDelay, with false, has what does not fill a packet wait while anything is not
+// SetNoDelay(false) holds back bytes that do not fill a packet while others are not
 // acknowledged (RFC 896).
 func (h *Conn) SetNoDelay(on bool) error {
 	return h.call("set", func(c *conn) error { return c.sysNoDelay(on) })
 }
 
-// SetLinger says what Close does with what was written and is not acknowledged: for
-// seconds below 0 it is sent behind Close's back, which is the default; for 0 it is
-// thrown away, and the peer gets a reset.
+// SetLinger sets what Close does with written bytes that are not acknowledged: for seconds
+// below 0, the default, they are sent after Close has returned; for 0 they are discarded,
+// and the peer gets a reset.
 func (h *Conn) SetLinger(seconds int) error {
 	return h.call("set", func(c *conn) error { return c.sysLinger(seconds) })
 }
 
-// SetReadBuffer sets how many bytes the kernel keeps that were received and not read.
-// On Linux that ends its own choice, which grows with what the connection needs.
+// SetReadBuffer sets how many received bytes the kernel holds until they are read. On Linux
+// this replaces the automatic size, which grows as needed.
 func (h *Conn) SetReadBuffer(bytes int) error {
 	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, true) })
 }
 
-// SetWriteBuffer sets how many bytes the kernel keeps that were written and are not
-// acknowledged. On Linux that ends its own choice, which grows.
+// SetWriteBuffer sets how many written bytes the kernel holds until they are acknowledged.
+// On Linux this replaces the automatic size, which grows as needed.
 func (h *Conn) SetWriteBuffer(bytes int) error {
 	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, false) })
 }
 
-// SyscallConn returns the descriptor, to be used for what has no method here.
+// SyscallConn returns the descriptor, for operations without a method here.
 func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	var raw syscall.RawConn
 	err := h.call("raw", func(c *conn) (err error) {
@@ -367,13 +363,12 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	return raw, err
 }
 
-// WaitReadable waits until there is something to be read, or the end. A handler
-// with nothing to do waits here before it takes a buffer, so that an idle
-// connection costs no more than its goroutine. When the server ends, and nothing is
-// there to be read, it returns [ErrDraining].
+// WaitReadable waits until there are bytes to read, or the end. An idle handler should wait
+// here before it allocates a buffer, so that an idle connection costs only its goroutine.
+// If there is nothing to read when the server ends, it returns [ErrDraining].
 //
-// Below a [tls.Conn] it knows nothing of what TLS has read already and not given out.
-// There it is only to be called when that was asked for more than there was.
+// Below a [tls.Conn] it does not see bytes that TLS has read and not given out yet. Call it
+// there only after a Read has returned fewer bytes than asked for.
 func (h *Conn) WaitReadable() error {
 	c, ok := h.take()
 	if !ok {
@@ -385,7 +380,7 @@ func (h *Conn) WaitReadable() error {
 		c.idle.Store(true)
 		err = c.sysWaitReadable(true)
 		c.idle.Store(false)
-		c.sysUnnudge() // who nudges may have come too late for the wait
+		c.sysUnnudge() // a nudge may have come too late for the wait
 	}
 	c.reading.Unlock()
 	if err != nil {
@@ -395,7 +390,7 @@ func (h *Conn) WaitReadable() error {
 	return err
 }
 
-// call does something with the connection that is not closed meanwhile.
+// call calls do with the connection, which is not closed meanwhile.
 func (h *Conn) call(op string, do func(*conn) error) error {
 	c, ok := h.take()
 	if !ok {
@@ -408,7 +403,7 @@ func (h *Conn) call(op string, do func(*conn) error) error {
 	return nil
 }
 
-// fail names what failed as package net does.
+// fail returns an error in the form of package net.
 func fail(op string, c *conn, err error) error {
 	e := &net.OpError{Op: op, Net: "tcp", Err: err}
 	if c != nil {

@@ -4,10 +4,11 @@ import (
 	"io"
 )
 
-// ReadFrom sends all that r has. On Linux the kernel does that alone if r is a file
+// ReadFrom sends all bytes of r. On Linux the kernel does that alone if r is a file
 // (sendfile(2)) or another connection (splice(2)), or an io.LimitedReader of one;
-// io.Copy and io.CopyN come here. A program's own type around one of them is read
-// from. While r is waited for, others may write, and close the connection.
+// io.Copy and io.CopyN come here. Other readers, also a program's own type
+// around one of these, are read. While it waits for r, others may write, and close the
+// connection.
 func (h *Conn) ReadFrom(r io.Reader) (int64, error) {
 	source, most := r, int64(noLimit)
 	limited, _ := r.(*io.LimitedReader)
@@ -43,9 +44,9 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	return h.rest(m, onlyWriter{h}, r, most)
 }
 
-// WriteTo hands all that is received to w, until the peer's end. On Linux the kernel
-// does that alone if w is a file or another connection (splice(2)); io.Copy comes
-// here. While w is waited for, others may read, and close the connection.
+// WriteTo writes all received bytes to w, until the peer ends. On Linux the kernel does that
+// alone if w is a file or another connection (splice(2)); io.Copy comes here. While it waits
+// for w, others may read, and close the connection.
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
@@ -75,7 +76,7 @@ func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
 	return first + n, err
 }
 
-// rest lets the kernel continue with m, and copies what it does not move.
+// rest lets the kernel continue with m, and copies the bytes that the kernel does not.
 func (h *Conn) rest(m kernelCopy, w io.Writer, r io.Reader, most int64) (int64, error) {
 	if !m.handled && m.join != nil && m.n < most {
 		m = m.join(h)

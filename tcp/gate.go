@@ -34,9 +34,9 @@ type gate struct {
 // gateKey is what a handler's context has its run by.
 type gateKey struct{}
 
-// Draining returns a channel that is closed when the server of a handler begins to
-// end, by the context that the handler was given. A handler that serves request
-// after request then ends after the one it is at. It returns nil for other contexts.
+// Draining returns a channel that is closed when the server begins to end. ctx is the
+// handler's; for other contexts it returns nil. A handler that serves request after
+// request should then end after the current one.
 func Draining(ctx context.Context) <-chan struct{} {
 	if r, ok := ctx.Value(gateKey{}).(*gate); ok {
 		return r.draining
@@ -44,8 +44,8 @@ func Draining(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// admit decides whether a connection that was accepted is served. It waits for a
-// place, if that is the way.
+// admit decides whether an accepted connection is served. Without Refuse it waits for a
+// place.
 func (r *gate) admit(c *conn) bool {
 	c.source = netip.Addr{}
 	if p := &r.s.places; p.max > 0 && !p.take() {
@@ -56,7 +56,7 @@ func (r *gate) admit(c *conn) bool {
 	if r.s.sources != nil {
 		from := c.sysSource()
 		if r.isProxy(from) {
-			return true // its clients are counted
+			return true // its clients are counted instead
 		}
 		if !r.s.sources.enter(from) {
 			r.left(netip.Addr{})
@@ -67,14 +67,14 @@ func (r *gate) admit(c *conn) bool {
 	return true
 }
 
-// refuse has the connection reset when it is closed.
+// refuse counts a refusal, and makes the connection's close a reset.
 func (r *gate) refuse(c *conn) bool {
 	r.s.counts.refused.Add(1)
 	_ = c.sysLinger(0)
 	return false
 }
 
-// left gives back what admit has taken.
+// left gives back what admit took.
 func (r *gate) left(source netip.Addr) {
 	if r.s.places.max > 0 {
 		r.s.places.give()
@@ -93,8 +93,7 @@ func (r *gate) isProxy(a netip.Addr) bool {
 	return inAny(r.s.Proxies, a)
 }
 
-// awaitAccept waits while too many connections of a Listener wait for who calls
-// Accept.
+// awaitAccept waits while too many connections of a Listener wait for Accept.
 func (r *gate) awaitAccept() {
 	if r.pending != nil {
 		r.pending <- struct{}{}
@@ -102,7 +101,7 @@ func (r *gate) awaitAccept() {
 	}
 }
 
-// serve has a connection served, and ends it.
+// serve serves a connection, and ends it.
 func (r *gate) serve(c *conn, h *Conn) {
 	if r.hand != nil {
 		r.hand(h)
@@ -114,7 +113,7 @@ func (r *gate) serve(c *conn, h *Conn) {
 	}
 }
 
-// open does what comes before a handler, and counts if that fails, for which it
+// open does what comes before the handler. If that fails, it counts the failure and
 // returns nil.
 func (r *gate) open(c *conn, h *Conn) net.Conn {
 	nc, err := r.opened(c, h)
@@ -162,15 +161,15 @@ func (r *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
-// Why a connection is refused once it is known whose it is.
+// Reasons to refuse a connection once its client is known.
 var (
 	errTooMany = errors.New("tcp: the source has as many connections as it may")
 	errDenied  = errors.New("tcp: the source is not allowed here")
 )
 
 // readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
-// become the connection's. It returns the client's, which is not valid if the header
-// names none.
+// become those of the connection. It returns the client's address, which is not valid if
+// the header names none.
 func (r *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 	var buf [maxProxyV2]byte
 	header, rest, err := readProxy(h, buf[:])
@@ -196,7 +195,7 @@ func (r *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 // handshake does the TLS handshake, as the server. The sweep ends the connection if
 // it takes too long.
 func (r *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
-	// A client that says nothing takes no memory for it either.
+	// A client that sends nothing takes no memory.
 	if err := h.awaitHello(); err != nil {
 		return nil, err
 	}
@@ -204,7 +203,7 @@ func (r *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 	if !ok {
 		return nil, fail("handshake", nil, net.ErrClosed)
 	}
-	defer c.drop() // so that the place is its own until then
+	defer c.drop() // keeps the connection from being reused before
 	if !r.takeHandshake() {
 		return nil, fail("handshake", c, h.cause(c, ErrHandshake))
 	}
@@ -215,12 +214,12 @@ func (r *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 		return nil, err
 	}
 	h.tls.Store(t)
-	c.enter(open) // it has spoken, so that there is nothing to wait for but the next request
+	c.enter(open) // it has sent something already
 	return t, nil
 }
 
-// awaitHello waits until the client has begun to speak. At the server's end it has a
-// moment left to.
+// awaitHello waits until the client has sent something. When the server ends, the client
+// has lastCall to do so.
 func (h *Conn) awaitHello() error {
 	err := h.WaitReadable()
 	if !errors.Is(err, ErrDraining) {
@@ -240,10 +239,9 @@ func (h *Conn) awaitHello() error {
 	})
 }
 
-// StartTLS begins TLS on a connection that a handler has, as its server, and returns
-// when the handshake is done. From then on the handler is to use what it returns; it
-// need not close it. The limits on handshakes of the handler's Server hold. If ctx ends
-// first, so does the connection.
+// StartTLS starts TLS as the server, on the connection of a handler, and returns after the
+// handshake. From then on the handler must use the result; it need not close it. The
+// Server's limits on handshakes apply. If ctx ends first, so does the connection.
 func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, error) {
 	h, ok := c.(*Conn)
 	if !ok {
@@ -272,8 +270,8 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 	return t, err
 }
 
-// finish ends a connection when its handler has returned or panicked, unless it was
-// handed over before.
+// finish ends a connection after its handler has returned or panicked, unless it was
+// given to Accept.
 func (r *gate) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		r.s.counts.panics.Add(1)
@@ -300,7 +298,7 @@ func (r *gate) sleep(d time.Duration) bool {
 	}
 }
 
-// acceptFailed notes that accepting has to wait. It is logged once in a while.
+// acceptFailed counts a failure to accept, and logs one a minute.
 func (r *gate) acceptFailed(err error, delay time.Duration) {
 	r.s.counts.acceptErrors.Add(1)
 	now := time.Now().UnixNano()

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kernel is one listening socket. Accept is for one goroutine at a time, who also
-// closes it.
+// A kernel is one listening socket. One goroutine at a time may accept, and it also closes
+// the socket.
 type kernel struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -25,18 +25,18 @@ type kernel struct {
 	unix bool
 
 	shared  bool        // another process may have it too, as it was handed over
-	settled time.Time   // when accept may end; written before stopped
+	settled time.Time   // when accept may end; set before stopped
 	stopped atomic.Bool // accept is to end
-	handed  atomic.Bool // another process has it, and accepts
+	handed  atomic.Bool // another process has it too, and accepts
 
-	got   int // what step has accepted
+	got   int // accepted by step
 	errno syscall.Errno
 	from  *unix.RawSockaddrAny
 	step  func(fd uintptr) (done bool)
 }
 
-// maxOwnSockets is the most kernel sockets that are made for an address by default.
-// More queues spread the connections less evenly.
+// maxOwnSockets is the largest default of [Options.Sockets]. More queues spread the
+// connections less evenly.
 const maxOwnSockets = 16
 
 // listen opens the sockets of an address.
@@ -57,8 +57,9 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 	if network != "tcp" {
 		n = 1
 	}
-	// It is the first of those that share it, and never closed for that: who connects
-	// meanwhile would be reset, and another could take the port.
+	// This socket stays open as the first of those that share the address: otherwise
+	// clients that connect meanwhile would be reset, and another program could take the
+	// port.
 	if n > 1 {
 		if err := share(l.(*net.TCPListener)); err != nil {
 			_ = l.Close()
@@ -89,7 +90,7 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 	}
 }
 
-// share lets others of this user listen at the address of a socket, too.
+// share lets other sockets of this user listen at the same address.
 func share(l *net.TCPListener) error {
 	c, err := l.SyscallConn()
 	if err != nil {
@@ -106,7 +107,7 @@ func setReusePort(c syscall.RawConn) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// withPort returns an address with the port that was got for it.
+// withPort returns an address with the port of another.
 func withPort(addr string, got net.Addr) (string, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -116,7 +117,7 @@ func withPort(addr string, got net.Addr) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// newKernel takes a listener over.
+// newKernel takes over a listener.
 func newKernel(l net.Listener, o Options) (*kernel, error) {
 	var f *os.File
 	var err error
@@ -155,7 +156,8 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 	return k, nil
 }
 
-// set sets what connections inherit: each of these would be a system call for each.
+// set sets the options that connections inherit. Otherwise each would cost a system call
+// for each connection.
 func (k *kernel) set(o Options) error {
 	set := func(level, name, value int) error {
 		return os.NewSyscallError("setsockopt", unix.SetsockoptInt(k.fd, level, name, value))
@@ -206,8 +208,8 @@ func (e *congestionError) Error() string {
 
 func (e *congestionError) Unwrap() error { return e.err }
 
-// accept waits for a connection and makes it c's. It returns net.ErrClosed when the
-// socket is stopped, and nothing waits any more that was there before.
+// accept waits for a connection and puts it into c. It returns net.ErrClosed when the
+// socket is stopped and its queue is empty.
 func (k *kernel) accept(c *sock) error {
 	for {
 		fd, errno := acceptRaw(k.fd, &c.from)
@@ -235,19 +237,17 @@ func (k *kernel) accept(c *sock) error {
 	}
 }
 
-// drainsQueue says that connections waiting in the queue of a stopped socket are still
-// accepted.
+// drainsQueue says that a stopped socket still accepts the connections in its queue.
 const drainsQueue = true
 
-// settleTime is how long a socket that was busy is accepted from after its end, for
-// those whose connection is being made: they have the kernel's word, and it has yet
-// to get theirs.
+// settleTime is how long a busy socket accepts after its end, for handshakes of TCP that
+// are under way: the kernel has answered these clients already.
 const settleTime = 50 * time.Millisecond
 
-// stop makes accept end. Clients connected by then are still accepted. New ones are not
-// connected only to be reset: their first attempt gets no answer, and the next one
-// finds the port closed, or another server. If another process has the socket too, all
-// of that is left to it.
+// stop ends accept. Clients that are connected by then are still accepted. New clients are
+// not connected only to be reset: their first attempt gets no answer, and the next one
+// finds the port closed, or another server. If another process has the socket too, it
+// accepts them all.
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {
@@ -261,7 +261,7 @@ func (k *kernel) stop(busy bool) {
 	_ = k.file.SetReadDeadline(until)
 }
 
-// Where flags are in the TCP header, which a filter is given, and two of them.
+// The offset of the flags in the TCP header, which a filter gets, and two flags.
 const flagsAt, flagSYN, flagACK = 13, 0x02, 0x10
 
 // noSYN drops packets that begin a connection (RFC 9293, section 3.5): those with SYN
@@ -274,8 +274,8 @@ var noSYN = [...]unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
 }
 
-// dropSYN has the kernel drop what begins a connection. If it cannot, a few clients
-// may be reset.
+// dropSYN has the kernel drop packets that begin a connection. If that fails, a few
+// clients may be reset.
 func (k *kernel) dropSYN() {
 	filter := noSYN
 	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -284,8 +284,8 @@ func (k *kernel) dropSYN() {
 	})
 }
 
-// takeSYN undoes that, also for a process that was killed before it could. A filter
-// of another kind stays.
+// takeSYN undoes dropSYN, also after a process that was killed before it could. Other
+// filters stay.
 func (k *kernel) takeSYN() {
 	_ = k.raw.Control(func(fd uintptr) {
 		var filter [len(noSYN) + 1]unix.SockFilter
@@ -298,14 +298,14 @@ func (k *kernel) takeSYN() {
 	})
 }
 
-// share says that other processes may have the socket too. The one that had it before
-// may have been killed while it stopped.
+// share notes that other processes may have the socket too. The previous one may have been
+// killed while it stopped.
 func (k *kernel) share() {
 	k.shared = true
 	k.takeSYN()
 }
 
-// close closes the socket. One that others may have too is left to them as it was.
+// close closes the socket. A shared one is left as it was.
 func (k *kernel) close() error {
 	if k.shared {
 		k.takeSYN()
@@ -327,8 +327,8 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// isTemporary reports whether accepting may succeed later: when descriptors or memory
-// are there again, or for the next connection.
+// isTemporary reports whether accepting may succeed later, when there are descriptors or
+// memory again.
 func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
 		if errors.Is(err, e) {
@@ -338,8 +338,8 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// isOfPeer reports whether a connection was gone before it was accepted, or is not
-// let in by a firewall (accept(2), "Error handling").
+// isOfPeer reports whether a connection ended before it was accepted, or a firewall keeps
+// it out (accept(2), "Error handling").
 func isOfPeer(err error) bool {
 	for _, e := range []syscall.Errno{unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
 		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT} {

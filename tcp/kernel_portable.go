@@ -40,10 +40,10 @@ func (k KeepAlive) config() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: !k.Off, Idle: k.idle(), Interval: k.interval(), Count: k.count()}
 }
 
-// share says that others may have the socket too.
+// share notes that others may have the socket too.
 func (k *kernel) share() {}
 
-// accept waits for a connection and makes it c's. It returns net.ErrClosed when the
+// accept waits for a connection and puts it into c. It returns net.ErrClosed when the
 // socket is stopped.
 func (k *kernel) accept(c *sock) error {
 	nc, err := k.l.Accept()
@@ -63,11 +63,10 @@ func (k *kernel) accept(c *sock) error {
 	return nil
 }
 
-// drainsQueue says that connections waiting in the queue of a stopped socket are still
-// accepted.
+// drainsQueue says that a stopped socket still accepts the connections in its queue.
 const drainsQueue = false
 
-// stop makes accept end. Connections that wait to be accepted are reset.
+// stop ends accept. Connections in the queue are reset.
 func (k *kernel) stop(bool) { _ = k.l.Close() }
 
 func (k *kernel) close() error {
@@ -86,8 +85,8 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return l.File()
 }
 
-// isTemporary reports whether accepting may succeed later: when descriptors or memory
-// are there again.
+// isTemporary reports whether accepting may succeed later, when there are descriptors or
+// memory again.
 func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, e) {
@@ -97,7 +96,7 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// isOfPeer reports whether a connection was gone before it was accepted.
+// isOfPeer reports whether a connection ended before it was accepted.
 func isOfPeer(err error) bool {
 	return errors.Is(err, syscall.ECONNABORTED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPERM)
 }

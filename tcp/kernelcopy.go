@@ -13,30 +13,30 @@ const copySize = 64 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
-// noLimit is more than any connection carries.
+// noLimit is more bytes than any connection carries.
 const noLimit = 1 << 62
 
 // A kernelCopy is what became of an attempt to have the kernel move bytes.
 type kernelCopy struct {
-	n       int64  // that have arrived
-	left    []byte // taken from the source, and still to be written
-	handled bool   // there is no more, or err; otherwise the rest is for others to copy
+	n       int64  // bytes that were written
+	left    []byte // bytes that were read, and still must be written
+	handled bool   // the copy is complete or failed; otherwise the caller copies the rest
 	err     error
 
-	// join continues from here, if it is not nil and the rest not handled. It is called
-	// while the connection is not held: it may wait for the peer at the other end of
-	// the copy, and Close and other calls must not wait for that.
+	// join, if it is not nil, continues a copy that is not handled. It is called without
+	// a lock of the connection: it may wait for the other end of the copy, and Close and
+	// other calls must not wait for that.
 	join func(*Conn) kernelCopy
 }
 
-// end returns m as the end, with the error that there was.
+// end returns m as handled, with an error.
 func (m kernelCopy) end(err error) kernelCopy {
 	m.handled, m.err = true, err
 	return m
 }
 
-// copyRest writes what the kernel has left, then copies the rest, all in all at most
-// so many bytes.
+// copyRest writes what the kernel has left over, and copies the rest, at most so many bytes
+// in all.
 func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error) {
 	n := m.n
 	if len(m.left) > 0 {
@@ -59,17 +59,16 @@ type (
 	onlyReader struct{ io.Reader }
 )
 
-// isFile reports whether r is a file of package os and nothing more: a program's own
-// type around one may give out other bytes than the file has.
+// isFile reports whether r is a plain file of package os. A program's own type around one
+// may give out other bytes than the file's.
 //
-// A file has a WriteTo, which gives what it cannot do itself to io.Copy, as a value of a
-// hidden type without that method.
+// The WriteTo of a file may call io.Copy with a value of a hidden type without that method.
 func isFile(r io.Reader) bool {
 	_, ok := r.(*os.File)
 	return ok || isOf(r, "os", "fileWithoutWriteTo")
 }
 
-// isRegular reports whether r is a file that never has to be waited for.
+// isRegular reports whether r is a regular file, which never waits for a peer.
 func isRegular(r io.Reader) bool {
 	f, ok := r.(fs.File)
 	if !ok || !isFile(r) {

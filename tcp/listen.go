@@ -11,12 +11,11 @@ import (
 	"sync"
 )
 
-// A Socket listens at an address. [Server.Serve] takes it, and closes it in the
-// end.
+// A Socket listens at an address. [Server.Serve] takes it over and closes it.
 type Socket struct {
 	addr    net.Addr
 	kernels []*kernel // that share the address
-	path    string    // of a unix socket that was made here: removed at the end
+	path    string    // of a unix socket that was created here: removed at the end
 
 	mu     sync.Mutex
 	served *watch // mu: of the acceptors that close it, if any
@@ -27,7 +26,7 @@ type Socket struct {
 // addresses of the machine, of IPv4 and IPv6, and port 0 one that is free; or
 // "unix:" and a path, where "@" begins a name that is in no file system. A file at
 // that path is removed if it is a socket without a listener. An address that another
-// socket has is refused, even if that would share it.
+// socket uses is refused, even if that socket would share it.
 func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	return s, nil
 }
 
-// removeStale removes a unix socket that a process left behind which is gone.
+// removeStale removes a unix socket without a listener.
 func removeStale(path string) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
 		return
@@ -61,14 +60,14 @@ func removeStale(path string) {
 	}
 }
 
-// FromFile makes a Socket of one that was handed over: by systemd, or by the
-// process before this one. The options of o for connections are set on it; o.Sockets
-// does not apply. The file remains the caller's.
+// FromFile makes a Socket of one that was handed over by systemd, or by the process before
+// this one. It gets the options of o for connections; o.Sockets does not apply. The file
+// still belongs to the caller.
 func FromFile(f *os.File, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	// It refuses what does not listen.
+	// It refuses sockets that do not listen.
 	l, err := net.FileListener(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no listening stream socket: %w", f.Name(), err)
@@ -80,8 +79,8 @@ func FromFile(f *os.File, o Options) (*Socket, error) {
 	return s, err
 }
 
-// FromFiles is FromFile for several, of which those with one address become one Socket,
-// as [Socket.Files] has taken it apart.
+// FromFiles is FromFile for several files. Those with the same address become one Socket,
+// as before [Socket.Files].
 func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	for _, f := range files {
 		s, err := FromFile(f, o)
@@ -114,9 +113,9 @@ func fromListener(l net.Listener, o Options) (*Socket, error) {
 // Addr returns where it listens.
 func (s *Socket) Addr() net.Addr { return s.addr }
 
-// Files returns duplicates of the kernel sockets, for a process that is to serve
-// the address from now on. When this one ends, what waits to be accepted is left
-// to that. A file of a unix socket stays then, too.
+// Files returns duplicates of the kernel sockets, for a process that serves the address
+// from now on. When this one ends, it leaves connections in the queue to that process, and
+// does not remove the file of a unix socket.
 func (s *Socket) Files() ([]*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +137,7 @@ func (s *Socket) Files() ([]*os.File, error) {
 	return files, nil
 }
 
-// Close stops listening. Connections being served are not disturbed.
+// Close stops listening. Open connections continue.
 func (s *Socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +175,8 @@ func (s *Socket) close() error {
 	return errors.Join(errs...)
 }
 
-// serve makes the kernel sockets a run's to close, but for Close's stop.
+// serve leaves closing the kernel sockets to the acceptors of a watch. Close only stops
+// them.
 func (s *Socket) serve(w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Socket) serve(w *watch) error {
 	return nil
 }
 
-// unserve gives them back.
+// unserve undoes serve.
 func (s *Socket) unserve(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

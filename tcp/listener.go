@@ -40,9 +40,9 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	return l, nil
 }
 
-// maxPending is how many connections of a Listener wait for Accept. At so many no more
-// are taken from the kernel's queue. Those that are in a handshake do not count, or
-// clients that are slow with it would keep out the others.
+// maxPending is how many connections of a Listener may wait for Accept. Then no more are
+// taken from the kernel's queue. Connections in a handshake do not count, or slow clients
+// would keep out others.
 const maxPending = 1024
 
 // A Listener is a [net.Listener] that gives out the connections of a [Server].
@@ -51,15 +51,15 @@ type Listener struct {
 	accepted chan net.Conn
 	split    chan net.Conn // those of SplitALPN
 	helpers  sync.WaitGroup
-	drains   atomic.Bool   // Accept fails after Close only
+	drains   atomic.Bool   // Accept fails only after Close
 	closed   chan struct{} // closed by Close
-	given    chan struct{} // closed when no more are accepted, and all have been given out
-	over     chan struct{} // closed when all is
+	given    chan struct{} // closed when no more are accepted, and all were given out
+	over     chan struct{} // closed when the last connection has ended
 	closing  sync.Once     // of Close
 	stopping sync.Once     // of stop
 }
 
-// hand gives a connection to who accepts.
+// hand gives a connection to a caller of Accept.
 func (l *Listener) hand(h *Conn) {
 	given := false
 	defer l.r.finish(h, &given)
@@ -81,7 +81,7 @@ func (l *Listener) offer(nc net.Conn) bool {
 		return true
 	case <-l.r.draining:
 	}
-	// Its client does not know of the end, and may have asked for something.
+	// The client does not know of the end, and may have sent a request.
 	select {
 	case accepted <- nc:
 		return true
@@ -161,7 +161,7 @@ func (l *Listener) stop() {
 	})
 }
 
-// end ends what keeps limits and times, when the last connection has ended.
+// end stops keeping limits and times when the last connection has ended.
 func (l *Listener) end() {
 	l.r.wait()
 	for {
@@ -178,7 +178,7 @@ func (l *Listener) end() {
 	l.r.finishRun()
 }
 
-// endTick is how often it is looked whether the last connection has ended.
+// endTick is the time between two checks whether the last connection has ended.
 const endTick = 50 * time.Millisecond
 
 func hasEnded(c <-chan struct{}) bool {

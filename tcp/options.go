@@ -6,55 +6,54 @@ import (
 	"time"
 )
 
-// Options are those of listening sockets, and of the connections that come from
-// them. The zero value is good.
+// Options are those of listening sockets and their connections. The zero value is a good
+// choice.
 type Options struct {
-	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each
-	// with a queue of its own. 0 means one for each CPU that the process may use,
-	// at most 16. There is one where the kernel cannot share it fairly, and
-	// for a unix socket.
+	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each with a
+	// queue of its own. 0 means one for each CPU that the process may use, at most 16.
+	// A unix socket is always one, and so is a socket where the kernel cannot share an
+	// address fairly.
 	Sockets int
 
 	// Backlog is how many connections may wait to be accepted, on each socket. 0
 	// means as many as the system allows (net.core.somaxconn).
 	Backlog int
 
-	// KeepAlive has the kernel ask silent peers whether they are there. The zero
-	// value asks after 15 seconds, nine times, 15 seconds apart.
+	// KeepAlive lets the kernel probe silent peers. The zero value sends nine probes, the
+	// first after 15 seconds, 15 seconds apart.
 	KeepAlive KeepAlive
 
-	// Nagle leaves Nagle's algorithm on (RFC 896): what does not fill a packet
-	// waits while anything is not acknowledged. Off, TCP_NODELAY is set.
+	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait
+	// while others are not acknowledged. By default TCP_NODELAY is set.
 	Nagle bool
 
-	// FastOpen is how many connections may be under way of which the first packet
-	// brought data (TCP_FASTOPEN, RFC 7413); 0 means none. The data may come
-	// twice: it is for requests that may be answered twice. Where the system does
-	// not allow it, they come without.
+	// FastOpen is how many pending connections may have brought data in their first
+	// packet (TCP_FASTOPEN, RFC 7413); 0 means none. The data may arrive twice, so it is
+	// for requests that may be answered twice. Where the system does not allow it, the
+	// option has no effect.
 	FastOpen int
 
 	// ClientFirst accepts a connection once its client has sent something
-	// (TCP_DEFER_ACCEPT), which saves much, and is only for protocols in which
-	// clients speak first. One that says nothing for so long is never seen, and
-	// costs a few hundred bytes in the kernel. 0 accepts at once. It counts in
-	// whole seconds, as the kernel does.
+	// (TCP_DEFER_ACCEPT). That saves much, and is only for protocols in which clients
+	// send first. A client that sends nothing for so long is never accepted, and costs a
+	// few hundred bytes in the kernel. 0 accepts at once. It is rounded up to seconds.
 	ClientFirst time.Duration
 
-	// Congestion names the congestion control of the connections, such as "cubic"
-	// or "bbr"; "" leaves the system's.
+	// Congestion names the congestion control, such as "cubic" or "bbr"; "" means the
+	// system's default.
 	Congestion string
 
-	// SendBuffer is how many bytes the kernel keeps of what was sent and is not
-	// acknowledged; 0 lets it choose, by what the connection needs.
+	// SendBuffer is how many sent bytes the kernel holds until they are acknowledged; 0
+	// lets it choose as needed.
 	SendBuffer int
 }
 
-// KeepAlive says when a silent peer is asked whether it is there.
+// KeepAlive says when a silent peer is probed.
 type KeepAlive struct {
 	Off      bool
-	Idle     time.Duration // silence before the first question; 0 means 15 s
-	Interval time.Duration // between questions; 0 means 15 s
-	Count    int           // questions without an answer that end the connection; 0 means 9
+	Idle     time.Duration // silence before the first probe; 0 means 15 s
+	Interval time.Duration // between probes; 0 means 15 s
+	Count    int           // unanswered probes that end the connection; 0 means 9
 }
 
 const (
@@ -71,7 +70,7 @@ func (k KeepAlive) interval() time.Duration { return orDefault(k.Interval, defau
 
 func (k KeepAlive) count() int { return orDefault(k.Count, defaultKeepAliveCount) }
 
-// check reports settings that make no sense.
+// check reports invalid settings.
 func (o Options) check() error {
 	for _, n := range []struct {
 		name  string

@@ -9,38 +9,36 @@ import (
 )
 
 const (
-	// minLook is how many bytes of a file are worth a look whether they are in
-	// memory. It is more than the kernel reads ahead, so that a stretch of which
-	// all pages are there is none that is just being read.
+	// minLook is how many bytes of a file are worth asking whether they are in memory.
+	// It is more than the kernel reads ahead, so such a range is not just being read.
 	minLook = 1 << 20
 
-	// maxRawSend is how much the kernel gets in a raw call, of which the scheduler does
-	// not know: a tenth of a millisecond of work.
+	// maxRawSend is how many bytes one raw call sends, without the scheduler's knowledge:
+	// a tenth of a millisecond of work.
 	maxRawSend = 1 << 20
 )
 
-// A fileSender hands a file to a socket by sendfile(2). For the scheduler that is a call
-// which may wait for a disk, so the runtime's monitor wakes every 20 us to see whether
-// it does: a ninth of all processor time that a file costs. Pages known to be in memory
-// are sent by raw calls, as is everything that does not wait.
+// A fileSender sends a file to a socket by sendfile(2). The scheduler assumes that this call
+// may wait for a disk, so the runtime's monitor wakes every 20 us to check: a ninth of the
+// processor time of a file. Cached pages are sent by raw system calls instead.
 type fileSender struct {
-	at, upTo int64 // the bytes of the file between are looked at; at is where it stands
-	resident bool  // all of them are in memory
-	where    where // the file is; found out at the first look
-	size     int64 // the file had then
+	at, upTo int64 // the range of the file that was looked at; at is the file's offset
+	resident bool  // the whole range is in memory
+	where    where // the file is; set at the first look
+	size     int64 // of the file then
 }
 
-// where is what can be known of the place of a file's bytes.
+// where says where a file's bytes are, as far as that can be known.
 type where uint8
 
 const (
 	unlooked where = iota
 	unknown        // a raw call might wait, even for cached pages
-	onDisk         // cached pages are sent without a wait
+	onDisk         // cached pages are sent without waiting
 	inRAM          // all of it is in memory
 )
 
-// send sends at most n bytes from where the file stands, as much as there is room for.
+// send sends at most n bytes from the file's offset, as much as there is room for.
 func (s *fileSender) send(out, in, n int) (int, error) {
 	if s.at >= s.upTo && n >= minLook {
 		s.look(in, n)
@@ -57,28 +55,28 @@ func (s *fileSender) send(out, in, n int) (int, error) {
 	return moved, err
 }
 
-// look asks whether the next n bytes are in memory.
+// look finds out whether the next n bytes are in memory.
 func (s *fileSender) look(in, n int) {
 	if s.where == unlooked {
 		s.where, s.size = whereIs(in)
 	}
 	s.resident = false
 	if s.where == unknown {
-		return // and another look would say the same
+		return // and another look would find the same
 	}
 	at, err := unix.Seek(in, 0, unix.SEEK_CUR)
 	if err != nil {
 		return
 	}
 	s.at, s.upTo = at, at+int64(n)
-	// Behind the end there is nothing to be in memory.
+	// There are no pages behind the end.
 	if to := min(s.upTo, s.size); to-at >= minLook {
 		s.upTo = to
 		s.resident = s.where == inRAM || inMemory(in, at, to)
 	}
 }
 
-// whereIs returns what can be known of a file, and its size. A network file system, or
+// whereIs returns where a file is, and its size. A network file system, or
 // one served by a program (FUSE), may ask its server before it gives out cached pages.
 // If that does not answer, a raw call would hold up the whole process, so raw calls are
 // used only for file systems known not to ask. A tmpfs is memory (what it has swapped
@@ -89,14 +87,14 @@ func whereIs(fd int) (where, int64) {
 	var at unix.Statfs_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
-	case err != nil, flags&unix.O_DIRECT != 0: // what is in memory counts for nothing there
+	case err != nil, flags&unix.O_DIRECT != 0: // which ignores the page cache
 		return unknown, 0
 	case unix.Fstat(fd, &info) != nil, info.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unknown, 0
 	case unix.Fstatfs(fd, &at) != nil:
 		return unknown, 0
 	}
-	switch uint32(at.Type) { // which has another type on each architecture
+	switch uint32(at.Type) { // the type of Type differs between architectures
 	case unix.TMPFS_MAGIC:
 		return inRAM, info.Size
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
@@ -116,7 +114,7 @@ func inMemory(fd int, from, to int64) bool {
 	return err == nil && found.Cache >= uint64(pages)
 }
 
-// sendFileRaw sends at most n bytes from where the file stands, all of them in memory.
+// sendFileRaw sends at most n bytes from the file's offset, all of them in memory.
 func sendFileRaw(out, in, n int) (int, error) {
 	sent, _, errno := unix.RawSyscall6(unix.SYS_SENDFILE, uintptr(out), uintptr(in), 0, uintptr(n), 0, 0)
 	if errno != 0 {

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// A roster has the connections of one acceptor: the live ones in a list, and a few
-// that are to be used again.
+// A roster has the connections of one acceptor: a list of the live ones, and some to reuse.
 type roster struct {
 	shared     *shared
-	left       func(source netip.Addr) // a connection has ended
+	left       func(source netip.Addr) // called when a connection has ended
 	firstBytes func(c *Conn, b []byte) // may be nil
 
 	mu       sync.Mutex
@@ -23,7 +22,7 @@ type roster struct {
 	accepted uint64
 }
 
-// maxFree is how many connections are kept to be used again: some 600 bytes each.
+// maxFree is how many connections are kept for reuse: some 600 bytes each.
 const maxFree = 1024
 
 func newRoster(sh *shared, left func(netip.Addr), firstBytes func(*Conn, []byte)) *roster {
@@ -72,8 +71,8 @@ func (o *roster) enter(c *conn) {
 	o.mu.Unlock()
 }
 
-// leave takes a connection off, and keeps c for another. Its state says closed until
-// then, so that no old handle can use it.
+// leave removes a connection, and keeps c for reuse. Its state says closed until then, so
+// that no old handle can use it.
 func (o *roster) leave(c *conn) {
 	o.mu.Lock()
 	c.takeOff()
@@ -87,8 +86,7 @@ func (o *roster) leave(c *conn) {
 	o.left(source)
 }
 
-// putBefore puts c into the ring that another is in, and takeOff takes it off. mu is
-// held.
+// putBefore inserts c into the ring before another, and takeOff removes it. mu is held.
 func (c *conn) putBefore(other *conn) {
 	c.prev, c.next = other.prev, other
 	c.prev.next, c.next.prev = c, c
@@ -99,19 +97,19 @@ func (c *conn) takeOff() {
 	c.next, c.prev = nil, nil
 }
 
-// counts returns how many connections there are, and have been.
+// counts returns how many connections there are, and how many there were in all.
 func (o *roster) counts() (live int, accepted uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conns, o.accepted
 }
 
-// sweepBatch is how many connections are held at a time to be ended, since mu cannot
-// be held for that.
+// sweepBatch is how many connections are held at a time to end them, which is done without
+// mu.
 const sweepBatch = 256
 
-// each calls f for each live connection, with mu held; those that it says true of are
-// given to then, without it.
+// each calls f for each live connection, with mu held. If f reports true, each calls then
+// without mu.
 func (o *roster) each(f func(*conn) bool, then func(*conn)) {
 	var batch [sweepBatch]*conn
 	for {
@@ -144,7 +142,7 @@ func (o *roster) cut(err error) (n int) {
 	return n
 }
 
-// nudge has those who wait for a request look whether the server ends.
+// nudge wakes handlers that wait for a request, to check whether the server ends.
 func (o *roster) nudge() {
 	var seen map[*conn]bool
 	o.each(func(c *conn) bool { return c.idle.Load() && !seen[c] }, func(c *conn) {
@@ -156,7 +154,7 @@ func (o *roster) nudge() {
 	})
 }
 
-// sweep ends the connections of which a time is up.
+// sweep ends the connections that ran out of time.
 func (o *roster) sweep(now int64) {
 	t := &o.shared.ticks
 	o.each(func(c *conn) bool { return c.ended.Load() == nil && t.expired(&c.status, now) != nil }, func(c *conn) {
@@ -169,20 +167,20 @@ func (o *roster) sweep(now int64) {
 // A Peer is one live connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // ago, that it was accepted; to a second or so, and 0 where no times are kept
+	Since         time.Duration // since it was accepted, to a second or so
 	Waits         bool          // in WaitReadable, for another request
 }
 
-// peerBatch is how many connections are looked at together to be listed. One that has
-// ended since may be listed still.
+// peerBatch is how many connections are read at a time. The list may contain some that
+// have just ended.
 const peerBatch = 64
 
-// peers yields the live connections. None is held while the caller looks at one: it
-// would stay open for as long as that takes.
+// peers yields the live connections. None is held while the caller looks at one, since it
+// would stay open meanwhile.
 func (o *roster) peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
-		// Two marks in the ring: how far the list has come, and where it ends, since
-		// new connections may come faster than the caller takes them.
+		// Two marks in the ring: the position of the list, and its end, since new
+		// connections may come faster than the caller takes them.
 		var at, end conn
 		at.state.Store(closedBit) // so that no call holds them
 		end.state.Store(closedBit)

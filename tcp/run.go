@@ -26,7 +26,7 @@ type run struct {
 	err    error // mu: of the first that failed
 }
 
-// newRun takes the sockets, for their connections to be accepted.
+// newRun takes over the sockets.
 func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
 	return r, nil
 }
 
-// keepTimes finds out which times are to be kept, and how exactly.
+// keepTimes sets the timeouts, and how exactly they are kept.
 func (r *run) keepTimes() {
 	s := r.s
 	r.firstPhase = listening
@@ -81,7 +81,7 @@ func (r *run) keepTimes() {
 	r.clock.Store(1)
 }
 
-// serveUntil serves until ctx ends, and comes to an end then.
+// serveUntil serves until ctx ends, and until the handlers have returned.
 func (r *run) serveUntil(ctx context.Context) error {
 	over := make(chan struct{})
 	var helpers sync.WaitGroup
@@ -109,7 +109,7 @@ func (r *run) serveUntil(ctx context.Context) error {
 	return r.err
 }
 
-// start has connections accepted.
+// start begins to accept connections.
 func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	for _, a := range r.acceptors {
 		a.start()
@@ -118,7 +118,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	helpers.Go(func() { r.sweep(over) })
 }
 
-// drain begins the end: what was connected by now is still served.
+// drain begins the end: clients that are connected by now are still served.
 func (r *run) drain() {
 	r.drains.Store(true)
 	close(r.draining)
@@ -130,8 +130,8 @@ func (r *run) drain() {
 	}
 }
 
-// awaitEnd waits for the handlers, and when their time is up ends their connections.
-// It returns how many had to be ended.
+// awaitEnd waits for the handlers, and after the Grace ends their connections. It returns
+// how many it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
 	if grace := orDefault(r.s.Grace, DefaultGrace); grace > 0 {
@@ -147,7 +147,7 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	case <-r.halted:
 	}
 	r.cancel(ErrCut)
-	// Connections accepted before, which waited for a place, may begin only now.
+	// Connections that were accepted before, and waited for a place, may start only now.
 	for {
 		cut += r.cut()
 		select {
@@ -166,7 +166,7 @@ func (r *run) cut() (n int) {
 	return n
 }
 
-// cutAgain is how soon it is looked again for connections to be ended.
+// cutAgain is the time between two searches for connections to end.
 const cutAgain = 10 * time.Millisecond
 
 // wait returns when all workers have.
@@ -176,7 +176,7 @@ func (r *run) wait() {
 	}
 }
 
-// finishRun takes the run off its server.
+// finishRun removes the run from its server.
 func (r *run) finishRun() {
 	_, accepted := r.totals()
 	r.s.mu.Lock()
@@ -204,7 +204,7 @@ func (r *run) totals() (live int, accepted uint64) {
 	return live, accepted
 }
 
-// acceptorEnded counts an acceptor that accepts no more.
+// acceptorEnded counts an acceptor that has ended.
 func (r *run) acceptorEnded(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,13 +214,13 @@ func (r *run) acceptorEnded(err error) {
 	if !errors.Is(err, net.ErrClosed) && r.err == nil {
 		r.err = fmt.Errorf("accept: %w", err)
 		if r.accept > 0 {
-			close(r.left0) // one that does not work is the end of all
+			close(r.left0) // if one fails, all end
 			r.accept = -1
 		}
 	}
 }
 
-// sweep keeps the clock, and ends connections of which a time is up.
+// sweep keeps the clock, and ends connections that ran out of time.
 func (r *run) sweep(over <-chan struct{}) {
 	t := time.NewTicker(r.tick)
 	defer t.Stop()

@@ -24,9 +24,9 @@ func (s *Server) Counters() Counters {
 	return c
 }
 
-// Peers yields the connections that there are. The body of a loop over them may take
-// its time: none is kept open by it, so one may be listed that has just ended. Those
-// that come while the loop is under way need not be in it.
+// Peers yields the open connections. A loop over them may be slow: it keeps none of them
+// open, so it may list a connection that has just ended. Connections accepted meanwhile
+// may be missing.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.running() {
@@ -41,7 +41,7 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// enlist adds a run to those that serve. If Halt has come in between, it ends soon.
+// enlist adds a run to those that serve. If Halt was called in between, it ends soon.
 func (s *Server) enlist(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *Server) running() (all []*run) {
 	return all
 }
 
-// ListenAndServe listens at addresses, as [Listen] has them, and serves until ctx
-// ends: see [Server.Serve].
+// ListenAndServe listens at addresses in the form of [Listen], and serves until ctx ends:
+// see [Server.Serve].
 func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	if len(addrs) == 0 {
 		return errors.New("tcp: no address to listen at")
@@ -103,11 +103,10 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	return r.serveUntil(ctx)
 }
 
-// Halt ends all connections, and what serves them, at once: also those that are
-// given their Grace already. It is for good, so that it holds for a Serve too that
-// another goroutine is about to begin: that closes its sockets and fails with
-// [net.ErrClosed], and so does Listener. A Server that is to serve again is ended by
-// the context of Serve.
+// Halt ends all connections and all calls of Serve at once, also during their Grace. It is
+// final: a Serve that another goroutine is about to call closes its sockets and fails with
+// [net.ErrClosed], and so does Listener. To end a Server that should serve again, end the
+// context of Serve.
 func (s *Server) Halt() {
 	s.mu.Lock()
 	s.halted = true

@@ -26,48 +26,46 @@ const (
 // ends.
 const defaultLastCall = time.Second
 
-// A Server serves connections. Handle must be set; all else is ready for use as it
-// is. Its fields must not change once it serves.
+// A Server serves connections. Handle must be set; the zero value of every other field
+// is useful. Fields must not change once it serves.
 type Server struct {
 	// Handle serves one connection, which is closed when it returns. c is a *Conn,
-	// or with TLS a *tls.Conn over one. ctx ends when the time for handlers is up
-	// at the server's end; see also [Draining]. If Handle panics, that is logged,
-	// counted, and ends the one connection.
+	// or with TLS a *tls.Conn over one. ctx ends when the Grace is over at the
+	// server's end; see also [Draining]. A panic of Handle is logged and counted, and
+	// ends that connection only.
 	Handle func(ctx context.Context, c net.Conn)
 
-	// TLS has connections begin with TLS. It must have a certificate; those of
-	// package certs can be replaced while the server runs.
+	// TLS, if set, makes connections begin with TLS. It must have a certificate; those
+	// of package certs can be replaced while the server runs.
 	TLS *tls.Config
 
-	// Options are for the addresses that ListenAndServe listens at.
+	// Options are those of the sockets of ListenAndServe.
 	Options Options
 
-	// Limits. At MaxConns no more are accepted until one ends: the others wait in
-	// the kernel's queue. With Refuse they are accepted and reset, so that clients
-	// know at once. Those of one source above MaxConnsPerSource are reset. A source
-	// is an address or, of IPv6, a network of 64 bits.
+	// Limits. At MaxConns no connection is accepted until one ends: the others wait in
+	// the kernel's queue. With Refuse they are accepted and reset, so that clients fail
+	// at once. Connections of one source above MaxConnsPerSource are reset. A source is
+	// an IPv4 address, or an IPv6 network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
-	MaxHandshakes     int // TLS handshakes at a time, but for those that wait for their client; others wait. 0 means DefaultMaxHandshakes
+	MaxHandshakes     int // TLS handshakes at a time, not counting those that wait for their client; others wait. 0 means DefaultMaxHandshakes
 	Refuse            bool
 
 	// Times. They are kept to a sixteenth of the shortest, or a millisecond.
 	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means DefaultHandshakeTimeout
-	FirstByteTimeout time.Duration // until the client speaks, while that is waited for; 0 means no limit. With TLS, it has
+	FirstByteTimeout time.Duration // until the client has sent something; with TLS it always has. 0 means no limit
 	IdleTimeout      time.Duration // how long a call may wait while nothing is moved either way; 0 means no limit
 
-	// Proxies are the networks of proxies whose connections begin with a PROXY
-	// header (versions 1 and 2), which says for whom they are. Others' connections
-	// are their own. For a proxy on the same machine that connects by 127.0.0.1 or
-	// ::1, their networks are given here; all other programs on that machine are
-	// trusted, too.
+	// Proxies are the networks of proxies whose connections begin with a PROXY header
+	// (version 1 or 2), which names the client. To trust a proxy on the same machine that
+	// connects from 127.0.0.1 or ::1, list these: all other programs on that machine are
+	// then trusted too.
 	Proxies []netip.Prefix
 
-	// UnixProxies says the same of all peers that connect by a unix socket: they have
-	// no address that a network could hold. The permissions of the socket's file, or of
-	// its directory, are what keeps out others than the proxy; an abstract name ("@")
-	// has none. Without it, everything that a peer on a unix socket sends is data, from
-	// the first byte on.
+	// UnixProxies makes proxies of all peers on unix sockets, which have no address that
+	// a network could contain. Only the permissions of the socket's file, or of its
+	// directory, keep out others than the proxy; an abstract name ("@") has none. Without
+	// UnixProxies, all bytes of a peer on a unix socket are data.
 	UnixProxies bool
 
 	// Deny and Allow decide who may connect, by the address that the connection or its
@@ -92,16 +90,15 @@ type Server struct {
 	// DefaultGrace, and below 0 without limit.
 	Grace time.Duration
 
-	// BadHandshake, if set, is called for each connection that failed before it was
-	// served, by its PROXY header or its TLS handshake: see ErrProxyHeader and
-	// [tls.RecordHeaderError], and io.EOF, the error of a port scan. It is called on
-	// the connection's goroutine, so strangers can cause many calls at a time; c is
-	// closed when it returns. It is not called for StartTLS, nor for connections that
-	// the server's own end has ended.
+	// BadHandshake, if set, is called for each connection whose PROXY header or TLS
+	// handshake failed: see ErrProxyHeader and [tls.RecordHeaderError], and io.EOF, the
+	// error of a port scan. It is called on the connection's goroutine, so strangers can
+	// cause many calls at a time; c is closed when it returns. It is not called for
+	// StartTLS, nor for connections that the end of the server ended.
 	BadHandshake func(c *Conn, err error)
 
-	// Log gets the errors that no call returns: panics, and that accepting fails for a
-	// time. Nil means slog.Default.
+	// Log gets the errors that no call returns: panics, and failures to accept. Nil means
+	// slog.Default.
 	Log *slog.Logger
 
 	lastCall   time.Duration // 0 means defaultLastCall
@@ -113,25 +110,25 @@ type Server struct {
 
 	mu     sync.Mutex
 	runs   map[*run]bool // mu: those that serve
-	halted bool          // mu: none is to serve any more
+	halted bool          // mu: by Halt
 	past   uint64        // mu: connections accepted by others
 }
 
-// Counters is what a server has done and is doing.
+// Counters counts what a server has done and is doing.
 type Counters struct {
 	Conns      int // now
-	Handshakes int // of TLS, now, but for those that wait for their client
+	Handshakes int // of TLS, now, not counting those that wait for their client
 
 	Accepted      uint64
 	Refused       uint64 // by Allow or Deny, by MaxConns with Refuse, or by MaxConnsPerSource
-	TimedOut      uint64 // ended by one of the times
-	AcceptErrors  uint64 // such as no descriptors being left
+	TimedOut      uint64 // ended by one of the timeouts
+	AcceptErrors  uint64 // such as a lack of descriptors
 	BadHandshakes uint64 // TLS or PROXY headers that failed
 	Panics        uint64 // of handlers
 	Cut           uint64 // ended because the server did
 }
 
-// check reports settings that make no sense, and that the server is halted.
+// check reports invalid settings, and a halted server.
 func (s *Server) check() error {
 	s.mu.Lock()
 	halted := s.halted
@@ -174,7 +171,7 @@ func (s *Server) log() *slog.Logger {
 	return slog.Default()
 }
 
-// places are those that MaxConns leaves for connections.
+// places are the places for connections, MaxConns of them.
 type places struct {
 	max     int64 // 0 for no limit
 	taken   atomic.Int64
@@ -182,12 +179,11 @@ type places struct {
 	freed   chan struct{} // a place has become free, and an acceptor waits
 }
 
-// maxWaiters is how many acceptors may be woken at a time by places that become
-// free; others are by those.
+// maxWaiters is how many acceptors free places may wake at a time. Those wake others.
 const maxWaiters = 64
 
-// take takes a place if there is one. It never counts more than there are, not even
-// for a moment: an acceptor woken just then would find none, and sleep again.
+// take takes a place if there is one. It never counts more places than there are, not
+// even for a moment: an acceptor woken just then would find none, and sleep again.
 func (p *places) take() bool {
 	for {
 		n := p.taken.Load()

@@ -17,11 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sock is a connection as the system has it: at first a bare descriptor, of
-// which Go's scheduler knows nothing. Many connections end like that, since what
-// they ask was there when they were accepted, and what they get fits into the
-// socket's buffer. The first call that has to wait has the descriptor registered
-// with Go's network poller, which waits for it from then on.
+// A sock is a connection as the system has it: at first a bare descriptor, which Go's
+// scheduler does not know. Many connections need no more: their request was there when they
+// were accepted, and the answer fits into the socket's buffer. The first call that must
+// wait registers the descriptor with Go's network poller.
 type sock struct {
 	status
 
@@ -30,23 +29,23 @@ type sock struct {
 
 	in, out  transfer                     // reading, writing
 	waitStep func(fd uintptr) (done bool) // reading: readyToRead
-	looked   bool                         // reading: it has, and found nothing
+	looked   bool                         // reading: waitStep was called, and found nothing
 	yields   bool                         // reading: it ends when the server does
-	wait     error                        // reading: why it ends without anything
-	likely   bool                         // reading: there is something to be read, most likely
+	wait     error                        // reading: why it ends without a byte
+	likely   bool                         // reading: there are probably bytes to read
 
 	// In nanoseconds of Unix time; 0 for none.
 	readBy, writeBy atomic.Int64
 
-	nudged atomic.Bool // the deadline for reading has been moved to wake who waits
+	nudged atomic.Bool // the read deadline was moved, to wake a call that waits
 
 	polled atomic.Bool     // file and raw are there
-	mu     sync.Mutex      // file, and what is done to its deadlines
+	mu     sync.Mutex      // file, and changes of its deadlines
 	file   *os.File        // owns fd
 	raw    syscall.RawConn // of file
 }
 
-// A transfer is what a call moves while the poller calls it back. It is part of the
+// A transfer is the state of a call while the poller calls it back. It is part of the
 // connection, and its function is made once, so that a call allocates nothing.
 type transfer struct {
 	b     []byte
@@ -57,8 +56,8 @@ type transfer struct {
 }
 
 const (
-	// maxDirect is how many bytes the kernel is handed in one call that the
-	// scheduler does not know of: copying so many takes some microseconds.
+	// maxDirect is how many bytes one raw system call sends, without the scheduler's
+	// knowledge: copying that many takes some microseconds.
 	maxDirect = 64 << 10
 )
 
@@ -112,8 +111,8 @@ func (c *sock) sysRead(b []byte) (int, error) {
 	return received(c.in.n, c.in.errno)
 }
 
-// letOthers lets others have a turn, before a connection is registered with the
-// poller. Where there is much to do, the data is there when they have had it.
+// letOthers yields to other goroutines before a connection is registered with the poller.
+// On a busy server the data has arrived when they are done.
 func (c *sock) letOthers() {
 	c.waits(&c.readWait)
 	runtime.Gosched()
@@ -130,8 +129,8 @@ func received(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// sysWrite writes b. If that is the last, the kernel keeps what does not fill a
-// segment until the connection ends, or for 200 ms.
+// sysWrite writes b. If that is the last, the kernel holds back a partial segment until the
+// connection ends, or for 200 ms.
 func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
 	flags := unix.MSG_NOSIGNAL
 	if last {
@@ -140,7 +139,7 @@ func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
 	if isPast(&c.writeBy) {
 		return 0, os.ErrDeadlineExceeded
 	}
-	// The poller need not be asked as long as there is room.
+	// While there is room, the poller is not needed.
 	var errno syscall.Errno
 	if n, errno = c.sendSome(c.fd, b, flags); errno != unix.EAGAIN {
 		return written(n, errno)
@@ -178,7 +177,7 @@ func written(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// sendSome sends as much of b as there is room for, which EAGAIN ends.
+// sendSome sends as much of b as there is room for. EAGAIN says that there is no more.
 func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
 		some, errno := send(fd, b[n:min(len(b), n+maxDirect)], flags)
@@ -200,7 +199,7 @@ func isPast(by *atomic.Int64) bool {
 	return t != 0 && time.Now().UnixNano() >= t
 }
 
-// poll has the poller wait for the connection from now on.
+// poll registers the connection with the poller, if it is not yet.
 func (c *sock) poll() (syscall.RawConn, error) {
 	if c.polled.Load() {
 		return c.raw, nil // not written again
@@ -239,8 +238,7 @@ func (c *sock) interrupt() {
 	}
 }
 
-// sysShutdown ends both directions under the calls that are under way, and those
-// to come.
+// sysShutdown ends both directions, for calls under way and later ones.
 func (c *sock) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
 
 // sysClose closes the descriptor. No call uses it any more.
@@ -261,7 +259,7 @@ func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed() {
-		return net.ErrClosed // what Close has interrupted remains so
+		return net.ErrClosed // calls that Close interrupted stay interrupted
 	}
 	if read {
 		c.readBy.Store(by)
@@ -317,8 +315,8 @@ func boolInt(on bool) int {
 
 func (c *sock) sysRaw() (syscall.RawConn, error) { return c.poll() }
 
-// sysWaitReadable waits without a buffer. At the server's end it waits no longer, if it
-// yields to that. reading is held.
+// sysWaitReadable waits without a buffer. If yields is set, the end of the server ends it.
+// reading is held.
 func (c *sock) sysWaitReadable(yields bool) error {
 	polled := c.polled.Load()
 	if (!polled || c.likely) && readable(c.fd) {
@@ -352,13 +350,13 @@ func (c *sock) sysWaitReadable(yields bool) error {
 	}
 }
 
-// readyToRead is what the poller calls for sysWaitReadable: once to begin with, and
-// then when there is something to be read.
+// readyToRead is what the poller calls for sysWaitReadable: first at once, and then when
+// there is something to read.
 func (c *sock) readyToRead(fd uintptr) bool {
 	if c.looked || readable(int(fd)) {
 		return true
 	}
-	if c.yields && c.shared.isDraining() { // or who nudges might have come too early
+	if c.yields && c.shared.isDraining() { // the nudge might have come too early
 		c.wait = ErrDraining
 		return true
 	}
@@ -367,7 +365,7 @@ func (c *sock) readyToRead(fd uintptr) bool {
 	return false
 }
 
-// sysNudge wakes WaitReadable, which looks whether the server ends.
+// sysNudge wakes WaitReadable, which checks whether the server ends.
 func (c *sock) sysNudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -410,7 +408,7 @@ func readable(fd int) bool {
 	return errno != unix.EAGAIN
 }
 
-// sysRemoteAddr and sysLocalAddr ask the kernel, or remember what it said.
+// sysRemoteAddr and sysLocalAddr return the addresses that the kernel reports.
 func (c *sock) sysRemoteAddr() net.Addr { return netAddrOf(&c.from) }
 
 func (c *sock) sysLocalAddr() net.Addr {
@@ -419,5 +417,5 @@ func (c *sock) sysLocalAddr() net.Addr {
 	return netAddrOf(&raw)
 }
 
-// sysSource returns who has connected; it is not valid for a unix socket.
+// sysSource returns the client's address; it is not valid for a unix socket.
 func (c *sock) sysSource() netip.Addr { return addrPort(&c.from).Addr() }

@@ -21,9 +21,9 @@ type sock struct {
 	nc net.Conn
 
 	readBy   atomic.Int64 // in nanoseconds of Unix time; 0 for none
-	mu       sync.Mutex   // what is done to the deadlines
-	nudged   bool         // mu: the deadline for reading has been moved to wake who waits
-	readable []byte       // reading: what WaitReadable has read
+	mu       sync.Mutex   // changes of the deadlines
+	nudged   bool         // mu: the read deadline was moved, to wake a call that waits
+	readable []byte       // reading: read by WaitReadable
 	one      [1]byte
 }
 
@@ -61,8 +61,7 @@ func (c *sock) interrupt() {
 	_ = c.nc.SetDeadline(time.Unix(1, 0))
 }
 
-// sysShutdown ends both directions under the calls that are under way, and those to
-// come.
+// sysShutdown ends both directions, for calls under way and later ones.
 func (c *sock) sysShutdown() { _ = c.nc.Close() }
 
 func (c *sock) sysClose() { _ = c.nc.Close() }
@@ -71,7 +70,7 @@ func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed() {
-		return net.ErrClosed // what Close has interrupted remains so
+		return net.ErrClosed // calls that Close interrupted stay interrupted
 	}
 	if read {
 		c.readBy.Store(inNanoseconds(t))
@@ -135,15 +134,15 @@ func (c *sock) sysRaw() (syscall.RawConn, error) {
 	return s.SyscallConn()
 }
 
-// sysWaitReadable reads one byte, as there is nothing that only looks. At the server's
-// end it waits no longer, if it yields to that.
+// sysWaitReadable reads one byte, since package net cannot peek. If yields is set, the end
+// of the server ends it.
 func (c *sock) sysWaitReadable(yields bool) error {
 	if len(c.readable) > 0 {
 		return nil
 	}
 	for {
 		looks := yields && c.shared.isDraining()
-		if looks { // what is there comes before the end
+		if looks { // bytes that are there come before the end
 			c.mu.Lock()
 			c.nudged = true
 			_ = c.nc.SetReadDeadline(time.Now().Add(drainLook))
@@ -164,18 +163,18 @@ func (c *sock) sysWaitReadable(yields bool) error {
 				return ErrDraining
 			}
 		case err == io.EOF:
-			return nil // which the next read finds out
+			return nil // the next read returns it
 		default:
 			return unnamed(err)
 		}
 	}
 }
 
-// drainLook is how long a connection is read from at the server's end, to find out
-// whether there is something.
+// drainLook is how long a read at the server's end may take to find out whether there are
+// bytes.
 const drainLook = time.Millisecond
 
-// sysNudge wakes WaitReadable, which looks whether the server ends.
+// sysNudge wakes WaitReadable, which checks whether the server ends.
 func (c *sock) sysNudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +187,7 @@ func (c *sock) sysNudge() {
 // sysUnnudge undoes a nudge that woke no call. idle is false by now.
 func (c *sock) sysUnnudge() { c.wasNudged() }
 
-// wasNudged reports whether a wait was ended to look, and puts the deadline back.
+// wasNudged reports whether sysNudge ended a wait, and restores the deadline.
 func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +206,7 @@ func (c *sock) sysRemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
 func (c *sock) sysLocalAddr() net.Addr { return c.nc.LocalAddr() }
 
-// sysSource returns who has connected; it is not valid for a unix socket.
+// sysSource returns the client's address; it is not valid for a unix socket.
 func (c *sock) sysSource() netip.Addr {
 	if a, ok := c.nc.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()

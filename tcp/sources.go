@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// sources counts the connections that each source has now, so that one cannot
-// take all that there may be. Any goroutine may call its methods.
+// sources counts the connections of each source, so that one cannot take all places. Any
+// goroutine may call its methods.
 //
-// A source is an IPv4 address, or the 64 bits of an IPv6 address that one site
-// shares (RFC 4291 §2.5.4). A host that has one address of such a network can use all
-// of them.
+// A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
+// (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
 type sources struct {
 	max    int // connections of one source
 	seed   maphash.Seed
@@ -23,10 +22,9 @@ type sources struct {
 // are for the goroutines that accept at the same time: one for each processor.
 const sourceShards = 64
 
-// A sourceShard is a part of the table: one array of slots, probed one after
-// the other. It has twice to eight times as many as there are sources, so its
-// memory is bounded by the connections there are, and given back with them; and
-// while sources come and go, none is allocated.
+// A sourceShard is a part of the table: an array of slots with linear probing. It has two to
+// eight times as many slots as sources, so its memory is bounded by the open connections,
+// and shrinks with them. While sources come and go, nothing is allocated.
 type sourceShard struct {
 	mu    sync.Mutex
 	slots []sourceSlot // mu; as many as a power of two
@@ -35,18 +33,17 @@ type sourceShard struct {
 	_ [64]byte // keeps the next one's lock off this one's cache line
 }
 
-// A sourceSlot holds a source with its connections. If there are none it is
-// free.
+// A sourceSlot holds a source and its number of connections. Without any it is free.
 type sourceSlot struct {
 	key   sourceKey
 	conns int32
 }
 
-// fewestSlots is what a shard begins with, and keeps.
+// fewestSlots is how many slots a shard starts with, and keeps.
 const fewestSlots = 8
 
-// A sourceKey is a source in few bytes. It has no pointers, unlike [netip.Addr],
-// so that the garbage collector need not look at the table.
+// A sourceKey is a source in few bytes. Unlike [netip.Addr] it has no pointers, so the
+// garbage collector skips the table.
 type sourceKey struct {
 	bits uint64
 	kind uint8
@@ -70,23 +67,22 @@ func keyOf(a netip.Addr) sourceKey {
 	}
 	b := a.As16()
 	if a.IsLinkLocalUnicast() {
-		// All hosts of a link have the same 64 bits in front, and differ in the
-		// others (RFC 4291 §2.5.6).
+		// All hosts of a link share the first 64 bits, and differ in the others (RFC 4291
+		// §2.5.6).
 		return sourceKey{binary.BigEndian.Uint64(b[8:]), sourceLink}
 	}
 	return sourceKey{binary.BigEndian.Uint64(b[:8]), sourceIPv6}
 }
 
-// shard returns the part of the table that a source is in, and a number that
-// says where to look for it there. Both come from a hash that peers cannot predict.
+// shard returns a source's part of the table, and where to start probing there. Both come
+// from a hash that peers cannot predict.
 func (s *sources) shard(k sourceKey) (*sourceShard, uint64) {
 	h := maphash.Comparable(s.seed, k)
 	return &s.shards[h%sourceShards], h / sourceShards
 }
 
-// enter counts a connection, and reports false, without counting it, if its
-// source has as many as it may. An address that is not valid, as of a peer on a
-// Unix socket, has no limit.
+// enter counts a connection. If its source is at the limit, it does not, and reports false.
+// An address that is not valid, such as that of a peer on a unix socket, has no limit.
 func (s *sources) enter(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
@@ -112,7 +108,7 @@ func (s *sources) enter(a netip.Addr) bool {
 	return true
 }
 
-// leave takes back what enter counted for the same address.
+// leave undoes enter for the same address.
 func (s *sources) leave(a netip.Addr) {
 	if !a.IsValid() {
 		return
@@ -133,8 +129,8 @@ func (s *sources) leave(a netip.Addr) {
 	}
 	part.used--
 	s.free(part, i)
-	// Only at an eighth, to half of it: who comes and goes at the edge shall not
-	// move all others each time.
+	// It shrinks at an eighth, to half its size: a source that comes and goes at the edge
+	// must not move all others each time.
 	if n := len(part.slots); n > fewestSlots && 8*part.used <= n {
 		s.resize(part, n/2)
 	}
@@ -152,8 +148,8 @@ func (s *sources) conns(a netip.Addr) int {
 	return int(part.slots[part.find(k, hash)].conns)
 }
 
-// find returns the slot that holds a source, or else the free one where it
-// belongs. There always is a free one. The caller holds mu.
+// find returns the slot of a source, or the free slot where it belongs. There is always a
+// free one. The caller holds mu.
 func (p *sourceShard) find(k sourceKey, hash uint64) int {
 	mask := len(p.slots) - 1
 	i := int(hash) & mask
@@ -163,8 +159,8 @@ func (p *sourceShard) find(k sourceKey, hash uint64) int {
 	return i
 }
 
-// free empties slot i, and moves up what was behind it for want of its place,
-// so that find may stop at the first free slot. The caller holds mu.
+// free empties slot i, and moves up later slots that were displaced by it, so that find may
+// stop at the first free slot. The caller holds mu.
 func (s *sources) free(p *sourceShard, i int) {
 	mask := len(p.slots) - 1
 	for next := (i + 1) & mask; p.slots[next].conns > 0; next = (next + 1) & mask {

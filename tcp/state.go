@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// WithState makes a handler of one that wants a state of its own for each connection,
-// of a type that the program chooses. States are used again: between two connections
-// one is set to its zero value, or if it has a method Reset, that is called instead,
-// which may keep buffers. A state is not used again after a panic.
+// WithState makes a handler of a function that has a state for each connection, of a type
+// that the program chooses. States are reused. Between two connections a state is set to
+// its zero value, or its method Reset is called if it has one, which may keep buffers. A
+// state is not reused after a panic.
 //
 //	s.Handle = tcp.WithState(func(ctx context.Context, c net.Conn, p *parser) { … })
 //
-// A handler whose state is in its variables needs none of this.
+// A handler that keeps its state in variables does not need this.
 func WithState[S any](handle func(ctx context.Context, c net.Conn, state *S)) func(context.Context, net.Conn) {
 	states := sync.Pool{New: func() any { return new(S) }}
 	return func(ctx context.Context, c net.Conn) {

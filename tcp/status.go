@@ -45,7 +45,7 @@ type status struct {
 	// descriptor, so no call ever meets another connection's.
 	state atomic.Uint64
 
-	onWait func() // called before a call waits; set by who serves, before it does
+	onWait func() // called before a call waits; set by the worker that serves
 
 	// In ticks of the run's clock; 0 for never.
 	began, phased       atomic.Int64 // when it was accepted, and came to its phase
@@ -78,8 +78,8 @@ func (c *status) begin() uint32 {
 	return gen
 }
 
-// hold keeps a connection of the ring from going away until it is dropped. It
-// reports false if it is about to. mu is held.
+// hold keeps a connection of the ring until drop. It reports false if the connection is
+// ending. The roster's mu is held.
 func (c *status) hold() bool {
 	for {
 		s := c.state.Load()
@@ -95,7 +95,7 @@ func (c *status) hold() bool {
 // isClosed reports whether Close was called.
 func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 }
 
-// heard notes that the client has sent something.
+// heard notes that the client has sent bytes.
 func (c *status) heard() {
 	c.moved.Store(c.shared.clock.Load())
 	if c.phase.Load() == listening {
@@ -103,7 +103,7 @@ func (c *status) heard() {
 	}
 }
 
-// sent notes that something was sent.
+// sent notes that bytes were sent.
 func (c *status) sent() { c.moved.Store(c.shared.clock.Load()) }
 
 // enter begins a phase.
@@ -112,7 +112,7 @@ func (c *status) enter(phase int32) {
 	c.phase.Store(phase)
 }
 
-// waits notes that a call is going to wait, until its return sets since to 0.
+// waits notes that a call starts to wait. The call sets since to 0 when it returns.
 func (c *status) waits(since *atomic.Int64) {
 	if c.onWait != nil {
 		c.onWait()
@@ -124,18 +124,18 @@ func (c *status) waits(since *atomic.Int64) {
 	since.Store(c.shared.clock.Load())
 }
 
-// A shake says whether a connection has one of the places for TLS handshakes. It has
-// one while the server computes, and none while it waits for its client: who is slow
-// would take it from others.
+// A shake says whether a connection has one of the places for TLS handshakes. It has one
+// while the server computes, and none while it waits for its client: slow clients would
+// keep out others.
 type shake uint8
 
 const (
 	shakeNot   shake = iota // there is no handshake
 	shakeHolds              // it has a place
-	shakeWaits              // it has given it back, to wait
+	shakeWaits              // it gave its place back, to wait
 )
 
-// shake begins a handshake, or ends it.
+// shake starts or ends a handshake.
 func (c *status) shake(to shake) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -155,8 +155,8 @@ func (c *status) shakesAgain() bool {
 	return true
 }
 
-// takeHandshake takes one of the places for handshakes, and waits for it at most as
-// long as a handshake may take.
+// takeHandshake takes one of the places for handshakes. It waits for one at most as long as
+// a handshake may take.
 func (r *shared) takeHandshake() bool {
 	select {
 	case r.handshakes <- struct{}{}:
@@ -179,7 +179,7 @@ type limits struct {
 	handshake, firstByte, idle int64
 }
 
-// expired returns which of its times a connection has used up; nil if none.
+// expired returns the timeout that a connection has exceeded, or nil.
 func (l *limits) expired(c *status, now int64) error {
 	over := func(since, limit int64) bool { return limit > 0 && now-since > limit }
 	switch c.phase.Load() {
@@ -201,11 +201,11 @@ func (l *limits) expired(c *status, now int64) error {
 	return nil
 }
 
-// farAway is the last time that Unix nanoseconds can say.
+// farAway is the last time in Unix nanoseconds.
 const farAway = 1<<63 - 1
 
-// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out
-// of their range becomes past, or farAway.
+// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out of
+// range becomes 1 or farAway.
 func inNanoseconds(t time.Time) int64 {
 	switch {
 	case t.IsZero():

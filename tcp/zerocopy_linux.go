@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// maxSend is how much of a file the kernel is handed at once: enough for the
-	// system call not to count, and little enough for deadlines to be kept.
+	// maxSend is how many bytes of a file one system call sends: enough to make its cost
+	// negligible, and few enough to keep deadlines.
 	maxSend = 4 << 20
 
-	// pipeSize is how much a pipe holds through which a connection is joined to
-	// another, or to a file; and maxPipes how many are kept for the next.
+	// pipeSize is how much a pipe between two descriptors holds, and maxPipes how many
+	// idle pipes are kept.
 	pipeSize = 256 << 10
 	maxPipes = 64
 )
 
-// joins says that sysReadFrom leaves a source that may have to be waited for to join.
+// joins says that sysReadFrom leaves sources that may wait to join.
 const joins = true
 
-// sysReadFrom sends at most so many bytes of r, without a copy in this process, if
-// the kernel can do that. It does not wait for r. writing is held.
+// sysReadFrom sends at most so many bytes of r without a copy in this process, if the
+// kernel can. It does not wait for r. writing is held.
 func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 	src := sourceOf(r)
 	if src == nil {
 		return kernelCopy{}
 	}
-	if isFile(r) { // what is a pipe, or a terminal, is spliced
+	if isFile(r) { // pipes and terminals are spliced
 		if m := c.sendFile(src, most); m.handled {
 			return m
 		}
@@ -41,8 +41,8 @@ func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(endpoint{ours: h}, endpoint{raw: src}, most) }}
 }
 
-// sourceOf returns the descriptor that r reads from, if it is known to be a file or a
-// connection and nothing more; nil otherwise.
+// sourceOf returns the descriptor that r reads from, if r is a plain file or connection;
+// nil otherwise.
 func sourceOf(r io.Reader) syscall.RawConn {
 	if !isFile(r) && !isStream(r) && !isOf(r, "net", "tcpConnWithoutWriteTo") { // as with isFile
 		return nil
@@ -50,8 +50,7 @@ func sourceOf(r io.Reader) syscall.RawConn {
 	return rawOf(r)
 }
 
-// isStream reports whether v is a connection of package net and nothing more, of which
-// the bytes are all that counts.
+// isStream reports whether v is a plain stream connection of package net.
 func isStream(v any) bool {
 	switch c := v.(type) {
 	case *net.TCPConn:
@@ -70,13 +69,13 @@ func rawOf(v any) syscall.RawConn {
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil // as the others find out who copy
+		return nil // the copy without the kernel reports it
 	}
 	return raw
 }
 
-// sysWriteTo hands at most so many received bytes to w, without a copy in this
-// process, if the kernel can do that. It does not wait for w.
+// sysWriteTo writes at most so many received bytes to w without a copy in this process, if
+// the kernel can. It does not wait for w.
 func (c *conn) sysWriteTo(w io.Writer, most int64) kernelCopy {
 	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
@@ -136,21 +135,20 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 	return m
 }
 
-// isUnable reports whether a system call is not for such descriptors.
+// isUnable reports whether a system call does not support such descriptors.
 func isUnable(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) ||
 		errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ESPIPE) || errors.Is(err, unix.EBADF)
 }
 
-// An endpoint is one of two descriptors that are joined: a connection of ours, or what is
-// not ours.
+// An endpoint is one of two joined descriptors: one of our connections, or another file.
 type endpoint struct {
 	ours *Conn
 	raw  syscall.RawConn
 }
 
-// A joint moves bytes from one end to the other. Each end is held only during its turn,
-// so that no call waits for one end because of the other.
+// A joint moves bytes from one endpoint to the other. It locks each only during its turn, so
+// that no call waits for one endpoint because of the other.
 type joint struct {
 	dst, src    endpoint
 	p           pipe
@@ -160,8 +158,8 @@ type joint struct {
 	fill, empty func(fd uintptr) (done bool)
 }
 
-// splice moves at most so many bytes from one descriptor to another through a pipe,
-// in which the kernel hands on pages instead of copying them.
+// splice moves at most so many bytes from one descriptor to another through a pipe. The
+// kernel passes pages on instead of copying them.
 func splice(dst, src endpoint, most int64) kernelCopy {
 	p, err := takePipe()
 	if err != nil {
@@ -189,7 +187,7 @@ func (j *joint) move() (m kernelCopy) {
 		err = j.write()
 		switch m.n = j.n; {
 		case j.n == 0 && isUnable(err), err == errUnwaitable:
-			// As for a file that is only appended to.
+			// Such as a file that is opened for appending.
 			m.left = make([]byte, j.held)
 			if _, err := io.ReadFull(j.p, m.left); err != nil {
 				return m.end(err)
@@ -203,11 +201,11 @@ func (j *joint) move() (m kernelCopy) {
 	return m.end(nil)
 }
 
-// errUnwaitable says that what is not ours could not be waited for: a pipe that blocks,
-// or one that is closed. Its own methods know how, or say why not.
+// errUnwaitable says that the poller cannot wait for a descriptor that is not ours: a pipe
+// that blocks, or one that is closed. Its own methods can, or report why not.
 var errUnwaitable = errors.New("tcp: the poller does not wait for that")
 
-// read waits until the source has something, and takes it into the pipe.
+// read waits until the source has bytes, and moves them into the pipe.
 func (j *joint) read() error {
 	if j.src.ours == nil {
 		return j.done(j.src.raw.Read(j.fill))
@@ -254,7 +252,7 @@ func (j *joint) write() error {
 	})
 }
 
-// done returns how an attempt with a descriptor that is not ours has ended.
+// done returns the result of an attempt with a descriptor that is not ours.
 func (j *joint) done(err error) error {
 	switch {
 	case err != nil:
@@ -325,12 +323,12 @@ func takePipe() (pipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return pipe{}, err
 	}
-	// Where a user may have no more of such memory, it stays as small as it is made.
+	// If the user's limit for pipes is reached, it keeps its default size.
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize)
 	return pipe{fds[0], fds[1]}, nil
 }
 
-// giveBack keeps an empty pipe for the next one.
+// giveBack keeps an empty pipe for reuse, and closes others.
 func (p pipe) giveBack(empty bool) {
 	if empty {
 		select {
@@ -342,7 +340,7 @@ func (p pipe) giveBack(empty bool) {
 	_, _ = unix.Close(p.r), unix.Close(p.w)
 }
 
-// Read takes out what is in the pipe.
+// Read reads from the pipe.
 func (p pipe) Read(b []byte) (int, error) {
 	n, err := unix.Read(p.r, b)
 	return max(n, 0), err

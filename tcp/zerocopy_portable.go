@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// joins says that sysReadFrom would wait for its source itself, so that only regular
-// files are for it.
+// joins says that sysReadFrom would wait for its source itself, so it gets regular files
+// only.
 const joins = false
 
-// Package net copies by the kernel what it can where these say no.
+// Where these do nothing, package net copies, by the kernel if it can.
 
 func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 	to, ok := c.nc.(io.ReaderFrom)
-	if !ok || c.shared.ticks.idle > 0 { // its progress would not be seen
+	if !ok || c.shared.ticks.idle > 0 { // its progress would be invisible
 		return kernelCopy{}
 	}
 	c.waits(&c.writeWait)

@@ -68,7 +68,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 	s.wantMetric(`haul_connections_bad_handshakes_total{protocol="https"} 6`)
 	said := s.stop()
 	for cause, advice := range map[string]string{
-		"\"HTTP without TLS\"": "advice=\"the URL has to begin with https://", "\"the client does not trust the certificate\"": "advice=\"the client needs",
+		"\"HTTP without TLS\"": "advice=\"the URL must begin with https://", "\"the client does not trust the certificate\"": "advice=\"the client needs",
 		"\"a PROXY header\"": "advice=\"the peer sends", "TLS": "",
 	} {
 		line := lineWith(said, "msg=\"https: handshakes failed\" cause="+cause+" ")

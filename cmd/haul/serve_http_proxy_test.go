@@ -111,7 +111,7 @@ func TestServeHTTPForwarded(t *testing.T) {
 		for range 3 {
 			s.want(200, "image", "GET /kernel", "", test.fields...)
 		}
-		if got := strings.Count(s.stop(), `msg="http: a proxy seems to be in front"`); got != test.want {
+		if got := strings.Count(s.stop(), `msg="http: requests seem to come through a proxy"`); got != test.want {
 			t.Errorf("%q with %q: %d lines, want %d", test.fields, test.flags, got, test.want)
 		}
 	}

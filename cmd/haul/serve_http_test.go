@@ -378,7 +378,7 @@ func TestServeHTTPFlags(t *testing.T) {
 		{with("https", "--precompressed", "--http-auth", file), exitUsage, "one DIR"},
 		{with("https", "--http-auth", file, "--upload", "create"), exitUsage, "--upload is for TFTP, and for HTTP without --http-auth"},
 		{with("https", "--http-auth", filepath.Join(secrets, "none")), exitLocal, "there is no users file"},
-		{with("https", "--http-auth", file, secrets), exitUsage, "those who log in get one directory"},
+		{with("https", "--http-auth", file, secrets), exitUsage, "users who log in get one directory"},
 		{with("http", "--http-plain-auth"), exitUsage, "--http-plain-auth goes with --http-auth"},
 		{with("http", "--http-exempt", "10.0.0.0/8"), exitUsage, "--http-exempt goes with --http-auth"},
 		{with("http", "--http-proxy", "somewhere"), exitUsage, "--http-proxy somewhere: it is an address or a network"},

@@ -207,7 +207,7 @@ func TestServeHTTPUserDisabled(t *testing.T) {
 	get := begin("alice", "GET /large HTTP/1.1")
 	put, other := begin("alice", "PUT /half"+upload), begin("bob", "PUT /whole"+upload)
 	writeUsers(t, file, alice+"  disabled\n"+bob)
-	s.await("a change is in force")
+	s.await("the changed file is in force")
 	s.await("file=/half", `error="the login has ended: the user is disabled"`)
 	s.await("file=/large", `error="the login has ended: the user is disabled"`)
 	for _, c := range []net.Conn{get, put} {

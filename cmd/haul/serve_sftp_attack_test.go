@@ -89,7 +89,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 		"operation=exec command=id user=haul peer=127.0.0.1:", "operation=shell user=haul", "operation=pty-req user=haul",
 		"operation=x11-req user=haul", "operation=auth-agent-req@openssh.com user=haul", "operation=subsystem subsystem=internal-sftp user=haul",
 		"operation=direct-tcpip to=127.0.0.1:22 user=haul", "operation=tcpip-forward to=127.0.0.1:0 user=haul",
-		"operation=stat file=/out/passwd user=haul", "no more of this connection is logged",
+		"operation=stat file=/out/passwd user=haul", "further requests of this connection are not logged",
 	} {
 		if !strings.Contains(said, "level=WARN msg=sftp result=refused "+want) && !strings.Contains(said, want+"\"") {
 			t.Errorf("lacks %q", want)
@@ -195,7 +195,7 @@ func TestServeSFTPGraceRunsOut(t *testing.T) {
 		} else {
 			said := s.wantExit(0)
 			if !strings.Contains(said, "level=WARN msg=sftp result=failed direction=write file=/log") ||
-				!strings.Contains(said, "ended by the server: the server ends; what had come of it is discarded") {
+				!strings.Contains(said, "ended by the server: the server ends; the part that arrived is discarded") {
 				t.Error("the log does not have the upload")
 			}
 			wantNames(t, dir)

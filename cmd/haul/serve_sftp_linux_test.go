@@ -130,7 +130,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	// A key is added to alice's file, and users to the users file.
 	bob, bobKey := newLogin(t)
 	writeFile(t, filepath.Join(keys, "alice"), aliceKey+"\n"+bobKey+"\n")
-	s.await("a change is in force")
+	s.await("the changed file is in force")
 	s.files(s.as("alice", bob)).wantRead("a", "text")
 	writeUsers(t, path, text+"user bob\n  key "+bobKey+"\n  root bob\nuser late\n  key "+bobKey+"\n  root "+late+"\n")
 	s.await("users=4")
@@ -159,7 +159,7 @@ func TestServeSFTPUsersUnreadable(t *testing.T) {
 	s.files(s.as("alice", login)).wantWrite("a", "x")
 	// One that is replaced by a file that can be read is noticed after all.
 	writeUsers(t, path, "user bob\n  key "+key+"\n")
-	s.await("a change is in force")
+	s.await("the changed file is in force")
 	s.wantNoLogin(s.as("alice", login))
 	s.stop()
 }

@@ -31,8 +31,8 @@ func TestServeSFTPOneTime(t *testing.T) {
 	for _, want := range []string{
 		"haul: serving " + dir + " on sftp://127.0.0.1:",
 		"\nhaul: host key ssh-ed25519 SHA256:",
-		"\nhaul: that key is new, and kept in " + keys + "/ssh_host_ed25519_key\n",
-		"\nhaul: log in as haul with the password " + s.password + " (for this run only; --users FILE has users of your own)\n",
+		"\nhaul: that key is new, and stored in " + keys + "/ssh_host_ed25519_key\n",
+		"\nhaul: log in as haul with the password " + s.password + " (for this run only; --users FILE names users of your own)\n",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
@@ -60,7 +60,7 @@ func TestServeSFTPOneTimeAccess(t *testing.T) {
 		says      string
 	}{
 		{"--upload=", false, false, "haul: clients may read; --upload create lets them"},
-		{"--upload=create", true, false, "haul: clients may read, and add files; they change and remove none"},
+		{"--upload=create", true, false, "haul: clients may read, and add files; they cannot change or remove"},
 		{"--upload=overwrite", true, true, "haul: clients may read, write, rename and remove all files\n"},
 	} {
 		dir := servedDir(t, map[string]string{"kernel": "image", "old": "x"})
@@ -277,7 +277,7 @@ user eve
 	for _, want := range []string{
 		`msg="sftp login" result=accepted user=alice peer=127.0.0.1:`,
 		"method=publickey key=SHA256:",
-		`msg="sftp: made a user's directory" user=scanner root=scanner`,
+		`msg="sftp: created a user's directory" user=scanner root=scanner`,
 		`access=upload-only root=scanner`,
 		`msg="sftp login" result=refused user=alice peer=127.0.0.1:`,
 		"user is disabled", "may not log in from this address", "there is no such user",
@@ -315,7 +315,7 @@ func TestServeSFTPNoRoot(t *testing.T) {
 		s.await(`level=ERROR msg="sftp login" result=failed user=` + user)
 	}
 	said := s.stop()
-	for _, want := range []string{"made a user's directory\" user=reader", "file is not a directory", "link is not a directory, and links are not followed"} {
+	for _, want := range []string{"created a user's directory\" user=reader", "file is not a directory", "link is not a directory, and links are not followed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
 		}
@@ -337,11 +337,11 @@ func TestServeSFTPReload(t *testing.T) {
 	s.wantNoLogin(s.as("bob", bob))
 
 	writeUsers(t, path, withAlice+withBob)
-	s.await("a change is in force", "users=2")
+	s.await("the changed file is in force", "users=2")
 	a, b := s.login(s.as("alice", alice)), s.login(s.as("bob", bob))
 
 	writeUsers(t, path, withAlice+withBob+"nonsense\n")
-	s.await("what was before stays in force", "line 5")
+	s.await("the previous file stays in force", "line 5")
 	s.login(s.as("alice", alice))
 
 	// Users who are removed are disconnected, and so are those whose rights have changed.
@@ -362,7 +362,7 @@ func TestServeSFTPReload(t *testing.T) {
 	other, otherKey := newLogin(t)
 	readOnly := "user bob\n  access read-only\n"
 	writeUsers(t, path, readOnly+"  key "+otherKey+"\n  key "+bobKey+"\n")
-	s.await("access=read-only", "a change is in force")
+	s.await("access=read-only", "the changed file is in force")
 	f.wantRead("a", "x")
 	writeUsers(t, path, readOnly+"  key "+otherKey+"\n")
 	s.await("access=read-only", "ending a connection", "does not belong to the user")
@@ -376,7 +376,7 @@ func TestServeSFTPReload(t *testing.T) {
 	f.wantRead("a", "x")
 	said := s.stop()
 	for _, want := range []string{"reason=\"the user was removed\"", "reason=\"the user has another access now\"", `reason="the key does not belong to the user"`,
-		`file=/half user=alice`, `error="sftp: ended by the server: the user was removed; what had come of it is discarded"`, `error="the user was removed"`} {
+		`file=/half user=alice`, `error="sftp: ended by the server: the user was removed; the part that arrived is discarded"`, `error="the user was removed"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)
 		}

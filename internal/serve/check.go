@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Check says what is wrong with a configuration, as a [failure.Usage]. It opens nothing,
-// so that [Run] may find more.
+// Check reports what is wrong with a configuration, as a [failure.Usage]. It opens
+// nothing, so [Run] may find more.
 func (cfg *Config) Check() error {
 	if !cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP() {
 		return usagef("", "nothing to serve: --tftp is empty, and so are --sftp, --http and --https")
@@ -22,7 +22,7 @@ func (cfg *Config) Check() error {
 		return usagef("", "nothing to serve: there is no directory")
 	}
 	if !cfg.ServesAnybody() && len(cfg.Dirs) > 1 {
-		return usagef("", "those who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (users can have other directories, see haul user --help)", len(cfg.Dirs))
+		return usagef("", "users who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (a user can have another directory: see haul user --help)", len(cfg.Dirs))
 	}
 	if err := cfg.checkHTTP(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (cfg *Config) Check() error {
 	return nil
 }
 
-// checkAddrs checks the addresses that a flag gives.
+// checkAddrs checks the addresses of a flag.
 func checkAddrs(flag, network string, addrs []string) error {
 	for _, addr := range addrs {
 		_, port, err := net.SplitHostPort(addr)
@@ -78,8 +78,8 @@ func checkAddrs(flag, network string, addrs []string) error {
 	return nil
 }
 
-// checkDistinct refuses one address for two protocols over TCP. The system would say that
-// another server has it.
+// checkDistinct refuses one address for two protocols over TCP. The system would report
+// that another server uses it.
 func (cfg *Config) checkDistinct() error {
 	has := map[string]string{}
 	for _, p := range []struct {
@@ -228,8 +228,8 @@ func (cfg *Config) checkFiles() error {
 	return nil
 }
 
-// checkPrecompressed refuses variants where somebody could bring one for another's
-// file, or where what is beside a name need not be beside its file.
+// checkPrecompressed refuses precompressed variants where a client could upload one for
+// another's file, or where rules map a name and its variant to different directories.
 func (cfg *Config) checkPrecompressed() error {
 	switch {
 	case !cfg.HTTP.Precompressed:

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// A Config says what to serve, to whom and how. [Default] returns one to start
-// from; [Config.Check] says what is wrong with one.
+// A Config describes what to serve, to whom and how. [Default] returns one to start
+// with. [Config.Check] reports mistakes.
 //
 // An address is HOST:PORT or :PORT. A protocol is served if its list of addresses has
 // one that is not empty. The sizes are in bytes, the rates in bytes a second.
@@ -26,19 +26,20 @@ type Config struct {
 	Files Files
 	Trace Trace
 
-	// Allow, unless it is empty, and Deny limit by address who is served at all.
+	// Allow and Deny are the networks that are served, and those that are not. An empty
+	// Allow serves all.
 	Allow, Deny []netip.Prefix
 
-	// Grace is for how long transfers may continue once the server is ending. It is
-	// above 0; the default is [tftp.DefaultGrace].
+	// Grace is how long transfers may continue once the server ends. It is above 0; the
+	// default is [tftp.DefaultGrace].
 	Grace time.Duration
 
-	// User is the user that the process becomes once all is open: NAME, NAME:GROUP or
-	// UID:GID. The default is to remain the same user.
+	// User is the user that the process changes to once its files and sockets are open:
+	// NAME, NAME:GROUP or UID:GID. By default it stays the same user.
 	User string
 
-	// Unconfined leaves the process all its rights, whatever User says. It is for
-	// tests, as a process cannot get its rights back.
+	// Unconfined keeps all rights of the process, whatever User says. It is for tests,
+	// since a process cannot get its rights back.
 	Unconfined bool
 
 	// Restartable allows restarts without downtime, by SIGUSR2.
@@ -59,18 +60,17 @@ type Config struct {
 
 // Files are the rules for clients who do not log in, by TFTP and HTTP.
 type Files struct {
-	Roots     []Root         // directories for some clients; the first that fits counts
+	Roots     []Root         // directories for some clients; the first match counts
 	PerClient site.PerClient // gives each client a directory below the others
 	Shared    bool           // with PerClient: what is missing there comes from the directory above
 	Map       string         // the file of rules that rewrite names
-	FoldCase  bool           // finds files whatever the case of their names
-	Hidden    bool           // serves and takes names that begin with a dot, too
-	Access    []site.Rule    // who may read or write what; the first that fits counts
+	FoldCase  bool           // names match files in any case
+	Hidden    bool           // serves names that begin with a dot, and accepts them
+	Access    []site.Rule    // who may read or write what; the first match counts
 
 	// Upload lets clients write files; the default is that they may not. UploadDir is
 	// the directory for them, from which nothing is served; "" means the first of Dirs.
-	// With neither TFTP nor HTTP without users, Upload is for the one user that SFTP
-	// has without a users file.
+	// If SFTP is served alone and without a users file, Upload is for its one user.
 	Upload    site.Policy
 	UploadDir string
 
@@ -85,20 +85,20 @@ type Root struct {
 	Dir string
 }
 
-// TFTP is what TFTP alone has.
+// TFTP are the settings of TFTP.
 type TFTP struct {
-	// Listen are the addresses; the default is ":69". With FallBack, port 6969 is taken
-	// where the process lacks the right to those.
+	// Listen are the addresses; the default is ":69". With FallBack, port 6969 is used if
+	// the process has no right to them.
 	Listen   []string
 	FallBack bool
 
-	// SinglePort answers from the port that was asked. Otherwise each transfer has one
-	// from FirstPort to LastPort, or one that the kernel chooses if they are 0.
+	// SinglePort answers from the port that got the request. Otherwise each transfer has
+	// a port from FirstPort to LastPort, or one that the kernel chooses if they are 0.
 	SinglePort          bool
 	FirstPort, LastPort uint16
 
-	// MTU bounds the IP packets that are sent: MinMTU to MaxMTU bytes, 0 for what the
-	// kernel says (the default), -1 for what clients choose.
+	// MTU bounds the IP packets that are sent: MinMTU to MaxMTU bytes, 0 for the MTU that
+	// the kernel reports (the default), -1 for any that clients choose.
 	MTU int
 
 	MaxTransfers int   // at a time, 1 to 1,048,576; the default is tftp.DefaultMaxTransfers
@@ -106,21 +106,21 @@ type TFTP struct {
 	Rate         int   // requests a second from one address; 0 means tftp.DefaultRate, -1 no limit
 	Loops        int   // event loops for each address, up to 1024; 0 means one for two CPUs
 	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is tftp.DefaultMemory
-	BlockSize    int   // the largest to agree to, in bytes; 0 means any
-	WindowSize   int   // the largest to agree to, 1 to 65535 blocks; the default is tftp.DefaultWindow
+	BlockSize    int   // the largest block, in bytes; 0 means any
+	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is tftp.DefaultWindow
 
-	NoOffload     bool // the kernel neither cuts nor joins datagrams
-	UploadParents bool // uploads make the directories that are missing
+	NoOffload     bool // the kernel does not split and join datagrams
+	UploadParents bool // uploads create missing directories
 }
 
-// Bounds of [TFTP.MTU], in bytes: what IPv4 asks of every link, and what its packets
-// can have.
+// Bounds of [TFTP.MTU], in bytes: the least that IPv4 requires of a link, and its largest
+// packet.
 const (
 	MinMTU = 68
 	MaxMTU = 65535
 )
 
-// SFTP is what SFTP alone has.
+// SFTP are the settings of SFTP.
 type SFTP struct {
 	Listen []string // the addresses; none by default
 
@@ -128,8 +128,8 @@ type SFTP struct {
 	// exists; otherwise one user gets a password for this run.
 	Users string
 
-	// HostKeys is the directory of the host keys; "" means the usual one. The value
-	// [NoHostKeys] has a key for this run only.
+	// HostKeys is the directory of the host keys; "" means the default. With
+	// [NoHostKeys] the key is for this run only.
 	HostKeys string
 
 	Rate              int64 // each way, for all users together; 0 means no limit
@@ -142,10 +142,10 @@ type SFTP struct {
 }
 
 // NoHostKeys is the value of [SFTP.HostKeys] for a key in memory, for example to serve
-// a tree that holds all usual directories of host keys.
+// a tree that contains all default directories of host keys.
 const NoHostKeys = "none"
 
-// HTTP is what HTTP and HTTPS alone have.
+// HTTP are the settings of HTTP and HTTPS.
 type HTTP struct {
 	Listen    []string // the addresses of HTTP; none by default
 	ListenTLS []string // the addresses of HTTPS, which take Cert; none by default
@@ -158,8 +158,8 @@ type HTTP struct {
 	Index         string // the file served for a directory, if it is there; "" means none; the default is index.html
 	Precompressed bool   // sends NAME.br, NAME.zst or NAME.gz for NAME
 
-	// Users is the users file of those who may log in; "" serves everybody. Without
-	// HTTPS that takes PlainPasswords: a proxy in front is to do TLS.
+	// Users is the users file; "" serves everybody. Without HTTPS it requires
+	// PlainPasswords, and a proxy in front that does TLS.
 	Users          string
 	PlainPasswords bool
 	Exempt         []netip.Prefix // never locked out for wrong passwords
@@ -167,22 +167,21 @@ type HTTP struct {
 	Rate              int64 // each way, for all of HTTP together; 0 means no limit
 	MaxConnsPerSource int   // to a port, of one address (IPv6: one /64), up to 65,536; 0 means half of all
 
-	// Proxies begin each connection with a PROXY header; with UnixProxies all who
-	// connect by a unix socket do.
+	// Connections from the networks of Proxies begin with a PROXY header. With
+	// UnixProxies so do all that come by a unix socket.
 	Proxies     []netip.Prefix
 	UnixProxies bool
 }
 
-// Trace says which packets of TFTP are shown.
+// Trace are the settings of the packet trace of TFTP.
 type Trace struct {
 	Text     bool           // on the server's output
-	Only     []netip.Prefix // of these peers; empty means all
+	Only     []netip.Prefix // packets of these peers only; empty means all
 	Pcap     string         // the file to write them to as pcapng; "" means none
-	HexBytes int            // so many bytes of each in hexadecimal, up to trace.MaxDatagram
+	HexBytes int            // bytes of each packet to show in hexadecimal, up to trace.MaxDatagram
 }
 
-// Default returns the settings of a server for which nothing else is said: TFTP alone,
-// read-only.
+// Default returns the settings of "haul serve" without flags: TFTP alone, read-only.
 func Default() Config {
 	return Config{
 		Grace:     tftp.DefaultGrace,

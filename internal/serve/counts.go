@@ -53,7 +53,7 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
 }
 
-// registerTFTPMetrics adds what a listener counts itself.
+// registerTFTPMetrics adds the counts of a listener.
 func registerTFTPMetrics(counts *meter.Registry, l *tftp.Listener) {
 	for _, c := range []struct {
 		name, help string
@@ -64,17 +64,17 @@ func registerTFTPMetrics(counts *meter.Registry, l *tftp.Listener) {
 		{"tftp_received_bytes_total", "Bytes of TFTP packets received.", func(c tftp.Counters) int64 { return c.BytesIn }},
 		{"tftp_sent_bytes_total", "Bytes of TFTP packets sent.", func(c tftp.Counters) int64 { return c.BytesOut }},
 		{"tftp_strays_total", "Datagrams that belonged to no transfer.", func(c tftp.Counters) int64 { return c.Strays }},
-		{"tftp_unsent_total", "Datagrams that the kernel would not take.", func(c tftp.Counters) int64 { return c.Unsent }},
+		{"tftp_unsent_total", "Datagrams that the kernel did not accept.", func(c tftp.Counters) int64 { return c.Unsent }},
 		{"tftp_crashes_total", "Transfers that a fault of the program ended.", func(c tftp.Counters) int64 { return c.Crashes }},
 		{"log_lines_lost_total", "Lines for which the log was too slow.", func(c tftp.Counters) int64 { return c.LinesLost }},
 	} {
 		counts.Counter(c.name, c.help, func() int64 { return c.value(l.Counters()) })
 	}
-	counts.Gauge("tftp_resting", "Transfers that are over, and still answer repeats.", func() float64 { return float64(l.Counters().Dallying) })
+	counts.Gauge("tftp_resting", "Transfers that have ended, and still answer repeats.", func() float64 { return float64(l.Counters().Dallying) })
 	counts.Gauge("tftp_buffer_bytes", "Bytes that transfers hold in buffers.", func() float64 { return float64(l.Counters().Held) })
 }
 
-// registerMetrics adds what a server of SFTP counts itself.
+// registerMetrics adds the counts of a server of SFTP.
 func (s *sftpService) registerMetrics(counts *meter.Registry) {
 	for _, c := range []struct {
 		name, help string

@@ -84,7 +84,7 @@ func (cfg *Config) separate() error {
 	return nil
 }
 
-// resolved returns a path without symbolic links, if it can be found.
+// resolved returns a path with its symbolic links resolved, if it exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -169,7 +169,7 @@ func (cfg *Config) openUploads(s *publicFiles) (store.Store, error) {
 	return cfg.shown(files), nil
 }
 
-// shown returns what is served of a directory's files.
+// shown returns the files of a directory that clients may see.
 func (cfg *Config) shown(files *store.DirStore) store.Tree {
 	if cfg.Files.Hidden {
 		return store.Finished(files)
@@ -179,7 +179,7 @@ func (cfg *Config) shown(files *store.DirStore) store.Tree {
 
 func (s *publicFiles) openDir(dir string, writable bool) (*store.DirStore, error) {
 	if dir == "" {
-		return nil, usagef("", "the name of a directory is empty; write . for the one you are in")
+		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
 	root, err := os.OpenRoot(dir)
 	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
@@ -210,8 +210,8 @@ func (s *publicFiles) close() {
 	}
 }
 
-// warnUnwritable warns of directories that uploads cannot be written to. It is called
-// when the process has become the user it stays.
+// warnUnwritable warns of directories that uploads cannot be written to. Call it when the
+// process has changed to its final user.
 func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
 	for _, dir := range dirs {
 		if err := checkWritable(dir); err != nil {
@@ -236,8 +236,8 @@ func (s *publicFiles) sweep(ctx context.Context, log *slog.Logger) {
 // sweepEvery is the time between two searches for leftovers of broken uploads.
 const sweepEvery = 24 * time.Hour
 
-// sweepOften sweeps at the start and then every sweepEvery, until ctx ends: what can be
-// resumed is kept for a while.
+// sweepOften sweeps at the start and then every sweepEvery, until ctx ends: resumable
+// uploads are kept for a while.
 func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr), sweep func() (removed int, err error)) {
 	for {
 		n, err := sweep()

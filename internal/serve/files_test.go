@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What broken uploads have left is looked for as long as the server runs, as what can
-// be resumed becomes too old for that meanwhile; and what goes wrong is told.
+// Leftovers of uploads are swept as long as the server runs, since resumable uploads become
+// too old meanwhile. Failures are logged.
 func TestSweepOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 7*24*time.Hour+time.Minute)

@@ -29,17 +29,17 @@ import (
 
 // Bounds of a connection of HTTP.
 const (
-	httpHeaderTime  = 10 * time.Second // until the head of a request is whole
+	httpHeaderTime  = 10 * time.Second // until the header of a request is complete
 	httpIdleTime    = 2 * time.Minute  // between requests
 	httpHeaderBytes = 16 << 10
-	httpClientFirst = 30 * time.Second // one that says nothing for so long is never seen
+	httpClientFirst = 30 * time.Second // one that sends nothing for so long is never accepted
 	mostHTTPConns   = 1 << 14
 	httpStreams     = 64        // requests at a time on one connection of HTTP/2
-	httpMemory      = 512 << 20 // bytes: buffers, connections that are open, and listings
+	httpMemory      = 512 << 20 // bytes: buffers, open connections, and listings
 
-	// filesPerRequest are the descriptors of a request: a file and its variants; or
-	// of an upload, its file, directory and mark, and what its conditions are about.
-	// That of its user's directory comes on top.
+	// filesPerRequest are the descriptors of a request: a file and its variants; or for
+	// an upload its file, directory and mark, and the file of its conditions. One for
+	// the user's directory is added.
 	filesPerRequest = 4
 )
 
@@ -52,14 +52,14 @@ type httpService struct {
 	handler *web.Handler
 
 	files    *publicFiles  // for everybody; nil with users
-	whole    *web.Account  // the same if everybody gets the same
+	whole    *web.Account  // for everybody, if all get the same
 	roots    *sftpRoots    // of users; nil without
 	sessions *userSessions // nil without
 
 	plain, secure httpPort
 
 	retired chan time.Duration
-	limit   time.Duration // for requests under way once there is a successor; set before they learn of the end
+	limit   time.Duration // for requests under way once there is a successor; set before the requests learn of the end
 }
 
 // httpOptions are those of the sockets.
@@ -158,7 +158,7 @@ func (s *httpService) keepSecret(all []secret) error {
 	return s.roots.keepSecret(s.sessions.dir, all)
 }
 
-// account is the handler's hook for what a client gets.
+// account is the handler's hook for the account of a client.
 func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, error) {
 	if s.sessions == nil {
 		return s.anybody(v), nil
@@ -169,7 +169,7 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 	u := v.Login.User
 	files, created, leave, err := s.roots.enter(u)
 	if created {
-		s.log.say(slog.LevelInfo, "http: made a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
+		s.log.say(slog.LevelInfo, "http: created a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
@@ -219,8 +219,8 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		}
 	}
 	if s.cfg.HTTP.UnixProxies && !s.listensUnix() {
-		return failure.Listen.Errorf("--http-proxy unix: there is no unix socket, and haul opens none itself; systemd passes one: in a socket unit, " +
-			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and SocketGroup= that of the proxy, as whoever may connect can claim any address")
+		return failure.Listen.Errorf("--http-proxy unix: there is no unix socket, and haul opens none itself; have systemd pass one: in a socket unit, " +
+			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and the proxy's SocketGroup=, since whoever may connect can claim any address")
 	}
 	return nil
 }
@@ -249,10 +249,9 @@ func (s *httpService) listensUnix() bool {
 	})
 }
 
-// httpBounds returns how many connections each port may have, and how many
-// requests all of them that have files open, for the share of the descriptors that
-// HTTP has, and each is what a request takes of them. A connection of HTTP/2 has
-// many requests, so that the one does not follow from the other.
+// httpBounds returns how many connections each port may have, and how many requests with
+// open files all ports together, for HTTP's share of the descriptors. A request takes each
+// of them. A connection of HTTP/2 has many requests, so the two are bounded separately.
 func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
 	share := cfg.shareOf(limit)
 	share -= min(spareFiles, share/2)
@@ -294,7 +293,7 @@ func (s *httpService) String() string {
 	return strings.Join(all, ", ")
 }
 
-// announce prints where the server is, and who may log in.
+// announce prints the server's addresses, and who may log in.
 func (s *httpService) announce() {
 	said := false
 	for _, p := range s.ports() {
@@ -334,10 +333,10 @@ func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.sessions.reads()...)
 }
 
-// startBackground starts what runs beside the serving.
+// startBackground starts background work.
 func (s *httpService) startBackground(ctx context.Context) {
 	if s.files != nil {
-		go func() { // a disk that hangs keeps nobody waiting
+		go func() { // a disk that hangs delays nobody
 			warnUnwritable("http", s.files.writes, s.log.say)
 			s.files.sweep(ctx, s.logger)
 		}()
@@ -345,10 +344,10 @@ func (s *httpService) startBackground(ctx context.Context) {
 	}
 	go s.sessions.watch(ctx, func(changed bool, err error) {
 		if err != nil {
-			s.log.say(slog.LevelWarn, "http users: what was before stays in force", slog.String("error", err.Error()))
+			s.log.say(slog.LevelWarn, "http users: the previous file stays in force", slog.String("error", err.Error()))
 		} else if changed {
 			s.roots.learn(s.sessions.dir)
-			s.log.say(slog.LevelInfo, "http users: a change is in force", slog.Int("users", len(s.sessions.dir.Names())))
+			s.log.say(slog.LevelInfo, "http users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 			s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
 		}
 	})
@@ -400,7 +399,7 @@ func (s *httpService) alive() bool {
 	return true
 }
 
-// registerMetrics adds what a server of HTTP counts by itself.
+// registerMetrics adds what a server of HTTP counts.
 func (s *httpService) registerMetrics(counts *meter.Registry) {
 	for _, c := range []struct {
 		name, help string

@@ -20,12 +20,12 @@ var httpSuites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// openCertificate loads the certificate, and has it loaded again when it changes.
+// openCertificate loads the certificate, which is loaded again when its files change.
 func (s *httpService) openCertificate() (*tls.Config, error) {
 	set, err := certs.Load(s.cfg.HTTP.pair())
 	if err != nil {
 		if s.cfg.HTTP.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
-			err = fmt.Errorf("%w; --key FILE says where its key is", err)
+			err = fmt.Errorf("%w; --key FILE names its key", err)
 		}
 		return nil, failure.Local.Wrap(err)
 	}
@@ -49,7 +49,7 @@ func (cfg *HTTP) pair() certs.Pair {
 	return p
 }
 
-// reads returns the directories of the certificate, in which a new one will be.
+// reads returns the directories of the certificate, where a new one will appear.
 func (cfg *HTTP) reads() []string {
 	if cfg.Cert == "" {
 		return nil

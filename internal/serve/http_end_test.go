@@ -14,9 +14,9 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// At the end a connection that is kept open has an answer to what comes by it, and is
-// told to go with that: its request may have been on its way when the end began. Go's
-// own client would send it again, and not tell.
+// At the end, a connection that is kept open gets an answer to its next request, which
+// closes it: the request may have been on its way when the end began. Go's own client would
+// hide a failure by sending it again.
 func TestServeHTTPLastCall(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	p := &httpPort{lastCall: servetest.Patience}

@@ -39,7 +39,7 @@ func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (sto
 	return u, err
 }
 
-// anybody returns what a client gets who has not logged in.
+// anybody returns the account of a client who has not logged in.
 func (s *httpService) anybody(v web.Visitor) *web.Account {
 	if s.whole != nil {
 		return s.whole
@@ -48,8 +48,8 @@ func (s *httpService) anybody(v web.Visitor) *web.Account {
 	return &web.Account{Store: siteFiles{s.files.site, site.Client{Peer: v.Peer, Local: local}}, Access: s.access()}
 }
 
-// access returns what clients may do who have not logged in. UploadUnique is none of
-// it: PUT says where the file will be.
+// access returns what clients who have not logged in may do. UploadUnique does not apply:
+// PUT names the file.
 func (s *httpService) access() web.Access {
 	switch s.files.site.Upload {
 	case site.UploadCreate:
@@ -60,8 +60,8 @@ func (s *httpService) access() web.Access {
 	return web.AccessRead
 }
 
-// simple reports whether all clients get the same directory unchanged. Then no site is
-// needed in between, which lists no more than it can hold in memory.
+// simple reports whether all clients get the same directory unchanged. Then they need no
+// site, whose listings are limited to what fits in memory.
 func (cfg *Config) simple() bool {
 	return len(cfg.Dirs) == 1 && len(cfg.Files.Roots) == 0 && cfg.Files.PerClient == site.NotPerClient && cfg.Files.Map == "" && len(cfg.Files.Access) == 0 &&
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique

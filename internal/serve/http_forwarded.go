@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// forwardedFields are those by which a proxy shows itself (RFC 7239 §4, RFC 9110
-// §7.6.3), and says for whom a request is.
+// forwardedFields are header fields by which proxies name themselves and the client
+// (RFC 7239 §4, RFC 9110 §7.6.3).
 var forwardedFields = strings.Fields("Forwarded X-Forwarded-For X-Real-Ip Via")
 
 const forwardedAdvice = "all clients of a proxy count as one: for limits, for lockouts, in the log, and for uploads in parts, which any of them can resume; " +
 	"have the proxy send PROXY headers, and add --http-proxy NETWORKS"
 
-// watchForwarded warns once of a proxy that does not say by PROXY headers for whom
-// its connections are. The fields are not believed: anybody can send them.
+// watchForwarded warns once of a proxy that sends no PROXY headers. The fields are not
+// trusted: anybody can send them.
 func (s *httpService) watchForwarded(h http.Handler) http.Handler {
 	if len(s.cfg.HTTP.Proxies) > 0 || s.cfg.HTTP.UnixProxies {
 		return h
@@ -25,7 +25,7 @@ func (s *httpService) watchForwarded(h http.Handler) http.Handler {
 		if !warned.Load() {
 			for _, field := range forwardedFields {
 				if len(r.Header[field]) > 0 && !warned.Swap(true) {
-					s.log.say(slog.LevelWarn, "http: a proxy seems to be in front", slog.String("field", field),
+					s.log.say(slog.LevelWarn, "http: requests seem to come through a proxy", slog.String("field", field),
 						slog.String("peer", r.RemoteAddr), slog.String("advice", forwardedAdvice))
 				}
 			}

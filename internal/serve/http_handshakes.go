@@ -28,14 +28,14 @@ const (
 
 // adviceOn says what the operator can do about a cause.
 var adviceOn = map[string]string{
-	noHeader: "the peer is in --http-proxy, and has to begin with a PROXY header: turn that on there (send-proxy in HAProxy, " +
+	noHeader: "the peer is in --http-proxy, and must begin with a PROXY header: enable that there (send-proxy in HAProxy, " +
 		"proxy_protocol in nginx's stream), or take its network out of --http-proxy",
-	badHeader: "only proxies may be in --http-proxy; see which header the peer sends",
-	plainHTTP: "the URL has to begin with https://; haul serve --http :80 serves HTTP without TLS besides",
+	badHeader: "only proxies may be in --http-proxy; check which header the peer sends",
+	plainHTTP: "the URL must begin with https://; haul serve --http :80 also serves HTTP without TLS",
 	distrusted: "the client needs the certificate that signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
-		"the name in the URL must be in the certificate, and all that is between the two in the file of --cert",
-	tlsAhead:    "the URL has to begin with http://, or to have the port of HTTPS (haul serve --https :443 --cert FILE)",
-	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if it is a proxy that you trust; if it is in there, it sends two headers",
+		"the certificate must contain the name in the URL, and the file of --cert all intermediate certificates",
+	tlsAhead:    "the URL must begin with http://, or have the port of HTTPS (haul serve --https :443 --cert FILE)",
+	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if you trust this proxy; if it is there already, it sends two headers",
 }
 
 // maxHandshakeError bounds how much of an error is logged, in bytes: strangers can
@@ -127,11 +127,11 @@ func (p *httpPort) sniff(c *tcp.Conn, begin []byte) {
 	}
 }
 
-var errNotHTTP = errors.New("what comes first is no request")
+var errNotHTTP = errors.New("the first bytes are not a request")
 
 const (
-	// plainTime is how long a client has to read the answer that TLS is wanted, and to
-	// close: if more of its request came after our close, the answer would be lost.
+	// plainTime is how long a client has to read the answer and to close. If more of its
+	// request came after our close, the answer would be lost.
 	plainTime = time.Second
 
 	plainText = "Client sent an HTTP request to an HTTPS server.\n" // as net/http has it
@@ -140,7 +140,7 @@ const (
 var plainAnswer = fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 	len(plainText), plainText)
 
-// answerPlain answers that TLS is wanted.
+// answerPlain answers that the port speaks TLS.
 func answerPlain(c *tcp.Conn) {
 	_ = c.SetDeadline(time.Now().Add(plainTime))
 	if _, err := io.WriteString(c, plainAnswer); err != nil {

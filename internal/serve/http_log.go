@@ -96,7 +96,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 const unixProxy = "unix"
 
 // peerText is the address of a peer for the log. The address is invalid for a proxy on a
-// unix socket that has named no client.
+// unix socket that named no client.
 func peerText[A interface {
 	IsValid() bool
 	String() string
@@ -108,9 +108,9 @@ func peerText[A interface {
 }
 
 // outcomeOf returns how a request ended, and the level of its line. As for the other
-// protocols, that is a warning if a write was refused or failed, or if a read was forbidden
-// or failed here: clients ask for missing files every day. A challenge, and a condition that
-// does not hold, are no refusals of a write.
+// protocols, it is a warning if a write was refused or failed, or if a read was forbidden or
+// failed here: clients ask for missing files every day. A challenge, or a condition that does
+// not hold, does not count as a refused write.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {

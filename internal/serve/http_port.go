@@ -33,7 +33,7 @@ type httpPort struct {
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
-	ending   atomic.Bool   // each answer of HTTP/1 is the last on its connection
+	ending   atomic.Bool   // each answer of HTTP/1 closes its connection
 	lastCall time.Duration // 0 means httpLastCall
 }
 
@@ -57,18 +57,19 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
-	// It bounds net/http's own answers; the handler moves it for its own. With HTTP/2 it would bound uploads.
+	// It limits net/http's own answers; the handler sets it for others. With HTTP/2 it would
+	// limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 }
 
-// servePort serves one port. When ctx ends, requests under way get the grace to finish;
-// with a successor they get the limit, unless the server ends first.
+// servePort serves one port. When ctx ends, requests under way have the grace to finish;
+// after a successor took over they have the limit, unless the server ends first.
 func (s *httpService) servePort(server, ctx context.Context, p *httpPort) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
 		return err
 	}
-	// A closed listener still returns the connections that it has accepted.
+	// A closed listener still gives out the connections that it has accepted.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()
@@ -108,7 +109,7 @@ func (p *httpPort) close() {
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// endTime bounds the wait for requests whose connections are closed: a store may
+	// endTime limits the wait for requests whose connections are closed: a store may
 	// hang.
 	endTime = time.Second
 

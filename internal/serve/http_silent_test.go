@@ -179,8 +179,8 @@ func h2Requests(target string, streams int) string {
 }
 
 // A client of HTTP/2 that asks, and then reads nothing of its connection, loses it in
-// time, with all that its requests hold. What a handler does when its own stream gets
-// nowhere has no part in it.
+// time, with all that its requests hold. The handler's own limit for a stream is out of
+// reach here.
 func TestSilentConnectionOfHTTP2(t *testing.T) {
 	const size = 64 << 20 // more than the buffers of any connection hold
 	path := t.TempDir()
@@ -235,7 +235,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	servetest.Eventually(t, "the connection is ended, and the files closed", func() bool {
 		return p.accept.Counters().Conns == 0 && open.Load() == 0 && h.Counters().Active == 0
 	})
-	// What is in the buffers comes, and then the end; of the file there is more.
+	// The buffered bytes arrive, and then the end; the file is longer.
 	c.SetReadDeadline(time.Now().Add(servetest.Patience))
 	n, err := io.Copy(io.Discard, c)
 	if errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n >= size {

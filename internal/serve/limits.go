@@ -11,10 +11,9 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// What SFTP needs of memory, in bytes. Most connections wait; one that moves a
-// file may have a window of SSH in memory (2 MiB), and requests and replies
-// (272 KiB each). That all of them do so at once is not planned for: the bound
-// is one that garbage may not pass, and not one that keeps anybody waiting.
+// Memory that SFTP needs, in bytes. Most connections wait. One that transfers a file may
+// have an SSH window in memory (2 MiB), and requests and replies (272 KiB each). The sum
+// does not assume that all of them do so at once: it limits garbage, and delays nobody.
 const (
 	memoryPerConn    = 96 << 10
 	memoryPerSession = 3 << 20
@@ -26,15 +25,15 @@ func (cfg *SFTP) memory() int64 {
 	return int64(cfg.MaxConns)*memoryPerConn + busySessions*memoryPerSession + int64(runtime.GOMAXPROCS(0))*memoryPerHash
 }
 
-// Threads: a call to a disk that hangs keeps one, and each session of SFTP, and each
-// request of HTTP, has one such call at most. The Go runtime ends a process that has
-// more than 10,000, unless the limit is raised.
+// Threads: a call to a disk that hangs holds one. A session of SFTP and a request of HTTP
+// have one such call at most. The Go runtime ends a process with more than 10,000
+// threads, unless the limit is raised.
 const (
 	usualThreads = 10_000
-	spareThreads = 1000 // for all others
+	spareThreads = 1000 // for everything else
 )
 
-// boundThreads allows for the threads of all of them.
+// boundThreads sets the limit of threads.
 func (cfg *Config) boundThreads() {
 	threads := spareThreads
 	if cfg.ServesSFTP() {
@@ -46,15 +45,15 @@ func (cfg *Config) boundThreads() {
 	debug.SetMaxThreads(max(usualThreads, threads))
 }
 
-// Descriptors: an SSH connection has its socket, and the files that are open by
-// it. How many these are is for the users to know; so many are allowed for. That of
-// its user's directory comes on top.
+// Descriptors: an SSH connection has its socket and its open files. Users decide how many
+// files they open; the calculation assumes this many. One for the user's directory is
+// added.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles
 )
 
-// shareOf returns how many of the descriptors one of the services may count on.
+// shareOf returns each service's share of the descriptors.
 func (cfg *Config) shareOf(limit int) int {
 	n := 0
 	for _, served := range []bool{cfg.ServesTFTP(), cfg.ServesSFTP(), cfg.ServesHTTP()} {
@@ -65,22 +64,20 @@ func (cfg *Config) shareOf(limit int) int {
 	return limit / n
 }
 
-// What TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
+// Memory that TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
 const (
 	fixedMemory    = 24 << 20
 	memoryPerCPU   = 20 << 20
 	memoryPerEntry = 16 << 10 // for each transfer
 )
 
-// sftpGarbage is how much larger, in percent, the heap of an SFTP server may
-// grow before it is collected. x/crypto allocates for each packet, and what lives
-// is so little that by default it is collected for every 4 MB that are uploaded:
-// a fifth of what an upload costs.
+// sftpGarbage is how far, in percent, the heap of an SFTP server may grow before it is
+// collected. x/crypto allocates for each packet, and so little stays live that by default
+// a collection runs for every 4 MB uploaded, a fifth of the cost of an upload.
 const sftpGarbage = 400
 
-// boundHeap has the garbage collector work harder before the process outgrows
-// what is documented, and less before. GOMEMLIMIT and GOGC, if they are set, go
-// first.
+// boundHeap has the garbage collector work harder when the process comes near the
+// documented size, and less before. GOMEMLIMIT and GOGC, if they are set, have precedence.
 func (cfg *Config) boundHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit := int64(fixedMemory)
@@ -101,22 +98,21 @@ func (cfg *Config) boundHeap() {
 	}
 }
 
-// Descriptors: what a file that is read needs, however many read it, what an
-// upload needs, and what is kept for sockets, directories, files that are being
-// opened, and metrics.
+// Descriptors that TFTP needs: for a file that is read, by any number of clients; for an
+// upload; and for sockets, directories, files that are being opened, and metrics.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 	spareFiles    = 128
 
-	// What descriptors allow is logged if it is less than was asked for by a flag, or
-	// fewer than these.
+	// A limit that the descriptors impose is logged if it is below the flag's, or below
+	// these.
 	fewFiles = 1000
 	fewConns = 100
 )
 
-// fitDescriptors opens fewer files where there would not be descriptors for a
-// file of each transfer.
+// fitDescriptors limits the open files if there are too few descriptors for a file of
+// each transfer.
 func (cfg *Config) fitDescriptors(srv *tftp.Server, limit int) {
 	each := filesPerRead
 	if cfg.Files.Upload != site.UploadNone {

@@ -85,7 +85,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		{"all have DIR", "user a\n  root .\nuser b\nuser c\n  root " + served + "\n", 224, 149},
 		{"one below DIR", "user a\nuser b\n  root b\n", 179, 119},
 		{"one elsewhere", "user a\n  root " + t.TempDir() + "\n", 179, 119},
-		{"each his own", "root %u\nuser a\nuser b\n", 179, 119},
+		{"each their own", "root %u\nuser a\nuser b\n", 179, 119},
 		{"of one who may not come", "user a\nuser b\n  disabled\n  root b\n", 224, 149},
 	} {
 		file := filepath.Join(t.TempDir(), "users")
@@ -119,7 +119,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 	}
 }
 
-// What is uploaded to a directory of its own must not be served by another way.
+// Files uploaded to a separate directory must not be served from another one.
 func TestUploadDirApart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"served/in/x", "other/x", "client/in/x"} {
@@ -174,8 +174,8 @@ func TestBoundHeap(t *testing.T) {
 	}
 }
 
-// What SFTP needs comes on top of what TFTP does, and threads are allowed for
-// sessions that all wait for a disk.
+// The memory of SFTP is added to that of TFTP, and there are threads for sessions that all
+// wait for a disk.
 func TestBoundSFTP(t *testing.T) {
 	before, threads := debug.SetMemoryLimit(-1), debug.SetMaxThreads(usualThreads)
 	defer debug.SetMemoryLimit(before)

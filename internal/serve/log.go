@@ -49,8 +49,7 @@ func forPeople(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// say prints a message outside the log. It looks like a line of the log where each line
-// must be JSON.
+// say prints a message outside the log. With --log-format json it is a line of JSON, too.
 func (cfg *Config) say(out io.Writer, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); cfg.LogFormat == "json" {
 		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
@@ -59,7 +58,7 @@ func (cfg *Config) say(out io.Writer, format string, args ...any) {
 	}
 }
 
-// A lineQueue takes the lines of a log, without a wait.
+// A lineQueue queues the lines of a log, without waiting.
 type lineQueue struct {
 	*linequeue.Queue[slog.Record]
 	log *slog.Logger

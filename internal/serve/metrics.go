@@ -13,10 +13,10 @@ import (
 	"github.com/haul-project/haul/internal/handover"
 )
 
-// metricsLimits bound what a client of the metrics can take. Each connection
-// answers one request, so that it lives no longer than header + answer.
+// metricsLimits limit what a client of the metrics can use. Each connection answers one
+// request, so it lasts no longer than header + answer.
 type metricsLimits struct {
-	header      time.Duration // until a request's header is whole, and its body
+	header      time.Duration // until a request's header and body are complete
 	answer      time.Duration // from then on, until the answer has been read
 	grace       time.Duration // for answers under way when the server ends
 	headerBytes int           // of a request; net/http adds 4096
@@ -43,15 +43,14 @@ type metricsServer struct {
 	ended  chan struct{}
 }
 
-// serveMetrics answers three requests at addr, "HOST:PORT" or ":PORT", until
-// Close: /metrics by the handler given, /healthz, and / by a line about them.
-// When ctx ends, /healthz turns from 200 to 503, and the others remain: the end
-// of the transfers should be seen, too.
+// serveMetrics serves three paths at addr, "HOST:PORT" or ":PORT", until Close: /metrics
+// by the handler, /healthz, and / with a line about them. When ctx ends, /healthz changes
+// from 200 to 503 and the others remain, so that the end of the transfers can be seen.
 //
-// HTTP is not encrypted here and asks for no password, so addr should be one
-// that only those can reach who may see the numbers.
+// There is no encryption and no password, so only those who may see the numbers should be
+// able to reach addr.
 //
-// A socket that is open already is taken instead, if it is not nil.
+// open, if it is not nil, is an open socket to use instead.
 func serveMetrics(ctx context.Context, addr string, open net.Listener, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
 	if open != nil {
 		return metricsDefaults.serveOn(ctx, open, metrics, log), nil
@@ -84,14 +83,14 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ConnState:                    s.count,
 	}
-	// A scrape comes every few seconds, for which a new connection is cheap. One that
-	// is kept is one more that a stranger can hold.
+	// A scrape comes every few seconds, so a new connection for each is cheap. A connection
+	// that is kept is one more that a stranger can hold.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
 }
 
-// metricsRoutes answers requests. Methods but GET and HEAD get 405, other paths
+// metricsRoutes answers requests. Methods other than GET and HEAD get 405, other paths
 // 404.
 func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 	text := func(w http.ResponseWriter, status int, line string) {
@@ -116,7 +115,7 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 	return mux
 }
 
-// Addr returns the address on which requests are taken.
+// Addr returns the address of the socket.
 func (s *metricsServer) Addr() net.Addr { return s.socket.Addr() }
 
 // run serves until Close. If the socket fails before that, the metrics end and
@@ -140,8 +139,8 @@ func (s *metricsServer) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Close ends the server: answers under way get the grace, other connections
-// are closed. It may be called again.
+// Close ends the server: answers under way have the grace, other connections are closed.
+// It may be called again.
 func (s *metricsServer) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
 	defer cancel()

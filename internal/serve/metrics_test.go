@@ -179,7 +179,7 @@ func TestMetricsScrape(t *testing.T) {
 	}
 }
 
-// While running transfers get their grace, health says so and metrics go on.
+// While transfers have their grace, health reports that and metrics continue.
 func TestHealthWhileDraining(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := startMetrics(ctx, t, patientMetrics, line)
@@ -195,7 +195,7 @@ func TestHealthWhileDraining(t *testing.T) {
 	}
 }
 
-// What is no HTTP gets no metrics, and the next client is served.
+// Clients that do not speak HTTP get no metrics, and the next client is served.
 func TestMetricsHostileInput(t *testing.T) {
 	s := startMetrics(t.Context(), t, patientMetrics, line)
 	for name, raw := range map[string]string{
@@ -325,7 +325,7 @@ func TestMetricsClose(t *testing.T) {
 	}
 }
 
-// A socket that fails is told of in the log.
+// A socket that fails is logged.
 func TestMetricsSocketFails(t *testing.T) {
 	var out servetest.Buffer
 	s, err := patientMetrics.serve(t.Context(), "127.0.0.1:0", line, slog.New(slog.NewTextHandler(&out, nil)))

@@ -2,6 +2,5 @@
 
 package serve
 
-// openFiles returns how many descriptors this process may have: no limit that
-// is known.
+// openFiles returns how many descriptors this process may have: no known limit.
 func openFiles() int { return 1 << 30 }

@@ -18,8 +18,7 @@ const (
 	HostKeysPlaces = "$STATE_DIRECTORY, /var/lib/haul for root, or ~/.local/state/haul"
 )
 
-// DefaultUsersFile returns the users file to use when none is named, whether it exists
-// or not.
+// DefaultUsersFile returns the default users file, which need not exist.
 func DefaultUsersFile() (string, error) {
 	dir, err := ownDir("CONFIGURATION_DIRECTORY", "/etc/haul", "XDG_CONFIG_HOME", ".config")
 	if err != nil {
@@ -53,7 +52,7 @@ func (e noUsersFileError) Error() string {
 
 func (e noUsersFileError) Unwrap() error { return e.err }
 
-// defaultHostKeys returns the directory of host keys to use when none is named.
+// defaultHostKeys returns the default directory of host keys.
 func defaultHostKeys() (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -71,7 +70,7 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	if os.Geteuid() == 0 {
 		return root, nil
 	}
-	// The specification says to pass over what is not absolute.
+	// The specification says to ignore paths that are not absolute.
 	if dir := os.Getenv(xdg); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "haul"), nil
 	}

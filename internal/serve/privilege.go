@@ -21,8 +21,8 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
-// ownUsers returns the numbers of the users that the server runs as: the one who started
-// it, and the one it becomes, if any.
+// ownUsers returns the numbers of the users that the server runs as: the user who started
+// it, and the user it changes to, if any.
 func ownUsers(become *privilege.User) []int {
 	own := []int{os.Geteuid()}
 	if become != nil {
@@ -31,12 +31,12 @@ func ownUsers(become *privilege.User) []int {
 	return own
 }
 
-// dropPrivileges gives up what the server needs no more once everything is open: the
-// files outside its directories, then root or capabilities. It cannot be undone, and
-// after an error the process must end.
+// dropPrivileges drops the rights that the server no longer needs once everything is
+// open: files outside its directories, then root or capabilities. It cannot be undone,
+// and after an error the process must end.
 //
-// Confine comes first because it finds the directories by name, where the user may not
-// be able to walk. Where the system can confine nothing, the server runs all the same.
+// Confine comes first because it finds the directories by name, which the user may not be
+// able to reach. Where the system cannot confine a process, the server runs unconfined.
 func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
 	what, err := privilege.Confine(sandbox)
 	switch {

@@ -10,8 +10,8 @@ import (
 const rateLimitEvery = 10 * time.Second
 
 // A rateLimitedLog logs events that strangers cause, so that a flood of them does not
-// fill the log. For each cause the first event is logged at once, and those that follow
-// as a sum, a line at most every rateLimitEvery.
+// fill the log. The first event of a cause is logged at once, and later ones as a sum, at
+// most one line every rateLimitEvery.
 type rateLimitedLog struct {
 	log *lineQueue
 	msg string

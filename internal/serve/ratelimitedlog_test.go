@@ -21,10 +21,10 @@ func TestTally(t *testing.T) {
 		n := 0
 		for range span / each {
 			l.add(slog.LevelWarn, "one", "192.0.2.1:1")
-			l.add(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "told"))
+			l.add(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "logged"))
 			n += 2
 			if synctest.Wait(); n == 2 && strings.Count(out.String(), " connections=1 ") != 2 {
-				t.Errorf("the first of each is not told at once: %q", out.String())
+				t.Errorf("the first of each is not logged at once: %q", out.String())
 			}
 			time.Sleep(each)
 		}
@@ -33,28 +33,28 @@ func TestTally(t *testing.T) {
 		n++
 		synctest.Wait()
 		if !strings.Contains(out.String(), "level=WARN msg=\"they come\" cause=one connections=1 last=192.0.2.3:3\n") {
-			t.Error("the first after a while is not told at once")
+			t.Error("the first after a while is not logged at once")
 		}
 		l.add(slog.LevelWarn, "one", "192.0.2.4:4")
 		n++
 		l.flush()
 		q.Close()
-		lines, told := strings.Split(strings.TrimSpace(out.String()), "\n"), 0
+		lines, logged := strings.Split(strings.TrimSpace(out.String()), "\n"), 0
 		for _, line := range lines {
 			var k int
 			_, after, _ := strings.Cut(line, "connections=")
 			if _, err := fmt.Sscan(after, &k); err != nil {
 				t.Error(err)
 			}
-			told += k
+			logged += k
 		}
-		if told != n {
-			t.Errorf("%d are told of, and there were %d", told, n)
+		if logged != n {
+			t.Errorf("%d events are logged of %d", logged, n)
 		}
 		if most := 2*int(span/rateLimitEvery) + 5; len(lines) > most {
 			t.Errorf("%d lines, want %d at most", len(lines), most)
 		}
-		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(lines[1], "cause=other connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=told\n") {
+		if !strings.Contains(lines[0], "cause=one connections=1") || !strings.Contains(lines[1], "cause=other connections=1") || !strings.Contains(out.String(), " last=192.0.2.2:2 more=logged\n") {
 			t.Errorf("it says\n%s", out.String())
 		}
 	})

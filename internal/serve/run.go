@@ -2,8 +2,8 @@
 // directories, with one log, metrics, restarts without downtime, and as few rights as
 // they need.
 //
-// [Run] puts it together from a [Config], and says in which order. Each protocol is a
-// service, in tftp.go, sftp.go and http.go. Nothing here reads a command line.
+// [Run] puts it together from a [Config], step by step. Each protocol is a service, in
+// tftp.go, sftp.go and http.go. Nothing here reads a command line.
 package serve
 
 import (
@@ -31,10 +31,10 @@ type service interface {
 	secrets() []secret             // its files that no client may have
 	keepSecret(all []secret) error // refuses to serve a secret of any service
 	listen(ctx context.Context, passed *handover.Inherited) error
-	registerMetrics(counts *meter.Registry) // what it counts by itself
-	announce()                              // where it is, and how to use it
+	registerMetrics(counts *meter.Registry) // adds its own counts
+	announce()                              // prints its addresses, and how to use it
 	sandboxPaths(c *privilege.Confinement)  // adds what it needs of the file system
-	startBackground(ctx context.Context)    // privileges are dropped; starts what runs beside the serving
+	startBackground(ctx context.Context)    // starts background work, after privileges are dropped
 	serve(ctx context.Context) error        // until ctx has ended, and the transfers have
 	sockets() ([]handover.Socket, error)    // duplicates of its sockets, for a successor
 	retire(limit time.Duration)             // a successor has the sockets: serve ends with the transfers under way, or after limit
@@ -44,8 +44,7 @@ type service interface {
 	close()
 }
 
-// Run serves until ctx ends. It writes the log, and where and how it can be reached, to
-// out. If the cause of ctx's end has a method Signal() os.Signal, the log names the
+// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx's end has a method Signal() os.Signal, the log names the
 // signal.
 //
 // A mistake in the configuration is a [failure.Usage], a socket that cannot be had a
@@ -124,8 +123,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
 }
 
-// openServices opens what the protocols need except their sockets. The caller closes
-// those it returns, with an error as well. counts may be nil.
+// openServices opens what the protocols need except their sockets. The caller closes the
+// services, also if there is an error. counts may be nil.
 func (cfg *Config) openServices(owners []int, before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (all []service, err error) {
 	if cfg.ServesTFTP() {
 		s, err := cfg.openTFTP(before, counts, log, out)
@@ -174,7 +173,7 @@ func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *mete
 }
 
 // runAll serves, and keeps the service manager informed. If one service fails, all end.
-// When there is a successor, each continues with what is under way. metrics may be nil.
+// After a successor has taken over, each finishes what is under way. metrics may be nil.
 func runAll(ctx context.Context, all []service, metrics *metricsServer, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
 	var names []string
 	for _, s := range all {
@@ -222,8 +221,8 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	for i, s := range all {
 		served.Go(func() {
 			errs[i] = s.serve(running)
-			// It has ended because ctx has, or it failed; or it has retired, and the
-			// other services may still run.
+			// It ended because ctx did, or failed; or it retired, and the other services
+			// may still run.
 			if restart.Ended(s.name()); !restart.Retired() {
 				end()
 			}

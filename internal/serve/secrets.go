@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A secret is a file or a directory of the server's own, which no client may read or
-// change by any protocol.
+// A secret is a file or a directory of the server that no client may read or change, by
+// any protocol.
 type secret struct {
 	flag string // where it is named
 	what string
 	path string
 
-	instead string // how to do without the file; "" if there is no way
+	instead string // how to run without the file; "" if there is no way
 }
 
 // keepSecrets refuses to serve the secrets of any service, by any service.

@@ -26,7 +26,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsLogged is how many roots that cannot be opened have a line each.
+// maxRootsLogged is how many roots that cannot be opened are logged, a line each.
 const maxRootsLogged = 20
 
 // sharedDirs are directories with many other files.
@@ -40,7 +40,7 @@ type sftpService struct {
 	sessions *userSessions
 	roots    *sftpRoots
 	keys     []users.HostKey
-	owners   []int  // the users besides root that the host keys may belong to
+	owners   []int  // users besides root who may own the host keys
 	hostKeys string // their directory, or NoHostKeys
 	log      *sftpLog
 	config   ssh.ServerConfig // without how to log in
@@ -81,7 +81,7 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 	return s, nil
 }
 
-// openKeys loads the host keys, or makes one if there is none.
+// openKeys loads the host keys, or creates one if there is none.
 func (s *sftpService) openKeys() (err error) {
 	if s.hostKeys == NoHostKeys {
 		key, err := users.OneTimeHostKey()
@@ -104,7 +104,7 @@ func (s *sftpService) openKeys() (err error) {
 
 func (s *sftpService) secrets() (all []secret) {
 	if s.hostKeys != NoHostKeys {
-		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none has a key for this run only, in memory"})
+		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none uses a key for this run only, in memory"})
 	}
 	if s.sessions.file != "" {
 		all = append(all, secret{flag: "--users", what: "the users file", path: s.sessions.file})
@@ -152,7 +152,7 @@ func (s *sftpService) configure(_ context.Context, c net.Conn) (*ssh.ServerConfi
 func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
-		return nil, errors.New("nobody has logged in") // cannot be: see Configure
+		return nil, errors.New("nobody has logged in") // impossible: see Configure
 	}
 	a, err := s.account(c, l)
 	if err != nil {
@@ -163,11 +163,11 @@ func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account
 	return a, nil
 }
 
-// account returns what a user gets.
+// account returns a user's account.
 func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
 	files, created, leave, err := s.roots.enter(l.User)
 	if created {
-		s.log.say(slog.LevelInfo, "sftp: made a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
+		s.log.say(slog.LevelInfo, "sftp: created a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
 	}
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *sftpService) addrs() (addrs []netip.AddrPort) {
 
 func (s *sftpService) String() string { return fmt.Sprintf("SFTP on %v", s.addrs()) }
 
-// announce prints where the server is, its host keys, and who may log in.
+// announce prints the server's addresses, its host keys, and who may log in.
 func (s *sftpService) announce() {
 	say := func(format string, args ...any) { s.cfg.say(s.out, format, args...) }
 	var at netip.AddrPort
@@ -222,14 +222,14 @@ func (s *sftpService) announce() {
 	}
 	for _, k := range s.keys {
 		if _, ok := k.Signer.PublicKey().(*ssh.Certificate); ok {
-			continue // its key is there too
+			continue // its key is listed too
 		}
 		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
 		switch {
 		case k.File == "":
 			say("that key is for this run only")
 		case k.Created:
-			say("that key is new, and kept in %s", k.File)
+			say("that key is new, and stored in %s", k.File)
 		}
 	}
 	if s.sessions.file != "" {
@@ -237,12 +237,12 @@ func (s *sftpService) announce() {
 		s.warn()
 		return
 	}
-	say("log in as %s with the password %s (for this run only; --users FILE has users of your own)", users.OneTimeUser, s.sessions.password)
+	say("log in as %s with the password %s (for this run only; --users FILE names users of your own)", users.OneTimeUser, s.sessions.password)
 	say("%s", s.sessions.mayDo())
 	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
 }
 
-// warn logs what is wrong with the files in force, but refuses nobody.
+// warn logs what is wrong with the users file and the files it names. It refuses nobody.
 func (s *sftpService) warn() {
 	for _, err := range s.sessions.dir.Warnings() {
 		s.log.say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
@@ -259,20 +259,20 @@ func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.sessions.reads()...)
 }
 
-// startBackground logs what the user that haul runs as cannot reach, now that the
-// process has become that user, and starts what runs beside the serving.
+// startBackground logs what the process cannot read as the user that it changed to, and
+// starts background work.
 func (s *sftpService) startBackground(ctx context.Context) {
 	if err := s.sessions.unreadable(); err != nil {
-		s.log.say(slog.LevelWarn, "sftp users: what changes from now on is not noticed before a restart; let the user that haul runs as read the file (chgrp, chmod 640)",
+		s.log.say(slog.LevelWarn, "sftp users: changes of the users file are not noticed before a restart; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
 	for _, dir := range s.sessions.reads() {
 		if slices.Contains(sharedDirs, dir) {
-			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, is among files of others, which the confinement lets haul read too; a directory of its own would do better",
+			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, shares a directory with other files, which the confinement lets haul read too; use a directory of its own",
 				slog.String("directory", dir))
 		}
 	}
-	go func() { // a disk that hangs keeps nobody waiting
+	go func() { // a disk that hangs delays nobody
 		if u, _ := s.sessions.dir.User(users.OneTimeUser); s.sessions.file == "" && u.Access != users.ReadOnly {
 			warnUnwritable("sftp", []string{s.roots.dir}, s.log.say)
 		}
@@ -282,7 +282,7 @@ func (s *sftpService) startBackground(ctx context.Context) {
 	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
 }
 
-// checkRoots logs roots that cannot be opened. Those below DIR are made when they are
+// checkRoots logs roots that cannot be opened. Roots below DIR are created when they are
 // needed.
 func (s *sftpService) checkRoots() {
 	failed := 0
@@ -293,7 +293,7 @@ func (s *sftpService) checkRoots() {
 			continue
 		}
 		if failed++; failed <= maxRootsLogged {
-			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, and whoever has it cannot log in", slog.String("error", err.Error()))
+			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, so its users cannot log in", slog.String("error", err.Error()))
 		}
 	}
 	if failed > maxRootsLogged {
@@ -301,17 +301,17 @@ func (s *sftpService) checkRoots() {
 	}
 }
 
-// reloaded logs a change of the users file, and ends the connections whose login would
-// be refused by now.
+// reloaded logs a change of the users file, and ends connections whose login is no longer
+// valid.
 func (s *sftpService) reloaded(changed bool, err error) {
 	if err != nil {
-		s.log.say(slog.LevelWarn, "sftp users: what was before stays in force", slog.String("error", err.Error()))
+		s.log.say(slog.LevelWarn, "sftp users: the previous file stays in force", slog.String("error", err.Error()))
 		return
 	}
 	if !changed {
 		return
 	}
-	s.log.say(slog.LevelInfo, "sftp users: a change is in force", slog.Int("users", len(s.sessions.dir.Names())))
+	s.log.say(slog.LevelInfo, "sftp users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 	s.warn()
 	s.roots.learn(s.sessions.dir)
 	s.checkRoots()
@@ -321,7 +321,8 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	})
 }
 
-// serve serves until ctx ends, or a successor does and the last connection has ended.
+// serve serves until ctx ends, or until a successor serves and the last connection has
+// ended.
 func (s *sftpService) serve(ctx context.Context) error {
 	s.cfg.restrict(&s.accept, &s.log.away)
 	l, err := s.accept.Listener(s.at...)

@@ -29,12 +29,12 @@ type sftpLog struct {
 	locked rateLimitedLog // networks that are refused for a time
 
 	mu    sync.Mutex
-	tries map[string]*tries // mu: of connections that are not logged in, by both ends
+	tries map[string]*tries // mu: of connections without a login yet, by both addresses
 }
 
 // tries are the attempts of one connection to log in.
 type tries struct {
-	logged bool   // a line says already that it failed
+	logged bool   // the failure is logged already
 	keys   int    // that were offered, and refused
 	key    string // the last of them
 	reason string // why that was
@@ -90,8 +90,8 @@ func (l *sftpLog) begin(c net.Conn) func(users.Event) {
 	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
 }
 
-// attempt logs a password that was refused. Keys are logged together at the end, as
-// clients offer all they have, and the last may fit.
+// attempt logs a refused password. Keys are logged together at the end, since clients
+// offer all they have, and the last may be right.
 func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
 	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
@@ -169,20 +169,20 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 		}
 		l.say(slog.LevelWarn, "sftp login", attrs...)
 	case t.logged:
-	default: // a port scanner, for one
+	default: // such as a port scanner
 		attrs[0] = slog.String("result", "none")
 		l.say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
-// shortError returns why a connection ended. x/crypto would list all attempts to log
-// in.
+// shortError returns why a connection ended, without x/crypto's list of all attempts to
+// log in.
 func shortError(err error) string {
 	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
 		return "the client left"
 	}
 	if errors.Is(err, io.EOF) {
-		return "the client left before it had logged in"
+		return "the client left before it logged in"
 	}
 	text := err.Error()
 	return text[:min(len(text), 4*maxShown)]
@@ -246,15 +246,15 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 	if t.Err != nil {
 		text := t.Err.Error()
 		if t.Hidden && (result == meter.PeerEnded || errors.Is(t.Err, sftp.ErrEnded)) {
-			text += "; what had come of it is discarded"
+			text += "; the part that arrived is discarded"
 		}
 		attrs = append(attrs, slog.String("error", text))
 	}
 	l.say(level, "sftp", attrs...)
 }
 
-// direction says, from the client's side, what a file was opened for, or, of one opened
-// for both, what was done.
+// direction returns, from the client's side, what a file was opened for. If it was opened
+// for both, direction returns what was done.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:
@@ -265,7 +265,7 @@ func direction(t *sftp.Transfer) string {
 	return "read"
 }
 
-// operation logs a change, or one that was refused.
+// operation logs a change, or a change that was refused.
 func (l *sftpLog) operation(o *sftp.Operation) {
 	level, result := slog.LevelInfo, meter.Done
 	switch {
@@ -291,7 +291,7 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 	l.say(level, "sftp", attrs...)
 }
 
-// refused logs a request for what the server does not have, such as a shell.
+// refused logs a request for something that the server does not offer, such as a shell.
 func (l *sftpLog) refused(r *sftp.Refusal) {
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("result", string(meter.Refused)),
@@ -310,7 +310,7 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 	}
 	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", r.Conn.Peer.String()))
 	if r.Last {
-		attrs = append(attrs, slog.String("note", "no more of this connection is logged"))
+		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
 	l.say(slog.LevelWarn, "sftp", attrs...)
 }

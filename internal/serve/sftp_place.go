@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A place is where a root is. Links are followed on the way to the tree, and not
-// below it: there, another user may have made them.
+// A place is where a user's root is. Symbolic links are followed on the way to the tree,
+// and not below it, where another user may have created them.
 type place struct {
 	tree string // absolute, without symbolic links; "" is DIR
 	path string // below the tree, slash-separated; "." is the tree itself
@@ -90,8 +90,8 @@ func relative(names []string) string {
 	return strings.Join(names, "/")
 }
 
-// learn notes which trees are users' own, so that no link in one of them decides
-// what another user's root is. It is to be called whenever the users change.
+// learn records which trees belong to users, so that no link in one of them decides
+// where another user's root is. Call it whenever the users change.
 func (r *sftpRoots) learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
 	// The outer before the inner, which cannot move the outer.

@@ -45,7 +45,7 @@ type sftpRoot struct {
 // openSFTPRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
 func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 	if dir == "" {
-		return nil, usagef("", "the name of a directory is empty; write . for the one you are in")
+		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
 	main, err := os.OpenRoot(dir)
 	if err != nil {
@@ -76,8 +76,8 @@ func (r *sftpRoots) close() {
 	}
 }
 
-// enter returns a user's files, and what is to be called when they are gone. A
-// directory below DIR that is missing is made.
+// enter returns a user's files, and a function to call when the user has left. A missing
+// directory below DIR is created.
 func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
@@ -97,8 +97,8 @@ func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave f
 	return o.files, created, func() { r.give(p) }, nil
 }
 
-// take counts one more who has a root. If it is not open, root is what was opened
-// for it; without that there is none to take.
+// take counts one more connection that uses a root. If the root is not open yet, root is
+// the directory that was opened for it, or nil to only look.
 func (r *sftpRoots) take(p place, root *os.Root) *sftpRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *sftpRoots) give(p place) {
 	}
 }
 
-// openPlace opens the directory of a user. One below DIR that is missing is made.
+// openPlace opens the directory of a user. A missing directory below DIR is created.
 func (r *sftpRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	base := r.main
 	if p.tree != "" {
@@ -161,7 +161,7 @@ func explainRoot(err error) error {
 	return err
 }
 
-// checkApart refuses a directory that holds what nobody may read.
+// checkApart refuses a directory that contains a secret.
 func (r *sftpRoots) checkApart(path string) error {
 	for _, s := range r.secrets {
 		if s.isIn(path) {
@@ -171,16 +171,16 @@ func (r *sftpRoots) checkApart(path string) error {
 	return nil
 }
 
-// keepSecret refuses secrets in DIR and in the roots of users as they are, and has
-// others refused as they come.
+// keepSecret refuses secrets in DIR and in the roots of the current users. Roots of
+// later users are checked when they are opened.
 func (r *sftpRoots) keepSecret(dir *users.Directory, all []secret) error {
 	r.secrets = all
 	return checkApart(append(r.outside(dir), r.dir), all)
 }
 
-// openBelow opens a directory below another, and makes it if it shall. It follows
-// no symbolic link: of roots in each other, the user of the outer one could
-// otherwise choose what the inner one is.
+// openBelow opens a directory below another, and creates it if asked to. It follows no
+// symbolic link: if one root is inside another, the user of the outer one could otherwise
+// choose the inner one.
 func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
 	dir, err := main.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -229,9 +229,9 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 	return root, created, nil
 }
 
-// filesPerVisit returns how many descriptors a connection or a request takes beyond
-// its own: that of its user's directory, unless all have DIR. They may all be of
-// different users, or come to be when the users file changes.
+// filesPerVisit returns how many descriptors a connection or a request needs besides its
+// own: one for its user's directory, unless all users have DIR. Connections may all be of
+// different users, now or after a change of the users file.
 func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
@@ -245,8 +245,8 @@ func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
 	return 0
 }
 
-// sweep removes what uploads of a killed server left behind in DIR and in some
-// other directories.
+// sweep removes leftovers of uploads to a killed server from DIR and some other
+// directories.
 func (r *sftpRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
 	removed, err = r.files.Sweep(ctx)
 	for _, path := range others {

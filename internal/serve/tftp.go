@@ -35,7 +35,7 @@ type tftpService struct {
 	tracer   *trace.Recorder       // nil without --trace and --pcap
 	listener *tftp.Listener        // nil before listen
 	before   *handover.Predecessor // nil if there is none
-	waits    atomic.Bool           // for the predecessor
+	waits    atomic.Bool           // serve waits for the predecessor
 }
 
 // openTFTP opens what TFTP needs except its sockets. counts may be nil.
@@ -116,15 +116,15 @@ func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	return err
 }
 
-// listenAt opens the sockets. With mayFallBack it takes port 6969 where the process lacks
-// the right to the addresses.
+// listenAt opens the sockets. With mayFallBack it uses port 6969 if the process has no
+// right to the addresses.
 func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
 	l, err := srv.Listen(ctx, addrs...)
 	if err == nil {
 		return l, nil
 	}
 	if errors.Is(err, syscall.EACCES) && mayFallBack {
-		cfg.say(out, "no privilege for port %d, taking %s instead (root, or the capability CAP_NET_BIND_SERVICE, gives it)", tftp.Port, fallbackAddr)
+		cfg.say(out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", tftp.Port, fallbackAddr)
 		return cfg.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
 	}
 	return nil, listenError(handover.TFTP, err)
@@ -142,7 +142,7 @@ func (t *tftpService) sandboxPaths(c *privilege.Confinement) {
 }
 
 func (t *tftpService) startBackground(ctx context.Context) {
-	go func() { // a disk that hangs keeps nobody waiting
+	go func() { // a disk that hangs delays nobody
 		warnUnwritable("tftp", t.files.writes, func(level slog.Level, text string, attrs ...slog.Attr) {
 			t.srv.Log.LogAttrs(ctx, level, text, attrs...)
 		})
@@ -152,8 +152,8 @@ func (t *tftpService) startBackground(ctx context.Context) {
 
 func (t *tftpService) serve(ctx context.Context) error {
 	if t.cfg.TFTP.SinglePort {
-		// The predecessor's transfers share the port: until they have ended, datagrams
-		// are for them, and clients repeat new requests.
+		// The predecessor's transfers share the port. Until they have ended, datagrams are
+		// for them; clients repeat new requests.
 		t.waits.Store(true)
 		t.before.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -169,8 +169,8 @@ func (t *tftpService) sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// retire gives transfers on a single port no more than the grace: until they have ended,
-// no new one can begin.
+// retire limits transfers on a single port to the grace: until they have ended, no new
+// one can begin.
 func (t *tftpService) retire(limit time.Duration) {
 	if t.cfg.TFTP.SinglePort {
 		limit = min(limit, t.cfg.Grace)
@@ -196,8 +196,8 @@ func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPo
 	}
 }
 
-// shownAddr returns how to print the address that a server listens on, and the address
-// at which this machine reaches it. The address was asked for by item i of a list.
+// shownAddr returns the address of a server as text, and the address at which this
+// machine reaches it. Item i of asked is what the user wrote.
 func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host netip.Addr) {
 	// "[::]" stands for both families unless IPv6 was asked for.
 	only6 := i < len(asked) && strings.HasPrefix(asked[i], "[")

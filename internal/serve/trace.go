@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/tftp/trace"
 )
 
-// open begins a trace on out; it returns nil if none is asked for.
+// open starts a trace on out. It returns nil if no trace was asked for.
 func (cfg *Trace) open(out io.Writer) (*trace.Recorder, error) {
 	if !cfg.Text && cfg.Pcap == "" {
 		return nil, nil
@@ -27,8 +27,8 @@ func (cfg *Trace) open(out io.Writer) (*trace.Recorder, error) {
 	return r, nil
 }
 
-// A tracedLog waits for the trace before it writes a line, so that lines follow the
-// packets they are about where both go to one place.
+// A tracedLog waits for the trace before it writes a line, so that lines come after their
+// packets where both are written to one place.
 type tracedLog struct {
 	slog.Handler
 	tracer *trace.Recorder

@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// reloadEvery is the time between two looks for a change of the users file.
+	// reloadEvery is the time between two checks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
-	// reloadShare bounds what looking for changes costs: one look takes no more
-	// than this part of the time until the next, however many files the users
-	// file names.
+	// reloadShare bounds the cost of these checks: one takes no more than this part of
+	// the time until the next, however many files the users file names.
 	reloadShare = 50
 )
 
-// userSessions are the users who may log in, and the sessions of those who have: by SFTP
-// one for each connection, over HTTP one for each request.
+// userSessions are the users who may log in, and their sessions: one for each connection
+// of SFTP, and one for each request of HTTP.
 type userSessions struct {
 	dir      *users.Directory
 	file     string // "" if there is none
@@ -47,20 +46,20 @@ type session struct {
 	end   context.CancelCauseFunc
 }
 
-// mayDo says what the one user of a server without a users file may do.
+// mayDo describes what the one user of a server without a users file may do.
 func (p *userSessions) mayDo() string {
 	u, _ := p.dir.User(users.OneTimeUser)
 	switch {
 	case u.Access == users.ReadOnly:
 		return "clients may read; --upload create lets them add files, --upload overwrite change and remove all"
 	case p.createOnly:
-		return "clients may read, and add files; they change and remove none that was there before"
+		return "clients may read, and add files; they cannot change or remove files that were there before"
 	}
 	return "clients may read, write, rename and remove all files"
 }
 
-// openSessions loads the users file. If there is none, it makes up one user, who may read,
-// and write as --upload says. Users of a file have their access there.
+// openSessions loads the users file. Without one there is a single user, who may read, and
+// write if --upload allows it. Users of a file have their access there.
 func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 	file, err := cfg.SFTP.usersFile()
 	if err != nil {
@@ -91,7 +90,7 @@ func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 	return p, nil
 }
 
-// usersFile returns the users file that is meant, and "" if there is none.
+// usersFile returns the users file, or "" if there is none.
 func (cfg *SFTP) usersFile() (string, error) {
 	if cfg.Users != "" {
 		return filepath.Abs(cfg.Users)
@@ -138,8 +137,7 @@ func (p *userSessions) unreadable() error {
 	return f.Close()
 }
 
-// enter begins a session, unless the users file has changed and would refuse the login
-// by now. The context ends when the login would be refused later. The caller calls leave
+// enter begins a session, unless the users file has changed and now refuses the login. The context ends when the login is no longer valid. The caller calls leave
 // at the end of the session.
 func (p *userSessions) enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
