@@ -101,6 +101,5 @@ var errSameName error = sameNameError{}
 
 type sameNameError struct{}
 
-func (sameNameError) Error() string { return "same name twice" }
-
+func (sameNameError) Error() string        { return "same name twice" }
 func (sameNameError) Is(target error) bool { return target == ErrConflict }

@@ -226,8 +226,7 @@ type refusedError struct {
 	err  error
 }
 
-func (e refusedError) Error() string { return "nothing listens at " + e.addr }
-
+func (e refusedError) Error() string   { return "nothing listens at " + e.addr }
 func (e refusedError) Unwrap() []error { return []error{ErrLost, e.err} }
 
 // addressOf returns the address that an error of the network is about; "" if it does

@@ -54,8 +54,7 @@ func (i fileInfo) ModTime() time.Time {
 }
 
 func (i fileInfo) IsDir() bool { return i.dir }
-
-func (i fileInfo) Sys() any { return nil }
+func (i fileInfo) Sys() any    { return nil }
 
 // describe reads the headers of an answer about the whole of a file, or of its
 // first byte. An answer that is an error is closed.
