@@ -8,6 +8,11 @@ import (
 	"sync/atomic"
 )
 
+// memOverhead is what a file counts besides its bytes, and what a directory
+// counts, a symbolic link besides its text, and each further name of a file,
+// so that the limit bounds the number of empty ones too.
+const memOverhead = 512
+
 const (
 	// mapThreshold is the room from which on memory is mapped rather than
 	// allocated, where that can be done. A mapping grows without a copy, but

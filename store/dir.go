@@ -1,21 +1,27 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"syscall"
+	"time"
+)
 
-	"github.com/haul-project/haul/internal/tempname"
+const (
+	// checkpointBytes is how much a resumable upload may lose: after as much
+	// the disk is waited for, and the mark moves.
+	checkpointBytes = 16 << 20
+
+	// keepFor is how long a sweep leaves alone what can be resumed.
+	keepFor = 7 * 24 * time.Hour
+
+	maxSweepDepth = 64  // directories below each other; each holds a descriptor
+	dirBatch      = 256 // directory entries read at once, and in memory per level of a sweep
 )
 
 var _ Store = (*DirStore)(nil)
-
-// errOutside answers every name that leads out of the root, so that the answer
-// does not reveal what exists there.
-var errOutside = fmt.Errorf("%w: leads outside the root", fs.ErrPermission)
 
 // A DirStore is a [Store] in a directory. See [Dir].
 type DirStore struct {
@@ -79,91 +85,6 @@ func Dir(root *os.Root) *DirStore {
 	return d
 }
 
-// Open opens a regular file for reading. Anything else is [ErrNotRegular],
-// and is not even opened: to open a device can set it going.
-func (d *DirStore) Open(ctx context.Context, name string) (File, error) {
-	f, err := d.open(ctx, name)
-	if err != nil {
-		return nil, d.fail("open", name, err)
-	}
-	return d.newFile(f, name)
-}
-
-func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
-	fi, err := d.stat(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	if err := d.hook("open"); err != nil {
-		return nil, err
-	}
-	// The name may have become a pipe by now. Without O_NONBLOCK, opening
-	// that would wait for a writer.
-	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRegular(f); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// checkRegular returns an error unless f is a regular file.
-func checkRegular(f *os.File) error {
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	return err
-}
-
-// Stat describes what has the name, following symbolic links.
-func (d *DirStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	fi, err := d.stat(ctx, name)
-	if err != nil {
-		return nil, d.fail("stat", name, err)
-	}
-	return fi, nil
-}
-
-func (d *DirStore) stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if err := check(ctx, name); err != nil {
-		return nil, err
-	}
-	if isTemp(name) {
-		return nil, fs.ErrNotExist
-	}
-	return d.root.Stat(name)
-}
-
-// maxName is the most bytes of a name: Linux's PATH_MAX.
-const maxName = 4096
-
-// check returns an error if ctx has ended or name is no name.
-func check(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if len(name) > maxName {
-		return fs.ErrInvalid
-	}
-	if !ValidName(name) {
-		return fs.ErrInvalid
-	}
-	if !localName(name) {
-		return errNotLocal
-	}
-	return nil
-}
-
-// errNotLocal says that a name of other systems is none here.
-var errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
-
 // hook calls d.before, if a test has set it.
 func (d *DirStore) hook(call string) error {
 	if d.before == nil {
@@ -176,20 +97,6 @@ func (d *DirStore) hook(call string) error {
 // the os package said of itself, a path that is no business of the caller.
 func (d *DirStore) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: d.classify(reason(err))}
-}
-
-// reason returns what the os package wrapped.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	if se, ok := errors.AsType[*os.SyscallError](err); ok {
-		return se.Err
-	}
-	return err
 }
 
 // classify gives err one of the kinds the package comment promises.
@@ -209,8 +116,85 @@ func (d *DirStore) classify(err error) error {
 	return err
 }
 
-// isTemp reports whether the last element of name is that of an upload under way, or
-// might be for a file system.
-func isTemp(name string) bool {
-	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Mark)
+// A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
+// absolute symbolic links as well.
+//
+// An [os.Root] refuses these. Then the name is rewritten to one without links, and
+// the root is asked again: whatever becomes of the elements meanwhile, the root
+// decides, and leads nowhere out of itself.
+type dirRoot struct {
+	*os.Root
+	store *DirStore
+}
+
+// makers are the uploads under way that may make directories. If one fails while
+// another has its name in a directory that the first has made, the other has to remove
+// that directory if it fails too. So none has its directory taken away, but by other
+// processes.
+type makers struct {
+	mu  sync.Mutex
+	all map[*dirUpload]bool // mu, and made of each
+}
+
+// call makes a system call, unless a test wants it to fail.
+func (d *DirStore) call(name string, f func() error) error {
+	if err := d.hook(name); err != nil {
+		return err
+	}
+	return f()
+}
+
+// A dirUpload is a hidden file beside its target. Open, it holds two
+// descriptors: the file's and its directory's.
+type dirUpload struct {
+	store *DirStore
+	name  string   // the caller's, for errors
+	dir   *os.Root // the target's directory, even if that is moved
+	base  string   // the target's name there
+	temp  string   // the hidden file's name there; "" once it is renamed
+	file  *os.File // the hidden file, locked against sweeps
+	c     Create
+	after func()   // called when the hidden file is gone, or named
+	made  []string // directories to be removed if nothing comes of it, from the root of the store; see makers
+
+	writing sync.RWMutex // held to write, and alone to extend the file; taken before mu
+
+	mu    sync.Mutex
+	end   int64 // mu: the size to commit; what a failed write has left may reach further
+	data  int64 // mu: from here on nothing but zeros was ever written: see sparse.go
+	dirty int64 // mu: bytes written since the disk was last set going
+	attr  Attr  // mu: mode and times to have by Commit
+	done  bool  // mu: committed or closed
+}
+
+func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }
+func (u *dirUpload) fail(op string, err error) error        { return u.store.fail(op, u.name, err) }
+
+// openRegular opens a hidden file, and nothing else that has its name.
+func openRegular(dir *os.Root, name string, flags int) (*os.File, error) {
+	fi, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	f, err := dir.OpenFile(name, flags|syscall.O_NONBLOCK|largeFile, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkRegular returns an error unless f is a regular file.
+func checkRegular(f *os.File) error {
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	return err
 }

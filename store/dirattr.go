@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"io/fs"
 	"os"
 	"time"
@@ -35,43 +34,6 @@ func (a Attr) owner() (uid, gid int) {
 		gid = int(*a.GID)
 	}
 	return uid, gid
-}
-
-// SetAttr changes what a says: see [Tree]. Of a symbolic link itself Linux
-// changes the times; other systems do not.
-func (d *DirStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
-	if err := d.setAttr(ctx, name, a, follow); err != nil {
-		return d.fail("setattr", name, err)
-	}
-	return nil
-}
-
-func (d *DirStore) setAttr(ctx context.Context, name string, a Attr, follow bool) error {
-	if err := a.check(); err != nil {
-		return err
-	}
-	look := d.lstat
-	if follow {
-		look = d.stat
-	}
-	fi, err := look(ctx, name)
-	if err != nil {
-		return err
-	}
-	var c changes
-	switch {
-	case fi.Mode().Type() == fs.ModeSymlink:
-		if a.Size != nil || a.Mode != nil {
-			c.err = errLinkAttr
-		}
-		d.change(&c, d.linkTarget(name), Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime})
-		return c.err
-	case (a.Mode != nil || a.owned()) && d.isRoot(fi):
-		c.err = errRoot
-		a.Mode, a.UID, a.GID = nil, nil, nil
-	}
-	d.change(&c, d.pathTarget(ctx, name), a)
-	return c.err
 }
 
 // isRoot reports whether fi describes the root, by whatever name.
@@ -128,35 +90,5 @@ func (d *DirStore) change(c *changes, t target, a Attr) {
 	c.note(err)
 	if err == nil && a.Mode != nil && d.SpecialBits && *a.Mode&specialBits != 0 {
 		c.note(chmod()) // the system takes setuid and setgid from what changes hands
-	}
-}
-
-// pathTarget is what a name leads to. Only for its size it is opened: it could be
-// a pipe, or a file that this process may change but not write.
-func (d *DirStore) pathTarget(ctx context.Context, name string) target {
-	return target{
-		stat: func() (fs.FileInfo, error) { return d.root.Stat(name) },
-		truncate: func(size int64) error {
-			h, err := d.openFile(ctx, name, Access{Write: true})
-			if err != nil {
-				return err
-			}
-			err = h.file.Truncate(size)
-			if closeErr := h.file.Close(); err == nil {
-				err = closeErr
-			}
-			return err
-		},
-		chmod:   func(mode fs.FileMode) error { return d.root.Chmod(name, mode) },
-		chtimes: func(atime, mtime time.Time) error { return d.root.Chtimes(name, atime, mtime) },
-		chown:   func(uid, gid int) error { return d.root.Chown(name, uid, gid) },
-	}
-}
-
-// linkTarget is a symbolic link itself, which has times and an owner.
-func (d *DirStore) linkTarget(name string) target {
-	return target{
-		chtimes: func(atime, mtime time.Time) error { return d.lutimes(name, atime, mtime) },
-		chown:   func(uid, gid int) error { return d.root.Lchown(name, uid, gid) },
 	}
 }

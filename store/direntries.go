@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -103,4 +104,97 @@ func (e *dirEntries) Close() error {
 		return e.store.fail("close", e.name, err)
 	}
 	return nil
+}
+
+// ReadDir lists a directory: see [Lister]. An entry's Info is looked up when
+// it is asked for, and fails if the entry has gone by then.
+func (d *DirStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, d.fail("readdir", name, err)
+	}
+	entries, err := d.readDir(ctx, name, maxEntries)
+	if err != nil {
+		return nil, d.fail("readdir", name, err)
+	}
+	sortEntries(entries)
+	return entries, nil
+}
+
+func (d *DirStore) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
+	if err := d.hook("readdir"); err != nil {
+		return nil, err
+	}
+	// Asked for what is in name, root opens name as a directory only, and
+	// never a pipe or a device.
+	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []fs.DirEntry
+	for {
+		batch, err := f.ReadDir(dirBatch)
+		for _, e := range batch {
+			if isTemp(e.Name()) {
+				continue
+			}
+			if len(list) == most {
+				return nil, errManyEntries
+			}
+			list = append(list, dirEntry{e, d, path.Join(name, e.Name())})
+		}
+		if err == io.EOF {
+			return list, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A dirEntry looks itself up through the root. The os package's own would use a
+// path, which may have become a link meanwhile.
+type dirEntry struct {
+	fs.DirEntry
+	store *DirStore
+	path  string
+}
+
+// Info describes the entry, and not what a link leads to.
+func (e dirEntry) Info() (fs.FileInfo, error) {
+	fi, err := e.store.root.Lstat(e.path)
+	if err != nil {
+		return nil, e.store.fail("stat", e.path, err)
+	}
+	return fi, nil
+}
+
+// eachName calls f with the names in a directory, hidden ones included. It
+// reports false if f did once, and calls it no more.
+func (d *DirStore) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
+	list, err := d.openDir(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	defer list.Close()
+	for {
+		names, err := list.names.Readdirnames(dirBatch)
+		for _, base := range names {
+			if !f(base) {
+				return false, nil
+			}
+		}
+		if err == io.EOF {
+			return true, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"syscall"
 )
 
@@ -21,41 +20,6 @@ func (d *DirStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 		return nil, d.fail("lstat", name, err)
 	}
 	return fi, nil
-}
-
-func (d *DirStore) lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if err := checkOld(ctx, name); err != nil {
-		return nil, err
-	}
-	return d.root.Lstat(name)
-}
-
-// checkOld returns an error if name cannot be that of something that exists,
-// as far as callers may see.
-func checkOld(ctx context.Context, name string) error {
-	err := check(ctx, name)
-	if err == nil && isTemp(name) {
-		err = fs.ErrNotExist
-	}
-	return err
-}
-
-// checkNew returns an error if nothing may be given the name.
-func checkNew(ctx context.Context, name string) error {
-	err := check(ctx, name)
-	if err == nil && isTemp(name) {
-		err = errReserved
-	}
-	return err
-}
-
-// checkMovable is checkOld for what shall not be the root.
-func checkMovable(ctx context.Context, name string) error {
-	err := checkOld(ctx, name)
-	if err == nil && name == "." {
-		err = errRoot
-	}
-	return err
 }
 
 // Mkdir makes a directory. If its parent passes its group on (setgid), so will
@@ -71,21 +35,6 @@ func (d *DirStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 		return d.fail("mkdir", name, err)
 	}
 	return nil
-}
-
-func (d *DirStore) mkdir(name string, perm fs.FileMode) error {
-	err := d.call("mkdir", func() error { return d.root.Mkdir(name, perm) })
-	if err != nil {
-		return err
-	}
-	fi, err := d.root.Lstat(name)
-	if err == nil && fi.Mode().Perm() != perm && runtime.GOOS != "windows" { // because of the umask
-		err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, perm)) })
-	}
-	if err != nil {
-		_ = d.rmdir(name)
-	}
-	return err
 }
 
 // Remove removes what has the name, unless that is a directory.
@@ -136,33 +85,6 @@ func (d *DirStore) sweepDir(ctx context.Context, name string) (removed bool) {
 	return removed
 }
 
-// eachName calls f with the names in a directory, hidden ones included. It
-// reports false if f did once, and calls it no more.
-func (d *DirStore) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
-	list, err := d.openDir(ctx, dir)
-	if err != nil {
-		return false, err
-	}
-	defer list.Close()
-	for {
-		names, err := list.names.Readdirnames(dirBatch)
-		for _, base := range names {
-			if !f(base) {
-				return false, nil
-			}
-		}
-		if err == io.EOF {
-			return true, nil
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-}
-
 // Rename gives what has the name from the name to: see [Tree]. On Linux a name
 // that shall not be replaced is not, whoever takes it when; elsewhere, and on
 // file systems that do not know how, that holds for all but directories, which
@@ -181,53 +103,6 @@ func (d *DirStore) Rename(ctx context.Context, from, to string, replace bool) er
 		return d.failLink("rename", from, to, err)
 	}
 	return nil
-}
-
-// renameError distinguishes the reasons for which a rename is refused.
-func (d *DirStore) renameError(err error, from, to string) error {
-	err = reason(err)
-	switch {
-	case errors.Is(err, syscall.EINVAL): // a directory below itself
-		return kindError{err, fs.ErrInvalid}
-	case errors.Is(err, syscall.EISDIR): // a file onto a directory
-		return kindError{err, fs.ErrExist}
-	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
-		_, fromErr := d.root.Lstat(from)
-		_, toErr := d.root.Lstat(to)
-		if fromErr == nil && toErr == nil {
-			return kindError{err, fs.ErrExist}
-		}
-	}
-	return err
-}
-
-// renamePortably renames by what every system has.
-func (d *DirStore) renamePortably(from, to string, replace bool) error {
-	rename := func() error {
-		return d.call("rename", func() error { return d.root.Rename(from, to) })
-	}
-	if replace {
-		return rename()
-	}
-	// To link is refused if the name is taken, at the last moment. A process that
-	// dies between that and the removal leaves two names, and loses nothing.
-	err := d.call("link", func() error { return d.root.Link(from, to) })
-	switch {
-	case err == nil:
-		err = d.call("remove", func() error { return d.unlink(from) })
-		if err != nil {
-			_ = d.unlink(to)
-		}
-		return err
-	case errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if _, statErr := d.root.Lstat(to); statErr == nil {
-		return fs.ErrExist
-	} else if !errors.Is(statErr, fs.ErrNotExist) {
-		return statErr
-	}
-	return rename() // a directory, or a file system without hard links
 }
 
 // Link gives a file a second name.
@@ -322,15 +197,50 @@ func (d *DirStore) Space(ctx context.Context, name string) (Space, error) {
 	return s, nil
 }
 
-// call makes a system call, unless a test wants it to fail.
-func (d *DirStore) call(name string, f func() error) error {
-	if err := d.hook(name); err != nil {
-		return err
-	}
-	return f()
-}
-
 // failLink is fail for what takes two names.
 func (d *DirStore) failLink(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: d.classify(reason(err))}
+}
+
+// Open opens a regular file for reading. Anything else is [ErrNotRegular],
+// and is not even opened: to open a device can set it going.
+func (d *DirStore) Open(ctx context.Context, name string) (File, error) {
+	f, err := d.open(ctx, name)
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return d.newFile(f, name)
+}
+
+func (d *DirStore) open(ctx context.Context, name string) (*os.File, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	if err := d.hook("open"); err != nil {
+		return nil, err
+	}
+	// The name may have become a pipe by now. Without O_NONBLOCK, opening
+	// that would wait for a writer.
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Stat describes what has the name, following symbolic links.
+func (d *DirStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, d.fail("stat", name, err)
+	}
+	return fi, nil
 }

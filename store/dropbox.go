@@ -324,3 +324,26 @@ func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	}
 	return c.err
 }
+
+// read returns an error unless the name may be read through the view. Only its maker
+// reads an unfinished file.
+func (u *uploadOnly) read(ctx context.Context, op, name string) error {
+	if !u.reads {
+		return u.refuse(op, name)
+	}
+	if !isUnfinished(name) {
+		return nil
+	}
+	return u.own(ctx, op, name, false)
+}
+
+// hides reports whether an entry of a directory is kept from sight.
+func (u *uploadOnly) hides(name string, dir bool) bool {
+	return !dir && (!u.reads || isUnfinished(name))
+}
+
+// Location returns the path that the upload is for.
+func (o ownUpload) Location() string { return LocationOf(o.Upload) }
+
+// Location returns the path by which the file was opened.
+func (h uploadHandle) Location() string { return LocationOf(h.Handle) }

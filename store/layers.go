@@ -157,3 +157,6 @@ func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, 
 	sortEntries(all)
 	return all, nil
 }
+
+// Location returns the path that the upload is for.
+func (u *layersUpload) Location() string { return LocationOf(u.Upload) }

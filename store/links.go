@@ -1,10 +1,12 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -18,17 +20,6 @@ const (
 	// included. Each takes a walk from the root.
 	maxSteps = 256
 )
-
-// A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
-// absolute symbolic links as well.
-//
-// An [os.Root] refuses these. Then the name is rewritten to one without links, and
-// the root is asked again: whatever becomes of the elements meanwhile, the root
-// decides, and leads nowhere out of itself.
-type dirRoot struct {
-	*os.Root
-	store *DirStore
-}
 
 // try calls f with a name and, if that leads over an absolute link, with what the
 // name means. final says that f follows a link at the end.
@@ -148,8 +139,7 @@ func (r dirRoot) Symlink(target, name string) error {
 }
 
 func (r dirRoot) Rename(from, to string) error { return r.tryBoth(from, to, r.Root.Rename) }
-
-func (r dirRoot) Link(from, to string) error { return r.tryBoth(from, to, r.Root.Link) }
+func (r dirRoot) Link(from, to string) error   { return r.tryBoth(from, to, r.Root.Link) }
 
 func (r dirRoot) tryBoth(from, to string, f func(from, to string) error) error {
 	return r.try(from, false, func(from string) error {
@@ -171,4 +161,83 @@ func (r dirRoot) Lchown(name string, uid, gid int) error {
 
 func (r dirRoot) Chtimes(name string, atime, mtime time.Time) error {
 	return r.try(name, true, func(name string) error { return r.Root.Chtimes(name, atime, mtime) })
+}
+
+func (d *DirStore) stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := check(ctx, name); err != nil {
+		return nil, err
+	}
+	if isTemp(name) {
+		return nil, fs.ErrNotExist
+	}
+	return d.root.Stat(name)
+}
+
+func (d *DirStore) lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := checkOld(ctx, name); err != nil {
+		return nil, err
+	}
+	return d.root.Lstat(name)
+}
+
+// renamePortably renames by what every system has.
+func (d *DirStore) renamePortably(from, to string, replace bool) error {
+	rename := func() error {
+		return d.call("rename", func() error { return d.root.Rename(from, to) })
+	}
+	if replace {
+		return rename()
+	}
+	// To link is refused if the name is taken, at the last moment. A process that
+	// dies between that and the removal leaves two names, and loses nothing.
+	err := d.call("link", func() error { return d.root.Link(from, to) })
+	switch {
+	case err == nil:
+		err = d.call("remove", func() error { return d.unlink(from) })
+		if err != nil {
+			_ = d.unlink(to)
+		}
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if _, statErr := d.root.Lstat(to); statErr == nil {
+		return fs.ErrExist
+	} else if !errors.Is(statErr, fs.ErrNotExist) {
+		return statErr
+	}
+	return rename() // a directory, or a file system without hard links
+}
+
+// renameError distinguishes the reasons for which a rename is refused.
+func (d *DirStore) renameError(err error, from, to string) error {
+	err = reason(err)
+	switch {
+	case errors.Is(err, syscall.EINVAL): // a directory below itself
+		return kindError{err, fs.ErrInvalid}
+	case errors.Is(err, syscall.EISDIR): // a file onto a directory
+		return kindError{err, fs.ErrExist}
+	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
+		_, fromErr := d.root.Lstat(from)
+		_, toErr := d.root.Lstat(to)
+		if fromErr == nil && toErr == nil {
+			return kindError{err, fs.ErrExist}
+		}
+	}
+	return err
+}
+
+func (d *DirStore) mkdir(name string, perm fs.FileMode) error {
+	err := d.call("mkdir", func() error { return d.root.Mkdir(name, perm) })
+	if err != nil {
+		return err
+	}
+	fi, err := d.root.Lstat(name)
+	if err == nil && fi.Mode().Perm() != perm && runtime.GOOS != "windows" { // because of the umask
+		err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, perm)) })
+	}
+	if err != nil {
+		_ = d.rmdir(name)
+	}
+	return err
 }

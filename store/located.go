@@ -28,25 +28,3 @@ func (d *DirStore) location(name string) string {
 
 // Location returns the path by which the file was opened.
 func (f *dirFile) Location() string { return f.at.location(f.name) }
-
-// Location returns the path by which the file was opened.
-func (h *dirHandle) Location() string { return h.store.location(h.name) }
-
-// Location returns the path that the upload is for.
-func (u *dirUpload) Location() string { return u.store.location(u.name) }
-
-// Location returns the path that the upload is for.
-func (u *layersUpload) Location() string { return LocationOf(u.Upload) }
-
-// Location returns the path that the upload is for.
-func (o ownUpload) Location() string { return LocationOf(o.Upload) }
-
-// Location returns the path by which the file was opened.
-func (h readHandle) Location() string { return LocationOf(h.Handle) }
-
-// Location returns the path by which the file was opened.
-func (h uploadHandle) Location() string { return LocationOf(h.Handle) }
-
-// Location returns the path by which the reader opened the file: others may share
-// it under another name.
-func (r *sharedReader) Location() string { return r.location }

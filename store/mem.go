@@ -3,61 +3,18 @@ package store
 import (
 	"context"
 	"io/fs"
-	"path"
+	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // DefaultMemLimit is the limit of a [Mem] or [Sink] that names none: 64 MiB.
 const DefaultMemLimit = 64 << 20
 
-// memOverhead is what a file counts besides its bytes, and what a directory
-// counts, a symbolic link besides its text, and each further name of a file,
-// so that the limit bounds the number of empty ones too.
-const memOverhead = 512
-
 // memEntry is what a name in an open directory counts.
 const memEntry = 16
 
 var _ Tree = (*MemStore)(nil)
-
-// A MemStore is a [Tree] in memory. See [Mem].
-type MemStore struct {
-	budget budget
-
-	mu   sync.Mutex
-	root *memNode // mu, with all that hangs on it
-}
-
-// A memNode is what a name means: a file, a directory or a symbolic link.
-type memNode struct {
-	number   uint64       // no other node of any store has it; never 0
-	mode     fs.FileMode  // with the type
-	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
-	accessed time.Time    // zero unless it was set
-	names    int          // how many it has
-
-	file    *memFile            // of a file: its content, a reference
-	target  string              // of a symbolic link: its text
-	entries map[string]*memNode // of a directory
-	parent  *memNode            // of a directory, but the root
-}
-
-// memNodes is how many there have been.
-var memNodes atomic.Uint64
-
-func newMemNode(mode fs.FileMode) *memNode {
-	n := &memNode{number: memNodes.Add(1), mode: mode}
-	if mode.IsDir() {
-		n.entries = map[string]*memNode{}
-	}
-	n.touch()
-	return n
-}
-
-func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
 
 // Mem returns an empty store that holds at most limit bytes; 0 or less means
 // [DefaultMemLimit]. Beyond that, uploads fail with [ErrNoSpace]. A file
@@ -126,22 +83,6 @@ func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.F
 		return nil, memFail(op, name, err)
 	}
 	return n.info(name), nil
-}
-
-// info describes n under a name. The caller holds mu.
-func (n *memNode) info(name string) memInfo {
-	i := memInfo{name: path.Base(name), number: n.number, mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
-	switch {
-	case n.file != nil:
-		i.size = n.file.size()
-	case n.target != "":
-		i.size = int64(len(n.target))
-	}
-	i.details = &Details{Links: uint64(max(n.names, 1)), AccessTime: n.accessed}
-	if n.accessed.IsZero() {
-		i.details.AccessTime = i.modTime
-	}
-	return i
 }
 
 // ReadDir lists a directory: see [Lister].
@@ -282,6 +223,76 @@ func (m *MemStore) forget(n *memNode) *memFile {
 	return nil
 }
 
-func memFail(op, name string, err error) error {
-	return &fs.PathError{Op: op, Path: name, Err: err}
+// A memUpload gathers a file in a block of memory.
+type memUpload struct {
+	name string
+
+	// publish takes the finished block over, and frees it if it fails. No
+	// lock is held while it runs.
+	publish func(*block) error
+
+	mu    sync.Mutex
+	block *block // mu: nil once committed or closed
+}
+
+func (u *memUpload) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, memFail("write", u.name, fs.ErrInvalid)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.block == nil {
+		return 0, memFail("write", u.name, fs.ErrClosed)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := u.block.extend(off + int64(len(p))); err != nil {
+		return 0, memFail("write", u.name, err)
+	}
+	return copy(u.block.data[off:], p), nil
+}
+
+func (u *memUpload) Truncate(size int64) error {
+	if size < 0 {
+		return memFail("truncate", u.name, fs.ErrInvalid)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.block == nil {
+		return memFail("truncate", u.name, fs.ErrClosed)
+	}
+	if err := u.block.extend(size); err != nil {
+		return memFail("truncate", u.name, err)
+	}
+	u.block.cut(size)
+	return nil
+}
+
+func (u *memUpload) Commit() error {
+	b := u.end()
+	if b == nil {
+		return memFail("commit", u.name, fs.ErrClosed)
+	}
+	if err := u.publish(b); err != nil {
+		return memFail("commit", u.name, err)
+	}
+	return nil
+}
+
+func (u *memUpload) Close() error {
+	if b := u.end(); b != nil {
+		b.free()
+	}
+	return nil
+}
+
+// end takes the block away from the upload, which has ended then. It returns
+// nil if it had before.
+func (u *memUpload) end() *block {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	b := u.block
+	u.block = nil
+	return b
 }

@@ -3,10 +3,68 @@ package store
 import (
 	"io"
 	"io/fs"
+	"os"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// A MemStore is a [Tree] in memory. See [Mem].
+type MemStore struct {
+	budget budget
+
+	mu   sync.Mutex
+	root *memNode // mu, with all that hangs on it
+}
+
+// A memNode is what a name means: a file, a directory or a symbolic link.
+type memNode struct {
+	number   uint64       // no other node of any store has it; never 0
+	mode     fs.FileMode  // with the type
+	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
+	accessed time.Time    // zero unless it was set
+	names    int          // how many it has
+
+	file    *memFile            // of a file: its content, a reference
+	target  string              // of a symbolic link: its text
+	entries map[string]*memNode // of a directory
+	parent  *memNode            // of a directory, but the root
+}
+
+// memNodes is how many there have been.
+var memNodes atomic.Uint64
+
+func newMemNode(mode fs.FileMode) *memNode {
+	n := &memNode{number: memNodes.Add(1), mode: mode}
+	if mode.IsDir() {
+		n.entries = map[string]*memNode{}
+	}
+	n.touch()
+	return n
+}
+
+func (n *memNode) touch() { n.modified.Store(time.Now().UnixNano()) }
+
+// info describes n under a name. The caller holds mu.
+func (n *memNode) info(name string) memInfo {
+	i := memInfo{name: path.Base(name), number: n.number, mode: n.mode, modTime: time.Unix(0, n.modified.Load())}
+	switch {
+	case n.file != nil:
+		i.size = n.file.size()
+	case n.target != "":
+		i.size = int64(len(n.target))
+	}
+	i.details = &Details{Links: uint64(max(n.names, 1)), AccessTime: n.accessed}
+	if n.accessed.IsZero() {
+		i.details.AccessTime = i.modTime
+	}
+	return i
+}
+
+func memFail(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
 
 // A memFile is the content of a file in memory. It is finished and never
 // changes, or live: then others write to it, and all hold mu.
@@ -216,4 +274,15 @@ func (i memInfo) Sys() any {
 		return nil
 	}
 	return *i.details
+}
+
+// SameFile reports whether two descriptions are of one file, directory or link, under
+// one name or several. It is [os.SameFile] that knows a [MemStore], too; of descriptions
+// by other stores it reports false.
+func SameFile(a, b fs.FileInfo) bool {
+	if m, ok := a.(memInfo); ok {
+		n, ok := b.(memInfo)
+		return ok && m.number == n.number && m.number != 0
+	}
+	return os.SameFile(a, b)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"math"
 	"strings"
@@ -245,6 +246,79 @@ func (h *memHandle) beginWrite() error {
 	}
 	if !h.begin() {
 		return fs.ErrClosed
+	}
+	return nil
+}
+
+// setAttr changes all but the size.
+func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name, follow)
+	if err != nil {
+		return err
+	}
+	var c changes
+	if a.Mode != nil && (n.mode.Type() == fs.ModeSymlink || n == m.root) {
+		a.Mode = nil
+		if c.err = errLinkAttr; n == m.root {
+			c.err = errRoot
+		}
+	}
+	c.note(n.setAttr(a))
+	return c.err
+}
+
+// setAttr changes all but the size and the owner, as files have no owner here. The
+// caller holds the store's mu.
+func (n *memNode) setAttr(a Attr) error {
+	if a.Mode != nil {
+		n.mode = n.mode.Type() | a.Mode.Perm()
+	}
+	if !a.AccessTime.IsZero() {
+		n.accessed = a.AccessTime
+	}
+	if !a.ModTime.IsZero() {
+		n.modified.Store(a.ModTime.UnixNano())
+	}
+	if a.owned() {
+		return errors.ErrUnsupported
+	}
+	return nil
+}
+
+// setSize changes the size.
+func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
+	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
+		return reason(err)
+	} else if fi.Mode().Type() == fs.ModeSymlink {
+		return errLinkAttr
+	}
+	h, err := m.openFile(name, Access{Write: true})
+	if err != nil {
+		return err
+	}
+	err = h.truncate(size)
+	_ = h.Close()
+	return err
+}
+
+// SetAttr changes what a says: see [Tree]. Files have no owner here.
+func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
+	err := check(ctx, name)
+	if err == nil {
+		err = a.check()
+	}
+	if err == nil {
+		var c changes
+		if a.Size != nil {
+			c.note(m.setSize(ctx, name, *a.Size, follow))
+		}
+		c.note(m.setAttr(name, a, follow))
+		err = c.err
+	}
+	if err != nil {
+		return memFail("setattr", name, err)
 	}
 	return nil
 }

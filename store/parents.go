@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 )
 
 const (
@@ -78,15 +77,6 @@ func (u *dirUpload) syncParent(name string) error {
 	}
 	defer above.Close()
 	return u.call("syncdir", func() error { return syncDir(above) })
-}
-
-// makers are the uploads under way that may make directories. If one fails while
-// another has its name in a directory that the first has made, the other has to remove
-// that directory if it fails too. So none has its directory taken away, but by other
-// processes.
-type makers struct {
-	mu  sync.Mutex
-	all map[*dirUpload]bool // mu, and made of each
 }
 
 // enter takes note of an upload. It is to be done before the upload finds its

@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
+// maxLockTries and lockEvery are how long a resumed upload waits for a sweep, which
+// holds the lock of its file for a moment.
 const (
-	// checkpointBytes is how much a resumable upload may lose: after as much
-	// the disk is waited for, and the mark moves.
-	checkpointBytes = 16 << 20
+	maxLockTries = 10
+	lockEvery    = 20 * time.Millisecond
+)
 
-	// keepFor is how long a sweep leaves alone what can be resumed.
-	keepFor = 7 * 24 * time.Hour
-
+const (
 	// maxKeepTries is how often the kept file may be taken away while it is
 	// opened.
 	maxKeepTries = 8
@@ -462,4 +462,21 @@ func (k *keptUpload) dropMarks() {
 	k.closeMarks()
 	// If this fails, a sweep removes it.
 	_ = k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+}
+
+// lockSoon locks the hidden file, with a little patience.
+func (k *keptUpload) lockSoon() (locked bool, err error) {
+	for range maxLockTries {
+		if err := k.store.hook("lock"); err != nil {
+			return false, err
+		}
+		if locked, err = filelock.Try(k.file); err != nil {
+			return false, errors.ErrUnsupported
+		}
+		if locked {
+			return true, nil
+		}
+		time.Sleep(lockEvery)
+	}
+	return false, nil
 }

@@ -177,3 +177,7 @@ func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	}
 	return r.file.try.TryReadAt(bufs, off)
 }
+
+// Location returns the path by which the reader opened the file: others may share
+// it under another name.
+func (r *sharedReader) Location() string { return r.location }

@@ -50,7 +50,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -245,27 +244,58 @@ func SystemFile(f File) (*os.File, bool) {
 	return nil, false
 }
 
-var (
-	// ErrWouldBlock says that the bytes at that offset are not in memory.
-	ErrWouldBlock = errors.New("read would wait for the disk")
+// Attr is what [Tree.SetAttr] changes. A nil pointer and a zero time leave what
+// they stand for as it is. Each is tried, whatever becomes of the others, and the
+// error is the first: the size, so that a file which becomes read-only can still be
+// cut, the mode, the times, and the owner last. Only what no file can have, such as
+// a size below zero, changes nothing.
+type Attr struct {
+	// Size in bytes, of regular files only: what is cut is gone, what is
+	// added is zeros.
+	Size *int64
 
-	// ErrNotRegular says that a name is a directory, a pipe, a device or
-	// the like. It is also an [fs.ErrPermission].
-	ErrNotRegular error = kindError{errors.New("not a regular file"), fs.ErrPermission}
+	// UID and GID are the numbers of the owner and the group. It takes the
+	// privileges that the operating system asks for.
+	UID, GID *uint32
 
-	// ErrNoSpace says that the store has no room: the disk or the quota is
-	// full, or a [Mem] or [Sink] is at its limit. A file that is larger than the
-	// file system or the process may have them is another error, as there may
-	// be room for others.
-	ErrNoSpace = errors.New("no space left in the store")
-)
+	// Mode holds the permission bits; 0 is as good as any. The setuid,
+	// setgid and sticky bits are not taken from it unless the store says so.
+	Mode *fs.FileMode
 
-// A kindError is an error of the operating system that is also, to errors.Is,
-// one of the few that a caller of this package distinguishes.
-type kindError struct {
-	error
-	kind error
+	AccessTime, ModTime time.Time
 }
 
-func (e kindError) Is(target error) bool { return target == e.kind }
-func (e kindError) Unwrap() error        { return e.error }
+// check returns an error if a file cannot have such attributes.
+func (a Attr) check() error {
+	if a.Size != nil && *a.Size < 0 {
+		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// add changes a to what b says, where b says anything of mode and times.
+func (a *Attr) add(b Attr) {
+	if b.Mode != nil {
+		mode := *b.Mode
+		a.Mode = &mode
+	}
+	if !b.AccessTime.IsZero() {
+		a.AccessTime = b.AccessTime
+	}
+	if !b.ModTime.IsZero() {
+		a.ModTime = b.ModTime
+	}
+}
+
+// owned reports whether a changes the owner or the group.
+func (a Attr) owned() bool { return a.UID != nil || a.GID != nil }
+
+// timed reports whether a changes a time.
+func (a Attr) timed() bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
+
+// Details are what a file is described by besides its [fs.FileInfo].
+type Details struct {
+	UID, GID   uint32
+	Links      uint64 // names that the file has
+	AccessTime time.Time
+}

@@ -2,14 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"strings"
-	"time"
 )
 
 // A Tree is a [Store] whose names can be listed and changed: what an SFTP
@@ -186,55 +181,6 @@ type Entries interface {
 	io.Closer
 }
 
-// Attr is what [Tree.SetAttr] changes. A nil pointer and a zero time leave what
-// they stand for as it is. Each is tried, whatever becomes of the others, and the
-// error is the first: the size, so that a file which becomes read-only can still be
-// cut, the mode, the times, and the owner last. Only what no file can have, such as
-// a size below zero, changes nothing.
-type Attr struct {
-	// Size in bytes, of regular files only: what is cut is gone, what is
-	// added is zeros.
-	Size *int64
-
-	// UID and GID are the numbers of the owner and the group. It takes the
-	// privileges that the operating system asks for.
-	UID, GID *uint32
-
-	// Mode holds the permission bits; 0 is as good as any. The setuid,
-	// setgid and sticky bits are not taken from it unless the store says so.
-	Mode *fs.FileMode
-
-	AccessTime, ModTime time.Time
-}
-
-// check returns an error if a file cannot have such attributes.
-func (a Attr) check() error {
-	if a.Size != nil && *a.Size < 0 {
-		return fs.ErrInvalid
-	}
-	return nil
-}
-
-// add changes a to what b says, where b says anything of mode and times.
-func (a *Attr) add(b Attr) {
-	if b.Mode != nil {
-		mode := *b.Mode
-		a.Mode = &mode
-	}
-	if !b.AccessTime.IsZero() {
-		a.AccessTime = b.AccessTime
-	}
-	if !b.ModTime.IsZero() {
-		a.ModTime = b.ModTime
-	}
-}
-
-// owned reports whether a changes the owner or the group.
-func (a Attr) owned() bool { return a.UID != nil || a.GID != nil }
-
-// timed reports whether a changes a time.
-func (a Attr) timed() bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
-
 // Space says how much room a store has, as statvfs(3) does, but in bytes.
 type Space struct {
 	Total     int64 // bytes
@@ -251,13 +197,6 @@ type Space struct {
 	ReadOnly bool
 }
 
-// Details are what a file is described by besides its [fs.FileInfo].
-type Details struct {
-	UID, GID   uint32
-	Links      uint64 // names that the file has
-	AccessTime time.Time
-}
-
 // DetailsOf returns the details of a file that a store described. It returns
 // false where there are none, or the system is not known to have them.
 func DetailsOf(fi fs.FileInfo) (Details, bool) {
@@ -265,34 +204,6 @@ func DetailsOf(fi fs.FileInfo) (Details, bool) {
 		return d, true
 	}
 	return systemDetails(fi)
-}
-
-// SameFile reports whether two descriptions are of one file, directory or link, under
-// one name or several. It is [os.SameFile] that knows a [MemStore], too; of descriptions
-// by other stores it reports false.
-func SameFile(a, b fs.FileInfo) bool {
-	if m, ok := a.(memInfo); ok {
-		n, ok := b.(memInfo)
-		return ok && m.number == n.number && m.number != 0
-	}
-	return os.SameFile(a, b)
-}
-
-var (
-	errRoot       = fmt.Errorf("%w: it is the root", fs.ErrPermission)
-	errIsDir      = fmt.Errorf("%w but a directory", ErrNotRegular)
-	errNotLink    = fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid)
-	errNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
-	errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
-	errLinkAttr   = fmt.Errorf("%w: a symbolic link has neither size nor mode", errors.ErrUnsupported)
-)
-
-// checkText returns an error if a symbolic link cannot have that text.
-func checkText(target string) error {
-	if target == "" || len(target) > maxName || strings.IndexByte(target, 0) >= 0 {
-		return fs.ErrInvalid
-	}
-	return nil
 }
 
 // bytesOf returns how many bytes n blocks of size have, or as many as can be

@@ -46,8 +46,7 @@ func (r refusing) Space(ctx context.Context, name string) (Space, error) {
 	return r.tree.Space(ctx, name)
 }
 
-func (r refusing) Remove(_ context.Context, name string) error { return r.refuse("remove", name) }
-
+func (r refusing) Remove(_ context.Context, name string) error    { return r.refuse("remove", name) }
 func (r refusing) RemoveDir(_ context.Context, name string) error { return r.refuse("rmdir", name) }
 
 func (r refusing) Rename(_ context.Context, from, to string, _ bool) error {
@@ -115,3 +114,6 @@ func (r readOnly) Space(ctx context.Context, name string) (Space, error) {
 	s.ReadOnly = err == nil
 	return s, err
 }
+
+// Location returns the path by which the file was opened.
+func (h readHandle) Location() string { return LocationOf(h.Handle) }

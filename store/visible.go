@@ -153,3 +153,20 @@ func (v visible) OpenFile(ctx context.Context, name string, a Access) (Handle, e
 func (v visible) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
 	return v.refuse("mkdir", name)
 }
+
+// A filter is those of the entries of a directory that are not hidden.
+type filter struct {
+	Entries
+	hidden func(fi fs.FileInfo) bool
+}
+
+// Next returns none only at the end, as [Entries] has it.
+func (f filter) Next(into []fs.FileInfo) (int, error) {
+	for {
+		n, err := f.Entries.Next(into)
+		kept := slices.DeleteFunc(into[:n], f.hidden)
+		if len(kept) > 0 || err != nil || len(into) == 0 {
+			return len(kept), err
+		}
+	}
+}
