@@ -104,7 +104,7 @@ func TestUploadOnly(t *testing.T) {
 				t.Errorf("open what exists with %v: %v", flags, status)
 			}
 		}
-		// What is new can be brought, with its mode and times.
+		// New files can be uploaded, with mode and times.
 		var a wire.Attrs
 		a.SetTimes(testTime, testTime)
 		a.SetMode(0o640)
@@ -190,7 +190,7 @@ func TestUploadOnlyFinishes(t *testing.T) {
 		full.wantNone("failed")
 		a.SetOwner(0, 0)
 		p.want(wire.PermissionDenied, wire.AppendSetstat(nil, p.n(), "new", a))
-		// What is not there is no refusal.
+		// A missing file does not count as a refusal.
 		for _, packet := range [][]byte{
 			wire.AppendRemove(nil, 0, "none"), wire.AppendRmdir(nil, 0, "none"),
 			wire.AppendRename(nil, 0, "none", "x"), wire.AppendSetstat(nil, 0, "none", wire.Attrs{}),
@@ -266,7 +266,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// What is reported of a transfer is what was transferred.
+// The hooks get the bytes and the end of each transfer.
 func TestTransfers(t *testing.T) {
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
@@ -313,7 +313,7 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// What was read whole is done, even if the client leaves without closing it.
+// A file that was read whole counts as delivered, even if the client leaves without closing it.
 func TestTransferDelivered(t *testing.T) {
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
@@ -348,8 +348,8 @@ func TestTransferDelivered(t *testing.T) {
 	}
 }
 
-// What a client has sent before it left is done as far as it ends what was begun:
-// a file is closed, though the report of it is lost.
+// A CLOSE that a client sent before it left is carried out, though the answer to it
+// is lost.
 func TestLeavesAfterClose(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		var ended []*Transfer

@@ -12,7 +12,7 @@ import (
 )
 
 // A scriptedStream is a channel on which the same requests come as often as they
-// are wanted. What goes out is thrown away.
+// are wanted. Output is dropped.
 type scriptedStream struct {
 	requests []byte
 	left     []byte

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What is open when the server ends a connection ends for the same reason, and
-// what is when the client goes, for that.
+// Transfers that are open when the server ends a connection report that as their error;
+// those that are open when the client leaves report ErrAbandoned.
 func TestSaysWhyItEnds(t *testing.T) {
 	removed := errors.New("the user was removed")
 	for _, test := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// What is wrong with a request is said in words that help.
+// The text of a STATUS explains what is wrong with a request.
 func TestStatusWords(t *testing.T) {
 	_, as := newSharedTree(t, false)
 	full, up := as(users.Full), as(users.UploadOnly)

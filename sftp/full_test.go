@@ -10,7 +10,7 @@ import (
 )
 
 // A disk that is full refuses what is too much and says so, and keeps what there
-// was. In place, writing continues when there is room again. What was hidden is not
+// was. In place, writing continues when there is room again. A hidden upload is not
 // published with a hole where a write was refused.
 func TestFullDisk(t *testing.T) {
 	const size = 1 << 20

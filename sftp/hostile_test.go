@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Here are peers that keep to SSH's syntax, and to none of its sense. What they
-// do costs them their own connection at most, and is over when that is.
+// These peers keep to the syntax of SSH, and violate its meaning. That costs them their
+// own connection at most, and all its resources are released.
 
 // A hostileAct is what a peer does after it has logged in. p speaks on a
 // session of it, of that number.
@@ -188,7 +188,7 @@ func TestHostile(t *testing.T) {
 			}
 			quiet.wantFile("quiet", name)
 			if !test.lives {
-				// What is left of it is over, once the peer has gone.
+				// The rest of the connection ends when the peer is gone.
 				go func() { _, _ = io.Copy(io.Discard, s.nc) }()
 			}
 			s.nc.Close()

@@ -136,7 +136,7 @@ func TestUnsolicitedReplies(t *testing.T) {
 	}
 }
 
-// What is sent beside the data is thrown away, and its window given back
+// Extended data is dropped, and its window given back
 // (CVE-2026-54886, where it made a server go round for ever).
 func TestExtendedData(t *testing.T) {
 	w := newTestServer(t, nil)

@@ -396,7 +396,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// What is reported of connections is what was.
+// The hooks get each connection, and how it ended.
 func TestConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0

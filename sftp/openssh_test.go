@@ -244,7 +244,7 @@ func TestOpenSSHCommands(t *testing.T) {
 	})
 }
 
-// What was cut short is continued, up and down.
+// OpenSSH's client resumes uploads and downloads.
 func TestOpenSSHResume(t *testing.T) {
 	inBothModes(t, "sftp", func(o *openSSHClient) {
 		data := testBytes(5 << 20)

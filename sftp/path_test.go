@@ -138,7 +138,7 @@ func TestConfinement(t *testing.T) {
 			}
 		}
 	}
-	// What makes or takes away names must not do so there either.
+	// Requests that create or remove names must not do so there either.
 	for _, name := range []string{"dir/new", "up/new", "sub/twice/new", "up/user2/new"} {
 		for _, packet := range [][]byte{
 			wire.AppendOpen(nil, p.n(), name, openAnew, wire.Attrs{}),

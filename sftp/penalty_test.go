@@ -285,8 +285,8 @@ func TestPenalties(t *testing.T) {
 	})
 }
 
-// There are bounds on how many there are, of all together and of one source. What is
-// too many of those that are not logged in waits for its turn.
+// There are bounds on how many there are, of all together and of one source.
+// Surplus connections that are not logged in wait for their turn.
 func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestServer(t, func(_ *testServer, s *Server) {

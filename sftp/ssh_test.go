@@ -128,7 +128,7 @@ func TestChannels(t *testing.T) {
 	w.login("192.0.2.1") // the bound is each connection's own
 }
 
-// What is offered is what Algorithms says, a key exchange for the age of quantum
+// The server offers what Algorithms returns, a key exchange that resists quantum
 // computers first, and nothing weak.
 func TestAlgorithms(t *testing.T) {
 	w := newTestServer(t, nil)
@@ -257,7 +257,7 @@ func TestHostKeyOfRSA(t *testing.T) {
 	}
 }
 
-// What the configuration names stays as it is, and is not changed itself.
+// Algorithms that the configuration names are kept, and the configuration is not changed.
 func TestConfiguration(t *testing.T) {
 	logged := atomic.Int64{}
 	given := &ssh.ServerConfig{ServerVersion: "SSH-2.0-mine", AuthLogCallback: func(ssh.ConnMetadata, string, error) { logged.Add(1) }}

@@ -173,8 +173,8 @@ func TestHiddenAbandoned(t *testing.T) {
 	}
 }
 
-// What clients set of a file before they close it, by handle or by name, it has
-// when it is published; and they see it as they set it.
+// Attributes that clients set before they close a file, by handle or by name, are those of
+// the published file; and clients see them as set before.
 func TestHiddenAttributes(t *testing.T) {
 	set := func(f func(a *wire.Attrs)) (a wire.Attrs) {
 		f(&a)

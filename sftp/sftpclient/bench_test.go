@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the client itself costs, without SSH, a network or a disk.
+// These benchmarks measure the client alone, without SSH, a network or a disk.
 
 func benchmark(b *testing.B, config Config, n int64, f func(*File) error) {
 	c := newZerosClient(b, config)

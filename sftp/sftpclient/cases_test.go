@@ -59,8 +59,8 @@ type lyingReader struct {
 func (r lyingReader) Len() int    { return r.says }
 func (r lyingReader) Size() int64 { return int64(r.says) }
 
-// What the program's own readers and writers do wrong is reported, and what has been
-// moved by then is as it should be.
+// Errors of the program's own readers and writers are reported as local, and the data
+// moved by then is right.
 func TestLocalErrors(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()

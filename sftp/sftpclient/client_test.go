@@ -27,7 +27,7 @@ func trips(p *fakeServer, f func()) float64 {
 	return float64(time.Since(begin)) / float64(p.link.roundTrip())
 }
 
-// What is done often takes as few round trips as it can.
+// Frequent operations take as few round trips as possible.
 func TestRoundTrips(t *testing.T) {
 	small := pattern(4000, 1)
 	tests := []struct {
@@ -213,8 +213,8 @@ func TestRequestSizes(t *testing.T) {
 	}
 }
 
-// What is under way when its context ends continues at the server, and does not
-// come back to anybody.
+// A request that is under way when its context ends continues at the server, and its
+// answer is dropped.
 func TestContextEnds(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.link.latency = tripTime / 2 }, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(3<<20, 4)

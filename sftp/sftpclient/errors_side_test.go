@@ -34,7 +34,7 @@ func TestIsRemote(t *testing.T) {
 	}
 }
 
-// What has no type for the server is not opened, and it is the server's matter.
+// A file of unknown type is not opened, and the error is of the server's side.
 func TestNotRegularIsRemote(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.put(t, "f", []byte("f"))
@@ -52,7 +52,7 @@ func TestNotRegularIsRemote(t *testing.T) {
 	})
 }
 
-// What a server says is safe to print.
+// The text of a server's error is safe to print.
 func TestStatusErrorText(t *testing.T) {
 	e := newStatusError(&wire.StatusError{Status: wire.Failure, Message: "\x1b[31mred"})
 	if got := e.Error(); got != "server says failure: ?[31mred (status 4)" {

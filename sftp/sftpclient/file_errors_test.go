@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What fails behind the back shows at the next call, and at all after it.
+// A write behind that fails shows at the next call, and at all after it.
 func TestWriteBehindErrors(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond
@@ -146,7 +146,7 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 	})
 }
 
-// What was cut off a file does not come back as zeros when writing fails later.
+// A truncated file does not get its old size back, as zeros, when writing fails later.
 func TestFailedWriteAfterTruncate(t *testing.T) {
 	const old = 300_000
 	withFakeServer(t, Config{}, func(p *fakeServer) {
@@ -307,8 +307,8 @@ func TestCloseRefused(t *testing.T) {
 	})
 }
 
-// What was written, and not confirmed when the context ended, is an error of
-// Close, and the file is cut.
+// If written data is not confirmed when the context ends, Close fails, and the file
+// is cut.
 func TestCloseAfterContext(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link = netLink{latency: 10 * time.Millisecond, rate: 1 << 20}

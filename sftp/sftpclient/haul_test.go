@@ -207,7 +207,7 @@ func TestHaulToHaulRoundTrips(t *testing.T) {
 	}
 }
 
-// What one channel cannot carry, several do, on one connection and on four.
+// Several channels carry more than one, on one connection and on four.
 func TestHaulToHaulLongPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHaulHost(t, newEndlessTree(300<<20), false)

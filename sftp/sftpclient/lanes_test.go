@@ -76,7 +76,7 @@ func TestFillsLongPaths(t *testing.T) {
 	}
 }
 
-// What one connection can carry, four carry four times, and no lane that would
+// Four connections carry four times what one does, and no lane that would
 // help lies idle.
 func TestFillsConnections(t *testing.T) {
 	size, rate := int64(600<<20), int64(40<<20)
@@ -126,8 +126,8 @@ func TestFillsConnections(t *testing.T) {
 	}
 }
 
-// What is small gets one connection, however far it has to go, and be it that
-// nothing says that it is small.
+// A small file gets one connection, however long the round trip, even if its size is
+// not known.
 func TestKeepsToOneConnection(t *testing.T) {
 	small := pattern(4000, 1)
 	for name, f := range map[string]func(ctx context.Context, c *Client) error{
@@ -276,7 +276,7 @@ func TestLosesLanes(t *testing.T) {
 			pipe.mu.Lock()
 			pipe.cutAt = pipe.total + after
 			pipe.mu.Unlock()
-			// What does not come back is not heard of: the other end goes too.
+			// The end of the pipe reaches one side only: the other is ended here.
 			p.wait.Go(func() {
 				for ended := false; !ended; {
 					time.Sleep(time.Millisecond)

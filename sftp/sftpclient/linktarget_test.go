@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What is uploaded to a link goes where that leads, at a server whose REALPATH
+// An upload to a symbolic link goes to the link's target, at a server whose REALPATH
 // follows no links, too.
 func TestUploadsToLinks(t *testing.T) {
 	for _, kind := range []string{"memory", "directory"} {

@@ -162,7 +162,7 @@ func TestExtensions(t *testing.T) {
 	})
 }
 
-// What a server does not offer is not asked for.
+// The client does not use extensions that a server does not offer.
 func TestWithoutExtensions(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) { p.ext = 0 }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
@@ -234,7 +234,7 @@ func TestCallsSurviveALane(t *testing.T) {
 			t.Errorf("Remove: %v", err)
 		}
 	})
-	// What cannot be asked twice is not.
+	// A request that must not be repeated is not.
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
 			if q.Type == wire.TypeRemove || q.Type == wire.TypeMkdir {

@@ -34,8 +34,8 @@ type fakeServer struct {
 	// sessions is how many sessions a connection may have; 0 for no bound.
 	sessions int
 
-	// hook, if set, sees each request before it is handled. What it appends to
-	// the reply is the answer, in place of any other, if it says so.
+	// hook, if set, sees each request before it is handled. If it returns true,
+	// the bytes it returns are the answer, in place of any other.
 	hook func(s *fakeSession, q wire.Request, reply []byte) ([]byte, bool)
 
 	// late delays what has been answered, for answers in another order.

@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// What is asked for along with the handshake is the same file that it would have
-// been otherwise.
+// A file that is prefetched along with the handshake is the same as without
+// prefetching.
 func TestPrefetch(t *testing.T) {
 	for i, size := range []int{0, 0, 1, 1, 5000, 5000, wire.SureData - 1, wire.SureData - 1, wire.SureData, wire.SureData, wire.SureData + 1, 300_000} {
 		first := []string{"read", "fetch"}[i%2]
@@ -25,7 +25,7 @@ func TestPrefetch(t *testing.T) {
 				if fi, err := c.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(size) {
 					t.Errorf("Stat = %v, %v", fi, err)
 				}
-				// What came with the handshake is there once, for the first of these.
+				// The prefetched file is there once, for the first of these.
 				read := func() {
 					f, err := c.Open(t.Context(), "f")
 					if err != nil {

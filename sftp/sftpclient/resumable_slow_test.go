@@ -18,9 +18,9 @@ func (r slowReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.Reader.ReadAt(p, off)
 }
 
-// What is read slowly, so that there is always something to be read next, is
-// noted on the way nevertheless.
-func TestKeepsWhatIsReadSlowly(t *testing.T) {
+// The record of an upload is updated on the way even if its source is so slow that there
+// is always something to be read next.
+func TestResumesSlowSources(t *testing.T) {
 	withFakeServer(t, Config{RequestBytes: 32 << 10}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(5<<20, 3)
 		k := keeper(t, c, "f", int64(len(data)))

@@ -251,7 +251,7 @@ func TestResumedUploadsAreWhole(t *testing.T) {
 	})
 }
 
-// What another user put in the place of the hidden file is not written to.
+// A file that another user put in the place of the hidden file is not written to.
 func TestResumableUploadsArePrivate(t *testing.T) {
 	data := pattern(500_000, 1)
 	plant := map[string]func(*testing.T, *Client, *fakeServer, string){

@@ -266,7 +266,7 @@ func TestTransferErrors(t *testing.T) {
 			t.Errorf("io.Copy = %d, %v", read, err)
 		}
 
-		// What was written is cut to what is whole.
+		// The file is cut behind the confirmed bytes.
 		g, err := c.Create(t.Context(), "g")
 		if err != nil {
 			t.Fatal(err)

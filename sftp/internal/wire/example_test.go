@@ -6,8 +6,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A client reads a file from a server. What are two ends of an SSH channel
-// elsewhere are two buffers here.
+// A client reads a file from a server. Two buffers stand for the
+// two ends of an SSH channel.
 func Example() {
 	file := []byte("Ask for the next before the last has come.")
 	var toServer, toClient []byte

@@ -10,11 +10,11 @@ import (
 
 // maxGarbage is how many bytes the reading of any packet may allocate: some
 // errors, which are as short for a packet of 256 KiB as for one of ten bytes.
-// What the test itself has is in it too.
+// It includes the allocations of the test itself.
 const maxGarbage = 64 << 10
 
-// FuzzParseRequest reads packets of any bytes. What comes out is in range, and
-// written again, it is read as the same.
+// FuzzParseRequest reads packets of any bytes. Parsed requests are in range, and are the
+// same when they are written and parsed again.
 func FuzzParseRequest(f *testing.F) {
 	for _, test := range requests {
 		f.Add(test.packet[lengthSize:])
@@ -141,7 +141,7 @@ func parseAny(t *testing.T, b []byte) {
 }
 
 // FuzzWire writes packets of any contents, several to a buffer, and reads them.
-// What comes out is what went in.
+// Parsed values are those that were written.
 func FuzzWire(f *testing.F) {
 	for i := range byte(30) {
 		f.Add([]byte{i, 2 * i, 3 * i}, uint32(i), "a", "/b/c", int64(i)<<40, int64(1000), uint32(0xffffffff), []byte("some data"))
