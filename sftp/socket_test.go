@@ -22,7 +22,7 @@ func (c *tunedConn) SetReadBuffer(int) error         { c.others++; return nil }
 func (c *tunedConn) SetLinger(int) error             { c.others++; return nil }
 func (c *tunedConn) SetReadDeadline(time.Time) error { c.others++; return nil }
 
-// The kernel may hold much that is on its way out. How much it takes in stays
+// The kernel may buffer much output. How much it takes in stays
 // its own decision.
 func TestSocket(t *testing.T) {
 	w := newTestServer(t, nil)

@@ -29,30 +29,30 @@ const (
 	DefaultStall   = time.Minute
 )
 
-// A Config says what a [Client] may use. The zero value is for all cases
-// but special ones.
+// A Config says what a [Client] may use. The zero value fits all but special
+// cases.
 type Config struct {
 	// Conns is how many SSH connections there may be; 0 means DefaultConns.
-	// Further ones are made for large files: on long ways, where TCP lets one
-	// carry no more than it does, four, and from 50 ms on all of them; where
-	// one core of cipher is the bound, one for each 150 MB/s, up to four; and
-	// where the channels of the first are not enough.
+	// Large files use more than one: four where the round trip is so long that
+	// TCP's window limits one connection, and all of them from 50 ms on; one for
+	// each 150 MB/s, up to four, where encryption by one core is the limit; and
+	// more where the first connection has too few channels.
 	Conns int
 
 	// Lanes is how many SFTP channels a connection may have; 0 means
 	// DefaultLanes. A server that allows fewer gets fewer.
 	Lanes int
 
-	// Memory is how many bytes may be on their way, and how many may be held
-	// in buffers of files besides: read ahead, or written and not yet sent.
-	// 0 means DefaultMemory. A file that is read or written has room for one
-	// request in any case.
+	// Memory is how many bytes may be in flight, and how many more may be in
+	// buffers of files: read ahead, or written and not yet sent. 0 means
+	// DefaultMemory. A file that is read or written has room for one request in
+	// any case.
 	Memory int
 
-	// First names a file that is about to be read, if there is one: it is
-	// opened, and its beginning asked for, along with the handshake, which
-	// spares two round trips. The first Open of it within seconds, and two
-	// Stats before that, are answered by what is known then.
+	// First names a file that will be read, if there is one. It is opened, and its
+	// beginning read, along with the handshake, which saves two round trips. The
+	// first Open of it within five seconds, and two Stats before that, get the
+	// result.
 	First string
 
 	// Connect makes a further connection. [Dial] needs none; a client of
@@ -152,7 +152,7 @@ func (c *Client) Close() error { return c.mux.Close() }
 // A Path says what a Client knows of the way to its server.
 type Path struct {
 	Conns, Lanes int           // that are open
-	Window       int           // bytes that may be on their way
+	Window       int           // bytes that may be in flight
 	InFlight     int           // bytes that are
 	RoundTrip    time.Duration // the least of late; 0 if not known yet
 	Rate         int64         // the best of late, bytes a second

@@ -15,14 +15,12 @@
 //	defer f.Close()
 //	n, err := f.FetchTo(ctx, local, 0) // or io.Copy(w, f), or f.ReadAt, or ...
 //
-// A transfer is slow because its sender waits. So the client keeps many
-// requests on their way, as many as the path holds, which it finds out by
-// itself; it uses more than one channel of a connection where one is too
-// narrow, and then more than one connection. All that moves bytes does so by
-// the same means, package pipeline: a whole file by [File.FetchTo] and
-// [File.FillFrom], one large buffer by [File.ReadAt] and [File.WriteAt], many
-// small ones by [File.Read] and [File.Write], which read ahead and write
-// behind.
+// A transfer is slow when its sender waits. So the client keeps as many requests
+// in flight as the path holds, which it measures. Where one channel of a connection
+// is too slow, it uses several, and then several connections. All transfers do so: a
+// whole file by [File.FetchTo] and [File.FillFrom], one large buffer by [File.ReadAt]
+// and [File.WriteAt], and many small ones by [File.Read] and [File.Write], which read
+// ahead and write behind.
 //
 // Files are written in place by [Client.Create] and [Client.OpenFile]. Those
 // which must appear only when they are complete, and then at once, are uploads

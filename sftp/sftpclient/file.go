@@ -18,25 +18,23 @@ import (
 )
 
 // A File is a file open on a server. It is an io.Reader, io.Writer, io.ReaderAt,
-// io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom; what reads and writes
-// in one order proceeds while the program does something else:
+// io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom. Sequential reads and writes
+// overlap with the program's own work.
 //
-// Reading ahead, a Read takes what has come already, and the more is read, the
-// more is asked for. So what is read may be as old as the last Read, if another
-// program changes the file. The File's own writes are always seen. ReadAt does the
-// same once it is called with offsets that follow each other; else it asks for
-// just what it is to read.
+// Read returns data that was read ahead: the more a program reads, the more is asked
+// for. So the data may be as old as the last Read, if another program changes the
+// file. The File's own writes are always seen. ReadAt does the same once it is called
+// with offsets that follow each other; else it asks for just what it is to read.
 //
-// Writing behind, a Write or WriteAt returns when it has copied what it got.
-// When the server refuses a write, the next of Write, WriteAt, ReadFrom,
-// FillFrom, Sync, Truncate and Close says so, and so do all after it. Nothing is
-// written for certain, and none of it can be seen by others for certain, before
-// Sync or Close has returned nil. Writes take effect in the order of the calls
-// wherever they overlap.
+// Write and WriteAt return when they have copied the data. If the server refuses a
+// write, the next of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate and Close
+// returns the error, and so do all after it. Only when Sync or Close has returned nil
+// is all data certain to be written, and visible to others. Writes take effect in the
+// order of the calls wherever they overlap.
 //
-// If writing fails, a file that was created, emptied or made longer is cut to
-// what the server has acknowledged without a gap: nothing is left that looks
-// whole, and is not.
+// If writing fails, a file that was created, emptied or made longer is cut to what the
+// server has acknowledged without a gap: no file is left that looks complete and is
+// not.
 //
 // The context that the File was opened with ends all that is under way, and all
 // that comes after, but Close. Any goroutine may call the methods; Read, Write,

@@ -99,7 +99,7 @@ func (f *File) inOrder(off int64, n int) bool {
 	return follows
 }
 
-// WriteTo writes what is left of the file to w, with as much on its way as the
+// WriteTo writes what is left of the file to w, with as much in flight as the
 // path holds. Errors are those of FetchTo.
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()

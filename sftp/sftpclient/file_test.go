@@ -315,7 +315,7 @@ func TestMemory(t *testing.T) {
 		p.put(t, "f", data)
 		check := func(what string) {
 			if n := c.mux.State().InFlight; n > memory {
-				t.Errorf("%s: %d bytes on their way", what, n)
+				t.Errorf("%s: %d bytes in flight", what, n)
 			}
 			c.mux.Lock()
 			defer c.mux.Unlock()

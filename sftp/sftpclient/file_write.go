@@ -124,7 +124,7 @@ func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 }
 
 // FillFrom writes size bytes of r, from off on, to the same offsets of the file,
-// with many requests on their way at once, and returns how many bytes from off
+// with many requests in flight at once, and returns how many bytes from off
 // on the server has confirmed without a gap. With size -1 it continues until r
 // ends. r is read by one goroutine; where it ends too early, the error is
 // io.ErrUnexpectedEOF.

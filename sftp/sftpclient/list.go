@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxListAhead is how many READDIRs may be on their way for one directory.
+	// maxListAhead is how many READDIRs may be in flight for one directory.
 	// It begins with two, of which the second brings the end of a short one.
 	maxListAhead = 64
 
@@ -29,7 +29,7 @@ const (
 	maxListLies = 64
 
 	// maxListHeld is how many entries may have come and not been taken before
-	// no more are asked for: some 4 MiB. Those on their way come on top.
+	// no more are asked for: some 4 MiB. Those in flight come on top.
 	maxListHeld = 16 << 10
 
 	// maxEntries and maxEntryBytes are what ReadDir may return.
@@ -37,7 +37,7 @@ const (
 	maxEntryBytes = 128 << 20 // of names
 )
 
-// A dirReader lists a directory. It has several requests on their way.
+// A dirReader lists a directory. It has several requests in flight.
 type dirReader struct {
 	c    *Client
 	name string
@@ -49,7 +49,7 @@ type dirReader struct {
 
 	// All of mux.mu:
 	entries  mux.Queue[fs.FileInfo]
-	ahead    int   // requests that may be on their way
+	ahead    int   // requests that may be in flight
 	asked    []int // the numbers of those that are, in the order of asking
 	last     int   // the latest number
 	endedAt  int   // the number of the one that was answered by the end

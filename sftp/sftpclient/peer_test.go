@@ -234,7 +234,7 @@ func (p *fakeServer) end(t testing.TB, c *Client) {
 	p.wait.Wait()
 }
 
-// wantIdle checks that nothing is on its way or held.
+// wantIdle checks that nothing is in flight or held.
 func wantIdle(t testing.TB, c *Client) {
 	t.Helper()
 	time.Sleep(time.Minute) // in a bubble: until the last answer has come
@@ -262,7 +262,7 @@ type fakeSession struct {
 	send    sync.Mutex
 }
 
-// kill ends a session at once, whatever is on its way.
+// kill ends a session at once, whatever is in flight.
 func (s *fakeSession) kill() {
 	s.here.in.end(true)
 	s.here.out.end(true)

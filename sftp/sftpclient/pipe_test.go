@@ -153,7 +153,7 @@ func (p *netPipe) credit(n int) {
 }
 
 // end ends the pipe: for the writer, and if now for the reader too, whatever is
-// on its way.
+// in flight.
 func (p *netPipe) end(now bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func newNetStreams(k *netLink) (a, b *netStream) {
 func (s *netStream) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s *netStream) Write(p []byte) (int, error) { return s.out.Write(p) }
 
-// Close ends the stream: the other end reads what is on its way, and this one
+// Close ends the stream: the other end reads what is in flight, and this one
 // nothing more.
 func (s *netStream) Close() error {
 	s.out.end(false)

@@ -122,7 +122,7 @@ func (r *run) add(p []byte) (n int, err error) {
 }
 
 // grow takes n bytes more, at the end of the last segment. If it should not wait
-// for more, it is asked for; then it depends on what is on its way whether it
+// for more, it is asked for; then it depends on what is in flight whether it
 // goes out at once. The caller holds mux.mu.
 func (r *run) grow(s *segment, n int, ready bool) {
 	s.n += n

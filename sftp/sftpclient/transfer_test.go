@@ -376,7 +376,7 @@ func TestCopiesToItself(t *testing.T) {
 	})
 }
 
-// Without overlap there is never more than one request for data on its way.
+// Without overlap there is never more than one request for data in flight.
 func TestWithoutOverlap(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		var mu sync.Mutex

@@ -9,15 +9,15 @@ import (
 )
 
 // drainTime is how long a write that was interrupted waits for the answers to
-// what is on its way: the file can only be cut when nothing comes after that.
+// what is in flight: the file can only be cut when nothing comes after that.
 const drainTime = 5 * time.Second
 
 // maxTodo is how many WRITEs a transfer may be granted before it has read the
 // data for them. More would take room from others whose sources are faster.
 const maxTodo = 4
 
-// A fill is a range of a file on its way from a reader. The goroutine that
-// wants it reads, right into the packets.
+// A fill writes a range of a file from a reader. The goroutine that needs it
+// reads, right into the packets.
 type fill struct {
 	t    *Transfer
 	todo []Grant // mux.mu: to be read and sent

@@ -66,7 +66,7 @@ func (m *Mux) Close() error {
 // A State is what a mux has under way, and what it knows of the way to the server.
 type State struct {
 	Conns, Lanes int // that are open
-	Window       int // bytes that may be on their way
+	Window       int // bytes that may be in flight
 	InFlight     int // bytes that are
 	RoundTrip    time.Duration
 	Rate         int64 // bytes a second
@@ -103,6 +103,6 @@ func (m *Mux) State() State {
 // Context ends with the mux.
 func (m *Mux) Context() context.Context { return m.ctx }
 
-// minCalls is how many requests that carry no data may be on their way before it
+// minCalls is how many requests that carry no data may be in flight before it
 // is known how many make sense.
 const minCalls = 128

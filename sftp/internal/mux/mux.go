@@ -44,7 +44,7 @@ type Mux struct {
 	err        error                  // mu: why no more can be done
 }
 
-// Window returns how many bytes may be on their way. The caller holds the lock.
+// Window returns how many bytes may be in flight. The caller holds the lock.
 func (m *Mux) Window() int { return m.link.Window() }
 
 // Lock takes the lock of the mux. Under it, nothing changes in its lanes, transfers

@@ -68,7 +68,7 @@ func (p *lanePool) open() int {
 	return n
 }
 
-// outstanding returns how many bytes are on their way.
+// outstanding returns how many bytes are in flight.
 func (p *lanePool) outstanding() int {
 	n := 0
 	for i, l := range p.lanes {
