@@ -237,8 +237,7 @@ func (f *serveFlags) parseTFTP() (err error) {
 	if f.TFTP.MTU, err = parseMTU(f.mtu); err != nil {
 		return err
 	}
-	f.Trace = serve.Trace{Text: len(f.trace.peers) > 0, Pcap: f.trace.pcap, HexBytes: f.trace.hex}
-	f.Trace.Only, err = f.trace.only()
+	f.Trace, err = f.trace.config()
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp/trace"
 )
 
@@ -28,14 +27,12 @@ func (f *traceFlags) add(cmd *cobra.Command) {
 const traceAll = "all"
 
 // config checks the flags, and returns what they say.
-func (f *traceFlags) config() (t remote.TFTPTrace, err error) {
+func (f *traceFlags) config() (t trace.Setup, err error) {
 	if f.hex > trace.MaxDatagram || f.hex < 0 {
 		return t, failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
 	}
-	t = remote.TFTPTrace{Text: len(f.peers) > 0, Pcap: f.pcap, HexBytes: f.hex}
-	if t.Text || t.Pcap != "" {
-		t.Only, err = f.only()
-	}
+	t = trace.Setup{Text: len(f.peers) > 0, Pcap: f.pcap, HexBytes: f.hex}
+	t.Only, err = f.only()
 	return t, err
 }
 

@@ -3,7 +3,6 @@ package remote
 import (
 	"fmt"
 	"io"
-	"net/netip"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
@@ -25,15 +24,7 @@ type TFTPConfig struct {
 	NoOffload    bool // do not let the kernel split and join datagrams
 	NoReorder    bool
 
-	Trace TFTPTrace
-}
-
-// A TFTPTrace says which packets are shown, and where.
-type TFTPTrace struct {
-	Text     bool           // on standard error
-	Pcap     string         // to this file, as pcapng
-	Only     []netip.Prefix // packets of these; none means all
-	HexBytes int            // of each packet, in the text
+	Trace trace.Setup // text goes to standard error
 }
 
 // Target reads the location of files.
@@ -69,19 +60,11 @@ func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	if err := o.Check(); err != nil {
 		return nil, failure.Usage.Wrap(err)
 	}
-	t := &TFTPClients{cfg: cfg, out: out}
-	if !cfg.Trace.Text && cfg.Trace.Pcap == "" {
-		return t, nil
-	}
-	c := trace.Config{HexBytes: cfg.Trace.HexBytes, Only: cfg.Trace.Only}
-	if cfg.Trace.Text {
-		c.Text = out
-	}
-	var err error
-	if t.tracer, err = trace.NewRecorder(c, cfg.Trace.Pcap); err != nil {
+	tracer, err := cfg.Trace.Open(out)
+	if err != nil {
 		return nil, failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err))
 	}
-	return t, nil
+	return &TFTPClients{cfg, tracer, out}, nil
 }
 
 // Client returns a client, for one file.

@@ -8,6 +8,7 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/trace"
 )
 
 // A Config describes what to serve, to whom and how. [Default] returns one to start
@@ -24,7 +25,7 @@ type Config struct {
 	SFTP  SFTP
 	HTTP  HTTP
 	Files Files
-	Trace Trace
+	Trace trace.Setup // of packets of TFTP, as text on the server's output
 
 	// Allow and Deny are the networks that are served, and those that are not. An empty
 	// Allow serves all.
@@ -171,14 +172,6 @@ type HTTP struct {
 	// UnixProxies so do all that come by a unix socket.
 	Proxies     []netip.Prefix
 	UnixProxies bool
-}
-
-// Trace are the settings of the packet trace of TFTP.
-type Trace struct {
-	Text     bool           // on the server's output
-	Only     []netip.Prefix // packets of these peers only; empty means all
-	Pcap     string         // the file to write them to as pcapng; "" means none
-	HexBytes int            // bytes of each packet to show in hexadecimal, up to trace.MaxDatagram
 }
 
 // Default returns the settings of "haul serve" without flags: TFTP alone, read-only.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
@@ -51,8 +52,8 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		return nil, err
 	}
 	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)
-	if t.tracer, err = cfg.Trace.open(out); err != nil {
-		return nil, err
+	if t.tracer, err = cfg.Trace.Open(out); err != nil {
+		return nil, failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err))
 	}
 	if t.tracer != nil {
 		t.srv.Trace = t.tracer.Datagram

@@ -2,30 +2,11 @@ package serve
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"time"
 
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tftp/trace"
 )
-
-// open starts a trace on out. It returns nil if no trace was asked for.
-func (cfg *Trace) open(out io.Writer) (*trace.Recorder, error) {
-	if !cfg.Text && cfg.Pcap == "" {
-		return nil, nil
-	}
-	c := trace.Config{HexBytes: cfg.HexBytes, Only: cfg.Only}
-	if cfg.Text {
-		c.Text = out
-	}
-	r, err := trace.NewRecorder(c, cfg.Pcap)
-	if err != nil {
-		return nil, failure.Local.Errorf("write %s: %w", cfg.Pcap, console.WithoutPath(err))
-	}
-	return r, nil
-}
 
 // A tracedLog waits for the trace before it writes a line, so that lines come after their
 // packets where both are written to one place.

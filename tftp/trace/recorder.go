@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -16,12 +17,27 @@ type Recorder struct {
 	path string
 }
 
-// NewRecorder begins a trace. It creates the file at path, which takes the place of
-// c.Pcap; "" means none.
-func NewRecorder(c Config, path string) (*Recorder, error) {
-	r := &Recorder{path: path}
-	if path != "" {
-		file, err := os.Create(path)
+// A Setup says what a [Recorder] records, and where.
+type Setup struct {
+	Text     bool           // lines for people
+	Pcap     string         // the file to write as pcapng; "" means none
+	Only     []netip.Prefix // the peers to trace; none means all
+	HexBytes int            // so many bytes of each packet in hexadecimal, in the text
+}
+
+// Open begins a trace, whose text goes to out. It returns nil if nothing is to be
+// recorded. The error is of the file.
+func (s Setup) Open(out io.Writer) (*Recorder, error) {
+	if !s.Text && s.Pcap == "" {
+		return nil, nil
+	}
+	c := Config{Only: s.Only, HexBytes: s.HexBytes}
+	if s.Text {
+		c.Text = out
+	}
+	r := &Recorder{path: s.Pcap}
+	if s.Pcap != "" {
+		file, err := os.Create(s.Pcap)
 		if err != nil {
 			return nil, err
 		}
