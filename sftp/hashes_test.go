@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/users"
 )
 
@@ -43,16 +43,7 @@ func runOver(t *testing.T, c *ssh.Client, command string, stdin io.Reader) (stdo
 // file makes a file in the tree.
 func (w *testServer) file(name, data string) {
 	w.t.Helper()
-	u, err := w.tree.Create(w.ctx, name, store.Create{})
-	if err == nil {
-		_, err = u.WriteAt([]byte(data), 0)
-	}
-	if err == nil {
-		err = u.Commit()
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Put(w.t, w.tree, name, data)
 }
 
 func md5Of(data string) string { s := md5.Sum([]byte(data)); return hex.EncodeToString(s[:]) }

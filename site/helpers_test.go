@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/remap"
 )
 
@@ -19,24 +20,9 @@ func mem(t testing.TB, prefix string, names ...string) *store.MemStore {
 	t.Helper()
 	m := store.Mem(1 << 20)
 	for _, name := range names {
-		put(t, m, name, prefix+name)
+		storetest.Put(t, m, name, prefix+name)
 	}
 	return m
-}
-
-func put(t testing.TB, st store.Store, name, content string) {
-	t.Helper()
-	u, err := st.Create(t.Context(), name, store.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	if _, err := u.WriteAt([]byte(content), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func rules(t testing.TB, lines ...string) (rs []site.Rule) {

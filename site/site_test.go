@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/remap"
 )
 
@@ -102,7 +103,7 @@ rP ^any$   else
 		Upload: site.UploadCreate,
 		Access: rules(t, "deny all * /secret/**"),
 	}
-	put(t, s.Roots[0].Files, "secret/f", "no")
+	storetest.Put(t, s.Roots[0].Files, "secret/f", "no")
 	tests := []struct{ peer, name, want string }{
 		{"10.0.0.7", "f", "hosts/0A000007/f"},
 		{"::ffff:10.0.0.7", "f", "hosts/0A000007/f"},
@@ -324,7 +325,7 @@ func TestFor(t *testing.T) {
 		Upload: site.UploadCreate,
 	}
 	st := s.For(client("10.0.0.1"))
-	put(t, st, "new", "x")
+	storetest.Put(t, st, "new", "x")
 	fi, err := st.Stat(t.Context(), "new")
 	if err != nil || fi.Size() != 1 {
 		t.Error(fi, err)

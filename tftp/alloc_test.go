@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -153,7 +154,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		mem := store.Mem(8 << 20)
 		image := content("image", 1300)
-		fillStore(t, mem, "image", image)
+		storetest.Put(t, mem, "image", image)
 		disk := &sim.Disk{Store: mem}
 		uploads := CreateUploads
 		if len(steps) > 0 && steps[0]&32 != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -180,7 +181,7 @@ type goodPeer struct {
 func newGoodPeer(t testing.TB, l *Listener, st store.Store) *goodPeer {
 	t.Helper()
 	b := &goodPeer{t: t, store: st, want: content(goodFile, 10*512+100)}
-	fillStore(t, st, goodFile, b.want)
+	storetest.Put(t, st, goodFile, b.want)
 	b.reader, b.writer = newBadPeer(t, l), newBadPeer(t, l)
 	b.begin(l.Addr())
 	return b

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -175,7 +176,7 @@ func TestClientBusybox(t *testing.T) {
 // ever after an OACK.
 func TestClientTFTPHPA(t *testing.T) {
 	playClient(t, func(w *simWorld) {
-		fillStore(t, w.mem, "text", []byte("one\ntwo\n"))
+		storetest.Put(t, w.mem, "text", []byte("one\ntwo\n"))
 		b := w.put("image", 700)
 		p := w.raw(otherIP)
 		defer p.close()
@@ -267,7 +268,7 @@ func TestBroadcastRequest(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			mem := store.Mem(0)
 			b := content("image", 700)
-			fillStore(t, mem, "image", b)
+			storetest.Put(t, mem, "image", b)
 			var begun atomic.Int64
 			l := serveAt(t, Server{
 				Store: mem, Loops: test.loops, spread: true, SinglePort: test.single,

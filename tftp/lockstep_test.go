@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -51,7 +52,7 @@ func newPagedStore(t testing.TB, n int) *pagedStore {
 	l := &pagedStore{vols: map[string]*pagedFile{}}
 	d := store.Dir(root)
 	for i := range n {
-		fillStore(t, d, fmt.Sprint(i), nil)
+		storetest.Put(t, d, fmt.Sprint(i), "")
 		f, err := d.Open(context.Background(), fmt.Sprint(i))
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -369,7 +370,7 @@ func (w *watched) ReadAt(p []byte, off int64) (int, error) {
 // Addresses to listen on, and ports that are taken.
 func TestListen(t *testing.T) {
 	mem := store.Mem(0)
-	fillStore(t, mem, "hello", []byte("hello"))
+	storetest.Put(t, mem, "hello", []byte("hello"))
 	for _, addr := range []string{"127.0.0.1:0", "localhost:0", ":0", "0.0.0.0:0", "[::1]:0", "[::]:0"} {
 		t.Run(addr, func(t *testing.T) {
 			if strings.HasPrefix(addr, "[") && !hasIPv6(t) {

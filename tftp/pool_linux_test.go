@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -44,7 +45,7 @@ func TestPoolRefused(t *testing.T) {
 // name is an error.
 func TestPoolNames(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
-	fillStore(t, mem, "file", []byte("content"))
+	storetest.Put(t, mem, "file", []byte("content"))
 	l := serve(t, Server{Store: mem})
 	p := newPool(t, &ClientPool{})
 	to := at(l, "file")
@@ -115,7 +116,7 @@ func TestPoolHosts(t *testing.T) {
 	for h := range hosts {
 		mem := store.Mem(0)
 		name := fmt.Sprint("host", h)
-		fillStore(t, mem, "config", content(name, 20_000))
+		storetest.Put(t, mem, "config", content(name, 20_000))
 		l := serveAt(t, Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
 		to := at(l, "config")
 		to.Host = l.Addr().Addr().String()

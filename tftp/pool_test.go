@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -104,7 +105,7 @@ func TestPoolThousands(t *testing.T) {
 	sizes := []int{0, 1, 511, 512, 5000, 40_000, 100_000}
 	for i, n := range sizes {
 		name := fmt.Sprint("file", i)
-		fillStore(t, mem, name, content(name, n))
+		storetest.Put(t, mem, name, content(name, n))
 	}
 	l := serve(t, Server{Store: mem, Upload: CreateUploads})
 	p := newPool(t, &ClientPool{Sockets: 4, Loops: 2})
@@ -140,8 +141,8 @@ func TestPoolThousands(t *testing.T) {
 func TestPoolLossy(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
-	fillStore(t, mem, "file", content("file", 50_000))
-	fillStore(t, mem, "text", text)
+	storetest.Put(t, mem, "file", content("file", 50_000))
+	storetest.Put(t, mem, "text", text)
 	l := serve(t, Server{Store: mem, Upload: OverwriteUploads})
 	for kind, c := range map[string]*Client{
 		"fast": {}, "plain": {NoOptions: true}, "lockstep": {Window: 1, BlockSize: 1000}, "small": {Window: 7, BlockSize: 400}, "in order": {Window: 8, NoReorder: true},
@@ -327,7 +328,7 @@ func TestPoolCancel(t *testing.T) {
 // A file that cannot be kept ends the transfer, and is discarded.
 func TestPoolStoreFails(t *testing.T) {
 	mem := store.Mem(0)
-	fillStore(t, mem, "file", content("file", 100_000))
+	storetest.Put(t, mem, "file", content("file", 100_000))
 	l := serve(t, Server{Store: mem})
 	for what, limit := range map[string]int64{"no room": 1000, "room for a half": 60_000} {
 		pool, here := newPool(t, &ClientPool{}), store.Mem(limit)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -250,7 +251,7 @@ func TestListenOn(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		mem := store.Mem(0)
 		want := content("image", 3000)
-		fillStore(t, mem, "image", want)
+		storetest.Put(t, mem, "image", want)
 		conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -374,7 +375,7 @@ func TestAnswersFromAddressAsked(t *testing.T) {
 		t.Skip("this path does not learn the address that was asked")
 	}
 	mem := store.Mem(0)
-	fillStore(t, mem, "image", []byte("image"))
+	storetest.Put(t, mem, "image", []byte("image"))
 	l := serveAt(t, Server{Store: mem}, ":0")
 	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.9.8.7"} {
 		p := realPeer(t, l)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -112,7 +113,7 @@ func testRetire(t *testing.T, s Server) {
 	mem := store.Mem(1 << 30)
 	s.Store = mem
 	image := content("image", 2*512+1)
-	fillStore(t, mem, "image", image)
+	storetest.Put(t, mem, "image", image)
 	first, err := s.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func testRetire(t *testing.T, s Server) {
 // A transfer that does not end by itself is ended at the limit.
 func TestRetireLimit(t *testing.T) {
 	mem := store.Mem(1 << 30)
-	fillStore(t, mem, "image", content("image", 2*512+1))
+	storetest.Put(t, mem, "image", content("image", 2*512+1))
 	l, err := (&Server{Store: mem, Grace: time.Hour}).Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -173,23 +174,8 @@ func target(name string) Target { return Target{Host: serverIP, Name: name} }
 func (w *simWorld) put(name string, n int) []byte {
 	w.t.Helper()
 	b := content(name, n)
-	fillStore(w.t, w.mem, name, b)
+	storetest.Put(w.t, w.mem, name, b)
 	return b
-}
-
-func fillStore(t testing.TB, st store.Store, name string, b []byte) {
-	t.Helper()
-	u, err := st.Create(context.Background(), name, store.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	if _, err := u.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // content returns n bytes that depend on the name.

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/web"
 )
 
@@ -68,17 +69,7 @@ func mem(t testing.TB, files map[string]string) *store.MemStore {
 
 func put(t testing.TB, st *store.MemStore, name, content string) {
 	t.Helper()
-	u, err := st.Create(t.Context(), name, store.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	if _, err := u.WriteAt([]byte(content), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, st, name, content)
 	touch(t, st, name, old)
 }
 

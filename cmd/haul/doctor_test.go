@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/doctor"
 )
@@ -40,16 +41,7 @@ func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, std
 func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url string) {
 	t.Helper()
 	mem := store.Mem(1 << 20)
-	u, err := mem.Create(t.Context(), "f", store.Create{})
-	if err == nil {
-		_, err = u.WriteAt([]byte(content), 0)
-	}
-	if err == nil {
-		err = u.Commit()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, mem, "f", content)
 	return serveTFTP(t, tftp.Server{Store: mem, Upload: uploads, Grace: time.Millisecond})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/haul-project/haul/internal/pipelisten"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tcp/certs"
 	"github.com/haul-project/haul/web"
@@ -47,13 +48,7 @@ func startPort[L net.Listener](t *testing.T, p *httpPort, l L, serve func(L) err
 func pipeTo(t *testing.T) net.Conn {
 	t.Helper()
 	st := store.Mem(0)
-	u, err := st.Create(t.Context(), "f", store.Create{})
-	if err == nil {
-		err = u.Commit()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, st, "f", "")
 	p, l := &httpPort{scheme: handover.HTTP}, pipelisten.New()
 	p.open(&web.Handler{Store: st}, slog.New(slog.DiscardHandler))
 	startPort(t, p, net.Listener(l), p.http1.Serve)

@@ -23,12 +23,12 @@ func readWays(f store.File) map[string]func(p []byte, off int64) (int, error) {
 // testClosed reads what is closed.
 func testClosed(t *testing.T, st store.Store) {
 	for _, size := range []int{0, 100, 1 << 20} {
-		put(t, st, "f", string(pattern(size, 4)))
+		Put(t, st, "f", string(pattern(size, 4)))
 		f := open(t, st, "f")
 		if err := f.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		put(t, st, "f", "")
+		Put(t, st, "f", "")
 		for way, read := range readWays(f) {
 			n, err := read(make([]byte, 10), 0)
 			if n != 0 || !errors.Is(err, fs.ErrClosed) && !errors.Is(err, errors.ErrUnsupported) {
@@ -44,7 +44,7 @@ func testCloseWhileReading(t *testing.T, st store.Store) {
 	const rounds, size = 6, 300_000
 	for round := range rounds {
 		want := pattern(size, byte(round))
-		put(t, st, "f", string(want))
+		Put(t, st, "f", string(want))
 		f := open(t, st, "f")
 		u := create(t, st, "f", store.Create{})
 		write(t, u, pattern(size, byte(round+1)), 0)

@@ -18,7 +18,7 @@ func testReadDir(t *testing.T, st store.Store) {
 	wantEntries(t, l, ".")
 	for _, name := range []string{"b", "a", "é", "B", "a.b"} {
 		if name != "B" || !foldsCase(t, st) {
-			put(t, st, name, name)
+			Put(t, st, name, name)
 		}
 	}
 	u := create(t, st, "unfinished", store.Create{})

@@ -111,9 +111,9 @@ func testHiddenUntilCommit(t *testing.T, st store.Store) {
 }
 
 func testOpenFileKeepsContent(t *testing.T, st store.Store) {
-	put(t, st, "f", "old content")
+	Put(t, st, "f", "old content")
 	f := open(t, st, "f")
-	put(t, st, "f", "new")
+	Put(t, st, "f", "new")
 	if got := readAll(t, f); string(got) != "old content" {
 		t.Errorf("file open since before the replacement reads %q, want the old content", got)
 	}
@@ -124,7 +124,7 @@ func testOpenFileKeepsContent(t *testing.T, st store.Store) {
 }
 
 func testCloseDiscards(t *testing.T, st store.Store) {
-	put(t, st, "old", "old")
+	Put(t, st, "old", "old")
 	for _, name := range []string{"old", "new"} {
 		u := create(t, st, name, store.Create{Size: 100})
 		write(t, u, []byte("discarded"), 0)
@@ -178,14 +178,14 @@ func testExclusive(t *testing.T, st store.Store) {
 	wantContent(t, st, "f", []byte("first"))
 	_, err := st.Create(t.Context(), "f", store.Create{Exclusive: true})
 	wantError(t, "exclusive Create of a name that exists", err, fs.ErrExist)
-	put(t, st, "f", "second")
+	Put(t, st, "f", "second")
 	wantContent(t, st, "f", []byte("second"))
 }
 
 func testExclusiveAtCommit(t *testing.T, st store.Store) {
 	u := create(t, st, "f", store.Create{Exclusive: true})
 	write(t, u, []byte("mine"), 0)
-	put(t, st, "f", "theirs")
+	Put(t, st, "f", "theirs")
 	wantError(t, "exclusive Commit to a name taken meanwhile", u.Commit(), fs.ErrExist)
 	if err := u.Close(); err != nil {
 		t.Errorf("Close after a failed Commit: %v", err)
@@ -226,7 +226,7 @@ func testOneExclusiveWins(t *testing.T, st store.Store) {
 // testCommitsWhileReading replaces a file over and over, while others look.
 func testCommitsWhileReading(t *testing.T, st store.Store) {
 	const versions, size = 20, 10_000
-	put(t, st, "f", string(bytes.Repeat([]byte{0}, size)))
+	Put(t, st, "f", string(bytes.Repeat([]byte{0}, size)))
 	var writers, readers sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
@@ -295,7 +295,7 @@ func testPerm(t *testing.T, st store.Store) {
 }
 
 func testStat(t *testing.T, st store.Store) {
-	put(t, st, "f", "12345")
+	Put(t, st, "f", "12345")
 	fi, err := st.Stat(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func testStat(t *testing.T, st store.Store) {
 }
 
 func testReadAt(t *testing.T, st store.Store) {
-	put(t, st, "f", "0123456789")
+	Put(t, st, "f", "0123456789")
 	f := open(t, st, "f")
 	tests := []struct {
 		off  int64
@@ -366,14 +366,14 @@ func testNames(t *testing.T, st store.Store) {
 		good = append(good, "...")
 	}
 	for _, name := range good {
-		put(t, st, name, name)
+		Put(t, st, name, name)
 	}
 	wantContent(t, st, "..f", []byte("..f"))
 	wantContent(t, st, "日本", []byte("日本"))
 }
 
 func testNotRegular(t *testing.T, st store.Store) {
-	put(t, st, "f", "x")
+	Put(t, st, "f", "x")
 	_, err := st.Open(t.Context(), ".")
 	wantError(t, "Open of a directory", err, store.ErrNotRegular)
 	wantError(t, "Open of a directory", err, fs.ErrPermission)
@@ -416,7 +416,7 @@ func testErrors(t *testing.T, st store.Store) {
 }
 
 func testContext(t *testing.T, st store.Store) {
-	put(t, st, "f", "x")
+	Put(t, st, "f", "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := st.Open(ctx, "f")

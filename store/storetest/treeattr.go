@@ -21,7 +21,7 @@ func testSetMode(t *testing.T, tr store.Tree) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no permission bits")
 	}
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
 	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	for _, mode := range []fs.FileMode{0, 0o444, 0o600, 0o777, 0o755 | special} {
@@ -64,7 +64,7 @@ func wantTimes(t *testing.T, tr store.Tree, name string, atime, mtime time.Time)
 }
 
 func testSetTimes(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
 	early, late := time.Unix(1_000_000_000, 0), time.Unix(3_000_000_000, 0) // the second beyond 31 bits
 	for _, name := range []string{"f", "d"} {
@@ -100,7 +100,7 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 }
 
 func testSetSize(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
 	for _, tt := range []struct {
 		size int64
@@ -127,7 +127,7 @@ func testSetSize(t *testing.T, tr store.Tree) {
 }
 
 func testSetNothing(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	early := time.Unix(1_000_000_000, 0)
 	setAttr(t, tr, "f", store.Attr{AccessTime: early, ModTime: early}, true)
 	setAttr(t, tr, "f", store.Attr{}, true)
@@ -141,7 +141,7 @@ func testSetNothing(t *testing.T, tr store.Tree) {
 }
 
 func testSetLinkAttr(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	symlink(t, tr, "f", "l")
 	symlink(t, tr, "nowhere", "dangling")
 	early, late := time.Unix(1_000_000_000, 0), time.Unix(1_500_000_000, 0)

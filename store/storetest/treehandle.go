@@ -30,7 +30,7 @@ func testAccess(t *testing.T, tr store.Tree) {
 }
 
 func testOneAccess(t *testing.T, tr store.Tree, a store.Access) {
-	put(t, tr, "old", "content")
+	Put(t, tr, "old", "content")
 	if err := tr.Remove(t.Context(), "new"); err != nil {
 		wantError(t, "Remove", err, fs.ErrNotExist)
 	}
@@ -99,7 +99,7 @@ func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a stor
 }
 
 func testBadAccess(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	for _, a := range []store.Access{
 		{}, {Create: true}, {Read: true, Create: true}, {Read: true, Truncate: true}, {Truncate: true},
@@ -115,7 +115,7 @@ func testBadAccess(t *testing.T, tr store.Tree) {
 
 func testOpenNotRegular(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	for _, a := range []store.Access{
 		{Read: true}, {Write: true}, {Read: true, Append: true}, {Write: true, Create: true, Truncate: true},
@@ -146,7 +146,7 @@ func testOpenNotRegular(t *testing.T, tr store.Tree) {
 }
 
 func testInPlace(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "0123456789")
+	Put(t, tr, "f", "0123456789")
 	h := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	other := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	writeAt(t, h, "abc", 2)
@@ -220,7 +220,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 // testAppend has several append at once: nothing is lost.
 func testAppend(t *testing.T, tr store.Tree) {
 	const writers, each, size = 4, 50, 100
-	put(t, tr, "log", "start")
+	Put(t, tr, "log", "start")
 	var wg sync.WaitGroup
 	for w := range writers {
 		h := openFile(t, tr, "log", store.Access{Append: true})
@@ -271,10 +271,10 @@ func testHandleOutlivesName(t *testing.T, tr store.Tree) {
 	take := map[string]func(){
 		"removed":  func() { wantNil(t, "Remove", tr.Remove(t.Context(), "removed")) },
 		"renamed":  func() { wantNil(t, "Rename", tr.Rename(t.Context(), "renamed", "x", false)) },
-		"replaced": func() { put(t, tr, "replaced", "by an upload") },
+		"replaced": func() { Put(t, tr, "replaced", "by an upload") },
 	}
 	for name, take := range take {
-		put(t, tr, name, "content")
+		Put(t, tr, name, "content")
 		h := openFile(t, tr, name, store.Access{Read: true, Write: true})
 		f := open(t, tr, name)
 		take()
@@ -320,7 +320,7 @@ func second[T any](_ T, err error) error { return err }
 // once all is written.
 func testOpenedBefore(t *testing.T, tr store.Tree) {
 	const size = 300_000
-	put(t, tr, "f", string(pattern(size, 1)))
+	Put(t, tr, "f", string(pattern(size, 1)))
 	f := open(t, tr, "f")
 	h := openFile(t, tr, "f", store.Access{Write: true})
 	writeAt(t, h, string(pattern(2*size, 2)), 0)
@@ -334,6 +334,6 @@ func testOpenedBefore(t *testing.T, tr store.Tree) {
 	}
 	closeAll(t, f)
 	wantContent(t, tr, "f", pattern(2*size, 2))
-	put(t, tr, "f", "uploaded")
+	Put(t, tr, "f", "uploaded")
 	wantContent(t, tr, "f", []byte("uploaded"))
 }

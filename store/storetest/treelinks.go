@@ -11,7 +11,7 @@ import (
 
 // testLink gives a file two names.
 func testLink(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
 	err := tr.Link(t.Context(), "f", "d/g")
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -38,7 +38,7 @@ func testLink(t *testing.T, tr store.Tree) {
 	wantContent(t, tr, "d/g", []byte("CONtent"))
 	wantNil(t, "Rename of one over the other", tr.Rename(t.Context(), "f", "d/g", true))
 	wantContent(t, tr, "f", []byte("CONtent"))
-	put(t, tr, "f", "new")
+	Put(t, tr, "f", "new")
 	wantContent(t, tr, "d/g", []byte("CONtent"))
 	writeAt(t, h, "X", 0)
 	wantContent(t, tr, "d/g", []byte("XONtent"))
@@ -50,9 +50,9 @@ func testLink(t *testing.T, tr store.Tree) {
 }
 
 func testSymlink(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	mkdir(t, tr, "d")
-	put(t, tr, "d/g", "in d")
+	Put(t, tr, "d/g", "in d")
 	symlink(t, tr, "f", "to-f")
 	symlink(t, tr, "../f", "d/up")
 	symlink(t, tr, "d", "to-d")
@@ -123,7 +123,7 @@ func openError(t *testing.T, tr store.Tree, name string) error {
 // follows them, which is not. The answer is the same whatever is there.
 func testLinksOutside(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	texts := map[string]string{
 		"up": "../x", "far": "../../../../../../../../../../etc/passwd", "abs": "/etc/passwd", "absnothing": "/no/such",
 		"upnothing": "../no/such", "through": "d/../../x",

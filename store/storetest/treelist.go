@@ -161,7 +161,7 @@ func testOpenDirWhileChanging(t *testing.T, tr store.Tree) {
 }
 
 func testSpace(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	for _, name := range []string{".", "f"} {
 		s, err := tr.Space(t.Context(), name)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -183,7 +183,7 @@ func testSpace(t *testing.T, tr store.Tree) {
 
 // testDetails checks that an entry has details if its Lstat does.
 func testDetails(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	fi, err := tr.Lstat(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func testMkdir(t *testing.T, tr store.Tree) {
 			t.Errorf("Stat of a new directory = %v, %v", fi, err)
 		}
 	}
-	put(t, tr, "d/e/f/g", "content")
+	Put(t, tr, "d/e/f/g", "content")
 	before := Snapshot(t, tr)
 	for name, want := range map[string]error{
 		"d": fs.ErrExist, "d/e/f/g": fs.ErrExist, ".": fs.ErrExist,
@@ -40,8 +40,8 @@ func testMkdir(t *testing.T, tr store.Tree) {
 }
 
 func testRemove(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
-	put(t, tr, "g", "other")
+	Put(t, tr, "f", "content")
+	Put(t, tr, "g", "other")
 	mkdir(t, tr, "d")
 	before := Snapshot(t, tr)
 	for name, want := range map[string]error{
@@ -55,14 +55,14 @@ func testRemove(t *testing.T, tr store.Tree) {
 	wantMissing(t, tr, "f")
 	wantError(t, "Remove again", tr.Remove(t.Context(), "f"), fs.ErrNotExist)
 	wantContent(t, tr, "g", []byte("other"))
-	put(t, tr, "f", "again")
+	Put(t, tr, "f", "again")
 	wantContent(t, tr, "f", []byte("again"))
 }
 
 func testRemoveDir(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "d")
 	mkdir(t, tr, "d/e")
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	for name, want := range map[string]error{
 		"d": fs.ErrExist, "f": fs.ErrNotExist, "missing": fs.ErrNotExist, "f/x": fs.ErrNotExist,
@@ -100,12 +100,12 @@ func arrange(t *testing.T, tr store.Tree, kind, name string) {
 	t.Helper()
 	switch kind {
 	case "file":
-		put(t, tr, name, "content of "+name)
+		Put(t, tr, name, "content of "+name)
 	case "directory":
 		mkdir(t, tr, name)
 	case "full directory":
 		mkdir(t, tr, name)
-		put(t, tr, name+"/entry", "entry of "+name)
+		Put(t, tr, name+"/entry", "entry of "+name)
 	case "link":
 		symlink(t, tr, "nowhere", name)
 	}
@@ -165,8 +165,8 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 func testRenameDirectory(t *testing.T, tr store.Tree) {
 	mkdir(t, tr, "a")
 	mkdir(t, tr, "a/b")
-	put(t, tr, "a/b/f", "content")
-	put(t, tr, "f", "other")
+	Put(t, tr, "a/b/f", "content")
+	Put(t, tr, "f", "other")
 	before := Snapshot(t, tr)
 	for _, to := range []string{"a/x", "a/b/x"} {
 		err := tr.Rename(t.Context(), "a", to, false)
@@ -198,7 +198,7 @@ func testRenameDirectory(t *testing.T, tr store.Tree) {
 func testOneRenameWins(t *testing.T, tr store.Tree) {
 	const files = 16
 	for i := range files {
-		put(t, tr, fmt.Sprint("f", i), fmt.Sprint("content ", i))
+		Put(t, tr, fmt.Sprint("f", i), fmt.Sprint("content ", i))
 	}
 	var wg sync.WaitGroup
 	var errs [files]error

@@ -215,7 +215,7 @@ func named(ctx context.Context, tr store.Tree) map[string]func(name string) erro
 }
 
 func testTreeNames(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	ops := named(t.Context(), tr)
 	for _, name := range []string{
@@ -230,7 +230,7 @@ func testTreeNames(t *testing.T, tr store.Tree) {
 }
 
 func testTreeErrors(t *testing.T, tr store.Tree) {
-	put(t, tr, "f", "content")
+	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	for what, op := range named(t.Context(), tr) {
 		err := op("some-directory/some-name")

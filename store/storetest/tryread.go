@@ -13,7 +13,7 @@ import (
 func testTryReadAt(t *testing.T, st store.Store) {
 	const size = 100_000
 	data := pattern(size, 9)
-	put(t, st, "f", string(data))
+	Put(t, st, "f", string(data))
 	f := open(t, st, "f")
 	r, ok := f.(store.TryReader)
 	if !ok {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -36,17 +37,7 @@ func dirTree(t testing.TB) (*store.DirStore, string) {
 func put(t testing.TB, tree store.Tree, name string, data []byte) {
 	t.Helper()
 	mkdir(t, tree, path.Dir(name))
-	u, err := tree.Create(t.Context(), name, store.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	if _, err := u.WriteAt(data, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, tree, name, data)
 }
 
 func mkdir(t testing.TB, tree store.Tree, name string) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -23,16 +24,7 @@ const patience = 20 * time.Second
 func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) netip.AddrPort {
 	t.Helper()
 	mem := store.Mem(1 << 30)
-	u, err := mem.Create(t.Context(), name, store.Create{})
-	if err == nil {
-		_, err = u.WriteAt(content, 0)
-	}
-	if err == nil {
-		err = u.Commit()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Put(t, mem, name, content)
 	s := tftp.Server{Store: mem, Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, "127.0.0.1:0")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
 )
@@ -134,16 +135,7 @@ func TestTreeToTheHandler(t *testing.T) {
 		from := store.Mem(0)
 		files := map[string][]byte{"d/a": randomContent(10), "d/b/c/big": randomContent(3 << 20), "d/b/c/empty": nil, "d/b/e/x": randomContent(1)}
 		for name, content := range files {
-			u, err := from.Create(t.Context(), name, store.Create{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := u.WriteAt(content, 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := u.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Put(t, from, name, content)
 		}
 		if err := from.Mkdir(t.Context(), "d/none", 0); err != nil {
 			t.Fatal(err)
