@@ -45,16 +45,16 @@ type Resumer interface {
 // ErrBusy says that an upload which is to be resumed is still under way.
 var ErrBusy = errors.New("another copy to the same file is under way")
 
-var _ Resumer = (*keptUpload)(nil)
+var _ Resumer = (*resumableUpload)(nil)
 
-// A keptUpload is one whose hidden file has a name that the next upload of the
+// A resumableUpload is one whose hidden file has a name that the next upload of the
 // same file by the same user finds, and a mark beside it that says what of it
 // is safe.
 //
 // All before the mark is durable before the mark moves, and before any of it is
 // written anew, the mark moves back. So a machine that dies leaves a mark that
 // holds, or an older one.
-type keptUpload struct {
+type resumableUpload struct {
 	*dirUpload
 	key     string // of both names
 	resumed int64
@@ -69,14 +69,14 @@ type keptUpload struct {
 	broken  error   // mu: the disk has lost something
 }
 
-func (k *keptUpload) dataName() string { return tempname.New(k.key, tempname.Keep) }
-func (k *keptUpload) markName() string { return tempname.New(k.key, tempname.Mark) }
+func (k *resumableUpload) dataName() string { return tempname.New(k.key, tempname.Keep) }
+func (k *resumableUpload) markName() string { return tempname.New(k.key, tempname.Mark) }
 
 // resume opens what an upload left, or begins a new one, in u, which has its
 // directory and its base. It returns errors.ErrUnsupported if there are no locks
 // to distinguish an upload that has died from one under way.
-func (u *dirUpload) resume() (*keptUpload, error) {
-	k := &keptUpload{dirUpload: u, key: tempname.Resume(u.c.Resume, u.base)}
+func (u *dirUpload) resume() (*resumableUpload, error) {
+	k := &resumableUpload{dirUpload: u, key: tempname.Resume(u.c.Resume, u.base)}
 	for range maxKeepTries {
 		found, err := k.openKept()
 		if err != nil {
@@ -97,7 +97,7 @@ func (u *dirUpload) resume() (*keptUpload, error) {
 }
 
 // openKept opens and locks a file that was kept, if there is one.
-func (k *keptUpload) openKept() (found bool, err error) {
+func (k *resumableUpload) openKept() (found bool, err error) {
 	open := func(flags int) error {
 		return k.call("open", func() (err error) {
 			k.file, err = openRegular(k.dir, k.dataName(), flags)
@@ -135,7 +135,7 @@ func (k *keptUpload) openKept() (found bool, err error) {
 }
 
 // lockKept locks the hidden file. It reports false if that has lost its name.
-func (k *keptUpload) lockKept() (bool, error) {
+func (k *resumableUpload) lockKept() (bool, error) {
 	locked, err := k.lockSoon()
 	if err == nil && !locked {
 		err = ErrBusy
@@ -154,7 +154,7 @@ func (k *keptUpload) lockKept() (bool, error) {
 
 // restore takes over what is safe of the file that was kept, and cuts off the
 // rest. It reports false if the file is not to be trusted.
-func (k *keptUpload) restore() bool {
+func (k *resumableUpload) restore() bool {
 	fi, err := k.file.Stat()
 	if err != nil || !k.owned(fi) {
 		return false
@@ -190,7 +190,7 @@ func (k *keptUpload) restore() bool {
 
 // owned reports whether a hidden file is this process's, and has no other name:
 // one whose Commit was cut short may be published already.
-func (k *keptUpload) owned(fi fs.FileInfo) bool {
+func (k *resumableUpload) owned(fi fs.FileInfo) bool {
 	if d, ok := DetailsOf(fi); ok && (d.Links != 1 || int(d.UID) != os.Geteuid()) {
 		return false
 	}
@@ -201,7 +201,7 @@ func (k *keptUpload) owned(fi fs.FileInfo) bool {
 // createKept creates the hidden file, once the mark of an earlier one is gone
 // for good. A file that was found is not to be trusted, or not ours, so it is
 // removed and never written to.
-func (k *keptUpload) createKept(found bool) error {
+func (k *resumableUpload) createKept(found bool) error {
 	if found {
 		if err := k.forget(); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (k *keptUpload) createKept(found bool) error {
 }
 
 // forget closes what was opened and removes it.
-func (k *keptUpload) forget() error {
+func (k *resumableUpload) forget() error {
 	k.closeMarks()
 	_ = k.file.Close()
 	k.file, k.temp, k.last = nil, "", mark{}
@@ -246,16 +246,16 @@ func (k *keptUpload) forget() error {
 	return err
 }
 
-func (k *keptUpload) closeMarks() {
+func (k *resumableUpload) closeMarks() {
 	if k.marks != nil {
 		_ = k.marks.Close()
 		k.marks = nil
 	}
 }
 
-func (k *keptUpload) Resumed() int64 { return k.resumed }
+func (k *resumableUpload) Resumed() int64 { return k.resumed }
 
-func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
+func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	k.mu.Lock()
 	again := off < k.written.prefix && off >= 0 && len(p) > 0
 	k.mu.Unlock()
@@ -271,7 +271,7 @@ func (k *keptUpload) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // note notes what was written, and reports whether the mark should move.
-func (k *keptUpload) note(off int64, n int) bool {
+func (k *resumableUpload) note(off int64, n int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n > 0 {
@@ -282,7 +282,7 @@ func (k *keptUpload) note(off int64, n int) bool {
 
 // rewrite writes what was written before. As the mark may not cover what is not
 // durable, it moves back first.
-func (k *keptUpload) rewrite(p []byte, off int64) (int, error) {
+func (k *resumableUpload) rewrite(p []byte, off int64) (int, error) {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	if err := k.moveBack(off); err != nil {
@@ -293,7 +293,7 @@ func (k *keptUpload) rewrite(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (k *keptUpload) Truncate(size int64) error {
+func (k *resumableUpload) Truncate(size int64) error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	if size >= 0 {
@@ -312,7 +312,7 @@ func (k *keptUpload) Truncate(size int64) error {
 
 // moveBack moves the mark to no more than safe, for good. The caller holds
 // checking.
-func (k *keptUpload) moveBack(safe int64) error {
+func (k *resumableUpload) moveBack(safe int64) error {
 	if k.marks == nil || k.last.safe <= safe {
 		return nil
 	}
@@ -324,7 +324,7 @@ func (k *keptUpload) moveBack(safe int64) error {
 
 // checkpoint makes durable what was written without a gap, and then says so.
 // The caller holds checking.
-func (k *keptUpload) checkpoint() error {
+func (k *resumableUpload) checkpoint() error {
 	k.mu.Lock()
 	safe, err := k.written.prefix, k.broken
 	k.mu.Unlock()
@@ -345,7 +345,7 @@ func (k *keptUpload) checkpoint() error {
 }
 
 // mark stores that so many bytes are safe. The caller holds checking.
-func (k *keptUpload) mark(safe int64) error {
+func (k *resumableUpload) mark(safe int64) error {
 	fi, err := k.file.Stat()
 	if err != nil {
 		return err
@@ -376,7 +376,7 @@ func (k *keptUpload) mark(safe int64) error {
 }
 
 // openMarks creates the file of the marks, once there is something to say.
-func (k *keptUpload) openMarks() error {
+func (k *resumableUpload) openMarks() error {
 	if k.marks != nil {
 		return nil
 	}
@@ -392,7 +392,7 @@ func (k *keptUpload) openMarks() error {
 }
 
 // Commit publishes the file. The mark goes last: alone it means nothing.
-func (k *keptUpload) Commit() error {
+func (k *resumableUpload) Commit() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	k.mu.Lock()
@@ -406,7 +406,7 @@ func (k *keptUpload) Commit() error {
 }
 
 // Close keeps what was written, if there is any.
-func (k *keptUpload) Close() error {
+func (k *resumableUpload) Close() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	if k.ended() {
@@ -431,7 +431,7 @@ func (k *keptUpload) Close() error {
 
 // keep lets both files stay when the upload ends, without what was written ahead
 // of a gap: that is not safe, and the upload may never be resumed.
-func (k *keptUpload) keep() error {
+func (k *resumableUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
 	k.temp, k.after = "", k.closeMarks
@@ -442,20 +442,20 @@ func (k *keptUpload) keep() error {
 }
 
 // Discard ends the upload and keeps nothing.
-func (k *keptUpload) Discard() error {
+func (k *resumableUpload) Discard() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	return k.dirUpload.Close() // which does nothing if it has ended
 }
 
-func (k *keptUpload) ended() bool {
+func (k *resumableUpload) ended() bool {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
 	return k.done
 }
 
 // dropMarks removes the marks, after the data they are about.
-func (k *keptUpload) dropMarks() {
+func (k *resumableUpload) dropMarks() {
 	if k.marks == nil {
 		return
 	}
@@ -465,7 +465,7 @@ func (k *keptUpload) dropMarks() {
 }
 
 // lockSoon locks the hidden file, with a little patience.
-func (k *keptUpload) lockSoon() (locked bool, err error) {
+func (k *resumableUpload) lockSoon() (locked bool, err error) {
 	for range maxLockTries {
 		if err := k.store.hook("lock"); err != nil {
 			return false, err

@@ -34,7 +34,7 @@
 // A program that answers requests with content of its own writes a Store whose
 // Open returns [FromBytes] or [NewFile].
 //
-// A store may also be a [Lister], and a file a [TryReader]; who has a use for
+// A store may also be a [Lister], and a file a [TryReader]; a caller that has a use for
 // that asks by a type assertion.
 //
 // # Errors
@@ -229,7 +229,7 @@ type Identifier interface {
 	Identity() (Identity, bool)
 }
 
-// SystemFile returns the file of the operating system that f is, for who has the
+// SystemFile returns the file of the operating system that f is, for callers that have the
 // kernel send it (sendfile). It returns false if f is none. It is f's to close.
 //
 // A type around an *os.File would do for package net, but not for all others that

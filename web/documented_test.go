@@ -38,7 +38,7 @@ func TestDocumentedNumbers(t *testing.T) {
 		fmt.Sprintf("is known again for %d minutes", verifiedFor/time.Minute),
 		fmt.Sprintf("| requests that wait for a password to be checked | %d, of one address %d |", maxChecks, maxChecksPerSource),
 		fmt.Sprintf("| requests at a time that have files open, or lists | %s,", thousands(DefaultMaxOpen)),
-		fmt.Sprintf("| logged of what clients say: agent, name, range | %d bytes each |", max(maxAgent, maxTold)),
+		fmt.Sprintf("| logged of what clients say: agent, name, range | %d bytes each |", max(maxAgent, maxLogged)),
 		fmt.Sprintf("Up to %d KiB are one read and one write", smallBody>>10),
 		fmt.Sprintf("pieces of %d KiB", copyBytes>>10),
 		fmt.Sprintf("begins with %d KiB, and is then between %d KiB and %d MiB", firstStep>>10, minStep>>10, maxStep>>20),

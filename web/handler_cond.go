@@ -179,7 +179,7 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 // that has only just changed.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
-	changed, told := modified, time.Time{}
+	changed, systemTime := modified, time.Time{}
 	strong := modified.Nanosecond() != 0
 	var sum [sha256.Size]byte
 	id, ok := store.Identity{}, false
@@ -188,8 +188,8 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	}
 	switch {
 	case ok:
-		told = id.Changed()
-		sum, changed, strong = id.Digest(), told, true
+		systemTime = id.Changed()
+		sum, changed, strong = id.Digest(), systemTime, true
 		if changed.Before(modified) {
 			changed = modified
 		}
@@ -199,7 +199,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 		var b [40]byte
 		sum = sha256.Sum256(strconv.AppendInt(append(strconv.AppendInt(b[:0], fi.Size(), 16), '-'), modified.UnixNano(), 16))
 	}
-	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: told}
+	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: systemTime}
 	v.etag = tagOf(sum, coding, v.strong)
 	if !modified.IsZero() && modified.Unix() != 0 { // a store that does not know says so in these ways
 		v.modified = modified

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxAgent and maxTold are how many bytes are logged of a client's text, which
+	// maxAgent and maxLogged are how many bytes are logged of a client's text, which
 	// may be anything.
-	maxAgent = 200
-	maxTold  = 200
+	maxAgent  = 200
+	maxLogged = 200
 )
 
 // Counters returns the counters as they are.
@@ -60,8 +60,8 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.Began = time.Now()
 	x.Peer, _ = netip.ParseAddrPort(r.RemoteAddr)
 	x.Local, _ = r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	x.Proto, x.TLS, x.Method = r.Proto, r.TLS != nil, cut(r.Method, maxTold)
-	x.Name = cut(r.RequestURI, maxTold)
+	x.Proto, x.TLS, x.Method = r.Proto, r.TLS != nil, cut(r.Method, maxLogged)
+	x.Name = cut(r.RequestURI, maxLogged)
 	x.Agent = cut(r.UserAgent(), maxAgent)
 	x.Size = -1
 	if r.ContentLength != 0 {

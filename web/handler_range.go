@@ -28,7 +28,7 @@ func (x *exchange) ranges(p representation) ([]byteRange, bool) {
 	if len(values) != 1 || x.r.Method != http.MethodGet {
 		return nil, false
 	}
-	x.Range = cut(values[0], maxTold)
+	x.Range = cut(values[0], maxLogged)
 	if !p.inRange(x.r.Header) {
 		return nil, false
 	}

@@ -296,7 +296,7 @@ func (x *exchange) uploadPart() (*uploadPart, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	x.Range = cut(values[0], maxTold)
+	x.Range = cut(values[0], maxLogged)
 	p, ok := parseUploadRange(values[0])
 	if !ok || len(values) > 1 {
 		return nil, errUploadRange
