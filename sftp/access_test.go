@@ -389,8 +389,8 @@ func TestLeavesAfterClose(t *testing.T) {
 
 var _ store.Tree = brokenTree{}
 
-// Accounts that may only add files are often shared by many. What one user
-// is uploading is hidden from the others, who neither change nor publish it.
+// Accounts that may only add files are often shared by many. An upload of one user is
+// hidden from the others, who neither change nor publish it.
 func TestCreateOnlyPending(t *testing.T) {
 	d := newDirectServer(t, func(_ *Server, a *Account) { a.Hidden, a.CreateOnly = true, true })
 	p, q := d.session(d.connect()), d.session(d.connect())

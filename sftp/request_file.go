@@ -42,7 +42,7 @@ func (s *session) open(q *wire.Request) error {
 	return errAnswered
 }
 
-// What OPEN has to ask for so that an upload is hidden, or may join one that is.
+// The flags of OPEN with which an upload is hidden, or may join one that is.
 const (
 	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive

@@ -21,8 +21,8 @@ const (
 	smallBuffer = 4 << 10
 	bigBuffer   = 272 << 10 // the longest request, or the longest reply and some more
 
-	// bulk is how long a request must be for its end to be awaited alone. What
-	// comes behind would otherwise have to be moved to the front.
+	// bulk is how long a request must be for its end to be awaited alone. The bytes
+	// behind would otherwise have to be moved to the front.
 	bulk = 64 << 10
 
 	// maxData is how many bytes a READ returns at most, and limits@openssh.com

@@ -108,8 +108,8 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 	return algorithm, sum, nil
 }
 
-// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. What
-// was written is part of it.
+// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. It
+// includes what was written.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
 	case !f.c.server.Ext.Has(wire.ExtCheckFileHandle) || n == 0:

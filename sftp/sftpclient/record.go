@@ -87,7 +87,7 @@ type uploadRecord struct {
 	blind   bool       // mu: the server does not let it be read, so nothing can be resumed
 }
 
-// read reads the record of an earlier upload. What is no record is none.
+// read reads the record of an earlier upload. Other content counts as no record.
 func (u *uploadRecord) read(ctx context.Context) (r resumeRecord, ok bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {

@@ -92,7 +92,7 @@ var ErrNotEmpty = fmt.Errorf("%w: the directory is not empty", fs.ErrExist)
 // ErrUploadOnly is what fs.ErrExist means for users who may only upload.
 var ErrUploadOnly = fmt.Errorf("%w: upload-only access replaces nothing", fs.ErrExist)
 
-// What fs.ErrInvalid means of the names that a request has.
+// The meaning of fs.ErrInvalid for the names in a request.
 var (
 	ErrBelowItself = fmt.Errorf("%w: a directory cannot move below itself", fs.ErrInvalid)
 	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)

@@ -125,8 +125,8 @@ func TestTrailing(t *testing.T) {
 	}
 }
 
-// TestLies writes huge numbers over every four bytes of every packet. What
-// comes of that must be an error or a packet, and not take memory or time.
+// TestLies writes huge numbers over every four bytes of every packet. The result must
+// be an error or a packet, and not take memory or time.
 func TestLies(t *testing.T) {
 	var packets [][]byte
 	for _, test := range requests {
