@@ -10,53 +10,50 @@ import (
 	"unsafe"
 )
 
-// The PROXY protocol is how a load balancer says for whom a connection is: a
-// header before the first byte of the client's, as a line of text (version 1)
-// or in binary (version 2). Both are described in proxy-protocol.txt, which
-// comes with HAProxy; the numbers of sections below are that document's.
+// By the PROXY protocol a load balancer names the client of a connection: in a header before
+// the client's first byte, as a line of text (version 1) or in binary (version 2). HAProxy's
+// proxy-protocol.txt describes both; section numbers below are those of that document.
 
 // The bounds of a header's length, in bytes.
 const (
 	// maxProxyV1 is the longest line of version 1, with its CR LF (§2.1).
 	maxProxyV1 = 107
 
-	// maxProxyV2 is the longest header of version 2 that is taken. The protocol
-	// has room for 64 KiB, and says that a header fits into a segment (§2).
-	// Balancers add some hundred bytes to the addresses; 4 KiB leave room for a
-	// client's certificate.
+	// maxProxyV2 is the longest header of version 2 that is accepted. The protocol
+	// allows 64 KiB, and says that a header fits into a segment (§2). Balancers add a few
+	// hundred bytes to the addresses; 4 KiB leave room for a client's certificate.
 	maxProxyV2 = 4 << 10
 )
 
-// The beginning of a header: §2.1 and §2.2. The second is what no other
-// protocol begins with.
+// The beginning of a header: §2.1 and §2.2. No other protocol begins with the second.
 const (
 	proxyV1 = "PROXY "
 	proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
 )
 
-// proxyFixed is what of a header of version 2 is always there: the beginning,
-// version and command, family and transport, and the length of the rest.
+// proxyFixed is the length of the fixed part of version 2: the beginning, version and
+// command, family and transport, and the length of the rest.
 const proxyFixed = len(proxyV2) + 4
 
 // A proxyHeader is what a PROXY header says about a connection.
 type proxyHeader struct {
-	// Source is the client, and Destination what it had connected to. Both are
-	// invalid if the header names no addresses of TCP, and then the connection's
-	// own are to be used. They are never IPv4-mapped.
+	// Source is the client, and Destination the address it connected to. Both are invalid
+	// if the header names no addresses of TCP; then use those of the connection. They are
+	// never IPv4-mapped.
 	Source, Destination netip.AddrPort
 
-	// Local says that the proxy speaks for itself, to see whether we live.
+	// Local says that the connection is the proxy's own, such as a health check.
 	Local bool
 }
 
 // Errors of a connection that should begin with a PROXY header.
 var (
-	// ErrProxyHeader says that a connection from one of [Server.Proxies] has not begun
-	// with a PROXY header as it should be.
+	// ErrProxyHeader says that a connection from one of [Server.Proxies] began without a
+	// valid PROXY header.
 	ErrProxyHeader = errors.New("PROXY header")
 
-	// ErrNoProxyHeader says that it has begun with something else: the proxy is not set
-	// up to send one. It is an ErrProxyHeader, too.
+	// ErrNoProxyHeader says that it began with something else: the proxy is not set up to
+	// send a header. It is an ErrProxyHeader, too.
 	ErrNoProxyHeader error = errProxyNone
 )
 
@@ -87,9 +84,9 @@ const (
 	errProxyChecksum = proxyError("its checksum (CRC32c) is wrong")
 )
 
-// parseProxy reads the header at the beginning of b, and says how many bytes
-// it has. It returns errShort as long as b may be the beginning of one, and any
-// other error as soon as it cannot. It allocates nothing.
+// parseProxy parses the header at the beginning of b, and returns its length. It returns
+// errShort as long as b may be the beginning of a header, and another error as soon as it
+// cannot. A valid header allocates nothing.
 func parseProxy(b []byte) (h proxyHeader, n int, err error) {
 	switch {
 	case begins(b, proxyV1):
@@ -123,7 +120,7 @@ func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
 	family, rest, more := bytes.Cut(line, space)
 	// The switch converts without a copy.
 	switch string(family) {
-	case "UNKNOWN": // with anything behind it, which is to be ignored
+	case "UNKNOWN": // the rest of the line must be ignored
 		return proxyHeader{}, n, nil
 	case "TCP4", "TCP6":
 	default:
@@ -156,8 +153,7 @@ func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
 
 var space = []byte{' '}
 
-// parseDecimal reads a number as people write it: without sign and leading
-// zeros.
+// parseDecimal parses a number without a sign and leading zeros.
 func parseDecimal(b []byte, most int) (n int, ok bool) {
 	if len(b) == 0 || len(b) > 5 || b[0] == '0' && len(b) > 1 {
 		return 0, false
@@ -171,7 +167,7 @@ func parseDecimal(b []byte, most int) (n int, ok bool) {
 	return n, n <= most
 }
 
-// parseIP reads an address without a zone. [netip.ParseAddr] keeps nothing of the text
+// parseIP parses an address without a zone. [netip.ParseAddr] keeps nothing of the text
 // that it is given, so the text need not be copied.
 func parseIP(b []byte) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(b), len(b)))
@@ -197,8 +193,8 @@ var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 
 
 // parseProxyV2 reads a header in binary: §2.2.
 func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
-	// Received bytes are judged at once: there is no wait for the rest of a header that
-	// is wrong.
+	// Received bytes are checked at once: an invalid header fails before the rest of it has
+	// arrived.
 	if at := len(proxyV2); len(b) > at {
 		if b[at]>>4 != 2 {
 			return proxyHeader{}, 0, errProxyVersion
@@ -217,7 +213,7 @@ func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
 	case n > maxProxyV2:
 		return proxyHeader{}, 0, errProxyLong
 	case command == proxyLocal, family == proxyUnspec && transport == 0:
-		// The rest is to be skipped unseen; with LOCAL, the family as well.
+		// The rest must be skipped; with LOCAL, the family as well.
 		if len(b) < n {
 			return proxyHeader{}, 0, errShort
 		}
@@ -234,8 +230,8 @@ func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
 	if err := checkTLVs(b, proxyFixed+proxyAddresses[family]); err != nil {
 		return proxyHeader{}, 0, err
 	}
-	// Datagrams are no connection, and what a Unix socket is called is no
-	// address to anybody: with both, the connection's own addresses stand.
+	// Datagrams and names of unix sockets are no addresses of TCP: the connection keeps its
+	// own.
 	if transport != proxyStream {
 		return proxyHeader{}, n, nil
 	}
@@ -260,8 +256,8 @@ var (
 	noSum      = make([]byte, crc32.Size) // a local one would go to the heap
 )
 
-// checkTLVs walks the fields of a header, which begin at offset at, and
-// verifies the checksum if one of them is that. The others are of no use here.
+// checkTLVs walks the fields of a header, which begin at offset at, and verifies the
+// checksum if there is one. It ignores other fields.
 func checkTLVs(header []byte, at int) error {
 	const head = 3 // bytes: type, and the length of the value
 	sum := 0       // where the checksum is
@@ -274,7 +270,7 @@ func checkTLVs(header []byte, at int) error {
 			return errProxyTLV
 		}
 		if kind == proxyCRC {
-			// With two of them it is not said what the sum is of.
+			// The protocol does not define what two of them would cover.
 			if size != crc32.Size || sum != 0 {
 				return errProxyChecksum
 			}
@@ -295,14 +291,12 @@ func checkTLVs(header []byte, at int) error {
 	return nil
 }
 
-// readProxy reads the header at the beginning of a connection. The bytes received
-// behind it are in rest, a part of buf, and belong to the connection: return them
-// before anything more is read from c. buf should have room for maxProxyV2 bytes; a
-// header that does not fit is refused.
+// readProxy reads the header at the beginning of a connection. rest, a part of buf, are the
+// bytes received behind the header, which come before all that is read from c later. buf
+// should have room for maxProxyV2 bytes; a header that does not fit is refused.
 //
-// A connection that ends before its first byte gives io.EOF, as port scans do, and one
-// that ends later io.ErrUnexpectedEOF. How long all of it may take is the deadline of
-// c.
+// A connection that ends before its first byte, such as a port scan, returns io.EOF, and
+// one that ends later io.ErrUnexpectedEOF. The caller limits the time.
 func readProxy(c io.Reader, buf []byte) (h proxyHeader, rest []byte, err error) {
 	const patience = 100 // reads in a row without a byte, as of package bufio
 	for n, idle := 0, 0; ; {
