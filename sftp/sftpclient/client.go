@@ -149,7 +149,7 @@ type Client struct {
 // [Client.Drain] does.
 func (c *Client) Close() error { return c.mux.Close() }
 
-// A Path says what a Client knows of the way to its server.
+// A Path describes the path to the server, as far as the Client has measured it.
 type Path struct {
 	Conns, Lanes int           // that are open
 	Window       int           // bytes that may be in flight
@@ -160,7 +160,7 @@ type Path struct {
 	WriteBytes   int           // most bytes a request to write
 }
 
-// Path returns what is known of the way to the server now.
+// Path returns what is known of the path to the server now.
 func (c *Client) Path() Path {
 	s := c.mux.State()
 	return Path{

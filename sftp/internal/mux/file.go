@@ -138,7 +138,7 @@ func (f *File) on(l *Lane) bool {
 }
 
 // idlest returns the handle on the lane which has the least to do, of the
-// connection which has: the lanes of one share its way. Lanes that have room for
+// connection which has: the lanes of one share its path. Lanes that have room for
 // n bytes come first. The caller holds mu.
 func (f *File) idlest(n int) (best Handle, ok bool) {
 	type load struct{ full, conn, lane int }

@@ -19,9 +19,9 @@ type announcement struct {
 // starts.
 const limitsID = 1
 
-// handshake exchanges INIT and VERSION. Unless careful, it asks for the limits in the
-// same breath, and for a file if there is one to begin with: a server that does
-// not know the question says so.
+// handshake exchanges INIT and VERSION. Unless careful, the request for limits, and those
+// for the first file, are sent along with INIT: a server that does not know them refuses
+// them.
 func (l *Lane) handshake(ctx context.Context, careful bool, first string) (announcement, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
 	g, err := l.exchange(careful, first)

@@ -139,8 +139,8 @@ func (l *Lane) fail(err error) {
 	}
 	l.err = err
 	l.due.Signal()
-	// To close a channel may take as long as the connection likes; if it takes
-	// too long, that one goes too.
+	// Closing a channel may block as long as the connection does; if it takes too
+	// long, the connection is closed.
 	l.owner.run(func() { _ = l.stream.Close() })
 	l.timer.Reset(laneEnd)
 }
@@ -263,8 +263,8 @@ func (l *Lane) look() {
 	case idle < l.stall:
 		l.timer.Reset(l.stall - idle)
 	case l.slow > 0:
-		// To copy or to hash a large file takes its time, and what comes behind
-		// it waits. Is anybody there?
+		// To copy or to hash a large file takes long, and requests behind it wait.
+		// Check whether the connection is alive.
 		l.conn.ping(l.mu)
 		l.timer.Reset(l.stall)
 	default:

@@ -23,25 +23,24 @@ func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, announcem
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoSession) {
 		return l, g, err
 	}
-	// A server that does not serve files, one that takes its time, or one that
-	// cannot stand a request before it has answered INIT. Ask again, and step
-	// by step.
+	// The server does not serve files, or is slow, or fails on requests that come
+	// before it has answered INIT. Try again, and wait for each answer.
 	if hasEnded(hasty, conn.carrier) {
 		return nil, announcement{}, err
 	}
 	m.careful = true
 	l, g, again := m.newLane(ctx, conn, true, "")
 	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
-		again = err // a connection that ended says most when it does
+		again = err // the first error says why the connection ended
 	}
 	return l, g, again
 }
 
 // hasEnded reports whether a connection has ended. A channel must not be opened right
 // behind its end: package ssh drops those that wait for an answer first, and
-// notices the end only afterwards, so that a channel
-// opened in between waits for ever. A request of the connection does not. While
-// it is not known, the connection is not lost.
+// notices the end only afterwards, so that a channel opened in between waits for
+// ever. A request of the connection does not. Without an answer in time, the
+// connection counts as alive.
 func hasEnded(ctx context.Context, c Carrier) bool {
 	answered := make(chan error, 1)
 	go func() { answered <- c.Ping() }() // it ends when the server answers, or the connection does

@@ -63,7 +63,7 @@ func (m *Mux) Close() error {
 	return nil
 }
 
-// A State is what a mux has under way, and what it knows of the way to the server.
+// A State is what a mux has under way, and what it knows of the path to the server.
 type State struct {
 	Conns, Lanes int // that are open
 	Window       int // bytes that may be in flight

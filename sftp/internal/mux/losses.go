@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// A server may end sessions as often as it likes, and give a little each time:
+// A server may end sessions as often as it wants, and send a little each time:
 // what moves between two losses must not be enough to log in again and again
 // without a pause.
 const (
@@ -24,8 +24,8 @@ const (
 	calmBytes = 1 << 20
 )
 
-// losses are sessions that ended and were not meant to. Those that end together
-// are one.
+// losses counts sessions that ended unexpectedly. Those that end together count as
+// one.
 type losses struct {
 	era   int       // how many there were; what was opened before the last counts with that
 	level int       // those not forgotten

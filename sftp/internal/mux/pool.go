@@ -7,20 +7,19 @@ import (
 )
 
 const (
-	// farTrip is the round trip from which on TCP's own window may be the
-	// bound: with the 4 MiB that are common, one connection moves a gigabyte a
-	// second at this one, and less at longer ones.
+	// farTrip is the shortest round trip at which TCP's window may limit a connection:
+	// with the common window of 4 MiB, one connection moves a gigabyte a second at
+	// this round trip, and less at longer ones.
 	farTrip = 4 * time.Millisecond
 
-	// farBytes is how much there has to be left for all connections that may be
-	// used on a long way to be made at once, with farLanes each: to find out one
-	// by one that they help takes longer than to move this much.
+	// With farBytes left on such a path, all allowed connections are made at once,
+	// each with farLanes: to find out one by one that they help takes longer than to
+	// move this much.
 	farBytes = 64 << 20
 	farLanes = 2
 
-	// someConns is how many connections there may be on all but the longest
-	// ways. From longTrip on there may be as many as are allowed: each carries
-	// some 40 MB/s there.
+	// someConns bounds the connections of all but the longest paths. From longTrip on
+	// as many are made as are allowed: each carries some 40 MB/s there.
 	someConns = 4
 	longTrip  = 50 * time.Millisecond
 
@@ -29,12 +28,11 @@ const (
 	// of TCP's slow start.
 	loginTrips = 20
 
-	// cipherRate is what one connection moves, bytes a second, before it is
-	// likely that a core is the bound which encrypts for it: more than a link of
-	// 1 Gb/s can carry, and less than most processors encrypt. cipherBytes
-	// is how much has to be left for further connections to be worth their cost:
-	// each login is some 70 ms of a core on both sides, and if cores are short,
-	// the server's sessions are in each other's way.
+	// From cipherRate on, in bytes a second of one connection, its core is likely to be
+	// the limit, since it encrypts: that is more than a link of 1 Gb/s carries, and
+	// less than most processors encrypt. Further connections are made if cipherBytes
+	// are left: a login costs some 70 ms of a core on both sides, and if the server is
+	// short of cores, its sessions slow each other down.
 	cipherRate  = 150 << 20
 	cipherBytes = 512 << 20
 )
@@ -90,11 +88,10 @@ func (p *lanePool) outstandingOn(conn *connection) int {
 	return n
 }
 
-// worth returns how many connections are worth having before the channels of the
-// first are used up, if so much is left and there is use for so many lanes, and
-// how many lanes each should have at least. More connections than one are worth
-// it on a long way, where what is under way on one is bounded by the peers' TCP
-// as well, often at less than four lanes have room for; and on a fast one,
+// worth returns how many connections to make even before the channels of the first are
+// used up, if left bytes remain and want lanes would help, and how many lanes each
+// should have at least. Several connections help on a long path, where the peers' TCP
+// windows limit one, often to less than four lanes have room for; and on a fast one,
 // because each connection is encrypted by one core.
 func (p *lanePool) worth(want int, left int64) (conns, each int) {
 	rate, trip := p.link.Rate(), p.trip()
@@ -114,8 +111,7 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 	return 1, 1
 }
 
-// trip returns the least round trip that is known of, of those that move data
-// and those that do not.
+// trip returns the shortest round trip known, of requests with data and without.
 func (p *lanePool) trip() time.Duration {
 	data, calls := p.link.RoundTrip(), p.ops.RoundTrip()
 	if data == 0 || calls == 0 {
@@ -124,8 +120,8 @@ func (p *lanePool) trip() time.Duration {
 	return min(data, calls)
 }
 
-// widen makes room in the window for connections that have yet to prove their
-// rate: what they are slow with must not be missing on those that are fast.
+// widen enlarges the window for connections whose rate is not known yet: slow ones must
+// not take the room of fast ones.
 func (p *lanePool) widen() {
 	if p.link != nil {
 		p.link.Widen((len(p.conns) - 1) * pipeline.DefaultLaneBytes)
