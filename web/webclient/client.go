@@ -20,7 +20,11 @@ import (
 // after that waits twice as long as the one before, up to maxPause, or
 // to maxLossPause if it is a connection that was lost: a server that is back
 // is soon found.
-const firstPause = 200 * time.Millisecond
+const (
+	firstPause   = 200 * time.Millisecond
+	maxPause     = 10 * time.Second
+	maxLossPause = 3 * time.Second
+)
 
 // Bounds.
 const (

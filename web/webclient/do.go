@@ -79,7 +79,7 @@ func (c *Client) ask(ctx context.Context, k request) (*response, error) {
 	return c.askFor(ctx, new(attempts), k)
 }
 
-// askFor is ask for an effort that may have more to it.
+// askFor is ask for a request that is one of several attempts.
 func (c *Client) askFor(ctx context.Context, e *attempts, k request) (*response, error) {
 	for {
 		a, err := c.sendAs(ctx, k)

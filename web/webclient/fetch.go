@@ -45,14 +45,14 @@ var chunkBuffers = sync.Pool{New: func() any { return new([clientBuffer]byte) }}
 // that what a kill leaves has no large gaps. A plan also has what is left of a
 // stream that was lost.
 type download struct {
-	f      *remoteFile
-	w      io.WriterAt
-	off    int64
-	began  time.Time
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	bell   chan struct{}
-	work   sync.WaitGroup
+	f       *remoteFile
+	w       io.WriterAt
+	off     int64
+	began   time.Time
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	changed chan struct{}
+	work    sync.WaitGroup
 
 	mu        sync.Mutex
 	streaming bool           // mu
@@ -64,7 +64,7 @@ type download struct {
 	busy      int            // mu: requests of plans
 	shared    bool           // mu: they share a connection of HTTP/2, as those of their own fail
 	brought   bool           // mu: one of them has brought something
-	effort    attempts       // mu: to get more
+	attempts  attempts       // mu: to get more
 	losses    int            // mu: those that came together are one
 	probing   bool           // mu: a request is under way since the last, of which nothing has come
 	notBefore time.Time      // mu: of the next request
@@ -83,7 +83,7 @@ type fetchPart struct {
 // goroutines at once, and returns how many bytes from off on have come without a
 // gap.
 func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
-	x := &download{f: f, w: w, off: off, began: time.Now(), bell: make(chan struct{}, 1), streamAt: off, effort: attempts{begun: true}}
+	x := &download{f: f, w: w, off: off, began: time.Now(), changed: make(chan struct{}, 1), streamAt: off, attempts: attempts{begun: true}}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
@@ -156,7 +156,7 @@ func (x *download) run() {
 			return
 		}
 		select {
-		case <-x.bell:
+		case <-x.changed:
 		case <-tick.C:
 		case <-x.ctx.Done():
 			x.fail(context.Cause(x.ctx), false)
@@ -164,10 +164,10 @@ func (x *download) run() {
 	}
 }
 
-// ring has run look around.
-func (x *download) ring() {
+// notify makes run look around.
+func (x *download) notify() {
 	select {
-	case x.bell <- struct{}{}:
+	case x.changed <- struct{}{}:
 	default:
 	}
 }
@@ -183,7 +183,7 @@ func (x *download) failLocked(err error, local bool) {
 	if x.err == nil {
 		x.err, x.local = err, local
 	}
-	x.ring()
+	x.notify()
 }
 
 // manage asks for what is due. It reports whether the fetch is over. The caller
@@ -250,7 +250,7 @@ func (x *download) request(now time.Time, p *fetchPart) {
 		if x.link.Outstanding(lane) > 0 {
 			continue // HTTP/1.1 answers one request after the other
 		}
-		probe := x.effort.tries > 0
+		probe := x.attempts.tries > 0
 		if probe && x.probing {
 			return // one is enough to see whether the server is back
 		}
@@ -293,13 +293,13 @@ func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSl
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	defer x.ring()
+	defer x.notify()
 	x.busy--
 	if probe {
 		x.probing = false
 	}
 	if n > 0 {
-		x.effort.moved()
+		x.attempts.moved()
 		x.brought = true
 		p.plan.Reply(time.Now(), q.ID, int(n)) // and the rest, if any, is asked for again
 	} else {
@@ -384,7 +384,7 @@ func (x *download) start(a *rangeResponse) {
 		a.close()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		defer x.ring()
+		defer x.notify()
 		x.streaming = false
 		switch {
 		case err == nil:
@@ -429,7 +429,7 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 		x.mu.Lock()
 		if at > x.streamAt {
 			x.streamAt = at
-			x.effort.moved()
+			x.attempts.moved()
 		}
 		if err == io.EOF && x.streamEnd == math.MaxInt64 {
 			x.streamEnd = at
@@ -473,12 +473,12 @@ func (x *download) lost(err error, before int) {
 	var pause time.Duration
 	var again bool
 	if isRefusal {
-		pause, again = x.f.c.againAfterRefusal(&x.effort, refused.Code, refused.After, refused.After > 0)
+		pause, again = x.f.c.againAfterRefusal(&x.attempts, refused.Code, refused.After, refused.After > 0)
 	} else {
-		pause, again = x.f.c.againAfterLoss(&x.effort, err)
+		pause, again = x.f.c.againAfterLoss(&x.attempts, err)
 	}
 	if !again {
-		x.failLocked(lost(err, x.effort.tries), false)
+		x.failLocked(lost(err, x.attempts.tries), false)
 		return
 	}
 	x.notBefore = time.Now().Add(pause)

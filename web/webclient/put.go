@@ -139,7 +139,7 @@ func (u *putUpload) send() error {
 		if repeatable && local == nil {
 			if u.body.sent() > u.body.begin() {
 				u.c.wasReached()
-				e.moved() // if that was in vain, resume counts it
+				e.moved() // if the server has none of it, resume counts that
 			}
 			pause, again = u.c.again(&e, a, err)
 		}

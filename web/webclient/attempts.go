@@ -9,17 +9,13 @@ import (
 )
 
 const (
-	// maxTries is how often in a row something is asked for before it is
-	// given up, if nothing comes of it. Where a server that was there before is
-	// gone, it is asked for longer: see Config.AbsenceTimeout.
+	// maxTries is how often in a row a request may fail before it is given up. A
+	// server that has answered before is asked for longer: see Config.AbsenceTimeout.
 	maxTries = 5
 
 	// maxSilence is how often in a row a request may go without an answer:
 	// each time takes AnswerTimeout or StallTimeout.
 	maxSilence = 2
-
-	maxPause     = 10 * time.Second
-	maxLossPause = 3 * time.Second
 
 	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
 	// for. A server that asks for more is taken at its word, and left alone.
@@ -30,16 +26,16 @@ const (
 	lockedPatience = 90 * time.Second
 )
 
-// A attempts is what is tried again until something comes of it. The zero value
-// is one that was not tried yet.
+// attempts counts the failures in a row of something that is tried again. The zero
+// value is of something that was not tried yet.
 type attempts struct {
 	begun    bool      // a part of a transfer has moved that can be resumed from there
-	tries    int       // in a row, of which nothing has come
+	tries    int       // failures in a row
 	silences int       // of them, those that ended without an answer
 	since    time.Time // when the first of them failed
 }
 
-// moved says that something has come of it.
+// moved begins the count anew: some of what was asked for was transferred.
 func (e *attempts) moved() { *e = attempts{begun: e.begun} }
 
 // count counts a try that has failed.
