@@ -120,15 +120,7 @@ var hostileActs = map[string]struct {
 	}, false},
 	"key exchanges": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		for range 300 {
-			mine := s.kexInit()
-			if err := s.write(mine); err != nil {
-				return err
-			}
-			theirs, err := s.wait(20)
-			if err != nil {
-				return err
-			}
-			if err := s.exchange(mine, theirs); err != nil {
+			if err := s.rekey(); err != nil {
 				return err
 			}
 		}

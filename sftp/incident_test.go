@@ -1,7 +1,6 @@
 package sftp
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -173,18 +172,7 @@ func TestExtendedData(t *testing.T) {
 // no more than the buffers of a session (proftpd's zero windows, CVE-2026-63090).
 func TestNoWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTree{}
-		w := newTestServer(t, func(w *testServer, s *Server) {
-			slow.Tree = w.tree
-			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
-		})
-		s := newRawSSH(w.connect("192.0.2.1"))
-		if err := s.login(); err != nil {
-			t.Fatal(err)
-		}
-		p := s.session(t)
-		h := p.open("file", openAnew|wire.OpenRead)
-		p.write(h, 0, testBytes(maxData))
+		w, slow, s, p, _ := newSlowRead(t)
 		slow.read.Store(0)
 		theirs, err := s.open(1, 1000) // a second session, with a window of 1000 bytes
 		if err != nil {

@@ -3,6 +3,7 @@ package sftp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/sftp/internal/wire"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -169,6 +171,19 @@ func (s *rawSSH) hello() ([]byte, []byte, error) {
 		err = ssh.Unmarshal(theirs, &s.offer)
 	}
 	return mine, theirs, err
+}
+
+// rekey exchanges keys once more.
+func (s *rawSSH) rekey() error {
+	mine := s.kexInit()
+	if err := s.write(mine); err != nil {
+		return err
+	}
+	theirs, err := s.wait(20)
+	if err != nil {
+		return err
+	}
+	return s.exchange(mine, theirs)
 }
 
 func (s *rawSSH) kexInit() []byte {
@@ -404,4 +419,23 @@ func (s *rawSSH) open(mine, window uint32) (uint32, error) {
 	}
 	_, err = s.wait(msgChannelSuccess)
 	return theirs, err
+}
+
+// newSlowRead makes a server of a slow tree and a session with it, in which a file is
+// open that fills one DATA.
+func newSlowRead(t *testing.T) (w *testServer, slow *slowTree, s *rawSSH, p *sftpPeer, h string) {
+	t.Helper()
+	slow = &slowTree{}
+	w = newTestServer(t, func(w *testServer, s *Server) {
+		slow.Tree = w.tree
+		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
+	})
+	s = newRawSSH(w.connect("192.0.2.1"))
+	if err := s.login(); err != nil {
+		t.Fatal(err)
+	}
+	p = s.session(t)
+	h = p.open("file", openAnew|wire.OpenRead)
+	p.write(h, 0, testBytes(maxData))
+	return w, slow, s, p, h
 }

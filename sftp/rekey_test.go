@@ -17,18 +17,7 @@ import (
 // that never finishes one gets no more memory for it (CVE-2025-22869).
 func TestUnfinishedRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTree{}
-		w := newTestServer(t, func(w *testServer, s *Server) {
-			slow.Tree = w.tree
-			s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: slow}, nil }
-		})
-		s := newRawSSH(w.connect("192.0.2.1"))
-		if err := s.login(); err != nil {
-			t.Fatal(err)
-		}
-		p := s.session(t)
-		h := p.open("file", openAnew|wire.OpenRead)
-		p.write(h, 0, testBytes(maxData))
+		w, slow, s, p, h := newSlowRead(t)
 		before := heap()
 		slow.read.Store(0)
 		for range 1000 {

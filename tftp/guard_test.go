@@ -22,7 +22,7 @@ func prefixes(networks ...string) (p []netip.Prefix) {
 	return p
 }
 
-func TestWelcome(t *testing.T) {
+func TestAllowAndDeny(t *testing.T) {
 	g := guard{allow: prefixes("192.0.2.0/24", "2001:db8::/32"), deny: prefixes("192.0.2.66/32", "2001:db8:bad::/48")}
 	for addr, want := range map[string]bool{
 		"192.0.2.1":        true,
@@ -106,7 +106,7 @@ func TestLimits(t *testing.T) {
 }
 
 // Refusals are no weapon: an address gets only a few a second.
-func TestRefusalsAreRationed(t *testing.T) {
+func TestRefusalsAreRateLimited(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
 		out := 0
 		w.net.Tap = func(p sim.Packet) bool {
@@ -149,34 +149,18 @@ func TestAmplification(t *testing.T) {
 		{"malformed", func(int) []byte { return []byte("\x00\x01x") }, 2},
 		{"data", func(int) []byte { return data(1, nil) }, 2},
 	}
-	const headers = 20 + 8
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(_ *simWorld, s *Server) { s.Rate = 0 }, func(w *simWorld) {
 				w.put("image", 100_000)
 				w.put("empty", 0)
-				victim := netip.MustParseAddr(otherIP)
-				in, out := 0, 0
-				w.net.Tap = func(p sim.Packet) bool {
-					if p.To.Addr() == victim {
-						out += len(p.Data) + headers
-					} else {
-						in += len(p.Data) + headers
-					}
-					return true
-				}
+				wantFactor := w.countBytes(otherIP)
 				for i := range requests {
 					p := w.raw(otherIP) // deaf: it answers nothing, not even by an ERROR
 					defer p.close()
 					p.send(test.request(i))
 				}
-				time.Sleep(2 * time.Minute)
-				synctest.Wait()
-				factor := float64(out) / float64(in)
-				t.Logf("%d bytes for %d: a factor of %.1f", out, in, factor)
-				if factor > test.most || out == 0 {
-					t.Errorf("a factor of %.1f, want at most %.1f", factor, test.most)
-				}
+				wantFactor(test.most)
 			})
 		})
 	}
@@ -234,7 +218,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 
 // The table of addresses is bounded, and forgets no address that has a transfer, even where
 // as many have one as may be: with those displaced that wait for a store, twice MaxTransfers.
-func TestVisitorsAreBounded(t *testing.T) {
+func TestSourcesAreBounded(t *testing.T) {
 	const transfers, sources, each = minSources / 2, 5 * minSources, 256
 	var g guard
 	before := heap()
@@ -296,7 +280,6 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 		{"victim is a client", window, 1, true, []int{0}, 8000},
 		{"data acknowledged", window, 1, false, []int{0, 67, 67 + 256, 67 + 2*256, 67 + 3*256, 67 + 4*256}, 14000},
 	}
-	const headers = 20 + 8
 	for _, test := range tests {
 		for _, single := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, single port %v", test.name, single), func(t *testing.T) {
@@ -312,16 +295,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 						c.Wait()
 						wantFile(t, here, "small", small)
 					}
-					victim := netip.MustParseAddr(otherIP)
-					in, out := 0, 0
-					w.net.Tap = func(p sim.Packet) bool {
-						if p.To.Addr() == victim {
-							out += len(p.Data) + headers
-						} else {
-							in += len(p.Data) + headers
-						}
-						return true
-					}
+					wantFactor := w.countBytes(otherIP)
 					var peers []*rawPeer
 					for range test.requests {
 						p := w.raw(otherIP)
@@ -338,13 +312,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 						}
 						time.Sleep(100 * time.Millisecond)
 					}
-					time.Sleep(2 * time.Minute)
-					synctest.Wait()
-					factor := float64(out) / float64(in)
-					t.Logf("%d bytes for %d: a factor of %.0f", out, in, factor)
-					if factor > test.most || out == 0 {
-						t.Errorf("a factor of %.0f, want at most %.0f", factor, test.most)
-					}
+					wantFactor(test.most)
 				})
 			})
 		}
@@ -401,4 +369,28 @@ func TestUnprovenCredit(t *testing.T) {
 			p.send(errorPacket(0, "enough"))
 		}
 	})
+}
+
+// countBytes counts what goes to the victim of forged requests, and what its attacker
+// sends. The function that it returns waits for the end of all transfers, and checks
+// how many times as much the victim got.
+func (w *simWorld) countBytes(victim string) (wantFactor func(most float64)) {
+	const headers = 20 + 8
+	in, out, to := 0, 0, netip.MustParseAddr(victim)
+	w.net.Tap = func(p sim.Packet) bool {
+		if p.To.Addr() == to {
+			out += len(p.Data) + headers
+		} else {
+			in += len(p.Data) + headers
+		}
+		return true
+	}
+	return func(most float64) {
+		w.t.Helper()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if factor := float64(out) / float64(in); factor > most || out == 0 {
+			w.t.Errorf("%d bytes for %d: a factor of %.1f, want at most %.1f", out, in, factor, most)
+		}
+	}
 }
