@@ -108,7 +108,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 	return algorithm, sum, nil
 }
 
-// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. It
+// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. The hash
 // includes what was written.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
