@@ -130,7 +130,7 @@ func TestListenerDrain(t *testing.T) {
 	}
 	select {
 	case err := <-failed:
-		t.Errorf("before Close: %v", err)
+		t.Fatalf("before Close: %v", err)
 	default:
 	}
 	_ = l.Close()
