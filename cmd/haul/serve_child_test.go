@@ -37,6 +37,7 @@ type childOptions struct {
 	dir       string     // working directory
 	systemd   bool       // tell it its own number, as systemd does
 	openFiles int        // how many descriptors it may have; 0 leaves that
+	ignored   string     // signals that it finds ignored, as below nohup
 	stdin     *os.File   // nil is none
 	files     []*os.File // from descriptor 3 on
 }
@@ -72,6 +73,9 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	before := ""
 	if o.openFiles > 0 {
 		before = fmt.Sprintf("ulimit -n %d && ", o.openFiles)
+	}
+	if o.ignored != "" {
+		before += "trap '' " + o.ignored + "; "
 	}
 	if o.systemd {
 		before += "LISTEN_PID=$$ WATCHDOG_PID=$$ "

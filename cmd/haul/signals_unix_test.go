@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,30 +53,5 @@ func startIgnoring(t *testing.T, signals string, args ...string) *child {
 
 func startIgnoringWith(t *testing.T, stdin *os.File, signals string, args ...string) *child {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := "trap '' " + signals + `; exec "$0" "$@"`
-	c := &child{t: t, cmd: exec.Command("/bin/sh", append([]string{"-c", script, exe}, args...)...), stderr: newTranscript()}
-	c.cmd.Env = append(os.Environ(), asHaul+"=1")
-	c.cmd.Stdout, c.cmd.Stderr = c.stderr, c.stderr
-	if stdin != nil {
-		c.cmd.Stdin = stdin
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = c.cmd.Wait() // what matters of it is in ProcessState
-		c.stderr.end()
-	}()
-	t.Cleanup(func() {
-		c.cmd.Process.Kill()
-		c.stderr.await(func(_ string, ended bool) bool { return ended })
-		if t.Failed() {
-			t.Logf("%q said:\n%s", args, c.stderr)
-		}
-	})
-	return c
+	return runChild(t, childOptions{stdin: stdin, ignored: signals}, args...)
 }
