@@ -57,7 +57,7 @@ func newGet() *cobra.Command {
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	addGroup(cmd, f.tftp.addDownloads, "TFTP")
-	addGroup(cmd, f.add, "SFTP", "HTTP")
+	addGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
 	addGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 // Annotations of a command, for [printHelp].
@@ -128,7 +129,7 @@ func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 
 // groupRank is where --help-all prints a group.
 func groupRank(name string) int {
-	return slices.Index([]string{"", "SFTP and HTTP", "SFTP", "HTTP", "TFTP", "files", "limits", "ops"}, name)
+	return slices.Index([]string{"", strings.Join(remote.WithTrees(), " and "), "SFTP", "HTTP", "TFTP", "files", "limits", "ops"}, name)
 }
 
 // newFlagSet returns a set that keeps the order of its flags.

@@ -61,7 +61,7 @@ func newPut() *cobra.Command {
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	addGroup(cmd, f.tftp.add, "TFTP")
-	addGroup(cmd, f.add, "SFTP", "HTTP")
+	addGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
 	addGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd

@@ -96,8 +96,8 @@ func (f *webFlags) add(cmd *cobra.Command) {
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	addGroup(cmd, ssh.add, "SFTP")
 	addGroup(cmd, web.add, "HTTP")
-	group(cmd, "batch", "SFTP", "HTTP")
-	group(cmd, "password-file", "SFTP", "HTTP")
+	group(cmd, "batch", remote.WithTrees()...)
+	group(cmd, "password-file", remote.WithTrees()...)
 }
 
 // remoteConfig returns what the flags say of servers, which have their say on stderr.

@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
@@ -24,6 +23,9 @@ const (
 	SFTP
 	HTTP // and HTTPS
 )
+
+// WithTrees are the names of the protocols whose servers are a [Server].
+func WithTrees() []string { return []string{SFTP.String(), HTTP.String()} }
 
 // String returns the protocol's name.
 func (p Protocol) String() string {
@@ -61,10 +63,7 @@ func (l Location) IsRemote() bool { return l.Protocol != Local }
 
 // Origin is text that differs for each server and user.
 func (l Location) Origin() string {
-	if l.Protocol == HTTP {
-		return fmt.Sprintf("%q", l.site)
-	}
-	return fmt.Sprintf("%q", l.server)
+	return fmt.Sprintf("%v %q %q", l.Protocol, l.server, l.site)
 }
 
 // String returns what was typed, safe to print.
@@ -82,17 +81,8 @@ func Parse(s string) (Location, error) {
 		return l, failure.Usage.Errorf("a location is empty; . is the current directory, and HOST: a home directory")
 	case strings.IndexByte(s, 0) >= 0:
 		return l, failure.Usage.Errorf("location %q: a name cannot hold a NUL", s)
-	case isURL && scheme == "tftp":
-		l.Protocol = TFTP
-		return l, nil
-	case isURL && scheme == "sftp":
-		l.Protocol = SFTP
-		l.server, l.Path, err = parseSFTP(rest)
-	case isURL && (scheme == "http" || scheme == "https"):
-		l.Protocol = HTTP
-		l.site, l.Path, err = parseHTTP(scheme, rest)
 	case isURL:
-		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(s))
+		err = l.parseURL(scheme, rest)
 	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
 		err = fmt.Errorf("a URL has two slashes, %s:/%s; that file of a host named %s is sftp://%s%s", host, path, host, host, path)
 	case isHost:
@@ -115,6 +105,21 @@ func Parse(s string) (Location, error) {
 	return l, nil
 }
 
+// parseURL reads what follows the scheme of a URL.
+func (l *Location) parseURL(scheme, rest string) (err error) {
+	l.Protocol = schemes[scheme]
+	switch l.Protocol {
+	case TFTP: // ParseTFTP reads it
+	case SFTP:
+		l.server, l.Path, err = parseSFTP(rest)
+	case HTTP:
+		l.site, l.Path, err = parseHTTP(scheme, rest)
+	default:
+		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(l.Text))
+	}
+	return err
+}
+
 // cutScheme splits a URL behind its "://". The scheme comes in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {
 	scheme, rest, ok = strings.Cut(s, "://")
@@ -130,10 +135,11 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 	return strings.ToLower(scheme), rest, true
 }
 
+// schemes are those of the URLs that haul reads.
+var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "https": HTTP}
+
 // isScheme reports whether a word is the scheme of URLs that haul reads.
-func isScheme(s string) bool {
-	return slices.Contains([]string{"sftp", "http", "https", "tftp"}, strings.ToLower(s))
-}
+func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 
 // cutHost splits host:path where scp would: at the first colon, unless a slash
 // comes before it, or nothing. An address of IPv6 is in brackets.
