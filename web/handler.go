@@ -87,7 +87,7 @@ func (x *exchange) account(v Visitor) error {
 func (x *exchange) serve() {
 	err := x.waitForRate()
 	if err == nil && x.r.Method != http.MethodOptions {
-		err = x.open()
+		err = x.takeOpening()
 	}
 	if err != nil {
 		x.fail(err)
@@ -122,7 +122,7 @@ func (x *exchange) serve() {
 
 // open makes sure that there are descriptors left for the request. The request
 // closes its files before end.
-func (x *exchange) open() error {
+func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
 		return errManyOpen

@@ -53,7 +53,7 @@ type httpService struct {
 
 	files    *publicFiles  // for everybody; nil with users
 	whole    *web.Account  // for everybody, if all get the same
-	roots    *sftpRoots    // of users; nil without
+	roots    *userRoots    // of users; nil without
 	sessions *userSessions // nil without
 
 	plain, secure httpPort
@@ -117,7 +117,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openSFTPRoots(s.cfg.Dirs[0], false); err != nil {
+	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false); err != nil {
 		return err
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)

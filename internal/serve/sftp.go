@@ -38,7 +38,7 @@ type sftpService struct {
 	out      io.Writer
 	srv      *sftp.Server
 	sessions *userSessions
-	roots    *sftpRoots
+	roots    *userRoots
 	keys     []users.HostKey
 	owners   []int  // users besides root who may own the host keys
 	hostKeys string // their directory, or NoHostKeys
@@ -54,7 +54,7 @@ type sftpService struct {
 // root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
-	if s.roots, err = openSFTPRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits); err != nil {
+	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits); err != nil {
 		return nil, err
 	}
 	defer func() {

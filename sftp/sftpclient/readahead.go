@@ -104,7 +104,7 @@ func (r *readAhead) ask() {
 	now := time.Now()
 	r.t.Ask(now)
 	r.t.Spread()
-	m.Serve(now)
+	m.GrantRoom(now)
 }
 
 // drop forgets what was read ahead. The caller holds File.mu.

@@ -132,7 +132,7 @@ func (r *run) grow(s *segment, n int, ready bool) {
 		now := time.Now()
 		r.t.Ask(now)
 		r.t.Spread()
-		r.b.c.mux.Serve(now)
+		r.b.c.mux.GrantRoom(now)
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *run) tail(n int) (*segment, error) {
 			other.t.Plan.Flush()
 			other.t.Ask(time.Now())
 		}
-		c.mux.Serve(time.Now())
+		c.mux.GrantRoom(time.Now())
 		c.mux.Unlock()
 		err := r.t.Wait(b.life, b.life, time.Time{})
 		c.mux.Lock()

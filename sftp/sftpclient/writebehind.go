@@ -101,7 +101,7 @@ func (b *writeBehind) awaitRuns(ctx context.Context) error {
 		r.t.Plan.EndAt(r.end)
 		r.t.Ask(now)
 	}
-	m.Serve(now)
+	m.GrantRoom(now)
 	for len(b.runs) > 0 {
 		r := b.runs[0]
 		for !r.t.Over() {

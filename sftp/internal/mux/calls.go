@@ -16,11 +16,11 @@ func (m *Mux) Submit(k *Call) {
 	}
 	k.state = callQueued
 	m.calls.Push(k)
-	m.serveCalls(time.Now())
+	m.sendCalls(time.Now())
 }
 
-// serveCalls sends calls as long as there is room. The caller holds mu.
-func (m *Mux) serveCalls(now time.Time) {
+// sendCalls sends calls as long as there is room. The caller holds mu.
+func (m *Mux) sendCalls(now time.Time) {
 	for m.calls.Len() > 0 {
 		k := m.calls.items[m.calls.head]
 		l := k.Lane

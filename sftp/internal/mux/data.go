@@ -127,7 +127,7 @@ func (m *Mux) takeReply(l *Lane) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k.end(err)
-	m.serveCalls(now)
+	m.sendCalls(now)
 	if errors.Is(err, ErrProtocol) {
 		return err
 	}

@@ -60,7 +60,7 @@ func (f *File) Fetch(ctx, life context.Context, w io.WriterAt, off, size int64) 
 	m.Begin(t, pipeline.Config{Offset: off, Size: size, UntilEOF: true, Repeat: true})
 	t.Ask(time.Now())
 	t.Spread()
-	m.Serve(time.Now())
+	m.GrantRoom(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
 	for !t.Over() {
 		if err := contextError(ctx, life); err != nil {
@@ -150,7 +150,7 @@ func (f *File) ReadInto(life context.Context, p []byte, off int64) (n int, local
 	m.Begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
 	t.Ask(time.Now())
 	t.Spread()
-	m.Serve(time.Now())
+	m.GrantRoom(time.Now())
 	for !t.Over() {
 		m.mu.Unlock()
 		err := t.Wait(life, life, time.Time{})

@@ -50,7 +50,7 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 	m.Begin(t, p)
 	t.Ask(time.Now())
 	t.Spread()
-	m.Serve(time.Now())
+	m.GrantRoom(time.Now())
 	reported := off
 	for !t.Over() {
 		if err := contextError(ctx, life); err != nil {

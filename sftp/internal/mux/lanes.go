@@ -85,9 +85,9 @@ func (m *Mux) startLane(l *Lane) {
 	m.pool.widen()
 	l.start()
 	now := time.Now()
-	m.serveCalls(now)
+	m.sendCalls(now)
 	m.spreadAll()
-	m.Serve(now)
+	m.GrantRoom(now)
 }
 
 // grow opens lanes until there are so many, if that is possible. left is how
@@ -252,8 +252,8 @@ func (m *Mux) ended(l *Lane) {
 		m.suspect(l.conn)
 	}
 	m.lostLane(l)
-	m.serveCalls(now)
-	m.Serve(now)
+	m.sendCalls(now)
+	m.GrantRoom(now)
 }
 
 // suspect drops a connection whose last lane has failed, unless it is the only

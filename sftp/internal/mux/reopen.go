@@ -155,7 +155,7 @@ func (f *File) opened(h Handle, err error) {
 			t.Ask(now)
 		}
 	}
-	f.mux.Serve(now)
+	f.mux.GrantRoom(now)
 }
 
 // broken is called for a lane on which the server broke the protocol. The caller

@@ -180,7 +180,7 @@ func (t *Transfer) changed(now time.Time) {
 		t.Ask(now)
 		t.Spread()
 	}
-	t.mux.Serve(now)
+	t.mux.GrantRoom(now)
 }
 
 // Spread gets more lanes for a transfer that has use for them. The caller holds
@@ -204,9 +204,9 @@ func (t *Transfer) Ask(now time.Time) {
 	}
 }
 
-// Serve gives what room there is to the transfers that ask for it, one request each in
+// GrantRoom gives what room there is to the transfers that ask for it, one request each in
 // turn. The caller holds mu.
-func (m *Mux) Serve(now time.Time) {
+func (m *Mux) GrantRoom(now time.Time) {
 	for refused := 0; refused < m.queue.Len(); {
 		t, _ := m.queue.Pop()
 		t.queued = false

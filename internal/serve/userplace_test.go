@@ -15,7 +15,7 @@ import (
 
 // enterRoot opens the directory of one of the users, and returns what the file
 // "who" in it says.
-func enterRoot(t *testing.T, r *sftpRoots, dir *users.Directory, name string) (string, error) {
+func enterRoot(t *testing.T, r *userRoots, dir *users.Directory, name string) (string, error) {
 	t.Helper()
 	u, ok := dir.User(name)
 	if !ok {
@@ -78,7 +78,7 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots, err := openSFTPRoots(in("dir"), false)
+	roots, err := openUserRoots(in("dir"), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 // Other users of the machine may not enter it.
 const rootPerm = 0o750
 
-// sftpRoots are the directories of users. Each is open as long as a connection uses it.
-type sftpRoots struct {
+// userRoots are the directories of users. Each is open as long as a connection uses it.
+type userRoots struct {
 	main    *os.Root // of DIR
 	dir     string   // DIR, without symbolic links
 	files   *store.DirStore
@@ -31,19 +31,19 @@ type sftpRoots struct {
 	special bool        // users may set setuid, setgid and sticky bits
 
 	mu    sync.Mutex
-	open  map[place]*sftpRoot // mu
+	open  map[place]*userRoot // mu
 	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
 }
 
-// An sftpRoot is a directory in use.
-type sftpRoot struct {
+// An userRoot is a directory in use.
+type userRoot struct {
 	root   *os.Root
 	files  *store.DirStore
-	shared int // mu of sftpRoots: by how many connections
+	shared int // mu of userRoots: by how many connections
 }
 
-// openSFTPRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
-func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
+// openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
+func openUserRoots(dir string, special bool) (*userRoots, error) {
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
@@ -56,20 +56,20 @@ func openSFTPRoots(dir string, special bool) (*sftpRoots, error) {
 		_ = main.Close()
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
-	r := &sftpRoots{main: main, dir: realPath(dir), self: self, special: special, open: map[place]*sftpRoot{}}
+	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, open: map[place]*userRoot{}}
 	r.files = r.filesIn(main, wholeDir)
 	return r, nil
 }
 
 // filesIn returns the files of a root that was opened for a place.
-func (r *sftpRoots) filesIn(root *os.Root, p place) *store.DirStore {
+func (r *userRoots) filesIn(root *os.Root, p place) *store.DirStore {
 	files := store.Dir(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
 	files.SpecialBits, files.LinksFromRoot = r.special, true
 	return files
 }
 
-func (r *sftpRoots) close() {
+func (r *userRoots) close() {
 	_ = r.main.Close()
 	for _, o := range r.open {
 		_ = o.root.Close()
@@ -78,7 +78,7 @@ func (r *sftpRoots) close() {
 
 // enter returns a user's files, and a function to call when the user has left. A missing
 // directory below DIR is created.
-func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
+func (r *userRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
 		return nil, false, nil, err
@@ -99,7 +99,7 @@ func (r *sftpRoots) enter(u users.User) (files store.Tree, created bool, leave f
 
 // take counts one more connection that uses a root. If the root is not open yet, root is
 // the directory that was opened for it, or nil to only look.
-func (r *sftpRoots) take(p place, root *os.Root) *sftpRoot {
+func (r *userRoots) take(p place, root *os.Root) *userRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.open[p]
@@ -109,14 +109,14 @@ func (r *sftpRoots) take(p place, root *os.Root) *sftpRoot {
 	case o == nil && root == nil:
 		return nil
 	case o == nil:
-		o = &sftpRoot{root: root, files: r.filesIn(root, p)}
+		o = &userRoot{root: root, files: r.filesIn(root, p)}
 		r.open[p] = o
 	}
 	o.shared++
 	return o
 }
 
-func (r *sftpRoots) give(p place) {
+func (r *userRoots) give(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.open[p]
@@ -127,7 +127,7 @@ func (r *sftpRoots) give(p place) {
 }
 
 // openPlace opens the directory of a user. A missing directory below DIR is created.
-func (r *sftpRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
+func (r *userRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	base := r.main
 	if p.tree != "" {
 		if err := r.checkApart(p.String()); err != nil {
@@ -162,7 +162,7 @@ func explainRoot(err error) error {
 }
 
 // checkApart refuses a directory that contains a secret.
-func (r *sftpRoots) checkApart(path string) error {
+func (r *userRoots) checkApart(path string) error {
 	for _, s := range r.secrets {
 		if s.isIn(path) {
 			return fmt.Errorf("%s holds %s, %s, which its user could read or change; choose another", path, s.what, s.path)
@@ -173,7 +173,7 @@ func (r *sftpRoots) checkApart(path string) error {
 
 // keepSecret refuses secrets in DIR and in the roots of the current users. Roots of
 // later users are checked when they are opened.
-func (r *sftpRoots) keepSecret(dir *users.Directory, all []secret) error {
+func (r *userRoots) keepSecret(dir *users.Directory, all []secret) error {
 	r.secrets = all
 	return checkApart(append(r.outside(dir), r.dir), all)
 }
@@ -232,7 +232,7 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 // filesPerVisit returns how many descriptors a connection or a request needs besides its
 // own: one for its user's directory, unless all users have DIR. Connections may all be of
 // different users, now or after a change of the users file.
-func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
+func (r *userRoots) filesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
 		if !ok || u.Disabled {
@@ -247,7 +247,7 @@ func (r *sftpRoots) filesPerVisit(dir *users.Directory) int {
 
 // sweep removes leftovers of uploads to a killed server from DIR and some other
 // directories.
-func (r *sftpRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
+func (r *userRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
 	removed, err = r.files.Sweep(ctx)
 	for _, path := range others {
 		if ctx.Err() != nil {
