@@ -120,7 +120,7 @@ func (x *exchange) serve() {
 	}
 }
 
-// open makes sure that there are descriptors left for the request. The request
+// takeOpening makes sure that there are descriptors left for the request. The request
 // closes its files before end.
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
