@@ -154,13 +154,26 @@ func (h *Conn) Read(b []byte) (int, error) {
 	n, err := c.read(b)
 	c.reading.Unlock()
 	if first && n > 0 {
-		c.home.sayFirst(h, b[:n])
+		h.sayFirst(c, b[:n])
 	}
 	if err != nil && (err != io.EOF || c.ended.Load() != nil) {
 		err = fail("read", c, h.cause(c, err))
 	}
 	c.drop()
 	return n, err
+}
+
+// sayFirst hands the first bytes to the program's hook. A panic in it ends the use of c,
+// as Read would have.
+func (h *Conn) sayFirst(c *conn, b []byte) {
+	returned := false
+	defer func() {
+		if !returned {
+			c.drop()
+		}
+	}()
+	c.home.sayFirst(h, b)
+	returned = true
 }
 
 // read is Read. reading is held.

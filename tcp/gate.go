@@ -31,36 +31,36 @@ type gate struct {
 	loggedAt atomic.Int64
 }
 
-// gateKey is what a handler's context has its run by.
+// gateKey is what a handler's context has its gate by.
 type gateKey struct{}
 
 // Draining returns a channel that is closed when the server begins to end. ctx is the
 // handler's; for other contexts it returns nil. A handler that serves request after
 // request should then end after the current one.
 func Draining(ctx context.Context) <-chan struct{} {
-	if r, ok := ctx.Value(gateKey{}).(*gate); ok {
-		return r.draining
+	if g, ok := ctx.Value(gateKey{}).(*gate); ok {
+		return g.draining
 	}
 	return nil
 }
 
 // admit decides whether an accepted connection is served. Without Refuse it waits for a
 // place.
-func (r *gate) admit(c *conn) bool {
+func (g *gate) admit(c *conn) bool {
 	c.source = netip.Addr{}
-	if p := &r.s.places; p.max > 0 && !p.take() {
-		if r.s.Refuse || !p.wait(r.ctx.Done()) {
-			return r.refuse(c)
+	if p := &g.s.places; p.max > 0 && !p.take() {
+		if g.s.Refuse || !p.wait(g.ctx.Done()) {
+			return g.refuse(c)
 		}
 	}
-	if r.s.sources != nil {
+	if g.s.sources != nil {
 		from := c.sysSource()
-		if r.isProxy(from) {
+		if g.isProxy(from) {
 			return true // its clients are counted instead
 		}
-		if !r.s.sources.enter(from) {
-			r.left(netip.Addr{})
-			return r.refuse(c)
+		if !g.s.sources.enter(from) {
+			g.left(netip.Addr{})
+			return g.refuse(c)
 		}
 		c.source = from
 	}
@@ -68,64 +68,64 @@ func (r *gate) admit(c *conn) bool {
 }
 
 // refuse counts a refusal, and makes the connection's close a reset.
-func (r *gate) refuse(c *conn) bool {
-	r.s.counts.refused.Add(1)
+func (g *gate) refuse(c *conn) bool {
+	g.s.counts.refused.Add(1)
 	_ = c.sysLinger(0)
 	return false
 }
 
 // left gives back what admit took.
-func (r *gate) left(source netip.Addr) {
-	if r.s.places.max > 0 {
-		r.s.places.give()
+func (g *gate) left(source netip.Addr) {
+	if g.s.places.max > 0 {
+		g.s.places.give()
 	}
 	if source.IsValid() {
-		r.s.sources.leave(source)
+		g.s.sources.leave(source)
 	}
 }
 
 // isProxy reports whether connections of a source begin with a PROXY header. A source
 // that is not valid is a peer on a unix socket.
-func (r *gate) isProxy(a netip.Addr) bool {
+func (g *gate) isProxy(a netip.Addr) bool {
 	if !a.IsValid() {
-		return r.s.UnixProxies
+		return g.s.UnixProxies
 	}
-	return inAny(r.s.Proxies, a)
+	return inAny(g.s.Proxies, a)
 }
 
 // awaitAccept waits while too many connections of a Listener wait for Accept.
-func (r *gate) awaitAccept() {
-	if r.pending != nil {
-		r.pending <- struct{}{}
-		<-r.pending
+func (g *gate) awaitAccept() {
+	if g.pending != nil {
+		g.pending <- struct{}{}
+		<-g.pending
 	}
 }
 
 // serve serves a connection, and ends it.
-func (r *gate) serve(c *conn, h *Conn) {
-	if r.hand != nil {
-		r.hand(h)
+func (g *gate) serve(c *conn, h *Conn) {
+	if g.hand != nil {
+		g.hand(h)
 		return
 	}
-	defer r.finish(h, nil)
-	if nc := r.open(c, h); nc != nil {
-		r.s.Handle(r.ctx, nc)
+	defer g.finish(h, nil)
+	if nc := g.open(c, h); nc != nil {
+		g.s.Handle(g.ctx, nc)
 	}
 }
 
 // open does what comes before the handler. If that fails, it counts the failure and
 // returns nil.
-func (r *gate) open(c *conn, h *Conn) net.Conn {
-	nc, err := r.opened(c, h)
+func (g *gate) open(c *conn, h *Conn) net.Conn {
+	nc, err := g.opened(c, h)
 	switch {
 	case err == nil:
 		return nc
 	case errors.Is(err, errTooMany), errors.Is(err, errDenied):
-		r.s.counts.refused.Add(1)
+		g.s.counts.refused.Add(1)
 		_ = h.SetLinger(0)
 	default:
-		r.s.counts.badHandshakes.Add(1)
-		if report := r.s.BadHandshake; report != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
+		g.s.counts.badHandshakes.Add(1)
+		if report := g.s.BadHandshake; report != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
 			report(h, err)
 		}
 	}
@@ -134,28 +134,28 @@ func (r *gate) open(c *conn, h *Conn) net.Conn {
 
 // opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses,
 // or of a client that has too many, ends after the header.
-func (r *gate) opened(c *conn, h *Conn) (net.Conn, error) {
+func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 	var client netip.Addr // that a proxy names
-	if r.s.hasProxies() && r.isProxy(c.sysSource()) {
+	if g.s.hasProxies() && g.isProxy(c.sysSource()) {
 		var err error
-		if client, err = r.readHeader(c, h); err != nil {
+		if client, err = g.readHeader(c, h); err != nil {
 			return nil, err
 		}
 	}
-	if s := r.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
+	if s := g.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
 		if s.Denied != nil {
 			s.Denied(h.RemoteAddr())
 		}
 		return nil, errDenied
 	}
-	if r.s.sources != nil && client.IsValid() {
-		if !r.s.sources.enter(client) {
+	if g.s.sources != nil && client.IsValid() {
+		if !g.s.sources.enter(client) {
 			return nil, errTooMany
 		}
 		c.source = client
 	}
-	if r.s.TLS != nil {
-		return r.handshake(h, r.s.TLS)
+	if g.s.TLS != nil {
+		return g.handshake(h, g.s.TLS)
 	}
 	c.enter(listening)
 	return h, nil
@@ -170,7 +170,7 @@ var (
 // readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
 // become those of the connection. It returns the client's address, which is not valid if
 // the header names none.
-func (r *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
+func (g *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 	var buf [maxProxyV2]byte
 	header, rest, err := readProxy(h, buf[:])
 	switch {
@@ -194,7 +194,7 @@ func (r *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 
 // handshake does the TLS handshake, as the server. The sweep ends the connection if
 // it takes too long.
-func (r *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
+func (g *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 	// A client that sends nothing takes no memory.
 	if err := h.awaitHello(); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (r *gate) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 		return nil, fail("handshake", nil, net.ErrClosed)
 	}
 	defer c.drop() // keeps the connection from being reused before
-	if !r.takeHandshake() {
+	if !g.takeHandshake() {
 		return nil, fail("handshake", c, h.cause(c, ErrHandshake))
 	}
 	c.shake(shakeHolds)
@@ -272,10 +272,10 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 
 // finish ends a connection after its handler has returned or panicked, unless it was
 // given to Accept.
-func (r *gate) finish(h *Conn, given *bool) {
+func (g *gate) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
-		r.s.counts.panics.Add(1)
-		r.s.log().Error("tcp: a handler panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
+		g.s.counts.panics.Add(1)
+		g.s.log().Error("tcp: a handler panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
 	}
 	if given != nil && *given {
 		return
@@ -287,23 +287,23 @@ func (r *gate) finish(h *Conn, given *bool) {
 }
 
 // sleep waits. It reports false if the end comes first.
-func (r *gate) sleep(d time.Duration) bool {
+func (g *gate) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-r.draining:
+	case <-g.draining:
 		return false
 	}
 }
 
 // acceptFailed counts a failure to accept, and logs one a minute.
-func (r *gate) acceptFailed(err error, delay time.Duration) {
-	r.s.counts.acceptErrors.Add(1)
+func (g *gate) acceptFailed(err error, delay time.Duration) {
+	g.s.counts.acceptErrors.Add(1)
 	now := time.Now().UnixNano()
-	if last := r.loggedAt.Load(); now-last < int64(time.Minute) || !r.loggedAt.CompareAndSwap(last, now) {
+	if last := g.loggedAt.Load(); now-last < int64(time.Minute) || !g.loggedAt.CompareAndSwap(last, now) {
 		return
 	}
-	r.s.log().Warn("tcp: cannot accept connections for now; are there enough descriptors (ulimit -n)?", "error", err, slog.Duration("delay", delay))
+	g.s.log().Warn("tcp: cannot accept connections for now; are there enough descriptors (ulimit -n)?", "error", err, slog.Duration("delay", delay))
 }

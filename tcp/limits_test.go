@@ -367,6 +367,7 @@ func TestAllowAndDeny(t *testing.T) {
 	for _, tt := range []struct{ local, header, from string }{
 		{"127.0.0.1", "", "127.0.0.1:"},
 		{"127.0.0.3", "PROXY TCP4 192.0.2.2 198.51.100.1 1 443\r\n", "192.0.2.2:1"},
+		{"127.0.0.3", "PROXY TCP6 ::ffff:192.0.2.2 ::ffff:198.51.100.1 1 443\r\n", "192.0.2.2:1"},
 		{"127.0.0.3", "PROXY TCP4 192.0.2.1 198.51.100.1 1 443\r\n", "192.0.2.1:1"},
 	} {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(tt.local)}}
@@ -393,7 +394,7 @@ func TestAllowAndDeny(t *testing.T) {
 	if len(asked) > 0 {
 		t.Errorf("then %s", <-asked)
 	}
-	if n := s.Counters().Refused; n != 2 {
+	if n := s.Counters().Refused; n != 3 {
 		t.Errorf("%d are refused", n)
 	}
 }

@@ -236,6 +236,6 @@ func (s *Server) allows(a netip.Addr) bool {
 
 // inAny reports whether an address is in one of some networks.
 func inAny(networks []netip.Prefix, a netip.Addr) bool {
-	a = a.WithZone("")
+	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }

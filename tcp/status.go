@@ -23,11 +23,11 @@ type shared struct {
 	counts *counts
 }
 
-func (r *shared) isDraining() bool { return r.drains.Load() }
+func (sh *shared) isDraining() bool { return sh.drains.Load() }
 
 // ago returns for how long a connection has been there that began at a tick.
-func (r *shared) ago(tick int64) time.Duration {
-	return time.Duration(max(0, r.clock.Load()-tick)) * r.tick
+func (sh *shared) ago(tick int64) time.Duration {
+	return time.Duration(max(0, sh.clock.Load()-tick)) * sh.tick
 }
 
 // counts is the part of Counters that is kept here.
@@ -157,19 +157,19 @@ func (c *status) shakesAgain() bool {
 
 // takeHandshake takes one of the places for handshakes. It waits for one at most as long as
 // a handshake may take.
-func (r *shared) takeHandshake() bool {
+func (sh *shared) takeHandshake() bool {
 	select {
-	case r.handshakes <- struct{}{}:
+	case sh.handshakes <- struct{}{}:
 		return true
 	default:
 	}
-	t := time.NewTimer(r.handshakeTime)
+	t := time.NewTimer(sh.handshakeTime)
 	defer t.Stop()
 	select {
-	case r.handshakes <- struct{}{}:
+	case sh.handshakes <- struct{}{}:
 		return true
 	case <-t.C:
-	case <-r.over:
+	case <-sh.over:
 	}
 	return false
 }
