@@ -53,6 +53,18 @@ func TestRmDryRunHTTP(t *testing.T) {
 	wantTree(t, w.dir, map[string]string{"g/.b.gz": "2", "g/s/t/d.gz": "4", "g/s/t/e.txt": "5", "g/.h/f.gz": "6"})
 }
 
+// Over HTTP, a name that begins with a tilde is that of a file. The root is refused there too.
+func TestRmTildeHTTP(t *testing.T) {
+	w := startWeb(t, map[string]string{"~alice": "1", "kept": "2"})
+	if out := w.must("rm", "-v", w.URL+"/~alice"); out != "~alice\n" {
+		t.Errorf("rm -v prints %q", out)
+	}
+	if code, _, msg := haul(t, "rm", w.URL+"/"); code != exitUsage || !strings.Contains(msg, "refused; name what is in it") {
+		t.Errorf("the root: exit code %d, %s", code, msg)
+	}
+	wantTree(t, w.dir, map[string]string{"kept": "2"})
+}
+
 // endless has a directory in each directory, and a file that is sorted before it.
 type endless struct{ store.Tree }
 

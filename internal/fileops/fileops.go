@@ -38,16 +38,16 @@ func lacks(command string, l remote.Location, what string) error {
 
 // checkPrecious refuses to remove or rename what is there for others to be in.
 func checkPrecious(command string, l remote.Location) error {
-	if isPrecious(l.Path) {
+	if isPrecious(l) {
 		return failure.Usage.Errorf("%s %v: refused; name what is in it", command, l)
 	}
 	return nil
 }
 
-// isPrecious reports whether a name is one that would be removed by mistake only.
-func isPrecious(name string) bool {
-	name = strings.TrimRight(name, "/")
-	if strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
+// isPrecious reports whether a location is one that would be removed by mistake only.
+func isPrecious(l remote.Location) bool {
+	name := strings.TrimRight(l.Path, "/")
+	if l.Protocol == remote.SFTP && strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
 		return true // somebody's home directory
 	}
 	last := name[strings.LastIndexByte(name, '/')+1:]
