@@ -44,8 +44,8 @@ type service interface {
 	close()
 }
 
-// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx's end has a method Signal() os.Signal, the log names the
-// signal.
+// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of
+// ctx's end has a method Signal() os.Signal, the log names the signal.
 //
 // A mistake in the configuration is a [failure.Usage], a socket that cannot be had a
 // [failure.Listen], and a file of this machine a [failure.Local].

@@ -137,8 +137,9 @@ func (p *userSessions) unreadable() error {
 	return f.Close()
 }
 
-// enter begins a session, unless the users file has changed and now refuses the login. The context ends when the login is no longer valid. The caller calls leave
-// at the end of the session.
+// enter begins a session, unless the users file has changed and now refuses the login.
+// The context ends when the login is no longer valid. The caller calls leave at the end
+// of the session.
 func (p *userSessions) enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
