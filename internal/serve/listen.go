@@ -13,26 +13,34 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// freeAddr names, by flag, an address that needs no privilege.
-var freeAddr = map[string]string{
-	handover.TFTP: fallbackAddr, handover.SFTP: ":2022", handover.HTTP: ":8080", handover.HTTPS: ":8443", handover.Metrics: ":9069",
+// listenAdvice is what the advice on an address says of each flag.
+var listenAdvice = map[string]struct {
+	free  string // an address that needs no privilege
+	rival string // the server that most often has the port
+	all   string // another kind of address to choose
+}{
+	handover.TFTP:    {free: fallbackAddr},
+	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
+	handover.HTTP:    {free: ":8080"},
+	handover.HTTPS:   {free: ":8443"},
+	handover.Metrics: {free: ":9069", all: ", and :PORT is all of them"},
 }
 
 // listenError adds to an error what the operator can do about it. The address was given
 // by a flag, whose name is that of the service.
 func listenError(flag string, err error) error {
-	advice := ""
+	advice, of := "", listenAdvice[flag]
 	switch {
 	case errors.Is(err, tftp.ErrNoPort):
 		advice = "the range of --ports needs a free port for each address of --tftp, and one more for each processor is better"
 	case errors.Is(err, syscall.EACCES):
-		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, freeAddr[flag])
+		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, of.free)
 	case errors.Is(err, syscall.EADDRINUSE):
-		advice = "another server has that port; stop it, or choose another with --" + flag
+		advice = fmt.Sprintf("another server has that port%s; stop it, or choose another with --%s", of.rival, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		advice = `this machine has no such address; "ip address" lists those it has`
+		advice = `this machine has no such address; "ip address" lists those it has` + of.all
 	case errors.Is(err, syscall.EINVAL):
-		advice = "an address that begins with fe80: needs its interface, as in [fe80::1%eth0]:69"
+		advice = "an address that begins with fe80: needs its interface, as in fe80::1%eth0"
 	}
 	if flag != handover.TFTP { // package tftp names itself
 		err = fmt.Errorf("%s: %w", flag, err)

@@ -361,18 +361,26 @@ func TestMetricsListenErrors(t *testing.T) {
 			t.Errorf("%q: %T, %v; want a mistake: %v, with %q", c.addr, err, err, c.usage, c.says)
 		}
 	}
+}
+
+// Advice on an address names the flag, and what is peculiar to it.
+func TestListenErrors(t *testing.T) {
 	for _, c := range []struct {
+		flag string
 		err  error
-		says string
+		want string
 	}{
-		{syscall.EADDRINUSE, "choose another with --metrics"},
-		{syscall.EACCES, "CAP_NET_BIND_SERVICE"},
-		{syscall.EADDRNOTAVAIL, "no such address"},
-		{syscall.EMFILE, "metrics: "},
+		{"metrics", syscall.EADDRINUSE, "that port; stop it, or choose another with --metrics"},
+		{"sftp", syscall.EADDRINUSE, "on 22 most often sshd"},
+		{"metrics", syscall.EACCES, "CAP_NET_BIND_SERVICE; try --metrics :9069"},
+		{"http", syscall.EADDRNOTAVAIL, "no such address; \"ip address\" lists those it has"},
+		{"metrics", syscall.EADDRNOTAVAIL, ":PORT is all of them"},
+		{"https", syscall.EINVAL, "its interface, as in fe80::1%eth0"},
+		{"metrics", syscall.EMFILE, "metrics: "},
 	} {
-		err := listenError("metrics", &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
-		if !strings.Contains(err.Error(), c.says) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
-			t.Errorf("%v: %T, %v", c.err, err, err)
+		err := listenError(c.flag, &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
+		if got := err.Error(); !strings.Contains(got, c.want) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
+			t.Errorf("%s, %v: %T, %v", c.flag, c.err, err, err)
 		}
 	}
 }
