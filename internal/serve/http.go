@@ -97,8 +97,9 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	for _, p := range s.ports() {
 		p.open(s.watchForwarded(s.handler), log)
 		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
-		p.accept.BadHandshake, p.accept.FirstBytes, p.accept.SplitALPN = p.badHandshake, p.sniff, "h2"
+		p.accept.BadHandshake = p.badHandshake
 	}
+	s.plain.accept.FirstBytes, s.secure.accept.SplitALPN = s.plain.sniff, "h2"
 	return s, nil
 }
 
