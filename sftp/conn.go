@@ -63,9 +63,10 @@ type serverConn struct {
 
 	channels atomic.Int64 // of this connection, as long as either side may use them
 	handles  atomic.Int64
+	commands atomic.Int64 // until their exit status is sent
 	refusals atomic.Int64 // what was refused and is reported, but for changes
 	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
-	ending   atomic.Bool  // to end as soon as no handle is left
+	ending   atomic.Bool  // to end as soon as nothing is open
 
 	work sync.WaitGroup // all goroutines of the connection but the one that serves it
 }
@@ -402,9 +403,17 @@ func (c *serverConn) leave() {
 // soon as nothing is.
 func (c *serverConn) finish() {
 	c.ending.Store(true)
-	if c.handles.Load() == 0 {
-		c.cancel(errEnding)
+	c.endIfIdle()
+}
+
+// endIfIdle ends a connection that is to end and has nothing open, and reports whether
+// it does.
+func (c *serverConn) endIfIdle() bool {
+	if !c.ending.Load() || c.handles.Load() > 0 || c.commands.Load() > 0 {
+		return false
 	}
+	c.cancel(errEnding)
+	return true
 }
 
 // touch notes that the connection is in use.

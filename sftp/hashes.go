@@ -101,10 +101,12 @@ func isPlain(c byte) bool {
 // serveHashes runs a command in a channel.
 func (c *serverConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) {
 	defer c.recover(nil)
+	c.commands.Add(1)
+	defer func() {
+		c.commands.Add(-1)
+		c.endIfIdle()
+	}()
 	endChannel(ch, c.runHashes(ctx, ch, stdin, cmd))
-	if c.ending.Load() && c.handles.Load() == 0 {
-		c.cancel(errEnding)
-	}
 }
 
 // runHashes writes a line for each file that can be read, as the programs of GNU

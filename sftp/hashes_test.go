@@ -254,44 +254,58 @@ func TestHashesEnd(t *testing.T) {
 	}
 }
 
-// A server that ends lets a command finish, and then the connection end.
+// A server that ends lets a command finish, and then the connection end: while the file
+// is being hashed, and when only its answer is left.
 func TestHashesDrain(t *testing.T) {
-	w := newTestServer(t, nil)
-	client, server := newWires("192.0.2.1")
-	soft, end := context.WithCancel(w.ctx)
-	defer end()
-	w.conns.Go(func() { w.server.serve(w.ctx, soft, server) })
-	defer client.Close()
-	c, err := w.dial(client, w.clientConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.file("file", "data")
-	for cap(w.server.hashing) > len(w.server.hashing) {
-		w.server.hashing <- struct{}{}
-	}
-	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	s.Stdout = &out
-	if err := s.Start("md5sum /file"); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(patience); w.server.Counters().Handles == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the command does not begin")
+	for _, hashed := range []bool{false, true} {
+		end := func() {}
+		w := newTestServer(t, func(_ *testServer, s *Server) {
+			s.Audit = func(*Operation) { // after the hash, before the answer
+				end()
+				time.Sleep(20 * time.Millisecond) // for a wrong end to come about
+			}
+		})
+		client, server := newWires("192.0.2.1")
+		soft, stop := context.WithCancel(w.ctx)
+		if hashed {
+			end = stop
 		}
+		w.conns.Go(func() { w.server.serve(w.ctx, soft, server) })
+		defer client.Close()
+		c, err := w.dial(client, w.clientConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.file("file", "data")
+		for cap(w.server.hashing) > len(w.server.hashing) {
+			w.server.hashing <- struct{}{}
+		}
+		s, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s.Stdout = &out
+		if err := s.Start("md5sum /file"); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); w.server.Counters().Handles == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the command does not begin")
+			}
+		}
+		if !hashed {
+			stop()
+		}
+		for range cap(w.server.hashing) {
+			<-w.server.hashing
+		}
+		if err := s.Wait(); err != nil || out.String() != md5Of("data")+"  /file\n" {
+			t.Errorf("hashed %v: %q, %v", hashed, out.String(), err)
+		}
+		w.last(1)
+		stop()
 	}
-	end()
-	for range cap(w.server.hashing) {
-		<-w.server.hashing
-	}
-	if err := s.Wait(); err != nil || out.String() != md5Of("data")+"  /file\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-	w.last(1)
 }
 
 // Each file that the server hashes is reported, by whichever way it is asked for.

@@ -144,8 +144,7 @@ func (s *session) next() ([]byte, error) {
 		if err := s.flush(); err != nil {
 			return nil, err
 		}
-		if s.conn.ending.Load() && s.conn.handles.Load() == 0 {
-			s.conn.cancel(errEnding)
+		if s.conn.endIfIdle() {
 			return nil, errEnding
 		}
 		if err := s.fill(n); err != nil {
