@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -129,5 +130,22 @@ func wantInside(t *testing.T, name string, fi fs.FileInfo) {
 	t.Helper()
 	if fi.Mode().IsRegular() && fi.Size() == int64(len(secret)) {
 		t.Errorf("%s is described as %s, which is outside", name, fs.FormatFileInfo(fi))
+	}
+}
+
+// Files of uploads under way do not exist for those who use a directory. Those of another
+// kind do.
+func TestNamesOfUploadsAreHidden(t *testing.T) {
+	dir, d := tempDir(t)
+	for kind, hidden := range map[string]bool{"part": true, "keep": true, "mark": true, "upload": false} {
+		name := ".haul-ABCDEFGHIJKLMNOPQRSTUVWX27." + kind
+		writeFile(t, dir, name, "x")
+		f, err := d.Open(t.Context(), name)
+		if err == nil {
+			_ = f.Close()
+		}
+		if (err != nil) != hidden || hidden && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, hidden: %v", name, err, hidden)
+		}
 	}
 }

@@ -34,7 +34,7 @@ type sendBatch struct {
 	err   error // why the kernel would not take a message, the latest
 }
 
-// newSendBatch returns an outbox of the given number of messages, and of the
+// newSendBatch returns a batch of the given number of messages, and of the
 // given number of bytes behind the room for a reply.
 func newSendBatch(conn socket, messages, bytes int, count *shardCounters) *sendBatch {
 	return &sendBatch{

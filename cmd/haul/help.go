@@ -195,6 +195,9 @@ func noHelp(cmd *cobra.Command, words, rest []string) error {
 	if near := suggest(words[last], names); len(near) > 0 {
 		return failure.Usage.Errorf("there is no help on %q; did you mean %q?", strings.Join(words, " "), "haul help "+strings.TrimSpace(above+" "+near[0]))
 	}
+	if len(names) > 0 && above != "" {
+		return failure.Usage.Errorf("there is no help on %q; haul help %s has the topics %s", strings.Join(words, " "), above, strings.Join(names, ", "))
+	}
 	if len(rest) == 0 {
 		rest = words
 	}

@@ -154,7 +154,8 @@ Over HTTP and HTTPS:
 const patternsHelp = `Patterns name several files at once.
 
 get, ls, stat and rm expand a pattern in a location on a server. Put it in quotes, so
-that the shell leaves it alone: haul get 'host:logs/**/*.gz' .
+that the shell leaves it alone: haul get 'host:logs/**/*.gz' . put expands
+those in local names that the shell left alone.
 
   *      any characters but a slash
   ?      one character but a slash

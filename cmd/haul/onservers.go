@@ -42,12 +42,12 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 
 // noFiles refuses a location where no files can be looked after.
 func noFiles(command string, l remote.Location, overHTTP bool) error {
-	if !l.IsRemote() {
-		return failure.Usage.Errorf("%s %v: that is a local file; write sftp://HOST/PATH, https://HOST/PATH or HOST:PATH", command, l)
-	}
-	over, advice := "SFTP", ""
+	over, write, advice := "SFTP", "sftp://HOST/PATH or HOST:PATH", ""
 	if overHTTP {
-		over = "SFTP and HTTP"
+		over, write = "SFTP and HTTP", "sftp://HOST/PATH, https://HOST/PATH or HOST:PATH"
+	}
+	if !l.IsRemote() {
+		return failure.Usage.Errorf("%s %v: that is a local file; write %s", command, l, write)
 	}
 	if command == "stat" {
 		advice = `; "haul probe" prints the size of a file`

@@ -140,10 +140,21 @@ func (j *Job) target() (target, error) {
 	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
 		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
 	}
-	return struct { // of the editor nothing is asked
-		TargetTree
-		editor
-	}{TargetTree: j.To}, nil
+	return wholeFiles{TargetTree: j.To}, nil
+}
+
+// wholeFiles is a target whose editor, which is nil, is asked for nothing.
+type wholeFiles struct {
+	TargetTree
+	editor
+}
+
+// given returns a target as the job has it, with the optional methods that it has.
+func given(t target) TargetTree {
+	if w, ok := t.(wholeFiles); ok {
+		return w.TargetTree
+	}
+	return t
 }
 
 // outside returns the name in the job's tree of what has a name in to.

@@ -1,6 +1,7 @@
 package treecopy_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"testing"
@@ -62,6 +63,30 @@ func TestImpliedDirectories(t *testing.T) {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
 	wantBytes(t, to, "dir/sub/y", []byte("this is dir/sub/y"))
+}
+
+// A sweptServer is a fileServer that removes what earlier copies left.
+type sweptServer struct {
+	fileServer
+	swept chan string
+}
+
+func (s sweptServer) SweepDir(_ context.Context, dir string) error {
+	s.swept <- dir
+	return nil
+}
+
+// The optional methods of a target without directories of its own are used.
+func TestImpliedIsSwept(t *testing.T) {
+	there := store.Mem(0)
+	put(t, there, "dir/sub/y", []byte("old"))
+	to := sweptServer{fileServer{there}, make(chan string, 100)}
+	if _, _, err := copyAll(t.Context(), world(t), to, ".", recursive, "dir"); err != nil {
+		t.Fatal(err)
+	}
+	if len(to.swept) == 0 {
+		t.Error("nothing was swept")
+	}
 }
 
 // A directory that cannot be listed has failed, and is reported once.

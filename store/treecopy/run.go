@@ -146,7 +146,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	if p.mark != "" && !c.opts.DryRun {
 		c.renewMark(path.Join(p.name, p.mark))
 	}
-	sub, ok := c.to.(Subtree)
+	sub, ok := given(c.to).(Subtree)
 	if !ok {
 		return top, nil, nil
 	}

@@ -123,7 +123,7 @@ func (c *copier) unmark(d *dir) {
 // sweep removes what earlier copies left in a directory of the target, besides
 // all else. That it cannot is no matter of this copy.
 func (c *copier) sweep(dir string) {
-	s, ok := c.to.(Sweeper)
+	s, ok := given(c.to).(Sweeper)
 	if !ok || c.opts.DryRun {
 		return
 	}

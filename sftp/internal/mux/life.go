@@ -72,7 +72,7 @@ type State struct {
 	Rate         int64 // bytes a second
 
 	Transfers  int
-	Requests   int  // that are to be answered, or to be sent
+	Requests   int  // 0: none is to be answered or sent; one that is sent counts twice
 	Closing    int  // CLOSEs that nobody waits for, and that are not answered
 	Unsent     bool // there are requests without data that were not sent
 	LastLoss   error
