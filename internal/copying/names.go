@@ -111,9 +111,9 @@ func (n *sourceNames) reword(err error) error {
 	return failure.Reword(fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), reason(e.Err)), err)
 }
 
-// reason says why an entry failed. With a lost connection much fails behind the
-// first, for the same reason. What failed on this side says so itself: package
-// sftp would call it by what was done to the server's file.
+// reason returns why an entry failed. One lost connection fails many entries, so it is
+// named instead of what each of them was doing. A failure on this machine keeps its own
+// words: package sftpclient would name the operation on the server's file.
 func reason(err error) string {
 	for _, one := range failure.Joined(err) {
 		if errors.Is(one, sftpclient.ErrConnectionLost) {
