@@ -14,10 +14,9 @@ import (
 	"github.com/haul-project/haul/tcp/certs"
 )
 
-// Connections accepted before a Listener was closed are still handed over: their
-// requests may be on their way.
-func TestListenerGivesAll(t *testing.T) {
-	s := &Server{}
+// listenFor opens a socket of loopback, and the server's Listener for it.
+func listenFor(t *testing.T, s *Server) (*Socket, *Listener) {
+	t.Helper()
 	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +25,14 @@ func TestListenerGivesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return socket, l
+}
+
+// Connections accepted before a Listener was closed are still handed over: their
+// requests may be on their way.
+func TestListenerGivesAll(t *testing.T) {
+	s := &Server{}
+	socket, l := listenFor(t, s)
 	const clients = 20
 	for range clients {
 		dial(t, socket.Addr().String())
@@ -51,14 +58,7 @@ func TestListenerGivesAll(t *testing.T) {
 // A program that never calls Accept again keeps no connection for ever.
 func TestListenerLeft(t *testing.T) {
 	s := &Server{}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, l := listenFor(t, s)
 	dial(t, socket.Addr().String())
 	eventually(t, "accepted", func() bool { return s.Counters().Accepted == 1 })
 	_ = l.Close()
@@ -99,14 +99,7 @@ func TestListenerClosesWhenFull(t *testing.T) {
 // Drain ends when the last connection has, and Accept then waits for Close.
 func TestListenerDrain(t *testing.T) {
 	s := &Server{}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, l := listenFor(t, s)
 	dial(t, socket.Addr().String())
 	c, err := l.Accept()
 	if err != nil {
@@ -146,14 +139,7 @@ func TestListenerSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Server{SplitALPN: "b", TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"a", "b"}}}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, l := listenFor(t, s)
 	defer l.Close()
 	var all sync.WaitGroup
 	defer all.Wait()
