@@ -184,31 +184,3 @@ func TestFirstBytes(t *testing.T) {
 		t.Errorf("heard %q, and %d times more", got, len(heard))
 	}
 }
-
-// A FirstBytes that panics ends its connection, which leaves its place to others.
-func TestFirstBytesPanics(t *testing.T) {
-	s := &Server{
-		MaxConns: 1,
-		FirstBytes: func(_ *Conn, b []byte) {
-			if string(b) == "panic" {
-				panic("on purpose")
-			}
-		},
-		Handle: func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, onlyReader{c}) },
-	}
-	at, stop := serve(t, s)
-	for range 3 {
-		if got := ask(t, at, "panic"); got != "" {
-			t.Errorf("got %q", got)
-		}
-		if got := ask(t, at, "fine"); got != "fine" {
-			t.Errorf("got %q", got)
-		}
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if c := s.Counters(); c.Panics != 3 {
-		t.Errorf("%+v", c)
-	}
-}

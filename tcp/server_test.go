@@ -196,31 +196,43 @@ func TestBlockedHandlersDelayNoOthers(t *testing.T) {
 }
 
 func TestPanicsEndOneConnection(t *testing.T) {
-	var log bytes.Buffer
-	s := &Server{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(_ context.Context, c net.Conn) {
-		b, _ := io.ReadAll(c)
+	panics := func(b []byte) {
 		if string(b) == "panic" {
 			panic("on purpose")
 		}
-		_, _ = c.Write(b)
-	}}
-	at, stop := serve(t, s)
-	for range 3 {
-		if got := ask(t, at, "panic"); got != "" {
-			t.Errorf("got %q", got)
-		}
-		if got := ask(t, at, "fine"); got != "fine" {
-			t.Errorf("got %q", got)
-		}
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if c := s.Counters(); c.Panics != 3 || c.Accepted != 6 {
-		t.Errorf("%+v", c)
-	}
-	if text := log.String(); strings.Count(text, "on purpose") != 3 || !strings.Contains(text, "server_test.go") {
-		t.Errorf("log: %s", text)
+	for where, s := range map[string]*Server{
+		"Handle": {Handle: func(_ context.Context, c net.Conn) {
+			b, _ := io.ReadAll(c)
+			panics(b)
+			_, _ = c.Write(b)
+		}},
+		"FirstBytes": {MaxConns: 1, FirstBytes: func(_ *Conn, b []byte) { panics(b) }, Handle: func(_ context.Context, c net.Conn) {
+			_, _ = io.Copy(c, onlyReader{c})
+		}},
+	} {
+		t.Run(where, func(t *testing.T) {
+			var log bytes.Buffer
+			s.Log = slog.New(slog.NewTextHandler(&log, nil))
+			at, stop := serve(t, s)
+			for range 3 {
+				if got := ask(t, at, "panic"); got != "" {
+					t.Errorf("got %q", got)
+				}
+				if got := ask(t, at, "fine"); got != "fine" {
+					t.Errorf("got %q", got)
+				}
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if c := s.Counters(); c.Panics != 3 || c.Accepted != 6 {
+				t.Errorf("%+v", c)
+			}
+			if text := log.String(); strings.Count(text, "on purpose") != 3 || !strings.Contains(text, "server_test.go") {
+				t.Errorf("log: %s", text)
+			}
+		})
 	}
 }
 
