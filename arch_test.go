@@ -111,7 +111,6 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"cmd/haul":         {4500, 40, "each command has a file with its flags and its help"},
 	"store":            {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
 	"tftp":             {7550, 43, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
 	"tcp":              {5200, 27, "acceptors, limits, times, TLS and the PROXY header of one server; each system has its own sockets"},

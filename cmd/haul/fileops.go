@@ -3,12 +3,165 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/fileops"
 	"github.com/haul-project/haul/internal/remote"
 )
+
+const lsHelp = `List files on an SFTP or a web server.
+
+Entries are sorted by name, with -t by time and with -S by size, newest and largest
+first; -r reverses the order. -l shows what ls -l does; a dash stands for what the
+server does not report. On a terminal, characters of a name that do not print are
+shown as escapes.
+
+A web server must list its directories: in JSON, as haul, Caddy and nginx
+(autoindex_format json) do, or by a page of Apache, nginx, lighttpd or Python's
+http.server. Over HTTP there are type, size, time and name only.`
+
+const lsExamples = `  haul ls host:
+  haul ls -la sftp://backup@192.0.2.1/srv/images
+  haul ls 'host:logs/*.gz'
+  haul ls -l https://example.com/images/
+  haul ls -R --json host:/srv | jq -r 'select(.size > 1e9).path'`
+
+func newLs() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var l fileops.ListConfig
+	cmd := &cobra.Command{
+		Use:         "ls LOCATION...",
+		Aliases:     []string{"list", "dir"},
+		Short:       "List files on a server",
+		Long:        lsHelp,
+		Example:     lsExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("long all recursive by-time by-size reverse human-readable json batch identity jump port", "locations", "patterns", "json"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return fileops.List(ctx, s, list, l, cmd.OutOrStdout())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&l.Long, "long", "l", false, "show permissions, owner, size and time")
+	flags.BoolVarP(&l.Recursive, "recursive", "R", false, "list directories in directories too")
+	flags.BoolVarP(&l.All, "all", "a", false, "list names that begin with a dot too")
+	flags.BoolFuncP("by-time", "t", "sort by time, newest first", sortBy(&l.Order, fileops.ByTime))
+	flags.BoolFuncP("by-size", "S", "sort by size, largest first; directories come last", sortBy(&l.Order, fileops.BySize))
+	flags.BoolVarP(&l.Reverse, "reverse", "r", false, "reverse the order")
+	flags.BoolP("one", "1", false, "print one name a line, as ls always does here")
+	flags.BoolVar(&l.JSON, "json", false, "print a JSON object for each entry")
+	humanFlag(cmd, &l.Human, "with -l, show sizes as 1.5M")
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+// sortBy returns what sets a flag that selects an order.
+func sortBy(to *fileops.Order, order fileops.Order) func(string) error {
+	return func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if *to = fileops.ByName; on {
+			*to = order
+		}
+		return err
+	}
+}
+
+func newStat() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var asJSON, follow bool
+	cmd := &cobra.Command{
+		Use:   "stat LOCATION...",
+		Short: "Describe files on a server",
+		Long: `Describe the file at each location on an SFTP or a web server.
+
+haul prints type, size, permissions, owner, times, and where a symbolic link leads, as
+far as the server reports them.`,
+		Example:     "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				var errs []error
+				for _, l := range list {
+					errs = append(errs, fileops.Stat(ctx, s, l, follow, asJSON, cmd.OutOrStdout()))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each location")
+	cmd.Flags().BoolVarP(&follow, "dereference", "L", false, "describe what a symbolic link leads to")
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+func newDf() *cobra.Command {
+	var f sshFlags
+	var human, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "df LOCATION...",
+		Short: "Show how much room there is on an SFTP server",
+		Long: `Show how much room there is on the file system of each location.
+
+haul prints the size, and how much is used and free, in KiB or with -h in larger
+units. The server needs the extension statvfs@openssh.com, which OpenSSH and haul
+have.`,
+		Example:     "  haul df -h host:/srv",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("human-readable json batch identity jump port", "locations", "sizes", "json"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return fileops.Space(ctx, s, list, human, asJSON, cmd.OutOrStdout())
+			})
+		},
+	}
+	humanFlag(cmd, &human, "show sizes as 1.5G")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each location, with sizes in bytes")
+	f.add(cmd)
+	return cmd
+}
+
+const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
+
+haul removes symbolic links, and not what they lead to. A name that ends in a slash is
+that of a directory. haul refuses /, the home directory, and names that end in . or
+.., and removes single files only from web servers.
+
+-n removes nothing and prints all names that would be removed, sorted; those that end
+in a slash are directories.`
+
+func newRm() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var m fileops.RemoveConfig
+	cmd := &cobra.Command{
+		Use:         "rm LOCATION...",
+		Short:       "Remove files on a server",
+		Long:        rmHelp,
+		Example:     "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("recursive force dry-run verbose batch identity jump port", "locations", "patterns"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return fileops.Remove(ctx, s, list, m, cmd.OutOrStdout())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&m.Recursive, "recursive", "r", false, "remove directories with all that is in them")
+	flags.BoolVarP(&m.Force, "force", "f", false, "ignore files that do not exist")
+	flags.BoolVarP(&m.DryRun, "dry-run", "n", false, "print what would be removed, and remove nothing")
+	flags.BoolVarP(&m.Verbose, "verbose", "v", false, "print the names of what is removed; a directory is one line")
+	addServers(cmd, &f, &w)
+	return cmd
+}
 
 func newMv() *cobra.Command {
 	var f sshFlags
@@ -58,4 +211,55 @@ func newMkdir() *cobra.Command {
 	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make the directories above too; one that exists is no error")
 	f.add(cmd)
 	return cmd
+}
+
+// onServers runs a command on locations that are all of one protocol. w is nil for a
+// command that HTTP has no method for.
+func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
+	list, err := remote.ParseAll(words)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		switch {
+		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
+			return noFiles(cmd.Name(), l, w != nil)
+		case l.Protocol != list[0].Protocol:
+			return mixed(cmd.Name(), list[0], l)
+		}
+	}
+	if err := onlyFlagsOf(list[0].Protocol, cmd); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if w == nil {
+		w = new(webFlags)
+	}
+	c := remoteConfig(f, w, cmd.ErrOrStderr())
+	c.Quiet, _ = cmd.Flags().GetBool("quiet") // which not all commands have
+	s := remote.New(c)
+	defer s.Close()
+	return run(cmd.Context(), s, list)
+}
+
+// noFiles refuses a location where no files can be looked after.
+func noFiles(command string, l remote.Location, overHTTP bool) error {
+	over, write, advice := "SFTP", "sftp://HOST/PATH or HOST:PATH", ""
+	if overHTTP {
+		over, write = "SFTP and HTTP", "sftp://HOST/PATH, https://HOST/PATH or HOST:PATH"
+	}
+	if !l.IsRemote() {
+		return failure.Usage.Errorf("%s %v: that is a local file; write %s", command, l, write)
+	}
+	if command == "stat" {
+		advice = `; "haul probe" prints the size of a file`
+	}
+	return failure.Usage.Errorf("%s %v: %v can only get and put single files; %s works over %s%s", command, l, l.Protocol, command, over, advice)
+}
+
+// mixed refuses locations of several protocols.
+func mixed(command string, first, l remote.Location) error {
+	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
 }

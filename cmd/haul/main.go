@@ -4,12 +4,28 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/web/webclient"
 )
 
 const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
@@ -85,4 +101,149 @@ func newRoot() *cobra.Command {
 	addHelp(root)
 	completeFlags(root)
 	return root
+}
+
+// sameSignal is how soon a second signal is still the first: some programs,
+// timeout(1) for one, signal a process and its group.
+const sameSignal = 100 * time.Millisecond
+
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
+// second ends the process. A signal that was ignored when haul was started, as by
+// nohup(1) and by shells in the background, stays ignored: Notify would undo that.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	go func() {
+		s := <-signals
+		first := time.Now()
+		cancel(caughtSignal{s})
+		for <-signals; time.Since(first) < sameSignal; <-signals {
+		}
+		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
+		os.Exit(exitInterrupted)
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// A caughtSignal is why the context of [interruptible] has ended. It is a
+// [context.Canceled] to all who do not ask which signal it was.
+type caughtSignal struct{ signal os.Signal }
+
+// Signal returns the signal, for the log of a server.
+func (c caughtSignal) Signal() os.Signal { return c.signal }
+
+func (caughtSignal) Error() string { return context.Canceled.Error() }
+
+func (caughtSignal) Unwrap() error { return context.Canceled }
+
+// A checkedOutput is standard output that remembers whether a write failed. Help and
+// most commands print without looking.
+type checkedOutput struct {
+	*os.File
+	failed atomic.Pointer[error] // the first, an *fs.PathError
+}
+
+// Write implements [io.Writer].
+func (c *checkedOutput) Write(p []byte) (int, error) {
+	n, err := c.File.Write(p)
+	if err != nil {
+		c.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// WriteString writes by Write.
+func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }
+
+// printFailure prints why a command has failed, and where to read more, or what helps.
+func printFailure(out io.Writer, cmd *cobra.Command, err error) {
+	printError(out, err)
+	if exitCode(err) == exitUsage {
+		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
+	}
+	if text := adviceFor(err); text != "" {
+		fmt.Fprintln(out, "haul: note:", text)
+	}
+}
+
+// printError prints an error, or each of several, on a line of its own.
+func printError(out io.Writer, err error) {
+	if several := failure.Joined(err); len(several) > 0 {
+		for _, err := range several {
+			printError(out, err)
+		}
+		return
+	}
+	text := console.VisibleLines(err.Error())
+	if errors.Is(err, context.Canceled) {
+		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
+	}
+	fmt.Fprintln(out, "haul:", text)
+}
+
+// adviceFor returns what the user can do about a server that is not trusted, does not
+// exist, or speaks another protocol; "" for other errors.
+func adviceFor(err error) string {
+	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
+	name, misnamed := errors.AsType[x509.HostnameError](err)
+	status, answered := errors.AsType[*webclient.StatusError](err)
+	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	lookup, unnamed := errors.AsType[*net.DNSError](err)
+	switch {
+	case unnamed && lookup.IsNotFound:
+		return fmt.Sprintf("no host has the name %s: check its spelling", console.Visible(lookup.Name))
+	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
+		return "that port speaks SSH: its URL begins with sftp://"
+	case answered && status.Code == http.StatusUnauthorized:
+		return "the user or the password is wrong, or this user may not log in from here"
+	case signer:
+		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
+	case misnamed && name.Host != "":
+		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
+	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
+		return "that port speaks HTTP without TLS: its URL begins with http://"
+	}
+	return ""
+}
+
+// version is set by the Makefile; a build by "go install" knows its own.
+var version string
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  haul version",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
+			return failure.Local.Wrap(err)
+		},
+	}
+}
+
+// addVersionFlag makes --version and -V print what "haul version" does.
+func addVersionFlag(root *cobra.Command) {
+	root.Version = versionString()
+	root.SetVersionTemplate(versionLine())
+	root.Flags().BoolP("version", "V", false, "print the version")
+}
+
+func versionLine() string {
+	return fmt.Sprintf("haul %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown version)"
 }

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/copying"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP.
+
+SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
+LOCAL is the file to write, a directory to put files into, or - for standard output;
+the default is the current directory. A SOURCE that ends in /. stands for the contents
+of a directory, and one with *, ? or ** for the names that match: put it in quotes for
+the shell.
+
+A file appears under its name when it is complete. If its transfer fails, nothing is
+left of it, except with --continue or --in-place.`
+
+const getExamples = `  haul get host:backup/db.sql.gz                      over SFTP, as scp would
+  haul get -r -p --continue me@192.0.2.1:/srv/images .
+                                                      a directory, with permissions and times
+  haul get -p --unchanged 'sftp://host:2222/var/log/*.gz' logs/
+  haul get host:notes.txt - | less
+  haul get --continue https://example.com/images/disk.raw
+  haul get -J jump.example -i key.pem sftp://host/~/data.bin
+  haul get tftp://192.0.2.1/boot/kernel /tmp/k
+  haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/`
+
+func newGet() *cobra.Command {
+	var f copyFlags
+	cmd := &cobra.Command{
+		Use:         "get SOURCE... [LOCAL|-]",
+		Short:       "Fetch files",
+		Long:        getHelp,
+		Example:     getExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			from, local, err := splitSources(words)
+			if err != nil {
+				return err
+			}
+			if err := noTarget(from, local, f.recursive); err != nil {
+				return err
+			}
+			cfg, err := f.config(cmd, from[0].Protocol)
+			if err != nil {
+				return err
+			}
+			return copying.Get(cmd.Context(), cfg, from, local)
+		},
+	}
+	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	addGroup(cmd, f.tftp.addDownloads, "TFTP")
+	addGroup(cmd, f.add, remote.WithTrees()...)
+	addServers(cmd, &f.ssh, &f.web)
+	addGroup(cmd, f.ssh.addRequests, "SFTP")
+	return cmd
+}
+
+// splitSources separates the sources of haul get from LOCAL.
+func splitSources(words []string) (from []remote.Location, local string, err error) {
+	last, err := remote.Parse(words[len(words)-1])
+	switch {
+	case words[len(words)-1] == "":
+		return nil, "", failure.Usage.Errorf("LOCAL is empty; . is the current directory")
+	case err != nil:
+		return nil, "", err
+	case !last.IsRemote():
+		local, words = last.Text, words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return nil, "", localSource(last)
+	}
+	if from, err = remote.ParseAll(words); err != nil {
+		return nil, "", err
+	}
+	for _, l := range from {
+		switch {
+		case !l.IsRemote():
+			return nil, "", localSource(l)
+		case l.Protocol != from[0].Protocol:
+			return nil, "", failure.Usage.Errorf("%v and %v: all sources of one command have to be of the same protocol; fetch them one after the other", from[0], l)
+		}
+	}
+	return from, local, nil
+}
+
+// localSource refuses to get what is on this machine.
+func localSource(l remote.Location) error {
+	if err := remote.MissingScheme(l.Text); err != nil {
+		return err
+	}
+	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+}
+
+// noTarget refuses a last source that is meant as a target: without -r nobody names
+// a directory as a source.
+func noTarget(from []remote.Location, local string, recursive bool) error {
+	last := from[len(from)-1]
+	if local != "" || len(from) < 2 || recursive || last.Protocol == remote.TFTP || !last.IsDirName() || glob.HasMeta(last.Path) {
+		return nil
+	}
+	return failure.Usage.Errorf("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
+}
+
+const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
+
+TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
+Several files go to a directory, under their own names; over HTTP and TFTP, its URL
+ends in a slash. A LOCAL directory that ends in /. stands for its contents. - is
+standard input, and TARGET then names the file.
+
+A file appears under its name when it is complete. If its transfer fails, nothing is
+left of it, except with --continue or --in-place. haul reports success when the server
+has acknowledged every file.
+
+Over HTTP, the server has to make directories, as haul's does, and nginx's with
+create_full_put_path. Directories without files are left out there.`
+
+const putExamples = `  haul put report.pdf host:
+  haul put -r -p --continue photos me@192.0.2.1:/srv/backup/
+  haul put --unchanged=hash *.img sftp://host:2222/srv/images/
+  pg_dump db | haul put - host:db.sql
+  haul put disk.raw https://me@example.com/images/
+  haul put -r photos https://me@example.com/backup/
+  haul put firmware.bin tftp://192.0.2.1/firmware.bin
+  haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
+
+func newPut() *cobra.Command {
+	var f copyFlags
+	cmd := &cobra.Command{
+		Use:         "put LOCAL... TARGET",
+		Short:       "Send files",
+		Long:        putHelp,
+		Example:     putExamples,
+		Args:        args(cobra.MinimumNArgs(2)),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			files, to, err := splitTarget(words)
+			if err != nil {
+				return err
+			}
+			cfg, err := f.config(cmd, to.Protocol)
+			if err != nil {
+				return err
+			}
+			if err := f.sendable(to.Protocol); err != nil {
+				return err
+			}
+			return copying.Put(cmd.Context(), cfg, files, to)
+		},
+	}
+	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	addGroup(cmd, f.tftp.add, "TFTP")
+	addGroup(cmd, f.add, remote.WithTrees()...)
+	addServers(cmd, &f.ssh, &f.web)
+	addGroup(cmd, f.ssh.addRequests, "SFTP")
+	return cmd
+}
+
+// splitTarget separates the files of haul put from its target.
+func splitTarget(words []string) (files []string, to remote.Location, err error) {
+	files = words[:len(words)-1]
+	if to, err = remote.Parse(words[len(words)-1]); err != nil {
+		return nil, to, err
+	}
+	if !to.IsRemote() {
+		if err := remote.MissingScheme(to.Text); err != nil {
+			return nil, to, err
+		}
+		return nil, to, failure.Usage.Errorf("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
+	}
+	for _, file := range files {
+		switch l, err := remote.Parse(file); {
+		case err != nil:
+			return nil, to, err
+		case l.IsRemote():
+			if _, err := os.Lstat(file); err == nil {
+				return nil, to, failure.Usage.Errorf("put %v: that means a file on a server; the local one of that name is ./%s", l, console.Visible(file))
+			}
+			return nil, to, failure.Usage.Errorf("put %v: a file to send is a local one; get it first", l)
+		}
+	}
+	return files, to, nil
+}
+
+const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP and HTTP/2"
+
+// copyFlags are the flags of get and put.
+type copyFlags struct {
+	ssh       sshFlags
+	web       webFlags
+	tftp      tftpFlags
+	parallel  int
+	quiet     bool
+	recursive bool
+	resume    bool
+	unchanged unchangedFlag
+	preserve  bool
+	links     linksFlag
+	sparse    bool
+	limit     console.ByteSize
+	verify    bool
+	fsync     bool
+	inPlace   bool
+	dryRun    bool
+	verbose   bool
+}
+
+// add adds those of SFTP and HTTP.
+func (f *copyFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
+	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
+	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default) or hash (same content)")
+	flags.Lookup("unchanged").NoOptDefVal = "time"
+	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
+	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
+	flags.BoolVar(&f.sparse, "sparse", false, "leave holes where there are zeros")
+	flags.Var(&f.limit, "limit", "bytes a second for all files together, such as 20MB (0: no limit)")
+	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
+	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
+	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
+	completeWords(cmd, "unchanged", "time", "hash")
+	completeWords(cmd, "links", linkWords[:]...)
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied or skipped, with the reason")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
+}
+
+// config returns what the flags say for a copy over a protocol.
+func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.Config, err error) {
+	if f.parallel < 1 {
+		return cfg, failure.Usage.Errorf("--parallel %d: must be above 0", f.parallel)
+	}
+	if err := onlyFlagsOf(p, cmd); err != nil {
+		return cfg, err
+	}
+	if err := f.ssh.check(); err != nil {
+		return cfg, err
+	}
+	if p != remote.TFTP && f.parallel > treecopy.MaxParallel {
+		return cfg, failure.Usage.Errorf("--parallel %d: over %v it is at most %d", f.parallel, p, treecopy.MaxParallel)
+	}
+	cfg = copying.Config{
+		Options: treecopy.Options{
+			Recursive:     f.recursive,
+			Continue:      f.resume,
+			Unchanged:     treecopy.Unchanged(f.unchanged),
+			PreserveMode:  f.preserve,
+			PreserveTimes: f.preserve,
+			Links:         treecopy.Links(f.links),
+			Sparse:        f.sparse,
+			Limit:         int64(f.limit),
+			Verify:        f.verify,
+			Durable:       f.fsync,
+			InPlace:       f.inPlace,
+			DryRun:        f.dryRun,
+		},
+		Remote:  remoteConfig(&f.ssh, &f.web, cmd.ErrOrStderr()),
+		Verbose: f.verbose,
+		Quiet:   f.quiet,
+		Stdin:   cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
+	}
+	if cmd.Flags().Changed("parallel") {
+		cfg.Parallel = f.parallel
+	}
+	cfg.Remote.Conns = f.parallel
+	cfg.Remote.TFTP, err = f.tftp.config()
+	return cfg, err
+}
+
+// sendable refuses flags that mean nothing for files that are sent over HTTP.
+func (f *copyFlags) sendable(p remote.Protocol) error {
+	if p != remote.HTTP {
+		return nil
+	}
+	for _, no := range []struct {
+		set       bool
+		name, why string
+	}{
+		{f.preserve, "--preserve", "HTTP cannot set permissions or times"},
+		{f.sparse, "--sparse", "HTTP sends every byte of a file"},
+		{treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, "--unchanged", "over HTTP a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
+		{f.inPlace, "--in-place", "HTTP has no way to change a part of a file"},
+		{f.fsync, "--fsync", "HTTP has no way to ask for that"},
+		{f.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},
+	} {
+		if no.set {
+			return failure.Usage.Errorf("%s: %s", no.name, no.why)
+		}
+	}
+	return nil
+}
+
+// An unchangedFlag is a treecopy.Unchanged on the command line.
+type unchangedFlag treecopy.Unchanged
+
+// Set reads it.
+func (u *unchangedFlag) Set(s string) error {
+	switch s {
+	case "time":
+		*u = unchangedFlag(treecopy.SizeAndTime)
+	case "hash":
+		*u = unchangedFlag(treecopy.Hash)
+	default:
+		return errors.New("it is time or hash")
+	}
+	return nil
+}
+
+// String returns what Set takes.
+func (u *unchangedFlag) String() string {
+	return [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash"}[*u]
+}
+
+// Type names what Set takes, for the help text.
+func (u *unchangedFlag) Type() string { return "HOW" }
+
+// A linksFlag is a treecopy.Links on the command line.
+type linksFlag treecopy.Links
+
+var linkWords = [...]string{treecopy.SkipLinks: "skip", treecopy.KeepLinks: "keep", treecopy.FollowLinks: "follow"}
+
+// Set reads it.
+func (l *linksFlag) Set(s string) error {
+	for i, w := range linkWords {
+		if s == w {
+			*l = linksFlag(i)
+			return nil
+		}
+	}
+	return errors.New("it is skip, keep or follow")
+}
+
+// String returns what Set takes.
+func (l *linksFlag) String() string { return linkWords[*l] }
+
+// Type names what Set takes, for the help text.
+func (l *linksFlag) Type() string { return "HOW" }
