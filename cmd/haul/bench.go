@@ -2,18 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -90,7 +84,7 @@ func newBenchTFTP() *cobra.Command {
 				return err
 			}
 			if err := bench(cmd.Context(), &l, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
-				return benchError{urls[0], err}
+				return fmt.Errorf("bench %s: %w", urls[0], err)
 			}
 			return nil
 		},
@@ -119,25 +113,41 @@ func newBenchTFTP() *cobra.Command {
 	return cmd
 }
 
+// checkLoad says what is wrong with a load, and which flag it comes from.
+func checkLoad(l *load.Load, url string) error {
+	if err := l.Target.Check(); err != nil {
+		return failure.Usage.Errorf("URL %q: %w", url, err)
+	}
+	switch {
+	case l.Target.Mode != transfer.Octet:
+		return failure.Usage.Errorf("URL %q: only mode octet can be measured", url)
+	case l.NoOptions && (l.BlockSize != 0 || l.Window != 0):
+		return failure.Usage.Errorf("--no-options asks for none, and --blksize and --windowsize are options")
+	case l.Verify && !l.Write:
+		return failure.Usage.Errorf("--verify fetches again what --put has sent; downloads are compared anyway")
+	}
+	if err := l.Check(); err != nil {
+		return failure.Usage.Errorf("--%w", err) // it begins with a name, and the value
+	}
+	return nil
+}
+
 // bench runs a load and prints what came of it, however it ended.
 func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Writer) error {
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		l.Progress = func(p load.Progress) { fmt.Fprint(f, "\r"+progressOf(p)+"\x1b[K") }
+		l.Progress = func(p load.Progress) { fmt.Fprint(f, "\r"+p.String()+"\x1b[K") }
 	}
 	report, err := l.Run(ctx)
 	if l.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	if err == nil && silent(&report) {
-		err = fmt.Errorf("nothing came in %v (is a server there, and does a firewall let UDP through?): %w", l.Timeout, transfer.ErrSilent)
-	}
 	// If no server was there, the error is enough.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
 		var failed error
 		if asJSON {
-			failed = writeBenchJSON(stdout, l, &report)
+			failed = report.WriteJSON(stdout, l)
 		} else {
-			failed = writeBenchText(stdout, &report)
+			failed = report.WriteText(stdout)
 		}
 		if failed != nil {
 			return failure.Local.Wrap(failed)
@@ -148,143 +158,6 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	}
 	return err
 }
-
-// progressOf describes in a line how far a run is.
-func progressOf(p load.Progress) string {
-	what := ""
-	if p.Warmup {
-		what = "warm-up: "
-	}
-	of := ""
-	if p.Transfers > 0 {
-		of = fmt.Sprintf(" of %d", p.Transfers)
-	}
-	return fmt.Sprintf("%s%d%s transfers, %d failed, %s, %s/s, %v", what, p.Done, of, p.Failed,
-		console.FormatBytes(p.Bytes), console.FormatBytes(console.PerSecond(p.Bytes, p.Elapsed)), p.Elapsed.Round(time.Second))
-}
-
-// A benchResult is what "haul bench tftp --json" prints.
-type benchResult struct {
-	Seconds          float64          `json:"seconds"`
-	Transfers        int64            `json:"transfers"`
-	Failed           int64            `json:"failed"`
-	Errors           map[string]int64 `json:"errors"`
-	Bytes            int64            `json:"bytes"`
-	MBPerSecond      float64          `json:"mb_per_second"`
-	DataPackets      int64            `json:"data_packets"`
-	PacketsPerSecond float64          `json:"packets_per_second"`
-	Resent           int64            `json:"resent"`
-	Duplicates       int64            `json:"duplicates"`
-	Timeouts         int64            `json:"timeouts"`
-	Late             int64            `json:"late"`
-	Cut              int64            `json:"cut"`
-	Verified         int64            `json:"verified"`
-	Latency          benchLatency     `json:"latency_ms"`
-	First            benchLatency     `json:"first_ms"`
-	ClientCPUSeconds float64          `json:"client_cpu_seconds"`
-	ClientCPUShare   float64          `json:"client_cpu_share"`
-	Busy             float64          `json:"busy"`
-	Saturated        bool             `json:"saturated"`
-	AgreedBlockSize  int              `json:"agreed_blksize"`
-	AgreedWindow     int              `json:"agreed_windowsize"`
-	Concurrency      int              `json:"concurrency"`
-	Size             int64            `json:"size"`
-	BlockSize        int              `json:"blksize"`
-	Window           int              `json:"windowsize"`
-	Write            bool             `json:"write"`
-	Loss             float64          `json:"loss"`
-	Seed             uint64           `json:"seed"`
-	Loops            int              `json:"loops"`
-}
-
-// A benchLatency has its percentiles in milliseconds.
-type benchLatency struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-func milliseconds(l load.Latency) benchLatency {
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return benchLatency{ms(l.P50), ms(l.P90), ms(l.P99), ms(l.Max)}
-}
-
-func writeBenchJSON(out io.Writer, l *load.Load, r *load.Report) error {
-	bytes, packets := r.PerSecond()
-	return json.NewEncoder(out).Encode(benchResult{
-		Seconds:          r.Duration.Seconds(),
-		Transfers:        r.Transfers,
-		Failed:           r.Failed,
-		Errors:           r.Errors,
-		Bytes:            r.Bytes,
-		MBPerSecond:      bytes / 1e6,
-		DataPackets:      r.Packets,
-		PacketsPerSecond: packets,
-		Resent:           r.Resent,
-		Duplicates:       r.Duplicates,
-		Timeouts:         r.Timeouts,
-		Late:             r.Late,
-		Cut:              r.Cut,
-		Verified:         r.Verified,
-		Latency:          milliseconds(r.Latency),
-		First:            milliseconds(r.First),
-		ClientCPUSeconds: r.CPU.Seconds(),
-		ClientCPUShare:   r.CPUShare(),
-		Busy:             r.Busy,
-		Saturated:        r.Saturated(),
-		AgreedBlockSize:  r.BlockSize,
-		AgreedWindow:     r.Window,
-		Concurrency:      l.Concurrency,
-		Size:             l.Size,
-		BlockSize:        l.BlockSize,
-		Window:           l.Window,
-		Write:            l.Write,
-		Loss:             l.Loss,
-		Seed:             l.Seed,
-		Loops:            r.Loops,
-	})
-}
-
-func writeBenchText(out io.Writer, r *load.Report) error {
-	bytes, packets := r.PerSecond()
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
-	line("transfers", "%d in %v, %d failed", r.Transfers, console.FormatDuration(r.Duration), r.Failed)
-	if r.Cut > 0 {
-		line("", "%d more were under way", r.Cut)
-	}
-	if r.Late > 0 {
-		line("", "%d began late: all of --concurrency were under way, or this machine was busy", r.Late)
-	}
-	if r.Verified > 0 {
-		line("", "%d fetched again, and as sent", r.Verified)
-	}
-	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
-		line("", "%d x %s", r.Errors[text], text)
-	}
-	line("content", "%s, %s/s", console.FormatBytes(r.Bytes), console.FormatBytes(int64(bytes)))
-	line("packets", "%d of DATA, %.0f/s, blksize %d, windowsize %d", r.Packets, packets, r.BlockSize, r.Window)
-	line("losses", "%d resent, %d came twice, %d timeouts", r.Resent, r.Duplicates, r.Timeouts)
-	latency := func(name string, l load.Latency) {
-		line(name, "p50 %v, p90 %v, p99 %v, max %v",
-			console.FormatDuration(l.P50), console.FormatDuration(l.P90), console.FormatDuration(l.P99), console.FormatDuration(l.Max))
-	}
-	if r.Transfers > r.Failed {
-		latency("whole transfer", r.Latency)
-	}
-	latency("first answer", r.First)
-	line("generator", "%.2f s of CPU time, %.0f %% of a processor, loop busy for %.0f %%", r.CPU.Seconds(), 100*r.CPUShare(), 100*r.Busy)
-	if r.Saturated() {
-		line("", "it was its own bottleneck: try --loops 2, or another machine")
-	}
-	return w.Flush()
-}
-
-// maxBenchFiles is how many files one command makes.
-const maxBenchFiles = load.MaxNames
 
 const benchFilesHelp = `Write files with haul's test content into a directory.
 
@@ -306,97 +179,18 @@ func newBenchFiles() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			switch {
-			case count < 1 || count > maxBenchFiles:
-				return failure.Usage.Errorf("--count %d: must be 1 to %d", count, maxBenchFiles)
+			case count < 1 || count > load.MaxNames:
+				return failure.Usage.Errorf("--count %d: must be 1 to %d", count, load.MaxNames)
 			case count > 1 && !strings.Contains(name, "{}"):
 				return failure.Usage.Errorf("--name %q: several files need a {} in it, for their number", name)
 			case name == "" || !filepath.IsLocal(name):
 				return failure.Usage.Errorf("--name %q: must be a name inside the directory", name)
 			}
-			for i := range count {
-				path := filepath.Join(dirs[0], strings.ReplaceAll(name, "{}", strconv.Itoa(i)))
-				if err := writeBenchFile(path, int64(size)); err != nil {
-					return failure.Local.Wrap(err)
-				}
-			}
-			return nil
+			return failure.Local.Wrap(load.WriteFiles(dirs[0], name, count, int64(size)))
 		},
 	}
 	cmd.Flags().Var(&size, "size", "size of each file")
 	cmd.Flags().IntVar(&count, "count", 1, "write `N` files")
 	cmd.Flags().StringVar(&name, "name", "f{}", "`NAME` of each file, in which \"{}\" stands for its number")
 	return cmd
-}
-
-// writeBenchFile writes one file of test content.
-func writeBenchFile(path string, size int64) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(f, load.Pattern(size)); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return f.Close()
-}
-
-// byLoad begins the errors of package load, which name the package.
-const byLoad = "load: "
-
-// A benchError is why a benchmark did not come to its end, or not to a good
-// one, in the words of the command line.
-type benchError struct {
-	url string // as it was typed
-	err error
-}
-
-func (e benchError) Error() string {
-	// Behind "warm-up: ", the prefix is not the first.
-	return fmt.Sprintf("bench %s: %s", e.url, strings.Replace(e.err.Error(), byLoad, "", 1))
-}
-
-func (e benchError) Unwrap() error { return e.err }
-
-// loadFlags are the flags for what package load names otherwise.
-var loadFlags = []struct{ said, flag string }{{"warm-up", "warmup"}, {"shortest timer", "min-timer"}}
-
-// checkLoad says what is wrong with a load, and which flag it comes from.
-func checkLoad(l *load.Load, url string) error {
-	if err := l.Target.Check(); err != nil {
-		return failure.Usage.Errorf("URL %q: %w", url, err)
-	}
-	switch {
-	case l.Target.Mode != transfer.Octet:
-		return failure.Usage.Errorf("URL %q: only mode octet can be measured", url)
-	case l.NoOptions && (l.BlockSize != 0 || l.Window != 0):
-		return failure.Usage.Errorf("--no-options asks for none, and --blksize and --windowsize are options")
-	case l.Verify && !l.Write:
-		return failure.Usage.Errorf("--verify fetches again what --put has sent; downloads are compared anyway")
-	}
-	err := l.Check()
-	if err == nil {
-		return nil
-	}
-	text := strings.TrimPrefix(err.Error(), byLoad) // it begins with a name, and the value
-	for _, f := range loadFlags {
-		if rest, ok := strings.CutPrefix(text, f.said); ok {
-			text = f.flag + rest
-		}
-	}
-	return failure.Usage.Errorf("--%s", text)
-}
-
-// silent reports whether no transfer got any answer, so that each ran out of time. A
-// run that package load itself gives up, after some seconds, does not count.
-func silent(r *load.Report) bool {
-	if r.Transfers == 0 || r.Failed < r.Transfers || r.First != (load.Latency{}) {
-		return false
-	}
-	for text := range r.Errors {
-		if !strings.Contains(text, "not done in ") && !strings.Contains(text, transfer.ErrSilent.Error()) {
-			return false // this machine's doing, such as that it has no port left
-		}
-	}
-	return true
 }

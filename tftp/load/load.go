@@ -128,10 +128,10 @@ type Progress struct {
 // Check reports what is wrong with l. Run does so too.
 func (l *Load) Check() error {
 	if err := l.Target.Check(); err != nil {
-		return fmt.Errorf("load: %w", err)
+		return err
 	}
 	bad := func(what string, value any, want string) error {
-		return fmt.Errorf("load: %s %v: must be %s", what, value, want)
+		return fmt.Errorf("%s %v: must be %s", what, value, want)
 	}
 	offer := transfer.Options{BlockSize: l.BlockSize, Window: l.Window}
 	switch {
@@ -146,7 +146,7 @@ func (l *Load) Check() error {
 	case l.Transfers < 0:
 		return bad("transfers", l.Transfers, "above 0")
 	case l.Warmup < 0:
-		return bad("warm-up", l.Warmup, "0 or more")
+		return bad("warmup", l.Warmup, "0 or more")
 	case l.Size < 0:
 		return bad("size", l.Size, "0 or more")
 	case l.Duration < 0:
@@ -154,18 +154,18 @@ func (l *Load) Check() error {
 	case l.Timeout < 0:
 		return bad("timeout", l.Timeout, "above 0")
 	case l.MinTimer < 0 || l.MinTimer > maxMinTimer:
-		return bad("shortest timer", l.MinTimer, fmt.Sprintf("0 to %v", maxMinTimer))
+		return bad("min-timer", l.MinTimer, fmt.Sprintf("0 to %v", maxMinTimer))
 	case !(l.Rate >= 0 && l.Rate <= 1e6):
 		return bad("rate", l.Rate, "above 0 and at most a million")
 	case !(l.Loss >= 0 && l.Loss <= 0.9):
 		return bad("loss", l.Loss, "0 to 0.9: a part, not a percentage")
 	case l.NoOptions && (l.BlockSize != 0 || l.Window != 0):
-		return errors.New("load: a block size or a window needs options, and options are turned off")
+		return errors.New("a block size or a window needs options, and options are turned off")
 	case l.Verify && !l.Write:
-		return errors.New("load: only uploads can be fetched again to compare them; downloads are compared anyway")
+		return errors.New("only uploads can be fetched again to compare them; downloads are compared anyway")
 	}
 	if err := offer.Check(); err != nil {
-		return fmt.Errorf("load: %w", err)
+		return err
 	}
 	return nil
 }
@@ -226,6 +226,9 @@ func (l *Load) Run(ctx context.Context) (Report, error) {
 		if report, heard, err = e.at(ctx, server); err == nil || heard || ctx.Err() != nil {
 			break
 		}
+	}
+	if err == nil && report.silent() {
+		err = fmt.Errorf("nothing came in %v (is a server there, and does a firewall let UDP through?): %w", e.Timeout, transfer.ErrSilent)
 	}
 	return report, err
 }
@@ -297,7 +300,7 @@ func mayOpen(sockets int) error {
 	if sockets+spareFiles <= limit {
 		return nil
 	}
-	return fmt.Errorf("load: %d transfers at once need %d open files, and this process may have %d: raise the limit (ulimit -n), or ask for less",
+	return fmt.Errorf("%d transfers at once need %d open files, and this process may have %d: raise the limit (ulimit -n), or ask for less",
 		sockets, sockets+spareFiles, limit)
 }
 

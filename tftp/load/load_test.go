@@ -280,7 +280,11 @@ func TestTimeout(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	r := finish(t, Load{Target: target, Concurrency: 2, Transfers: 4, Timeout: 50 * time.Millisecond, unheard: patience})
+	l := Load{Target: target, Concurrency: 2, Transfers: 4, Timeout: 50 * time.Millisecond, unheard: patience}
+	r, err := l.Run(t.Context())
+	if !errors.Is(err, transfer.ErrSilent) || !strings.Contains(err.Error(), "nothing came in 50ms") {
+		t.Errorf("Run says %v", err)
+	}
 	wantErrors(t, r, 4, "not done in 50ms")
 }
 
@@ -358,11 +362,11 @@ func TestCheck(t *testing.T) {
 		"names -1":               {Target: good, Names: -1},
 		"loops 65":               {Target: good, Loops: 65},
 		"transfers -1":           {Target: good, Transfers: -1},
-		"warm-up -1":             {Target: good, Warmup: -1},
+		"warmup -1":              {Target: good, Warmup: -1},
 		"size -1":                {Target: good, Size: -1},
 		"duration -1s":           {Target: good, Duration: -time.Second},
 		"timeout -1s":            {Target: good, Timeout: -time.Second},
-		"shortest timer 1m0s":    {Target: good, MinTimer: time.Minute},
+		"min-timer 1m0s":         {Target: good, MinTimer: time.Minute},
 		"rate -1":                {Target: good, Rate: -1},
 		"loss 1:":                {Target: good, Loss: 1},
 		"options are turned off": {Target: good, NoOptions: true, Window: 2},

@@ -2,7 +2,12 @@ package load
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/haul-project/haul/tftp/transfer"
@@ -46,6 +51,29 @@ func scramble(x uint64) uint64 {
 // Pattern returns a file of size bytes of haul's test content, which is the
 // same on every machine and depends on the offset alone.
 func Pattern(size int64) *io.SectionReader { return io.NewSectionReader(patternFile{}, 0, size) }
+
+// WriteFiles writes files of size bytes of test content into a directory. In name, "{}"
+// stands for the number of each, from 0 on.
+func WriteFiles(dir, name string, count int, size int64) error {
+	for i := range count {
+		if err := writeFile(filepath.Join(dir, strings.ReplaceAll(name, placeholder, strconv.Itoa(i))), size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, Pattern(size)); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return f.Close()
+}
 
 // A patternFile is the test content without end.
 type patternFile struct{}

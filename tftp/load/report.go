@@ -1,6 +1,11 @@
 package load
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
 
 // A Report is how a run went. Times are from its first transfer's begin to its
 // last one's end; the warm-up is not in it, nor what Verify fetched but for
@@ -62,6 +67,19 @@ const (
 func (r *Report) Saturated() bool {
 	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // 0 where it is not known
 	return r.Busy > saturatedAt && worked && r.Duration >= longEnough
+}
+
+// silent reports whether no transfer got any answer, so that each ran out of time.
+func (r *Report) silent() bool {
+	if r.Transfers == 0 || r.Failed < r.Transfers || r.First != (Latency{}) {
+		return false
+	}
+	for text := range r.Errors {
+		if !strings.Contains(text, "not done in ") && !strings.Contains(text, transfer.ErrSilent.Error()) {
+			return false // this machine's doing, such as that it has no port left
+		}
+	}
+	return true
 }
 
 // PerSecond returns bytes and DATA packets a second, as floating-point numbers.

@@ -121,7 +121,7 @@ func (r *run) do(ctx context.Context) (Report, error) {
 	report := r.report(cpuTime() - cpu)
 	_ = r.pool.Close() // there is nothing left to lose
 	if err := ctx.Err(); err != nil {
-		return report, fmt.Errorf("load: %w", err)
+		return report, err
 	}
 	return report, r.broken
 }
@@ -151,7 +151,7 @@ func (r *run) start(i int64, due time.Time) {
 			<-r.slots
 		}
 		if !errors.Is(err, tftp.ErrPoolClosed) {
-			r.breakOff(fmt.Errorf("load: %w", err))
+			r.breakOff(err)
 		}
 	}
 }
@@ -301,11 +301,11 @@ func (r *run) fault(err error) {
 func (r *run) absent(why error) error {
 	switch {
 	case r.heard():
-		return fmt.Errorf("load: the server at %v went away: %w", r.server, why)
+		return fmt.Errorf("the server at %v went away: %w", r.server, why)
 	case errors.Is(why, syscall.ECONNREFUSED):
-		return fmt.Errorf("load: no TFTP server listens at %v: %w", r.server, why)
+		return fmt.Errorf("no TFTP server listens at %v: %w", r.server, why)
 	}
-	return fmt.Errorf("load: nothing came from %v in %v (is a server there, and does a firewall let UDP through?): %w",
+	return fmt.Errorf("nothing came from %v in %v (is a server there, and does a firewall let UDP through?): %w",
 		r.server, r.load.unheard, why)
 }
 
