@@ -1,14 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/users"
 )
@@ -82,7 +87,7 @@ func listUsers(out io.Writer, d *users.Directory) error {
 		if len(u.From) > 0 {
 			from = strings.Trim(fmt.Sprint(u.From), "[]")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Name, describeLogin(u), u.Access, root, limit, from)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Name, u.LoginMethods(), u.Access, root, limit, from)
 	}
 	return w.Flush()
 }
@@ -110,4 +115,160 @@ func newUserRemove() *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+// newUserDisable is "haul user disable" or, the other way round, "haul user enable".
+func newUserDisable(disable bool) *cobra.Command {
+	var file usersFlag
+	cmd := &cobra.Command{
+		Use:     "disable NAME...",
+		Short:   "Keep users from logging in",
+		Long:    "Keep users from logging in, until \"haul user enable\".\n\nA running server disconnects them within seconds. Their passwords, keys and files stay.",
+		Example: "  haul user disable alice",
+	}
+	if !disable {
+		cmd.Use, cmd.Short, cmd.Example = "enable NAME...", "Let disabled users log in again", "  haul user enable alice"
+		cmd.Long = "Let users log in again after \"haul user disable\"."
+	}
+	cmd.Args = args(cobra.MinimumNArgs(1))
+	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
+		verb, _, _ := strings.Cut(cmd.Use, " ")
+		for _, name := range names {
+			if err := users.SetDisabled(path, name, disable); err != nil {
+				return explainUsers(err, path)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%sd %s in %s\n", verb, name, path)
+		}
+		return nil
+	})
+	return cmd
+}
+
+func newUserShow() *cobra.Command {
+	var file usersFlag
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show one user",
+		Long:    "Show all settings of one user, defaults of the file included.\n\nOf the password haul shows only its kind, and of keys the fingerprint, the comment and the\noptions.",
+		Example: "  haul user show alice",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return showUser(cmd.OutOrStdout(), &file, args[0])
+		},
+		ValidArgsFunction: file.complete,
+	}
+	file.add(cmd)
+	return cmd
+}
+
+// find returns a user of the users file.
+func (f *usersFlag) find(name string) (users.User, error) {
+	d, path, err := f.open()
+	if err != nil {
+		return users.User{}, err
+	}
+	u, ok := d.User(name)
+	if !ok {
+		return u, fmt.Errorf("there is no user %q in %s; \"haul user add\" adds one", name, path)
+	}
+	return u, nil
+}
+
+// showUser prints what holds for a user.
+func showUser(out io.Writer, file *usersFlag, name string) error {
+	u, err := file.find(name)
+	if err != nil {
+		return err
+	}
+	out = console.NewPlainWriter(out)
+	line := func(what, value string) { fmt.Fprintf(out, "%-9s %s\n", what, value) }
+	orDash := func(value string) string {
+		if value == "" {
+			return "-"
+		}
+		return value
+	}
+	line("user", u.Name)
+	line("login", u.LoginMethods())
+	line("password", u.Password.String())
+	line("require", u.Require.String())
+	line("access", u.Access.String())
+	line("root", orDash(u.Root))
+	limit := "-"
+	if u.Limit != 0 {
+		limit = console.FormatSize(u.Limit) + "/s"
+	}
+	line("limit", limit)
+	line("from", orDash(strings.Trim(fmt.Sprint(u.From), "[]")))
+	for _, k := range u.Keys {
+		line("key", k.Describe())
+	}
+	return nil
+}
+
+// A usersFlag is the flag that names the users file.
+type usersFlag struct{ name string }
+
+func (f *usersFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+serve.UsersPlaces+")")
+}
+
+// path returns the users file.
+func (f *usersFlag) path() (string, error) {
+	if f.name != "" {
+		return f.name, nil
+	}
+	return serve.DefaultUsersFile()
+}
+
+// change makes cmd one that changes the users file, of which run gets the path.
+func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
+	f.add(cmd)
+	cmd.ValidArgsFunction = f.complete
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := f.path()
+		if err != nil {
+			return err
+		}
+		return run(cmd, path, args)
+	}
+}
+
+// open loads the users file, which must be there.
+func (f *usersFlag) open() (*users.Directory, string, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := serve.OpenUsersFile(path)
+	return d, path, err
+}
+
+// complete offers the names of users.
+func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	d, _, err := f.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return d.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// explainUsers says what to do about a users file that could not be changed.
+func explainUsers(err error, path string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; run it as a user who may write %s and its directory, or name another file with --users", err, path)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w; name another file with --users", err)
+	}
+	return err
+}
+
+// makeUsersDir makes the directory of the users file that is meant when none is
+// named. One that was named must be there, as it may be a slip.
+func makeUsersDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return failure.Local.Errorf("make the directory of the users file: %w; name another place with --users FILE", err)
+	}
+	return nil
 }

@@ -1,20 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/users"
 )
 
@@ -103,7 +104,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err := users.Add(path, u); err != nil {
 		return explainUsers(err, path)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s (%s, %s)\n", name, path, describeLogin(u), u.Access)
+	fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s (%s, %s)\n", name, path, u.LoginMethods(), u.Access)
 	if filepath.IsAbs(u.Root) && !strings.Contains(u.Root, "%") {
 		if _, err := os.Stat(u.Root); errors.Is(err, fs.ErrNotExist) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "haul: %s does not exist yet; make it, and restart the server, before %s logs in\n", u.Root, name)
@@ -167,63 +168,190 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	return u, nil
 }
 
-// maxKeyFile is the most bytes of a file of keys that --key takes.
-const maxKeyFile = 1 << 20
+const userSetHelp = `Change what a user may do.
 
-// readKeys reads what --key names.
-func readKeys(in io.Reader, word string) ([]users.Key, error) {
-	source, text := "key "+word, ""
-	_, statErr := os.Stat(word)
-	switch {
-	case word == "":
-		return nil, failure.Usage.Errorf("the key is empty; it is a file, a line of one, or -")
-	case word == "-":
-		b, err := io.ReadAll(io.LimitReader(in, maxKeyFile+1))
-		if err == nil && len(b) > maxKeyFile {
-			err = fmt.Errorf("more than %d bytes", maxKeyFile)
-		}
-		if err != nil {
-			return nil, failure.Local.Errorf("keys from standard input: %w", err)
-		}
-		source, text = "standard input", string(b)
-	case statErr != nil && looksLikeKey(word):
-		source, text = "key", word
-	case statErr != nil:
-		return nil, failure.Local.Errorf("key %s: %w; it is a file, a line such as \"ssh-ed25519 AAAA...\", or -", word, console.WithoutPath(statErr))
-	default:
-		b, err := smallfile.Read(word, maxKeyFile)
-		if err != nil {
-			return nil, failure.Local.Errorf("key %s: %w", word, console.WithoutPath(err))
-		}
-		text = string(b)
+All else stays as it is, comments included. An empty value removes the statement, so
+that the default of the file applies: --root "", --limit 0.
+
+A running server applies the change within seconds. It disconnects a session with
+another root or access, or that a new network or requirement excludes.`
+
+const userSetExamples = `  haul user set alice --access read-only --limit 20M
+  haul user set backup --from 192.0.2.0/24,2001:db8::/32
+  haul user set alice --require key+password
+  haul user set alice --root ""                all of DIR from now on`
+
+func newUserSet() *cobra.Command {
+	var file usersFlag
+	var root, access, require string
+	var limit console.ByteSize
+	var from []string
+	cmd := &cobra.Command{
+		Use:         "set NAME",
+		Short:       "Change what a user may do",
+		Long:        userSetHelp,
+		Example:     userSetExamples,
+		Args:        args(cobra.ExactArgs(1)),
+		Annotations: more("", "users-file", "sizes"),
 	}
-	return parseKeys(source, text)
+	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
+		nets, err := parseNetworks("from", from)
+		if err != nil {
+			return err
+		}
+		rate := ""
+		if limit != 0 {
+			rate = strconv.FormatInt(int64(limit), 10)
+		}
+		values := map[string]string{
+			"root": root, "access": access, "require": require,
+			"limit": rate, "from": strings.Trim(fmt.Sprint(nets), "[]"),
+		}
+		if _, err := users.ParseAccess(access); err != nil && access != "" {
+			return failure.Usage.Errorf("--%w", err)
+		}
+		if _, err := users.ParseRequire(require); err != nil && require != "" {
+			return failure.Usage.Errorf("--require: %w", err)
+		}
+		var settings []users.Setting
+		for _, keyword := range []string{"root", "access", "limit", "from", "require"} {
+			if cmd.Flags().Changed(keyword) {
+				settings = append(settings, users.Setting{Keyword: keyword, Value: values[keyword]})
+			}
+		}
+		if len(settings) == 0 {
+			return failure.Usage.Errorf("nothing to change: give --root, --access, --limit, --from or --require")
+		}
+		if err := users.Set(path, args[0], settings...); err != nil {
+			return explainUsers(err, path)
+		}
+		return showUser(cmd.OutOrStdout(), &file, args[0])
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&root, "root", "", "show the user this `DIR` as /")
+	flags.StringVar(&access, "access", "", "let the user do this: `ACCESS` is full, read-only or upload-only")
+	flags.Var(&limit, "limit", "bytes a second each way, such as 20MB (0: the default of the file)")
+	flags.StringSliceVar(&from, "from", nil, "let the user log in from this `NETWORK` only; several are separated by commas")
+	flags.StringVar(&require, "require", "", "require this for a login: `HOW` is any or key+password")
+	completeAccess(cmd)
+	completeWords(cmd, "require", users.AnyMethod.String(), users.KeyAndPassword.String())
+	return cmd
 }
 
-// looksLikeKey reports whether a word is the line of a key, and not the name of a file
-// that is missing.
-func looksLikeKey(word string) bool { return keyType.MatchString(word) }
+const userPasswordHelp = `Set the password of a user, or remove it.
 
-var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
+haul asks for it twice, and does not show it. --password-stdin reads it from standard
+input instead, up to the end of the line. A running server applies the change within
+seconds, and ends sessions and HTTP requests that logged in with the old password.`
 
-// parseKeys reads the lines of an authorized_keys file. Each line must be right: the
-// user is there to correct it.
-func parseKeys(source, text string) (keys []users.Key, err error) {
-	if strings.Contains(text, "PRIVATE KEY-----") {
-		return nil, failure.Usage.Errorf("%s: that is a private key, which only its owner should have; the public key is in the file with .pub behind its name", source)
+const userPasswordExamples = `  haul user password alice
+  pwgen -s 24 1 | haul user password alice --password-stdin
+  haul user password alice --none              keys only from now on`
+
+func newUserPassword() *cobra.Command {
+	var file usersFlag
+	var p passwordFlags
+	var none bool
+	cmd := &cobra.Command{
+		Use:     "password NAME",
+		Short:   "Set a user's password",
+		Long:    userPasswordHelp,
+		Example: userPasswordExamples,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if none && p.stdin {
+				return failure.Usage.Errorf("--none and --password-stdin exclude each other")
+			}
+			d, path, err := file.open()
+			if err != nil {
+				return err
+			}
+			if _, ok := d.User(name); !ok {
+				return fmt.Errorf("there is no user %q in %s; \"haul user add\" adds one", name, path)
+			}
+			var h users.Hash
+			if !none {
+				if h, err = p.read(cmd, name); err != nil {
+					return err
+				}
+			}
+			if err := users.SetPassword(path, name, h); err != nil {
+				return explainUsers(err, path)
+			}
+			done := "set the password of"
+			if none {
+				done = "removed the password of"
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s %s in %s\n", done, name, path)
+			return nil
+		},
+		ValidArgsFunction: file.complete,
 	}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		k, err := users.ParseKey(line)
-		if err != nil {
-			return nil, failure.Usage.Errorf("%s: %w", source, err)
-		}
-		keys = append(keys, k)
+	file.add(cmd)
+	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input")
+	cmd.Flags().BoolVar(&none, "none", false, "remove the password")
+	return cmd
+}
+
+// passwordFlags say where a password comes from.
+type passwordFlags struct{ ask, stdin bool }
+
+// leastPassword is how many bytes a password has at least. Anybody can try to log in to
+// a server, and shorter ones can be guessed.
+const leastPassword = 8
+
+// read gets a password, and returns its hash.
+func (p *passwordFlags) read(cmd *cobra.Command, name string) (users.Hash, error) {
+	password, err := p.get(cmd, name)
+	if err != nil {
+		return users.Hash{}, err
 	}
-	if len(keys) == 0 {
-		return nil, failure.Usage.Errorf("%s: there is no key in it", source)
+	defer clear(password)
+	switch n := len(password); {
+	case n == 0:
+		return users.Hash{}, errors.New("the password is empty; nothing was changed")
+	case n < leastPassword:
+		return users.Hash{}, fmt.Errorf("the password has fewer than %d bytes; nothing was changed", leastPassword)
+	case n > users.MaxPassword:
+		return users.Hash{}, fmt.Errorf("the password has more than %d bytes; nothing was changed", users.MaxPassword)
 	}
-	return keys, nil
+	return users.HashPassword(password)
+}
+
+func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
+	if p.stdin {
+		return readPassword(cmd.InOrStdin())
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil, failure.Usage.Errorf("there is no terminal to ask for a password; --password-stdin reads it from standard input")
+	}
+	first, err := console.AskPassword(cmd.Context(), in, cmd.ErrOrStderr(), fmt.Sprintf("Password for %s: ", name))
+	if err != nil {
+		return nil, failure.Local.Wrap(err)
+	}
+	second, err := console.AskPassword(cmd.Context(), in, cmd.ErrOrStderr(), "The same again: ")
+	if err != nil {
+		return nil, failure.Local.Wrap(err)
+	}
+	defer clear(second)
+	if !bytes.Equal(first, second) {
+		return nil, errors.New("the two passwords differ; nothing was changed")
+	}
+	return first, nil
+}
+
+// readPassword reads one line. A second one is refused: that cannot be meant.
+func readPassword(in io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(in, users.MaxPassword+3))
+	if err != nil {
+		return nil, failure.Local.Errorf("password from standard input: %w", err)
+	}
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	b = bytes.TrimSuffix(b, []byte("\r"))
+	if bytes.ContainsAny(b, "\r\n") {
+		return nil, failure.Usage.Errorf("--password-stdin: there is more than one line")
+	}
+	return b, nil
 }

@@ -1,0 +1,41 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// AskPassword reads a password from a terminal without showing it. If ctx ends
+// before, the terminal is as it was.
+func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string) ([]byte, error) {
+	fd := int(in.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return nil, fmt.Errorf("ask for a password: %w", err)
+	}
+	fmt.Fprint(out, prompt)
+	defer fmt.Fprintln(out)
+	type answer struct {
+		password []byte
+		err      error
+	}
+	typed := make(chan answer, 1)
+	go func() { // ends with the process if nothing is typed
+		password, err := term.ReadPassword(fd)
+		typed <- answer{password, err}
+	}()
+	select {
+	case a := <-typed:
+		if a.err != nil {
+			return nil, fmt.Errorf("ask for a password: %w", a.err)
+		}
+		return a.password, nil
+	case <-ctx.Done():
+		_ = term.Restore(fd, before) // there is nothing more to try
+		return nil, ctx.Err()
+	}
+}
