@@ -91,14 +91,7 @@ func TestAddressesInConnState(t *testing.T) {
 		if secure {
 			s.TLS, scheme = server, "https://"
 		}
-		so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Listener(so)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listenFor(t, s)
 		var mu sync.Mutex
 		begun, ended := map[string]bool{}, map[string]bool{}
 		h := http.Server{

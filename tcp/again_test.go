@@ -27,10 +27,7 @@ func TestServeTwice(t *testing.T) {
 				t.Fatalf("got %q", got)
 			}
 			served := s.running()[0].sockets[0]
-			other, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := listenSocket(t, Options{})
 			for _, x := range []*Server{s, {Handle: echo}} {
 				if err := try(x, other, served); err == nil || errors.Is(err, net.ErrClosed) && x == s {
 					t.Errorf("serving it once more: %v", err)
@@ -51,10 +48,7 @@ func TestServeTwice(t *testing.T) {
 
 // One socket that is given twice is not served, and closed.
 func TestServeOneTwice(t *testing.T) {
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	so := listenSocket(t, Options{})
 	if err := (&Server{Handle: echo}).Serve(t.Context(), so, so); err == nil {
 		t.Error("no error")
 	}

@@ -101,10 +101,7 @@ func TestOptionsAreInherited(t *testing.T) {
 // Options of listening sockets are set on each that shares the address.
 func TestOptionsOfListening(t *testing.T) {
 	const sockets, backlog, fastOpen = 3, 77, 16
-	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: sockets, Backlog: backlog, FastOpen: fastOpen, ClientFirst: 5e9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := listenSocket(t, Options{Sockets: sockets, Backlog: backlog, FastOpen: fastOpen, ClientFirst: 5e9})
 	defer s.Close()
 	if len(s.kernels) != sockets {
 		t.Fatalf("%d sockets, not %d", len(s.kernels), sockets)

@@ -34,10 +34,7 @@ func TestListenChild(t *testing.T) {
 	if os.Getenv(listenChild) == "" {
 		t.Skip("it is a part of TestListenResetsNoClient")
 	}
-	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: listenSockets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := listenSocket(t, Options{Sockets: listenSockets})
 	if n := len(s.kernels); n != listenSockets {
 		t.Errorf("%d sockets", n)
 	}

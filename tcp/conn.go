@@ -39,20 +39,14 @@ var _ interface {
 type conn struct {
 	sock // what it is to the system
 
-	home       home
-	next, prev *conn // of home: the live ones, or next of those to reuse
+	home       *roster // where it comes from and returns to
+	next, prev *conn   // of home: the live ones, or next of those to reuse
 
 	prefix []byte     // reading: read already, and not yet by the handler
 	source netip.Addr // counted by the run's sources; not valid if not
 
 	ended         atomic.Pointer[ender] // why the server ended it, if it did
 	remote, local atomic.Pointer[netAddr]
-}
-
-// A home is where a conn comes from and returns to.
-type home interface {
-	leave(c *conn)
-	sayFirst(c *Conn, b []byte) // reports the first bytes of the client
 }
 
 // An ender is why a connection was ended.

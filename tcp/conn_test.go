@@ -22,14 +22,8 @@ func pair(t *testing.T, o Options) (ours *Conn, theirs *net.TCPConn) {
 // pairOf returns both ends of a connection to a server.
 func pairOf(t *testing.T, s *Server, o Options) (ours *Conn, theirs *net.TCPConn) {
 	t.Helper()
-	so, err := Listen(t.Context(), "127.0.0.1:0", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(so)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Options = o
+	l := listenFor(t, s)
 	t.Cleanup(func() { _ = l.Close() })
 	theirs = dial(t, l.Addr().String())
 	c, err := l.Accept()
@@ -43,14 +37,7 @@ func pairOf(t *testing.T, s *Server, o Options) (ours *Conn, theirs *net.TCPConn
 // A connection keeps what package net promises of one: these are its own tests.
 func TestIsANetConn(t *testing.T) {
 	s := &Server{}
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(so)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenFor(t, s)
 	defer l.Close()
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		c1, err = net.Dial("tcp", l.Addr().String())
@@ -259,14 +246,7 @@ func TestSyscallConn(t *testing.T) {
 
 func TestListenerCloses(t *testing.T) {
 	s := &Server{}
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(so)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenFor(t, s)
 	theirs := dial(t, l.Addr().String())
 	ours, err := l.Accept()
 	if err != nil {

@@ -16,10 +16,7 @@ import (
 // pairs is pair for connections of one server, one after the other.
 func pairs(t *testing.T) (next func() (*Conn, *net.TCPConn)) {
 	t.Helper()
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	so := listenSocket(t, Options{Sockets: 1})
 	l, err := new(Server).Listener(so)
 	if err != nil {
 		t.Fatal(err)

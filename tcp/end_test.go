@@ -80,10 +80,7 @@ func TestGraceEnds(t *testing.T) {
 func TestHalt(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		s := &Server{Grace: -1, Handle: echo}
-		so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		so := listenSocket(t, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		result := make(chan error)
@@ -209,14 +206,8 @@ func TestDrainServesAll(t *testing.T) {
 
 // A socket that is closed is served no more, and when none is left that is the end.
 func TestCloseOfASocketWhileServing(t *testing.T) {
-	one, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := listenSocket(t, Options{})
+	two := listenSocket(t, Options{})
 	s := &Server{Handle: echo}
 	result := make(chan error, 1)
 	go func() { result <- s.Serve(context.Background(), one, two) }()
@@ -249,10 +240,7 @@ func TestHandOver(t *testing.T) {
 			}
 		}}
 	}
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	so := listenSocket(t, Options{Sockets: 2})
 	at := so.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
+	"syscall"
 )
 
 var (
@@ -43,4 +45,15 @@ func unnamed(err error) error {
 		return e.Err
 	}
 	return err
+}
+
+// isTemporary reports whether accepting may succeed later, when there are descriptors or
+// memory again.
+func isTemporary(err error) bool {
+	return isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM)
+}
+
+// isAny reports whether an error is one of some of the system's.
+func isAny(err error, of ...syscall.Errno) bool {
+	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }

@@ -46,10 +46,7 @@ func startVictim(t *testing.T, s *Server) *victim {
 	if s.TLS != nil {
 		v.tls = &tls.Config{InsecureSkipVerify: true}
 	}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := listenSocket(t, Options{})
 	v.addr = socket.Addr().String()
 	ctx, halt := context.WithCancel(context.Background())
 	v.halt = halt

@@ -48,10 +48,8 @@ func Draining(ctx context.Context) <-chan struct{} {
 // place.
 func (g *gate) admit(c *conn) bool {
 	c.source = netip.Addr{}
-	if p := &g.s.places; p.max > 0 && !p.take() {
-		if g.s.Refuse || !p.wait(g.ctx.Done()) {
-			return g.refuse(c)
-		}
+	if !g.takePlace() {
+		return g.refuse(c)
 	}
 	if g.s.sources != nil {
 		from := c.sysSource()
@@ -67,6 +65,27 @@ func (g *gate) admit(c *conn) bool {
 	return true
 }
 
+// takePlace takes one of the places for connections. Without Refuse it waits for one.
+func (g *gate) takePlace() bool {
+	if g.s.places == nil {
+		return true
+	}
+	select {
+	case g.s.places <- struct{}{}:
+		return true
+	default:
+	}
+	if g.s.Refuse {
+		return false
+	}
+	select {
+	case g.s.places <- struct{}{}:
+		return true
+	case <-g.ctx.Done():
+		return false
+	}
+}
+
 // refuse counts a refusal, and makes the connection's close a reset.
 func (g *gate) refuse(c *conn) bool {
 	g.s.counts.refused.Add(1)
@@ -76,8 +95,8 @@ func (g *gate) refuse(c *conn) bool {
 
 // left gives back what admit took.
 func (g *gate) left(source netip.Addr) {
-	if g.s.places.max > 0 {
-		g.s.places.give()
+	if g.s.places != nil {
+		<-g.s.places
 	}
 	if source.IsValid() {
 		g.s.sources.leave(source)

@@ -28,14 +28,7 @@ func TestHalfOpen(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		ended := make(chan error, 1)
 		s := &Server{IdleTimeout: 50 * time.Millisecond, Options: Options{KeepAlive: KeepAlive{Off: true}}}
-		so, err := Listen(t.Context(), "127.0.0.1:0", s.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Listener(so)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listenFor(t, s)
 		defer l.Close()
 		theirs := dial(t, l.Addr().String())
 		ours, err := l.Accept()

@@ -13,10 +13,7 @@ import (
 func TestHaltBeforeServe(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := &Server{Handle: echo}
-		so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		so := listenSocket(t, Options{})
 		result := make(chan error, 1)
 		serve := func() { result <- s.Serve(context.Background(), so) }
 		if !late {
@@ -40,10 +37,7 @@ func TestHaltBeforeServe(t *testing.T) {
 		if err := s.ListenAndServe(t.Context(), "127.0.0.1:0"); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("ListenAndServe: %v", err)
 		}
-		if so, err = Listen(t.Context(), "127.0.0.1:0", Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Listener(so); !errors.Is(err, net.ErrClosed) {
+		if _, err := s.Listener(listenSocket(t, Options{})); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Listener: %v", err)
 		}
 	}
@@ -52,10 +46,7 @@ func TestHaltBeforeServe(t *testing.T) {
 // Halt between the moments when a run is made and when it is known ends it, too.
 func TestHaltInBetween(t *testing.T) {
 	s := &Server{Handle: echo}
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	so := listenSocket(t, Options{})
 	r, err := s.newRun(t.Context(), []*Socket{so})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -190,23 +191,11 @@ func (k *kernel) set(o Options) error {
 	}
 	if o.Congestion != "" {
 		if err := unix.SetsockoptString(k.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
-			errs = append(errs, &congestionError{o.Congestion, err})
+			errs = append(errs, fmt.Errorf("congestion control %s (there are those of net.ipv4.tcp_allowed_congestion_control): %w", o.Congestion, err))
 		}
 	}
 	return errors.Join(errs...)
 }
-
-// A congestionError says that the system has no such congestion control.
-type congestionError struct {
-	name string
-	err  error
-}
-
-func (e *congestionError) Error() string {
-	return "congestion control " + e.name + " (there are those of net.ipv4.tcp_allowed_congestion_control): " + e.err.Error()
-}
-
-func (e *congestionError) Unwrap() error { return e.err }
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the
 // socket is stopped and its queue is empty.
@@ -327,30 +316,12 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// isTemporary reports whether accepting may succeed later, when there are descriptors or
-// memory again.
-func isTemporary(err error) bool {
-	for _, e := range []syscall.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
 // isOfPeer reports whether a connection ended before it was accepted, or a firewall keeps
 // it out (accept(2), "Error handling").
 func isOfPeer(err error) bool {
-	for _, e := range []syscall.Errno{unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
-		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
+		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT)
 }
-
-func isRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
 
 // wholeSeconds returns d in seconds, and at least one.
 func wholeSeconds(d time.Duration) int {

@@ -85,20 +85,7 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return l.File()
 }
 
-// isTemporary reports whether accepting may succeed later, when there are descriptors or
-// memory again.
-func isTemporary(err error) bool {
-	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
 // isOfPeer reports whether a connection ended before it was accepted.
 func isOfPeer(err error) bool {
-	return errors.Is(err, syscall.ECONNABORTED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPERM)
+	return isAny(err, syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPERM)
 }
-
-func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // A Socket listens at an address. [Server.Serve] takes it over and closes it.
@@ -55,7 +56,7 @@ func removeStale(path string) {
 	}
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
-	} else if isRefused(err) {
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
 		_ = os.Remove(path) // if that fails, so will listening, and says why
 	}
 }

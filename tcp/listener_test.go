@@ -1,12 +1,14 @@
 package tcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -14,28 +16,14 @@ import (
 	"github.com/haul-project/haul/tcp/certs"
 )
 
-// listenFor opens a socket of loopback, and the server's Listener for it.
-func listenFor(t *testing.T, s *Server) (*Socket, *Listener) {
-	t.Helper()
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return socket, l
-}
-
 // Connections accepted before a Listener was closed are still handed over: their
 // requests may be on their way.
 func TestListenerGivesAll(t *testing.T) {
 	s := &Server{}
-	socket, l := listenFor(t, s)
+	l := listenFor(t, s)
 	const clients = 20
 	for range clients {
-		dial(t, socket.Addr().String())
+		dial(t, l.Addr().String())
 	}
 	eventually(t, "accepted", func() bool { return s.Counters().Accepted == clients })
 	if err := l.Close(); err != nil {
@@ -58,8 +46,8 @@ func TestListenerGivesAll(t *testing.T) {
 // A program that never calls Accept again keeps no connection for ever.
 func TestListenerLeft(t *testing.T) {
 	s := &Server{}
-	socket, l := listenFor(t, s)
-	dial(t, socket.Addr().String())
+	l := listenFor(t, s)
+	dial(t, l.Addr().String())
 	eventually(t, "accepted", func() bool { return s.Counters().Accepted == 1 })
 	_ = l.Close()
 	eventually(t, "let go", func() bool { return s.Counters().Conns == 0 })
@@ -67,23 +55,19 @@ func TestListenerLeft(t *testing.T) {
 
 // A Listener closes although an acceptor waits for a place, and all are taken.
 func TestListenerClosesWhenFull(t *testing.T) {
-	s := &Server{MaxConns: 1}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dial(t, socket.Addr().String())
+	s := &Server{MaxConns: 1, Options: Options{Sockets: 1}}
+	l := listenFor(t, s)
+	dial(t, l.Addr().String())
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	dial(t, socket.Addr().String())
-	eventually(t, "the second waits", func() bool { return s.places.waiting.Load() == 1 })
+	dial(t, l.Addr().String())
+	eventually(t, "the second waits for a place", func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".takePlace("))
+	})
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
 	select {
@@ -99,8 +83,8 @@ func TestListenerClosesWhenFull(t *testing.T) {
 // Drain ends when the last connection has, and Accept then waits for Close.
 func TestListenerDrain(t *testing.T) {
 	s := &Server{}
-	socket, l := listenFor(t, s)
-	dial(t, socket.Addr().String())
+	l := listenFor(t, s)
+	dial(t, l.Addr().String())
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -139,13 +123,13 @@ func TestListenerSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Server{SplitALPN: "b", TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"a", "b"}}}
-	socket, l := listenFor(t, s)
+	l := listenFor(t, s)
 	defer l.Close()
 	var all sync.WaitGroup
 	defer all.Wait()
 	for range 3 {
 		for protocol, from := range map[string]net.Listener{"a": l, "b": l.Split()} {
-			c := tls.Client(dial(t, socket.Addr().String()), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
+			c := tls.Client(dial(t, l.Addr().String()), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
 			all.Go(func() {
 				if err := c.Handshake(); err != nil {
 					t.Error(err)

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"iter"
 	"net"
 	"net/netip"
 	"sync"
@@ -65,7 +64,8 @@ func (o *roster) enter(c *conn) {
 	c.enter(o.shared.firstPhase)
 	c.begin()
 	o.mu.Lock()
-	c.putBefore(&o.live)
+	c.prev, c.next = o.live.prev, &o.live
+	c.prev.next, c.next.prev = c, c
 	o.conns++
 	o.accepted++
 	o.mu.Unlock()
@@ -75,7 +75,8 @@ func (o *roster) enter(c *conn) {
 // that no old handle can use it.
 func (o *roster) leave(c *conn) {
 	o.mu.Lock()
-	c.takeOff()
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.next, c.prev = nil, nil
 	o.conns--
 	source := c.source
 	if o.frees < maxFree {
@@ -86,17 +87,6 @@ func (o *roster) leave(c *conn) {
 	o.left(source)
 }
 
-// putBefore inserts c into the ring before another, and takeOff removes it. mu is held.
-func (c *conn) putBefore(other *conn) {
-	c.prev, c.next = other.prev, other
-	c.prev.next, c.next.prev = c, c
-}
-
-func (c *conn) takeOff() {
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.next, c.prev = nil, nil
-}
-
 // counts returns how many connections there are, and how many there were in all.
 func (o *roster) counts() (live int, accepted uint64) {
 	o.mu.Lock()
@@ -104,64 +94,47 @@ func (o *roster) counts() (live int, accepted uint64) {
 	return o.conns, o.accepted
 }
 
-// sweepBatch is how many connections are held at a time to end them, which is done without
-// mu.
-const sweepBatch = 256
-
-// each calls f for each live connection, with mu held. If f reports true, each calls then
-// without mu.
-func (o *roster) each(f func(*conn) bool, then func(*conn)) {
-	var batch [sweepBatch]*conn
-	for {
-		n := 0
-		o.mu.Lock()
-		for c := o.live.next; c != &o.live && n < len(batch); c = c.next {
-			if f(c) && c.hold() {
-				batch[n] = c
-				n++
-			}
-		}
-		o.mu.Unlock()
-		for _, c := range batch[:n] {
-			then(c)
-			c.drop()
-		}
-		if n < len(batch) {
-			return
+// those returns the live connections for which f reports true. They are held: the caller
+// drops each.
+func (o *roster) those(f func(*conn) bool) (held []*conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := o.live.next; c != &o.live; c = c.next {
+		if f(c) && c.hold() {
+			held = append(held, c)
 		}
 	}
+	return held
 }
 
 // cut ends all connections, and returns how many.
 func (o *roster) cut(err error) (n int) {
-	o.each(func(c *conn) bool { return c.ended.Load() == nil }, func(c *conn) {
+	for _, c := range o.those(func(c *conn) bool { return c.ended.Load() == nil }) {
 		if c.end(err, &o.shared.counts.cut) {
 			n++
 		}
-	})
+		c.drop()
+	}
 	return n
 }
 
 // nudge wakes handlers that wait for a request, to check whether the server ends.
 func (o *roster) nudge() {
-	var seen map[*conn]bool
-	o.each(func(c *conn) bool { return c.idle.Load() && !seen[c] }, func(c *conn) {
-		if seen == nil {
-			seen = map[*conn]bool{}
-		}
-		seen[c] = true
+	for _, c := range o.those(func(c *conn) bool { return c.idle.Load() }) {
 		c.sysNudge()
-	})
+		c.drop()
+	}
 }
 
 // sweep ends the connections that ran out of time.
 func (o *roster) sweep(now int64) {
 	t := &o.shared.ticks
-	o.each(func(c *conn) bool { return c.ended.Load() == nil && t.expired(&c.status, now) != nil }, func(c *conn) {
+	for _, c := range o.those(func(c *conn) bool { return c.ended.Load() == nil && t.expired(&c.status, now) != nil }) {
 		if err := t.expired(&c.status, now); err != nil {
 			c.end(err, &o.shared.counts.timedOut)
 		}
-	})
+		c.drop()
+	}
 }
 
 // A Peer is one live connection.
@@ -171,59 +144,15 @@ type Peer struct {
 	Waits         bool          // in WaitReadable, for another request
 }
 
-// peerBatch is how many connections are read at a time. The list may contain some that
-// have just ended.
-const peerBatch = 64
-
-// peers yields the live connections. None is held while the caller looks at one, since it
-// would stay open meanwhile.
-func (o *roster) peers() iter.Seq[Peer] {
-	return func(yield func(Peer) bool) {
-		// Two marks in the ring: the position of the list, and its end, since new
-		// connections may come faster than the caller takes them.
-		var at, end conn
-		at.state.Store(closedBit) // so that no call holds them
-		end.state.Store(closedBit)
-		o.mu.Lock()
-		at.putBefore(o.live.next)
-		end.putBefore(&o.live)
-		o.mu.Unlock()
-		defer func() {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			at.takeOff()
-			end.takeOff()
-		}()
-		var held [peerBatch]*conn
-		var peers [peerBatch]Peer
-		for {
-			n := 0
-			o.mu.Lock()
-			c := at.next
-			for ; c != &end && n < len(held); c = c.next {
-				if c.hold() {
-					held[n] = c
-					n++
-				}
-			}
-			at.takeOff()
-			at.putBefore(c)
-			o.mu.Unlock()
-			for i, c := range held[:n] {
-				peers[i] = Peer{
-					Remote: cachedAddr(&c.remote, c.sysRemoteAddr).Addr, Local: cachedAddr(&c.local, c.sysLocalAddr).Addr,
-					Since: c.shared.ago(c.began.Load()), Waits: c.idle.Load(),
-				}
-				c.drop()
-			}
-			for _, p := range peers[:n] {
-				if !yield(p) {
-					return
-				}
-			}
-			if n < len(held) {
-				return
-			}
-		}
+// peers returns the live connections. None is held when it returns, since it would stay
+// open meanwhile.
+func (o *roster) peers() (all []Peer) {
+	for _, c := range o.those(func(*conn) bool { return true }) {
+		all = append(all, Peer{
+			Remote: cachedAddr(&c.remote, c.sysRemoteAddr).Addr, Local: cachedAddr(&c.local, c.sysLocalAddr).Addr,
+			Since: c.shared.ago(c.began.Load()), Waits: c.idle.Load(),
+		})
+		c.drop()
 	}
+	return all
 }

@@ -25,13 +25,13 @@ func (s *Server) Counters() Counters {
 }
 
 // Peers yields the open connections. A loop over them may be slow: it keeps none of them
-// open, so it may list a connection that has just ended. Connections accepted meanwhile
-// may be missing.
+// open, so it may list connections that have ended since it began. Connections accepted
+// meanwhile may be missing.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.running() {
 			for _, a := range r.acceptors {
-				for p := range a.roster.peers() {
+				for _, p := range a.roster.peers() {
 					if !yield(p) {
 						return
 					}

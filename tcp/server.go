@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -103,7 +102,7 @@ type Server struct {
 
 	lastCall   time.Duration // 0 means defaultLastCall
 	once       sync.Once
-	places     places
+	places     chan struct{} // one for each connection; nil without MaxConns
 	sources    *sources
 	handshakes chan struct{} // a place for each
 	counts     counts
@@ -157,7 +156,9 @@ func (s *Server) hasProxies() bool { return len(s.Proxies) > 0 || s.UnixProxies 
 
 // init makes what the connections of all addresses share.
 func (s *Server) init() {
-	s.places.max, s.places.freed = int64(s.MaxConns), make(chan struct{}, maxWaiters)
+	if s.MaxConns > 0 {
+		s.places = make(chan struct{}, s.MaxConns)
+	}
 	if s.MaxConnsPerSource > 0 {
 		s.sources = newSources(s.MaxConnsPerSource)
 	}
@@ -169,64 +170,6 @@ func (s *Server) log() *slog.Logger {
 		return s.Log
 	}
 	return slog.Default()
-}
-
-// places are the places for connections, MaxConns of them.
-type places struct {
-	max     int64 // 0 for no limit
-	taken   atomic.Int64
-	waiting atomic.Int32
-	freed   chan struct{} // a place has become free, and an acceptor waits
-}
-
-// maxWaiters is how many acceptors free places may wake at a time. Those wake others.
-const maxWaiters = 64
-
-// take takes a place if there is one. It never counts more places than there are, not
-// even for a moment: an acceptor woken just then would find none, and sleep again.
-func (p *places) take() bool {
-	for {
-		n := p.taken.Load()
-		if n >= p.max {
-			return false
-		}
-		if p.taken.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// wait waits for a place. It reports false if over comes first.
-func (p *places) wait(over <-chan struct{}) bool {
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
-	for !p.take() {
-		select {
-		case <-p.freed:
-		case <-over:
-			return false
-		}
-	}
-	if p.taken.Load() < p.max { // more were freed than freed has room for
-		p.wake()
-	}
-	return true
-}
-
-// give gives a place back.
-func (p *places) give() {
-	p.taken.Add(-1)
-	p.wake()
-}
-
-// wake wakes one that waits for a place, if any does.
-func (p *places) wake() {
-	if p.waiting.Load() > 0 {
-		select {
-		case p.freed <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // allows reports whether Allow and Deny let an address connect.

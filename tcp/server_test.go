@@ -63,6 +63,26 @@ func serve(t *testing.T, s *Server, addrs ...string) (addr string, stop func() e
 	return sockets[0].Addr().String(), stop
 }
 
+// listenSocket opens a socket of loopback.
+func listenSocket(t testing.TB, o Options) *Socket {
+	t.Helper()
+	so, err := Listen(t.Context(), "127.0.0.1:0", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return so
+}
+
+// listenFor opens a socket of loopback, and the server's Listener for it.
+func listenFor(t testing.TB, s *Server) *Listener {
+	t.Helper()
+	l, err := s.Listener(listenSocket(t, s.Options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -313,10 +333,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
-	so, err := Listen(t.Context(), "127.0.0.1:0", Options{Sockets: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	so := listenSocket(t, Options{Sockets: 2})
 	defer so.Close()
 	for _, n := range []int{1, 2} {
 		other, err := Listen(t.Context(), so.Addr().String(), Options{Sockets: n})

@@ -45,19 +45,12 @@ func TestHandshakesSlow(t *testing.T) {
 func TestListenerSilent(t *testing.T) {
 	server, client := testTLS()
 	s := &Server{TLS: server, HandshakeTimeout: patience}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenFor(t, s)
 	defer l.Close()
 	for range maxPending + 10 {
-		dial(t, socket.Addr().String())
+		dial(t, l.Addr().String())
 	}
-	c := tls.Client(dial(t, socket.Addr().String()), client)
+	c := tls.Client(dial(t, l.Addr().String()), client)
 	shaken := make(chan error, 1)
 	go func() { shaken <- c.Handshake() }()
 	nc, err := l.Accept()
@@ -110,15 +103,8 @@ func TestHandshakePanics(t *testing.T) {
 func TestListenerPanics(t *testing.T) {
 	server, bad := panics(t)
 	s := &Server{TLS: server, MaxHandshakes: 1, Log: slog.New(slog.DiscardHandler)}
-	socket, err := Listen(t.Context(), "127.0.0.1:0", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listener(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := socket.Addr().String()
+	l := listenFor(t, s)
+	at := l.Addr().String()
 	if err := tls.Client(dial(t, at), bad).Handshake(); err == nil {
 		t.Error("the handshake was done")
 	}

@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"net/netip"
 	"sync"
 )
@@ -22,25 +23,17 @@ type sources struct {
 // are for the goroutines that accept at the same time: one for each processor.
 const sourceShards = 64
 
-// A sourceShard is a part of the table: an array of slots with linear probing. It has two to
-// eight times as many slots as sources, so its memory is bounded by the open connections,
-// and shrinks with them. While sources come and go, nothing is allocated.
+// A sourceShard is a part of the table.
 type sourceShard struct {
 	mu    sync.Mutex
-	slots []sourceSlot // mu; as many as a power of two
-	used  int          // mu
+	conns map[sourceKey]int // mu: of sources that have any
+	peak  int               // mu: the most sources since conns was made
 
 	_ [64]byte // keeps the next one's lock off this one's cache line
 }
 
-// A sourceSlot holds a source and its number of connections. Without any it is free.
-type sourceSlot struct {
-	key   sourceKey
-	conns int32
-}
-
-// fewestSlots is how many slots a shard starts with, and keeps.
-const fewestSlots = 8
+// fewestSources is the size up to which a shard's map is kept as it is.
+const fewestSources = 64
 
 // A sourceKey is a source in few bytes. Unlike [netip.Addr] it has no pointers, so the
 // garbage collector skips the table.
@@ -56,7 +49,11 @@ const (
 )
 
 func newSources(max int) *sources {
-	return &sources{max: max, seed: maphash.MakeSeed()}
+	s := &sources{max: max, seed: maphash.MakeSeed()}
+	for i := range s.shards {
+		s.shards[i].conns = map[sourceKey]int{}
+	}
+	return s
 }
 
 // keyOf returns the source that an address belongs to.
@@ -74,11 +71,9 @@ func keyOf(a netip.Addr) sourceKey {
 	return sourceKey{binary.BigEndian.Uint64(b[:8]), sourceIPv6}
 }
 
-// shard returns a source's part of the table, and where to start probing there. Both come
-// from a hash that peers cannot predict.
-func (s *sources) shard(k sourceKey) (*sourceShard, uint64) {
-	h := maphash.Comparable(s.seed, k)
-	return &s.shards[h%sourceShards], h / sourceShards
+// shard returns a source's part of the table, by a hash that peers cannot predict.
+func (s *sources) shard(k sourceKey) *sourceShard {
+	return &s.shards[maphash.Comparable(s.seed, k)%sourceShards]
 }
 
 // enter counts a connection. If its source is at the limit, it does not, and reports false.
@@ -88,23 +83,14 @@ func (s *sources) enter(a netip.Addr) bool {
 		return true
 	}
 	k := keyOf(a)
-	part, hash := s.shard(k)
+	part := s.shard(k)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	if len(part.slots) > 0 {
-		if slot := &part.slots[part.find(k, hash)]; slot.conns > 0 {
-			if int(slot.conns) >= s.max {
-				return false
-			}
-			slot.conns++
-			return true
-		}
+	if part.conns[k] >= s.max {
+		return false
 	}
-	if 2*(part.used+1) > len(part.slots) {
-		s.resize(part, max(fewestSlots, 2*len(part.slots)))
-	}
-	part.slots[part.find(k, hash)] = sourceSlot{k, 1}
-	part.used++
+	part.conns[k]++
+	part.peak = max(part.peak, len(part.conns))
 	return true
 }
 
@@ -114,73 +100,26 @@ func (s *sources) leave(a netip.Addr) {
 		return
 	}
 	k := keyOf(a)
-	part, hash := s.shard(k)
+	part := s.shard(k)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	i := -1
-	if len(part.slots) > 0 {
-		i = part.find(k, hash)
-	}
-	if i < 0 || part.slots[i].conns == 0 {
+	switch n := part.conns[k]; n {
+	case 0:
 		panic("tcp: a source has left that never came: " + a.String())
-	}
-	if part.slots[i].conns--; part.slots[i].conns > 0 {
-		return
-	}
-	part.used--
-	s.free(part, i)
-	// It shrinks at an eighth, to half its size: a source that comes and goes at the edge
-	// must not move all others each time.
-	if n := len(part.slots); n > fewestSlots && 8*part.used <= n {
-		s.resize(part, n/2)
+	case 1:
+		delete(part.conns, k)
+		part.shrink()
+	default:
+		part.conns[k] = n - 1
 	}
 }
 
-// conns returns how many connections the source of an address has.
-func (s *sources) conns(a netip.Addr) int {
-	k := keyOf(a)
-	part, hash := s.shard(k)
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if len(part.slots) == 0 {
-		return 0
-	}
-	return int(part.slots[part.find(k, hash)].conns)
-}
-
-// find returns the slot of a source, or the free slot where it belongs. There is always a
-// free one. The caller holds mu.
-func (p *sourceShard) find(k sourceKey, hash uint64) int {
-	mask := len(p.slots) - 1
-	i := int(hash) & mask
-	for p.slots[i].conns > 0 && p.slots[i].key != k {
-		i = (i + 1) & mask
-	}
-	return i
-}
-
-// free empties slot i, and moves up later slots that were displaced by it, so that find may
-// stop at the first free slot. The caller holds mu.
-func (s *sources) free(p *sourceShard, i int) {
-	mask := len(p.slots) - 1
-	for next := (i + 1) & mask; p.slots[next].conns > 0; next = (next + 1) & mask {
-		_, hash := s.shard(p.slots[next].key)
-		if place := int(hash) & mask; (next-place)&mask >= (next-i)&mask {
-			p.slots[i] = p.slots[next]
-			i = next
-		}
-	}
-	p.slots[i] = sourceSlot{}
-}
-
-// resize gives a shard n slots. The caller holds mu.
-func (s *sources) resize(p *sourceShard, n int) {
-	old := p.slots
-	p.slots = make([]sourceSlot, n)
-	for _, slot := range old {
-		if slot.conns > 0 {
-			_, hash := s.shard(slot.key)
-			p.slots[p.find(slot.key, hash)] = slot
-		}
+// shrink replaces a map that once had many more sources, since a map keeps its memory. The
+// caller holds mu.
+func (p *sourceShard) shrink() {
+	if p.peak > fewestSources && 8*len(p.conns) <= p.peak {
+		smaller := make(map[sourceKey]int, len(p.conns))
+		maps.Copy(smaller, p.conns)
+		p.conns, p.peak = smaller, len(smaller)
 	}
 }

@@ -127,16 +127,25 @@ func TestSourcesModel(t *testing.T) {
 	}
 }
 
-// wantBounded checks that a table counts n sources, and has no more memory than
-// they give it a right to.
+// conns returns how many connections the source of an address has.
+func (s *sources) conns(a netip.Addr) int {
+	k := keyOf(a)
+	part := s.shard(k)
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	return part.conns[k]
+}
+
+// wantBounded checks that a table counts n sources, and that no map in it once had many
+// more.
 func wantBounded(t *testing.T, s *sources, n int) {
 	t.Helper()
 	used := 0
 	for i := range s.shards {
 		p := &s.shards[i]
-		used += p.used
-		if most := max(fewestSlots, 8*p.used); len(p.slots) > most || len(p.slots) > 0 && 2*p.used > len(p.slots) {
-			t.Errorf("%d slots for %d sources", len(p.slots), p.used)
+		used += len(p.conns)
+		if p.peak > max(fewestSources, 8*len(p.conns)) {
+			t.Errorf("a map for %d sources has %d now", p.peak, len(p.conns))
 		}
 	}
 	if used != n {

@@ -71,11 +71,10 @@ const (
 	closedBit = 1 << 31
 )
 
-// begin makes c ready for its next connection, and returns its number.
-func (c *status) begin() uint32 {
+// begin makes c ready for its next connection.
+func (c *status) begin() {
 	gen := uint32(c.state.Load()>>genShift) + 1
 	c.state.Store(uint64(gen)<<genShift | 1)
-	return gen
 }
 
 // hold keeps a connection of the ring until drop. It reports false if the connection is

@@ -115,19 +115,12 @@ func TestStartTLS(t *testing.T) {
 func TestListenerForHTTP(t *testing.T) {
 	server, client := testTLS()
 	for _, secure := range []bool{false, true} {
-		s := &Server{MaxConns: 50}
+		s := &Server{MaxConns: 50, Options: Options{ClientFirst: time.Second}}
 		scheme := "http://"
 		if secure {
 			s.TLS, scheme = server, "https://"
 		}
-		so, err := Listen(t.Context(), "127.0.0.1:0", Options{ClientFirst: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Listener(so)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listenFor(t, s)
 		h := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(w, r.Body)
 			_, _ = io.WriteString(w, r.URL.Path)

@@ -137,8 +137,7 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 
 // isUnable reports whether a system call does not support such descriptors.
 func isUnable(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) ||
-		errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ESPIPE) || errors.Is(err, unix.EBADF)
+	return isAny(err, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF)
 }
 
 // An endpoint is one of two joined descriptors: one of our connections, or another file.
