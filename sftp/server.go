@@ -105,7 +105,7 @@ type Server struct {
 	once     sync.Once
 	guard    penalty.Guard
 	rate     rate.Pair
-	accounts rate.Accounts
+	accounts rate.Accounts[string]
 	pending  pendingUploads
 	hashing  chan struct{} // a place for each hash that may be computed at a time
 	counts   counts

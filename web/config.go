@@ -112,6 +112,11 @@ type Handler struct {
 	Stall     time.Duration // ends a request whose peer takes or sends nothing for so long; 0 means DefaultStall
 	MaxOpen   int           // requests that have files open at a time, half of them of one source; others get 503. 0 means DefaultMaxOpen
 
+	// RatePerSource limits the bytes a second each way of one source, an address or an
+	// IPv6 network of 64 bits, for requests without a login and without a Rate of their
+	// Account; 0 means no limit.
+	RatePerSource int64
+
 	// These hooks, if they are set, run on the goroutine of the request: what takes
 	// longer than a moment belongs on another. All calls about one request get the
 	// same *Exchange.
@@ -122,11 +127,17 @@ type Handler struct {
 	once      sync.Once
 	everybody Account
 	rate      rate.Pair
-	users     rate.Accounts
+	payers    rate.Accounts[payer]
 	logins    logins
 	listed    listedEntries
 	open      openings
 	counts    counts
+}
+
+// A payer is an account whose requests share a rate: a user's, or that of a source.
+type payer struct {
+	user string
+	from netip.Addr
 }
 
 // A Visitor is who a request comes from.

@@ -78,10 +78,21 @@ func (x *exchange) account(v Visitor) error {
 	default:
 		x.acct = &x.h.everybody
 	}
-	if x.acct.Rate > 0 {
-		x.throttle = x.h.users.Enter(x.acct.User, x.acct.Rate)
-	}
+	x.enterRate()
 	return nil
+}
+
+// enterRate finds the rate that the request shares with others.
+func (x *exchange) enterRate() {
+	from := sourceOf(x.Peer.Addr())
+	switch {
+	case x.acct.Rate > 0:
+		x.payer = payer{user: x.acct.User}
+		x.throttle = x.h.payers.Enter(x.payer, x.acct.Rate)
+	case x.h.RatePerSource > 0 && x.User == "" && from.IsValid():
+		x.payer = payer{from: from}
+		x.throttle = x.h.payers.Enter(x.payer, x.h.RatePerSource)
+	}
 }
 
 func (x *exchange) serve() {

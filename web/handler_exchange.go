@@ -44,7 +44,8 @@ type exchange struct {
 
 	acct     *Account
 	endLife  func()     // ends what endWith began; nil if it began nothing
-	throttle *rate.Pair // nil if the account has no rate
+	payer    payer      // whose throttle it is
+	throttle *rate.Pair // nil if neither the account nor the source has a rate
 	opened   bool       // counted as one that has files open, of source
 	source   netip.Addr
 	name     string // in the store; "" if the target is none
@@ -117,7 +118,7 @@ func (x *exchange) end() {
 		x.acct.Close()
 	}
 	if x.throttle != nil {
-		x.h.users.Leave(x.acct.User)
+		x.h.payers.Leave(x.payer)
 	}
 	x.Duration = time.Since(x.Began)
 	if x.Status == 0 && x.Err == nil {
@@ -274,11 +275,14 @@ func (x *exchange) waitForRate() error {
 // slowest returns the lower of the rates that hold for the request, in bytes a
 // second, and 0 if none does.
 func (x *exchange) slowest() int64 {
-	r := x.h.Rate
-	if a := x.acct.Rate; a > 0 && (r <= 0 || a < r) {
-		r = a
+	r := max(x.h.Rate, 0)
+	if x.throttle == nil {
+		return r
 	}
-	return max(r, 0)
+	if a := x.throttle.Sent.Rate(); r == 0 || a < r {
+		return a
+	}
+	return r
 }
 
 // sleep waits, unless the request ends before.

@@ -28,11 +28,11 @@ func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.
 // Accounts keeps a [Pair] for each account that is in use, or that owes for what was
 // let through: so its user cannot start afresh by coming again. The zero Accounts is
 // ready for use, and any goroutine may call its methods.
-type Accounts struct {
+type Accounts[Name comparable] struct {
 	mu     sync.Mutex
-	byName map[string]*account // mu
-	owing  int                 // mu: of them, those without users
-	looked time.Time           // mu: when all that owe were looked at
+	byName map[Name]*account // mu
+	owing  int               // mu: of them, those without users
+	looked time.Time         // mu: when all that owe were looked at
 }
 
 type account struct {
@@ -42,14 +42,14 @@ type account struct {
 
 // Enter returns what all who use an account share, until Leave. The rate that was
 // given last holds for all of them.
-func (a *Accounts) Enter(name string, rate int64) *Pair {
+func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.byName[name]
 	switch {
 	case one == nil:
 		if a.byName == nil {
-			a.byName = map[string]*account{}
+			a.byName = map[Name]*account{}
 		}
 		one = &account{}
 		a.byName[name] = one
@@ -63,7 +63,7 @@ func (a *Accounts) Enter(name string, rate int64) *Pair {
 
 // Leave undoes one Enter. After the last, the account is forgotten as soon as it
 // owes nothing; or before, if too many do.
-func (a *Accounts) Leave(name string) {
+func (a *Accounts[Name]) Leave(name Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.byName[name]
@@ -97,7 +97,7 @@ func (a *Accounts) Leave(name string) {
 }
 
 // forget forgets an account without users. The caller holds mu.
-func (a *Accounts) forget(name string) {
+func (a *Accounts[Name]) forget(name Name) {
 	delete(a.byName, name)
 	a.owing--
 }

@@ -11,7 +11,7 @@ import (
 
 // All who use an account share its rate, and no other; the rate given last holds.
 func TestAccounts(t *testing.T) {
-	var a rate.Accounts
+	var a rate.Accounts[string]
 	first, other := a.Enter("a", 1000), a.Enter("b", 1000)
 	now := time.Unix(1_000_000, 0)
 	first.Sent.Take(now, 1000)
@@ -39,7 +39,7 @@ func TestAccountsOwe(t *testing.T) {
 		"received": func(p *rate.Pair) time.Duration { return p.Received.Take(time.Now(), 1000) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var a rate.Accounts
+			var a rate.Accounts[string]
 			for i := range 10 { // each goes before it has waited
 				p := a.Enter("a", 1000)
 				if wait, want := take(p), time.Duration(i+1)*time.Second-rate.Burst; wait != want {
@@ -75,7 +75,7 @@ func TestAccountsOwe(t *testing.T) {
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const more = 100
-		var a rate.Accounts
+		var a rate.Accounts[string]
 		a.Enter("busy", 1)
 		for i := range rate.MaxOwing + more {
 			name := strconv.Itoa(i)

@@ -107,8 +107,8 @@ func (cfg *Config) checkNumbers() error {
 		return usagef("max-transfers", "--max-transfers %d: it is 1 to %d", cfg.TFTP.MaxTransfers, mostTransfers)
 	case cfg.TFTP.MaxPerClient < 0:
 		return usagef("max-per-client", "--max-per-client %d: must not be below 0", cfg.TFTP.MaxPerClient)
-	case cfg.TFTP.Rate < -1:
-		return usagef("rate", "--rate %d: it is -1 for no limit, 0, or a number above", cfg.TFTP.Rate)
+	case cfg.TFTP.Rate < -1 || cfg.TFTP.Rate > mostRequests:
+		return usagef("rate", "--rate %d: it is -1 for no limit, or 0 to %d requests a second", cfg.TFTP.Rate, mostRequests)
 	case cfg.TFTP.Memory < leastMemory || cfg.TFTP.Memory > mostMemory:
 		return usagef("memory", "--memory %s: it is %s to %s", console.FormatSize(cfg.TFTP.Memory), console.FormatSize(leastMemory), console.FormatSize(mostMemory))
 	case cfg.TFTP.Loops < 0 || cfg.TFTP.Loops > MaxLoops:
@@ -121,6 +121,20 @@ func (cfg *Config) checkNumbers() error {
 	if err := (transfer.Options{BlockSize: cfg.TFTP.BlockSize, Window: cfg.TFTP.WindowSize}).Check(); err != nil {
 		return usagef("", "--%w", err) // it begins with the option's name
 	}
+	return cfg.checkRates()
+}
+
+// checkRates checks the rates, in bytes a second.
+func (cfg *Config) checkRates() error {
+	for _, r := range []struct {
+		setting string
+		rate    int64
+	}{{"sftp-rate", cfg.SFTP.Rate}, {"http-rate", cfg.HTTP.Rate}, {"http-rate-per-source", cfg.HTTP.RatePerSource}} {
+		if r.rate != 0 && (r.rate < leastRate || r.rate > mostRate) {
+			return usagef(r.setting, "--%s %s: it is 0 for no limit, or %s to %s a second",
+				r.setting, console.FormatSize(r.rate), console.FormatSize(leastRate), console.FormatSize(mostRate))
+		}
+	}
 	return nil
 }
 
@@ -128,7 +142,11 @@ const (
 	leastMemory = 1 << 20 // bytes: enough for some transfers with any block size
 	mostMemory  = 1 << 40
 
+	leastRate = 1 << 10 // bytes a second: a slower transfer looks like one that hangs
+	mostRate  = 1 << 40
+
 	mostTransfers = 1 << 20
+	mostRequests  = 1 << 20 // a second, of TFTP
 	// MaxLoops bounds [TFTP.Loops].
 	MaxLoops = 1024
 )
@@ -207,6 +225,8 @@ func (cfg *Config) checkHTTP() error {
 		return usagef("http-auth", "--http-auth with --http: all on the way could read the passwords; serve by --https alone, or add --http-plain-auth if a proxy in front does TLS")
 	case cfg.HTTP.PlainPasswords && cfg.HTTP.Users == "":
 		return usagef("http-plain-auth", "--http-plain-auth goes with --http-auth: without it nobody is asked for a password")
+	case cfg.HTTP.RatePerSource != 0 && cfg.HTTP.Users != "":
+		return usagef("http-rate-per-source", "--http-rate-per-source is for HTTP without users; \"haul user set NAME --limit RATE\" limits a user")
 	case len(cfg.HTTP.Exempt) > 0 && cfg.HTTP.Users == "":
 		return usagef("http-exempt", "--http-exempt goes with --http-auth: without it nobody is asked for a password")
 	case cfg.Files.Upload == site.UploadUnique && !cfg.ServesTFTP():

@@ -46,6 +46,15 @@ func TestCheck(t *testing.T) {
 		{"https", func(c *Config) { c.HTTP.ListenTLS = []string{":443"} }},
 		{"http-auth", func(c *Config) { c.HTTP.Listen, c.HTTP.Users = []string{":80"}, "/etc/haul/users" }},
 		{"sftp-conns", func(c *Config) { c.SFTP.MaxConns = 0 }},
+		{"rate", func(c *Config) { c.TFTP.Rate = -2 }},
+		{"rate", func(c *Config) { c.TFTP.Rate = mostRequests + 1 }},
+		{"sftp-rate", func(c *Config) { c.SFTP.Rate = -1 }},
+		{"sftp-rate", func(c *Config) { c.SFTP.Rate = leastRate - 1 }},
+		{"http-rate", func(c *Config) { c.HTTP.Rate = mostRate + 1 }},
+		{"http-rate-per-source", func(c *Config) { c.HTTP.RatePerSource = -1 }},
+		{"http-rate-per-source", func(c *Config) {
+			c.HTTP.Listen, c.HTTP.Users, c.HTTP.PlainPasswords, c.HTTP.RatePerSource = []string{":80"}, "/etc/haul/users", true, mostRate
+		}},
 		{"host-keys", func(c *Config) { c.SFTP.HostKeys, c.Restartable = NoHostKeys, true }},
 		{"trace-hex", func(c *Config) { c.Trace.HexBytes = trace.MaxDatagram + 1 }},
 	} {

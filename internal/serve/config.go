@@ -166,6 +166,7 @@ type HTTP struct {
 	Exempt         []netip.Prefix // never locked out for wrong passwords
 
 	Rate              int64 // each way, for all of HTTP together; 0 means no limit
+	RatePerSource     int64 // each way, for one address (IPv6: one /64), without users; 0 means no limit
 	MaxConnsPerSource int   // to a port, of one address (IPv6: one /64), up to 65,536; 0 means half of all
 
 	// Connections from the networks of Proxies begin with a PROXY header. With
