@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // at calls f with the directory of name, reached without leaving the root, and
@@ -32,7 +34,7 @@ func (d *DirStore) at(name string, f func(dir int, base string) error) error {
 func (d *DirStore) unlink(name string) error {
 	err := d.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
 	if err == unix.EISDIR {
-		return errIsDir
+		return rules.ErrIsDir
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // unlink removes what is no directory. An empty directory that takes the
@@ -16,7 +18,7 @@ func (d *DirStore) unlink(name string) error {
 		return err
 	}
 	if fi.IsDir() {
-		return errIsDir
+		return rules.ErrIsDir
 	}
 	return d.root.Remove(name)
 }

@@ -4,15 +4,15 @@ package store
 
 import "syscall"
 
-// birth returns what distinguishes the file of that name from earlier ones.
-func (d *DirStore) birth(name string) birth {
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *DirStore) Birth(name string) Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {
-		return birth{}
+		return Birth{}
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
-		return birth{}
+		return Birth{}
 	}
-	return birth{inode: inode(fi), at: st.Birthtimespec.Nano()}
+	return Birth{Inode: inode(fi), At: st.Birthtimespec.Nano()}
 }

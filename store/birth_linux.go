@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// birth returns what distinguishes the file of that name from earlier ones.
-func (d *DirStore) birth(name string) birth {
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *DirStore) Birth(name string) Birth {
 	dir, err := d.root.OpenFile(path.Dir(name)+"/.", os.O_RDONLY, 0)
 	if err != nil {
-		return birth{}
+		return Birth{}
 	}
 	defer dir.Close()
 	var st unix.Statx_t
 	const want = unix.STATX_INO | unix.STATX_BTIME
 	err = unix.Statx(int(dir.Fd()), path.Base(name), unix.AT_SYMLINK_NOFOLLOW, want, &st)
 	if err != nil || st.Mask&want != want {
-		return birth{}
+		return Birth{}
 	}
-	return birth{
-		device: unix.Mkdev(st.Dev_major, st.Dev_minor),
-		inode:  st.Ino,
-		at:     st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
+	return Birth{
+		Device: unix.Mkdev(st.Dev_major, st.Dev_minor),
+		Inode:  st.Ino,
+		At:     st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
 	}
 }

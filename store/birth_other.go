@@ -2,5 +2,5 @@
 
 package store
 
-// birth returns nothing: the system has no birth times, or none known here.
-func (d *DirStore) birth(string) birth { return birth{} }
+// Birth returns nothing: the system has no birth times, or none known here.
+func (d *DirStore) Birth(string) Birth { return Birth{} }

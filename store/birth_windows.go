@@ -2,15 +2,15 @@ package store
 
 import "syscall"
 
-// birth returns what distinguishes the file of that name from earlier ones.
-func (d *DirStore) birth(name string) birth {
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *DirStore) Birth(name string) Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {
-		return birth{}
+		return Birth{}
 	}
 	data, ok := fi.Sys().(*syscall.Win32FileAttributeData)
 	if !ok {
-		return birth{}
+		return Birth{}
 	}
-	return birth{at: data.CreationTime.Nanoseconds()}
+	return Birth{At: data.CreationTime.Nanoseconds()}
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // Create begins an upload. It fails with [ErrNoSpace] if c.Size does not fit the
@@ -27,7 +29,7 @@ import (
 // no more than those have to be sent again, even if the machine dies. Where the
 // file system has no locks the upload is none that can be resumed.
 func (d *DirStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
 	}
 	for tries := 1; ; tries++ {
@@ -59,7 +61,7 @@ func (u *dirUpload) begin() (up Upload, err error) {
 		return nil, err
 	}
 	if isTemp(u.base) {
-		return nil, errReserved
+		return nil, rules.ErrReserved
 	}
 	if _, err := u.perm(); err != nil {
 		return nil, err

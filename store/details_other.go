@@ -5,5 +5,3 @@ package store
 import "io/fs"
 
 func systemDetails(fs.FileInfo) (Details, bool) { return Details{}, false }
-
-func inode(fs.FileInfo) uint64 { return 0 }

@@ -19,11 +19,3 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 		AccessTime: time.Unix(accessTime(st).Unix()),
 	}, true
 }
-
-// inode returns the number that no other existing file has.
-func inode(fi fs.FileInfo) uint64 {
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Ino) //nolint:unconvert // narrower on other systems
-	}
-	return 0
-}

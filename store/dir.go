@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const (
@@ -99,19 +102,33 @@ func (d *DirStore) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: d.classify(reason(err))}
 }
 
+// reason returns what the os package wrapped.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
+	if se, ok := errors.AsType[*os.SyscallError](err); ok {
+		return se.Err
+	}
+	return err
+}
+
 // classify gives err one of the kinds the package comment promises.
 func (d *DirStore) classify(err error) error {
 	switch {
 	case d.escape != nil && errors.Is(err, d.escape):
-		return errOutside
+		return rules.ErrOutside
 	case isNoSpace(err):
-		return kindError{err, ErrNoSpace}
+		return rules.WithKind(err, ErrNoSpace)
 	case errors.Is(err, syscall.EROFS):
-		return kindError{err, fs.ErrPermission}
+		return rules.WithKind(err, fs.ErrPermission)
 	case errors.Is(err, syscall.ENOTDIR): // "a/b" where a is a file
-		return kindError{err, fs.ErrNotExist}
+		return rules.WithKind(err, fs.ErrNotExist)
 	case isBadName(err):
-		return kindError{err, fs.ErrInvalid}
+		return rules.WithKind(err, fs.ErrInvalid)
 	}
 	return err
 }
@@ -134,6 +151,14 @@ type dirRoot struct {
 type makers struct {
 	mu  sync.Mutex
 	all map[*dirUpload]bool // mu, and made of each
+}
+
+// location returns the path of a name.
+func (d *DirStore) location(name string) string {
+	if d.Path == "" {
+		return ""
+	}
+	return filepath.Join(d.Path, filepath.FromSlash(name))
 }
 
 // call makes a system call, unless a test wants it to fail.

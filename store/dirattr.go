@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"time"
@@ -24,8 +25,11 @@ func (d *DirStore) newMode(fi fs.FileInfo, want fs.FileMode) fs.FileMode {
 	return want.Perm()
 }
 
+// timed reports whether a changes a time.
+func timed(a Attr) bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
+
 // owner returns the numbers for chown(2), which leaves what is -1.
-func (a Attr) owner() (uid, gid int) {
+func owner(a Attr) (uid, gid int) {
 	uid, gid = -1, -1
 	if a.UID != nil {
 		uid = int(*a.UID)
@@ -54,18 +58,11 @@ type target struct {
 	chown    func(uid, gid int) error
 }
 
-// changes are made one after the other, whatever fails. err is the first error.
-type changes struct{ err error }
-
-func (c *changes) note(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
-
 // change changes what a says, the owner last: a new owner may be the only one who
-// may change the rest.
-func (d *DirStore) change(c *changes, t target, a Attr) {
+// may change the rest. Each change is tried, whatever becomes of the others; the error
+// is the first.
+func (d *DirStore) change(t target, a Attr) (first error) {
+	note := func(err error) { first = cmp.Or(first, err) }
 	chmod := func() error {
 		fi, err := t.stat() // a new owner may have cost it some bits
 		if err != nil {
@@ -74,21 +71,22 @@ func (d *DirStore) change(c *changes, t target, a Attr) {
 		return d.call("chmod", func() error { return t.chmod(d.newMode(fi, *a.Mode)) })
 	}
 	if a.Size != nil {
-		c.note(d.call("truncate", func() error { return t.truncate(*a.Size) }))
+		note(d.call("truncate", func() error { return t.truncate(*a.Size) }))
 	}
 	if a.Mode != nil {
-		c.note(chmod())
+		note(chmod())
 	}
-	if a.timed() {
-		c.note(d.call("chtimes", func() error { return t.chtimes(a.AccessTime, a.ModTime) }))
+	if timed(a) {
+		note(d.call("chtimes", func() error { return t.chtimes(a.AccessTime, a.ModTime) }))
 	}
-	if !a.owned() {
-		return
+	if !a.ChangesOwner() {
+		return first
 	}
-	uid, gid := a.owner()
+	uid, gid := owner(a)
 	err := d.call("chown", func() error { return t.chown(uid, gid) })
-	c.note(err)
+	note(err)
 	if err == nil && a.Mode != nil && d.SpecialBits && *a.Mode&specialBits != 0 {
-		c.note(chmod()) // the system takes setuid and setgid from what changes hands
+		note(chmod()) // the system takes setuid and setgid from what changes hands
 	}
+	return first
 }

@@ -10,12 +10,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // OpenDir opens a directory to be listed in pieces: see [Tree]. Open, it holds
 // two descriptors and a buffer of 8 KiB, whatever the directory's size.
 func (d *DirStore) OpenDir(ctx context.Context, name string) (Entries, error) {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
 		var e *dirEntries
 		if e, err = d.openDir(ctx, name); err == nil {
@@ -89,7 +91,7 @@ func (e *dirEntries) describe(base string) fs.FileInfo {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return memInfo{name: base, mode: fs.ModeIrregular, modTime: time.Unix(0, 0)}
+		return irregular(base)
 	}
 	return fi
 }
@@ -109,14 +111,14 @@ func (e *dirEntries) Close() error {
 // ReadDir lists a directory: see [Lister]. An entry's Info is looked up when
 // it is asked for, and fails if the entry has gone by then.
 func (d *DirStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("readdir", name, err)
 	}
-	entries, err := d.readDir(ctx, name, maxEntries)
+	entries, err := d.readDir(ctx, name, rules.MaxEntries)
 	if err != nil {
 		return nil, d.fail("readdir", name, err)
 	}
-	sortEntries(entries)
+	rules.SortEntries(entries)
 	return entries, nil
 }
 
@@ -139,7 +141,7 @@ func (d *DirStore) readDir(ctx context.Context, name string, most int) ([]fs.Dir
 				continue
 			}
 			if len(list) == most {
-				return nil, errManyEntries
+				return nil, rules.ErrManyEntries
 			}
 			list = append(list, dirEntry{e, d, path.Join(name, e.Name())})
 		}
@@ -198,3 +200,13 @@ func (d *DirStore) eachName(ctx context.Context, dir string, f func(base string)
 		}
 	}
 }
+
+// An irregular is the name of what cannot be described.
+type irregular string
+
+func (i irregular) Name() string     { return string(i) }
+func (irregular) Size() int64        { return 0 }
+func (irregular) Mode() fs.FileMode  { return fs.ModeIrregular }
+func (irregular) ModTime() time.Time { return time.Unix(0, 0) }
+func (irregular) IsDir() bool        { return false }
+func (irregular) Sys() any           { return nil }

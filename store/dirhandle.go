@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // maxOpenTries is how often a file may come and go while it is opened.
@@ -31,10 +34,10 @@ func (d *DirStore) OpenFile(ctx context.Context, name string, a Access) (Handle,
 }
 
 func (d *DirStore) openFile(ctx context.Context, name string, a Access) (*dirHandle, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return nil, err
 	}
 	dir, base, err := d.resolve(name, !a.Exclusive)
@@ -44,7 +47,7 @@ func (d *DirStore) openFile(ctx context.Context, name string, a Access) (*dirHan
 	defer dir.Close()
 	if isTemp(base) {
 		if a.Create {
-			return nil, errReserved
+			return nil, rules.ErrReserved
 		}
 		return nil, fs.ErrNotExist
 	}
@@ -124,7 +127,7 @@ func (d *DirStore) prepare(f *os.File, a Access) error {
 	if !fi.Mode().IsRegular() {
 		return ErrNotRegular
 	}
-	if a.writes() && fi.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+	if a.Writes() && fi.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
 		err := d.call("chmod", func() error { return f.Chmod(fi.Mode() &^ (fs.ModeSetuid | fs.ModeSetgid)) })
 		if err != nil {
 			return err
@@ -144,7 +147,7 @@ func (d *DirStore) openNew(dir *os.Root, base string, a Access) (f *os.File, err
 	if err != nil {
 		return nil, err
 	}
-	err = d.call("chmod", func() error { return f.Chmod(a.perm()) })
+	err = d.call("chmod", func() error { return f.Chmod(rules.FilePerm(a.Perm)) })
 	if err != nil {
 		_ = f.Close()
 		_ = dir.Remove(base)
@@ -171,7 +174,7 @@ func (h *dirHandle) Stat() (fs.FileInfo, error) {
 
 func (h *dirHandle) ReadAt(p []byte, off int64) (int, error) {
 	if !h.access.Read {
-		return 0, h.fail("read", errNotReading)
+		return 0, h.fail("read", rules.ErrNotReading)
 	}
 	if off < 0 {
 		return 0, h.fail("read", fs.ErrInvalid)
@@ -218,20 +221,18 @@ func (h *dirHandle) Truncate(size int64) error {
 }
 
 func (h *dirHandle) SetAttr(a Attr) error {
-	err := a.check()
+	err := a.Check()
 	if err == nil && a.Size != nil {
 		err = h.writable()
 	}
 	if err == nil {
-		var c changes
-		h.store.change(&c, target{
+		err = h.store.change(target{
 			stat:     h.file.Stat,
 			truncate: h.file.Truncate,
 			chmod:    h.file.Chmod,
 			chtimes:  func(atime, mtime time.Time) error { return futimes(h.file, atime, mtime) },
 			chown:    h.file.Chown,
 		}, a)
-		err = c.err
 	}
 	if err != nil {
 		return h.fail("setattr", err)
@@ -241,7 +242,7 @@ func (h *dirHandle) SetAttr(a Attr) error {
 
 func (h *dirHandle) Sync() error {
 	var err error
-	if h.access.writes() {
+	if h.access.Writes() {
 		err = h.store.call("sync", h.file.Sync)
 	} else {
 		_, err = h.file.Stat() // Windows would refuse, but for one that is closed
@@ -260,8 +261,8 @@ func (h *dirHandle) Close() error {
 }
 
 func (h *dirHandle) writable() error {
-	if !h.access.writes() {
-		return errNotWriting
+	if !h.access.Writes() {
+		return rules.ErrNotWriting
 	}
 	return nil
 }
@@ -281,7 +282,7 @@ func (d *DirStore) SetAttr(ctx context.Context, name string, a Attr, follow bool
 }
 
 func (d *DirStore) setAttr(ctx context.Context, name string, a Attr, follow bool) error {
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return err
 	}
 	look := d.lstat
@@ -292,20 +293,17 @@ func (d *DirStore) setAttr(ctx context.Context, name string, a Attr, follow bool
 	if err != nil {
 		return err
 	}
-	var c changes
 	switch {
 	case fi.Mode().Type() == fs.ModeSymlink:
 		if a.Size != nil || a.Mode != nil {
-			c.err = errLinkAttr
+			err = rules.ErrLinkAttr
 		}
-		d.change(&c, d.linkTarget(name), Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime})
-		return c.err
-	case (a.Mode != nil || a.owned()) && d.isRoot(fi):
-		c.err = errRoot
+		return cmp.Or(err, d.change(d.linkTarget(name), Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime}))
+	case (a.Mode != nil || a.ChangesOwner()) && d.isRoot(fi):
+		err = rules.ErrRoot
 		a.Mode, a.UID, a.GID = nil, nil, nil
 	}
-	d.change(&c, d.pathTarget(ctx, name), a)
-	return c.err
+	return cmp.Or(err, d.change(d.pathTarget(ctx, name), a))
 }
 
 // pathTarget is what a name leads to. Only for its size it is opened: it could be

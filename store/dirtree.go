@@ -5,10 +5,13 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"syscall"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 var _ Tree = (*DirStore)(nil)
@@ -41,7 +44,7 @@ func (d *DirStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 func (d *DirStore) Remove(ctx context.Context, name string) error {
 	err := checkOld(ctx, name)
 	if err == nil && name == "." {
-		err = errIsDir
+		err = rules.ErrIsDir
 	}
 	if err == nil {
 		err = d.call("remove", func() error { return d.unlink(name) })
@@ -93,7 +96,7 @@ func (d *DirStore) Rename(ctx context.Context, from, to string, replace bool) er
 	err := checkMovable(ctx, from)
 	if err == nil {
 		if err = checkNew(ctx, to); err == nil && to == "." {
-			err = errRoot
+			err = rules.ErrRoot
 		}
 	}
 	if err == nil {
@@ -125,10 +128,10 @@ func (d *DirStore) Link(ctx context.Context, from, to string) error {
 func (d *DirStore) Symlink(ctx context.Context, target, name string) error {
 	err := checkNew(ctx, name)
 	if err == nil {
-		err = checkText(target)
+		err = rules.CheckText(target)
 	}
 	if err == nil && isTemp(filepath.ToSlash(target)) {
-		err = errReserved
+		err = rules.ErrReserved
 	}
 	if err == nil {
 		err = d.call("symlink", func() error { return d.root.Symlink(filepath.FromSlash(target), name) })
@@ -143,7 +146,7 @@ func (d *DirStore) Symlink(ctx context.Context, target, name string) error {
 func (d *DirStore) Readlink(ctx context.Context, name string) (string, error) {
 	fi, err := d.lstat(ctx, name)
 	if err == nil && fi.Mode().Type() != fs.ModeSymlink {
-		err = errNotLink
+		err = rules.ErrNotLink
 	}
 	var target string
 	if err == nil {
@@ -243,4 +246,16 @@ func (d *DirStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 		return nil, d.fail("stat", name, err)
 	}
 	return fi, nil
+}
+
+// Location returns the path by which the file was opened.
+func (f *dirFile) Location() string { return f.at.location(f.name) }
+
+// bytesOf returns how many bytes n blocks of size have, or as many as can be
+// said.
+func bytesOf(n uint64, size int64) int64 {
+	if n > math.MaxInt64/uint64(max(size, 1)) {
+		return math.MaxInt64
+	}
+	return int64(n) * size
 }

@@ -78,19 +78,8 @@ type ownNames struct {
 // An ownFile is a file or a directory that was made through the view.
 type ownFile struct {
 	info  fs.FileInfo
-	birth birth
+	birth Birth
 }
-
-// A birth distinguishes a file from an earlier one whose inode it was given. It is
-// zero where the system has none.
-type birth struct {
-	device, inode uint64
-	at            int64 // nanoseconds
-}
-
-// A birthTree is a [Tree] that knows the births of what has a name. It follows no
-// link.
-type birthTree interface{ birth(name string) birth }
 
 func (o *ownNames) add(name string, f ownFile) {
 	if o.is == nil {
@@ -112,8 +101,8 @@ func (o *ownNames) add(name string, f ownFile) {
 // describe returns what has the name now, which fi describes.
 func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
 	f := ownFile{info: fi}
-	if t, ok := u.tree.(birthTree); ok {
-		f.birth = t.birth(name)
+	if t, ok := u.tree.(interface{ Birth(name string) Birth }); ok {
+		f.birth = t.Birth(name)
 	}
 	return f
 }
@@ -209,15 +198,15 @@ func (o ownUpload) Commit() error {
 
 func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
 	switch {
-	case u.reads && !a.writes():
+	case u.reads && !a.Writes():
 		if err := u.read(ctx, "open", name); err != nil {
 			return nil, err
 		}
 		return readOnly{u.refusing}.OpenFile(ctx, name, a)
-	case !u.reads && a.Read, !a.writes():
+	case !u.reads && a.Read, !a.Writes():
 		return nil, u.refuse("open", name)
 	}
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	notOwn := u.own(ctx, "open", name, false)
@@ -315,14 +304,13 @@ func (h uploadHandle) SetAttr(a Attr) error {
 
 // setAttr sets all but the owner, which is refused.
 func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
-	var c changes
-	owned := a.owned()
+	owned := a.ChangesOwner()
 	a.UID, a.GID = nil, nil
-	c.note(set(a))
-	if owned {
-		c.note(u.refuse("setattr", name))
+	err := set(a)
+	if err == nil && owned {
+		err = u.refuse("setattr", name)
 	}
-	return c.err
+	return err
 }
 
 // read returns an error unless the name may be read through the view. Only its maker

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"io/fs"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // Before has f called ahead of each system call of d that changes something or
@@ -43,7 +45,7 @@ const (
 	WritebackEvery = writebackEvery
 
 	MaxSweepDepth = maxSweepDepth
-	MaxEntries    = maxEntries
+	MaxEntries    = rules.MaxEntries
 	MaxFoldDepth  = maxFoldDepth
 	MapThreshold  = mapThreshold
 	CopyBelow     = copyBelow

@@ -81,8 +81,8 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// systemFile is for [SystemFile].
-func (f *dirFile) systemFile() *os.File { return f.File }
+// SystemFile is for [SystemFile].
+func (f *dirFile) SystemFile() *os.File { return f.File }
 
 // Identity identifies the file by what fstat(2) says of it.
 func (f *dirFile) Identity() (Identity, bool) {
@@ -92,9 +92,9 @@ func (f *dirFile) Identity() (Identity, bool) {
 		return Identity{}, false
 	}
 	return Identity{
-		device: st.Dev, inode: st.Ino,
-		size:    st.Size,
-		changed: unix.TimespecToNsec(st.Ctim), written: unix.TimespecToNsec(st.Mtim),
+		Device: st.Dev, Inode: st.Ino,
+		Size:  st.Size,
+		Ctime: unix.TimespecToNsec(st.Ctim), Mtime: unix.TimespecToNsec(st.Mtim),
 	}, true
 }
 

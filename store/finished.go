@@ -1,6 +1,9 @@
 package store
 
-import "github.com/haul-project/haul/internal/tempname"
+import (
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store/internal/rules"
+)
 
 // isUnfinished reports whether the last element of a name is that of a file that an SFTP
 // client of haul uploads, or of its record. [UploadOnly] and [CreateOnly] take a client
@@ -16,4 +19,4 @@ func isUnfinished(name string) bool {
 //
 // Files can be created and removed. All else that changes anything is an
 // [fs.ErrPermission].
-func Finished(t Tree) Tree { return visible{refusing{t, errVisible}, isUnfinished, errReserved} }
+func Finished(t Tree) Tree { return visible{refusing{t, errVisible}, isUnfinished, rules.ErrReserved} }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // errNoLayers answers an upload to a store of no stores.
@@ -144,8 +146,8 @@ func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, 
 				all = append(all, e)
 			}
 		}
-		if len(all) > maxEntries {
-			return nil, &fs.PathError{Op: "readdir", Path: name, Err: errManyEntries}
+		if len(all) > rules.MaxEntries {
+			return nil, &fs.PathError{Op: "readdir", Path: name, Err: rules.ErrManyEntries}
 		}
 	}
 	if !found {
@@ -154,7 +156,7 @@ func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, 
 		}
 		return nil, missing
 	}
-	sortEntries(all)
+	rules.SortEntries(all)
 	return all, nil
 }
 

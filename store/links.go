@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const (
@@ -30,7 +32,7 @@ func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	}
 	meant, resolveErr := r.resolve(name, final)
 	switch {
-	case resolveErr == errOutside || meant == name:
+	case resolveErr == rules.ErrOutside || meant == name:
 		return err
 	case resolveErr != nil:
 		return &fs.PathError{Op: "resolve", Path: name, Err: resolveErr}
@@ -54,7 +56,7 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 			continue
 		case "..":
 			if at == "" {
-				return "", errOutside
+				return "", rules.ErrOutside
 			}
 			at = at[:max(0, strings.LastIndexByte(at, '/'))]
 			continue
@@ -96,7 +98,7 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 // the root. A text that begins at a volume leads outside.
 func linkText(link string) (name string, absolute bool, err error) {
 	if filepath.VolumeName(link) != "" {
-		return "", false, errOutside
+		return "", false, rules.ErrOutside
 	}
 	link = filepath.ToSlash(link)
 	name = strings.TrimLeft(link, "/")
@@ -164,7 +166,7 @@ func (r dirRoot) Chtimes(name string, atime, mtime time.Time) error {
 }
 
 func (d *DirStore) stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, err
 	}
 	if isTemp(name) {
@@ -214,14 +216,14 @@ func (d *DirStore) renameError(err error, from, to string) error {
 	err = reason(err)
 	switch {
 	case errors.Is(err, syscall.EINVAL): // a directory below itself
-		return kindError{err, fs.ErrInvalid}
+		return rules.WithKind(err, fs.ErrInvalid)
 	case errors.Is(err, syscall.EISDIR): // a file onto a directory
-		return kindError{err, fs.ErrExist}
+		return rules.WithKind(err, fs.ErrExist)
 	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
 		_, fromErr := d.root.Lstat(from)
 		_, toErr := d.root.Lstat(to)
 		if fromErr == nil && toErr == nil {
-			return kindError{err, fs.ErrExist}
+			return rules.WithKind(err, fs.ErrExist)
 		}
 	}
 	return err

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"sync"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // DefaultMemLimit is the limit of a [Mem] or [Sink] that names none: 64 MiB.
@@ -54,7 +56,7 @@ func memLimit(limit int64) int64 {
 // [TryReader] that never returns [ErrWouldBlock]. It may be closed while
 // others read it: they get what they asked for, or [fs.ErrClosed].
 func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("open", name, err)
 	}
 	m.mu.Lock()
@@ -73,7 +75,7 @@ func (m *MemStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.FileInfo, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail(op, name, err)
 	}
 	m.mu.Lock()
@@ -87,14 +89,14 @@ func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.F
 
 // ReadDir lists a directory: see [Lister].
 func (m *MemStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("readdir", name, err)
 	}
 	entries, err := m.list(name)
 	if err != nil {
 		return nil, memFail("readdir", name, err)
 	}
-	sortEntries(entries)
+	rules.SortEntries(entries)
 	return entries, nil
 }
 
@@ -105,8 +107,8 @@ func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(dir.entries) > maxEntries {
-		return nil, errManyEntries
+	if len(dir.entries) > rules.MaxEntries {
+		return nil, rules.ErrManyEntries
 	}
 	entries := make([]fs.DirEntry, 0, len(dir.entries))
 	for base, n := range dir.entries {
@@ -117,7 +119,7 @@ func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
 
 // Create begins an upload. Directories need not exist.
 func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("create", name, err)
 	}
 	m.mu.Lock()
@@ -144,7 +146,7 @@ func (m *MemStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	case p.node == nil && !ValidName(p.base): // a symbolic link's idea
 		return p, 0, fs.ErrNotExist
 	case p.node == nil:
-		return p, c.perm(), nil
+		return p, rules.FilePerm(c.Perm), nil
 	case c.Exclusive:
 		return p, 0, fs.ErrExist
 	case !p.node.mode.IsRegular():

@@ -1,18 +1,21 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"math"
 	"strings"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // OpenFile opens a file in place: see [Tree] and [Mem].
 func (m *MemStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
-		err = a.check()
+		err = a.Check()
 	}
 	if err == nil {
 		var h *memHandle
@@ -61,7 +64,7 @@ func (m *MemStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, erro
 		return nil, nil, err
 	}
 	n := p.node
-	if a.writes() && !n.file.live {
+	if a.Writes() && !n.file.live {
 		if n.file.refs.Load() > 1 {
 			n.file.refs.Add(1)
 			return nil, &frozenFile{n, n.file}, nil
@@ -84,7 +87,7 @@ func (m *MemStore) createLive(p memPlace, a Access) (*memNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := newMemNode(a.perm())
+	n := newMemNode(rules.FilePerm(a.Perm))
 	n.file = newMemFile(b)
 	n.file.live = true
 	return n, m.enter(p, n) // which has nothing to take
@@ -138,7 +141,7 @@ func (h *memHandle) Stat() (fs.FileInfo, error) {
 
 func (h *memHandle) ReadAt(p []byte, off int64) (int, error) {
 	if !h.access.Read {
-		return 0, h.fail("read", errNotReading)
+		return 0, h.fail("read", rules.ErrNotReading)
 	}
 	return h.memReader.ReadAt(p, off)
 }
@@ -146,7 +149,7 @@ func (h *memHandle) ReadAt(p []byte, off int64) (int, error) {
 // TryReadAt never has to wait for more than a write to memory.
 func (h *memHandle) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if !h.access.Read {
-		return 0, h.fail("read", errNotReading)
+		return 0, h.fail("read", rules.ErrNotReading)
 	}
 	return h.memReader.TryReadAt(bufs, off)
 }
@@ -201,24 +204,23 @@ func (h *memHandle) SetAttr(a Attr) error {
 }
 
 func (h *memHandle) setAttr(a Attr) error {
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return err
 	}
-	if a.Size != nil && !h.access.writes() {
-		return errNotWriting
+	if a.Size != nil && !h.access.Writes() {
+		return rules.ErrNotWriting
 	}
 	if !h.begin() {
 		return fs.ErrClosed
 	}
 	defer h.end()
-	var c changes
+	var err error
 	if a.Size != nil {
-		c.note(h.truncate(*a.Size))
+		err = h.truncate(*a.Size)
 	}
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
-	c.note(h.node.setAttr(a))
-	return c.err
+	return cmp.Or(err, h.node.setAttr(a))
 }
 
 // Sync has nothing to do: what is in memory lasts as long as memory does.
@@ -232,7 +234,7 @@ func (h *memHandle) Sync() error {
 
 // Close gives back the room that the file grew into and does not need.
 func (h *memHandle) Close() error {
-	if h.access.writes() && h.begin() {
+	if h.access.Writes() && h.begin() {
 		h.file.fit()
 		h.end()
 	}
@@ -241,8 +243,8 @@ func (h *memHandle) Close() error {
 
 // beginWrite is begin, for who may write.
 func (h *memHandle) beginWrite() error {
-	if !h.access.writes() {
-		return errNotWriting
+	if !h.access.Writes() {
+		return rules.ErrNotWriting
 	}
 	if !h.begin() {
 		return fs.ErrClosed
@@ -258,15 +260,13 @@ func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
 	if err != nil {
 		return err
 	}
-	var c changes
 	if a.Mode != nil && (n.mode.Type() == fs.ModeSymlink || n == m.root) {
 		a.Mode = nil
-		if c.err = errLinkAttr; n == m.root {
-			c.err = errRoot
+		if err = rules.ErrLinkAttr; n == m.root {
+			err = rules.ErrRoot
 		}
 	}
-	c.note(n.setAttr(a))
-	return c.err
+	return cmp.Or(err, n.setAttr(a))
 }
 
 // setAttr changes all but the size and the owner, as files have no owner here. The
@@ -281,7 +281,7 @@ func (n *memNode) setAttr(a Attr) error {
 	if !a.ModTime.IsZero() {
 		n.modified.Store(a.ModTime.UnixNano())
 	}
-	if a.owned() {
+	if a.ChangesOwner() {
 		return errors.ErrUnsupported
 	}
 	return nil
@@ -290,9 +290,9 @@ func (n *memNode) setAttr(a Attr) error {
 // setSize changes the size.
 func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
 	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
-		return reason(err)
+		return errors.Unwrap(err)
 	} else if fi.Mode().Type() == fs.ModeSymlink {
-		return errLinkAttr
+		return rules.ErrLinkAttr
 	}
 	h, err := m.openFile(name, Access{Write: true})
 	if err != nil {
@@ -305,17 +305,15 @@ func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow 
 
 // SetAttr changes what a says: see [Tree]. Files have no owner here.
 func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
-		err = a.check()
+		err = a.Check()
 	}
 	if err == nil {
-		var c changes
 		if a.Size != nil {
-			c.note(m.setSize(ctx, name, *a.Size, follow))
+			err = m.setSize(ctx, name, *a.Size, follow)
 		}
-		c.note(m.setAttr(name, a, follow))
-		err = c.err
+		err = cmp.Or(err, m.setAttr(name, a, follow))
 	}
 	if err != nil {
 		return memFail("setattr", name, err)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // Lstat describes what has the name, even if that is a symbolic link.
@@ -23,7 +25,7 @@ func (m *MemStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 
 // Symlink makes a symbolic link.
 func (m *MemStore) Symlink(ctx context.Context, target, name string) error {
-	if err := checkText(target); err != nil {
+	if err := rules.CheckText(target); err != nil {
 		return memFail("symlink", name, err)
 	}
 	n := newMemNode(fs.ModeSymlink | 0o777)
@@ -33,7 +35,7 @@ func (m *MemStore) Symlink(ctx context.Context, target, name string) error {
 
 // make gives n its name. n is no file.
 func (m *MemStore) make(ctx context.Context, op, name string, n *memNode) error {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
 		err = m.makeNode(name, n)
 	}
@@ -58,14 +60,14 @@ func (m *MemStore) makeNode(name string, n *memNode) error {
 
 // Readlink returns the text of a symbolic link.
 func (m *MemStore) Readlink(ctx context.Context, name string) (string, error) {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return "", memFail("readlink", name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find(name, false)
 	if err == nil && n.mode.Type() != fs.ModeSymlink {
-		err = errNotLink
+		err = rules.ErrNotLink
 	}
 	if err != nil {
 		return "", memFail("readlink", name, err)
@@ -77,7 +79,7 @@ func (m *MemStore) Readlink(ctx context.Context, name string) (string, error) {
 func (m *MemStore) Remove(ctx context.Context, name string) error {
 	return m.remove(ctx, "remove", name, func(n *memNode) error {
 		if n.mode.IsDir() {
-			return errIsDir
+			return rules.ErrIsDir
 		}
 		return nil
 	})
@@ -88,7 +90,7 @@ func (m *MemStore) RemoveDir(ctx context.Context, name string) error {
 	return m.remove(ctx, "rmdir", name, func(n *memNode) error {
 		switch {
 		case n == m.root:
-			return errRoot
+			return rules.ErrRoot
 		case !n.mode.IsDir():
 			return fs.ErrNotExist
 		case len(n.entries) > 0:
@@ -100,7 +102,7 @@ func (m *MemStore) RemoveDir(ctx context.Context, name string) error {
 
 // remove removes what has the name, if refuse does not.
 func (m *MemStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
 		var gone *memFile
 		gone, err = m.removeNode(name, refuse)
@@ -134,7 +136,7 @@ func (m *MemStore) removeNode(name string, refuse func(*memNode) error) (*memFil
 func (m *MemStore) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkBoth(ctx, from, to)
 	if err == nil && (from == "." || to == ".") {
-		err = errRoot
+		err = rules.ErrRoot
 	}
 	if err == nil {
 		var gone *memFile
@@ -148,9 +150,9 @@ func (m *MemStore) Rename(ctx context.Context, from, to string, replace bool) er
 }
 
 func checkBoth(ctx context.Context, from, to string) error {
-	err := check(ctx, from)
+	err := rules.CheckName(ctx, from)
 	if err == nil {
-		err = check(ctx, to)
+		err = rules.CheckName(ctx, to)
 	}
 	return err
 }
@@ -236,14 +238,14 @@ func (m *MemStore) Space(ctx context.Context, name string) (Space, error) {
 		Total: total * memOverhead, Free: free * memOverhead, Available: free * memOverhead,
 		BlockSize: memOverhead,
 		Files:     total, FreeFiles: free, AvailableFiles: free,
-		MaxName: maxName,
+		MaxName: rules.MaxName,
 	}, nil
 }
 
 // OpenDir opens a directory to be listed in pieces. It lists the names there
 // were when it was opened, less those that have gone since.
 func (m *MemStore) OpenDir(ctx context.Context, name string) (Entries, error) {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil {
 		var e *memEntries
 		if e, err = m.openDir(name); err == nil {

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // maxMemLinks is how many symbolic links are followed to find what a name
@@ -26,7 +28,7 @@ func (m *MemStore) walk(name string, follow bool) (memPlace, error) {
 		elem, after, more := strings.Cut(rest, "/")
 		if elem == ".." {
 			if dir.parent == nil {
-				return memPlace{}, errOutside
+				return memPlace{}, rules.ErrOutside
 			}
 			dir, elem = dir.parent, "."
 		}
@@ -46,7 +48,7 @@ func (m *MemStore) walk(name string, follow bool) (memPlace, error) {
 				return memPlace{}, syscall.ELOOP
 			}
 			if path.IsAbs(n.target) {
-				return memPlace{}, errOutside
+				return memPlace{}, rules.ErrOutside
 			}
 			if rest = n.target; more {
 				rest += "/" + after

@@ -1,59 +1,66 @@
-package store_test
+package store
 
 import (
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
+	"context"
+	"errors"
+	"io/fs"
 	"testing"
-
-	"github.com/haul-project/haul/store"
+	"unicode/utf8"
 )
 
-// FuzzNames checks that no name reads, describes or changes anything outside
-// the root, in a tree that has links which try to.
-func FuzzNames(f *testing.F) {
-	for _, name := range outsideNames {
-		f.Add(name)
+func TestCleanName(t *testing.T) {
+	tests := []struct{ name, want string }{ // an empty want is a refusal
+		{"a", "a"},
+		{"/a", "a"},
+		{"///a//b/", "a/b"},
+		{"./a/./b", "a/b"},
+		{`\boot\bcd`, "boot/bcd"},
+		{"a..b", "a..b"},
+		{"...", "..."},
+		{"..", ""},
+		{"../a", ""},
+		{"a/../b", ""},
+		{`a\..\..\b`, ""},
+		{"/..", ""},
+		{"", ""},
+		{"/", ""},
+		{".", ""},
+		{`\`, ""},
 	}
-	for _, name := range []string{
-		"f", "d/f", "to-f", "to-e/up-f", "to-new", "to-self", "d/new", ".", "", "/", "..", "../secret", "/etc/passwd",
-		"d/../../secret", "d/./f", "f/", "f\x00", "..\\secret", "C:\\secret", "C:f", "%2e%2e/secret", "d//f",
-		"to-e/../f", "..\xc0\xaf", "\uff0e\uff0e/secret", "out\x00/secret", ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part",
-		"NUL", "f:stream", "f::$DATA",
-	} {
-		f.Add(name)
+	for _, test := range tests {
+		got, err := CleanName(test.name)
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("CleanName(%q) = %q, %v, want %q", test.name, got, err, test.want)
+		}
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("CleanName(%q): %v is no fs.ErrPermission", test.name, err)
+		}
 	}
-	outer, inner := linkedDir(f)
-	d := dirAt(f, inner)
-	outside := outsideListing(f, outer)
-	f.Fuzz(func(t *testing.T, name string) {
-		if f, err := d.Open(t.Context(), name); err == nil {
-			b, err := io.ReadAll(io.NewSectionReader(f, 0, 1000))
-			if string(b) != "inside" {
-				t.Errorf("Open(%q) reads %q, %v", name, b, err)
-			}
-			f.Close()
-		}
-		if fi, err := d.Stat(t.Context(), name); err == nil && fi.Mode().IsRegular() && fi.Size() != int64(len("inside")) {
-			t.Errorf("Stat(%q) has size %d, that of no file inside", name, fi.Size())
-		}
-		_, err := os.Lstat(filepath.Join(inner, name))
-		fresh := err != nil
-		if upload(t, d, name, "inside", store.Create{Size: 3}) == nil && fresh {
-			os.Remove(filepath.Join(inner, name))
-		}
-		if now := outsideListing(t, outer); !slices.Equal(now, outside) {
-			t.Errorf("Create(%q) changed what is outside from %q to %q", name, outside, now)
-		}
-		wantNoTemps(t, inner)
-	})
 }
 
-// outsideListing lists what is in outer, but not in its directory "inner".
-func outsideListing(t testing.TB, outer string) []string {
-	inner := filepath.Join(outer, "inner")
-	return slices.DeleteFunc(listing(t, outer), func(s string) bool {
-		return len(s) > len(inner) && s[:len(inner)+1] == inner+string(filepath.Separator)
+// A name that CleanName returns is a name of io/fs, or else not even text, which no
+// store takes.
+func FuzzCleanName(f *testing.F) {
+	for _, s := range []string{"a", "/a//b", `\..\b`, "a/./..", "", "..a/..", "a\x00b", "\xff/x"} {
+		f.Add(s)
+	}
+	st := Mem(0)
+	f.Fuzz(func(t *testing.T, name string) {
+		got, err := CleanName(name)
+		if err != nil {
+			if !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%q is refused by %v", name, err)
+			}
+			return
+		}
+		if utf8.ValidString(name) && (!fs.ValidPath(got) || got == ".") {
+			t.Errorf("%q became %q", name, got)
+		}
+		if again, err := CleanName(got); err != nil || again != got {
+			t.Errorf("%q became %q, and that %q (%v)", name, got, again, err)
+		}
+		if _, err := st.Open(context.Background(), got); err == nil {
+			t.Errorf("%q opened something in an empty store", name)
+		}
 	})
 }

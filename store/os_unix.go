@@ -4,6 +4,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -31,4 +32,12 @@ func isNoSpace(err error) bool {
 // isBadName reports whether err says that no file can have such a name.
 func isBadName(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ)
+}
+
+// inode returns the number that no other existing file has.
+func inode(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino) //nolint:unconvert // narrower on other systems
+	}
+	return 0
 }

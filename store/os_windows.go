@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -22,3 +23,6 @@ func isBadName(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_NAME) || errors.Is(err, windows.ERROR_FILENAME_EXCED_RANGE) ||
 		errors.Is(err, syscall.ENAMETOOLONG)
 }
+
+// inode returns nothing: the system has no such number at hand.
+func inode(fs.FileInfo) uint64 { return 0 }

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const (
@@ -29,7 +31,7 @@ var errDeep = fmt.Errorf("%w: a file more than %d directories down, some of whic
 func (u *dirUpload) makeParents() error {
 	switch {
 	case isTemp(u.name):
-		return errReserved
+		return rules.ErrReserved
 	case strings.Count(u.name, "/") > maxParents:
 		return errDeep
 	}
@@ -50,7 +52,7 @@ func (u *dirUpload) makeParent(name string) error {
 	fi, err := u.store.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if isTemp(name) {
-			return errReserved
+			return rules.ErrReserved
 		}
 		if err = u.store.mkdir(name, parentPerm); err == nil {
 			u.store.makers.inherit(u, []string{name})

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path"
 
-	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // ErrChanged says that a file is not, or not any more, what it was taken for.
@@ -20,7 +19,7 @@ type Remover interface {
 
 // A conditionalRemover has RemoveIf by a means of its own.
 type conditionalRemover interface {
-	removeIf(ctx context.Context, name string, was fs.FileInfo) error
+	RemoveIf(ctx context.Context, name string, was fs.FileInfo) error
 }
 
 // RemoveIf removes what has the name if that, or what it leads to as a symbolic link,
@@ -35,7 +34,7 @@ type conditionalRemover interface {
 // lock. Other stores look just before they remove.
 func RemoveIf(ctx context.Context, s Remover, name string, was fs.FileInfo) error {
 	if c, ok := s.(conditionalRemover); ok {
-		return c.removeIf(ctx, name, was)
+		return c.RemoveIf(ctx, name, was)
 	}
 	fi, err := s.Stat(ctx, name)
 	if err != nil {
@@ -53,56 +52,11 @@ func alike(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().E
 // unchanged reports whether two descriptions are of the same file in the same state.
 func unchanged(a, b fs.FileInfo) bool { return SameFile(a, b) && alike(a, b) }
 
-func (d *DirStore) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
-	fi, err := d.lstat(ctx, name)
-	if err == nil && fi.IsDir() {
-		err = errIsDir
-	}
-	if err == nil {
-		err = d.removeUnchanged(name, was)
-	}
-	if err != nil {
-		return d.fail("remove", name, err)
-	}
-	return nil
-}
-
-func (d *DirStore) removeUnchanged(name string, was fs.FileInfo) error {
-	parent, _ := path.Split(name)
-	base := tempname.New(tempname.Random(), tempname.Part)
-	hidden := parent + base
-	dir, _, err := d.openParent(parent, base)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	// Nothing else has the random name, and this rename is one step on every system.
-	if err := d.rename(name, hidden, true); err != nil {
-		return err
-	}
-	fi, err := dir.Lstat(base)
-	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
-		fi, err = d.root.Stat(hidden)
-	}
-	if err == nil && unchanged(fi, was) {
-		err = d.call("remove", func() error { return d.unlink(hidden) })
-		if err == nil || errors.Is(err, fs.ErrNotExist) { // a sweep was quicker
-			return nil
-		}
-	} else {
-		err = ErrChanged
-	}
-	backErr := d.rename(hidden, name, false)
-	if errors.Is(backErr, fs.ErrExist) {
-		backErr = d.unlink(hidden)
-	}
-	return errors.Join(err, backErr)
-}
-
-func (m *MemStore) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
+// RemoveIf does what the function of that name says.
+func (m *MemStore) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error {
 	return m.remove(ctx, "remove", name, func(n *memNode) error {
 		if n.mode.IsDir() {
-			return errIsDir
+			return rules.ErrIsDir
 		}
 		if n, err := m.find(name, true); err != nil || !unchanged(n.info(name), was) {
 			return ErrChanged
@@ -111,7 +65,7 @@ func (m *MemStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 	})
 }
 
-func (v visible) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
+func (v visible) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error {
 	if err := v.see("remove", name); err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path"
 	"syscall"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // resolve finds the directory of a file that is to be written, and the name it
@@ -19,7 +21,7 @@ func (d *DirStore) resolve(name string, follow bool) (dir *os.Root, base string,
 		link, absolute, err := linkText(link)
 		switch {
 		case err != nil, absolute && !d.LinksFromRoot:
-			return nil, "", errOutside
+			return nil, "", rules.ErrOutside
 		case absolute:
 			parent = ""
 		}

@@ -26,25 +26,6 @@ const (
 	maxKeepTries = 8
 )
 
-// A Resumer is an [Upload] that was begun with [Create.Resume], by a store that
-// can do that.
-type Resumer interface {
-	Upload
-
-	// Resumed returns how many bytes, from the start, are there from before:
-	// writing continues behind them. They are what was written then, whatever
-	// happened to the process or the machine. The sender has to know whether
-	// the file still has the same bytes.
-	Resumed() int64
-
-	// Discard ends the upload and keeps nothing. To Discard one that has
-	// ended does nothing.
-	Discard() error
-}
-
-// ErrBusy says that an upload which is to be resumed is still under way.
-var ErrBusy = errors.New("another copy to the same file is under way")
-
 var _ Resumer = (*resumableUpload)(nil)
 
 // A resumableUpload is one whose hidden file has a name that the next upload of the

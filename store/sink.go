@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path"
 	"time"
+
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 // Sink returns a store that keeps nothing: it is for programs that want the
@@ -46,14 +48,14 @@ func (s *sink) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 func (s *sink) missing(ctx context.Context, name string) error {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return err
 	}
 	return fs.ErrNotExist
 }
 
 func (s *sink) Create(ctx context.Context, name string, c Create) (Upload, error) {
-	err := check(ctx, name)
+	err := rules.CheckName(ctx, name)
 	if err == nil && name == "." {
 		err = ErrNotRegular
 	}
@@ -66,7 +68,7 @@ func (s *sink) Create(ctx context.Context, name string, c Create) (Upload, error
 	}
 	return &memUpload{name: name, block: b, publish: func(b *block) error {
 		size := int64(len(b.data))
-		info := memInfo{name: path.Base(name), size: size, mode: c.perm(), modTime: time.Now()}
+		info := memInfo{name: path.Base(name), size: size, mode: rules.FilePerm(c.Perm), modTime: time.Now()}
 		s.done(name, &memReader{file: newMemFile(b), info: info})
 		return nil
 	}}, nil

@@ -129,14 +129,6 @@ type Create struct {
 	NoSync bool
 }
 
-// perm returns the permission bits of a new file.
-func (c Create) perm() fs.FileMode {
-	if p := c.Perm.Perm(); p != 0 {
-		return p
-	}
-	return 0o644
-}
-
 // An Upload is a file being written. It does not show under its name until
 // Commit, and after Commit all of it does. Of two uploads to one name, the last
 // to commit wins.
@@ -181,6 +173,22 @@ type ReadableUpload interface {
 	Open(ctx context.Context) (File, error)
 }
 
+// A Resumer is an [Upload] that was begun with [Create.Resume], by a store that
+// can do that.
+type Resumer interface {
+	Upload
+
+	// Resumed returns how many bytes, from the start, are there from before:
+	// writing continues behind them. They are what was written then, whatever
+	// happened to the process or the machine. The sender has to know whether
+	// the file still has the same bytes.
+	Resumed() int64
+
+	// Discard ends the upload and keeps nothing. To Discard one that has
+	// ended does nothing.
+	Discard() error
+}
+
 // A TryReader is a [File] that can be read without waiting. A loop that must
 // never wait for a disk tries first, and leaves what ErrWouldBlock says to a
 // goroutine that may.
@@ -198,9 +206,9 @@ type TryReader interface {
 // An Identity is the same for two open files only if they have the same
 // content. It is comparable.
 type Identity struct {
-	device, inode    uint64
-	size             int64
-	changed, written int64 // nanoseconds
+	Device, Inode uint64
+	Size          int64
+	Ctime, Mtime  int64 // Unix nanoseconds
 }
 
 // Digest returns a hash of i that may be made public: two files have the same one
@@ -208,7 +216,7 @@ type Identity struct {
 // same in every process.
 func (i Identity) Digest() [sha256.Size]byte {
 	var b [5 * 8]byte
-	for n, v := range [...]uint64{i.device, i.inode, uint64(i.size), uint64(i.changed), uint64(i.written)} {
+	for n, v := range [...]uint64{i.Device, i.Inode, uint64(i.Size), uint64(i.Ctime), uint64(i.Mtime)} {
 		binary.BigEndian.PutUint64(b[8*n:], v)
 	}
 	return sha256.Sum256(b[:])
@@ -218,7 +226,7 @@ func (i Identity) Digest() [sha256.Size]byte {
 // system keeps this time, and lets no program set it. A file that changes twice
 // between two ticks of the system's clock may have one Identity for two contents:
 // so i is only good for later once some ticks have passed.
-func (i Identity) Changed() time.Time { return time.Unix(0, i.changed) }
+func (i Identity) Changed() time.Time { return time.Unix(0, i.Ctime) }
 
 // An Identifier is a [File] that can say whether another is the same. Of several
 // that are the same, one may be read for all, as long as it is open: data written
@@ -238,10 +246,26 @@ func SystemFile(f File) (*os.File, bool) {
 	switch f := f.(type) {
 	case *os.File:
 		return f, true
-	case interface{ systemFile() *os.File }:
-		return f.systemFile(), true
+	case interface{ SystemFile() *os.File }:
+		return f.SystemFile(), true
 	}
 	return nil, false
+}
+
+// A Located is a [File], a [Handle] or an [Upload] that knows its place on the disk.
+type Located interface {
+	// Location returns the path by which it was opened, for people: symbolic
+	// links are not resolved. It is empty where the place is not known.
+	Location() string
+}
+
+// LocationOf returns the path on the disk of a [File], a [Handle] or an [Upload],
+// for a log. It is empty for a file that is not on the disk, or does not know its place.
+func LocationOf(f any) string {
+	if l, ok := f.(Located); ok {
+		return l.Location()
+	}
+	return ""
 }
 
 // Attr is what [Tree.SetAttr] changes. A nil pointer and a zero time leave what
@@ -265,37 +289,28 @@ type Attr struct {
 	AccessTime, ModTime time.Time
 }
 
-// check returns an error if a file cannot have such attributes.
-func (a Attr) check() error {
+// Check returns fs.ErrInvalid if no file can have such attributes.
+func (a Attr) Check() error {
 	if a.Size != nil && *a.Size < 0 {
 		return fs.ErrInvalid
 	}
 	return nil
 }
 
-// add changes a to what b says, where b says anything of mode and times.
-func (a *Attr) add(b Attr) {
-	if b.Mode != nil {
-		mode := *b.Mode
-		a.Mode = &mode
-	}
-	if !b.AccessTime.IsZero() {
-		a.AccessTime = b.AccessTime
-	}
-	if !b.ModTime.IsZero() {
-		a.ModTime = b.ModTime
-	}
-}
-
-// owned reports whether a changes the owner or the group.
-func (a Attr) owned() bool { return a.UID != nil || a.GID != nil }
-
-// timed reports whether a changes a time.
-func (a Attr) timed() bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
+// ChangesOwner reports whether a changes the owner or the group.
+func (a Attr) ChangesOwner() bool { return a.UID != nil || a.GID != nil }
 
 // Details are what a file is described by besides its [fs.FileInfo].
 type Details struct {
 	UID, GID   uint32
 	Links      uint64 // names that the file has
 	AccessTime time.Time
+}
+
+// A Birth distinguishes a file from an earlier one whose inode it was given. It is
+// comparable, and zero where the system has none. A [Tree] may have a method Birth
+// that returns it for a name, without following a link.
+type Birth struct {
+	Device, Inode uint64
+	At            int64 // Unix nanoseconds
 }

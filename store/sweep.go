@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/internal/filelock"
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const (
@@ -37,7 +38,7 @@ func (d *DirStore) Sweep(ctx context.Context) (removed int, err error) {
 
 // SweepDir is [DirStore.Sweep] for what is in one directory itself.
 func (d *DirStore) SweepDir(ctx context.Context, name string) error {
-	if err := check(ctx, name); err != nil {
+	if err := rules.CheckName(ctx, name); err != nil {
 		return d.fail("sweep", name, err)
 	}
 	s := sweep{store: d, ctx: ctx}

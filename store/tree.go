@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"math"
 )
 
 // A Tree is a [Store] whose names can be listed and changed: what an SFTP
@@ -84,6 +83,16 @@ type Tree interface {
 	Features() Features
 }
 
+// A Lister is a [Store] whose directories can be listed.
+type Lister interface {
+	// ReadDir returns the entries of a directory, sorted by name; that of
+	// the root is ".". Entries are as the directory has them: a symbolic
+	// link is a link, and Stat returns where it leads. Uploads under way do
+	// not show. A name of no directory is fs.ErrNotExist; a directory of more
+	// than 65536 entries is an error, as a list is held in memory.
+	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
+}
+
 // Features are what distinguishes a store from a directory of the operating system,
 // which has none of them.
 type Features struct {
@@ -125,22 +134,19 @@ type Access struct {
 	Perm fs.FileMode
 }
 
-// writes reports whether the file may be changed.
-func (a Access) writes() bool { return a.Write || a.Append }
+// Writes reports whether the file may be changed.
+func (a Access) Writes() bool { return a.Write || a.Append }
 
-// check returns an error unless a is a combination that means something.
-func (a Access) check() error {
+// Check returns fs.ErrInvalid unless a is a combination that means something.
+func (a Access) Check() error {
 	switch {
-	case !a.Read && !a.writes(),
-		!a.writes() && (a.Create || a.Exclusive || a.Truncate),
+	case !a.Read && !a.Writes(),
+		!a.Writes() && (a.Create || a.Exclusive || a.Truncate),
 		a.Exclusive && !a.Create:
 		return fs.ErrInvalid
 	}
 	return nil
 }
-
-// perm returns the permission bits of a new file.
-func (a Access) perm() fs.FileMode { return Create{Perm: a.Perm}.perm() }
 
 // A Handle is a file open in place, as [Access] said: what is written shows at
 // once under its name, and to all that opened it in place, though not
@@ -204,13 +210,4 @@ func DetailsOf(fi fs.FileInfo) (Details, bool) {
 		return d, true
 	}
 	return systemDetails(fi)
-}
-
-// bytesOf returns how many bytes n blocks of size have, or as many as can be
-// said.
-func bytesOf(n uint64, size int64) int64 {
-	if n > math.MaxInt64/uint64(max(size, 1)) {
-		return math.MaxInt64
-	}
-	return int64(n) * size
 }

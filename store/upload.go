@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/filelock"
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const maxTempTries = 8 // temporary names tried before giving up
@@ -35,7 +36,7 @@ func (u *dirUpload) perm() (fs.FileMode, error) {
 	fi, err := u.dir.Lstat(u.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return u.c.perm(), nil
+		return rules.FilePerm(u.c.Perm), nil
 	case err != nil:
 		return 0, err
 	case u.c.Exclusive:
@@ -137,11 +138,25 @@ func (u *dirUpload) SetAttr(a Attr) error {
 	switch {
 	case u.done:
 		return u.fail("setattr", fs.ErrClosed)
-	case a.Size != nil || a.owned():
+	case a.Size != nil || a.ChangesOwner():
 		return u.fail("setattr", errors.ErrUnsupported)
 	}
-	u.attr.add(a)
+	merge(&u.attr, a)
 	return nil
+}
+
+// merge changes a to what b says, where b says anything of mode and times.
+func merge(a *Attr, b Attr) {
+	if b.Mode != nil {
+		mode := *b.Mode
+		a.Mode = &mode
+	}
+	if !b.AccessTime.IsZero() {
+		a.AccessTime = b.AccessTime
+	}
+	if !b.ModTime.IsZero() {
+		a.ModTime = b.ModTime
+	}
 }
 
 // Open opens what was written so far.
@@ -209,7 +224,7 @@ func (u *dirUpload) publish() error {
 	if err := u.call("chmod", func() error { return u.file.Chmod(perm) }); err != nil {
 		return err
 	}
-	if u.attr.timed() {
+	if timed(u.attr) {
 		err := u.call("chtimes", func() error { return futimes(u.file, u.attr.AccessTime, u.attr.ModTime) })
 		if err != nil {
 			return err
@@ -238,7 +253,7 @@ func (u *dirUpload) rename() error {
 	case err == nil:
 		u.temp = ""
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since perm looked
-		return errIsDir
+		return rules.ErrIsDir
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (r readOnly) Open(ctx context.Context, name string) (File, error) {
 }
 
 func (r readOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
-	if a.writes() {
+	if a.Writes() {
 		return nil, r.refuse("open", name)
 	}
 	h, err := r.tree.OpenFile(ctx, name, a)

@@ -144,7 +144,7 @@ func (v visible) OpenFile(ctx context.Context, name string, a Access) (Handle, e
 	if err := v.see("open", name); err != nil {
 		return nil, err
 	}
-	if a.writes() {
+	if a.Writes() {
 		return nil, v.refuse("open", name)
 	}
 	return v.tree.OpenFile(ctx, name, a)

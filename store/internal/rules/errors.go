@@ -1,0 +1,41 @@
+// Package rules says what the stores of this module refuse alike, in memory and in a
+// directory: which names and which lists, and by which errors.
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// The errors by which a store refuses. ErrOutside answers every name that leads out of
+// the root, so that the answer does not reveal what exists there; ErrReserved an upload
+// to the name of another one's hidden file.
+var (
+	ErrNotRegular = WithKind(errors.New("not a regular file"), fs.ErrPermission)
+	ErrIsDir      = fmt.Errorf("%w but a directory", ErrNotRegular)
+	ErrRoot       = fmt.Errorf("%w: it is the root", fs.ErrPermission)
+	ErrOutside    = fmt.Errorf("%w: leads outside the root", fs.ErrPermission)
+	ErrReserved   = fmt.Errorf("%w: name is reserved for uploads under way", fs.ErrPermission)
+	ErrNotLink    = fmt.Errorf("%w: not a symbolic link", fs.ErrInvalid)
+	ErrLinkAttr   = fmt.Errorf("%w: a symbolic link has neither size nor mode", errors.ErrUnsupported)
+	ErrNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
+	ErrNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
+
+	// ErrManyEntries refuses to list a directory of more than MaxEntries.
+	ErrManyEntries = fmt.Errorf("more than %d entries in one directory: spread them over several", MaxEntries)
+
+	errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
+)
+
+// WithKind returns err as an error that is also, to errors.Is, one of the few that a
+// caller of package store distinguishes.
+func WithKind(err, kind error) error { return kindError{err, kind} }
+
+type kindError struct {
+	error
+	kind error
+}
+
+func (e kindError) Is(target error) bool { return target == e.kind }
+func (e kindError) Unwrap() error        { return e.error }

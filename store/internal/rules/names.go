@@ -1,0 +1,79 @@
+package rules
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxName is the most bytes of a name: Linux's PATH_MAX.
+const MaxName = 4096
+
+// ValidName is that of package store.
+func ValidName(name string) bool {
+	if strings.IndexByte(name, 0) >= 0 {
+		return false
+	}
+	if name == "." {
+		return true
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if element == "" || element == "." || element == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// localName reports whether a name means here what it says. On Windows, backslashes,
+// colons and the names of devices mean something else, and so does a short name.
+func localName(name string) bool {
+	if runtime.GOOS != "windows" {
+		return true
+	}
+	_, err := filepath.Localize(name)
+	return err == nil && !hasShort(name)
+}
+
+// hasShort reports whether an element of a name could be the short name (8.3) of
+// another, such as HAUL-A~1.PAR, under whatever pattern that is denied: at most eight
+// characters, of which the last are a tilde and digits, and three more behind a dot.
+func hasShort(name string) bool {
+	for element := range strings.SplitSeq(name, "/") {
+		base, extension, _ := strings.Cut(strings.TrimRight(element, " ."), ".")
+		at := strings.LastIndexByte(base, '~')
+		if at >= 0 && at < len(base)-1 && strings.Trim(base[at+1:], "0123456789") == "" &&
+			utf8.RuneCountInString(base) <= 8 && utf8.RuneCountInString(extension) <= 3 && !strings.Contains(extension, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckName returns an error if ctx has ended or name is no name.
+func CheckName(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(name) > MaxName {
+		return fs.ErrInvalid
+	}
+	if !ValidName(name) {
+		return fs.ErrInvalid
+	}
+	if !localName(name) {
+		return errNotLocal
+	}
+	return nil
+}
+
+// CheckText returns an error if a symbolic link cannot have that text.
+func CheckText(target string) error {
+	if target == "" || len(target) > MaxName || strings.IndexByte(target, 0) >= 0 {
+		return fs.ErrInvalid
+	}
+	return nil
+}
