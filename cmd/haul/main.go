@@ -4,13 +4,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -25,7 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
-	"github.com/haul-project/haul/web/webclient"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
@@ -166,7 +162,7 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	if exitCode(err) == exitUsage {
 		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
 	}
-	if text := adviceFor(err); text != "" {
+	if text := remote.Advice(err); text != "" {
 		fmt.Fprintln(out, "haul: note:", text)
 	}
 }
@@ -184,31 +180,6 @@ func printError(out io.Writer, err error) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}
 	fmt.Fprintln(out, "haul:", text)
-}
-
-// adviceFor returns what the user can do about a server that is not trusted, does not
-// exist, or speaks another protocol; "" for other errors.
-func adviceFor(err error) string {
-	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
-	name, misnamed := errors.AsType[x509.HostnameError](err)
-	status, answered := errors.AsType[*webclient.StatusError](err)
-	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
-	lookup, unnamed := errors.AsType[*net.DNSError](err)
-	switch {
-	case unnamed && lookup.IsNotFound:
-		return fmt.Sprintf("no host has the name %s: check its spelling", console.Visible(lookup.Name))
-	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
-		return "that port speaks SSH: its URL begins with sftp://"
-	case answered && status.Code == http.StatusUnauthorized:
-		return "the user or the password is wrong, or this user may not log in from here"
-	case signer:
-		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
-	case misnamed && name.Host != "":
-		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
-	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
-		return "that port speaks HTTP without TLS: its URL begins with http://"
-	}
-	return ""
 }
 
 // version is set by the Makefile; a build by "go install" knows its own.
