@@ -46,11 +46,6 @@ type block struct {
 }
 
 func (r *readAhead) Place(pipeline.Request) []byte { return nil }
-func (r *readAhead) Changed() {
-	if r.t.Over() {
-		r.t.Notify()
-	}
-}
 
 func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffer, n int) {
 	r.t.Plan.Reply(now, id, n)
@@ -101,10 +96,7 @@ func (r *readAhead) ask() {
 	r.held = r.limit - r.pos
 	memory.held += r.held
 	r.t.Plan.Limit(r.limit)
-	now := time.Now()
-	r.t.Ask(now)
-	r.t.Spread()
-	m.GrantRoom(now)
+	r.t.Advance(time.Now())
 }
 
 // drop forgets what was read ahead. The caller holds File.mu.
@@ -155,10 +147,7 @@ func (r *readAhead) fill() error {
 			}
 			return f.failed("read", r.pos, err, local)
 		}
-		m.Unlock()
-		err := r.t.Wait(f.life, f.life, time.Time{})
-		m.Lock()
-		if err != nil {
+		if err := r.t.Wait(f.life, f.life, time.Time{}); err != nil {
 			return f.failed("read", r.pos, err, true)
 		}
 	}
