@@ -112,10 +112,9 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"store":            {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
-	"tftp":             {7550, 43, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
-	"internal/serve":   {5000, 33, "a few files for each protocol that it assembles"},
-	"internal/openssh": {5000, 34, "ssh_config, known_hosts and logins, each in small files"},
+	"store":          {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
+	"tftp":           {7550, 43, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
+	"internal/serve": {5000, 33, "a few files for each protocol that it assembles"},
 }
 
 // pureImports are the imports of a pure package. Packages that do I/O are missing, and
