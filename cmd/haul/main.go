@@ -53,6 +53,7 @@ func haulMain() int {
 		return 0
 	}
 	printFailure(os.Stderr, cmd, err)
+	handover.ReportFailure(err)
 	return exitCode(err)
 }
 
@@ -104,26 +105,40 @@ func newRoot() *cobra.Command {
 const sameSignal = 100 * time.Millisecond
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
-// second ends the process. A signal that was ignored when haul was started, as by
-// nohup(1) and by shells in the background, stays ignored: Notify would undo that.
+// second ends the process. A SIGHUP that has a server reload is neither. A signal that was
+// ignored when haul was started, as by nohup(1) and by shells in the background, stays
+// ignored: Notify would undo that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+	hangups := make(chan os.Signal, 1) // many of these leave room for the others
+	for s, c := range map[os.Signal]chan os.Signal{os.Interrupt: signals, syscall.SIGTERM: signals, syscall.SIGHUP: hangups} {
 		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
+			signal.Notify(c, s)
+		}
+	}
+	next := func() os.Signal {
+		for {
+			select {
+			case s := <-signals:
+				return s
+			case s := <-hangups:
+				if !handover.TakeHangup() {
+					return s
+				}
+			}
 		}
 	}
 	go func() {
-		s := <-signals
+		s := next()
 		first := time.Now()
 		cancel(caughtSignal{s})
-		for <-signals; time.Since(first) < sameSignal; <-signals {
+		for next(); time.Since(first) < sameSignal; next() {
 		}
 		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
 		os.Exit(exitInterrupted)
 	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
 // A caughtSignal is why the context of [interruptible] has ended. It is a

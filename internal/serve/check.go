@@ -42,7 +42,7 @@ func (cfg *Config) Check() error {
 	if cfg.LogFormat != "text" && cfg.LogFormat != "json" {
 		return usagef("log-format", "--log-format %s: choose text or json", cfg.LogFormat)
 	}
-	if cfg.SFTP.HostKeys == NoHostKeys && cfg.Restartable {
+	if cfg.SFTP.HostKeys == NoHostKeys && (cfg.Restartable || cfg.Reload) {
 		return usagef("host-keys", "--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
 	}
 	if err := cfg.SFTP.check(); err != nil {

@@ -46,6 +46,11 @@ type Config struct {
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
+	// Reload has SIGHUP, too, start this server anew, which reads its configuration file
+	// again. Set it if the settings come from a file; without it SIGHUP ends the server.
+	// It implies Restartable.
+	Reload bool
+
 	// Metrics is the address of metrics for Prometheus; "" means none.
 	Metrics string
 
