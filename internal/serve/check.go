@@ -200,6 +200,17 @@ func (cfg *Config) services() (names []string) {
 	return names
 }
 
+// unixServices returns the names of those whose proxies may connect by unix sockets.
+func (cfg *Config) unixServices() (names []string) {
+	if cfg.SFTP.UnixProxies {
+		names = append(names, handover.SFTP)
+	}
+	if cfg.HTTP.UnixProxies {
+		names = append(names, handover.HTTP, handover.HTTPS)
+	}
+	return names
+}
+
 // checkHTTP checks what can be checked without opening anything.
 func (cfg *Config) checkHTTP() error {
 	for _, p := range []struct {

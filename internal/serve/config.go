@@ -142,6 +142,11 @@ type SFTP struct {
 	MaxConns          int   // at a time, 1 to 65,536; the default is 1024
 	MaxConnsPerSource int   // of one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
 
+	// Connections from the networks of Proxies begin with a PROXY header. With
+	// UnixProxies so do all that come by a unix socket.
+	Proxies     []netip.Prefix
+	UnixProxies bool
+
 	InPlace     bool           // shows an upload under its name from its first byte on
 	SpecialBits bool           // users may set setuid, setgid and sticky bits
 	Exempt      []netip.Prefix // never locked out, and without a limit for one address

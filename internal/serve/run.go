@@ -85,7 +85,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return err
 	}
 	defer manager.Close()
-	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.HTTP.UnixProxies, before.Take())
+	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.unixServices(), before.Take())
 	if err != nil {
 		return failure.Listen.Wrap(err)
 	}
