@@ -2,6 +2,7 @@ package sftpclient
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
@@ -62,9 +63,7 @@ func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffe
 			return
 		}
 	}
-	r.blocks = append(r.blocks, block{})
-	copy(r.blocks[i+1:], r.blocks[i:])
-	r.blocks[i] = block{off, buf.Bytes[:n], n, buf}
+	r.blocks = slices.Insert(r.blocks, i, block{off, buf.Bytes[:n], n, buf})
 }
 
 // newReadAhead begins to read at an offset.
@@ -128,8 +127,7 @@ func (r *readAhead) fill() error {
 	for {
 		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
 			r.block = r.blocks[0]
-			r.blocks[0] = block{}
-			r.blocks = append(r.blocks[:0], r.blocks[1:]...)
+			r.blocks = slices.Delete(r.blocks, 0, 1)
 			if r.shown = false; len(r.block.b) == 0 {
 				r.block.buffer.Free()
 				r.block = block{}
