@@ -2,9 +2,11 @@ package site
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/remap"
@@ -88,7 +90,19 @@ func (q *request) mapped(name string) (string, error) {
 	if q.site.Map == nil {
 		return name, nil
 	}
-	mapped, err := q.site.Map.Apply(MapQuery(name, q.write, q.client.Peer, q.exists))
+	addr := q.client.Peer
+	text := ""
+	if addr.IsValid() {
+		text = addr.String()
+	}
+	mapped, err := q.site.Map.Apply(remap.Query{
+		Name:   name,
+		Write:  q.write,
+		Addr:   text,
+		Hex:    strings.ToUpper(hex.EncodeToString(addr.AsSlice())),
+		IPv6:   addr.Is6(),
+		Exists: q.exists,
+	})
 	if err == nil {
 		return mapped, nil
 	}

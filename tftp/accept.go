@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -47,7 +48,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 	sh.suspects.add(s)
 	sh.sessions[q.Peer] = s
 	sh.busy++
-	sh.submit(s, openJob)
+	sh.submit(s, fileio.OpenJob)
 }
 
 // admit counts a new transfer, or returns why there must not be one.
@@ -82,7 +83,7 @@ func (sh *shard) refuse(now time.Time, q Request, err error) {
 		return
 	}
 	code, msg := errorPacketFor(err)
-	sh.out.addError(q.Peer, q.Local.Addr(), code, msg)
+	sh.out.AddError(q.Peer, q.Local.Addr(), code, msg)
 	sh.endings = append(sh.endings, &Transfer{Request: q, Size: -1, Began: now, Err: err, Outcome: Refused})
 }
 
@@ -101,8 +102,8 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 		}
 	case ok:
 		sh.accept(now, q)
-	case fault != nil && sh.errors.allow(now, maxErrors):
-		sh.out.addError(m.Peer, m.Local, fault.Code, fault.Message)
+	case fault != nil && sh.errors.Allow(now, maxErrors):
+		sh.out.AddError(m.Peer, m.Local, fault.Code, fault.Message)
 		fallthrough
 	default:
 		sh.count.turnAway(Malformed)

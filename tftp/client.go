@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -24,10 +25,6 @@ const (
 	// defaultWindowBytes bounds the window asked for where blocks are large:
 	// beyond what a processor's cache holds, more in flight is slower.
 	defaultWindowBytes = 1 << 20
-
-	// ipHeaders is what IP and UDP put before a TFTP packet, in bytes.
-	ip4Headers = 20 + 8
-	ip6Headers = 40 + 8
 )
 
 // A Client fetches files from TFTP servers and sends files to them. The zero
@@ -62,7 +59,6 @@ type Client struct {
 	// call it, and it must not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
-	listen   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
 	dallying group
 }
 
@@ -276,11 +272,7 @@ func blockFor(server netip.Addr) int {
 	if err != nil {
 		mtu = 1500
 	}
-	headers := ip6Headers
-	if server.Is4() {
-		headers = ip4Headers
-	}
-	return min(max(mtu-headers-transfer.HeaderSize, transfer.DefaultBlockSize), transfer.MaxBlockSize)
+	return min(max(packetio.BlockIn(mtu, server), transfer.DefaultBlockSize), transfer.MaxBlockSize)
 }
 
 // open gives an exchange its socket.
@@ -289,15 +281,11 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	if server.Addr().Is6() {
 		any4 = netip.IPv6Unspecified()
 	}
-	listen := c.listen
-	if listen == nil {
-		listen = openSocket
-	}
-	conn, err := listen(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
+	conn, err := packetio.Open(ctx, netip.AddrPortFrom(any4, 0), udp.Config{Refusals: true, Plain: c.Plain})
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{conn: tracedTo(server, conn, c.Trace), server: server, noReorder: c.NoReorder, progress: c.Progress}
+	x := &exchange{conn: packetio.TraceTo(server, conn, c.Trace), server: server, noReorder: c.NoReorder, progress: c.Progress}
 	messages := maxClientMessages
 	if c.NoOptions || c.Window == 1 {
 		messages = lockstepMessages
@@ -306,6 +294,6 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	for i := range x.in {
 		x.in[i].Data = buffers.Get().(*[1 << 16]byte)[:]
 	}
-	x.out = newSendBatch(x.conn, maxClientMessages, 0, &shardCounters{})
+	x.out = packetio.NewBatch(x.conn, maxClientMessages, 0)
 	return x, nil
 }

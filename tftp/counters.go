@@ -1,6 +1,10 @@
 package tftp
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/haul-project/haul/tftp/internal/packetio"
+)
 
 // A Reason says why requests are turned away before they become transfers.
 type Reason uint8
@@ -50,11 +54,11 @@ type totals struct {
 
 // shardCounters are what one loop counts in a turn.
 type shardCounters struct {
-	totals                                   *totals
-	packetsIn, packetsOut, bytesIn, bytesOut int64
-	strays, unsent                           int64
-	turnedAway                               [reasons]int64
-	anyTurnedAway                            bool
+	totals             *totals
+	packetsIn, bytesIn int64
+	strays             int64
+	turnedAway         [reasons]int64
+	anyTurnedAway      bool
 }
 
 func (c *shardCounters) received(packets, bytes int) {
@@ -62,19 +66,14 @@ func (c *shardCounters) received(packets, bytes int) {
 	c.bytesIn += int64(bytes)
 }
 
-func (c *shardCounters) sent(packets, bytes int) {
-	c.packetsOut += int64(packets)
-	c.bytesOut += int64(bytes)
-}
-
 func (c *shardCounters) turnAway(why Reason) {
 	c.turnedAway[why]++
 	c.anyTurnedAway = true
 }
 
-// flush adds what a loop has counted since the last time to its totals.
-// turnedAway, if not nil, is called with the requests turned away.
-func (c *shardCounters) flush(turnedAway func(Reason, int64)) {
+// flush adds what a loop and its send batch have counted since the last time to the
+// totals. turnedAway, if not nil, is called with the requests turned away.
+func (c *shardCounters) flush(out *packetio.Counts, turnedAway func(Reason, int64)) {
 	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {
 		if *from != 0 {
@@ -83,11 +82,11 @@ func (c *shardCounters) flush(turnedAway func(Reason, int64)) {
 		}
 	}
 	move(&t.packetsIn, &c.packetsIn)
-	move(&t.packetsOut, &c.packetsOut)
+	move(&t.packetsOut, &out.Packets)
 	move(&t.bytesIn, &c.bytesIn)
-	move(&t.bytesOut, &c.bytesOut)
+	move(&t.bytesOut, &out.Bytes)
 	move(&t.strays, &c.strays)
-	move(&t.unsent, &c.unsent)
+	move(&t.unsent, &out.Unsent)
 	if !c.anyTurnedAway {
 		return
 	}

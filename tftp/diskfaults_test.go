@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -299,7 +300,7 @@ func TestClientFileShrinks(t *testing.T) {
 			f := &shrinking{data: content("text", 50_000)}
 			time.AfterFunc(time.Second, func() { f.cut(left) })
 			_, err := w.client().Put(context.Background(), target("new"), f, 50_000)
-			if !errors.Is(err, errChanged) {
+			if !errors.Is(err, fileio.ErrChanged) {
 				t.Errorf("shrunk to %d: %v", left, err)
 			}
 			time.Sleep(20 * time.Second)

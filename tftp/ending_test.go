@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -235,7 +236,7 @@ func TestClientCancels(t *testing.T) {
 
 // A broken is a socket whose Read fails on demand.
 type broken struct {
-	socket
+	packetio.Socket
 	mu  sync.Mutex
 	err error
 }
@@ -248,7 +249,7 @@ func (b *broken) fail(err error) {
 }
 
 func (b *broken) Read(ms []udp.Message, deadline time.Time) (int, error) {
-	n, err := b.socket.Read(ms, deadline)
+	n, err := b.Socket.Read(ms, deadline)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -274,12 +275,12 @@ func TestSocketFails(t *testing.T) {
 				w.start(func(w *simWorld, s *Server) {
 					open := s.open
 					s.Loops = 1
-					s.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (socket, error) {
+					s.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 						conn, err := open(ctx, at, c)
 						if err != nil {
 							return nil, err
 						}
-						all = append(all, &broken{socket: conn})
+						all = append(all, &broken{Socket: conn})
 						return all[len(all)-1], nil
 					}
 				})

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -36,11 +37,11 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return transfer.AccessViolation, "access violation"
 	case errors.Is(err, store.ErrNoSpace):
 		return transfer.DiskFull, "no space left on the server"
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, fileio.ErrTooLarge):
 		return transfer.DiskFull, "file is larger than the server accepts"
 	case errors.Is(err, errTextTooLarge):
 		return transfer.NotDefined, "file is too large for netascii, use octet"
-	case errors.Is(err, errNotAnnounced):
+	case errors.Is(err, fileio.ErrNotAnnounced):
 		return transfer.NotDefined, "file is not of the size announced"
 	case errors.Is(err, syscall.ELOOP):
 		return transfer.AccessViolation, "access violation"
@@ -52,7 +53,7 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return transfer.NotDefined, "server is busy, try again"
 	case errors.Is(err, errStopping):
 		return transfer.NotDefined, "server is shutting down"
-	case errors.Is(err, errChanged):
+	case errors.Is(err, fileio.ErrChanged):
 		return transfer.NotDefined, "file changed while it was read"
 	}
 	return transfer.NotDefined, "server error"
@@ -65,14 +66,11 @@ var (
 	errReadsOff    = &transfer.Error{Code: transfer.AccessViolation, Message: "downloads are not allowed"}
 
 	errTextTooLarge = errors.New("file is too large for netascii")
-	errNotAnnounced = errors.New("file is not of the size announced")
 
-	errTooLarge = errors.New("file is larger than allowed")
 	errBusy     = errors.New("too many transfers")
 	errMemory   = errors.New("no memory left for buffers")
 	errStopping = errors.New("server is shutting down")
 	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
-	errChanged  = errors.New("file has become shorter than it was")
 )
 
 // reasonOf says under which reason a request that err turns away is counted.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -145,7 +146,7 @@ func TestErrorPacketFor(t *testing.T) {
 		fs.ErrInvalid:        transfer.AccessViolation,
 		store.ErrNotRegular:  transfer.AccessViolation,
 		store.ErrNoSpace:     transfer.DiskFull,
-		errTooLarge:          transfer.DiskFull,
+		fileio.ErrTooLarge:   transfer.DiskFull,
 		errUploadsOff:        transfer.AccessViolation,
 		errBusy:              transfer.NotDefined,
 		errStopping:          transfer.NotDefined,

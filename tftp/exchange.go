@@ -12,17 +12,19 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
 
 // An exchange is one transfer of a client, with a socket of its own.
 type exchange struct {
-	conn   socket
+	conn   packetio.Socket
 	server netip.AddrPort // where the request goes to
 	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
 	in     []udp.Message
-	out    *sendBatch
+	out    *packetio.Batch
 	sent   func() // called when what was due has left; nil for nothing
 	result Result
 	began  time.Time
@@ -59,7 +61,7 @@ func (x *exchange) close() {
 
 // A clientMachine is a Sender or a Receiver.
 type clientMachine interface {
-	machine
+	packetio.Machine
 	Heard() bool
 	Expire(now time.Time)
 	Abort(code transfer.ErrorCode, msg string, err error)
@@ -83,15 +85,15 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		if err := ctx.Err(); err != nil {
 			m.Abort(transfer.NotDefined, "transfer was cancelled", err)
 		}
-		if x.out.addReply(now, x.to(), netip.Addr{}, m); fill != nil {
+		if x.out.AddReply(now, x.to(), netip.Addr{}, m); fill != nil {
 			fill(now)
-			x.out.addReply(now, x.to(), netip.Addr{}, m) // filling may have failed
+			x.out.AddReply(now, x.to(), netip.Addr{}, m) // filling may have failed
 		}
-		x.out.flush()
+		x.out.Flush()
 		if done, err := m.Done(); done {
 			return err
 		}
-		if err := x.out.err; err != nil && !m.Heard() && unreachable(err) {
+		if err := x.out.Err; err != nil && !m.Heard() && unreachable(err) {
 			return err
 		}
 		if x.sent != nil {
@@ -171,10 +173,10 @@ func (x *exchange) stray(m *udp.Message) {
 	}
 	x.strays++
 	// Whether a stranger can be reached is not the transfer's business.
-	err := x.out.err
-	x.out.addError(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
-	x.out.flush()
-	x.out.err = err
+	err := x.out.Err
+	x.out.AddError(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
+	x.out.Flush()
+	x.out.Err = err
 }
 
 // report calls Progress, not too often.
@@ -199,7 +201,7 @@ type download struct {
 	x      *exchange
 	r      *transfer.Receiver
 	create func(size int64) (store.Upload, error)
-	buffer writeBuffer
+	buffer fileio.WriteBuffer
 	upload store.Upload // nil until the server has agreed
 	size   int64        // as the server says; -1 if it does not
 	mode   transfer.Mode
@@ -277,32 +279,31 @@ func (d *download) begin() bool {
 	}
 	d.upload = u
 	window := max(1, o.Window) * d.r.BlockSize()
-	d.buffer.reset(make([]byte, max(2*window, clientRing)), 0, d.mode)
+	d.buffer.Reset(max(2*window, clientRing), 0, d.mode)
 	return true
 }
 
 // store puts a chunk where it belongs; the last one publishes the file.
 func (d *download) store(c transfer.Chunk) error {
 	in := &d.buffer
-	if err := announced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
+	if err := fileio.CheckAnnounced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
 		return err
 	}
-	if err := in.put(c, d.r.Received()); err != nil {
+	if err := in.Put(c, d.r.Received()); err != nil {
 		return err
 	}
-	if in.pending() >= int64(len(in.ring)/2) || c.Last {
-		if err := in.flush(d.upload, in.flushed, in.received); err != nil {
+	switch {
+	case c.Last:
+		in.Mark()
+		return in.Commit(d.upload)
+	case in.IsHalfFull():
+		in.Mark()
+		if err := in.Flush(d.upload); err != nil {
 			return err
 		}
-		in.flushed = in.received
+		in.Free()
 	}
-	if !c.Last {
-		return nil
-	}
-	if err := d.upload.Truncate(in.received); err != nil {
-		return err
-	}
-	return d.upload.Commit()
+	return nil
 }
 
 // abortStore ends the read because the file cannot be kept.
@@ -317,17 +318,17 @@ func (d *download) abortStore(err error) {
 // put runs a write.
 func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt, size int64) error {
 	if q.Mode == transfer.Netascii {
-		text, err := openText(io.NewSectionReader(src, 0, size), nil)
+		text, err := fileio.OpenText(io.NewSectionReader(src, 0, size), nil)
 		if err != nil {
 			return err
 		}
-		src, size = text, text.size()
+		src, size = text, text.Size()
 	}
 	if q.Offer.HasSize {
 		q.Offer.Size = size
 	}
 	window := max(1, q.Offer.Window) * (max(transfer.DefaultBlockSize, q.Offer.BlockSize) + transfer.HeaderSize)
-	x.out = newSendBatch(x.conn, maxClientMessages, min(window, maxClientBatch), &shardCounters{})
+	x.out = packetio.NewBatch(x.conn, maxClientMessages, min(window, maxClientBatch))
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}
@@ -338,9 +339,9 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 			if run.Blocks == 0 {
 				return
 			}
-			if ok, err := x.out.addData(now, x.to(), netip.Addr{}, s, run, from); !ok {
+			if ok, err := x.out.AddData(now, x.to(), netip.Addr{}, s, run, from); !ok {
 				if err == nil || err == io.EOF {
-					err = errChanged
+					err = fileio.ErrChanged
 				}
 				s.Abort(transfer.NotDefined, "client cannot read the file", err)
 				return
@@ -446,8 +447,8 @@ func (x *exchange) dallyOn() {
 			}
 		}
 		x.dally.Expire(now)
-		x.out.addReply(now, x.peer, netip.Addr{}, x.dally)
-		x.out.flush()
+		x.out.AddReply(now, x.peer, netip.Addr{}, x.dally)
+		x.out.Flush()
 	}
 }
 

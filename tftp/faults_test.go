@@ -55,7 +55,7 @@ func moveMany(w *simWorld) {
 	sizes := []int{0, 1, 511, 512, 513, 1428 * 64, 200_000}
 	var wg sync.WaitGroup
 	for i, c := range clients {
-		c.listen = w.opener(clientIP)
+		c := &simClient{c, w.opener(clientIP)}
 		for _, size := range sizes {
 			name := fmt.Sprintf("%d-%d", i, size)
 			want := w.put("down/"+name, size)

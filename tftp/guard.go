@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
 // The bounds for an address before it has shown that it exists: the address of
@@ -59,7 +61,7 @@ type source struct {
 	tokens float64 // requests that it may make at once, as of filled
 	filled time.Time
 
-	refused rateLimit
+	refused packetio.RateLimit
 }
 
 func (g *guard) reset(s *Server) {
@@ -180,7 +182,7 @@ func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.source(now, to)
-	return v.refused.allow(now, maxRefused)
+	return v.refused.Allow(now, maxRefused)
 }
 
 // source returns what is known of an address. The caller holds mu.
@@ -218,21 +220,3 @@ func (g *guard) idle() bool {
 	}
 	return true
 }
-
-// A rateLimit allows so many a second.
-type rateLimit struct {
-	second int64
-	used   int
-}
-
-func (r *rateLimit) allow(now time.Time, most int) bool {
-	if second := now.Unix(); second != r.second {
-		r.second, r.used = second, 0
-	}
-	r.used++
-	return r.used <= most
-}
-
-// maxErrors is how many datagrams a second that cannot be made sense of are
-// answered by each socket, so that forged ones cannot make us flood others.
-const maxErrors = 100

@@ -288,7 +288,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 					if test.known {
 						small := w.put("small", 1000)
 						here := store.Mem(0)
-						c := &Client{listen: w.opener(otherIP)}
+						c := &simClient{new(Client), w.opener(otherIP)}
 						if _, err := c.Get(context.Background(), target("small"), into(here, "small")); err != nil {
 							t.Fatal(err)
 						}

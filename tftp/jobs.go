@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -15,44 +15,46 @@ import (
 // may be forged, and looking through a file costs more than it does.
 const maxText = 64 << 20
 
+// maxScanners look through text files, which takes long, and must not keep
+// other transfers from opening their files.
+const maxScanners = 2
+
 // scanAll works for those who scan text files.
 func (l *Listener) scanAll() {
 	for s := range l.scans {
-		s.work()
+		s.Work()
 		s.shard.workDone(s)
 	}
 }
 
-// work does the session's job. A panic, of a store or of Read and Write, is
+// Work does the session's job. A panic, of a store or of Read and Write, is
 // an error of this session's.
-func (s *session) work() {
+func (s *session) Work() {
 	s.jobErr = nil
 	defer func() {
 		if p := recover(); p != nil {
 			s.shard.server.crashes.Add(1)
-			s.jobErr = crashed(p)
+			s.jobErr = fileio.Crashed(p)
 		}
 	}()
 	switch s.job {
-	case openJob:
+	case fileio.OpenJob:
 		s.jobErr = s.open()
-	case scanJob:
+	case fileio.ScanJob:
 		s.jobErr = s.scan()
-	case fetchJob:
-		s.jobErr = s.fetchNow()
-	case flushJob:
-		s.jobErr = s.buffer.flush(s.upload, s.flush.from, s.flush.to)
-	case commitJob:
-		if s.jobErr = s.buffer.flush(s.upload, s.flush.from, s.flush.to); s.jobErr == nil {
-			s.jobErr = s.commit()
-		}
-	case closeJob:
+	case fileio.FetchJob:
+		s.jobErr = s.fetch.Fetch(s.reader)
+	case fileio.FlushJob:
+		s.jobErr = s.buffer.Flush(s.upload)
+	case fileio.CommitJob:
+		s.jobErr = s.buffer.Commit(s.upload)
+	case fileio.CloseJob:
 		s.closeFiles()
 	}
 }
 
-// handBack returns the session to its loop.
-func (s *session) handBack() { s.shard.workDone(s) }
+// HandBack returns the session to its loop.
+func (s *session) HandBack() { s.shard.workDone(s) }
 
 // open asks the server's owner for what the request names.
 func (s *session) open() error {
@@ -142,7 +144,7 @@ func (l *Listener) find(ctx context.Context, r *Request) (store.File, error) {
 // create begins what a write request names.
 func (l *Listener) create(ctx context.Context, r *Request) (store.Upload, error) {
 	if r.Offer.HasSize && r.Offer.Size > l.MaxUpload {
-		return nil, errTooLarge
+		return nil, fileio.ErrTooLarge
 	}
 	if l.Write != nil {
 		u, err := l.Write(ctx, r)
@@ -167,41 +169,12 @@ func (l *Listener) create(ctx context.Context, r *Request) (store.Upload, error)
 
 // scan looks through a text file, unless its session ends meanwhile.
 func (s *session) scan() error {
-	text, err := openText(s.file, s.gone.Load)
+	text, err := fileio.OpenText(s.file, s.gone.Load)
 	if err != nil {
 		return err
 	}
-	s.reader, s.size = text, text.size()
+	s.reader, s.size = text, text.Size()
 	return nil
-}
-
-// fetchNow reads the bytes wanted, or at least the block that is due next. If
-// that is not there, the file has shrunk.
-func (s *session) fetchNow() error {
-	f := &s.fetch
-	if cap(f.buf) < f.want {
-		f.buf = make([]byte, f.want)
-	}
-	var err error
-	f.n, err = s.reader.ReadAt(f.buf[:f.want], f.off)
-	switch {
-	case f.n < 0 || f.n > f.want:
-		f.n, err = 0, fmt.Errorf("file says that it read %d of %d bytes", f.n, f.want)
-	case f.n >= f.need:
-		return nil
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errChanged
-	case err == nil:
-		return io.ErrNoProgress // a fault of the file's: see io.ReaderAt
-	}
-	return err
-}
-
-func (s *session) commit() error {
-	if err := s.upload.Truncate(s.flush.to); err != nil {
-		return err
-	}
-	return s.upload.Commit()
 }
 
 // closeFiles lets go of everything that the store gave.

@@ -16,7 +16,7 @@ func TestLateClientRepeatsNothing(t *testing.T) {
 	for _, window := range []int{1, 8} {
 		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 			want, here := w.put("down", 100_000), store.Mem(0)
-			late := func() *Client {
+			late := func() *simClient {
 				c, slept := w.client(), false
 				c.Window = window
 				c.Progress = func(n, _ int64) {

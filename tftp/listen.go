@@ -12,6 +12,8 @@ import (
 
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -26,8 +28,8 @@ type Listener struct {
 	ctx  context.Context // ends when transfers must
 	halt context.CancelFunc
 
-	workers  workerPool    // workers for all jobs but scans
-	scans    chan *session // for scanners
+	workers  fileio.Workers // workers for all jobs but scans
+	scans    chan *session  // for scanners
 	lines    *linequeue.Queue[line]
 	totals   []*totals
 	crashes  atomic.Int64 // panics caught
@@ -39,8 +41,8 @@ type Listener struct {
 // A binding is what serves one address.
 type binding struct {
 	listener       *Listener
-	requestSockets []socket        // where requests come in, sharing a port; none where the shards share it
-	counts         []shardCounters // of each request socket
+	requestSockets []packetio.Socket // where requests come in, sharing a port; none where the shards share it
+	counts         []shardCounters   // of each request socket
 	shards         []*shard
 	routes         routes // to shards, of what comes in by the request sockets
 
@@ -117,7 +119,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l.guard.reset(&l.Server)
 	l.files.Max = l.MaxFiles
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
-	l.workers.start(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
+	l.workers.Init(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
 	l.scans = make(chan *session, 2*l.MaxTransfers)
 	l.lines = linequeue.New(l.writeLine, func(lost int64) { l.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return l, nil
@@ -176,7 +178,7 @@ func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 		at = netip.Addr{} // both families, in case it is of both
 	}
 	for _, conn := range conns {
-		b.requestSockets = append(b.requestSockets, traced(conn, l.Trace))
+		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, l.Trace))
 	}
 	if l.SinglePort {
 		for _, conn := range b.requestSockets {
@@ -196,7 +198,7 @@ func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 
 // openRequestSockets opens the sockets that requests come to: one for each loop where
 // they can share the port.
-func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]socket, error) {
+func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
 	// The first socket is opened alone: sockets that share a port would join
 	// another server's of the same user, and take half of its requests.
 	conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort})
@@ -204,11 +206,11 @@ func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([
 		return nil, err
 	}
 	if l.Loops == 1 || !udp.CanSharePort {
-		return []socket{conn}, nil
+		return []packetio.Socket{conn}, nil
 	}
 	at = netip.AddrPortFrom(at.Addr(), conn.LocalAddr().Port())
 	_ = conn.Close()
-	var conns []socket
+	var conns []packetio.Socket
 	for range l.Loops {
 		conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort, ReusePort: true})
 		if err != nil {
@@ -256,7 +258,7 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
 // openInRange opens a socket on the first free port from *next on.
-func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (socket, error) {
+func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (packetio.Socket, error) {
 	if l.LastPort == 0 {
 		return l.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
 	}
@@ -271,13 +273,13 @@ func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (s
 	return nil, ErrNoPort
 }
 
-func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, c udp.Config) (socket, error) {
+func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 	c.Plain = l.Plain
 	conn, err := l.open(ctx, at, c)
 	if err != nil {
 		return nil, err
 	}
-	return traced(conn, l.Trace), nil
+	return packetio.Trace(conn, l.Trace), nil
 }
 
 // discardEarly throws away what came while the sockets of a port were opened one by
@@ -315,7 +317,7 @@ func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	if host == "" {
 		return netip.AddrPortFrom(netip.Addr{}, uint16(number)), nil
 	}
-	ips, err := lookUp(ctx, host)
+	ips, err := packetio.LookUp(ctx, host)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -365,7 +367,7 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-func closeSockets(sockets []socket) {
+func closeSockets(sockets []packetio.Socket) {
 	for _, s := range sockets {
 		_ = s.Close()
 	}

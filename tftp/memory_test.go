@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -177,15 +178,16 @@ func TestSpareBuffersAreBounded(t *testing.T) {
 	sh := &shard{server: l}
 	for range 4 * maxSpare {
 		s := &session{shard: sh, counted: true}
-		s.buffer.ring, s.fetch.buf = make([]byte, minRing), make([]byte, minFetch)
+		s.buffer.Reset(minRing, 0, transfer.Octet)
+		s.fetch.ReadAhead((*zeros)(&endless{size: fileio.MinFetch}), 0, fileio.MinFetch)
 		l.count.Add(1)
 		sh.release(s)
 	}
 	kept := 0
 	for _, s := range sh.free {
-		kept += cap(s.buffer.ring) + cap(s.fetch.buf)
+		kept += s.buffer.Size() + s.fetch.Capacity()
 	}
-	if most := maxSpare * (minRing + minFetch); kept > most || kept == 0 {
+	if most := maxSpare * (minRing + fileio.MinFetch); kept > most || kept == 0 {
 		t.Errorf("%d bytes kept by %d sessions not in use, want at most %d", kept, len(sh.free), most)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -115,7 +116,7 @@ type ClientPool struct {
 
 	once        sync.Once
 	failed      error // of the start
-	workers     workerPool
+	workers     fileio.Workers
 	openWorkers sync.Once       // the workers, when there is something to do
 	running     sync.WaitGroup  // loops
 	life        context.Context // ends with Close: look-ups do not outlive it
@@ -330,7 +331,7 @@ func (p *ClientPool) start() error {
 		loops = append(loops, lp)
 	}
 	p.life, p.end = context.WithCancelCause(context.Background())
-	p.workers.start(transfers)
+	p.workers.Init(transfers)
 	for _, lp := range loops {
 		p.running.Go(lp.run)
 	}
@@ -412,7 +413,7 @@ func (p *ClientPool) Close() error {
 	}
 	p.running.Wait()
 	if first {
-		p.workers.end(false)
+		p.workers.End(false)
 	}
 	return nil
 }

@@ -2,15 +2,15 @@ package tftp
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/udp"
 )
 
-// A memberConn is the connection of a loop's sendBatch: the socket of the transfer that is
+// A memberConn is the connection of a loop's batch: the socket of the transfer that is
 // sending.
 type memberConn struct {
 	pool   *ClientPool
@@ -23,7 +23,7 @@ func (l *memberConn) Limits() udp.Limits {
 	if l.pool.Lose != nil {
 		return udp.Limits{Segments: 1}
 	}
-	return udp.Limits{Segments: maxDatagrams}
+	return udp.Limits{Segments: packetio.MaxDatagrams}
 }
 
 func (l *memberConn) Write(ms []udp.Message) (int, error) {
@@ -46,11 +46,6 @@ func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	}
 	return len(ms), nil
 }
-
-func (l *memberConn) Read([]udp.Message, time.Time) (int, error) { return 0, net.ErrClosed }
-func (l *memberConn) Wake()                                      {}
-func (l *memberConn) LocalAddr() netip.AddrPort                  { return netip.AddrPort{} }
-func (l *memberConn) Close() error                               { return nil }
 
 // sendError says what an error of a send means for a transfer; nil for nothing.
 func sendError(err error, heard bool) error {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -37,13 +39,13 @@ type poolLoop struct {
 	private   bool // each transfer has a socket for itself
 	free      []*poolTransfer
 	timers    poolTimers
-	out       *sendBatch
+	out       *packetio.Batch
 	conn      memberConn // out's
 	active    int        // transfers under way
 	dallying  int
 	dallied   fifo[poolTransferUse] // those that dally, the oldest first, and some that did
 	lossy     bool                  // something was lost, and more may be
-	errors    rateLimit
+	errors    packetio.RateLimit
 	expiredTo time.Duration // up to when the timers have been looked at, since began
 	inTurn    poolInbox
 	stopped   error // why no transfer can continue; nil as long as they can
@@ -80,7 +82,7 @@ func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp.sockets.init(lp, sockets)
 	lp.conn.pool = p
-	lp.out = newSendBatch(&lp.conn, poolBatchMessages, poolBatchBytes, &shardCounters{})
+	lp.out = packetio.NewBatch(&lp.conn, poolBatchMessages, poolBatchBytes)
 	return lp, nil
 }
 
@@ -341,7 +343,7 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	} else {
 		lp.detach(now, x)
 	}
-	if x.job == noJob {
+	if x.job == fileio.NoJob {
 		lp.reportEnd(now, x)
 	}
 }
@@ -349,7 +351,7 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 // reportEnd reports a transfer that is over, when its files are closed.
 func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	if x.upload != nil {
-		x.submit(closeJob)
+		x.submit(fileio.CloseJob)
 		return
 	}
 	q := x.request

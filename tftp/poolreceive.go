@@ -60,14 +60,14 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 
 // stray answers a stranger that it has the wrong address (RFC 1350 §4).
 func (k *poolSocket) stray(now time.Time, m *udp.Message) {
-	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.errors.allow(now, maxPoolStrays) {
+	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.errors.Allow(now, maxPoolStrays) {
 		return
 	}
 	k.loop.conn.member = k.member
 	k.member.SetPeer(m.Peer)
-	k.loop.out.addError(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
-	k.loop.out.flush()
-	k.loop.out.err = nil // it is no transfer's business
+	k.loop.out.AddError(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
+	k.loop.out.Flush()
+	k.loop.out.Err = nil // it is no transfer's business
 	if k.only != nil {
 		k.member.SetPeer(k.only.to())
 	}

@@ -9,23 +9,19 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // A poolTransfer is one transfer of a pool. It is used again for others, with
-// all its memory. Its loop owns it; while a job is out (job is not noJob), a worker owns the fields below "worker".
+// all its memory. Its loop owns it; while a job is out (job is not NoJob), a worker owns the fields below "worker".
 type poolTransfer struct {
 	loop     *poolLoop
 	receiver transfer.Receiver
 	sender   transfer.Sender
 	timer    int // its place in the heap, from 1; 0 for none
-	buffer   writeBuffer
-	fetch    struct { // worker
-		buf  []byte
-		off  int64
-		n    int
-		want int
-	}
+	buffer   fileio.WriteBuffer
+	fetch    fileio.FetchBuffer // worker
 	poolState
 }
 
@@ -53,8 +49,7 @@ type poolState struct {
 	reported    bool      // done was called, while it dallies
 	err         error     // how it ended
 	result      Result
-	job         job
-	run         transfer.Run // for which a fetch was asked
+	job         fileio.Job
 
 	// worker
 	upload store.Upload
@@ -62,7 +57,6 @@ type poolState struct {
 	try    store.TryReader
 	size   int64
 	jobErr error
-	flush  struct{ from, to int64 }
 }
 
 // begin begins the transfer that was requested, on the socket that was chosen.
@@ -91,7 +85,7 @@ func (x *poolTransfer) begin(now time.Time) {
 		x.stop = context.AfterFunc(q.ctx, func() { lp.cancel(x, q) })
 	}
 	if q.write && q.target.Mode == transfer.Netascii {
-		x.submit(scanJob)
+		x.submit(fileio.ScanJob)
 		return
 	}
 	x.sendRequest(now)
@@ -128,10 +122,7 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 
 // clear makes x ready for another transfer.
 func (x *poolTransfer) clear() {
-	x.poolState, x.fetch.n = poolState{}, 0
-	if cap(x.buffer.ring) > clientRing {
-		x.buffer.ring = nil
-	}
+	x.poolState, x.buffer, x.fetch = poolState{}, x.buffer.Spare(clientRing), x.fetch.Spare(fileio.MaxFetch)
 }
 
 // to returns where packets go to.
@@ -177,7 +168,7 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 
 // store takes what is new of the file.
 func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
-	if err := announced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
+	if err := fileio.CheckAnnounced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
 		return err
 	}
 	if w := x.request.blocks; w != nil {
@@ -191,7 +182,7 @@ func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
 		x.receiver.Stored(now)
 		return nil
 	}
-	if err := x.buffer.put(c, x.receiver.Received()); err != nil {
+	if err := x.buffer.Put(c, x.receiver.Received()); err != nil {
 		return err
 	}
 	x.last = x.last || c.Last
@@ -224,17 +215,17 @@ func (x *poolTransfer) abort(now time.Time, msg string, err error) {
 func (x *poolTransfer) send(now time.Time) {
 	lp := x.loop
 	lp.conn.member = x.socket.member
-	lp.out.addReply(now, x.to(), netip.Addr{}, x.machine)
+	lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine)
 	if x.request.write {
 		x.fill(now)
-		lp.out.addReply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
+		lp.out.AddReply(now, x.to(), netip.Addr{}, x.machine) // filling may have failed
 	}
-	if len(lp.out.msgs) > 0 {
+	if !lp.out.IsEmpty() {
 		x.lastSent = now
-		lp.out.flush()
+		lp.out.Flush()
 	}
-	if err := lp.out.err; err != nil {
-		lp.out.err = nil
+	if err := lp.out.Err; err != nil {
+		lp.out.Err = nil
 		if err = sendError(err, x.machine.Heard()); err != nil {
 			x.fail(err)
 		}
@@ -243,20 +234,20 @@ func (x *poolTransfer) send(now time.Time) {
 
 // fill sends the blocks that are due, until they have to be waited for.
 func (x *poolTransfer) fill(now time.Time) {
-	for x.job == noJob {
+	for x.job == fileio.NoJob {
 		run := x.sender.Due(now)
 		if run.Blocks == 0 {
 			return
 		}
-		ok, err := x.loop.out.addData(now, x.to(), netip.Addr{}, &x.sender, run, x)
+		ok, err := x.loop.out.AddData(now, x.to(), netip.Addr{}, &x.sender, run, x)
 		switch {
 		case ok:
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
-			x.run = run
-			x.submit(fetchJob)
+			x.fetch.Aim(run, x.sender.BlockSize(), fileio.MaxFetch)
+			x.submit(fileio.FetchJob)
 		default:
 			if err == nil || err == io.EOF {
-				err = errChanged
+				err = fileio.ErrChanged
 			}
 			x.abort(now, "client cannot read the file", err)
 			return
@@ -267,24 +258,13 @@ func (x *poolTransfer) fill(now time.Time) {
 // TryReadAt reads from what was fetched, or else from what the source has in
 // memory.
 func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	f := &x.fetch
-	if i := off - f.off; f.n > 0 && i >= 0 && i < int64(f.n) {
-		have, n := f.buf[i:f.n], 0
-		for _, b := range bufs {
-			n += copy(b, have[n:])
-		}
-		if n >= len(bufs[0]) {
-			return n, nil
-		}
+	if n := x.fetch.CopyTo(bufs, off); n > 0 {
+		return n, nil
 	}
 	if x.try == nil {
 		return 0, store.ErrWouldBlock
 	}
-	n, err := x.try.TryReadAt(bufs, off)
-	if n > 0 && n < len(bufs[0]) {
-		return 0, store.ErrWouldBlock // half a block in memory is no use
-	}
-	return n, err
+	return fileio.TryBlocks(x.try, bufs, off)
 }
 
 // deadline returns when expire is due; zero means never.
@@ -293,7 +273,7 @@ func (x *poolTransfer) deadline() time.Time {
 	if x.ended {
 		return d
 	}
-	if x.job == fetchJob {
+	if x.job == fileio.FetchJob {
 		d = time.Time{} // it is not the server that is waited for
 	}
 	if x.hasMinTimer && !d.IsZero() {

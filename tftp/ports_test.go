@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -114,7 +115,7 @@ func TestSinglePortDrained(t *testing.T) {
 		w.start(func(w *simWorld, s *Server) {
 			s.SinglePort, s.Loops = true, 2
 			open, opened := s.open, 0
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				conn, err := open(ctx, addr, c)
 				if opened++; opened == 2 { // the first of those that stay
 					p.send(rrq("image"))
@@ -135,7 +136,7 @@ func TestSinglePortDrained(t *testing.T) {
 
 // Transfers take their ports from the range, past those that are taken.
 func TestPortRange(t *testing.T) {
-	var taken []socket
+	var taken []packetio.Socket
 	inWorld(t, func(w *simWorld, s *Server) {
 		s.FirstPort, s.LastPort, s.Loops = 5000, 5003, 2
 		for _, port := range []uint16{5000, 5002} {
@@ -178,7 +179,7 @@ func TestPortRangeErrors(t *testing.T) {
 		{Server{FirstPort: 1, LastPort: 2, SinglePort: true}, nil},
 	} {
 		test.s.Store = store.Mem(0)
-		test.s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+		test.s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			return h.Listen(ctx, addr, c)
 		}
 		l, err := test.s.Listen(t.Context(), serverIP+":69")
@@ -194,7 +195,7 @@ func TestPortRangeErrors(t *testing.T) {
 	}
 	// One free port does for many loops, and 65535 is a port like others.
 	s := Server{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4, spread: true}
-	s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+	s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		return h.Listen(ctx, addr, c)
 	}
 	l, err := s.Listen(t.Context(), serverIP+":69")
@@ -212,7 +213,7 @@ func TestSeveralAddresses(t *testing.T) {
 			w := newWorld(t, 1)
 			h := w.net.Host("192.0.2.10", second, third)
 			s := Server{Store: w.disk, Loops: 2, spread: true, SinglePort: single, Rate: -1}
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				return h.Listen(ctx, addr, c)
 			}
 			ctx, stop := context.WithCancel(t.Context())
@@ -310,7 +311,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 			h := w.net.Host("192.0.2.10", "2001:db8::10")
 			w.put("image", 100_000)
 			s := Server{Store: w.disk, Loops: 1, MTU: test.mtu, Limits: transfer.Limits{BlockSize: 0}}
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				return h.Listen(ctx, addr, c)
 			}
 			s.mtu = func(a netip.Addr) (int, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -21,7 +22,7 @@ const (
 // sendData sends the blocks that are due, until the file is not in memory.
 func (s *session) sendData(now time.Time) {
 	ahead := len(s.shard.scheduled) == 1 && s.sender.Stats().RTT >= networkTrip
-	for s.job == noJob {
+	for s.job == fileio.NoJob {
 		run := s.sender.Due(now)
 		if run.Blocks == 0 {
 			return
@@ -30,22 +31,22 @@ func (s *session) sendData(now time.Time) {
 		if early {
 			run.Blocks, ahead = max(run.Blocks/headStart, 1), false
 		}
-		ok, err := s.shard.out.addData(now, s.peer, s.local, s.sender, run, s)
+		ok, err := s.shard.out.AddData(now, s.peer, s.local, s.sender, run, s)
 		switch {
 		case ok:
 			if early {
-				s.shard.out.flush()
+				s.shard.out.Flush()
 			}
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
 			s.park(now, run)
 			return
 		case err == nil, errors.Is(err, io.EOF):
-			s.abort(now, errChanged)
-			s.shard.out.addReply(now, s.peer, s.local, s.sender)
+			s.abort(now, fileio.ErrChanged)
+			s.shard.out.AddReply(now, s.peer, s.local, s.sender)
 			return
 		default:
 			s.abort(now, err)
-			s.shard.out.addReply(now, s.peer, s.local, s.sender)
+			s.shard.out.AddReply(now, s.peer, s.local, s.sender)
 			return
 		}
 	}
@@ -53,29 +54,21 @@ func (s *session) sendData(now time.Time) {
 
 // park has a worker fetch the file's bytes for a run.
 func (s *session) park(now time.Time, run transfer.Run) {
-	f, memory := &s.fetch, &s.shard.memory
-	f.off = run.Offset
-	f.need = min(s.sender.BlockSize(), int(run.Bytes))
-	f.want = max(int(min(max(run.Bytes, minFetch), maxFetch, memory.left/fetchShare)), f.need)
-	if !memory.take(&s.fetchCost, int64(f.want)) {
+	memory := &s.shard.memory
+	want := s.fetch.Aim(run, s.sender.BlockSize(), memory.left/fetchShare)
+	if !memory.take(&s.fetchCost, int64(want)) {
 		s.abort(now, errMemory)
-		s.shard.out.addReply(now, s.peer, s.local, s.sender)
+		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
 		return
 	}
 	s.waits.begin(now)
-	s.shard.submit(s, fetchJob)
+	s.shard.submit(s, fileio.FetchJob)
 }
 
 // TryReadAt reads from what was fetched, or else from the file's memory.
 func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	if i := off - s.fetch.off; s.fetch.n > 0 && i >= 0 && i < int64(s.fetch.n) {
-		have, n := s.fetch.buf[i:s.fetch.n], 0
-		for _, b := range bufs {
-			n += copy(b, have[n:])
-		}
-		if n >= len(bufs[0]) {
-			return n, nil
-		}
+	if n := s.fetch.CopyTo(bufs, off); n > 0 {
+		return n, nil
 	}
 	if s.try == nil {
 		return 0, store.ErrWouldBlock
@@ -88,14 +81,10 @@ func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
 		case s.readShared(p, off):
 			return len(p), nil
 		case len(p) <= size/minReads && s.readAhead(off, size) >= len(p):
-			return copy(p, s.fetch.buf), nil
+			return s.fetch.CopyTo(bufs, off), nil
 		}
 	}
-	n, err := s.try.TryReadAt(bufs, off)
-	if n > 0 && n < len(bufs[0]) {
-		return 0, store.ErrWouldBlock // half a block in memory is no use
-	}
-	return n, err
+	return fileio.TryBlocks(s.try, bufs, off)
 }
 
 // aheadSize returns how many bytes a session may read ahead at present.
@@ -117,21 +106,15 @@ func (s *session) readAhead(off int64, size int) int {
 	if m.left < m.limit/2 {
 		return 0
 	}
-	if had := cap(s.fetch.buf); had == maxAhead && size < had {
-		s.fetch.buf, s.fetch.n = nil, 0 // more have come, who want some too
+	if had := s.fetch.Capacity(); had == maxAhead && size < had {
+		s.fetch = fileio.FetchBuffer{} // more have come, who want some too
 		m.release(&s.fetchCost)
 	}
-	if left := max(s.size-off, minAhead); cap(s.fetch.buf) == 0 && left < int64(size) {
+	if left := max(s.size-off, minAhead); s.fetch.Capacity() == 0 && left < int64(size) {
 		size = int(left) // many small files need not have memory cleared for large ones
 	}
 	if !m.take(&s.fetchCost, int64(size)) {
 		return 0
 	}
-	if cap(s.fetch.buf) < size {
-		s.fetch.buf = make([]byte, size)
-	}
-	s.ahead[0] = s.fetch.buf[:size]
-	n, _ := s.try.TryReadAt(s.ahead[:], off) // what it cannot read is asked for again
-	s.fetch.off, s.fetch.n = off, n
-	return n
+	return s.fetch.ReadAhead(s.try, off, size)
 }

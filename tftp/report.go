@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -25,7 +26,7 @@ func (l *Listener) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.crashes.Add(1)
-			l.logLine(line{crash: crashed(p)})
+			l.logLine(line{crash: fileio.Crashed(p)})
 		}
 	}()
 	hook(t)
@@ -52,7 +53,7 @@ func (l *Listener) logLine(s line) {
 func (l *Listener) writeLine(s line) {
 	switch {
 	case s.crash != nil:
-		l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", stackOf(s.crash))
+		l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", fileio.StackOf(s.crash))
 	case s.transfer != nil:
 		l.write(s.transfer)
 	default:
@@ -102,7 +103,7 @@ func (l *Listener) write(t *Transfer) {
 	}
 	if t.Err != nil && t.Outcome != Probe {
 		attrs = append(attrs, slog.String("error", t.Err.Error()))
-		if stack := stackOf(t.Err); stack != "" {
+		if stack := fileio.StackOf(t.Err); stack != "" {
 			attrs = append(attrs, slog.String("stack", stack))
 		}
 	}

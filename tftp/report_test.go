@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -122,7 +122,7 @@ func TestListenFails(t *testing.T) {
 		n := sim.New(1)
 		s := Server{Store: store.Mem(0), Loops: 3, spread: true}
 		opened := 0
-		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			if opened == k {
 				return nil, syscall.EMFILE
 			}
@@ -146,7 +146,7 @@ func TestListenAndServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := sim.New(1)
 		s := Server{Store: store.Mem(0), Loops: 1}
-		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			return n.Host(serverIP).Listen(ctx, addr, c)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -158,53 +158,6 @@ func TestListenAndServe(t *testing.T) {
 			t.Error("listens on nonsense")
 		}
 	})
-}
-
-// A stubborn is a socket that refuses some of what is sent.
-type stubborn struct {
-	deadEnd
-	refuse map[uint16]error // by the peer's port
-	sent   []uint16
-}
-
-func (s *stubborn) Write(ms []udp.Message) (int, error) {
-	for i := range ms {
-		port := ms[i].Peer.Port()
-		if err := s.refuse[port]; err != nil {
-			return i, err
-		}
-		s.sent = append(s.sent, port)
-	}
-	return len(ms), nil
-}
-
-// A refusal of the kernel concerns that message alone; while its buffer is
-// full, all the rest is dropped.
-func TestOutboxErrors(t *testing.T) {
-	conn := &stubborn{refuse: map[uint16]error{2: syscall.EPERM}}
-	o := newSendBatch(conn, 8, 1<<16, &shardCounters{})
-	fill := func() {
-		for port := range uint16(5) {
-			o.addError(addrPort(otherIP, port), netip.Addr{}, transfer.NotDefined, "x")
-		}
-		o.flush()
-	}
-	fill()
-	if string(toBytes(conn.sent)) != "\x00\x01\x03\x04" || o.count.unsent != 1 || !errors.Is(o.err, syscall.EPERM) {
-		t.Errorf("sent to %v, %d lost, %v", conn.sent, o.count.unsent, o.err)
-	}
-	conn.sent, conn.refuse = nil, map[uint16]error{3: os.ErrDeadlineExceeded}
-	fill()
-	if string(toBytes(conn.sent)) != "\x00\x01\x02" || o.count.unsent != 1+2 {
-		t.Errorf("sent to %v, %d lost", conn.sent, o.count.unsent)
-	}
-}
-
-func toBytes(ports []uint16) (b []byte) {
-	for _, p := range ports {
-		b = append(b, byte(p))
-	}
-	return b
 }
 
 // A stuckLog is a log without a reader.

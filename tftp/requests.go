@@ -7,20 +7,25 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
 
+// maxErrors is how many datagrams a second that cannot be made sense of are
+// answered by each socket, so that forged ones cannot make us flood others.
+const maxErrors = 100
+
 // serveRequests takes requests from a socket and hands them to the shards, until the
 // socket is closed.
-func (b *binding) serveRequests(conn socket, count *shardCounters) error {
+func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) error {
 	limits := conn.Limits()
 	in := make([]udp.Message, limits.Messages)
 	for i := range in {
 		in[i].Data = make([]byte, max(limits.Datagram, 1<<16))
 	}
-	out := newSendBatch(conn, batchMessages, 0, count)
-	var answers rateLimit
+	out := packetio.NewBatch(conn, batchMessages, 0)
+	var answers packetio.RateLimit
 	at := conn.LocalAddr()
 	for {
 		n, err := conn.Read(in, time.Time{})
@@ -41,16 +46,16 @@ func (b *binding) serveRequests(conn socket, count *shardCounters) error {
 				switch {
 				case ok:
 					b.dispatch(q, count)
-				case fault != nil && answers.allow(time.Now(), maxErrors):
-					out.addError(m.Peer, m.Local, fault.Code, fault.Message)
+				case fault != nil && answers.Allow(time.Now(), maxErrors):
+					out.AddError(m.Peer, m.Local, fault.Code, fault.Message)
 					fallthrough
 				default:
 					count.turnAway(Malformed)
 				}
 			}
 		}
-		out.flush()
-		count.flush(b.listener.TurnedAway)
+		out.Flush()
+		count.flush(&out.Counts, b.listener.TurnedAway)
 	}
 }
 

@@ -358,7 +358,7 @@ func TestUnreachableStranger(t *testing.T) {
 			}
 		})
 		c := w.client()
-		c.listen = unreachableFor(c.listen, otherIP)
+		c.open = unreachableFor(c.open, otherIP)
 		if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
 			t.Errorf("get: %v", err)
 		}

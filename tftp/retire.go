@@ -2,11 +2,12 @@ package tftp
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
 // Files returns duplicates of the sockets that requests come to, for a process
@@ -26,7 +27,7 @@ func (l *Listener) Files() ([]*os.File, error) {
 			}
 		}
 		for _, s := range sockets {
-			f, err := duplicate(s)
+			f, err := packetio.Duplicate(s)
 			if err != nil {
 				for _, f := range files {
 					_ = f.Close()
@@ -37,17 +38,6 @@ func (l *Listener) Files() ([]*os.File, error) {
 		}
 	}
 	return files, nil
-}
-
-func duplicate(s socket) (*os.File, error) {
-	if t, ok := s.(*tracedSocket); ok {
-		s = t.socket
-	}
-	f, ok := s.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, errors.ErrUnsupported // a simulated one
-	}
-	return f.File()
 }
 
 // Retire says that another process takes the requests from now on, on sockets

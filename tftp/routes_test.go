@@ -464,9 +464,9 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 	peer, late := peerAt(1), []byte{0, 4, 0, 9}
 	sh := b.shards[1]
 	answered := func() bool {
-		was := len(sh.out.msgs)
+		sh.out.Flush()
 		sh.answerUnknown(m.now, &udp.Message{Peer: peer}, late)
-		return len(sh.out.msgs) > was
+		return !sh.out.IsEmpty()
 	}
 	if !answered() {
 		t.Error("a stranger's ACK is not answered")
@@ -487,9 +487,9 @@ func TestNoErrorAfterLastACK(t *testing.T) {
 	m := manualRoutes(1, Server{Store: &endless{size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)
 	answered := func(packet []byte) bool {
-		was := len(sh.out.msgs)
+		sh.out.Flush()
 		sh.answerUnknown(m.now, &udp.Message{Peer: peer}, packet)
-		return len(sh.out.msgs) > was
+		return !sh.out.IsEmpty()
 	}
 	ack, data := []byte{0, 4, 0, 1}, []byte{0, 3, 0, 1, 9}
 	sh.recent.add(m.now, peer)

@@ -24,7 +24,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	for range maxScanners {
 		scanners.Go(func() { l.scanAll() })
 	}
-	l.workers.open()
+	l.workers.Start()
 	go l.lines.Run()
 
 	// Only the first failure is kept; report never waits.
@@ -64,7 +64,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	if !stuck {
 		scanners.Wait()
 	}
-	l.workers.end(stuck)
+	l.workers.End(stuck)
 	if stuck && err == nil {
 		err = ErrStuck
 	}

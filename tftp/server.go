@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -112,9 +113,9 @@ type Server struct {
 	// it, and it must not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
-	open   func(context.Context, netip.AddrPort, udp.Config) (socket, error) // for tests
-	mtu    func(netip.Addr) (int, error)                                     // for tests
-	spread bool                                                              // for tests: all loops count as busy, so each gets its share
+	open   func(context.Context, netip.AddrPort, udp.Config) (packetio.Socket, error) // for tests
+	mtu    func(netip.Addr) (int, error)                                              // for tests
+	spread bool                                                                       // for tests: all loops count as busy, so each gets its share
 }
 
 // check reports settings that make no sense.
@@ -160,7 +161,7 @@ func (s *Server) setDefaults() {
 		s.Grace = DefaultGrace
 	}
 	if s.open == nil {
-		s.open = openSocket
+		s.open = packetio.Open
 		if s.mtu == nil {
 			s.mtu = udp.PathMTU
 		}

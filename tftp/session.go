@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // A session is one transfer of a server. Its shard's loop owns it. While a job
-// is out (job is not noJob), a worker owns the fields below "worker".
+// is out (job is not NoJob), a worker owns the fields below "worker".
 type session struct {
 	shard    *shard
 	peer     netip.AddrPort
@@ -37,12 +39,12 @@ type session struct {
 	receiver  *transfer.Receiver // a write; likewise
 	shared    *sharedCache       // what the readers of the file share
 	joined    int64              // the turn in which it began to
-	buffer    writeBuffer
+	buffer    fileio.WriteBuffer
 	reserved  int64 // bytes of the shard's memory that an upload will need
 	ringCost  int64 // and those that it has taken
 	fetchCost int64 // and for what fetch.buf holds
 
-	job  job         // what a worker does for this session now
+	job  fileio.Job  // what a worker does for this session now
 	gone atomic.Bool // the session has ended; a scan may stop
 
 	// worker
@@ -56,15 +58,7 @@ type session struct {
 	upload   store.Upload
 	path     string // of the file or the upload on the disk, "" if unknown
 	jobErr   error
-	ahead    [1][]byte // the loop's, while no job is out
-	flush    struct{ from, to int64 }
-	fetch    struct {
-		buf  []byte // file bytes that TryReadAt did not have
-		off  int64
-		n    int
-		want int // how many to fetch
-		need int // and how few will do
-	}
+	fetch    fileio.FetchBuffer
 }
 
 type state uint8
@@ -78,11 +72,6 @@ const (
 )
 
 const (
-	// The bytes that a worker fetches at a time for one session, from a store
-	// that cannot say what is in memory, or has it on the disk.
-	minFetch = 16 << 10
-	maxFetch = 64 << 10
-
 	// The bytes that one session reads ahead from memory: its part of aheadShare,
 	// which all of a shard have together, and minAhead in any case.
 	minAhead   = 2 << 10
@@ -161,12 +150,12 @@ func (s *session) repeat(now time.Time) {
 // start begins the machine, once the store has answered.
 func (s *session) start(now time.Time) {
 	if s.jobErr == nil && s.awaitsScan() {
-		s.shard.submit(s, scanJob)
+		s.shard.submit(s, fileio.ScanJob)
 		return
 	}
 	if s.jobErr != nil {
 		code, msg := errorPacketFor(s.jobErr)
-		s.shard.out.addError(s.peer, s.local, code, msg)
+		s.shard.out.AddError(s.peer, s.local, code, msg)
 		s.shard.end(now, s, s.jobErr)
 		return
 	}
@@ -217,11 +206,7 @@ func (s *session) agree(now time.Time) {
 func (s *session) limits() transfer.Limits {
 	limits := s.shard.server.Limits
 	if s.mtu > 0 {
-		headers := ip4Headers
-		if s.peer.Addr().Is6() {
-			headers = ip6Headers
-		}
-		fits := max(s.mtu-headers-transfer.HeaderSize, transfer.MinBlockSize)
+		fits := max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize)
 		if limits.BlockSize == 0 || limits.BlockSize > fits {
 			limits.BlockSize = fits
 		}
@@ -292,17 +277,17 @@ func (s *session) advance(now time.Time) {
 	case s.state == opening || s.state == ended:
 		return
 	case s.request.Write:
-		s.shard.out.addReply(now, s.peer, s.local, s.receiver)
+		s.shard.out.AddReply(now, s.peer, s.local, s.receiver)
 		s.checkMachine(now, s.receiver)
 	default:
-		s.shard.out.addReply(now, s.peer, s.local, s.sender)
+		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
 		s.sendData(now)
 		s.checkMachine(now, s.sender)
 	}
 }
 
 // checkMachine looks at where the machine stands after a turn.
-func (s *session) checkMachine(now time.Time, m machine) {
+func (s *session) checkMachine(now time.Time, m packetio.Machine) {
 	done, err := m.Done()
 	deadline := m.Deadline()
 	switch {
@@ -362,7 +347,7 @@ func (s *session) abort(now time.Time, err error) {
 	code, msg := errorPacketFor(err)
 	switch {
 	case s.state == opening:
-		s.shard.out.addError(s.peer, s.local, code, msg)
+		s.shard.out.AddError(s.peer, s.local, code, msg)
 		s.shard.end(now, s, err)
 	case s.request.Write:
 		s.receiver.Abort(code, msg, err)
@@ -374,21 +359,21 @@ func (s *session) abort(now time.Time, err error) {
 // jobDone takes a session back from a worker.
 func (s *session) jobDone(now time.Time) {
 	done := s.job
-	s.job = noJob
+	s.job = fileio.NoJob
 	switch {
 	case s.state == ended:
 		s.shard.release(s)
-	case done == openJob, done == scanJob:
+	case done == fileio.OpenJob, done == fileio.ScanJob:
 		s.start(now)
-	case done == closeJob: // it stays to answer repeats
+	case done == fileio.CloseJob: // it stays to answer repeats
 	case s.jobErr != nil:
 		s.abort(now, s.jobErr)
-	case done == fetchJob:
+	case done == fileio.FetchJob:
 		s.waits.end(now)
-	case done == flushJob:
-		s.buffer.flushed = s.flush.to
+	case done == fileio.FlushJob:
+		s.buffer.Free()
 		s.acknowledge(now)
-	case done == commitJob:
+	case done == fileio.CommitJob:
 		s.waits.end(now)
 		s.receiver.Stored(now)
 	}

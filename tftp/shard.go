@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -34,7 +36,7 @@ const (
 type shard struct {
 	server            *Listener
 	routes            *routes // the binding's
-	conn              socket
+	conn              packetio.Socket
 	takesRequests     bool   // requests come here too: the port is the one that was asked
 	broadcastShard    *shard // answers broadcast requests; nil for that shard itself
 	forwardsBroadcast bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
@@ -48,7 +50,7 @@ type shard struct {
 
 	// Everything here belongs to the loop.
 	in        []udp.Message
-	out       *sendBatch
+	out       *packetio.Batch
 	sessions  map[netip.AddrPort]*session
 	timers    timers
 	scheduled []*session
@@ -63,7 +65,7 @@ type shard struct {
 	busy      int   // sessions that are not dallying
 	jobs      int   // sessions that a worker has
 	shared    map[store.Identity]*sharedCache
-	errors    rateLimit
+	errors    packetio.RateLimit
 	ending    ending
 
 	mu    sync.Mutex
@@ -88,7 +90,7 @@ const (
 	abandoning        // and do not wait for jobs
 )
 
-func newShard(b *binding, conn socket, front bool) *shard {
+func newShard(b *binding, conn packetio.Socket, front bool) *shard {
 	l, limits := b.listener, conn.Limits()
 	sh := &shard{
 		server:        l,
@@ -100,7 +102,7 @@ func newShard(b *binding, conn socket, front bool) *shard {
 		shared:        make(map[store.Identity]*sharedCache),
 	}
 	sh.count = l.newShardCounters()
-	sh.out = newSendBatch(conn, batchMessages, batchBytes, &sh.count)
+	sh.out = packetio.NewBatch(conn, batchMessages, batchBytes)
 	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
 	for i := range sh.in {
@@ -149,10 +151,10 @@ func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 
 // crash ends a transfer that cannot continue.
 func (sh *shard) crash(now time.Time, s *session, p any) {
-	err := crashed(p)
+	err := fileio.Crashed(p)
 	sh.server.crashes.Add(1)
 	code, msg := errorPacketFor(err)
-	sh.out.addError(s.peer, s.local, code, msg)
+	sh.out.AddError(s.peer, s.local, code, msg)
 	sh.end(now, s, err)
 }
 
@@ -180,7 +182,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.current = nil
 	sh.scheduled, sh.advanced = sh.scheduled[:0], 0
 	sh.flush()
-	sh.count.flush(sh.server.TurnedAway)
+	sh.count.flush(&sh.out.Counts, sh.server.TurnedAway)
 	switch sh.ending {
 	case serving:
 		return false
@@ -257,8 +259,8 @@ func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
 		return
 	}
-	if sh.errors.allow(now, maxErrors) {
-		sh.out.addError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
+	if sh.errors.Allow(now, maxErrors) {
+		sh.out.AddError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }
 
@@ -343,13 +345,13 @@ func (sh *shard) take() *session {
 
 // submit gives a session to a worker. The queue has room for every session
 // there can be, so this never waits.
-func (sh *shard) submit(s *session, j job) {
+func (sh *shard) submit(s *session, j fileio.Job) {
 	s.job = j
 	sh.jobs++
-	if j == scanJob {
+	if j == fileio.ScanJob {
 		sh.server.scans <- s
 	} else {
-		sh.server.workers.add(s)
+		sh.server.workers.Add(s)
 	}
 }
 
@@ -362,8 +364,8 @@ func (sh *shard) finish(now time.Time, s *session, err error) {
 		sh.endings = append(sh.endings, s.summary(now, err))
 	}
 	sh.busy--
-	if s.job == noJob && s.state == dallying {
-		sh.submit(s, closeJob)
+	if s.job == fileio.NoJob && s.state == dallying {
+		sh.submit(s, fileio.CloseJob)
 		sh.dally(now, s)
 	}
 }
@@ -392,7 +394,7 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 		s.cancel()
 		s.cancel = nil
 	}
-	if s.job == noJob {
+	if s.job == fileio.NoJob {
 		sh.release(s)
 	}
 }
@@ -412,15 +414,13 @@ func (sh *shard) dally(now time.Time, s *session) {
 // release takes back a session that has ended, once a worker has closed it.
 func (sh *shard) release(s *session) {
 	if s.file != nil || s.upload != nil {
-		sh.submit(s, closeJob)
+		sh.submit(s, fileio.CloseJob)
 		return
 	}
-	ring, buf := s.buffer.ring, s.fetch.buf
-	if cap(ring) > minRing || len(sh.free) >= maxSpare {
-		ring = nil
-	}
-	if cap(buf) > minFetch || len(sh.free) >= maxSpare {
-		buf = nil
+	var buffer fileio.WriteBuffer
+	var fetch fileio.FetchBuffer
+	if len(sh.free) < maxSpare {
+		buffer, fetch = s.buffer.Spare(minRing), s.fetch.Spare(fileio.MinFetch)
 	}
 	sh.memory.release(&s.fetchCost)
 	if s.counted {
@@ -430,8 +430,7 @@ func (sh *shard) release(s *session) {
 		sh.server.dallying.Add(-1)
 	}
 	scheduled := s.scheduled
-	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, scheduled: scheduled}
-	s.buffer.ring, s.fetch.buf = ring, buf
+	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, scheduled: scheduled, buffer: buffer, fetch: fetch}
 	s.state = ended
 	sh.free = append(sh.free, s)
 }
@@ -453,7 +452,7 @@ func (sh *shard) haltAll(now time.Time) {
 // flush sends what has gathered, and then reports the transfers that ended: what is
 // logged of them stands behind their last packet.
 func (sh *shard) flush() {
-	sh.out.flush()
+	sh.out.Flush()
 	for i, t := range sh.endings {
 		sh.endings[i] = nil
 		sh.server.reportEnd(t)
@@ -478,7 +477,7 @@ func (sh *shard) closeAbandoned() {
 	sh.inbox.ending = abandoning
 	sh.mu.Unlock()
 	for _, s := range worked {
-		s.job = closeJob
-		s.work()
+		s.job = fileio.CloseJob
+		s.Work()
 	}
 }

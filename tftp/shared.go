@@ -23,8 +23,9 @@ const (
 type sharedCache struct {
 	id      store.Identity
 	readers int
-	chunks  []chunk // none before there are two readers
-	cost    int64   // of the shard's memory
+	chunks  []chunk   // none before there are two readers
+	cost    int64     // of the shard's memory
+	one     [1][]byte // for TryReadAt
 
 	fills, uses int // in the present trial
 	pause       int // how often nothing is shared
@@ -111,9 +112,9 @@ func (s *session) chunkAt(c *sharedCache, off int64, want int) []byte {
 		}
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
-	s.ahead[0] = k.buf
-	k.n = 0                                               // in case that reading panics
-	k.n, _ = s.try.TryReadAt(s.ahead[:], index*chunkSize) // what it cannot read is asked for again
+	c.one[0] = k.buf
+	k.n = 0                                             // in case that reading panics
+	k.n, _ = s.try.TryReadAt(c.one[:], index*chunkSize) // what it cannot read is asked for again
 	k.index, k.turn = index, s.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {

@@ -99,7 +99,7 @@ func TestSharedInLockStepOnly(t *testing.T) {
 				d.turn(0)
 				if len(d.scans) > 0 {
 					s := <-d.scans
-					s.work()
+					s.Work()
 					d.sh.workDone(s)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -43,7 +44,7 @@ type simWorld struct {
 	served   chan error
 
 	mu      sync.Mutex
-	clients []*Client // mu
+	clients []*simClient // mu
 }
 
 // inWorld runs f in a world whose server is as configure leaves it, and then
@@ -85,9 +86,9 @@ func (w *simWorld) start(configure func(*simWorld, *Server)) {
 }
 
 // opener opens sockets on a simulated host.
-func (w *simWorld) opener(ip string) opener {
+func (w *simWorld) opener(ip string) packetio.Opener {
 	h := w.net.Host(ip)
-	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		conn, err := h.Listen(ctx, addr, c)
 		if err != nil {
 			return nil, err
@@ -158,12 +159,30 @@ func wantIdle(t testing.TB, l *Listener) {
 }
 
 // client returns a client on the client's host, with small blocks.
-func (w *simWorld) client() *Client {
-	c := &Client{BlockSize: 1024, Window: 8, listen: w.opener(clientIP)}
+func (w *simWorld) client() *simClient {
+	c := &simClient{&Client{BlockSize: 1024, Window: 8}, w.opener(clientIP)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clients = append(w.clients, c)
 	return c
+}
+
+// A simClient is a Client on a simulated host.
+type simClient struct {
+	*Client
+	open packetio.Opener
+}
+
+func (c *simClient) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
+	return c.Client.Get(packetio.WithOpener(ctx, c.open), t, create)
+}
+
+func (c *simClient) Put(ctx context.Context, t Target, src io.ReaderAt, size int64) (Result, error) {
+	return c.Client.Put(packetio.WithOpener(ctx, c.open), t, src, size)
+}
+
+func (c *simClient) Size(ctx context.Context, t Target) (int64, error) {
+	return c.Client.Size(packetio.WithOpener(ctx, c.open), t)
 }
 
 // target names a file on the world's server.
@@ -278,7 +297,7 @@ func (w *simWorld) wantResults(want map[Outcome]int) {
 // A rawPeer is a peer that a test plays by hand, on any kind of socket.
 type rawPeer struct {
 	t    testing.TB
-	conn socket
+	conn packetio.Socket
 	in   []udp.Message
 	to   netip.AddrPort // where send sends to
 	last []byte         // what want got
@@ -294,7 +313,7 @@ func (w *simWorld) raw(ip string) *rawPeer {
 	return newRawPeer(w.t, conn, netip.MustParseAddrPort(serverIP+":69"))
 }
 
-func newRawPeer(t testing.TB, conn socket, to netip.AddrPort) *rawPeer {
+func newRawPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *rawPeer {
 	p := &rawPeer{t: t, conn: conn, to: to}
 	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
 	return p
@@ -408,7 +427,7 @@ func addrPort(ip string, port uint16) netip.AddrPort {
 
 // A walled is a socket with no way to one host.
 type walled struct {
-	socket
+	packetio.Socket
 	host netip.Addr
 }
 
@@ -417,18 +436,16 @@ func (w walled) Write(ms []udp.Message) (int, error) {
 		if ms[i].Peer.Addr() == w.host {
 			return i, syscall.EHOSTUNREACH
 		}
-		if _, err := w.socket.Write(ms[i : i+1]); err != nil {
+		if _, err := w.Socket.Write(ms[i : i+1]); err != nil {
 			return i, err
 		}
 	}
 	return len(ms), nil
 }
 
-type opener = func(context.Context, netip.AddrPort, udp.Config) (socket, error)
-
 // unreachableFor opens sockets that have no way to a host.
-func unreachableFor(open opener, ip string) opener {
-	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (socket, error) {
+func unreachableFor(open packetio.Opener, ip string) packetio.Opener {
+	return func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		conn, err := open(ctx, addr, c)
 		if err != nil {
 			return nil, err

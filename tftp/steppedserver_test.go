@@ -29,7 +29,7 @@ func newSteppedServer(s Server) *steppedServer {
 	if err != nil {
 		panic(err)
 	}
-	l.workers.checking.Store(true) // no worker is added: the test does the jobs
+	l.workers.Waiting() // the test does the jobs
 	m := &steppedServer{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
 	b := &binding{listener: l}
 	m.sh = newShard(b, m.conn, false)
@@ -60,9 +60,9 @@ func (m *steppedServer) turn(n int) bool {
 	over := m.sh.turn(m.now, n)
 	for {
 		select {
-		case e := <-m.workers.jobs:
-			e.work()
-			e.handBack()
+		case e := <-m.workers.Waiting():
+			e.Work()
+			e.HandBack()
 			continue
 		default:
 		}

@@ -32,7 +32,7 @@
 // have a transfer (accept.go, guard.go). A shard is one event loop with one socket
 // and all its transfers (shard.go). Calls that may wait for a disk, to open, to read
 // data not in memory, to write and to publish, are made by a few workers (jobs.go,
-// workers.go), so the loop never waits. Each transfer is a session (session.go) around a
-// machine of package transfer. All packets that a turn of the loop sends gather in an
-// send batch (sendbatch.go) and leave in one system call.
+// internal/fileio), so the loop never waits. Each transfer is a session (session.go) around a
+// machine of package transfer. All packets that a turn of the loop sends gather in a
+// batch (internal/packetio) and leave in one system call.
 package tftp

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -119,21 +120,12 @@ func (t Target) peerAt(ip netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), t.port())
 }
 
-// lookUp returns the addresses of a host. One that is given as an address keeps
-// its zone, which the resolver drops.
-func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{ip}, nil
-	}
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-}
-
 // maxHostAddrs is how many addresses of a host are tried. Each takes seconds
 // if no server answers, and a name server may return thousands.
 const maxHostAddrs = 8
 
 // lookUpFew returns the addresses of a host that a client tries.
 func lookUpFew(ctx context.Context, host string) ([]netip.Addr, error) {
-	ips, err := lookUp(ctx, host)
+	ips, err := packetio.LookUp(ctx, host)
 	return ips[:min(len(ips), maxHostAddrs)], err
 }

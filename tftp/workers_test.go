@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 )
 
 // Calls that the store never answers, as of a network disk whose server is
@@ -28,7 +29,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		}
 	}, func(w *simWorld) {
 		want := w.put("image", 5000)
-		for i := range 5 * minWorkers {
+		for i := range 5 * fileio.MinWorkers {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
 			defer p.close()
 			p.send(rrq("stuck"))
@@ -36,15 +37,15 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		began, here := time.Now(), store.Mem(0)
 		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
-			t.Errorf("%v; %d extra workers, %d jobs wait, %+v", err, w.listener.workers.extra.Load(), len(w.listener.workers.jobs), w.listener.Counters())
+			t.Errorf("%v; %d extra workers, %+v", err, w.listener.workers.Hired(), w.listener.Counters())
 		}
 		wantFile(t, here, "image", want)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("a read took %v beside a stuck store", took)
 		}
 		close(release)
-		time.Sleep(2 * workerIdle)
-		if n := w.listener.workers.extra.Load(); n != 0 {
+		time.Sleep(2 * fileio.WorkerIdle)
+		if n := w.listener.workers.Hired(); n != 0 {
 			t.Errorf("%d extra workers still there", n)
 		}
 	})
@@ -61,14 +62,14 @@ func TestWorkersAreBounded(t *testing.T) {
 			return fs.ErrNotExist
 		}
 	}, func(w *simWorld) {
-		for i := range 3 * maxWorkers {
+		for i := range 3 * fileio.MaxWorkers {
 			p := w.raw(otherIP)
 			defer p.close()
 			p.send(rrq(fmt.Sprint("stuck", i)))
-			time.Sleep(workerPatience + time.Millisecond)
+			time.Sleep(fileio.WorkerPatience + time.Millisecond)
 		}
-		if n := w.listener.workers.extra.Load(); n != maxWorkers-minWorkers {
-			t.Errorf("%d workers added, want %d", n, maxWorkers-minWorkers)
+		if n := w.listener.workers.Hired(); n != fileio.MaxWorkers-fileio.MinWorkers {
+			t.Errorf("%d workers added, want %d", n, fileio.MaxWorkers-fileio.MinWorkers)
 		}
 		close(release)
 	})
@@ -142,7 +143,7 @@ func TestForgedRequestsAtStuckStore(t *testing.T) {
 			time.Sleep(suspectAge + time.Millisecond)
 		}
 		if n := w.listener.Counters().Live; n > 2*8 {
-			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %d jobs wait, %+v", n, len(w.listener.workers.jobs), w.listener.Counters())
+			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %+v", n, w.listener.Counters())
 		}
 		p.send(errorPacket(0, "enough"))
 	})

@@ -3,6 +3,7 @@ package tftp
 import (
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -15,17 +16,17 @@ func (s *session) store(now time.Time, c transfer.Chunk) error {
 			return err
 		}
 	}
-	if err := announced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
+	if err := fileio.CheckAnnounced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
 		return err
 	}
-	return s.buffer.put(c, s.receiver.Received())
+	return s.buffer.Put(c, s.receiver.Received())
 }
 
 // acknowledge lets the ACK go that is due if the write buffer could take another window,
 // and sends what has gathered on its way to the store.
 func (s *session) acknowledge(now time.Time) {
 	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
-	if s.state != storing && s.buffer.fits(window) {
+	if s.state != storing && s.buffer.Fits(window) {
 		s.waits.end(now)
 		s.receiver.Stored(now)
 	} else {
@@ -37,15 +38,15 @@ func (s *session) acknowledge(now time.Time) {
 // maybeFlush gives a worker what has gathered, if it is half a ring or the
 // rest of the file.
 func (s *session) maybeFlush() {
-	if s.job != noJob {
+	if s.job != fileio.NoJob {
 		return
 	}
 	if s.state == storing {
-		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
-		s.shard.submit(s, commitJob)
-	} else if s.buffer.pending() >= int64(len(s.buffer.ring)/2) {
-		s.flush.from, s.flush.to = s.buffer.flushed, s.buffer.received
-		s.shard.submit(s, flushJob)
+		s.buffer.Mark()
+		s.shard.submit(s, fileio.CommitJob)
+	} else if s.buffer.IsHalfFull() {
+		s.buffer.Mark()
+		s.shard.submit(s, fileio.FlushJob)
 	}
 }
 
@@ -64,19 +65,14 @@ func (sh *shard) grantRing(s *session) error {
 	if !sh.memory.take(&s.ringCost, int64(size)) {
 		return errMemory
 	}
-	if cap(s.buffer.ring) < size {
-		s.buffer.ring = make([]byte, size)
-	}
-	s.buffer.reset(s.buffer.ring[:size], sh.server.MaxUpload, s.request.Mode)
+	s.buffer.Reset(size, sh.server.MaxUpload, s.request.Mode)
 	return nil
 }
 
 // dropRing takes the memory of an upload that is published, and has no job out.
 func (sh *shard) dropRing(s *session) {
 	sh.memory.release(&s.ringCost)
-	if cap(s.buffer.ring) > minRing {
-		s.buffer.ring = nil
-	}
+	s.buffer = s.buffer.Spare(minRing)
 }
 
 // reserve notes what an upload will need if its peer turns out to exist. Forged

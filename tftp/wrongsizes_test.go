@@ -13,6 +13,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -120,7 +121,7 @@ func TestDownloadSizeLies(t *testing.T) {
 			res, err := w.client().Get(context.Background(), to, into(here, "image"))
 			wg.Wait()
 			if said != "0" && said != "1124" {
-				if !errors.Is(err, errNotAnnounced) {
+				if !errors.Is(err, fileio.ErrNotAnnounced) {
 					t.Errorf("tsize %s: %v", said, err)
 				}
 				wantNoFile(t, here, "image")
@@ -161,7 +162,7 @@ func TestEndlessSizeLies(t *testing.T) {
 		here := store.Mem(0)
 		res, err := w.client().Get(context.Background(), to, into(here, "image"))
 		wg.Wait()
-		if !errors.Is(err, errNotAnnounced) || res.Bytes > most {
+		if !errors.Is(err, fileio.ErrNotAnnounced) || res.Bytes > most {
 			t.Errorf("%d bytes of a file of 500 kB, %v", res.Bytes, err)
 		}
 		wantNoFile(t, here, "image")

@@ -247,8 +247,7 @@ func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 // what its authority's line says.
 func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if s, ok := c.CriticalOptions[sourceAddress]; ok {
-		// PROTOCOL.certkeys knows no wildcards here, and no exceptions.
-		nets, err := parseNetworks(strings.SplitSeq(s, ","))
+		nets, err := parseSources(s)
 		if err != nil || !inAny(nets, a.Peer) {
 			return g, errors.New("source-address of the certificate does not have this address")
 		}

@@ -156,13 +156,11 @@ func TestAgentBeforeFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := takes(key.PublicKey())
-	config.MaxAuthTries = 1
-	s := startServer(t, config)
+	s := startServer(t, takes(key.PublicKey()))
 	dest := s.dest(t)
 	dest.IdentityFiles = []string{file}
 	dest.IdentityAgent = agentWith(t, rawKey(t, "ed25519"), raw)
-	dialOK(t, &Dialer{}, dest)
+	dialOK(t, &Dialer{MaxKeys: 1}, dest)
 }
 
 // A certificate of ours and a key of the agent go together.

@@ -161,24 +161,18 @@ func (f *File) Name() string { return f.name }
 // Stat describes the file as it is on the server now; one of which all came with
 // the handshake as it was then (see [Config.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
-	if f.small != nil && f.life.Err() == nil {
+	if f.small != nil && f.alive() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.remote.Known), nil
 	}
 	if err := f.awaitWrites(f.life); err != nil {
 		return nil, err
 	}
-	fi, err := f.describe()
+	var a wire.Attrs
+	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
 	if err != nil {
 		return nil, f.fail("stat", err)
 	}
-	return fi, nil
-}
-
-// describe asks the server what the file is like.
-func (f *File) describe() (fs.FileInfo, error) {
-	var a wire.Attrs
-	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
-	return storewire.InfoOf(path.Base(f.name), a), err
+	return storewire.InfoOf(path.Base(f.name), a), nil
 }
 
 // Seek sets the offset of the next Read or Write. Relative to the end, it asks
@@ -186,7 +180,7 @@ func (f *File) describe() (fs.FileInfo, error) {
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := context.Cause(f.life); err != nil {
+	if err := f.alive(); err != nil {
 		return 0, f.fail("seek", err)
 	}
 	switch whence {
@@ -233,10 +227,11 @@ func (f *File) SetAttr(a store.Attr) error {
 	f.dropAhead()
 	var now fs.FileInfo
 	if storewire.NeedsCurrent(a) {
-		var err error
-		if now, err = f.describe(); err != nil {
+		var attrs wire.Attrs
+		if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&attrs), Again: true}, wire.AppendFstat); err != nil {
 			return f.fail("setattr", err)
 		}
+		now = storewire.InfoOf(path.Base(f.name), attrs)
 	}
 	if err := f.setstat(f.life, storewire.ChangesOf(a, now)); err != nil {
 		return f.fail("setattr", err)

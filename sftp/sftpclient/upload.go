@@ -17,8 +17,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// firstPerm is what a file may be used for before it is whole.
-const firstPerm = 0o600
+const (
+	// firstPerm is what a file may be used for before it is whole.
+	firstPerm = 0o600
+)
 
 // An upload is a hidden file beside its target.
 type upload struct {

@@ -95,15 +95,12 @@ func (c *copier) read(f store.File, n int64, algorithm string, cheaply bool) ([]
 		return nil, errors.ErrUnsupported
 	}
 	h := hashes[algorithm]()
-	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) error {
-		_, err := h.Write(p)
-		return err
-	})
+	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) { h.Write(p) })
 	return h.Sum(nil), err
 }
 
 // eachPiece calls f with what a file has from off up to end, in order.
-func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
+func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte)) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
 	for off < end {
@@ -117,11 +114,7 @@ func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p
 			}
 		}
 		n, err := r.ReadAt(p, off)
-		if n > 0 {
-			if err := f(p[:n]); err != nil {
-				return err
-			}
-		}
+		f(p[:n])
 		off += int64(n)
 		switch {
 		case err == io.EOF:
@@ -167,9 +160,6 @@ func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, er
 // readAll returns what a file has from off up to end, which is not much.
 func (c *copier) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
-	err := c.eachPiece(r, off, end, false, func(p []byte) error {
-		b = append(b, p...)
-		return nil
-	})
+	err := c.eachPiece(r, off, end, false, func(p []byte) { b = append(b, p...) })
 	return b, err
 }

@@ -23,7 +23,11 @@ type fill struct {
 	todo []Grant // mux.mu: to be read and sent
 }
 
-func (x *fill) Changed() {}
+func (x *fill) Changed() {
+	if x.t.Over() {
+		x.t.Notify()
+	}
+}
 
 func (x *fill) Ready() bool { return len(x.todo) < maxTodo }
 
@@ -44,7 +48,9 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Begin(t, p)
-	t.Advance(time.Now())
+	t.Ask(time.Now())
+	t.Spread()
+	m.GrantRoom(time.Now())
 	reported := off
 	for !t.Over() {
 		if err := contextError(ctx, life); err != nil {
@@ -62,7 +68,10 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 			x.load(r, p.Size)
 			continue
 		}
-		if err := t.Wait(ctx, life, time.Time{}); err != nil {
+		m.mu.Unlock()
+		err := t.Wait(ctx, life, time.Time{})
+		m.mu.Lock()
+		if err != nil {
 			t.Halt(err)
 			break
 		}
@@ -130,6 +139,7 @@ func (x *fill) giveBack(g Grant) {
 // what was sent. The caller holds mux.mu.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
+	m := t.mux
 	for _, g := range x.todo {
 		if g.stands(t) {
 			x.giveBack(g)
@@ -139,7 +149,10 @@ func (x *fill) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for !t.Over() {
-		if t.Wait(ctx, ctx, time.Time{}) != nil {
+		m.mu.Unlock()
+		err := t.Wait(ctx, ctx, time.Time{})
+		m.mu.Lock()
+		if err != nil {
 			return
 		}
 	}

@@ -32,13 +32,31 @@ const (
 	laneEnd = 5 * time.Second
 )
 
+// A laneOwner is what a lane hands packets to: the mux.
+type laneOwner interface {
+	// takeData takes a DATA packet, of which only the header has been read, and
+	// takeReply takes any other packet, which is in body. With an error the lane ends.
+	takeData(l *Lane) error
+	takeReply(l *Lane) error
+
+	// sent is called, under the mux's lock, when requests have been sent, and ended
+	// when both goroutines of the lane have ended.
+	sent()
+	ended(l *Lane)
+
+	// run runs f in a goroutine of the mux.
+	run(f func())
+}
+
 // A Lane is one SFTP session. One goroutine reads its replies, and one writes
 // requests: whatever has gathered since its last write goes out as one.
 //
 // Only the writer may wait for the server to read. If the reader did, and the
 // server for us, both would wait for ever.
 type Lane struct {
-	mux    *Mux
+	owner  laneOwner
+	mu     *sync.Mutex // of the mux
+	stall  time.Duration
 	conn   *connection
 	stream io.ReadWriteCloser
 	in     *bufio.Reader
@@ -74,9 +92,9 @@ type outgoing struct {
 }
 
 // newLane returns a lane that only its caller knows.
-func newLane(m *Mux, conn *connection, s io.ReadWriteCloser) *Lane {
-	l := &Lane{mux: m, conn: conn, stream: s}
-	l.due.L = &m.mu
+func newLane(owner laneOwner, mu *sync.Mutex, stall time.Duration, conn *connection, s io.ReadWriteCloser) *Lane {
+	l := &Lane{owner: owner, mu: mu, stall: stall, conn: conn, stream: s}
+	l.due.L = l.mu
 	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
 	l.timer = time.AfterFunc(time.Hour, l.look)
 	l.timer.Stop()
@@ -99,18 +117,18 @@ func (l *Lane) moves() { l.moved.Store(time.Now().UnixNano()) }
 // start starts the goroutines. The caller holds mux.mu.
 func (l *Lane) start() {
 	l.running = 2
-	l.mux.work.Go(func() { l.end(l.read()) })
-	l.mux.work.Go(func() { l.end(l.write()) })
+	l.owner.run(func() { l.end(l.read()) })
+	l.owner.run(func() { l.end(l.write()) })
 }
 
 // end is called by both goroutines when they end.
 func (l *Lane) end(err error) {
-	l.mux.mu.Lock()
-	defer l.mux.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.fail(err)
 	if l.running--; l.running == 0 {
 		l.timer.Stop()
-		l.mux.ended(l)
+		l.owner.ended(l)
 	}
 }
 
@@ -123,14 +141,14 @@ func (l *Lane) fail(err error) {
 	l.due.Signal()
 	// Closing a channel may block as long as the connection does; if it takes too
 	// long, the connection is closed.
-	l.mux.work.Go(func() { _ = l.stream.Close() })
+	l.owner.run(func() { _ = l.stream.Close() })
 	l.timer.Reset(laneEnd)
 }
 
 // write sends what there is to send.
 func (l *Lane) write() error {
-	l.mux.mu.Lock()
-	defer l.mux.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
 		for l.err == nil && len(l.text) == 0 && l.bulk.Len() == 0 {
 			l.due.Wait()
@@ -144,19 +162,19 @@ func (l *Lane) write() error {
 			out := l.text
 			l.text, l.spare = l.spare[:0], nil
 			l.sending = true
-			l.mux.mu.Unlock()
+			l.mu.Unlock()
 			err = l.send(out)
-			l.mux.mu.Lock()
+			l.mu.Lock()
 			l.sending = false
-			l.mux.wakeDrain()
+			l.owner.sent()
 			if cap(out) <= maxSpare {
 				l.spare = out[:0]
 			}
 		} else {
 			o, _ := l.bulk.Pop()
-			l.mux.mu.Unlock()
+			l.mu.Unlock()
 			err = l.send(o.b)
-			l.mux.mu.Lock()
+			l.mu.Lock()
 			o.memory.Written()
 		}
 		if err != nil {
@@ -205,9 +223,9 @@ func (l *Lane) push(o outgoing) {
 
 // expect counts a request that is sent on l. The caller holds mux.mu.
 func (l *Lane) expect(slow bool) {
-	if stall := l.mux.config.Stall; l.pending == 0 && stall > 0 && l.err == nil {
+	if l.pending == 0 && l.stall > 0 && l.err == nil {
 		l.moves()
-		l.timer.Reset(stall)
+		l.timer.Reset(l.stall)
 	}
 	l.pending++
 	if slow {
@@ -229,8 +247,8 @@ func (l *Lane) answered(slow bool) {
 // look is called when the server may have stalled, and when a lane that has
 // failed should have ended.
 func (l *Lane) look() {
-	l.mux.mu.Lock()
-	defer l.mux.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case l.gone:
 		return
@@ -240,15 +258,15 @@ func (l *Lane) look() {
 	case l.pending == 0:
 		return
 	}
-	stall, idle := l.mux.config.Stall, time.Since(time.Unix(0, l.moved.Load()))
+	idle := time.Since(time.Unix(0, l.moved.Load()))
 	switch {
-	case idle < stall:
-		l.timer.Reset(stall - idle)
+	case idle < l.stall:
+		l.timer.Reset(l.stall - idle)
 	case l.slow > 0:
 		// To copy or to hash a large file takes long, and requests behind it wait.
 		// Check whether the connection is alive.
-		l.conn.ping(&l.mux.mu)
-		l.timer.Reset(stall)
+		l.conn.ping(l.mu)
+		l.timer.Reset(l.stall)
 	default:
 		l.fail(fmt.Errorf("%w for %v", ErrStalled, idle.Round(time.Second)))
 	}
@@ -262,9 +280,9 @@ func (l *Lane) read() error {
 			return err
 		}
 		if h.Type == wire.TypeData {
-			err = l.mux.takeData(l)
+			err = l.owner.takeData(l)
 		} else if err = l.rest(h); err == nil {
-			err = l.mux.takeReply(l)
+			err = l.owner.takeReply(l)
 		}
 		if err != nil {
 			return err

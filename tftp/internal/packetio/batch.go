@@ -1,4 +1,4 @@
-package tftp
+package packetio
 
 import (
 	"errors"
@@ -12,34 +12,45 @@ import (
 )
 
 const (
-	// maxDatagrams is how many bytes of UDP payload one message carries: what
+	// MaxDatagrams is how many bytes of UDP payload one message carries: what
 	// an IPv4 packet has room for, which segmentation does not stretch.
-	maxDatagrams = 65507
+	MaxDatagrams = 65507
 
 	// maxReply is the room a reply needs: a request, the longest packet that is
 	// not data.
 	maxReply = transfer.MaxRequest + transfer.HeaderSize
 )
 
-// A sendBatch gathers the datagrams of one turn of a loop, and sends them in
+// A Batch gathers the datagrams of one turn of a loop, and sends them in
 // one call. All its memory is allocated at the start.
-type sendBatch struct {
-	conn  socket
+type Batch struct {
+	conn  sender
 	msgs  []udp.Message
 	arena []byte   // what the messages hold, one behind the other
 	used  int      // bytes of the arena taken
 	gaps  [][]byte // where the blocks of one run go: between headers
 
-	count *shardCounters
-	err   error // why the kernel would not take a message, the latest
+	Counts Counts
+	Err    error // why the kernel would not take a message, the latest
 }
 
-// newSendBatch returns a batch of the given number of messages, and of the
+// A sender is what a Batch needs of a socket.
+type sender interface {
+	Write(ms []udp.Message) (int, error)
+	Limits() udp.Limits
+}
+
+// Counts are what a Batch has sent, and its owner has not counted yet.
+type Counts struct {
+	Packets, Bytes int64
+	Unsent         int64 // datagrams that the kernel would not take
+}
+
+// NewBatch returns a batch of the given number of messages, and of the
 // given number of bytes behind the room for a reply.
-func newSendBatch(conn socket, messages, bytes int, count *shardCounters) *sendBatch {
-	return &sendBatch{
+func NewBatch(conn sender, messages, bytes int) *Batch {
+	return &Batch{
 		conn:  conn,
-		count: count,
 		msgs:  make([]udp.Message, 0, messages),
 		arena: make([]byte, maxReply+bytes),
 		gaps:  make([][]byte, 0, 128),
@@ -47,15 +58,15 @@ func newSendBatch(conn socket, messages, bytes int, count *shardCounters) *sendB
 }
 
 // reserve returns n free bytes of the arena, after making room if need be.
-func (batch *sendBatch) reserve(n int) []byte {
+func (batch *Batch) reserve(n int) []byte {
 	if len(batch.msgs) == cap(batch.msgs) || batch.used+n > len(batch.arena) {
-		batch.flush()
+		batch.Flush()
 	}
 	return batch.arena[batch.used : batch.used+n]
 }
 
 // add makes a message of the first n bytes that reserve gave.
-func (batch *sendBatch) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
+func (batch *Batch) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
 	batch.msgs = append(batch.msgs, udp.Message{
 		Peer:    peer,
 		Local:   local,
@@ -67,37 +78,38 @@ func (batch *sendBatch) add(peer netip.AddrPort, local netip.Addr, n, segment in
 	if segment > 0 {
 		datagrams = (n + segment - 1) / segment
 	}
-	batch.count.sent(datagrams, n)
+	batch.Counts.Packets += int64(datagrams)
+	batch.Counts.Bytes += int64(n)
 }
 
-// A machine is a Sender or a Receiver.
-type machine interface {
+// A Machine is a Sender or a Receiver.
+type Machine interface {
 	Done() (bool, error)
 	Deadline() time.Time
 	AppendReply(now time.Time, b []byte) []byte
 }
 
-// addReply adds the packet that a machine owes besides data, if any.
-func (batch *sendBatch) addReply(now time.Time, peer netip.AddrPort, local netip.Addr, m machine) {
+// AddReply adds the packet that a machine owes besides data, if any.
+func (batch *Batch) AddReply(now time.Time, peer netip.AddrPort, local netip.Addr, m Machine) {
 	if b := m.AppendReply(now, batch.reserve(maxReply)[:0]); len(b) > 0 {
 		batch.add(peer, local, len(b), 0)
 	}
 }
 
-// addError adds an ERROR packet.
-func (batch *sendBatch) addError(peer netip.AddrPort, local netip.Addr, code transfer.ErrorCode, msg string) {
+// AddError adds an ERROR packet.
+func (batch *Batch) AddError(peer netip.AddrPort, local netip.Addr, code transfer.ErrorCode, msg string) {
 	b := transfer.AppendError(batch.reserve(maxReply)[:0], code, msg)
 	batch.add(peer, local, len(b), 0)
 }
 
-// addData adds one message with the first blocks of a run, as many as fit, and
+// AddData adds one message with the first blocks of a run, as many as fit, and
 // reports their number to the Sender. The file's bytes are read straight to
 // their places between the headers. It returns false when the run is not
 // sent: err says why the file could not be read, nil that it had too few bytes.
-func (batch *sendBatch) addData(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
+func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
-	blocks := min(run.Blocks, batch.conn.Limits().Segments, max(1, min(maxDatagrams, len(batch.arena))/stride), cap(batch.gaps))
+	blocks := min(run.Blocks, batch.conn.Limits().Segments, max(1, min(MaxDatagrams, len(batch.arena))/stride), cap(batch.gaps))
 	bytes := int(min(run.Bytes, int64(blocks)*int64(block)))
 
 	b := batch.reserve(blocks*transfer.HeaderSize + bytes)
@@ -130,23 +142,41 @@ func (batch *sendBatch) addData(now time.Time, peer netip.AddrPort, local netip.
 	return true, nil
 }
 
-// flush sends what has gathered. Datagrams that the kernel refuses are lost, as
+// IsEmpty reports whether nothing has gathered.
+func (batch *Batch) IsEmpty() bool { return len(batch.msgs) == 0 }
+
+// Flush sends what has gathered. Datagrams that the kernel refuses are lost, as
 // on any network; the machines' timers make up for it.
-func (batch *sendBatch) flush() {
+func (batch *Batch) Flush() {
 	ms := batch.msgs
 	for len(ms) > 0 {
 		n, err := batch.conn.Write(ms)
 		if err == nil {
 			break
 		}
-		batch.err = err
+		batch.Err = err
 		ms = ms[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) || len(ms) == 0 {
-			batch.count.unsent += int64(len(ms)) // the kernel's buffer stays full: give way
+			batch.Counts.Unsent += int64(len(ms)) // the kernel's buffer stays full: give way
 			break
 		}
-		batch.count.unsent++
+		batch.Counts.Unsent++
 		ms = ms[1:]
 	}
 	batch.msgs, batch.used = batch.msgs[:0], 0
+}
+
+// A RateLimit allows so many a second.
+type RateLimit struct {
+	second int64
+	used   int
+}
+
+// Allow counts one, and reports whether at most so many have come in this second.
+func (r *RateLimit) Allow(now time.Time, most int) bool {
+	if second := now.Unix(); second != r.second {
+		r.second, r.used = second, 0
+	}
+	r.used++
+	return r.used <= most
 }

@@ -1,4 +1,4 @@
-package tftp
+package fileio
 
 import (
 	"bytes"
@@ -12,28 +12,28 @@ import (
 
 // A file is complete for any order of its blocks within a window and any time
 // of a worker's writes.
-func TestIntakeAnyOrder(t *testing.T) {
+func TestWriteBufferAnyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		block, window := 1+rng.IntN(40), 1+rng.IntN(9)
-		want := content("file", rng.IntN(3000))
-		var in writeBuffer
-		in.reset(make([]byte, 2*window*block+rng.IntN(2)*rng.IntN(100)), int64(len(want)), transfer.Octet)
-		mem := store.Mem(0)
-		u, err := mem.Create(t.Context(), "file", store.Create{})
-		if err != nil {
-			t.Fatal(err)
+		want := make([]byte, rng.IntN(3000))
+		for i := range want {
+			want[i] = byte(rng.Uint32())
 		}
+		got := make(sliceWriter, len(want))
+		var in WriteBuffer
+		in.Reset(2*window*block+rng.IntN(2)*rng.IntN(100), int64(len(want)), transfer.Octet)
 		flush := func() {
-			if err := in.flush(u, in.flushed, in.received); err != nil {
+			in.Mark()
+			if err := in.Flush(got); err != nil {
 				t.Fatal(err)
 			}
-			in.flushed = in.received
+			in.Free()
 		}
 		total := len(want)/block + 1
 		have := make([]bool, total+1)
 		for acked := 0; acked < total; {
-			if !in.fits(int64(window * block)) {
+			if !in.Fits(int64(window * block)) {
 				flush()
 			}
 			end := min(acked+window, total)
@@ -42,11 +42,11 @@ func TestIntakeAnyOrder(t *testing.T) {
 				from := (k - 1) * block
 				c := transfer.Chunk{Offset: int64(from), Data: want[from:min(from+block, len(want))]}
 				have[k] = true
-				got := acked
-				for got < total && have[got+1] {
-					got++
+				inOrder := acked
+				for inOrder < total && have[inOrder+1] {
+					inOrder++
 				}
-				if err := in.put(c, min(int64(got*block), int64(len(want)))); err != nil {
+				if err := in.Put(c, min(int64(inOrder*block), int64(len(want)))); err != nil {
 					t.Fatalf("seed %d: block %d: %v", seed, k, err)
 				}
 				if rng.IntN(3) == 0 {
@@ -56,16 +56,15 @@ func TestIntakeAnyOrder(t *testing.T) {
 			acked = end
 		}
 		flush()
-		if err := u.Commit(); err != nil {
-			t.Fatal(err)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: the file differs", seed)
 		}
-		wantFile(t, mem, "file", want)
 	}
 }
 
 // Text that the buffer has taken as far as it fits always fits, also
 // when a window ends in a CR whose meaning is not known yet.
-func TestIntakeText(t *testing.T) {
+func TestWriteBufferText(t *testing.T) {
 	const block, window = 16, 4
 	pieces := []string{"\r\n", "\r\x00", "\r", "\n", "x", "\r\r\n", "\x00"}
 	for seed := range uint64(2000) {
@@ -86,26 +85,28 @@ func TestIntakeText(t *testing.T) {
 		var decoder transfer.NetasciiDecoder
 		want := decoder.End(decoder.Append(nil, ascii))
 
-		var in writeBuffer
-		in.reset(make([]byte, 2*window*block), 0, transfer.Netascii)
+		var in WriteBuffer
+		in.Reset(2*window*block, 0, transfer.Netascii)
 		got := make(sliceWriter, len(want))
 		for off, n := 0, 0; ; off, n = off+block, n+1 {
-			if n%window == 0 && !in.fits(window*block) {
-				if err := in.flush(got, in.flushed, in.received); err != nil {
+			if n%window == 0 && !in.Fits(window*block) {
+				in.Mark()
+				if err := in.Flush(got); err != nil {
 					t.Fatal(err)
 				}
-				in.flushed = in.received
+				in.Free()
 			}
 			c := transfer.Chunk{Offset: int64(off), Data: ascii[off:min(off+block, len(ascii))]}
 			c.Last = len(c.Data) < block
-			if err := in.put(c, int64(off+len(c.Data))); err != nil {
+			if err := in.Put(c, int64(off+len(c.Data))); err != nil {
 				t.Fatalf("seed %d: offset %d: %v", seed, off, err)
 			}
 			if c.Last {
 				break
 			}
 		}
-		if err := in.flush(got, in.flushed, in.received); err != nil {
+		in.Mark()
+		if err := in.Flush(got); err != nil {
 			t.Fatal(err)
 		}
 		if in.received != int64(len(want)) || !bytes.Equal(got, want) {
@@ -123,13 +124,13 @@ func (w sliceWriter) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func TestIntakeLimit(t *testing.T) {
-	var in writeBuffer
-	in.reset(make([]byte, 100), 50, transfer.Octet)
-	if err := in.put(transfer.Chunk{Data: make([]byte, 50)}, 50); err != nil {
+func TestWriteBufferLimit(t *testing.T) {
+	var in WriteBuffer
+	in.Reset(100, 50, transfer.Octet)
+	if err := in.Put(transfer.Chunk{Data: make([]byte, 50)}, 50); err != nil {
 		t.Error(err)
 	}
-	if err := in.put(transfer.Chunk{Offset: 50, Data: make([]byte, 1)}, 51); !errors.Is(err, errTooLarge) {
+	if err := in.Put(transfer.Chunk{Offset: 50, Data: make([]byte, 1)}, 51); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("one byte more: %v", err)
 	}
 }

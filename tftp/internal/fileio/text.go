@@ -1,6 +1,7 @@
-package tftp
+package fileio
 
 import (
+	"errors"
 	"io"
 	"sort"
 
@@ -11,24 +12,27 @@ import (
 // piece has eight bytes of index: 2 MiB for a file of 1 GiB.
 const textPiece = 4096
 
-// A textFile is a file seen in netascii. Its size is that of the translation,
+// A Text is a file seen in netascii. Its size is that of the translation,
 // which one pass over the file finds out; the same pass notes where in the
 // translation each piece begins, so that any block can be read by itself.
-type textFile struct {
+type Text struct {
 	file   io.ReaderAt
 	starts []int64 // where each piece begins; the last element is the size
 
 	text, ascii []byte
 }
 
-// openText translates f. One goroutine at a time may read the result. It gives
+// errGivenUp says that nobody waits for a translation any more.
+var errGivenUp = errors.New("the text is not wanted any more")
+
+// OpenText translates f. One goroutine at a time may read the result. It gives
 // up when stop, if there is one, returns true.
-func openText(f io.ReaderAt, stop func() bool) (*textFile, error) {
-	t := &textFile{file: f, text: make([]byte, textPiece), starts: []int64{0}}
+func OpenText(f io.ReaderAt, stop func() bool) (*Text, error) {
+	t := &Text{file: f, text: make([]byte, textPiece), starts: []int64{0}}
 	size := int64(0)
 	for i := int64(0); ; i++ {
 		if stop != nil && stop() {
-			return nil, errStopping
+			return nil, errGivenUp
 		}
 		n, err := f.ReadAt(t.text, i*textPiece)
 		if n > 0 {
@@ -47,11 +51,11 @@ func openText(f io.ReaderAt, stop func() bool) (*textFile, error) {
 	}
 }
 
-// size returns the size of the translation.
-func (t *textFile) size() int64 { return t.starts[len(t.starts)-1] }
+// Size returns the size of the translation.
+func (t *Text) Size() int64 { return t.starts[len(t.starts)-1] }
 
 // ReadAt reads from the translation.
-func (t *textFile) ReadAt(p []byte, off int64) (n int, err error) {
+func (t *Text) ReadAt(p []byte, off int64) (n int, err error) {
 	for n < len(p) {
 		at := off + int64(n)
 		piece := sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > at }) - 1

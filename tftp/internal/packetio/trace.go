@@ -1,8 +1,9 @@
-package tftp
+package packetio
 
 import (
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/haul-project/haul/udp"
@@ -10,13 +11,13 @@ import (
 
 // A tracedSocket shows each datagram that comes and goes to a trace function.
 type tracedSocket struct {
-	socket
+	Socket
 	from  netip.Addr // stands for the unspecified address, if it is valid
 	trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
 func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
-	n, err := t.socket.Read(ms, deadline)
+	n, err := t.Socket.Read(ms, deadline)
 	t.show(ms[:n], false)
 	return n, err
 }
@@ -24,10 +25,13 @@ func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
 // Write traces the datagrams that have left. Those that the kernel refuses are
 // absent from the trace.
 func (t *tracedSocket) Write(ms []udp.Message) (int, error) {
-	n, err := t.socket.Write(ms)
+	n, err := t.Socket.Write(ms)
 	t.show(ms[:n], true)
 	return n, err
 }
+
+// File duplicates the socket beneath.
+func (t *tracedSocket) File() (*os.File, error) { return Duplicate(t.Socket) }
 
 func (t *tracedSocket) show(ms []udp.Message, sent bool) {
 	if len(ms) == 0 {
@@ -48,21 +52,21 @@ func (t *tracedSocket) show(ms []udp.Message, sent bool) {
 	}
 }
 
-// traced has a trace function, if there is one, see what goes through a socket.
-func traced(conn socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) socket {
+// Trace has a trace function, if there is one, see what goes through a socket.
+func Trace(conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn
 	}
-	return &tracedSocket{socket: conn, trace: trace}
+	return &tracedSocket{Socket: conn, trace: trace}
 }
 
-// tracedTo is traced for a socket that speaks to one host: the address that
+// TraceTo is traced for a socket that speaks to one host: the address that
 // packets leave from is the one of the route.
-func tracedTo(host netip.AddrPort, conn socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) socket {
+func TraceTo(host netip.AddrPort, conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn
 	}
-	t := &tracedSocket{socket: conn, trace: trace}
+	t := &tracedSocket{Socket: conn, trace: trace}
 	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(host)); err == nil { // nothing is sent
 		t.from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 		c.Close()

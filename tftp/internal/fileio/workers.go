@@ -1,0 +1,172 @@
+// Package fileio reads and writes the files of TFTP transfers: it gathers blocks for the
+// store, fetches what is not in memory, translates text, and has the workers that wait
+// for disks. The server and the clients share it.
+package fileio
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MinWorkers wait for disks on behalf of all transfers. When jobs wait, and none has
+// been begun for WorkerPatience, more are started, up to MaxWorkers: a store may be
+// slow, or its server gone. Such a worker ends after WorkerIdle without a job.
+const (
+	MinWorkers     = 16
+	MaxWorkers     = 256
+	WorkerPatience = 100 * time.Millisecond
+	WorkerIdle     = 10 * time.Second
+)
+
+// A Job is something that may wait for a disk, and so is a worker's. Transfers of a
+// server and of a pool of clients have the same kinds.
+type Job uint8
+
+// The jobs.
+const (
+	NoJob     Job = iota
+	OpenJob       // open the file, or begin the upload
+	ScanJob       // find out how long a text file is in netascii
+	FetchJob      // read from the file what was not in memory
+	FlushJob      // write what an upload has gathered
+	CommitJob     // the same, and publish the file
+	CloseJob      // close everything
+)
+
+// A JobOwner is a transfer with a job for a worker.
+type JobOwner interface {
+	Work()     // does the job
+	HandBack() // returns the transfer to its loop
+}
+
+// Workers are the workers of a server or a pool of clients, and the jobs that wait for them.
+type Workers struct {
+	jobs     chan JobOwner
+	running  sync.WaitGroup
+	extra    atomic.Int64
+	opened   time.Time
+	begun    atomic.Int64 // when a job was begun last, in nanoseconds since opened
+	checking atomic.Bool  // addWorkers is going to look
+
+	mu    sync.Mutex
+	ended bool // mu
+}
+
+// Init makes room for the given number of jobs: as many as there can be, so
+// that Add never waits.
+func (p *Workers) Init(jobs int) { p.jobs = make(chan JobOwner, jobs) }
+
+// Start starts the workers.
+func (p *Workers) Start() {
+	p.opened = time.Now()
+	for range MinWorkers {
+		p.running.Go(func() {
+			for o := range p.jobs {
+				p.work(o)
+			}
+		})
+	}
+}
+
+func (p *Workers) work(o JobOwner) {
+	p.begun.Store(int64(time.Since(p.opened)))
+	o.Work()
+	o.HandBack()
+}
+
+// Add has a worker do a job.
+func (p *Workers) Add(o JobOwner) {
+	p.jobs <- o
+	if !p.checking.Load() && p.checking.CompareAndSwap(false, true) {
+		time.AfterFunc(WorkerPatience, p.addWorkers)
+	}
+}
+
+// Waiting returns the jobs that wait, for a test that does them itself: no worker is
+// added.
+func (p *Workers) Waiting() <-chan JobOwner {
+	p.checking.Store(true)
+	return p.jobs
+}
+
+// Hired returns how many workers have been added, and have not left.
+func (p *Workers) Hired() int { return int(p.extra.Load()) }
+
+// addWorkers adds workers if jobs wait and no worker begins them: as many as have
+// been added before, so that a long queue is soon worked off.
+func (p *Workers) addWorkers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || len(p.jobs) == 0 {
+		p.checking.Store(false)
+		return
+	}
+	if time.Since(p.opened)-time.Duration(p.begun.Load()) >= WorkerPatience {
+		extra := int(p.extra.Load())
+		for range min(max(1, extra), MaxWorkers-MinWorkers-extra) {
+			p.extra.Add(1)
+			p.running.Go(p.runExtra)
+		}
+	}
+	time.AfterFunc(WorkerPatience, p.addWorkers)
+}
+
+// runExtra does jobs until there has been none for a while.
+func (p *Workers) runExtra() {
+	defer p.extra.Add(-1)
+	idle := time.NewTimer(WorkerIdle)
+	defer idle.Stop()
+	for {
+		select {
+		case o, ok := <-p.jobs:
+			if !ok {
+				return
+			}
+			p.work(o)
+			idle.Reset(WorkerIdle)
+		case <-idle.C:
+			return
+		}
+	}
+}
+
+// End lets the workers go when the jobs are done, and waits for them unless
+// one is stuck.
+func (p *Workers) End(stuck bool) {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	close(p.jobs)
+	if !stuck {
+		p.running.Wait()
+	}
+}
+
+// A crashError is a panic, caught.
+type crashError struct {
+	value any
+	stack string
+}
+
+// maxStack is how many bytes of a stack are kept for the log.
+const maxStack = 4 << 10
+
+// Crashed returns the error of a transfer that panics with p, with the stack.
+func Crashed(p any) error {
+	stack := debug.Stack()
+	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
+}
+
+func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// StackOf returns where a panic happened, if that is what err is.
+func StackOf(err error) string {
+	if crash, ok := errors.AsType[*crashError](err); ok {
+		return crash.stack
+	}
+	return ""
+}

@@ -1,0 +1,61 @@
+package tftp
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Scanning text files takes long, but delays no other transfers, nor the
+// server's end.
+func TestScansDelayNoOthers(t *testing.T) {
+	inWorld(t, func(w *simWorld, s *Server) {
+		s.Grace = 5 * time.Second
+		w.disk.Before = func(c sim.Call) error {
+			if c.Op == sim.Read && c.Name == "text" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+	}, func(w *simWorld) {
+		w.put("text", 4<<20)
+		want := w.put("image", 5000)
+		for i := range 3 * fileio.MinWorkers {
+			p := w.raw(fmt.Sprintf("192.0.2.%d", 100+i))
+			p.send(packet(1, "text", "netascii", nil))
+			p.close()
+		}
+		time.Sleep(time.Second)
+		began, here := time.Now(), store.Mem(0)
+		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, here, "image", want)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a read took %v beside text files", took)
+		}
+		began = time.Now()
+		w.stop()
+		w.served <- <-w.served // wait, and leave the result for the world's end
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("the server took %v to end, with a grace of 5 s", took)
+		}
+	})
+}
+
+// A text file beyond the bound is refused, with a way out.
+func TestTextTooLarge(t *testing.T) {
+	inWorld(t, nil, func(w *simWorld) {
+		w.put("text", maxText+1)
+		tt := target("text")
+		tt.Mode = transfer.Netascii
+		_, err := w.client().Get(context.Background(), tt, into(store.Mem(0), "text"))
+		wantFault(t, err, transfer.NotDefined)
+	})
+}
