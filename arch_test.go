@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer tftp/remap sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/storetest",
 	},
 	"internal/serve": {
@@ -114,10 +114,9 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"store":            {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
-	"tftp":             {6950, 38, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
-	"internal/serve":   {5000, 33, "a few files for each protocol that it assembles"},
-	"internal/openssh": {5000, 34, "ssh_config, known_hosts and logins, each in small files"},
+	"store":          {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
+	"tftp":           {6950, 38, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
+	"internal/serve": {5000, 33, "a few files for each protocol that it assembles"},
 }
 
 // pureImports are the imports of a pure package. Packages that do I/O are missing, and

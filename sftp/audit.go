@@ -45,16 +45,12 @@ func (s *session) looked(what, name string, err error) error {
 		return err
 	}
 	if report, _ := s.conn.mayReport(); report {
-		return s.audit(what, name, "", err)
+		return s.conn.audit(what, name, "", err)
 	}
 	return err
 }
 
 // audit reports an operation. It returns err.
-func (s *session) audit(what, name, to string, err error) error {
-	return s.conn.audit(what, name, to, err)
-}
-
 func (c *serverConn) audit(what, name, to string, err error) error {
 	if c.server.Audit != nil {
 		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})

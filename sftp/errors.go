@@ -1,6 +1,9 @@
 package sftp
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // ErrAbandoned is why a transfer ended that the client did not end: its channel
 // closed, or the connection was gone. A hidden upload is discarded then.
@@ -18,8 +21,18 @@ var errEnding = errors.New("the server ends")
 var errOurs = errors.New("refused by the server's configuration")
 
 // errAnswered says that a request has been answered otherwise than by a STATUS.
-var errAnswered = &answered{}
+var errAnswered = errors.New("answered")
 
-type answered struct{}
+// A panicError is what was recovered of a panic.
+type panicError struct {
+	value any
+	stack []byte
+}
 
-func (*answered) Error() string { return "answered" }
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap returns the value if that is an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}

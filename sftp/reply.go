@@ -8,7 +8,6 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
 
@@ -79,6 +78,3 @@ func (s *session) perm(a wire.Attrs, usual fs.FileMode) fs.FileMode {
 	}
 	return usual &^ s.conn.server.umask()
 }
-
-// attrOfMode returns what changes a mode and nothing else.
-func attrOfMode(m fs.FileMode) store.Attr { return store.Attr{Mode: &m} }

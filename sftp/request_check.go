@@ -89,11 +89,11 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 	}
 	f, err := s.conn.openToHash(s.ctx, name)
 	if err != nil {
-		return nil, s.audit("check-file", name, "", err)
+		return nil, s.conn.audit("check-file", name, "", err)
 	}
 	defer f.Close()
 	sums, err := s.hashFile(f, q, h)
-	return sums, s.audit("check-file", name, "", err)
+	return sums, s.conn.audit("check-file", name, "", err)
 }
 
 // openToHash opens the file of that name for reading.

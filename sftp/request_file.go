@@ -36,7 +36,7 @@ func (s *session) open(q *wire.Request) error {
 	h := &sessionHandle{conn: s.conn, name: name}
 	if err := s.openHandle(h, q); err != nil {
 		s.conn.unreserve()
-		return s.audit("open", name, "", err)
+		return s.conn.audit("open", name, "", err)
 	}
 	s.enter(h, q.Flags)
 	return errAnswered
@@ -81,7 +81,7 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	}
 	h.file, err = c.tree.OpenFile(s.ctx, h.name, a)
 	if err == nil && a.Exclusive && perm == 0 {
-		if err = h.file.SetAttr(attrOfMode(perm)); err != nil {
+		if err = h.file.SetAttr(store.Attr{Mode: new(perm)}); err != nil {
 			_ = h.file.Close()
 		}
 	}

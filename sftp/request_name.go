@@ -7,6 +7,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/storewire"
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
 )
 
 func (s *session) stat(q *wire.Request, follow bool) error {
@@ -52,7 +53,7 @@ func (s *session) setstat(q *wire.Request, follow bool) error {
 	if err == fs.ErrClosed { // there is none, or it was closed just now
 		err = s.conn.tree.SetAttr(s.ctx, name, storewire.AttrOf(q.Attrs), follow)
 	}
-	return s.audit("setattr", name, "", err)
+	return s.conn.audit("setattr", name, "", err)
 }
 
 func (s *session) fsetstat(q *wire.Request) error {
@@ -66,7 +67,7 @@ func (s *session) fsetstat(q *wire.Request) error {
 	} else {
 		err = h.file.SetAttr(storewire.AttrOf(q.Attrs))
 	}
-	return s.audit("setattr", h.name, "", err)
+	return s.conn.audit("setattr", h.name, "", err)
 }
 
 func (s *session) remove(q *wire.Request) error {
@@ -77,7 +78,7 @@ func (s *session) remove(q *wire.Request) error {
 	if err = s.conn.publishOwn(name); err == nil {
 		err = s.conn.tree.Remove(s.ctx, name)
 	}
-	return s.audit("remove", name, "", err)
+	return s.conn.audit("remove", name, "", err)
 }
 
 func (s *session) mkdir(q *wire.Request) error {
@@ -89,15 +90,14 @@ func (s *session) mkdir(q *wire.Request) error {
 	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
 		err = s.closeToAll(name)
 	}
-	return s.audit("mkdir", name, "", err)
+	return s.conn.audit("mkdir", name, "", err)
 }
 
 // closeToAll takes all permissions from what was made just now with none, as the
 // store takes that for the usual ones. It had the right to make it, so it needs
 // none for this.
 func (s *session) closeToAll(name string) error {
-	var none fs.FileMode
-	return s.conn.account.Tree.SetAttr(s.ctx, name, attrOfMode(none), false)
+	return s.conn.account.Tree.SetAttr(s.ctx, name, store.Attr{Mode: new(fs.FileMode)}, false)
 }
 
 func (s *session) rmdir(q *wire.Request) error {
@@ -109,7 +109,7 @@ func (s *session) rmdir(q *wire.Request) error {
 	if errors.Is(err, fs.ErrExist) {
 		err = storewire.ErrNotEmpty
 	}
-	return s.audit("rmdir", name, "", err)
+	return s.conn.audit("rmdir", name, "", err)
 }
 
 // rename is RENAME, which replaces nothing, or posix-rename, which does.
@@ -128,7 +128,7 @@ func (s *session) rename(q *wire.Request, replace bool) error {
 	if errors.Is(err, fs.ErrInvalid) && strings.HasPrefix(to, from+"/") {
 		err = storewire.ErrBelowItself
 	}
-	return s.audit("rename", from, shown(to), err)
+	return s.conn.audit("rename", from, shown(to), err)
 }
 
 func (s *session) link(q *wire.Request) error {
@@ -142,7 +142,7 @@ func (s *session) link(q *wire.Request) error {
 	if err == nil {
 		err = s.conn.tree.Link(s.ctx, from, to)
 	}
-	return s.audit("link", from, shown(to), err)
+	return s.conn.audit("link", from, shown(to), err)
 }
 
 // symlink makes a link that says what the client wants, to the letter: where it
@@ -156,7 +156,7 @@ func (s *session) symlink(q *wire.Request) error {
 		return err
 	}
 	target := string(q.Target)
-	return s.audit("symlink", name, target, s.conn.tree.Symlink(s.ctx, target, name))
+	return s.conn.audit("symlink", name, target, s.conn.tree.Symlink(s.ctx, target, name))
 }
 
 func (s *session) readlink(q *wire.Request) error {

@@ -206,7 +206,7 @@ func TestHiddenAttributes(t *testing.T) {
 			}
 			h := p.open("file", openAnew)
 			p.write(h, 0, "0123456789")
-			if a := p.stat("file"); a.Size != 10 || !a.Mode.IsRegular() {
+			if a := p.stat("file"); a.Size != 10 || a.Mode.Type() != wire.ModeRegular {
 				t.Errorf("%s: while it is written STAT says %+v", way, a)
 			}
 			for _, a := range []wire.Attrs{times, mode, size} {

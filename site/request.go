@@ -2,11 +2,9 @@ package site
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/remap"
@@ -90,19 +88,7 @@ func (q *request) mapped(name string) (string, error) {
 	if q.site.Map == nil {
 		return name, nil
 	}
-	addr := q.client.Peer
-	text := ""
-	if addr.IsValid() {
-		text = addr.String()
-	}
-	mapped, err := q.site.Map.Apply(remap.Query{
-		Name:   name,
-		Write:  q.write,
-		Addr:   text,
-		Hex:    strings.ToUpper(hex.EncodeToString(addr.AsSlice())),
-		IPv6:   addr.Is6(),
-		Exists: q.exists,
-	})
+	mapped, err := q.site.Map.Apply(MapQuery(name, q.write, q.client.Peer, q.exists))
 	if err == nil {
 		return mapped, nil
 	}

@@ -16,6 +16,15 @@ var (
 	// or by Halt.
 	ErrCut = errors.New("tcp: the server has ended, and cut the connection")
 
+	// ErrDenied says that [Server.Allow] or Deny refuses an address.
+	ErrDenied = errors.New("tcp: the address is not allowed")
+
+	// ErrSourceFull says that a source has [Server.MaxConnsPerSource] connections.
+	ErrSourceFull = errors.New("tcp: the source has as many connections as it may")
+
+	// ErrFull says that there are [Server.MaxConns] connections.
+	ErrFull = errors.New("tcp: there are as many connections as there may be")
+
 	// ErrIdle says that nothing was moved for [Server.IdleTimeout].
 	ErrIdle error = timeUp("tcp: the connection was idle for too long")
 

@@ -49,7 +49,7 @@ func Draining(ctx context.Context) <-chan struct{} {
 func (g *gate) admit(c *conn) bool {
 	c.source = netip.Addr{}
 	if !g.takePlace() {
-		return g.refuse(c)
+		return g.refuse(c, c.sysRemoteAddr(), ErrFull)
 	}
 	if g.s.sources != nil {
 		from := c.sysSource()
@@ -58,7 +58,7 @@ func (g *gate) admit(c *conn) bool {
 		}
 		if !g.s.sources.enter(from) {
 			g.left(netip.Addr{})
-			return g.refuse(c)
+			return g.refuse(c, c.sysRemoteAddr(), ErrSourceFull)
 		}
 		c.source = from
 	}
@@ -86,10 +86,13 @@ func (g *gate) takePlace() bool {
 	}
 }
 
-// refuse counts a refusal, and makes the connection's close a reset.
-func (g *gate) refuse(c *conn) bool {
+// refuse counts and reports a refusal, and makes the connection's close a reset.
+func (g *gate) refuse(c *conn, from net.Addr, why error) bool {
 	g.s.counts.refused.Add(1)
 	_ = c.sysLinger(0)
+	if g.s.Refused != nil {
+		g.s.Refused(from, why)
+	}
 	return false
 }
 
@@ -139,9 +142,8 @@ func (g *gate) open(c *conn, h *Conn) net.Conn {
 	switch {
 	case err == nil:
 		return nc
-	case errors.Is(err, errTooMany), errors.Is(err, errDenied):
-		g.s.counts.refused.Add(1)
-		_ = h.SetLinger(0)
+	case errors.Is(err, ErrSourceFull), errors.Is(err, ErrDenied):
+		g.refuse(c, h.RemoteAddr(), err)
 	default:
 		g.s.counts.badHandshakes.Add(1)
 		if report := g.s.BadHandshake; report != nil && !errors.Is(err, ErrDraining) && !errors.Is(err, ErrCut) {
@@ -162,14 +164,11 @@ func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 		}
 	}
 	if s := g.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
-		if s.Denied != nil {
-			s.Denied(h.RemoteAddr())
-		}
-		return nil, errDenied
+		return nil, ErrDenied
 	}
 	if g.s.sources != nil && client.IsValid() {
 		if !g.s.sources.enter(client) {
-			return nil, errTooMany
+			return nil, ErrSourceFull
 		}
 		c.source = client
 	}
@@ -179,12 +178,6 @@ func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 	c.enter(listening)
 	return h, nil
 }
-
-// Reasons to refuse a connection once its client is known.
-var (
-	errTooMany = errors.New("tcp: the source has as many connections as it may")
-	errDenied  = errors.New("tcp: the source is not allowed here")
-)
 
 // readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
 // become those of the connection. It returns the client's address, which is not valid if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -76,7 +77,8 @@ func gone(c net.Conn) error {
 }
 
 func TestMaxConnsRefuse(t *testing.T) {
-	s := &Server{MaxConns: 2, Refuse: true, Handle: echo}
+	why := make(chan error, 10)
+	s := &Server{MaxConns: 2, Refuse: true, Refused: func(_ net.Addr, err error) { why <- err }, Handle: echo}
 	at, _ := serve(t, s)
 	one, _ := dial(t, at), dial(t, at)
 	eventually(t, "two are served", func() bool { return s.Counters().Conns == 2 })
@@ -88,6 +90,9 @@ func TestMaxConnsRefuse(t *testing.T) {
 		}
 		if !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the third: %v", err)
+		}
+		if err := <-why; err != ErrFull {
+			t.Errorf("reported: %v", err)
 		}
 	}
 	if n := s.Counters().Refused; n != 3 {
@@ -117,7 +122,12 @@ func serves(at string) bool {
 }
 
 func TestMaxConnsPerSource(t *testing.T) {
-	s := &Server{MaxConnsPerSource: 2, Handle: echo}
+	type refusal struct {
+		from net.Addr
+		why  error
+	}
+	refused := make(chan refusal, 10)
+	s := &Server{MaxConnsPerSource: 2, Refused: func(from net.Addr, why error) { refused <- refusal{from, why} }, Handle: echo}
 	at, _ := serve(t, s)
 	from := func(addr string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
@@ -135,6 +145,9 @@ func TestMaxConnsPerSource(t *testing.T) {
 	}
 	if serves(at) { // from there, too
 		t.Error("a third is")
+	}
+	if r := <-refused; r.why != ErrSourceFull || !strings.HasPrefix(r.from.String(), "127.0.0.1:") {
+		t.Errorf("reported: %+v", r)
 	}
 	if !works(from("127.0.0.2")) {
 		t.Error("another source is not")
@@ -356,7 +369,7 @@ func TestAllowAndDeny(t *testing.T) {
 		HandshakeTimeout: patience,
 		Allow:            []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		Deny:             []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
-		Denied:           func(from net.Addr) { asked <- from.String() },
+		Refused:          func(from net.Addr, why error) { asked <- fmt.Sprint(from, " ", why) },
 		TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			asked <- "TLS"
 			return &cert, nil
@@ -387,7 +400,7 @@ func TestAllowAndDeny(t *testing.T) {
 		if admitted {
 			want = "TLS"
 		}
-		if got := <-asked; !strings.HasPrefix(got, want) {
+		if got := <-asked; !strings.HasPrefix(got, want) || strings.Contains(got, ErrDenied.Error()) == admitted {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}

@@ -73,9 +73,10 @@ type Server struct {
 	// Connections of others are reset.
 	Allow, Deny []netip.Prefix
 
-	// Denied, if set, is called for each connection that Allow or Deny refuses, on the
-	// connection's goroutine.
-	Denied func(from net.Addr)
+	// Refused, if set, is called for each connection that Allow or Deny or a limit refuses,
+	// with ErrDenied, ErrSourceFull or ErrFull. It must return at once: no other connection
+	// is accepted meanwhile.
+	Refused func(from net.Addr, why error)
 
 	// SplitALPN names a protocol that the handshake of TLS may agree on (RFC 7301), such
 	// as "h2". A Listener then gives out its connections by [Listener.Split] only.

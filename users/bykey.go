@@ -247,7 +247,8 @@ func (k *Key) principal(user string, c *ssh.Certificate) (string, error) {
 // what its authority's line says.
 func (k *Key) withOptions(g grant, a Attempt, u *User, c *ssh.Certificate) (grant, error) {
 	if s, ok := c.CriticalOptions[sourceAddress]; ok {
-		nets, err := parseSources(s)
+		// PROTOCOL.certkeys knows no wildcards here, and no exceptions.
+		nets, err := parseNetworks(strings.SplitSeq(s, ","))
 		if err != nil || !inAny(nets, a.Peer) {
 			return g, errors.New("source-address of the certificate does not have this address")
 		}

@@ -68,24 +68,9 @@ func parseCommand(s, user string) (c command, err error) {
 // and / too, so that whatever is meant ends up below it.
 func startDir(s, user string) (string, error) {
 	// %d is the home, so as a part of a path it is nothing.
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		before, after, ok := strings.Cut(rest, "%")
-		b.WriteString(before)
-		if !ok {
-			break
-		}
-		switch {
-		case strings.HasPrefix(after, "u"):
-			b.WriteString(user)
-		case strings.HasPrefix(after, "d"):
-			b.WriteByte('/')
-		case strings.HasPrefix(after, "%"):
-			b.WriteByte('%')
-		default:
-			return "", errors.New("after % in -d only d, u and another % are known")
-		}
-		rest = after[1:]
+	dir, ok := replaceTokens(s, user, "/")
+	if !ok {
+		return "", errors.New("after % in -d only d, u and another % are known")
 	}
-	return path.Clean("/" + b.String()), nil
+	return path.Clean("/" + dir), nil
 }

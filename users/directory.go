@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -166,14 +167,7 @@ func (d *Directory) User(name string) (User, bool) {
 // Names returns the names of all users, in order.
 func (d *Directory) Names() []string { return d.table.Load().names() }
 
-func (t *table) names() []string {
-	names := make([]string, 0, len(t.accounts))
-	for n := range t.accounts {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func (t *table) names() []string { return slices.Sorted(maps.Keys(t.accounts)) }
 
 // collect gathers what is known of all users together.
 func (t *table) collect() {
@@ -307,13 +301,7 @@ func (l *loader) revoked(t *table, name string) error {
 // eachLine calls a function for each line that says something, and stops with
 // the first that is wrong.
 func eachLine(file, text string, do func(line, where string) error) error {
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.Trim(line, " \t\r\n")
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for n, line := range statements(text) {
 		if err := do(line, fmt.Sprintf("%s, line %d", file, n)); err != nil {
 			return &SyntaxError{File: file, Line: n, Reason: err.Error()}
 		}

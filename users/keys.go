@@ -223,13 +223,7 @@ func shorten(s string) string {
 // returned as warnings, and among the keys if it is known which key they are
 // about, so that a login with one can be refused with the reason.
 func parseKeys(file, text string) (keys []Key, warnings []error) {
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.Trim(line, " \t\r\n")
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for n, line := range statements(text) {
 		if len(keys) == maxUserKeys {
 			return keys, append(warnings, &SyntaxError{File: file, Line: n, Reason: fmt.Sprintf("there are more than %d keys", maxUserKeys)})
 		}

@@ -3,6 +3,7 @@ package users
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,12 +48,8 @@ func parseFile(file, text string) (*parser, error) {
 		return nil, fmt.Errorf("%s: not UTF-8", file)
 	}
 	keys := 0
-	for line := range strings.Lines(text) {
-		p.line++
-		line = strings.Trim(line, " \t\r\n")
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for n, line := range statements(text) {
+		p.line = n
 		if strings.HasPrefix(line, "key") {
 			keys++
 		}
@@ -80,6 +77,21 @@ func parseFile(file, text string) (*parser, error) {
 		return nil, errors.Join(p.faults...)
 	}
 	return p, nil
+}
+
+// statements yields the lines of a text that are neither empty nor a comment, with their
+// numbers, from 1.
+func statements(text string) iter.Seq2[int, string] {
+	return func(yield func(n int, line string) bool) {
+		n := 0
+		for line := range strings.Lines(text) {
+			n++
+			line = strings.Trim(line, " \t\r\n")
+			if line != "" && line[0] != '#' && !yield(n, line) {
+				return
+			}
+		}
+	}
 }
 
 func (p *parser) at(line int, err error) error {
@@ -212,7 +224,7 @@ func (p *parser) set(u *User, word, rest string) (err error) {
 	case "limit":
 		u.Limit, err = parseRate(rest)
 	case "from":
-		u.From, err = parseNetworks(rest)
+		u.From, err = parseNetworks(strings.FieldsSeq(rest))
 	case "require":
 		u.Require, err = ParseRequire(rest)
 	case "disabled":

@@ -93,17 +93,3 @@ func glob(pattern, s string) bool {
 	}
 	return strings.Trim(pattern[p:], "*") == ""
 }
-
-// parseSources reads the source-address option of a certificate: networks and
-// addresses, with commas between. PROTOCOL.certkeys knows no wildcards here,
-// and no exceptions.
-func parseSources(s string) (nets []netip.Prefix, err error) {
-	for word := range strings.SplitSeq(s, ",") {
-		n, err := parseNetwork(word)
-		if err != nil {
-			return nil, err
-		}
-		nets = append(nets, n)
-	}
-	return nets, nil
-}

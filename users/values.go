@@ -3,9 +3,11 @@ package users
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,25 +53,37 @@ func CheckName(name string) error {
 	return nil
 }
 
-// expand replaces %u by a user's name, and %% by a percent sign.
-func expand(s, name string) (string, error) {
+// replaceTokens replaces %u by a user's name, %% by a percent sign, and %d by home unless
+// that is empty. It reports false if another token is in s.
+func replaceTokens(s, name, home string) (string, bool) {
 	var b strings.Builder
 	for {
 		before, after, ok := strings.Cut(s, "%")
 		b.WriteString(before)
 		if !ok {
-			return b.String(), nil
+			return b.String(), true
 		}
 		switch {
 		case strings.HasPrefix(after, "u"):
 			b.WriteString(name)
+		case strings.HasPrefix(after, "d") && home != "":
+			b.WriteString(home)
 		case strings.HasPrefix(after, "%"):
 			b.WriteByte('%')
 		default:
-			return "", errors.New("after % only u, for the user's name, and another % are known")
+			return "", false
 		}
 		s = after[1:]
 	}
+}
+
+// expand replaces %u by a user's name, and %% by a percent sign.
+func expand(s, name string) (string, error) {
+	p, ok := replaceTokens(s, name, "")
+	if !ok {
+		return "", errors.New("after % only u, for the user's name, and another % are known")
+	}
+	return p, nil
 }
 
 // checkPath says what is wrong with a path in a users file.
@@ -104,9 +118,9 @@ func expandRoot(root, name string) (string, error) {
 	return filepath.Clean(p), nil
 }
 
-// parseNetworks reads networks and addresses, separated by white space.
-func parseNetworks(s string) (nets []netip.Prefix, err error) {
-	for word := range strings.FieldsSeq(s) {
+// parseNetworks reads networks and addresses, at least one.
+func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
+	for word := range words {
 		p, err := parseNetwork(word)
 		if err != nil {
 			return nil, err
@@ -145,12 +159,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 // inAny reports whether an address is in one of some networks.
 func inAny(nets []netip.Prefix, a netip.Addr) bool {
 	a = plain(a)
-	for _, n := range nets {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // plain returns an address in the form that networks are compared with.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -88,11 +87,7 @@ far as the server reports them.`,
 		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-				var errs []error
-				for _, l := range list {
-					errs = append(errs, fileops.Stat(ctx, s, l, follow, asJSON, cmd.OutOrStdout()))
-				}
-				return errors.Join(errs...)
+				return fileops.Stat(ctx, s, list, follow, asJSON, cmd.OutOrStdout())
 			})
 		},
 	}
@@ -200,11 +195,7 @@ func newMkdir() *cobra.Command {
 		Annotations: more("parents batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-				var errs []error
-				for _, l := range list {
-					errs = append(errs, fileops.Mkdir(ctx, s, l, parents))
-				}
-				return errors.Join(errs...)
+				return fileops.Mkdir(ctx, s, list, parents)
 			})
 		},
 	}
@@ -262,4 +253,63 @@ func noFiles(command string, l remote.Location, overHTTP bool) error {
 // mixed refuses locations of several protocols.
 func mixed(command string, first, l remote.Location) error {
 	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
+}
+
+const probeHelp = `Print the size of files on SFTP, HTTP(S) or TFTP servers, in bytes.
+
+Of several locations, each line has the location too. haul fetches no data: it asks
+with HEAD over HTTP, or for one byte if the server has no HEAD, and with the option
+tsize over TFTP.`
+
+const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
+  haul probe https://example.com/images/disk.img
+  haul probe --batch host:backup/db.sql.gz`
+
+func newProbe() *cobra.Command {
+	var f tftpFlags
+	var quiet bool
+	var s sshFlags
+	var w webFlags
+	cmd := &cobra.Command{
+		Use:         "probe LOCATION...",
+		Short:       "Print the size of files without fetching them",
+		Long:        probeHelp,
+		Example:     probeExamples,
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := remote.ParseAll(words)
+			if err != nil {
+				return err
+			}
+			if list[0].Protocol == remote.Local {
+				if err := remote.MissingScheme(list[0].Text); err != nil {
+					return err
+				}
+				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
+			}
+			if list[0].Protocol != remote.TFTP {
+				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+					return fileops.Probe(ctx, s, list, cmd.OutOrStdout())
+				})
+			}
+			for _, l := range list {
+				if l.IsRemote() && l.Protocol != remote.TFTP {
+					return mixed("probe", list[0], l)
+				}
+			}
+			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
+				return err
+			}
+			cfg, err := f.config()
+			if err != nil {
+				return err
+			}
+			return fileops.ProbeTFTP(cmd.Context(), cfg, list, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but sizes and errors")
+	addGroup(cmd, f.add, "TFTP")
+	addServers(cmd, &s, &w)
+	return cmd
 }

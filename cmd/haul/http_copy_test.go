@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/remote"
 )
 
 func TestHTTPGet(t *testing.T) {
@@ -358,7 +360,7 @@ func TestHTTPPassword(t *testing.T) {
 		cmd.SetArgs([]string{command, "--password-file", secret, at})
 		cmd.SetErr(io.Discard)
 		err := cmd.ExecuteContext(t.Context())
-		if text := adviceFor(err); exitCode(err) != exitRefused || !strings.Contains(text, "the password is wrong") {
+		if text := remote.Advice(err); exitCode(err) != exitRefused || !strings.Contains(text, "the password is wrong") {
 			t.Errorf("%s with a wrong password: %v, %q", command, err, text)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/remote"
 )
 
 // haul waits for a server that asks for it, and prints the reason: once, and not with
@@ -127,10 +129,10 @@ func TestHTTPAdvice(t *testing.T) {
 	if got := printed(t, "get", plain.URL+"/none", "-"); strings.Contains(got, "note") {
 		t.Errorf("a file that is missing: it says %q", got)
 	}
-	if got := adviceFor(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
+	if got := remote.Advice(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
 		t.Errorf("another name: it says %q", got)
 	}
-	if got := adviceFor(fmt.Errorf("get: %w", &net.DNSError{Name: "h.example", IsNotFound: true})); !strings.Contains(got, "no host has the name h.example") {
+	if got := remote.Advice(fmt.Errorf("get: %w", &net.DNSError{Name: "h.example", IsNotFound: true})); !strings.Contains(got, "no host has the name h.example") {
 		t.Errorf("a name that is not there: it says %q", got)
 	}
 	if got := printed(t, "get", "https://me:secret@h.example/a", "-"); !strings.Contains(got, "--password-file") || strings.Contains(got, "secret@") {

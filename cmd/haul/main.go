@@ -4,13 +4,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -25,7 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
-	"github.com/haul-project/haul/web/webclient"
+	"github.com/haul-project/haul/internal/remote"
 )
 
 const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
@@ -57,6 +53,7 @@ func haulMain() int {
 		return 0
 	}
 	printFailure(os.Stderr, cmd, err)
+	handover.ReportFailure(err)
 	return exitCode(err)
 }
 
@@ -108,26 +105,40 @@ func newRoot() *cobra.Command {
 const sameSignal = 100 * time.Millisecond
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
-// second ends the process. A signal that was ignored when haul was started, as by
-// nohup(1) and by shells in the background, stays ignored: Notify would undo that.
+// second ends the process. A SIGHUP that has a server reload is neither. A signal that was
+// ignored when haul was started, as by nohup(1) and by shells in the background, stays
+// ignored: Notify would undo that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+	hangups := make(chan os.Signal, 1) // many of these leave room for the others
+	for s, c := range map[os.Signal]chan os.Signal{os.Interrupt: signals, syscall.SIGTERM: signals, syscall.SIGHUP: hangups} {
 		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
+			signal.Notify(c, s)
+		}
+	}
+	next := func() os.Signal {
+		for {
+			select {
+			case s := <-signals:
+				return s
+			case s := <-hangups:
+				if !handover.TakeHangup() {
+					return s
+				}
+			}
 		}
 	}
 	go func() {
-		s := <-signals
+		s := next()
 		first := time.Now()
 		cancel(caughtSignal{s})
-		for <-signals; time.Since(first) < sameSignal; <-signals {
+		for next(); time.Since(first) < sameSignal; next() {
 		}
 		fmt.Fprintln(os.Stderr, "haul: second signal, ending at once")
 		os.Exit(exitInterrupted)
 	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
 // A caughtSignal is why the context of [interruptible] has ended. It is a
@@ -166,7 +177,7 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	if exitCode(err) == exitUsage {
 		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
 	}
-	if text := adviceFor(err); text != "" {
+	if text := remote.Advice(err); text != "" {
 		fmt.Fprintln(out, "haul: note:", text)
 	}
 }
@@ -184,31 +195,6 @@ func printError(out io.Writer, err error) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}
 	fmt.Fprintln(out, "haul:", text)
-}
-
-// adviceFor returns what the user can do about a server that is not trusted, does not
-// exist, or speaks another protocol; "" for other errors.
-func adviceFor(err error) string {
-	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
-	name, misnamed := errors.AsType[x509.HostnameError](err)
-	status, answered := errors.AsType[*webclient.StatusError](err)
-	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
-	lookup, unnamed := errors.AsType[*net.DNSError](err)
-	switch {
-	case unnamed && lookup.IsNotFound:
-		return fmt.Sprintf("no host has the name %s: check its spelling", console.Visible(lookup.Name))
-	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
-		return "that port speaks SSH: its URL begins with sftp://"
-	case answered && status.Code == http.StatusUnauthorized:
-		return "the user or the password is wrong, or this user may not log in from here"
-	case signer:
-		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
-	case misnamed && name.Host != "":
-		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
-	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
-		return "that port speaks HTTP without TLS: its URL begins with http://"
-	}
-	return ""
 }
 
 // version is set by the Makefile; a build by "go install" knows its own.

@@ -10,8 +10,7 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
-	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp/remap"
+	"github.com/haul-project/haul/site"
 )
 
 const mapTestHelp = `Show how the rules of a map rewrite names, rule by rule.
@@ -64,24 +63,8 @@ func newMapTest() *cobra.Command {
 			}
 			var failed []error
 			for _, name := range args[1:] {
-				fmt.Fprintf(out, "%q\n", name)
-				q := remap.Query{Name: name, Write: write, Addr: client.Unmap().String(), Hex: hexAddr(client), IPv6: client.Unmap().Is6()}
-				q.Exists = func(name string) bool { return containsName(exist, name) }
-				result, err := rules.Trace(q, func(s remap.Step) {
-					fmt.Fprintf(out, "  line %d: %s\n    %q", s.Line, s.Rule, s.Name)
-					if s.Then != "" {
-						fmt.Fprintf(out, ", then %s", s.Then)
-					}
-					fmt.Fprintln(out)
-				})
-				if err != nil {
-					fmt.Fprintf(out, "  refused: %v\n", err)
-					failed = append(failed, fmt.Errorf("map %q: %w", name, err))
-					continue
-				}
-				fmt.Fprintf(out, "  = %q\n", result)
-				if _, err := store.CleanName(result); err != nil {
-					fmt.Fprintf(out, "  refused: %v\n", err)
+				exists := func(name string) bool { return containsName(exist, name) }
+				if err := site.TraceMap(out, rules, site.MapQuery(name, write, client.Unmap(), exists)); err != nil {
 					failed = append(failed, fmt.Errorf("map %q: %w", name, err))
 				}
 			}
@@ -102,9 +85,4 @@ func containsName(names []string, name string) bool {
 		}
 	}
 	return false
-}
-
-// hexAddr writes an address as \x in a map does: all digits, upper case.
-func hexAddr(a netip.Addr) string {
-	return fmt.Sprintf("%X", a.Unmap().AsSlice())
 }

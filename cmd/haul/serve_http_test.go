@@ -485,7 +485,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 // A source has as many connections as --http-conns-per-source says, and another one when
 // it has ended one of them.
 func TestServeHTTPConnsPerSource(t *testing.T) {
-	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2")
+	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2", "--metrics", "127.0.0.1:0")
 	ask := func() (net.Conn, error) {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
 		if err != nil {
@@ -512,6 +512,8 @@ func TestServeHTTPConnsPerSource(t *testing.T) {
 			}
 		}
 	}
+	s.await("http: connections turned away", `cause="too many connections of this source"`)
+	s.wantMetric(`haul_refused_total{protocol="http",reason="address"} 2`)
 	_ = first.Close()
 	eventually(t, "a place for another connection", func() bool { _, err := ask(); return err == nil })
 	s.stop()

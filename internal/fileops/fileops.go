@@ -1,4 +1,4 @@
-// Package fileops is what haul ls, stat, df, rm, mv and mkdir do with the files of a
+// Package fileops is what haul ls, stat, probe, df, rm, mv and mkdir do with the files of a
 // server, and what they print.
 package fileops
 

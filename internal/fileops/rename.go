@@ -52,8 +52,16 @@ func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep
 	return failure.Remote.Wrap(renamer.Rename(ctx, a, b))
 }
 
-// Mkdir makes a directory, and with parents those above it too.
-func Mkdir(ctx context.Context, s *remote.Servers, l remote.Location, parents bool) error {
+// Mkdir makes directories, and with parents those above them too.
+func Mkdir(ctx context.Context, s *remote.Servers, at []remote.Location, parents bool) error {
+	var errs []error
+	for _, l := range at {
+		errs = append(errs, mkdir(ctx, s, l, parents))
+	}
+	return errors.Join(errs...)
+}
+
+func mkdir(ctx context.Context, s *remote.Servers, l remote.Location, parents bool) error {
 	c, name, err := s.At(ctx, l)
 	if err != nil {
 		return err

@@ -16,8 +16,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Stat describes what is at a location.
-func Stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJSON bool, out io.Writer) error {
+// Stat describes what is at locations.
+func Stat(ctx context.Context, s *remote.Servers, at []remote.Location, follow, asJSON bool, out io.Writer) error {
+	var errs []error
+	for _, l := range at {
+		errs = append(errs, stat(ctx, s, l, follow, asJSON, out)...)
+	}
+	return errors.Join(errs...)
+}
+
+func stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJSON bool, out io.Writer) []error {
 	c, list, errs := entries(ctx, s, l, follow)
 	readLinks(ctx, c, list)
 	owners := ownersOf(ctx, c, list)
@@ -28,7 +36,7 @@ func Stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJ
 		}
 		errs = append(errs, printStat(out, e, owners))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // printStat describes an entry for people.
@@ -70,27 +78,4 @@ func printStat(out io.Writer, e entry, o owners) error {
 // owner shows a user or a group, which may have no name.
 func owner(id uint32, name string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d %s", id, name), " ")
-}
-
-// Size returns that of the file at a location.
-func Size(ctx context.Context, s *remote.Servers, l remote.Location) (int64, error) {
-	if l.Protocol == remote.HTTP && l.IsDirName() {
-		return 0, failure.Usage.Errorf("probe %v: the URL names no file", l)
-	}
-	c, name, err := s.At(ctx, l)
-	if err != nil {
-		return 0, err
-	}
-	fi, err := c.Stat(ctx, name)
-	switch {
-	case err != nil:
-		return 0, failure.Remote.Wrap(err)
-	case fi.IsDir():
-		return 0, failure.Remote.Errorf("probe %v: that is a directory, and only files have a size: %w", l, store.ErrNotRegular)
-	case fi.Mode().Type()&^fs.ModeIrregular != 0:
-		return 0, failure.Remote.Errorf("probe %v: %w", l, store.ErrNotRegular)
-	case fi.Size() < 0:
-		return 0, fmt.Errorf("probe %v: the server does not report the size; fetch the file to learn it", l)
-	}
-	return fi.Size(), nil
 }

@@ -3,10 +3,10 @@
 //
 // Three processes take part in a restart:
 //
-//	server   asks its spawner for a child, at SIGUSR2
+//	server   asks its spawner for a child, at SIGUSR2 or SIGHUP
 //	spawner  was started with the server, before that gave up its rights; it only
 //	         waits, and starts the child with the sockets that it gets
-//	child    says "ready" when it could serve, and serves after "go"
+//	child    says "ready" when it could serve, and "serving" after "go"
 //
 // docs/decisions/016 has the reasons. They exchange lines of text. Each of the three may
 // die at any time; the others see that as the end of a line.
@@ -33,7 +33,7 @@ const (
 	// descriptors at a time.
 	maxHanded = 200
 
-	// readyTime is how long a child may take until it is ready.
+	// readyTime is the default of [Restarter.ReadyTime].
 	readyTime = time.Minute
 
 	// RetireTime is how long the transfers and connections of a server may continue

@@ -18,12 +18,14 @@ func (*Spawner) start(context.Context, []Socket) (*child, error) {
 	return nil, errors.ErrUnsupported
 }
 
+func (*Spawner) begin(context.Context, *child) error { return errors.ErrUnsupported }
+
 // Close does nothing.
 func (*Spawner) Close() error { return nil }
 
 type child struct{ pid int }
 
-func (*child) begin() error       { return nil }
+func (*child) again() error       { return nil }
 func (*child) ended(string) error { return nil }
 func (*child) Close() error       { return nil }
 
@@ -37,7 +39,13 @@ func FindPredecessor() (*Predecessor, error) { return nil, nil }
 func (*Predecessor) Take() []Socket { return nil }
 
 // Ready does nothing.
-func (*Predecessor) Ready(context.Context) error { return nil }
+func (*Predecessor) Ready(context.Context, *Requests) error { return nil }
+
+// Fail does nothing.
+func (*Predecessor) Fail(error) {}
+
+// ReportFailure does nothing.
+func ReportFailure(error) {}
 
 // Wait does nothing.
 func (*Predecessor) Wait(context.Context, string) {}
@@ -45,8 +53,17 @@ func (*Predecessor) Wait(context.Context, string) {}
 // Close does nothing.
 func (*Predecessor) Close() error { return nil }
 
-// Requests returns a channel on which nothing comes.
-func Requests() (<-chan os.Signal, func()) { return nil, func() {} }
+// Requests ask for a successor. There are none on Windows.
+type Requests struct{ c chan os.Signal }
+
+// NewRequests returns Requests of which none comes.
+func NewRequests(bool) *Requests { return &Requests{} }
+
+// Close does nothing.
+func (*Requests) Close() {}
+
+// TakeHangup reports false.
+func TakeHangup() bool { return false }
 
 // IsSpawner reports false.
 func IsSpawner() (run func() (exitCode int), is bool) { return nil, false }

@@ -30,23 +30,23 @@ type Inherited struct {
 // Inherit adopts the sockets that systemd opened for this process by socket units
 // (sd_listen_fds(3)), and those of a predecessor, which it closes if it fails. The config
 // is for datagram sockets; served are the services of this process, such as [TFTP]. A
-// socket for another is an error. unixHTTP allows unix sockets for HTTP. Call it once: it
+// socket for another is an error. unix are those that may have unix sockets. Call it once: it
 // removes from the environment what systemd set.
-func Inherit(c udp.Config, served []string, unixHTTP bool, predecessor []Socket) (_ *Inherited, err error) {
+func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
 		if err != nil {
 			p.Close()
 		}
 	}()
-	if err := p.activate(unixHTTP); err != nil {
+	if err := p.activate(len(unix) > 0); err != nil {
 		CloseSockets(predecessor)
 		return nil, err
 	}
 	if len(p.datagram) > 0 && !slices.Contains(served, TFTP) {
 		err = errors.New("systemd passed a datagram socket, which is for TFTP, and that is not served: add --tftp :69, or take ListenDatagram= out of the socket unit")
 	}
-	if err := errors.Join(err, assign(p.stream, served)); err != nil {
+	if err := errors.Join(err, assign(p.stream, served, unix)); err != nil {
 		CloseSockets(predecessor)
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Inherit(c udp.Config, served []string, unixHTTP bool, predecessor []Socket)
 
 // activate adopts systemd's sockets: those for datagrams, and the listening ones, by the
 // names that their units give them (FileDescriptorName=).
-func (p *Inherited) activate(unixHTTP bool) error {
+func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
 	// So many are a mistake. Some may be descriptors of our own, so none is closed.
 	if len(files) > maxPassed {
@@ -72,9 +72,9 @@ func (p *Inherited) activate(unixHTTP bool) error {
 		// FileListener takes stream sockets, and refuses all others.
 		if l, err := net.FileListener(f); err == nil {
 			_ = l.Close()
-			if network := l.Addr().Network(); network != "tcp" && (network != "unix" || !unixHTTP) {
+			if network := l.Addr().Network(); network != "tcp" && (network != "unix" || !takesUnix) {
 				return fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
-					"a path is for HTTP with --http-proxy unix", f.Name())
+					"a path is for HTTP with --http-proxy unix, or for SFTP with --sftp-proxy unix", f.Name())
 			}
 			p.stream = append(p.stream, Socket{f.Name(), f})
 			continue
@@ -119,7 +119,7 @@ func (p *Inherited) adopt(sockets []Socket) error {
 // assign finds the service that each stream socket from systemd is for, and puts its
 // name in place of the one from the socket unit. A unit need not name the only one that
 // is served.
-func assign(streams []Socket, services []string) error {
+func assign(streams []Socket, services, unix []string) error {
 	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP })
 	for i, s := range streams {
 		switch {
@@ -132,8 +132,9 @@ func assign(streams []Socket, services []string) error {
 		default:
 			streams[i].Service = served[0]
 		}
-		if streams[i].Service == SFTP && isUnix(s.File) {
-			return fmt.Errorf("systemd passed the socket %s for SFTP, and it is a unix socket: for SFTP, the socket unit has ListenStream=22; a path is for HTTP", s.File.Name())
+		if name := streams[i].Service; !slices.Contains(unix, name) && isUnix(s.File) {
+			return fmt.Errorf("systemd passed the socket %s for %s, and it is a unix socket: for %[2]s, the socket unit needs a port in ListenStream=; a path needs --%s-proxy unix",
+				s.File.Name(), strings.ToUpper(name), strings.TrimSuffix(name, "s"))
 		}
 	}
 	return nil

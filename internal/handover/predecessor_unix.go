@@ -21,6 +21,7 @@ type Predecessor struct {
 	line    *net.UnixConn
 	lines   *bufio.Scanner
 	sockets []Socket
+	serving bool // this process does
 
 	mu    sync.Mutex
 	ended map[string]chan struct{} // mu: services by name; closed when they have
@@ -69,8 +70,9 @@ func (p *Predecessor) Take() []Socket {
 	return all
 }
 
-// Ready reports that this process could serve, and waits until it shall.
-func (p *Predecessor) Ready(ctx context.Context) error {
+// Ready reports that this process could serve, and waits until it shall. From then on,
+// requests that the predecessor passes on are added to r.
+func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if p == nil {
 		return nil
 	}
@@ -83,14 +85,21 @@ func (p *Predecessor) Ready(ctx context.Context) error {
 	if p.lines.Scan() && p.lines.Text() != "go" && ctx.Err() == nil {
 		return errors.New("the predecessor continues to serve")
 	}
-	go p.read()
+	_, _ = p.line.Write([]byte("serving\n"))
+	p.serving = true
+	go p.read(r)
+	p.Wait(ctx, manager) // which listens to this process once it knows it
 	return nil
 }
 
 // read reads which services of the predecessor have ended, until all have.
-func (p *Predecessor) read() {
+func (p *Predecessor) read(r *Requests) {
 	for p.lines.Scan() {
-		if service, ok := strings.CutPrefix(p.lines.Text(), "over "); ok {
+		text := p.lines.Text()
+		if text == "again" {
+			r.add()
+		}
+		if service, ok := strings.CutPrefix(text, "over "); ok {
 			p.mu.Lock()
 			closeOnce(p.service(service))
 			p.mu.Unlock()
@@ -101,6 +110,29 @@ func (p *Predecessor) read() {
 	p.gone = true
 	for _, c := range p.ended {
 		closeOnce(c)
+	}
+}
+
+// maxFailure is how much of an error the predecessor gets to log, in bytes.
+const maxFailure = maxLine / 2
+
+// Fail reports why this process cannot serve. It does nothing if err is nil, or this
+// process serves already.
+func (p *Predecessor) Fail(err error) {
+	if p == nil || err == nil || p.serving {
+		return
+	}
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	p.line.SetWriteDeadline(time.Now().Add(writeTime))
+	_, _ = p.line.Write([]byte("failed " + text[:min(len(text), maxFailure)] + "\n"))
+}
+
+// ReportFailure reports to the predecessor, if there is one, why this process ends before
+// [FindPredecessor] was called.
+func ReportFailure(err error) {
+	if p, _ := FindPredecessor(); p != nil {
+		p.Fail(err)
+		_ = p.Close()
 	}
 }
 

@@ -1,26 +1,32 @@
 package handover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // A Restarter has a child take over from this server. A nil Restarter never does.
 type Restarter struct {
-	Spawner  *Spawner         // nil: requests are refused
-	Requests <-chan os.Signal // see [Requests]
+	Spawner  *Spawner // nil: requests are refused
+	Requests *Requests
 	Log      *slog.Logger
 	Sockets  func() ([]Socket, error) // of all services
+	Reload   bool                     // a child has other settings, from a file
 
-	// HandOver is called with the process number of the child, before that serves.
+	// ReadyTime is how long a child may take until it is ready, and then until it serves.
+	ReadyTime time.Duration
+
+	// HandOver is called with the process number of a child that serves, before that
+	// reports to the service manager.
 	HandOver func(pid int)
 
-	// Retire is called when the child serves: new connections are for it.
+	// Retire is called then: new connections are for the child.
 	Retire func()
 
 	next atomic.Pointer[child] // nil until there is one
@@ -41,40 +47,67 @@ func (r *Restarter) Ended(service string) {
 	}
 }
 
-// Run waits for requests until ctx ends, or a child serves. This process continues to
-// serve if anything fails before the child is ready.
+// Run waits for requests until ctx ends. This process continues to serve if anything fails
+// before the child serves. Then it passes requests on to the child.
 func (r *Restarter) Run(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
-		case <-r.Requests:
+		case <-r.Requests.c:
+			r.handle(ctx)
 		}
-		if r.Spawner == nil {
-			r.Log.Warn("restart: SIGUSR2 restarts a server that was started with --restartable, which this one was not")
-			continue
+	}
+	select {
+	case <-r.Requests.c:
+		if r.Retired() {
+			r.passOn()
 		}
-		r.Log.Info("restart: starting a successor")
-		next, err := r.spawn(ctx)
-		if err != nil {
-			r.Log.Error("restart: there is no successor, and this process continues to serve", "error", err)
-			continue
-		}
-		r.Log.Info("restart: a successor serves from now on, and this process ends with its last transfer",
-			"pid", next.pid, "at the latest in", RetireTime)
-		r.HandOver(next.pid)
-		if err := next.begin(); err != nil {
-			// It was ready a moment ago. If it has died since, the service manager
-			// starts another, as if this process had died.
-			r.Log.Error("restart: the successor has died", "error", err)
-		}
-		r.next.Store(next)
-		r.Retire()
-		return
+	default:
 	}
 }
 
-// spawn starts a child, and waits until it is ready.
+func (r *Restarter) handle(ctx context.Context) {
+	switch {
+	case r.Retired():
+		r.passOn()
+		return
+	case r.Spawner == nil:
+		r.Log.Warn("restart: SIGUSR2 restarts a server that was started with --restartable, which this one was not")
+		return
+	}
+	r.Log.Info("restart: starting a successor")
+	next, err := r.spawn(ctx)
+	if err != nil {
+		failed := "restart: there is no successor, and this process continues to serve"
+		if r.Reload {
+			failed = "reload: there is no successor, and this process continues to serve with the previous configuration"
+		}
+		r.Log.Error(failed, "error", err)
+		return
+	}
+	r.Log.Info("restart: a successor serves from now on, and this process ends with its last transfer",
+		"pid", next.pid, "at the latest in", RetireTime)
+	r.next.Store(next)
+	r.HandOver(next.pid)
+	r.Ended(manager)
+	r.Retire()
+}
+
+// manager is reported as a service that has ended when the service manager knows the child.
+const manager = "manager"
+
+// passOn has the child handle a request that came to this process. So it is not lost if its
+// sender did not know the child yet.
+func (r *Restarter) passOn() {
+	next := r.next.Load()
+	if err := next.again(); err != nil {
+		r.Log.Warn("restart: this process has a successor, and cannot pass the request on to it", "pid", next.pid, "error", err)
+		return
+	}
+	r.Log.Info("restart: this process has a successor, which gets the request", "pid", next.pid)
+}
+
+// spawn starts a child, and waits until it serves.
 func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	sockets, err := r.Sockets()
 	if err != nil {
@@ -84,12 +117,17 @@ func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	if len(sockets) > maxHanded {
 		return nil, fmt.Errorf("hand over %d sockets: at most %d can be", len(sockets), maxHanded)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, errNotReady)
+	limit := cmp.Or(r.ReadyTime, readyTime)
+	soon, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the successor was not ready in %v", limit))
 	defer cancel()
-	return r.Spawner.start(ctx, sockets)
+	next, err := r.Spawner.start(soon, sockets)
+	if err != nil {
+		return nil, err
+	}
+	soon, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the successor did not serve in %v", limit))
+	defer cancel()
+	return next, r.Spawner.begin(soon, next)
 }
-
-var errNotReady = fmt.Errorf("the successor was not ready in %v", readyTime)
 
 // Close closes the line to the child, which takes that for the end of this process.
 func (r *Restarter) Close() error {

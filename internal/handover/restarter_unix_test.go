@@ -3,10 +3,217 @@
 package handover
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
+
+// childVar has this test binary be the child of a test's spawner, in a role.
+const childVar = "HAUL_TEST_CHILD"
+
+func init() {
+	if spawner, is := IsSpawner(); is {
+		os.Exit(spawner())
+	}
+	if role := os.Getenv(childVar); role != "" {
+		os.Exit(asChild(role))
+	}
+}
+
+// die ends this process as kill -9 does.
+func die() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+
+var childRoles = map[string]func(p *Predecessor) error{
+	"dies at once": func(*Predecessor) error { return die() },
+	"fails": func(p *Predecessor) error {
+		p.Fail(errors.New("no such\nline,\r\n" + strings.Repeat("x", 2*maxLine)))
+		os.Exit(7)
+		return nil
+	},
+	"talks nonsense": func(p *Predecessor) error {
+		_, err := io.Copy(p.line, strings.NewReader(strings.Repeat("x", 2*maxLine)))
+		return err
+	},
+	"is never ready": func(p *Predecessor) error { return wantWord(p, "stop") },
+	"dies when it is ready": func(p *Predecessor) error {
+		_, err := p.line.Write([]byte("ready\n"))
+		return errors.Join(err, die())
+	},
+	"dies at go": func(p *Predecessor) error {
+		_, err := p.line.Write([]byte("ready\n"))
+		return errors.Join(err, wantWord(p, "go"), die())
+	},
+	"never serves": func(p *Predecessor) error {
+		_, err := p.line.Write([]byte("ready\n"))
+		return errors.Join(err, wantWord(p, "go"), wantWord(p, "stop"))
+	},
+	"serves": func(p *Predecessor) error {
+		r := NewRequests(false)
+		if err := p.Ready(context.Background(), r); err != nil {
+			return err
+		}
+		<-r.c // passed on
+		fmt.Fprintln(os.Stderr, "the child got a request")
+		p.Wait(context.Background(), "all")
+		return nil
+	},
+}
+
+func wantWord(p *Predecessor, word string) error {
+	if p.lines.Scan(); p.lines.Text() != word {
+		return fmt.Errorf("heard %q, want %q", p.lines.Text(), word)
+	}
+	return nil
+}
+
+// asChild is this process in a role.
+func asChild(role string) int {
+	p, err := FindPredecessor()
+	if err == nil && p == nil {
+		err = errors.New("there is no predecessor")
+	}
+	if err == nil {
+		err = childRoles[role](p)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, role+":", err)
+		return 1
+	}
+	return 0
+}
+
+// startRestarter starts a server that can have a child in a role, and runs until the test
+// ends.
+func startRestarter(t *testing.T, role string, r *Restarter) (log *bufio.Scanner, request func()) {
+	t.Helper()
+	t.Setenv(childVar, role)
+	spawner, err := StartSpawner(os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.SetReadDeadline(time.Now().Add(patience))
+	r.Spawner, r.Requests, r.Log = spawner, NewRequests(true), slog.New(slog.NewTextHandler(out, nil))
+	r.Sockets = func() ([]Socket, error) { return nil, nil }
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		r.Requests.Close()
+		r.Close()
+		spawner.Close()
+		in.Close()
+		out.Close()
+	})
+	return bufio.NewScanner(in), func() {
+		t.Helper()
+		if !TakeHangup() {
+			t.Error("SIGHUP is no request")
+		}
+	}
+}
+
+// A child that fails at any step leaves the server as it was, which logs why; and so does
+// the next child.
+func TestChildFails(t *testing.T) {
+	for _, c := range []struct {
+		role string
+		time time.Duration // to be ready
+		says []string
+	}{
+		{"dies at once", patience, []string{"signal: killed"}},
+		{"fails", patience, []string{"no such; line,; xxx", "exit status 7"}},
+		{"talks nonsense", patience, []string{"wait for it: EOF"}},
+		{"is never ready", time.Second, []string{"in 1s"}},
+		{"dies when it is ready", patience, []string{"signal: killed"}},
+		{"dies at go", patience, []string{"signal: killed"}},
+		{"never serves", time.Second, []string{"in 1s"}},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			forbidden := func() { t.Error("handed over") }
+			r := &Restarter{Reload: true, ReadyTime: c.time, HandOver: func(int) { forbidden() }, Retire: forbidden}
+			log, request := startRestarter(t, c.role, r)
+			for again := range 2 {
+				if again == 1 && c.time < patience {
+					break // a spawner that is too late, too, is not asked again
+				}
+				request()
+				for log.Scan() && !strings.Contains(log.Text(), "level=ERROR") {
+				}
+				for _, want := range append(c.says, "reload: there is no successor", "previous configuration") {
+					if !strings.Contains(log.Text(), want) {
+						t.Errorf("logged %.500s, want %q", log.Text(), want)
+					}
+				}
+			}
+			if r.Retired() {
+				t.Error("it has retired")
+			}
+		})
+	}
+}
+
+// A server hands over when its child serves. Requests that come later, or came meanwhile,
+// are for the child.
+func TestRequestPassedOn(t *testing.T) {
+	retired := make(chan struct{})
+	r := &Restarter{HandOver: func(int) {}, Retire: func() { close(retired) }}
+	log, request := startRestarter(t, "serves", r)
+	r.Sockets = func() ([]Socket, error) {
+		request() // during the restart
+		return nil, nil
+	}
+	request()
+	<-retired
+	for log.Scan() && !strings.Contains(log.Text(), "which gets the request") {
+	}
+	if log.Err() != nil {
+		t.Error("the request that came during the restart was not passed on")
+	}
+	r.Ended("all")
+}
+
+// SIGHUP is for the process unless a server asked for it.
+func TestHangup(t *testing.T) {
+	r := NewRequests(false)
+	if TakeHangup() {
+		t.Error("taken without reload")
+	}
+	r.Close()
+	r = NewRequests(true)
+	for range 3 {
+		if !TakeHangup() {
+			t.Error("not taken")
+		}
+	}
+	if len(r.c) != 1 {
+		t.Errorf("%d requests wait, want 1", len(r.c))
+	}
+	r.terminals = append(r.terminals, -1) // one that is gone
+	if TakeHangup() {
+		t.Error("taken though the terminal is gone")
+	}
+	r.Close()
+	if TakeHangup() {
+		t.Error("taken after the end")
+	}
+}
 
 // A server whose child has ended before it, after a restart of its own, logs nothing when
 // it cannot report its end.

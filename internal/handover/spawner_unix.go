@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,7 +111,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		<-cut
 		return true
 	})
-	n := &child{line: ours}
+	n := &child{line: ours, lines: bufio.NewReader(io.LimitReader(ours, maxLine))}
 	defer func() {
 		late()
 		s.line.SetDeadline(time.Time{})
@@ -133,21 +133,38 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		_ = n.write("stop\n") // in case it is started yet
 		return nil, err
 	}
-	said, err := bufio.NewReaderSize(ours, 16).ReadString('\n')
-	switch late := late(); {
-	case err != nil:
-		err = fmt.Errorf("wait for the successor, process %d: %w", n.pid, err)
-	case said != "ready\n":
-		err = fmt.Errorf("the successor, process %d, said %q", n.pid, said)
-	case late:
-		err = fmt.Errorf("the successor, process %d, was ready too late", n.pid)
-	default:
-		return n, nil
+	err = n.hear("ready")
+	if late() && err == nil {
+		err = errors.New("it was ready too late")
 	}
-	// A child that is only left alone would take the end of its line for our death, and
-	// serve.
+	if err != nil {
+		return nil, s.discard(n, err)
+	}
+	return n, nil
+}
+
+// begin has the child serve, and waits until it says so. If it does not, it is killed.
+func (s *Spawner) begin(ctx context.Context, n *child) error {
+	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
+	err := n.write("go\n")
+	if err == nil {
+		err = n.hear("serving")
+	}
+	if err != nil {
+		defer n.Close()
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return s.discard(n, err)
+	}
+	return nil
+}
+
+// discard ends a child that has failed. One that is only left alone would take the end of
+// its line for our death, and serve.
+func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write("stop\n")
-	return nil, fmt.Errorf("%w; %w", err, s.kill())
+	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
 }
 
 // request sends the sockets to the spawner, the line to the child first.
@@ -220,14 +237,30 @@ func (s *Spawner) kill() error {
 
 // A child is the process that takes over, as the server sees it.
 type child struct {
-	pid int
+	pid   int
+	lines *bufio.Reader // of line; used until it serves
 
 	mu   sync.Mutex
-	line *net.UnixConn // mu
+	line *net.UnixConn // mu: writing
 }
 
-// begin has it serve.
-func (n *child) begin() error { return n.write("go\n") }
+// hear waits for a word.
+func (n *child) hear(word string) error {
+	said, err := n.lines.ReadString('\n')
+	said = strings.TrimSuffix(said, "\n")
+	switch text, failed := strings.CutPrefix(said, "failed "); {
+	case failed:
+		return errors.New(text)
+	case err != nil:
+		return fmt.Errorf("wait for it: %w", err)
+	case said != word:
+		return fmt.Errorf("it said %q", said)
+	}
+	return nil
+}
+
+// again has it start a successor of its own: the request has come too late to this process.
+func (n *child) again() error { return n.write("again\n") }
 
 // ended reports that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
@@ -245,11 +278,3 @@ func (n *child) write(text string) error {
 
 // Close ends the line, which the child takes for the end of this process.
 func (n *child) Close() error { return n.line.Close() }
-
-// Requests returns the signals that ask for a restart (SIGUSR2). A signal that comes
-// during a restart counts once.
-func Requests() (<-chan os.Signal, func()) {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGUSR2)
-	return c, func() { signal.Stop(c) }
-}

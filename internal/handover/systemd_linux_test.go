@@ -46,7 +46,7 @@ func init() {
 func echoService() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	inherited, err := Inherit(udp.Config{}, []string{TFTP}, false, nil)
+	inherited, err := Inherit(udp.Config{}, []string{TFTP}, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func echo(ctx context.Context, c *udp.Conn) error {
 
 // unexpectedService was started with something that is not for it.
 func unexpectedService() error {
-	inherited, err := Inherit(udp.Config{}, []string{TFTP}, false, nil)
+	inherited, err := Inherit(udp.Config{}, []string{TFTP}, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -156,11 +156,13 @@ func TestAgentBeforeFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, takes(key.PublicKey()))
+	config := takes(key.PublicKey())
+	config.MaxAuthTries = 1
+	s := startServer(t, config)
 	dest := s.dest(t)
 	dest.IdentityFiles = []string{file}
 	dest.IdentityAgent = agentWith(t, rawKey(t, "ed25519"), raw)
-	dialOK(t, &Dialer{MaxKeys: 1}, dest)
+	dialOK(t, &Dialer{}, dest)
 }
 
 // A certificate of ours and a key of the agent go together.

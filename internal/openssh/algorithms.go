@@ -140,13 +140,8 @@ func assemble(list string, defaults, universe []string) []string {
 		}
 		return names
 	}
-	without := func(names, others []string) (rest []string) {
-		for _, n := range names {
-			if !slices.Contains(others, n) {
-				rest = append(rest, n)
-			}
-		}
-		return rest
+	without := func(names, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(others, n) })
 	}
 	switch list[0] {
 	case '+':

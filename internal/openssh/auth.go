@@ -13,9 +13,9 @@ import (
 
 // The bounds of a login.
 const (
-	// DefaultMaxKeys is how many keys a server is offered. sshd ends the
+	// maxKeys is how many keys a server is offered. sshd ends the
 	// connection at the sixth failure, and a password may have to follow.
-	DefaultMaxKeys = 5
+	maxKeys = 5
 
 	defaultPrompts = 3  // times a password is asked for
 	maxBanners     = 32 // a server may send
@@ -141,11 +141,7 @@ func (a *authenticator) nextKey() ssh.AuthMethod {
 			a.at++
 			continue
 		}
-		most := a.d.MaxKeys
-		if most <= 0 {
-			most = DefaultMaxKeys
-		}
-		if a.offered == most {
+		if a.offered == maxKeys {
 			a.note(fmt.Sprintf("%d more keys were not offered, since servers take few: name the right one with IdentityFile, and set IdentitiesOnly", len(a.keys)-a.at))
 			return nil
 		}

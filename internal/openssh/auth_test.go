@@ -172,12 +172,12 @@ func TestMaxKeys(t *testing.T) {
 	}
 	dialOK(t, &Dialer{Prompter: &script{passwords: []string{"x"}}}, dest)
 	mu.Lock()
-	if offered != DefaultMaxKeys {
+	if offered != maxKeys {
 		t.Errorf("%d keys were offered", offered)
 	}
 	mu.Unlock()
 	dest.AuthMethods = []string{"publickey"}
-	dialFails(t, &Dialer{MaxKeys: 3}, dest, ErrAuth, "9 more keys were not offered", "IdentitiesOnly")
+	dialFails(t, &Dialer{}, dest, ErrAuth, "7 more keys were not offered", "IdentitiesOnly")
 }
 
 // A login of several factors, with two keys among them.

@@ -1,9 +1,11 @@
 package openssh
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,14 +56,6 @@ func (c *Client) Close() error {
 		return nil // it had ended before
 	}
 	return err
-}
-
-// Algorithms returns what was agreed on with the server.
-func (c *Client) Algorithms() ssh.NegotiatedAlgorithms {
-	if m, ok := c.Conn.(ssh.AlgorithmsConnMetadata); ok {
-		return m.Algorithms()
-	}
-	return ssh.NegotiatedAlgorithms{}
 }
 
 // keepAlive asks a server that is silent for a sign of life, and cuts the
@@ -162,4 +156,42 @@ func (w *watched) lost() error {
 		return *err
 	}
 	return nil
+}
+
+// maxPreface is how many bytes are kept of what a server says before its version.
+const maxPreface = 1 << 10
+
+// A preface is what a server says before the line with its version (RFC 4253,
+// section 4.2). Some say nothing else, but why they will not serve. x/crypto
+// passes over it.
+type preface struct {
+	text []byte
+	over bool // the version has come, or too much
+}
+
+// take takes more of what comes. Only the goroutine that waits for the version
+// calls it, until it has come.
+func (p *preface) take(b []byte) {
+	if p.over {
+		return
+	}
+	p.text = append(p.text, b[:min(len(b), maxPreface-len(p.text))]...)
+	if bytes.HasPrefix(p.text, []byte("SSH-")) || bytes.Contains(p.text, []byte("\nSSH-")) || len(p.text) == maxPreface {
+		p.over = true
+	}
+}
+
+// refuses reports whether those are the words of an SSH server. Other protocols
+// answer our version by an error of theirs: HTTP, or one of three digits.
+func refuses(words string) bool {
+	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
+	return !code && !strings.HasPrefix(words, "HTTP/")
+}
+
+// words returns what was said, in one line, if that is all that came.
+func (p *preface) words() string {
+	if p.over {
+		return ""
+	}
+	return printable(strings.Join(strings.Fields(string(p.text)), " "))
 }

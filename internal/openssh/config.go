@@ -147,7 +147,7 @@ func (r *reader) readLine(line string, at place, active *bool, depth int) error 
 	}
 	switch keyword {
 	case "host":
-		*active = r.matchHostLine(args) && at.used
+		*active = matchAny(r.host, args) && at.used
 		return nil
 	case "match":
 		ok, err := r.matchLine(rest, at.used)
@@ -294,20 +294,4 @@ func checkIncluded(info fs.FileInfo, err error) error {
 		return errors.New("it is no regular file")
 	}
 	return checkConfigOwner(info)
-}
-
-// matchHostLine reports whether the patterns of a Host line apply.
-func (r *reader) matchHostLine(args []string) bool {
-	matched := false
-	for _, p := range args {
-		p, negated := strings.CutPrefix(p, "!")
-		if !matchPattern(r.host, p) {
-			continue
-		}
-		if negated {
-			return false
-		}
-		matched = true
-	}
-	return matched
 }

@@ -51,8 +51,8 @@ func TestResolve(t *testing.T) {
 		want               any
 	}{
 		{"nothing", "", "host", Overrides{}, func(d D) any { return []any{d.User, d.Host, d.Port, d.Policy, d.Jump == nil} }, []any{"me", "host", 22, Ask, true}},
-		{"target first", "User u\nPort 1\n", "bob@host:2", Overrides{User: "x", Port: 3}, func(d D) any { return d.login() }, "bob@[host]:2"},
-		{"overrides next", "User u\nPort 1\n", "host", Overrides{User: "x", Port: 3}, func(d D) any { return d.login() }, "x@[host]:3"},
+		{"target first", "User u\nPort 1\n", "bob@host:2", Overrides{Options: []string{"User=x"}, Port: 3}, func(d D) any { return d.login() }, "bob@[host]:2"},
+		{"overrides next", "User u\nPort 1\n", "host", Overrides{Options: []string{"User=x"}, Port: 3}, func(d D) any { return d.login() }, "x@[host]:3"},
 		{"options in order", "Port 1\n", "host", Overrides{Options: []string{"Port=5", "port 6"}}, func(d D) any { return d.Port }, 5},
 		{"first value", "Host h*\nPort 1\nHost host\nPort 2\n", "host", Overrides{}, func(d D) any { return d.Port }, 1},
 		{"negated", "Host h* !host\nPort 1\nHost *\nPort 2\n", "host", Overrides{}, func(d D) any { return d.Port }, 2},
@@ -67,7 +67,7 @@ func TestResolve(t *testing.T) {
 		{"match exec not reached", "Match host b exec \"kill $PPID\"\nPort 7\n", "a", Overrides{NoExec: true}, func(d D) any { return d.Port }, 22},
 		{"match exec in what does not apply", "Host b\nInclude exec\n", "a", Overrides{NoExec: true}, func(d D) any { return d.Port }, 22},
 		{"match network", "Match localnetwork 10.0.0.0/8,192.0.2.0/24\nPort 7\n", "a", Overrides{}, func(d D) any { return d.Port }, 7},
-		{"match tag", "Match tagged t*\nPort 7\n", "a", Overrides{Tag: "tt"}, func(d D) any { return d.Port }, 7},
+		{"match tag", "Match tagged t*\nPort 7\n", "a", Overrides{Options: []string{"Tag tt"}}, func(d D) any { return d.Port }, 7},
 		{"match sftp", "Match sessiontype subsystem command sftp\nPort 7\n", "a", Overrides{}, func(d D) any { return d.Port }, 7},
 		{"match final", "Host a\nHostName b\nMatch final host b\nPort 7\nHost b\nUser u\n", "a", Overrides{}, func(d D) any { return d.login() }, "u@[b]:7"},
 		{"match canonical", "Match canonical\nPort 7\n", "a", Overrides{}, func(d D) any { return d.Port }, 22},

@@ -76,10 +76,8 @@ type Overrides struct {
 	// ssh -F. "none" reads nothing.
 	File string
 
-	User       string   // as ssh -l; what the target says comes first
 	Port       int      // as ssh -p; what the target says comes first
 	Jump       string   // as ssh -J
-	Tag        string   // as ssh -P
 	Identities []string // as ssh -i
 	Options    []string // as ssh -o: "Keyword=value" or "Keyword value"
 

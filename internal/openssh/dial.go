@@ -38,27 +38,12 @@ type Dialer struct {
 	// unless a jump host or a ProxyCommand is in between.
 	Wrap func(net.Conn) net.Conn
 
-	// Delay switches TCP_NODELAY off, so the kernel gathers small writes.
-	Delay bool
-
-	// Congestion is the congestion control to use on Linux, as "bbr"; empty
-	// leaves it to the kernel.
-	Congestion string
-
-	MaxKeys int       // keys to offer a server at most; 0 means DefaultMaxKeys
-	Stderr  io.Writer // of ProxyCommands; nil is os.Stderr
+	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
 
 	mu      sync.Mutex
 	asking  chan struct{}         // one place: whoever holds it may ask
 	keys    map[string]ssh.Signer // that were opened with a passphrase, by file
 	secrets map[string]string     // passwords, by Destination.way
-}
-
-// Dial connects and logs in to a destination, and asks p what must be asked; nil
-// fails instead of asking. See [Dialer.Dial].
-func Dial(ctx context.Context, dest Destination, p Prompter) (*Client, error) {
-	d := Dialer{Prompter: p}
-	return d.Dial(ctx, dest)
 }
 
 // Dial connects and logs in to a destination. The context bounds that, and has
@@ -148,7 +133,7 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 		}
 		return &link{conn: p, cut: p.cut, proxy: p}, nil
 	}
-	conn, err := d.dialTCP(ctx, dest, limit)
+	conn, err := dialTCP(ctx, dest, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ Host gate
 	// Dial would go there, and ask what must be asked through a Prompter. Here the
 	// port is closed.
 	dest = openssh.Destination{User: "archive", Host: "localhost", Port: 1}
-	_, err = openssh.Dial(ctx, dest, openssh.Batch{})
+	_, err = new(openssh.Dialer).Dial(ctx, dest)
 	switch {
 	case errors.Is(err, openssh.ErrConfig):
 		fmt.Println("mend your configuration")

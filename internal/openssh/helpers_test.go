@@ -378,3 +378,8 @@ func dialError(t *testing.T, d *Dialer, dest Destination, class error, words ...
 	}
 	return err
 }
+
+// algorithmsOf returns what was agreed on with the server.
+func algorithmsOf(c *Client) ssh.NegotiatedAlgorithms {
+	return c.Conn.(ssh.AlgorithmsConnMetadata).Algorithms()
+}

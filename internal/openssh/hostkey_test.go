@@ -179,7 +179,7 @@ func TestOrderOfKinds(t *testing.T) {
 			}
 		}
 		c := dialOK(t, &Dialer{}, dest)
-		if got := keyType(c.Algorithms().HostKey); !strings.Contains(got, kind) {
+		if got := keyType(algorithmsOf(c).HostKey); !strings.Contains(got, kind) {
 			t.Errorf("%s is known, and %s was used", kind, got)
 		}
 		dest.FixedHostKeyOrder, dest.HostKeyAlgorithms = true, []string{ssh.KeyAlgoECDSA256, ssh.KeyAlgoED25519}

@@ -3,6 +3,7 @@ package openssh
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -70,13 +71,11 @@ func (r *reader) commandLine(t Target) error {
 		}
 	}
 	set("user", t.User)
-	set("user", r.o.User)
 	for _, p := range []int{t.Port, r.o.Port} {
 		if p != 0 {
 			set("port", fmt.Sprint(p))
 		}
 	}
-	set("tag", r.o.Tag)
 	for _, f := range r.o.Identities {
 		if err := r.add("identityfile", f); err != nil {
 			return configErrorf("%w", err)
@@ -335,4 +334,38 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	next := Overrides{File: r.o.File, NoExec: r.o.NoExec, Jump: before}
 	d.Jump, err = resolve(r.ctx, r.sys, last, next, through)
 	return err
+}
+
+// canonical returns the whole name of a host, if CanonicalizeHostname wants
+// that, and whether it did. CNAMEs are not followed, as by default in ssh.
+func (r *reader) canonical(host string) (string, bool, error) {
+	switch strings.ToLower(r.first("canonicalizehostname", "no")) {
+	case "no", "false":
+		return host, false, nil
+	case "yes", "true":
+		if proxied := r.command != "" || r.jump != nil; proxied {
+			return host, true, nil
+		}
+	}
+	maxDots := 1
+	if r.values["canonicalizemaxdots"] != nil {
+		maxDots = r.number("canonicalizemaxdots")
+	}
+	host = strings.ToLower(host)
+	// An address has no other name, and one with a dot at its end is whole.
+	if whole, ok := strings.CutSuffix(host, "."); ok {
+		return whole, true, nil
+	}
+	if net.ParseIP(host) != nil || strings.Count(host, ".") > maxDots {
+		return host, true, nil
+	}
+	for _, domain := range r.values["canonicaldomains"] {
+		if name := host + "." + strings.TrimPrefix(domain, "."); r.sys.lookup(r, name+".") {
+			return name, true, nil
+		}
+	}
+	if !r.flag("canonicalizefallbacklocal", true) {
+		return "", false, configErrorf("canonicalizehostname: %s is in none of the domains", host)
+	}
+	return host, true, nil
 }

@@ -30,7 +30,7 @@ func TestJump(t *testing.T) {
 	if got := append(first.asked(), second.asked()...); len(got) != 2 || got[0] != middle.address() || got[1] != dest.address() {
 		t.Errorf("went through %q", got)
 	}
-	if got := c.Algorithms().KeyExchange; got != ssh.KeyExchangeMLKEM768X25519 {
+	if got := algorithmsOf(c).KeyExchange; got != ssh.KeyExchangeMLKEM768X25519 {
 		t.Errorf("keys were exchanged by %s", got)
 	}
 
@@ -101,7 +101,7 @@ func TestSilentJump(t *testing.T) {
 		}
 		cancel()
 	}()
-	if _, err := Dial(ctx, dest, nil); !errors.Is(err, context.Canceled) {
+	if _, err := (&Dialer{}).Dial(ctx, dest); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -186,11 +186,11 @@ func TestProxyCommandFails(t *testing.T) {
 	dest.ConnectTimeout = 0
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Dial(ctx, dest, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (&Dialer{}).Dial(ctx, dest); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv("SHELL", "/nonexistent/shell")
-	if _, err := Dial(withTimeout(t), dest, nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&Dialer{}).Dial(withTimeout(t), dest); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestWrap(t *testing.T) {
 	var bytes, closed atomic.Int64
 	var mu sync.Mutex
 	var kinds []string
-	d := &Dialer{Delay: true, Wrap: func(c net.Conn) net.Conn {
+	d := &Dialer{Wrap: func(c net.Conn) net.Conn {
 		mu.Lock()
 		defer mu.Unlock()
 		_, tcp := c.(*net.TCPConn)
@@ -256,12 +256,6 @@ func TestClose(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestCongestion(t *testing.T) {
-	s := startServer(t, openServer())
-	d := &Dialer{Congestion: "nonsense"}
-	dialFails(t, d, s.dest(t), ErrConfig, `congestion control "nonsense"`)
 }
 
 func TestBind(t *testing.T) {
@@ -308,7 +302,7 @@ func TestAlgorithms(t *testing.T) {
 			dest := s.dest(t)
 			list.client(&dest, []string{name})
 			c := dialOK(t, &Dialer{}, dest)
-			if got := list.got(c.Algorithms()); got != name {
+			if got := list.got(algorithmsOf(c)); got != name {
 				t.Errorf("%s was agreed on, and not %s", got, name)
 			}
 		}
@@ -372,12 +366,12 @@ func startEcho(t *testing.T) string {
 }
 
 func TestNoHost(t *testing.T) {
-	if _, err := Dial(withTimeout(t), Destination{}, nil); !errors.Is(err, ErrConfig) {
+	if _, err := (&Dialer{}).Dial(withTimeout(t), Destination{}); !errors.Is(err, ErrConfig) {
 		t.Errorf("got %v", err)
 	}
 	loop := &Destination{Host: "h"}
 	loop.Jump = loop
-	if _, err := Dial(withTimeout(t), *loop, nil); !errors.Is(err, ErrConfig) {
+	if _, err := (&Dialer{}).Dial(withTimeout(t), *loop); !errors.Is(err, ErrConfig) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -210,14 +210,14 @@ func TestNoServer(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
 	dest := Destination{User: "bob", Host: "127.0.0.1", Port: port}
-	_, err = Dial(withTimeout(t), dest, nil)
+	_, err = (&Dialer{}).Dial(withTimeout(t), dest)
 	if ne, ok := errors.AsType[net.Error](err); !ok || errors.Is(err, ErrAuth) || errors.Is(err, ErrHostKey) || errors.Is(err, ErrConfig) {
 		t.Errorf("got %v (%v)", err, ne)
 	}
 	dest.ConnectionAttempts = 3
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := Dial(ctx, dest, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (&Dialer{}).Dial(ctx, dest); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

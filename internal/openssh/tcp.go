@@ -9,8 +9,8 @@ import (
 )
 
 // dialTCP connects to the host itself.
-func (d *Dialer) dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, error) {
-	dialer := net.Dialer{Control: d.control}
+func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, error) {
+	var dialer net.Dialer
 	if dest.NoTCPKeepAlive {
 		dialer.KeepAlive = -1
 	}
@@ -27,18 +27,8 @@ func (d *Dialer) dialTCP(ctx context.Context, dest *Destination, limit time.Dura
 	}
 	for attempt := 1; ; attempt++ {
 		conn, err := dialOnce(ctx, &dialer, network, dest.address(), limit)
-		if err == nil {
-			if tcp, ok := conn.(*net.TCPConn); ok && d.Delay {
-				err = tcp.SetNoDelay(false)
-			}
-			if err != nil {
-				_ = conn.Close()
-				return nil, err
-			}
-			return conn, nil
-		}
-		if attempt >= dest.ConnectionAttempts || ctx.Err() != nil {
-			return nil, err
+		if err == nil || attempt >= dest.ConnectionAttempts || ctx.Err() != nil {
+			return conn, err
 		}
 		select {
 		case <-time.After(attemptPause):

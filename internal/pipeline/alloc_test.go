@@ -66,9 +66,6 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 	none("answers", round)
 	none("the loss of a lane", lost)
-	done := make([]Range, 0, MaxRanges)
-	state := make([]byte, 0, 1<<20)
-	none("a resume state", func() { state = AppendRanges(state[:0], p.AppendDone(done[:0])) })
 
 	o := NewOps(OpsLimits{})
 	ops := make([]uint32, 0, 1024)

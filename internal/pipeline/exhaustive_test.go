@@ -167,7 +167,6 @@ func TestEverySmallWorld(t *testing.T) {
 			{Config{Size: 3, UntilEOF: true}, 5},
 			{Config{Size: 8, UntilEOF: true}, 8},
 			{Config{Size: 8, Span: 4}, 8},
-			{Config{Size: 8, Have: []Range{{3, 5}}}, 8},
 			{Config{Size: 6, Repeat: true}, 6},
 			{Config{Size: 5, UntilEOF: true, Repeat: true}, 5},
 		} {

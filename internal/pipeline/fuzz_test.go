@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
-	"slices"
 	"testing"
 	"time"
 )
@@ -66,10 +64,6 @@ func FuzzPlan(f *testing.F) {
 			c.UntilEOF, c.Repeat = flags&1 > 0, flags&2 > 0
 			if flags&4 > 0 {
 				c.Span = int64(1 + flags/8)
-			}
-			for range script.next() % 3 {
-				from := int64(script.next())
-				c.Have = append(c.Have, Range{from, from + int64(script.next()%50)})
 			}
 			m := newModel(c, 600)
 			m.p.shrinkTo = 1
@@ -144,38 +138,4 @@ func (g *game) fuzzStep() {
 	case kind == fuzzRefuse:
 		g.link.LimitLanes(g.choose(4))
 	}
-}
-
-func FuzzParseRanges(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(AppendRanges(nil, nil))
-	f.Add(AppendRanges(nil, []Range{{0, 1}}))
-	f.Add(AppendRanges(nil, []Range{{5, 261125}, {1 << 40, noEnd}}))
-	f.Add([]byte{rangesVersion, 0, 0})
-	f.Add([]byte{rangesVersion, 0x80, 0, 1})
-	f.Add([]byte{rangesVersion, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		rs, err := ParseRanges(b)
-		if err != nil {
-			if rs != nil {
-				t.Fatalf("%v and %v", rs, err)
-			}
-			return
-		}
-		if len(rs) > MaxRanges {
-			t.Fatalf("%d ranges", len(rs))
-		}
-		for i, r := range rs {
-			if r.Start < 0 || r.End <= r.Start || i > 0 && r.Start <= rs[i-1].End {
-				t.Fatalf("%x: %v", b, rs)
-			}
-		}
-		if again := AppendRanges(nil, rs); !bytes.Equal(again, b) {
-			t.Fatalf("%x was read as %v, which is %x", b, rs, again)
-		}
-		p := New(Config{Size: noEnd, Have: rs})
-		if done := p.AppendDone(nil); !slices.Equal(done, rs) {
-			t.Fatalf("a plan that has %v has %v", rs, done)
-		}
-	})
 }

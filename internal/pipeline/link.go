@@ -83,12 +83,9 @@ func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
 // Rate returns the best rate of late, bytes a second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 
-// Lanes returns how many lanes the window fills, or soon will: at least 1, and
-// never more than the limit. Lanes that are open already need not be closed when
-// it falls.
-func (k *Link) Lanes() int { return k.lanesFor(k.bytes.ceiling) }
-
-// lanesFor returns how many lanes are worth having for so many bytes.
+// lanesFor returns how many lanes are worth having for so many bytes: those that the
+// window fills, or soon will, at least 1, and never more than the limit. Lanes that are
+// open already need not be closed when the window falls.
 func (k *Link) lanesFor(left int64) int {
 	want := k.bytes.target()
 	if c := &k.bytes; c.delivered >= c.floor && c.smooth-c.least <= c.least/4 && want >= int64(bits.OnesCount64(k.open))*k.laneBytes {
@@ -121,6 +118,9 @@ func (k *Link) LaneLost(lane int) {
 	}
 	k.open &^= 1 << lane
 }
+
+// A Range is the bytes from Start up to, not including, End.
+type Range struct{ Start, End int64 }
 
 // A Pending is a request that is outstanding.
 type Pending struct {

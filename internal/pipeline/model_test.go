@@ -30,7 +30,6 @@ type model struct {
 }
 
 type modelByte struct {
-	have  bool
 	asks  uint8 // requests outstanding for it
 	fresh uint8 // times that it came and was missing
 	again uint8 // times that it came
@@ -55,11 +54,6 @@ func newModel(c Config, most int64) *model {
 			m.end = m.expected
 		}
 	}
-	for _, r := range c.Have {
-		for i := max(r.Start, m.start); i < min(r.End, m.expected, int64(len(m.bytes))); i++ {
-			m.bytes[i].have = true
-		}
-	}
 	m.reached = m.start
 	return m
 }
@@ -70,7 +64,7 @@ func (m *model) fail(format string, args ...any) {
 	}
 }
 
-func (m *model) done(i int64) bool { return m.bytes[i].have || m.bytes[i].fresh > 0 }
+func (m *model) done(i int64) bool { return m.bytes[i].fresh > 0 }
 
 // in returns how far the bytes that the model keeps go, or less.
 func (m *model) in(end int64) int64 { return min(end, int64(len(m.bytes))) }

@@ -20,12 +20,12 @@ func TestPieces(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		c := Config{Size: 20_000, Chunk: 10}
-		for i := range int64(800) {
-			c.Have = append(c.Have, Range{25 * i, 25*i + rng.Int64N(25)})
-		}
-		m := &model{p: New(c)}
+		m := &model{p: New(Config{Size: 20_000, Chunk: 10})}
 		var taken []int32
+		for range 800 {
+			m.p.pieces.finish(m.p.pieces.take(1 + rng.Int64N(12)))
+			taken = append(taken, m.p.pieces.take(1+rng.Int64N(12)))
+		}
 		for step := range 5000 {
 			ps := &m.p.pieces
 			switch n := rng.IntN(10); {

@@ -43,12 +43,9 @@ const (
 	// and on one Ops: 64 MiB in requests of 16 KiB.
 	MaxOutstanding = 1 << outstandingBits
 
-	// MaxRanges is the highest number of ranges in a resume state.
-	MaxRanges = 4096
-
-	// maxPieces bounds the pieces that a plan sees its file in. Requests,
-	// their short answers and a resume state make half of that at most; more is
-	// a server that answers every request shorter than the one before.
+	// maxPieces bounds the pieces that a plan sees its file in. Requests and their
+	// short answers make half of that at most; more is a server that answers every
+	// request shorter than the one before.
 	maxPieces = 8 * MaxOutstanding
 
 	// maxEmpty is how often one range may be answered by nothing at all.

@@ -27,10 +27,6 @@ type Config struct {
 	// where nothing else is left to ask: reads can be repeated, writes should
 	// not arrive again after a file was closed.
 	Repeat bool
-
-	// Have are ranges that need not be moved: an earlier run did, or nothing
-	// is there. Ranges outside the file, and those beyond MaxRanges, are ignored.
-	Have []Range
 }
 
 // A Plan moves one file. It never sees its bytes.
@@ -82,7 +78,6 @@ func New(c Config) *Plan {
 		p.span, p.chunk = c.Span, min(p.chunk, c.Span)
 	}
 	p.pieces.reset(p.start, p.end)
-	p.have(c.Have)
 	return p
 }
 
@@ -307,8 +302,7 @@ func (p *Plan) Done() bool {
 // whose answers do not matter any more.
 func (p *Plan) Outstanding() int { return p.out }
 
-// Lanes returns how many lanes are worth having for what is left of this file:
-// see [Link.Lanes].
+// Lanes returns how many lanes are worth having for what is left of this file.
 func (p *Plan) Lanes() int {
 	return p.link.lanesFor(max(p.expected-p.Contiguous(), 1))
 }

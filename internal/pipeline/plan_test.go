@@ -313,35 +313,6 @@ func TestEndAt(t *testing.T) {
 	h.state(25, 0, true)
 }
 
-// Some of an earlier run's state may be made up.
-func TestHave(t *testing.T) {
-	h := newHand(t, Config{Offset: 10, Size: 90, Chunk: 20, Have: []Range{
-		{60, 70}, {-5, 12}, {65, 80}, {30, 30}, {40, 30}, {95, math.MaxInt64}, {200, 300}, {math.MinInt64, -1},
-	}})
-	if got := h.p.AppendDone(nil); !slices.Equal(got, []Range{{10, 12}, {60, 80}, {95, 100}}) {
-		t.Errorf("done %v", got)
-	}
-	h.state(12, 0, false)
-	for _, id := range h.want(0, Range{12, 32}, Range{32, 52}, Range{52, 60}, Range{80, 95}) {
-		pend, _ := h.p.Link().Find(id)
-		h.reply(id, pend.Request.Len)
-	}
-	h.state(100, 0, true)
-	if h.p.Stats().Moved != 63 {
-		t.Errorf("%+v", h.p.Stats())
-	}
-	h = newHand(t, Config{Size: 10, Have: []Range{{0, 10}}})
-	h.state(10, 0, true)
-	var many []Range
-	for i := range int64(2 * MaxRanges) {
-		many = append(many, Range{2 * i, 2*i + 1})
-	}
-	p := New(Config{Size: -1, Have: many})
-	if got := p.AppendDone(nil); len(got) != MaxRanges || p.pieces.count != 2*MaxRanges {
-		t.Errorf("%d ranges, %d pieces", len(got), p.pieces.count)
-	}
-}
-
 // Numbers at their edges.
 func TestExtremes(t *testing.T) {
 	h := newHand(t, Config{Offset: math.MaxInt64 - 15, Size: 15, Chunk: 10})
@@ -415,8 +386,8 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d lanes", k.most)
 	}
 	k.LimitLanes(-1)
-	if k.Lanes() != 1 {
-		t.Errorf("%d lanes", k.Lanes())
+	if n := k.lanesFor(noEnd); n != 1 {
+		t.Errorf("%d lanes", n)
 	}
 }
 

@@ -429,9 +429,6 @@ func (r *ring) put(m *model, b Range) {
 
 func (r *ring) drain(m *model) {
 	for ; r.next < m.p.Contiguous(); r.next++ {
-		if m.bytes[r.next].have {
-			continue
-		}
 		s := &r.slots[r.next%int64(len(r.slots))]
 		if *s != r.next {
 			m.fail("byte %d is not in its place, but %d", r.next, *s)

@@ -2,12 +2,17 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/web/webclient"
@@ -29,4 +34,29 @@ func IsNoAnswer(err error) bool {
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && strings.HasPrefix(op.Net, "tcp")
+}
+
+// Advice returns what the user can do about a server that is not trusted, does not
+// exist, or speaks another protocol; "" for other errors.
+func Advice(err error) string {
+	_, signer := errors.AsType[x509.UnknownAuthorityError](err)
+	name, misnamed := errors.AsType[x509.HostnameError](err)
+	status, answered := errors.AsType[*webclient.StatusError](err)
+	record, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	lookup, unnamed := errors.AsType[*net.DNSError](err)
+	switch {
+	case unnamed && lookup.IsNotFound:
+		return fmt.Sprintf("no host has the name %s: check its spelling", console.Visible(lookup.Name))
+	case noTLS && string(record.RecordHeader[:4]) == "SSH-", strings.Contains(err.Error(), `malformed HTTP response "SSH-`):
+		return "that port speaks SSH: its URL begins with sftp://"
+	case answered && status.Code == http.StatusUnauthorized:
+		return "the user or the password is wrong, or this user may not log in from here"
+	case signer:
+		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
+	case misnamed && name.Host != "":
+		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
+	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
+		return "that port speaks HTTP without TLS: its URL begins with http://"
+	}
+	return ""
 }

@@ -42,7 +42,7 @@ func (cfg *Config) Check() error {
 	if cfg.LogFormat != "text" && cfg.LogFormat != "json" {
 		return usagef("log-format", "--log-format %s: choose text or json", cfg.LogFormat)
 	}
-	if cfg.SFTP.HostKeys == NoHostKeys && cfg.Restartable {
+	if cfg.SFTP.HostKeys == NoHostKeys && (cfg.Restartable || cfg.Reload) {
 		return usagef("host-keys", "--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
 	}
 	if err := cfg.SFTP.check(); err != nil {
@@ -196,6 +196,17 @@ func (cfg *Config) services() (names []string) {
 		if s.served {
 			names = append(names, s.name)
 		}
+	}
+	return names
+}
+
+// unixServices returns the names of those whose proxies may connect by unix sockets.
+func (cfg *Config) unixServices() (names []string) {
+	if cfg.SFTP.UnixProxies {
+		names = append(names, handover.SFTP)
+	}
+	if cfg.HTTP.UnixProxies {
+		names = append(names, handover.HTTP, handover.HTTPS)
 	}
 	return names
 }

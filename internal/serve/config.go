@@ -46,6 +46,11 @@ type Config struct {
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
+	// Reload has SIGHUP, too, start this server anew, which reads its configuration file
+	// again. Set it if the settings come from a file; without it SIGHUP ends the server.
+	// It implies Restartable.
+	Reload bool
+
 	// Metrics is the address of metrics for Prometheus; "" means none.
 	Metrics string
 
@@ -136,6 +141,11 @@ type SFTP struct {
 	Rate              int64 // each way, for all users together; 0 means no limit
 	MaxConns          int   // at a time, 1 to 65,536; the default is 1024
 	MaxConnsPerSource int   // of one address (IPv6: one /64), 1 to 65,536; the default is penalty.DefaultMaxConnsPerSource
+
+	// Connections from the networks of Proxies begin with a PROXY header. With
+	// UnixProxies so do all that come by a unix socket.
+	Proxies     []netip.Prefix
+	UnixProxies bool
 
 	InPlace     bool           // shows an upload under its name from its first byte on
 	SpecialBits bool           // users may set setuid, setgid and sticky bits

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -96,7 +95,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	}
 	for _, p := range s.ports() {
 		p.open(s.watchForwarded(s.handler), log)
-		p.failed.log, p.failed.msg = s.log.lineQueue, p.scheme+": handshakes failed"
+		p.failed = failedConns{rateLimitedLog: rateLimitedLog{log: s.log.lineQueue, msg: p.scheme + ": handshakes failed"}, proxies: "--http-proxy"}
 		p.accept.BadHandshake = p.badHandshake
 	}
 	s.plain.accept.FirstBytes, s.secure.accept.SplitALPN = s.plain.sniff, "h2"
@@ -219,9 +218,8 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 			return err
 		}
 	}
-	if s.cfg.HTTP.UnixProxies && !s.listensUnix() {
-		return failure.Listen.Errorf("--http-proxy unix: there is no unix socket, and haul opens none itself; have systemd pass one: in a socket unit, " +
-			"ListenStream=/run/haul-http.sock, with SocketMode=0660 and the proxy's SocketGroup=, since whoever may connect can claim any address")
+	if s.cfg.HTTP.UnixProxies {
+		return s.plain.failed.needUnixSocket(handover.HTTP, slices.Concat(s.plain.sockets, s.secure.sockets))
 	}
 	return nil
 }
@@ -241,13 +239,6 @@ func (s *httpService) fitDescriptors(limit int) {
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, perSource
 	}
-}
-
-// listensUnix reports whether one of the sockets is a unix socket.
-func (s *httpService) listensUnix() bool {
-	return slices.ContainsFunc(s.ports(), func(p *httpPort) bool {
-		return slices.ContainsFunc(p.sockets, func(socket *tcp.Socket) bool { return socket.Addr().Network() == "unix" })
-	})
 }
 
 // httpBounds returns how many connections each port may have, and how many requests with

@@ -16,53 +16,30 @@ import (
 
 // Causes for which a connection may fail before its first request.
 const (
-	noHeader    = "no PROXY header"
-	badHeader   = "the PROXY header is not right"
-	plainHTTP   = "HTTP without TLS"
-	distrusted  = "the client does not trust the certificate"
-	tooSlow     = "it took too long"
-	badTLS      = "TLS"
-	headerAhead = "a PROXY header"
-	tlsAhead    = "TLS without HTTPS"
+	plainHTTP  = "HTTP without TLS"
+	distrusted = "the client does not trust the certificate"
+	tooSlow    = "it took too long"
+	badTLS     = "TLS"
+	tlsAhead   = "TLS without HTTPS"
 )
 
 // adviceOn says what the operator can do about a cause.
 var adviceOn = map[string]string{
-	noHeader: "the peer is in --http-proxy, and must begin with a PROXY header: enable that there (send-proxy in HAProxy, " +
-		"proxy_protocol in nginx's stream), or take its network out of --http-proxy",
-	badHeader: "only proxies may be in --http-proxy; check which header the peer sends",
+	noHeader: "the peer is in " + proxyFlag + ", and must begin with a PROXY header: enable that there (send-proxy in HAProxy, " +
+		"proxy_protocol in nginx's stream), or take its network out of " + proxyFlag,
+	badHeader: "only proxies may be in " + proxyFlag + "; check which header the peer sends",
 	plainHTTP: "the URL must begin with https://; haul serve --http :80 also serves HTTP without TLS",
 	distrusted: "the client needs the certificate that signed --cert (curl --cacert FILE, haul get --cacert FILE); " +
 		"the certificate must contain the name in the URL, and the file of --cert all intermediate certificates",
 	tlsAhead:    "the URL must begin with http://, or have the port of HTTPS (haul serve --https :443 --cert FILE)",
-	headerAhead: "the peer sends a PROXY header, and is not in --http-proxy: add it if you trust this proxy; if it is there already, it sends two headers",
+	headerAhead: "the peer sends a PROXY header, and is not in " + proxyFlag + ": add it if you trust this proxy; if it is there already, it sends two headers",
 }
 
-// maxHandshakeError bounds how much of an error is logged, in bytes: strangers can
-// choose parts of it.
-const maxHandshakeError = 200
-
-// badHandshake logs a connection that failed, and answers HTTP on a port for TLS. Port
-// scans are not logged.
+// badHandshake logs a connection that failed, and answers HTTP on a port for TLS.
 func (p *httpPort) badHandshake(c *tcp.Conn, err error) {
-	if errors.Is(err, io.EOF) {
-		return
-	}
-	level, cause := causeOf(err)
-	if cause == plainHTTP {
+	if p.failed.handshake(c, err) == plainHTTP {
 		answerPlain(c)
 	}
-	p.logFailed(level, cause, c, err)
-}
-
-// logFailed logs a connection that failed for a cause.
-func (p *httpPort) logFailed(level slog.Level, cause string, c *tcp.Conn, err error) {
-	text := err.Error()
-	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
-	if advice := adviceOn[cause]; advice != "" {
-		more = append(more, slog.String("advice", advice))
-	}
-	p.failed.add(level, cause, connPeer(c.RemoteAddr()), more...)
 }
 
 // causeOf returns why a handshake failed, and the level for the log: on the internet
@@ -96,11 +73,6 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
-// looksLikeProxy reports whether they begin a PROXY header, of either version.
-func looksLikeProxy(head [5]byte) bool {
-	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
-}
-
 // looksLikeTLS reports whether they begin a handshake of TLS (RFC 8446 §5.1).
 func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
 
@@ -121,9 +93,9 @@ func (p *httpPort) sniff(c *tcp.Conn, begin []byte) {
 	}
 	switch {
 	case looksLikeProxy(head):
-		p.logFailed(slog.LevelWarn, headerAhead, c, errNotHTTP)
+		p.failed.add(slog.LevelWarn, headerAhead, c, errNotHTTP)
 	case looksLikeTLS(head):
-		p.logFailed(slog.LevelInfo, tlsAhead, c, errNotHTTP)
+		p.failed.add(slog.LevelInfo, tlsAhead, c, errNotHTTP)
 	}
 }
 

@@ -21,7 +21,7 @@ type httpPort struct {
 	scheme  string
 	asked   []string
 	accept  tcp.Server
-	failed  rateLimitedLog // handshakes
+	failed  failedConns // handshakes
 	sockets []*tcp.Socket
 
 	// HTTP/1 and HTTP/2 have a server each, as their connections end differently: see

@@ -9,6 +9,7 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp"
 )
@@ -74,8 +75,18 @@ func listenTCP(ctx context.Context, passed *handover.Inherited, service string, 
 	return sockets, nil
 }
 
-// restrict has a server refuse what --allow and --deny do, which is counted and logged.
+// restrict has a server refuse what --allow and --deny do. All that it refuses is counted
+// and logged.
 func (cfg *Config) restrict(s *tcp.Server, away *refusedConns) {
 	s.Allow, s.Deny = cfg.Allow, cfg.Deny
-	s.Denied = func(from net.Addr) { away.add(from, notAllowed) }
+	s.Refused = func(from net.Addr, why error) {
+		cause := string(penalty.TooManyConns)
+		switch {
+		case errors.Is(why, tcp.ErrDenied):
+			cause = notAllowed
+		case errors.Is(why, tcp.ErrSourceFull):
+			cause = string(penalty.TooManyOfSource)
+		}
+		away.add(from, cause)
+	}
 }

@@ -55,7 +55,7 @@ func settledServer(dir, name string) error {
 		return err
 	}
 	defer m.Close()
-	passed, err := handover.Inherit(udp.Config{}, []string{handover.TFTP}, false, nil)
+	passed, err := handover.Inherit(udp.Config{}, []string{handover.TFTP}, nil, nil)
 	if err != nil {
 		return err
 	}

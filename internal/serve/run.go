@@ -50,6 +50,19 @@ type service interface {
 // A mistake in the configuration is a [failure.Usage], a socket that cannot be had a
 // [failure.Listen], and a file of this machine a [failure.Local].
 func Run(ctx context.Context, cfg Config, out io.Writer) error {
+	requests := handover.NewRequests(cfg.Reload) // kept until the server can handle them
+	defer requests.Close()
+	before, err := handover.FindPredecessor()
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	err = cfg.run(ctx, before, requests, out)
+	before.Fail(err)
+	return err
+}
+
+func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, requests *handover.Requests, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
@@ -58,11 +71,6 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 		return err
 	}
 	env := os.Environ() // some of it is removed below, as it is for this process alone
-	before, err := handover.FindPredecessor()
-	if err != nil {
-		return err
-	}
-	defer before.Close()
 	log, counts := cfg.log(out), cfg.counts()
 	all, err := cfg.openServices(ownUsers(user), before, counts, log, out)
 	defer func() { closeServices(all) }()
@@ -77,21 +85,18 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 		return err
 	}
 	defer manager.Close()
-	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.HTTP.UnixProxies, before.Take())
+	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.unixServices(), before.Take())
 	if err != nil {
 		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
-	restart := &handover.Restarter{Log: log}
-	if cfg.Restartable {
-		if restart.Spawner, err = startSpawner(env); err != nil {
+	restart := &handover.Restarter{Requests: requests, Reload: cfg.Reload, Log: log}
+	if cfg.Restartable || cfg.Reload {
+		if restart.Spawner, err = cfg.startSpawner(env); err != nil {
 			return err
 		}
 		defer restart.Spawner.Close()
 	}
-	var stop func()
-	restart.Requests, stop = handover.Requests()
-	defer stop()
 	defer restart.Close()
 	for _, s := range all {
 		if err := s.listen(ctx, passed); err != nil {
@@ -117,7 +122,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 			return err
 		}
 	}
-	if err := before.Ready(ctx); err != nil {
+	if err := before.Ready(ctx, requests); err != nil {
 		return err
 	}
 	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
@@ -234,14 +239,17 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	return errors.Join(errs...)
 }
 
-// startSpawner starts the process that can start a successor.
-func startSpawner(env []string) (*handover.Spawner, error) {
+// startSpawner starts the process that can start a successor. It returns nil where there
+// can be none, unless --restartable asks for one.
+func (cfg *Config) startSpawner(env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {
+	case errors.Is(err, handover.ErrNoRestart) && !cfg.Restartable:
+		return nil, nil
 	case errors.Is(err, handover.ErrProcessOne) || errors.Is(err, handover.ErrNoRestart):
 		return nil, usagef("restartable", "--restartable: %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("--restartable: %w", err)
+		return nil, fmt.Errorf("start the process that starts successors: %w", err)
 	}
 	return s, nil
 }

@@ -74,7 +74,8 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 	s.log = newSFTPLog(log, counts)
 	s.srv = &sftp.Server{
 		SSH: s.configure, Login: s.login,
-		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource, Exempt: cfg.SFTP.Exempt,
+		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource,
+		Exempt: slices.Concat(cfg.SFTP.Exempt, cfg.SFTP.Proxies), // a proxy's own connections are health checks
 	}
 	s.srv.Prepare() // before the confinement
 	s.log.observe(s.srv)
@@ -136,6 +137,7 @@ func (s *sftpService) close() {
 	if s.log != nil {
 		s.log.away.flush()
 		s.log.locked.flush()
+		s.log.badConns.flush()
 		s.log.Close()
 	}
 	s.roots.close()
@@ -172,7 +174,7 @@ func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account,
 	if err != nil {
 		return nil, err
 	}
-	life, gone, err := s.sessions.enter(l, c.RemoteAddr().String())
+	life, gone, err := s.sessions.enter(l, connPeer(c.RemoteAddr()))
 	if err != nil {
 		leave()
 		return nil, err
@@ -195,14 +197,34 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	}
 	s.fitDescriptors(s.cfg.shareOf(openFiles()))
 	s.accept.Log = s.log.log
+	s.expectProxies()
 	s.at, err = listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
+	if err == nil && s.cfg.SFTP.UnixProxies {
+		err = s.log.badConns.needUnixSocket(handover.SFTP, s.at)
+	}
 	return err
 }
 
-func (s *sftpService) addrs() (addrs []netip.AddrPort) {
+// expectProxies sets what has to do with PROXY headers.
+func (s *sftpService) expectProxies() {
+	s.accept.Proxies, s.accept.UnixProxies = s.cfg.SFTP.Proxies, s.cfg.SFTP.UnixProxies
+	s.accept.BadHandshake = func(c *tcp.Conn, err error) { s.log.badConns.handshake(c, err) }
+	s.accept.FirstBytes = func(c *tcp.Conn, begin []byte) {
+		var head [5]byte
+		if copy(head[:], begin); looksLikeProxy(head) {
+			s.log.badConns.add(slog.LevelWarn, headerAhead, c, errNotSSH)
+		}
+	}
+	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
+		s.accept.MaxConns = 2 * s.srv.MaxConns // as many again may wait for their header
+	}
+}
+
+var errNotSSH = errors.New("the first bytes are not those of SSH")
+
+func (s *sftpService) addrs() (addrs []net.Addr) {
 	for _, socket := range s.at {
-		a, _ := netip.ParseAddrPort(socket.Addr().String())
-		addrs = append(addrs, a)
+		addrs = append(addrs, socket.Addr())
 	}
 	return addrs
 }
@@ -213,10 +235,15 @@ func (s *sftpService) String() string { return fmt.Sprintf("SFTP on %v", s.addrs
 func (s *sftpService) announce() {
 	say := func(format string, args ...any) { s.cfg.say(s.out, format, args...) }
 	var at netip.AddrPort
-	for i, a := range s.addrs() {
+	for i, addr := range s.addrs() {
+		a, err := netip.ParseAddrPort(addr.String())
+		if err != nil {
+			say("serving %s on the unix socket %s, by sftp", s.cfg.Dirs[0], addr)
+			continue
+		}
 		shown, host := shownAddr(a, s.cfg.SFTP.Listen, i)
 		say("serving %s on sftp://%s", s.cfg.Dirs[0], shown)
-		if i == 0 {
+		if !at.IsValid() {
 			at = netip.AddrPortFrom(host, a.Port())
 		}
 	}
@@ -239,7 +266,9 @@ func (s *sftpService) announce() {
 	}
 	say("log in as %s with the password %s (for this run only; --users FILE names users of your own)", users.OneTimeUser, s.sessions.password)
 	say("%s", s.sessions.mayDo())
-	say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
+	if at.IsValid() {
+		say("try: sftp -P %d %s@%s", at.Port(), users.OneTimeUser, at.Addr())
+	}
 }
 
 // warn logs what is wrong with the users file and the files it names. It refuses nobody.

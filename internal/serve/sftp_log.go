@@ -24,9 +24,10 @@ import (
 // An sftpLog writes the log of SFTP, and counts for the metrics.
 type sftpLog struct {
 	*lineQueue
-	counts *meter.Registry // nil counts nothing
-	away   refusedConns
-	locked rateLimitedLog // networks that are refused for a time
+	counts   *meter.Registry // nil counts nothing
+	away     refusedConns
+	locked   rateLimitedLog // networks that are refused for a time
+	badConns failedConns    // without a valid PROXY header
 
 	mu    sync.Mutex
 	tries map[string]*tries // mu: of connections without a login yet, by both addresses
@@ -45,6 +46,7 @@ func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
 	return &sftpLog{
 		lineQueue: q, counts: counts, away: newRefusedConns(q, counts, meter.SFTP),
 		locked: rateLimitedLog{log: q, msg: "sftp: locked out"}, tries: map[string]*tries{},
+		badConns: failedConns{rateLimitedLog: rateLimitedLog{log: q, msg: "sftp: connections failed"}, proxies: "--sftp-proxy"},
 	}
 }
 
@@ -70,7 +72,7 @@ func (l *sftpLog) lockedOut(from net.Addr, o sftp.Lockout) {
 	if o.Passwords {
 		cause, refused = "wrong passwords", "passwords (keys still work)"
 	}
-	l.locked.add(slog.LevelWarn, cause, from.String(), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
+	l.locked.add(slog.LevelWarn, cause, connPeer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
 }
 
 // refusedUntil names the network that is blocked, and when that ends.
@@ -104,7 +106,7 @@ func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 		t.logged = true
 		l.mu.Unlock()
 		l.say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
-			slog.String("peer", peer.String()), slog.String("method", e.Method), slog.String("error", e.Reason))
+			slog.String("peer", connPeer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
 	}
 }
 
@@ -113,7 +115,7 @@ func (l *sftpLog) accepted(c *ssh.ServerConn, u *users.Login) {
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", "accepted"),
 		slog.String("user", u.User.Name),
-		slog.String("peer", c.RemoteAddr().String()),
+		slog.String("peer", connPeer(c.RemoteAddr())),
 		slog.String("method", u.Method))
 	if u.Key != "" {
 		attrs = append(attrs, slog.String("key", u.Key))
@@ -135,7 +137,7 @@ func (l *sftpLog) failed(c *ssh.ServerConn, user string, err error) {
 	}
 	l.mu.Unlock()
 	l.say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
-		slog.String("peer", c.RemoteAddr().String()), slog.String("error", err.Error()))
+		slog.String("peer", connPeer(c.RemoteAddr())), slog.String("error", err.Error()))
 }
 
 // maxShown bounds how much of a name from a stranger is logged, in bytes.
@@ -160,7 +162,7 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 	if name := c.User; name != "" {
 		attrs = append(attrs, slog.String("user", name[:min(len(name), maxShown)]))
 	}
-	attrs = append(attrs, slog.String("peer", c.Peer.String()))
+	attrs = append(attrs, slog.String("peer", connPeer(c.Peer)))
 	switch {
 	case t.keys > 0:
 		attrs = append(attrs, slog.String("method", "publickey"), slog.String("key", t.key), slog.String("error", t.reason))
@@ -192,7 +194,7 @@ func (l *sftpLog) left(c *sftp.Conn) {
 	level, result := slog.LevelInfo, "done"
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("user", c.User),
-		slog.String("peer", c.Peer.String()),
+		slog.String("peer", connPeer(c.Peer)),
 		slog.Duration("duration", c.Duration.Round(time.Millisecond)),
 		slog.Int64("sent", c.Sent()),
 		slog.Int64("received", c.Received()))
@@ -236,7 +238,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 		slog.String("direction", direction(t)),
 		slog.String("file", t.Name),
 		slog.String("user", t.Conn.User),
-		slog.String("peer", t.Conn.Peer.String()),
+		slog.String("peer", connPeer(t.Conn.Peer)),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
 		slog.Int64("rate", console.PerSecond(bytes, t.Duration)))
@@ -284,7 +286,7 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 	if o.To != "" {
 		attrs = append(attrs, slog.String("to", o.To))
 	}
-	attrs = append(attrs, slog.String("user", o.Conn.User), slog.String("peer", o.Conn.Peer.String()))
+	attrs = append(attrs, slog.String("user", o.Conn.User), slog.String("peer", connPeer(o.Conn.Peer)))
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("error", o.Err.Error()))
 	}
@@ -308,7 +310,7 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 		}
 		attrs = append(attrs, slog.String(key, r.Detail))
 	}
-	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", r.Conn.Peer.String()))
+	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", connPeer(r.Conn.Peer)))
 	if r.Last {
 		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
@@ -341,5 +343,5 @@ func newRefusedConns(log *lineQueue, counts *meter.Registry, protocol meter.Prot
 
 func (t *refusedConns) add(from net.Addr, cause string, more ...slog.Attr) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
-	t.rateLimitedLog.add(slog.LevelWarn, cause, from.String(), more...)
+	t.rateLimitedLog.add(slog.LevelWarn, cause, connPeer(from), more...)
 }

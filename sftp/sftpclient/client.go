@@ -1,7 +1,8 @@
 package sftpclient
 
 import (
-	"sync"
+	"slices"
+	"sync/atomic"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
 
@@ -138,7 +139,7 @@ type Client struct {
 	config Config
 	server *mux.Server
 	mux    *mux.Mux
-	full   fullDisk
+	full   atomic.Int64 // when the server's disk was found full last, in nanoseconds since 1970
 	memory fileMemory
 
 	recordEvery int64 // see recordEvery; less in tests
@@ -172,12 +173,7 @@ func (c *Client) Path() Path {
 // Offers reports whether the server has announced an extension that the Client
 // knows, such as "posix-rename@openssh.com".
 func (c *Client) Offers(extension string) bool {
-	for _, p := range c.server.Ext.Pairs() {
-		if p.Name == extension {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.server.Ext.Pairs(), func(p wire.Pair) bool { return p.Name == extension })
 }
 
 // Drain waits until the server has closed the files for which [File.Close] does not
@@ -192,26 +188,3 @@ func (c *Client) Offers(extension string) bool {
 // It takes no longer than a second, whatever the server does. [Client.Close] does
 // it too; programs that end the connection before the Client call it themselves.
 func (c *Client) Drain() { c.mux.Drain() }
-
-// A fullDisk remembers for a while that the server's disk was full.
-type fullDisk struct {
-	mu    sync.Mutex
-	found time.Time // mu
-}
-
-func (d *fullDisk) isKnown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Since(d.found) < fullFor
-}
-
-func (d *fullDisk) note() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.found = time.Now()
-}
-
-// fullFor is how long the answer holds that the server's disk is full. When many files
-// fail at once, those that were removed first leave room, which is not why the others
-// failed.
-const fullFor = 5 * time.Second

@@ -1,6 +1,7 @@
 package sftpclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -18,35 +19,45 @@ import (
 // ctx ends Dial, but not the Client.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
-	connect := func(ctx context.Context) (mux.Carrier, error) { return dialSSH(ctx, addr, login, config) }
-	if further := config.Connect; further != nil {
-		connect = func(ctx context.Context) (mux.Carrier, error) {
-			c, err := further(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return mux.OverSSH(c), nil
-		}
-	}
-	first, err := dialSSH(ctx, addr, login, config)
+	dial := func(ctx context.Context) (*ssh.Client, error) { return dialSSH(ctx, addr, login, config) }
+	first, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClient(ctx, first, true, config, connect)
+	further := config.Connect
+	if further == nil {
+		further = dial
+	}
+	c, err := newClient(ctx, mux.OverSSH(first), true, config, carriersOf(further))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session with %s: %w", addr, err)
 	}
 	return c, nil
 }
 
+// carriersOf returns what makes further connections for a mux, nil if connect is.
+func carriersOf(connect func(context.Context) (*ssh.Client, error)) func(context.Context) (mux.Carrier, error) {
+	if connect == nil {
+		return nil
+	}
+	return func(ctx context.Context) (mux.Carrier, error) {
+		c, err := connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return mux.OverSSH(c), nil
+	}
+}
+
 // dialSSH makes a connection and logs in.
-func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (mux.Carrier, error) {
+func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*ssh.Client, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, mux.ErrHandshakeTime)
 	defer cancel()
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, because(ctx, err))
+		// If ctx has ended, the dialer's error says only that it was interrupted.
+		return nil, fmt.Errorf("connect to %s: %w", addr, cmp.Or(context.Cause(ctx), err))
 	}
 	if tcp, ok := raw.(*net.TCPConn); ok && config.Delay {
 		if err := tcp.SetNoDelay(false); err != nil {
@@ -59,7 +70,7 @@ func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config C
 	if err != nil {
 		return nil, fmt.Errorf("log in to %s: %w", addr, err)
 	}
-	return mux.OverSSH(s), nil
+	return s, nil
 }
 
 // sshOver logs in over a connection, and closes it if that fails.
@@ -77,15 +88,6 @@ func sshOver(ctx context.Context, conn net.Conn, addr string, login *ssh.ClientC
 	return ssh.NewClient(c, channels, requests), nil
 }
 
-// because returns why a context ended if it has, since the error of what it
-// interrupted only says that it was interrupted.
-func because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
 // Gather returns c with buffers, for SSH to run over: it reads what there is at
 // once, and while one write is under way it gathers what comes behind it, which
 // saves most of the system calls that x/crypto/ssh would make. [Dial] does so
@@ -98,17 +100,7 @@ func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 // New opens an SFTP session on a connection, which remains the caller's
 // to close, after the Client.
 func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
-	var connect func(context.Context) (mux.Carrier, error)
-	if config.Connect != nil {
-		connect = func(ctx context.Context) (mux.Carrier, error) {
-			c, err := config.Connect(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return mux.OverSSH(c), nil
-		}
-	}
-	c, err := newClient(ctx, mux.OverSSH(conn), false, config, connect)
+	c, err := newClient(ctx, mux.OverSSH(conn), false, config, carriersOf(config.Connect))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}

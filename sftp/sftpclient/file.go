@@ -161,18 +161,24 @@ func (f *File) Name() string { return f.name }
 // Stat describes the file as it is on the server now; one of which all came with
 // the handshake as it was then (see [Config.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
-	if f.small != nil && f.alive() == nil {
+	if f.small != nil && f.life.Err() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.remote.Known), nil
 	}
 	if err := f.awaitWrites(f.life); err != nil {
 		return nil, err
 	}
-	var a wire.Attrs
-	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
+	fi, err := f.describe()
 	if err != nil {
 		return nil, f.fail("stat", err)
 	}
-	return storewire.InfoOf(path.Base(f.name), a), nil
+	return fi, nil
+}
+
+// describe asks the server what the file is like.
+func (f *File) describe() (fs.FileInfo, error) {
+	var a wire.Attrs
+	err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendFstat)
+	return storewire.InfoOf(path.Base(f.name), a), err
 }
 
 // Seek sets the offset of the next Read or Write. Relative to the end, it asks
@@ -180,7 +186,7 @@ func (f *File) Stat() (fs.FileInfo, error) {
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.alive(); err != nil {
+	if err := context.Cause(f.life); err != nil {
 		return 0, f.fail("seek", err)
 	}
 	switch whence {
@@ -227,11 +233,10 @@ func (f *File) SetAttr(a store.Attr) error {
 	f.dropAhead()
 	var now fs.FileInfo
 	if storewire.NeedsCurrent(a) {
-		var attrs wire.Attrs
-		if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeAttrs(&attrs), Again: true}, wire.AppendFstat); err != nil {
+		var err error
+		if now, err = f.describe(); err != nil {
 			return f.fail("setattr", err)
 		}
-		now = storewire.InfoOf(path.Base(f.name), attrs)
 	}
 	if err := f.setstat(f.life, storewire.ChangesOf(a, now)); err != nil {
 		return f.fail("setattr", err)

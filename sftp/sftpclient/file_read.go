@@ -34,7 +34,7 @@ func (f *File) Read(p []byte) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forReading("read", f.pos); err != nil {
+	if err := f.forReading(f.pos); err != nil {
 		return 0, err
 	}
 	if err := f.behind.await(f.life); err != nil {
@@ -56,7 +56,7 @@ func (f *File) Read(p []byte) (int, error) {
 // ReadAt reads into p what is at off. A large p is filled by many requests at
 // once. See [File] about reading ahead.
 func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
-	if err := f.forReading("read", off); err != nil {
+	if err := f.forReading(off); err != nil {
 		return 0, err
 	}
 	if len(p) == 0 {
@@ -104,7 +104,7 @@ func (f *File) inOrder(off int64, n int) bool {
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forReading("read", f.pos); err != nil {
+	if err := f.forReading(f.pos); err != nil {
 		return 0, err
 	}
 	if err := f.behind.await(f.life); err != nil {
@@ -171,7 +171,7 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 // An error is a [*TransferError], whose Local is set if w has failed, or a context has ended.
 // Then w may have bytes behind the returned number too: cut it there.
 func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
-	if err := f.forReading("read", off); err != nil {
+	if err := f.forReading(off); err != nil {
 		return 0, err
 	}
 	if f.small != nil {

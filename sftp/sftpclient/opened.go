@@ -42,27 +42,19 @@ func (f *openedFile) fail(op string, err error) error {
 	return pathError(op, f.name, err)
 }
 
-// alive returns an error if the file has been closed, or its context has ended.
-func (f *openedFile) alive() error {
-	if f.life.Err() != nil {
-		return context.Cause(f.life)
-	}
-	return nil
-}
-
 var (
 	errNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
 	errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
 )
 
-func (f *openedFile) forReading(op string, off int64) error {
+func (f *openedFile) forReading(off int64) error {
 	switch {
 	case f.life.Err() != nil:
-		return f.fail(op, f.alive())
+		return f.fail("read", context.Cause(f.life))
 	case f.access == os.O_WRONLY:
-		return f.fail(op, errNotReading)
+		return f.fail("read", errNotReading)
 	case off < 0:
-		return f.fail(op, fs.ErrInvalid)
+		return f.fail("read", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -70,7 +62,7 @@ func (f *openedFile) forReading(op string, off int64) error {
 func (f *openedFile) forWriting(op string, off int64, n int) error {
 	switch {
 	case f.life.Err() != nil:
-		return f.fail(op, f.alive())
+		return f.fail(op, context.Cause(f.life))
 	case f.access == os.O_RDONLY:
 		return f.fail(op, errNotWriting)
 	case off < 0 || off > maxFile-int64(n):

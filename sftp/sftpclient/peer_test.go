@@ -238,7 +238,7 @@ func (p *fakeServer) end(t testing.TB, c *Client) {
 func wantIdle(t testing.TB, c *Client) {
 	t.Helper()
 	time.Sleep(time.Minute) // in a bubble: until the last answer has come
-	if s := c.mux.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests != 0 {
+	if s := c.mux.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests {
 		t.Errorf("still under way: %+v", s)
 	}
 	c.mux.Lock()

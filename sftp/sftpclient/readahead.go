@@ -2,6 +2,7 @@ package sftpclient
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
@@ -46,11 +47,6 @@ type block struct {
 }
 
 func (r *readAhead) Place(pipeline.Request) []byte { return nil }
-func (r *readAhead) Changed() {
-	if r.t.Over() {
-		r.t.Notify()
-	}
-}
 
 func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffer, n int) {
 	r.t.Plan.Reply(now, id, n)
@@ -67,9 +63,7 @@ func (r *readAhead) Received(now time.Time, id uint32, off int64, buf *mux.Buffe
 			return
 		}
 	}
-	r.blocks = append(r.blocks, block{})
-	copy(r.blocks[i+1:], r.blocks[i:])
-	r.blocks[i] = block{off, buf.Bytes[:n], n, buf}
+	r.blocks = slices.Insert(r.blocks, i, block{off, buf.Bytes[:n], n, buf})
 }
 
 // newReadAhead begins to read at an offset.
@@ -101,10 +95,7 @@ func (r *readAhead) ask() {
 	r.held = r.limit - r.pos
 	memory.held += r.held
 	r.t.Plan.Limit(r.limit)
-	now := time.Now()
-	r.t.Ask(now)
-	r.t.Spread()
-	m.GrantRoom(now)
+	r.t.Advance(time.Now())
 }
 
 // drop forgets what was read ahead. The caller holds File.mu.
@@ -136,8 +127,7 @@ func (r *readAhead) fill() error {
 	for {
 		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
 			r.block = r.blocks[0]
-			r.blocks[0] = block{}
-			r.blocks = append(r.blocks[:0], r.blocks[1:]...)
+			r.blocks = slices.Delete(r.blocks, 0, 1)
 			if r.shown = false; len(r.block.b) == 0 {
 				r.block.buffer.Free()
 				r.block = block{}
@@ -155,10 +145,7 @@ func (r *readAhead) fill() error {
 			}
 			return f.failed("read", r.pos, err, local)
 		}
-		m.Unlock()
-		err := r.t.Wait(f.life, f.life, time.Time{})
-		m.Lock()
-		if err != nil {
+		if err := r.t.Wait(f.life, f.life, time.Time{}); err != nil {
 			return f.failed("read", r.pos, err, true)
 		}
 	}

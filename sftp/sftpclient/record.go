@@ -197,13 +197,7 @@ func (u *uploadRecord) remove(ctx context.Context) {
 	}
 }
 
-// isOurs reports whether the record is of this upload.
-func (u *uploadRecord) isOurs(ctx context.Context) bool {
-	ours, _ := u.whose(ctx)
-	return ours
-}
-
-// whose is that, and why it is not known.
+// whose reports whether the record is of this upload, or why that is not known.
 func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {

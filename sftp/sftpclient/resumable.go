@@ -18,11 +18,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const (
-	// recordEvery is how much of an upload that is to be resumed may be lost: after
-	// as much, its record is brought up to date.
-	recordEvery = 32 << 20
-)
+// recordEvery is how much of an upload that is to be resumed may be lost: after
+// as much, its record is brought up to date.
+const recordEvery = 32 << 20
 
 // A resumableUpload is an upload with a record beside its hidden file, of a name that
 // the next upload of the same file by the same one finds. It says which the hidden
@@ -80,8 +78,8 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	if err != nil {
 		return nil, err
 	}
-	base := ""
-	k.dir, base = path.Split(k.target)
+	dir, base := path.Split(k.target)
+	k.dir = dir
 	r := &k.record
 	r.c, r.token = c, tempname.Random()
 	r.name = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
@@ -453,7 +451,7 @@ func (k *resumableUpload) finishWrites() error {
 func (k *resumableUpload) confirmPublished() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
-	if !k.record.lost && k.record.isOurs(k.ctx) {
+	if ours, _ := k.record.whose(k.ctx); ours && !k.record.lost {
 		return nil
 	}
 	k.owner.lost.Store(true)

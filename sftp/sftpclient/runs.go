@@ -129,10 +129,7 @@ func (r *run) grow(s *segment, n int, ready bool) {
 	r.end += int64(n)
 	r.t.Plan.Limit(r.end)
 	if s.n == s.room || ready && r.t.Plan.Outstanding() == 0 {
-		now := time.Now()
-		r.t.Ask(now)
-		r.t.Spread()
-		r.b.c.mux.GrantRoom(now)
+		r.t.Advance(time.Now())
 	}
 }
 
@@ -164,10 +161,7 @@ func (r *run) tail(n int) (*segment, error) {
 			other.t.Ask(time.Now())
 		}
 		c.mux.GrantRoom(time.Now())
-		c.mux.Unlock()
-		err := r.t.Wait(b.life, b.life, time.Time{})
-		c.mux.Lock()
-		if err != nil {
+		if err := r.t.Wait(b.life, b.life, time.Time{}); err != nil {
 			return nil, b.failed("write", r.t.Plan.Contiguous(), err, true)
 		}
 	}

@@ -14,10 +14,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const (
-	// fullTime is how long the question may take whether the server's disk is full.
-	fullTime = 5 * time.Second
-)
+// fullTime is how long the question may take whether the server's disk is full.
+const fullTime = 5 * time.Second
+
+// fullFor is how long the answer holds that the server's disk is full. When many files
+// fail at once, those that were removed first leave room, which is not why the others
+// failed.
+const fullFor = 5 * time.Second
 
 // A fullError is a refusal without a reason, of a server whose disk is full.
 // OpenSSH's server has no other word for that: ENOSPC is SSH_FX_FAILURE.
@@ -61,7 +64,7 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 // isFull reports whether there is no room for another request of data, or for
 // another file, in a directory of the server, if the server can say so.
 func (c *Client) isFull(ctx context.Context, dir string) bool {
-	if c.full.isKnown() {
+	if time.Since(time.Unix(0, c.full.Load())) < fullFor {
 		return true
 	}
 	if !c.server.Ext.Has(wire.ExtStatVFS) {
@@ -72,7 +75,7 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	s, err := c.Space(ctx, dir)
 	full := err == nil && s.Total > 0 && (s.Available < int64(c.server.WriteChunk) || s.Files > 0 && s.AvailableFiles == 0)
 	if full {
-		c.full.note()
+		c.full.Store(time.Now().UnixNano())
 	}
 	return full
 }

@@ -86,6 +86,16 @@ func (s *remoteTree) failLink(op, from, to string, err error) error {
 	return failLink(op, s.shown(from), s.shown(to), err)
 }
 
+// ask asks the server about a name of the store.
+func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(context.Context, string) (T, error)) (T, error) {
+	var answer T
+	p, err := s.path(ctx, name)
+	if err == nil {
+		answer, err = f(ctx, p)
+	}
+	return answer, s.fail(op, name, err)
+}
+
 // RealPath returns the absolute path of a name, without symbolic links: those that
 // the server leaves in it are looked up.
 func (s *remoteTree) RealPath(ctx context.Context, name string) (string, error) {
@@ -214,30 +224,17 @@ func (s *remoteTree) OpenFile(ctx context.Context, name string, a store.Access) 
 }
 
 func (s *remoteTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	p, err := s.path(ctx, name)
-	if err != nil {
-		return nil, s.fail("stat", name, err)
-	}
-	fi, err := s.c.Stat(ctx, p)
-	return fi, s.fail("stat", name, err)
+	return ask(ctx, s, "stat", name, s.c.Stat)
 }
 
 func (s *remoteTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	p, err := s.path(ctx, name)
-	if err != nil {
-		return nil, s.fail("lstat", name, err)
-	}
-	fi, err := s.c.Lstat(ctx, p)
-	return fi, s.fail("lstat", name, err)
+	return ask(ctx, s, "lstat", name, s.c.Lstat)
 }
 
 func (s *remoteTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	p, err := s.path(ctx, name)
-	if err != nil {
-		return nil, s.fail("readdir", name, err)
-	}
-	list, err := s.c.readDir(ctx, p, isUpload, maxStoreEntries)
-	return list, s.fail("readdir", name, err)
+	return ask(ctx, s, "readdir", name, func(ctx context.Context, p string) ([]fs.DirEntry, error) {
+		return s.c.readDir(ctx, p, isUpload, maxStoreEntries)
+	})
 }
 
 func (s *remoteTree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
@@ -328,12 +325,7 @@ func (s *remoteTree) Symlink(ctx context.Context, target, name string) error {
 }
 
 func (s *remoteTree) Readlink(ctx context.Context, name string) (string, error) {
-	p, err := s.path(ctx, name)
-	if err != nil {
-		return "", s.fail("readlink", name, err)
-	}
-	target, err := s.c.Readlink(ctx, p)
-	return target, s.fail("readlink", name, err)
+	return ask(ctx, s, "readlink", name, s.c.Readlink)
 }
 
 func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
@@ -347,10 +339,5 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 func (s *remoteTree) Features() store.Features { return store.Features{} }
 
 func (s *remoteTree) Space(ctx context.Context, name string) (store.Space, error) {
-	p, err := s.path(ctx, name)
-	if err != nil {
-		return store.Space{}, s.fail("space", name, err)
-	}
-	space, err := s.c.Space(ctx, p)
-	return space, s.fail("space", name, err)
+	return ask(ctx, s, "space", name, s.c.Space)
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const (
-	// firstPerm is what a file may be used for before it is whole.
-	firstPerm = 0o600
-)
+// firstPerm is what a file may be used for before it is whole.
+const firstPerm = 0o600
 
 // An upload is a hidden file beside its target.
 type upload struct {

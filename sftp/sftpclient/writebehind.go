@@ -105,10 +105,7 @@ func (b *writeBehind) awaitRuns(ctx context.Context) error {
 	for len(b.runs) > 0 {
 		r := b.runs[0]
 		for !r.t.Over() {
-			m.Unlock()
-			err := r.t.Wait(ctx, b.life, time.Time{})
-			m.Lock()
-			if err != nil {
+			if err := r.t.Wait(ctx, b.life, time.Time{}); err != nil {
 				// The result of the rest is not known. Close handles it.
 				for _, r := range b.runs {
 					r.t.Halt(err)
@@ -147,9 +144,7 @@ func (b *writeBehind) finish(ctx context.Context, cut bool) error {
 			r.t.Halt(errGivenUp)
 		}
 		for err := error(nil); !r.t.Over() && r.t.Plan.Outstanding() > 0 && err == nil; {
-			m.Unlock()
 			err = r.t.Wait(ctx, ctx, time.Time{})
-			m.Lock()
 		}
 		b.forgetRun()
 	}

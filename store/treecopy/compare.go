@@ -95,12 +95,15 @@ func (c *copier) read(f store.File, n int64, algorithm string, cheaply bool) ([]
 		return nil, errors.ErrUnsupported
 	}
 	h := hashes[algorithm]()
-	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) { h.Write(p) })
+	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) error {
+		_, err := h.Write(p)
+		return err
+	})
 	return h.Sum(nil), err
 }
 
 // eachPiece calls f with what a file has from off up to end, in order.
-func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte)) error {
+func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
 	for off < end {
@@ -114,7 +117,11 @@ func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p
 			}
 		}
 		n, err := r.ReadAt(p, off)
-		f(p[:n])
+		if n > 0 {
+			if err := f(p[:n]); err != nil {
+				return err
+			}
+		}
 		off += int64(n)
 		switch {
 		case err == io.EOF:
@@ -160,6 +167,9 @@ func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, er
 // readAll returns what a file has from off up to end, which is not much.
 func (c *copier) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
-	err := c.eachPiece(r, off, end, false, func(p []byte) { b = append(b, p...) })
+	err := c.eachPiece(r, off, end, false, func(p []byte) error {
+		b = append(b, p...)
+		return nil
+	})
 	return b, err
 }

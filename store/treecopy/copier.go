@@ -264,8 +264,8 @@ type dirIdentity struct {
 	real string      // by a Resolver; "" if that is not known
 }
 
-func (c *copier) dirItem(s *start, from, to string, fi fs.FileInfo) *Item {
-	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Of: s.index, Type: fs.ModeDir, Time: fi.ModTime()}
+func (c *copier) dirItem(s *start, from, to string, modified time.Time) *Item {
+	return &Item{From: from, As: s.showAs(from), To: c.outside(to), Of: s.index, Type: fs.ModeDir, Time: modified}
 }
 
 func (c *copier) fileItem(f *file) *Item {
@@ -308,15 +308,15 @@ var who = sync.OnceValue(func() string {
 	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
 })
 
-// inParallel calls f with each number below n, some at once.
-func inParallel(atOnce, n int, f func(i int)) {
+// inParallel calls f, which looks a name up, with each number below n, some at once.
+func inParallel(n int, f func(i int)) {
 	if n == 1 {
 		f(0)
 		return
 	}
 	var wait sync.WaitGroup
 	next := make(chan int)
-	for range min(atOnce, n) {
+	for range min(lookupsAtOnce, n) {
 		wait.Go(func() {
 			for i := range next {
 				f(i)

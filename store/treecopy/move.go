@@ -1,11 +1,12 @@
 package treecopy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/haul-project/haul/store"
 )
@@ -65,17 +66,15 @@ func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := m.src.(Fetcher)
 	filler, fills := m.dst.(Filler)
 	size := m.f.info.Size()
-	_, kept := m.dst.(store.Resumer)
 	switch {
 	case fetches && fills:
 		// If both are of one connection, what the one has got and not stored
 		// would take the room that the other needs to store it. Piece by piece
 		// it reads ahead and writes behind.
 	case fetches:
-		n, err := fetcher.FetchTo(m.c.ctx, &sink{m: m, skip: m.c.opts.Sparse && !kept}, off)
+		n, err := fetcher.FetchTo(m.c.ctx, m.sink(), off)
 		return off + n, err
-	case m.c.opts.Sparse && !kept && off == 0:
-		// A kept part has no gaps.
+	case m.leavesHoles() && off == 0:
 		err = eachData(m.src, size, func(from, to int64) error {
 			if fills {
 				return m.fill(filler, from, to)
@@ -94,8 +93,16 @@ func (m *move) run(off int64) (end int64, err error) {
 		return off, err
 	}
 	// The bytes behind that, or all of them.
-	return m.pieces(off, -1)
+	return m.pieces(off, math.MaxInt64)
 }
+
+// leavesHoles reports whether zeros are left out. A part that is kept has no gaps.
+func (m *move) leavesHoles() bool {
+	_, kept := m.dst.(store.Resumer)
+	return m.c.opts.Sparse && !kept
+}
+
+func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
 
 // fill moves a part of the source by the target's own way.
 func (m *move) fill(w Filler, from, to int64) error {
@@ -104,7 +111,7 @@ func (m *move) fill(w Filler, from, to int64) error {
 	}
 	s := &source{m: m}
 	_, err := w.FillFrom(m.c.ctx, s, from, to-from)
-	if s.short() && err != nil {
+	if s.ended.Load() && err != nil {
 		return fmt.Errorf("%w: it had %d bytes, and ends before: %w", ErrChanged, m.f.info.Size(), io.ErrUnexpectedEOF)
 	}
 	return err
@@ -119,39 +126,17 @@ func (m *move) loop(from, to int64) error {
 	return err
 }
 
-// pieces moves what the source has up to an offset, or up to its end for -1.
+// pieces moves what the source has up to an offset, or up to its end.
 func (m *move) pieces(off, to int64) (end int64, err error) {
-	buf := copyBuffers.Get().(*[copyBuffer]byte)
-	defer copyBuffers.Put(buf)
-	w := &sink{m: m, skip: m.c.opts.Sparse}
-	if _, kept := m.dst.(store.Resumer); kept {
-		w.skip = false
-	}
-	for to < 0 || off < to {
-		if m.c.ctx.Err() != nil {
-			return off, context.Cause(m.c.ctx)
+	w := m.sink()
+	err = m.c.eachPiece(m.src, off, to, false, func(p []byte) error {
+		if _, err := w.WriteAt(p, off); err != nil {
+			return err
 		}
-		p := buf[:]
-		if to >= 0 && to-off < int64(len(p)) {
-			p = p[:to-off]
-		}
-		n, err := m.src.ReadAt(p, off)
-		if n > 0 {
-			if _, e := w.WriteAt(p[:n], off); e != nil {
-				return off, e
-			}
-			off += int64(n)
-		}
-		switch {
-		case err == io.EOF:
-			return off, nil
-		case err != nil:
-			return off, err
-		case n == 0:
-			return off, io.ErrNoProgress
-		}
-	}
-	return off, nil
+		off += int64(len(p))
+		return nil
+	})
+	return off, err
 }
 
 // A sink is the target, as seen by the source.
@@ -177,10 +162,8 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 // A source is the source, as seen by a [Filler]. It may read a part twice, if a
 // connection is lost under it.
 type source struct {
-	m *move
-
-	mu    sync.Mutex
-	ended bool // mu: it is shorter than it was
+	m     *move
+	ended atomic.Bool // it is shorter than it was
 }
 
 // ReadAt reads, when the limit lets it.
@@ -190,16 +173,8 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := s.m.src.ReadAt(p, off)
 	if n < len(p) && (err == nil || errors.Is(err, io.EOF)) {
-		s.mu.Lock()
-		s.ended = true
-		s.mu.Unlock()
+		s.ended.Store(true)
 	}
 	s.m.reach(off + int64(n))
 	return n, err
-}
-
-func (s *source) short() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
 }

@@ -128,7 +128,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	if p.exact {
 		// The source that becomes the target gives it its attributes.
 		top.info, top.fresh = starts[0].info, p.info == nil
-		top.item = c.dirItem(&starts[0], starts[0].name, p.name, top.info)
+		top.item = c.dirItem(&starts[0], starts[0].name, p.name, top.info.ModTime())
 		perm = c.dirMode(top.info)
 	}
 	if c.target = p.info; p.info == nil {

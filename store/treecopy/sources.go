@@ -27,7 +27,7 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 	}
 	found := make([][]start, len(sources))
 	errs := make([]error, len(sources))
-	inParallel(lookupsAtOnce, len(sources), func(i int) {
+	inParallel(len(sources), func(i int) {
 		found[i], errs[i] = c.findSource(c.ctx, sources[i])
 	})
 	var starts []start
@@ -92,7 +92,7 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 		return nil, err
 	}
 	starts := make([]start, len(found))
-	inParallel(lookupsAtOnce, len(found), func(i int) {
+	inParallel(len(found), func(i int) {
 		m := found[i]
 		starts[i] = start{tree: s.Tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
 		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // what is named is followed

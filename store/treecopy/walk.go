@@ -35,7 +35,7 @@ func (c *copier) child(parent *dir, source *start, from, base string, fi fs.File
 		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
 		depth: parent.depth + 1, followed: parent.followed, origin: parent.origin.below(base, fi),
 	}
-	d.item = c.dirItem(source, from, d.to, fi)
+	d.item = c.dirItem(source, from, d.to, fi.ModTime())
 	d.pending.Store(1)
 	parent.pending.Add(1)
 	return d
@@ -104,7 +104,7 @@ func (c *copier) walk(d *dir) {
 func (c *copier) unlisted(d *dir, err error) {
 	item := d.item
 	if item == nil {
-		item = c.dirItem(d.source, d.from, d.to, zeroInfo{})
+		item = c.dirItem(d.source, d.from, d.to, time.Time{})
 	}
 	c.report.failed(item, err)
 	if c.features.ImpliedDirs {
@@ -307,7 +307,7 @@ func (c *copier) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 			which = append(which, i)
 		}
 	}
-	inParallel(lookupsAtOnce, len(which), func(k int) {
+	inParallel(len(which), func(k int) {
 		i := which[k]
 		name := path.Join(d.from, list[i].Name())
 		look := d.tree.Lstat
@@ -333,7 +333,7 @@ func (c *copier) closeDir(d *dir) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	inParallel(lookupsAtOnce, len(d.links), func(i int) { c.copyLink(d.links[i]) })
+	inParallel(len(d.links), func(i int) { c.copyLink(d.links[i]) })
 	c.aside.Add(-int64(len(d.links)))
 	d.links = nil
 	if c.features.ImpliedDirs {
@@ -374,16 +374,6 @@ func (c *copier) closeDir(d *dir) {
 		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
 	}
 }
-
-// zeroInfo describes nothing.
-type zeroInfo struct{}
-
-func (zeroInfo) Name() string       { return "" }
-func (zeroInfo) Size() int64        { return 0 }
-func (zeroInfo) Mode() fs.FileMode  { return fs.ModeDir }
-func (zeroInfo) ModTime() time.Time { return time.Time{} }
-func (zeroInfo) IsDir() bool        { return true }
-func (zeroInfo) Sys() any           { return nil }
 
 // queue hands a file over to be copied.
 func (c *copier) queue(f *file) {

@@ -61,9 +61,6 @@ func Plain(err error) error {
 	return err
 }
 
-// errGoodLane ends a lane that nothing is wrong with.
-var errGoodLane = errors.New("not needed any more")
-
 // MaxTries is how many lanes in a row may be lost under one request before
 // that fails.
 const MaxTries = 3

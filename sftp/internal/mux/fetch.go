@@ -32,12 +32,6 @@ func (f *fetch) Received(_ time.Time, id uint32, off int64, b *Buffer, n int) {
 	f.t.Notify()
 }
 
-func (f *fetch) Changed() {
-	if f.t.Over() {
-		f.t.Notify()
-	}
-}
-
 // drop gives the buffers back. The caller holds mux.mu.
 func (f *fetch) drop() {
 	for _, a := range f.arrived {
@@ -58,9 +52,7 @@ func (f *File) Fetch(ctx, life context.Context, w io.WriterAt, off, size int64) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Begin(t, pipeline.Config{Offset: off, Size: size, UntilEOF: true, Repeat: true})
-	t.Ask(time.Now())
-	t.Spread()
-	m.GrantRoom(time.Now())
+	t.Advance(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
 	for !t.Over() {
 		if err := contextError(ctx, life); err != nil {
@@ -75,10 +67,7 @@ func (f *File) Fetch(ctx, life context.Context, w io.WriterAt, off, size int64) 
 		if until.Equal(tried) {
 			until = time.Time{} // only an answer changes anything
 		}
-		m.mu.Unlock()
-		err := t.Wait(ctx, life, until)
-		m.mu.Lock()
-		if err != nil {
+		if err := t.Wait(ctx, life, until); err != nil {
 			t.Halt(err)
 			break
 		}
@@ -100,9 +89,9 @@ func (f *fetch) store(w io.WriterAt) {
 	f.arrived = append(f.arrived[:0], f.arrived[1:]...)
 	t := f.t
 	m := t.mux
-	from, end, ok := t.missing(a.id)
 	var err error
-	if ok && end > from && a.off+int64(a.n) > from {
+	piece, known := m.link.Find(a.id)
+	if from := piece.Missing.Start; known && piece.Missing.End > from && a.off+int64(a.n) > from {
 		// Of what was asked for twice, one answer is stored.
 		m.mu.Unlock()
 		_, err = w.WriteAt(a.buffer.Bytes[from-a.off:a.n], from)
@@ -120,7 +109,6 @@ func (f *fetch) store(w io.WriterAt) {
 
 // A direct read is one whose data goes straight to the caller's memory.
 type direct struct {
-	t   *Transfer
 	p   []byte
 	off int64 // of p in the file
 }
@@ -131,31 +119,19 @@ func (d *direct) Place(q pipeline.Request) []byte {
 }
 
 func (d *direct) Received(time.Time, uint32, int64, *Buffer, int) {}
-func (d *direct) Changed() {
-	if d.t.Over() {
-		d.t.Notify()
-	}
-}
 
 // ReadInto reads into p what the file has at off, in as many requests at once as it
 // takes. It returns how many bytes that were, fewer than p has at the end of the file,
 // and of an error whether it is of this side.
 func (f *File) ReadInto(life context.Context, p []byte, off int64) (n int, local bool, err error) {
 	m := f.mux
-	d := &direct{p: p, off: off}
-	t := &Transfer{File: f, Sink: d}
-	d.t = t
+	t := &Transfer{File: f, Sink: &direct{p: p, off: off}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
-	t.Ask(time.Now())
-	t.Spread()
-	m.GrantRoom(time.Now())
+	t.Advance(time.Now())
 	for !t.Over() {
-		m.mu.Unlock()
-		err := t.Wait(life, life, time.Time{})
-		m.mu.Lock()
-		if err != nil {
+		if err := t.Wait(life, life, time.Time{}); err != nil {
 			t.Halt(err)
 			break
 		}
@@ -163,7 +139,7 @@ func (f *File) ReadInto(life context.Context, p []byte, off int64) (n int, local
 	n = int(t.Plan.Contiguous() - off)
 	local, err = t.Failure()
 	t.Finish()
-	for t.filling() {
+	for m.table.filling(t) {
 		// A lane writes to p. It is done when the packet has come, or the lane
 		// has ended.
 		m.mu.Unlock()

@@ -14,11 +14,10 @@ import (
 // A File is a file that is open on the server, on one lane or on several:
 // a handle is good on the lane it was given on, and nowhere else.
 type File struct {
-	mux   *Mux
-	name  string // as the caller has it
-	Path  string // as the server is asked
-	write bool
-	both  bool // and to be read
+	mux    *Mux
+	name   string         // as the caller has it
+	Path   string         // as the server is asked
+	access wire.OpenFlags // OpenRead, OpenWrite or both
 
 	// Own is set if no other client knows the name: then what is opened again is
 	// the same file, and is not compared.
@@ -47,8 +46,7 @@ type File struct {
 
 // NewFile returns a file that is not open yet.
 func (m *Mux) NewFile(name string, flags wire.OpenFlags) *File {
-	return &File{mux: m, name: name, Path: name, write: flags&wire.OpenWrite != 0,
-		single: flags&wire.OpenAppend != 0, both: flags&wire.OpenRead != 0}
+	return &File{mux: m, name: name, Path: name, access: flags & (wire.OpenRead | wire.OpenWrite), single: flags&wire.OpenAppend != 0}
 }
 
 // SetAttrs changes attributes of the open file, and keeps what is known of it in step.
@@ -175,7 +173,12 @@ func (f *File) fail(err error) {
 	if f.err != nil || len(f.handles) > 0 {
 		return
 	}
-	f.err = Plain(err)
+	f.endWith(Plain(err))
+}
+
+// endWith makes the file unusable even if it is open somewhere. The caller holds mu.
+func (f *File) endWith(err error) {
+	f.err = err
 	f.notifyWaiting()
 	for t := range f.mux.transfers {
 		if t.File == f && !t.gone {

@@ -23,11 +23,7 @@ type fill struct {
 	todo []Grant // mux.mu: to be read and sent
 }
 
-func (x *fill) Changed() {
-	if x.t.Over() {
-		x.t.Notify()
-	}
-}
+func (x *fill) Changed() {}
 
 func (x *fill) Ready() bool { return len(x.todo) < maxTodo }
 
@@ -48,9 +44,7 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Begin(t, p)
-	t.Ask(time.Now())
-	t.Spread()
-	m.GrantRoom(time.Now())
+	t.Advance(time.Now())
 	reported := off
 	for !t.Over() {
 		if err := contextError(ctx, life); err != nil {
@@ -68,10 +62,7 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 			x.load(r, p.Size)
 			continue
 		}
-		m.mu.Unlock()
-		err := t.Wait(ctx, life, time.Time{})
-		m.mu.Lock()
-		if err != nil {
+		if err := t.Wait(ctx, life, time.Time{}); err != nil {
 			t.Halt(err)
 			break
 		}
@@ -139,7 +130,6 @@ func (x *fill) giveBack(g Grant) {
 // what was sent. The caller holds mux.mu.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
-	m := t.mux
 	for _, g := range x.todo {
 		if g.stands(t) {
 			x.giveBack(g)
@@ -149,10 +139,7 @@ func (x *fill) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for !t.Over() {
-		m.mu.Unlock()
-		err := t.Wait(ctx, ctx, time.Time{})
-		m.mu.Lock()
-		if err != nil {
+		if t.Wait(ctx, ctx, time.Time{}) != nil {
 			return
 		}
 	}

@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
@@ -80,107 +79,4 @@ func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 		g.limits, err = p.Limits()
 	}
 	return Violation(err)
-}
-
-const (
-	// prefetchData is how much of a first file is asked for: what every server
-	// must answer, and what most files that only just matter are below.
-	prefetchData = wire.SureData
-
-	// prefetchLife is how long what is known of a first file is used: a later Open
-	// has to see the file as it is then.
-	prefetchLife = 5 * time.Second
-
-	// prefetchStats is how often a Stat is answered by what is known: one that looks for
-	// the file, and one that makes sure, before it is opened, that it is a file.
-	prefetchStats = 2
-)
-
-// guessedHandles are the handles that servers are known to give out first.
-// OpenSSH counts from zero, in four bytes, and so does our own in eight. A read
-// from a handle that is none is refused and does no harm; one from a handle that
-// turns out to be the one of the file is a round trip that was spared.
-var guessedHandles = [...]string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"}
-
-// Ids of the requests for a first file.
-const (
-	prefetchStatID = limitsID + 1 + iota
-	prefetchOpenID
-	prefetchReadID // and those behind it, one for each of guessedHandles
-)
-
-// A prefetched is a file that was asked for along with the handshake.
-type prefetched struct {
-	name  string
-	lane  *Lane
-	until time.Time
-	stats int // answers taken
-
-	attrs  wire.Attrs
-	stat   error // why they are not known
-	handle string
-	open   error // why there is no handle
-	data   []byte
-	begins bool // data is how the file begins
-}
-
-// ask appends the requests.
-func (f *prefetched) ask(b []byte) []byte {
-	b = wire.AppendStat(b, prefetchStatID, f.name)
-	b = wire.AppendOpen(b, prefetchOpenID, f.name, wire.OpenRead, wire.Attrs{})
-	for i, h := range guessedHandles {
-		b = wire.AppendRead(b, uint32(prefetchReadID+i), h, 0, prefetchData)
-	}
-	return b
-}
-
-// answers reads what comes for the requests behind INIT.
-func (l *Lane) answers(g *announcement) error {
-	f := g.prefetched
-	var read [len(guessedHandles)][]byte
-	seen := 0
-	for range prefetchReadID + len(guessedHandles) - limitsID {
-		p, err := l.reply()
-		if err != nil {
-			return err
-		}
-		if p.ID < limitsID || p.ID >= prefetchReadID+uint32(len(guessedHandles)) || seen&(1<<p.ID) != 0 {
-			return fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, p.Type, p.ID)
-		}
-		seen |= 1 << p.ID
-		switch p.ID {
-		case limitsID:
-			if err := g.takeLimits(&p); err != nil {
-				return err
-			}
-		case prefetchStatID:
-			f.stat = TakeAttrs(&f.attrs)(&p)
-		case prefetchOpenID:
-			f.open = TakeHandle(&f.handle)(&p)
-		default:
-			if len(p.Data) > prefetchData {
-				return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, len(p.Data), prefetchData)
-			}
-			if p.Type == wire.TypeData {
-				read[p.ID-prefetchReadID] = append([]byte{}, p.Data...)
-			} else if p.Type == wire.TypeStatus && p.Status == wire.EOF {
-				read[p.ID-prefetchReadID] = []byte{}
-			}
-		}
-	}
-	for i, h := range guessedHandles {
-		if f.open == nil && f.handle == h && read[i] != nil {
-			f.data, f.begins = read[i], true
-		}
-	}
-	f.until = time.Now().Add(prefetchLife)
-	return nil
-}
-
-// whole returns all of a file, if what came with the handshake is just that.
-func (f *prefetched) whole() []byte {
-	if f.begins && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size == int64(len(f.data)) && len(f.data) < prefetchData {
-		return f.data
-	}
-	return nil
 }

@@ -32,31 +32,13 @@ const (
 	laneEnd = 5 * time.Second
 )
 
-// A laneOwner is what a lane hands packets to: the mux.
-type laneOwner interface {
-	// takeData takes a DATA packet, of which only the header has been read, and
-	// takeReply takes any other packet, which is in body. With an error the lane ends.
-	takeData(l *Lane) error
-	takeReply(l *Lane) error
-
-	// sent is called, under the mux's lock, when requests have been sent, and ended
-	// when both goroutines of the lane have ended.
-	sent()
-	ended(l *Lane)
-
-	// run runs f in a goroutine of the mux.
-	run(f func())
-}
-
 // A Lane is one SFTP session. One goroutine reads its replies, and one writes
 // requests: whatever has gathered since its last write goes out as one.
 //
 // Only the writer may wait for the server to read. If the reader did, and the
 // server for us, both would wait for ever.
 type Lane struct {
-	owner  laneOwner
-	mu     *sync.Mutex // of the mux
-	stall  time.Duration
+	mux    *Mux
 	conn   *connection
 	stream io.ReadWriteCloser
 	in     *bufio.Reader
@@ -92,9 +74,9 @@ type outgoing struct {
 }
 
 // newLane returns a lane that only its caller knows.
-func newLane(owner laneOwner, mu *sync.Mutex, stall time.Duration, conn *connection, s io.ReadWriteCloser) *Lane {
-	l := &Lane{owner: owner, mu: mu, stall: stall, conn: conn, stream: s}
-	l.due.L = l.mu
+func newLane(m *Mux, conn *connection, s io.ReadWriteCloser) *Lane {
+	l := &Lane{mux: m, conn: conn, stream: s}
+	l.due.L = &m.mu
 	l.in = bufio.NewReaderSize(laneReader{l}, laneBuffer)
 	l.timer = time.AfterFunc(time.Hour, l.look)
 	l.timer.Stop()
@@ -117,18 +99,18 @@ func (l *Lane) moves() { l.moved.Store(time.Now().UnixNano()) }
 // start starts the goroutines. The caller holds mux.mu.
 func (l *Lane) start() {
 	l.running = 2
-	l.owner.run(func() { l.end(l.read()) })
-	l.owner.run(func() { l.end(l.write()) })
+	l.mux.work.Go(func() { l.end(l.read()) })
+	l.mux.work.Go(func() { l.end(l.write()) })
 }
 
 // end is called by both goroutines when they end.
 func (l *Lane) end(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
 	l.fail(err)
 	if l.running--; l.running == 0 {
 		l.timer.Stop()
-		l.owner.ended(l)
+		l.mux.ended(l)
 	}
 }
 
@@ -141,14 +123,14 @@ func (l *Lane) fail(err error) {
 	l.due.Signal()
 	// Closing a channel may block as long as the connection does; if it takes too
 	// long, the connection is closed.
-	l.owner.run(func() { _ = l.stream.Close() })
+	l.mux.work.Go(func() { _ = l.stream.Close() })
 	l.timer.Reset(laneEnd)
 }
 
 // write sends what there is to send.
 func (l *Lane) write() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
 	for {
 		for l.err == nil && len(l.text) == 0 && l.bulk.Len() == 0 {
 			l.due.Wait()
@@ -162,19 +144,19 @@ func (l *Lane) write() error {
 			out := l.text
 			l.text, l.spare = l.spare[:0], nil
 			l.sending = true
-			l.mu.Unlock()
+			l.mux.mu.Unlock()
 			err = l.send(out)
-			l.mu.Lock()
+			l.mux.mu.Lock()
 			l.sending = false
-			l.owner.sent()
+			l.mux.wakeDrain()
 			if cap(out) <= maxSpare {
 				l.spare = out[:0]
 			}
 		} else {
 			o, _ := l.bulk.Pop()
-			l.mu.Unlock()
+			l.mux.mu.Unlock()
 			err = l.send(o.b)
-			l.mu.Lock()
+			l.mux.mu.Lock()
 			o.memory.Written()
 		}
 		if err != nil {
@@ -223,9 +205,9 @@ func (l *Lane) push(o outgoing) {
 
 // expect counts a request that is sent on l. The caller holds mux.mu.
 func (l *Lane) expect(slow bool) {
-	if l.pending == 0 && l.stall > 0 && l.err == nil {
+	if stall := l.mux.config.Stall; l.pending == 0 && stall > 0 && l.err == nil {
 		l.moves()
-		l.timer.Reset(l.stall)
+		l.timer.Reset(stall)
 	}
 	l.pending++
 	if slow {
@@ -247,8 +229,8 @@ func (l *Lane) answered(slow bool) {
 // look is called when the server may have stalled, and when a lane that has
 // failed should have ended.
 func (l *Lane) look() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
 	switch {
 	case l.gone:
 		return
@@ -258,15 +240,15 @@ func (l *Lane) look() {
 	case l.pending == 0:
 		return
 	}
-	idle := time.Since(time.Unix(0, l.moved.Load()))
+	stall, idle := l.mux.config.Stall, time.Since(time.Unix(0, l.moved.Load()))
 	switch {
-	case idle < l.stall:
-		l.timer.Reset(l.stall - idle)
+	case idle < stall:
+		l.timer.Reset(stall - idle)
 	case l.slow > 0:
 		// To copy or to hash a large file takes long, and requests behind it wait.
 		// Check whether the connection is alive.
-		l.conn.ping(l.mu)
-		l.timer.Reset(l.stall)
+		l.conn.ping(&l.mux.mu)
+		l.timer.Reset(stall)
 	default:
 		l.fail(fmt.Errorf("%w for %v", ErrStalled, idle.Round(time.Second)))
 	}
@@ -280,9 +262,9 @@ func (l *Lane) read() error {
 			return err
 		}
 		if h.Type == wire.TypeData {
-			err = l.owner.takeData(l)
+			err = l.mux.takeData(l)
 		} else if err = l.rest(h); err == nil {
-			err = l.owner.takeReply(l)
+			err = l.mux.takeReply(l)
 		}
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first
 	if err != nil {
 		return nil, announcement{}, err
 	}
-	l := newLane(m, &m.mu, m.config.Stall, conn, s)
+	l := newLane(m, conn, s)
 	g, err := l.handshake(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
@@ -135,7 +135,7 @@ func (m *Mux) grow(want int, left int64) {
 func (m *Mux) startOpening(conn *connection) {
 	conn.opening++
 	m.pool.opening++
-	m.run(func() { m.openLane(conn) })
+	m.work.Go(func() { m.openLane(conn) })
 }
 
 // openLane opens a lane, on a connection that has to be made first if it has no
@@ -217,7 +217,7 @@ func (m *Mux) drop(conn *connection) {
 	}
 	m.pool.conns = slices.Delete(m.pool.conns, i, i+1)
 	if carrier := conn.carrier; carrier != nil && conn.owned {
-		m.run(func() { _ = carrier.Close() })
+		m.work.Go(func() { _ = carrier.Close() })
 	}
 }
 
@@ -228,40 +228,33 @@ func (m *Mux) ended(l *Lane) {
 	l.gone = true
 	m.last = l.err
 	now := time.Now()
-	if !errors.Is(l.err, errGoodLane) {
-		m.losses.add(now, l.era)
-	}
+	m.losses.add(now, l.era)
 	if errors.Is(l.err, ErrProtocol) {
 		m.violated(l)
 	}
 	var again []*Call
-	m.table.each(l, func(a *request) {
+	for _, a := range m.table.all {
+		if a.lane != l {
+			continue
+		}
 		k, inner := a.call, a.inner
 		m.table.remove(a)
 		if k != nil {
 			m.ops.Lost(inner)
 			again = append(again, k)
 		}
-	})
+	}
 	m.link.LaneLost(l.n)
 	m.pool.lanes[l.n] = nil
 	for _, k := range again {
 		m.retry(k, l.err)
 	}
-	if len(l.conn.open)+l.conn.opening == 0 && !errors.Is(l.err, errGoodLane) {
-		m.suspect(l.conn)
+	if len(l.conn.open)+l.conn.opening == 0 && (m.config.Connect != nil || len(m.pool.conns) > 1) {
+		m.drop(l.conn) // it is suspect, and another can be made
 	}
 	m.lostLane(l)
 	m.sendCalls(now)
 	m.GrantRoom(now)
-}
-
-// suspect drops a connection whose last lane has failed, unless it is the only
-// one and no other can be made. The caller holds mu.
-func (m *Mux) suspect(conn *connection) {
-	if m.config.Connect != nil || len(m.pool.conns) > 1 {
-		m.drop(conn)
-	}
 }
 
 // fail ends all that is under way. The caller holds mu.

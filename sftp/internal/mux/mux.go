@@ -6,11 +6,19 @@
 // [File] is open on one lane or on several, and a [Transfer] moves a range of a file,
 // as its plan (package pipeline) says. Where the data goes to and comes from is the
 // matter of the client above: see [Sink] and [Source].
+//
+// That client shares the lock of the mux, since what it reads ahead and writes behind
+// changes with the answers. Methods of which it has to hold the lock say so. They are
+// those of a transfer, what makes one progress ([Mux.Begin], [Mux.GrantRoom],
+// [Grant.Send]), and those that send and do not wait ([Mux.Submit], [Mux.CloseHandle]).
+// All others take the lock themselves.
 package mux
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
 )
@@ -44,6 +52,103 @@ type Mux struct {
 	err        error                  // mu: why no more can be done
 }
 
+// minCalls is how many requests that carry no data may be in flight before it
+// is known how many make sense.
+const minCalls = 128
+
+// New begins with one lane on one connection. If that is owned, it is closed
+// with the mux, or if there is an error.
+func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
+	m := &Mux{config: config, transfers: map[*Transfer]struct{}{}}
+	m.ctx, m.stop = context.WithCancelCause(context.Background())
+	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
+	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, conns: []*connection{conn}}
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, ErrHandshakeTime)
+	defer cancel()
+	l, g, err := m.firstLane(ctx, conn)
+	if err != nil {
+		m.stop(err)
+		if owned {
+			_ = first.Close()
+		}
+		return nil, err
+	}
+	m.Server = newServer(g, first, config)
+	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
+	if n := config.Requests; n > 0 {
+		limits.Requests = n
+		limits.MaxBytes = min(config.Memory, n*max(m.Server.ReadChunk, m.Server.WriteChunk))
+	}
+	m.link = pipeline.NewLink(limits)
+	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
+	m.pool.link, m.pool.ops = m.link, m.ops
+	m.mu.Lock()
+	m.prefetched = g.prefetched
+	m.startLane(l)
+	m.mu.Unlock()
+	return m, nil
+}
+
+// Close ends the mux: see [Client.Close].
+func (m *Mux) Close() error {
+	m.Drain()
+	m.mu.Lock()
+	closed := m.err
+	m.fail(ErrClosed)
+	conns := m.pool.conns
+	m.pool.conns = nil
+	m.mu.Unlock()
+	m.stop(ErrClosed)
+	for _, conn := range conns {
+		if conn.owned && conn.carrier != nil { // one that is being made ends by itself
+			_ = conn.carrier.Close()
+		}
+	}
+	m.work.Wait()
+	if errors.Is(closed, ErrClosed) {
+		return closed
+	}
+	return nil
+}
+
+// A State is what a mux has under way, and what it knows of the path to the server.
+type State struct {
+	Conns, Lanes int // that are open
+	Window       int // bytes that may be in flight
+	InFlight     int // bytes that are
+	RoundTrip    time.Duration
+	Rate         int64 // bytes a second
+
+	Transfers  int
+	Requests   bool // some are to be answered or sent
+	Closing    int  // CLOSEs that nobody waits for, and that are not answered
+	Unsent     bool // there are requests without data that were not sent
+	LastLoss   error
+	Prefetched []byte // what came with the handshake; nil if nothing did, or it was taken
+}
+
+// State returns what is under way now.
+func (m *Mux) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := State{
+		Conns: len(m.pool.conns), Lanes: m.pool.open(), Window: m.link.Window(), InFlight: m.pool.outstanding(),
+		RoundTrip: m.link.RoundTrip(), Rate: m.link.Rate(),
+		Transfers: len(m.transfers), Requests: m.table.data+m.calls.Len()+m.ops.Outstanding() > 0,
+		Closing: m.closing, Unsent: !m.requestsSent(), LastLoss: m.last,
+	}
+	for _, l := range m.pool.lanes {
+		s.Requests = s.Requests || l != nil && l.pending > 0
+	}
+	if m.prefetched != nil {
+		s.Prefetched = m.prefetched.data
+	}
+	return s
+}
+
+// Context ends with the mux.
+func (m *Mux) Context() context.Context { return m.ctx }
+
 // Window returns how many bytes may be in flight. The caller holds the lock.
 func (m *Mux) Window() int { return m.link.Window() }
 
@@ -53,6 +158,3 @@ func (m *Mux) Lock() { m.mu.Lock() }
 
 // Unlock gives it back.
 func (m *Mux) Unlock() { m.mu.Unlock() }
-
-// run runs f in a goroutine that Close waits for.
-func (m *Mux) run(f func()) { m.work.Go(f) }

@@ -34,18 +34,11 @@ func (f *File) reopen() {
 // caller holds mu.
 func (f *File) openOn(l *Lane) {
 	f.opening = append(f.opening, l)
-	flags := wire.OpenRead
-	switch {
-	case f.write && f.both:
-		flags |= wire.OpenWrite
-	case f.write:
-		flags = wire.OpenWrite
-	}
 	h := Handle{Lane: l}
 	var k *Call
 	k = &Call{Lane: l,
 		Build: func(b []byte, id uint32) []byte {
-			return wire.AppendOpen(b, id, f.Path, flags, wire.Attrs{})
+			return wire.AppendOpen(b, id, f.Path, f.access, wire.Attrs{})
 		},
 		Take: TakeHandle(&h.Handle),
 		Then: func(err error) {
@@ -118,7 +111,7 @@ func (f *File) same(then, now wire.Attrs, sure int64) bool {
 		both&wire.AttrMode != 0 && then.Mode != now.Mode {
 		return false
 	}
-	if f.write {
+	if f.access&wire.OpenWrite != 0 {
 		// Writes of ours are under way. Its size lies between what is confirmed
 		// and what was sent; another file's would do so by chance only.
 		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
@@ -168,13 +161,7 @@ func (f *File) broken(l *Lane) {
 	if f.mayAskAgain(l.err) {
 		return
 	}
-	f.err = fmt.Errorf("%w (for the second time, so it is not asked again)", l.err)
-	f.notifyWaiting()
-	for t := range f.mux.transfers {
-		if t.File == f && !t.gone {
-			t.fail(f.err)
-		}
-	}
+	f.endWith(fmt.Errorf("%w (for the second time, so it is not asked again)", l.err))
 }
 
 // mayAskAgain counts violations of the protocol, and reports whether the file is

@@ -1,6 +1,6 @@
 package mux
 
-// An request is a request that is to be answered.
+// A request is a request that is to be answered.
 type request struct {
 	id    uint32 // on the wire
 	lane  *Lane  // nil while it is free
@@ -16,7 +16,7 @@ type request struct {
 	next     *request  // free one behind this
 }
 
-// An requestTable finds requests by their ids. An id is used again when the
+// A requestTable finds requests by their ids. An id is used again when the
 // request was answered, or its lane has ended, and not before all others that
 // share its place have been.
 type requestTable struct {
@@ -65,14 +65,4 @@ func (t *requestTable) filling(of *Transfer) bool {
 		}
 	}
 	return false
-}
-
-// each calls f for all requests on a lane. f may remove the one it is called
-// for.
-func (t *requestTable) each(l *Lane, f func(*request)) {
-	for _, a := range t.all {
-		if a.lane == l {
-			f(a)
-		}
-	}
 }

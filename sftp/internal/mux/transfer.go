@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -22,9 +23,6 @@ type Sink interface {
 	// Received takes n bytes, and the buffer they are in. It has to report them to
 	// the plan.
 	Received(now time.Time, id uint32, off int64, b *Buffer, n int)
-
-	// Changed is called when an answer has come, or all has failed.
-	Changed()
 }
 
 // A Source is where the data of WRITEs comes from. All of it is called under mux.mu.
@@ -123,7 +121,6 @@ func (t *Transfer) fail(err error) {
 		t.Err = err
 	}
 	t.answered()
-	t.Notify()
 }
 
 // writes reports whether data goes to the server.
@@ -133,8 +130,9 @@ func (t *Transfer) writes() bool { return t.Source != nil }
 func (t *Transfer) answered() {
 	if t.Source != nil {
 		t.Source.Changed()
-	} else {
-		t.Sink.Changed()
+	}
+	if t.Over() {
+		t.Notify()
 	}
 }
 
@@ -175,17 +173,24 @@ func (t *Transfer) Failure() (local bool, err error) {
 func (t *Transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
-	} else {
-		t.answered()
-		t.Ask(now)
-		t.Spread()
+		t.mux.GrantRoom(now)
+		return
 	}
+	t.answered()
+	t.Advance(now)
+}
+
+// Advance asks for room, and for more lanes if they help, and lets all transfers use
+// what room there is. The caller holds mu.
+func (t *Transfer) Advance(now time.Time) {
+	t.Ask(now)
+	t.spread()
 	t.mux.GrantRoom(now)
 }
 
-// Spread gets more lanes for a transfer that has use for them. The caller holds
+// spread gets more lanes for a transfer that has use for them. The caller holds
 // mu.
-func (t *Transfer) Spread() {
+func (t *Transfer) spread() {
 	if t.Over() {
 		return
 	}
@@ -271,16 +276,6 @@ func (t *Transfer) nextOn(now time.Time, h Handle) bool {
 	return true
 }
 
-// missing returns which part of a request's range is not there yet, or false if the
-// request is not known any more. The caller holds mu.
-func (t *Transfer) missing(id uint32) (start, end int64, ok bool) {
-	p, ok := t.mux.link.Find(id)
-	return p.Missing.Start, p.Missing.End, ok
-}
-
-// filling reports whether a lane writes to memory of this transfer. The caller holds mu.
-func (t *Transfer) filling() bool { return t.mux.table.filling(t) }
-
 // late asks again for what a lane is late with, where another has room. The
 // caller holds mu.
 func (t *Transfer) late(now time.Time) {
@@ -309,9 +304,11 @@ func (g Grant) stands(t *Transfer) bool { return t.mux.table.find(g.id) == g.ask
 // that to the plan. The caller holds mu.
 func (g Grant) withdraw(t *Transfer) { t.mux.table.remove(g.asked) }
 
-// Wait waits until something has changed. ctx ends the wait, and so does life,
-// with an error.
+// Wait waits until something has changed, or until a time that is not zero. ctx ends the
+// wait, and so does life, with an error. The caller holds mu, which is free meanwhile.
 func (t *Transfer) Wait(ctx, life context.Context, until time.Time) error {
+	t.mux.mu.Unlock()
+	defer t.mux.mu.Lock()
 	var alarm <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -365,16 +362,10 @@ func (m *Mux) failTransfers(err error) {
 }
 
 // contextError returns the error of the first context that has ended, or nil. Where there is
-// always something to do, as on a disk slower than the network, wait is never called, and
+// always something to do, as on a disk slower than the network, Wait is never called, and
 // does not report it.
 func contextError(ctx, life context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case life.Err() != nil:
-		return context.Cause(life)
-	}
-	return nil
+	return cmp.Or(context.Cause(ctx), context.Cause(life))
 }
 
 // laneGone is called when a lane has ended, whose ranges the plan has back. The

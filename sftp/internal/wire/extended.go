@@ -17,15 +17,12 @@ type StatVFS struct {
 	FreeFiles       uint64 // f_ffree
 	AvailableFiles  uint64 // f_favail: without what is reserved for root
 	ID              uint64 // f_fsid
-	Flags           uint64 // f_flag: StatVFSReadOnly, StatVFSNoSetuid
+	Flags           uint64 // f_flag: StatVFSReadOnly and others
 	MaxName         uint64 // f_namemax: bytes
 }
 
-// The bits of StatVFS.Flags.
-const (
-	StatVFSReadOnly uint64 = 1
-	StatVFSNoSetuid uint64 = 2
-)
+// StatVFSReadOnly is the bit of StatVFS.Flags that forbids writing.
+const StatVFSReadOnly uint64 = 1
 
 // fields lists the fields in their order on the wire.
 func (v *StatVFS) fields() [11]*uint64 {

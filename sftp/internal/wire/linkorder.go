@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A SYMLINK has two names, and peers disagree on which comes first. The draft
 // has the link itself there (draft-ietf-secsh-filexfer-02, section 6.10);
@@ -27,13 +30,6 @@ func ServerSwapsLinks(server, client string) bool { return draftLinks(server, cl
 // draftLinks reports whether a peer, by its version, speaks the draft's order
 // with somebody who has the version own.
 func draftLinks(peer, own string, known []string) bool {
-	if strings.Contains(own, "OpenSSH") {
-		return false
-	}
-	for _, name := range known {
-		if strings.Contains(peer, name) {
-			return true
-		}
-	}
-	return false
+	return !strings.Contains(own, "OpenSSH") &&
+		slices.ContainsFunc(known, func(name string) bool { return strings.Contains(peer, name) })
 }

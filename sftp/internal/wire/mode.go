@@ -39,6 +39,22 @@ const (
 	goType = goDir | goSymlink | goDevice | goNamedPipe | goSocket | goCharDevice | goIrregular
 )
 
+// modeTypes are the types: what a fs.FileMode has for each, and the letter of ls -l.
+var modeTypes = [...]struct {
+	mode   Mode
+	goBits uint32
+	letter byte
+}{
+	{ModeRegular, 0, '-'}, {ModeDir, goDir, 'd'}, {ModeSymlink, goSymlink, 'l'}, {ModeBlock, goDevice, 'b'},
+	{ModeChar, goDevice | goCharDevice, 'c'}, {ModeFIFO, goNamedPipe, 'p'}, {ModeSocket, goSocket, 's'},
+}
+
+// modeBits are what else both have bits for, besides permissions.
+var modeBits = [...]struct {
+	mode   Mode
+	goBits uint32
+}{{ModeSetuid, goSetuid}, {ModeSetgid, goSetgid}, {ModeSticky, goSticky}}
+
 // Type returns the type alone. It is zero where only permissions are given, as
 // in most requests.
 func (m Mode) Type() Mode { return m & ModeType }
@@ -46,38 +62,23 @@ func (m Mode) Type() Mode { return m & ModeType }
 // IsDir reports whether the file is a directory.
 func (m Mode) IsDir() bool { return m.Type() == ModeDir }
 
-// IsRegular reports whether the file is a regular one.
-func (m Mode) IsRegular() bool { return m.Type() == ModeRegular }
-
 // FileMode returns the mode as the bits of an fs.FileMode. Without a type it is
 // that of a regular file; a type that POSIX does not have is irregular.
 func (m Mode) FileMode() uint32 {
-	g := uint32(m & ModePerm)
-	switch m.Type() {
-	case 0, ModeRegular:
-	case ModeDir:
-		g |= goDir
-	case ModeSymlink:
-		g |= goSymlink
-	case ModeBlock:
-		g |= goDevice
-	case ModeChar:
-		g |= goDevice | goCharDevice
-	case ModeFIFO:
-		g |= goNamedPipe
-	case ModeSocket:
-		g |= goSocket
-	default:
-		g |= goIrregular
+	kind := uint32(goIrregular)
+	if m.Type() == 0 {
+		kind = 0
 	}
-	if m&ModeSetuid != 0 {
-		g |= goSetuid
+	for _, t := range modeTypes {
+		if t.mode == m.Type() {
+			kind = t.goBits
+		}
 	}
-	if m&ModeSetgid != 0 {
-		g |= goSetgid
-	}
-	if m&ModeSticky != 0 {
-		g |= goSticky
+	g := kind | uint32(m&ModePerm)
+	for _, b := range modeBits {
+		if m&b.mode != 0 {
+			g |= b.goBits
+		}
 	}
 	return g
 }
@@ -86,30 +87,15 @@ func (m Mode) FileMode() uint32 {
 // no type here.
 func ModeOf(fileMode uint32) Mode {
 	m := Mode(fileMode) & ModePerm
-	switch fileMode & goType {
-	case 0:
-		m |= ModeRegular
-	case goDir:
-		m |= ModeDir
-	case goSymlink:
-		m |= ModeSymlink
-	case goDevice:
-		m |= ModeBlock
-	case goDevice | goCharDevice:
-		m |= ModeChar
-	case goNamedPipe:
-		m |= ModeFIFO
-	case goSocket:
-		m |= ModeSocket
+	for _, t := range modeTypes {
+		if t.goBits == fileMode&goType {
+			m |= t.mode
+		}
 	}
-	if fileMode&goSetuid != 0 {
-		m |= ModeSetuid
-	}
-	if fileMode&goSetgid != 0 {
-		m |= ModeSetgid
-	}
-	if fileMode&goSticky != 0 {
-		m |= ModeSticky
+	for _, b := range modeBits {
+		if fileMode&b.goBits != 0 {
+			m |= b.mode
+		}
 	}
 	return m
 }
@@ -119,21 +105,10 @@ func (m Mode) String() string { return string(appendMode(nil, m)) }
 
 func appendMode(b []byte, m Mode) []byte {
 	kind := byte('?')
-	switch m.Type() {
-	case ModeRegular:
-		kind = '-'
-	case ModeDir:
-		kind = 'd'
-	case ModeSymlink:
-		kind = 'l'
-	case ModeBlock:
-		kind = 'b'
-	case ModeChar:
-		kind = 'c'
-	case ModeFIFO:
-		kind = 'p'
-	case ModeSocket:
-		kind = 's'
+	for _, t := range modeTypes {
+		if t.mode == m.Type() {
+			kind = t.letter
+		}
 	}
 	b = append(b, kind)
 	b = appendTriple(b, m>>6, m&ModeSetuid != 0, 's', 'S')
