@@ -28,7 +28,6 @@ var (
 	CheckKey      = checkKey
 	FromAny       = func(patterns string) ([]pattern, error) { return parsePatterns(patterns) }
 	FromMatches   = fromAny
-	Glob          = glob
 	ParseCommand  = parseCommand
 	ParseKeysText = parseKeys
 	Seen          = func(d *Directory) int { return len(d.seen) }

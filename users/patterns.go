@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/haul-project/haul/internal/wildcard"
 )
 
 // A pattern is one element of a from= option: a network, or an address with
@@ -61,7 +63,7 @@ func fromAny(ps []pattern, a netip.Addr) bool {
 	for _, p := range ps {
 		hit := p.network.Contains(a)
 		if !p.network.IsValid() {
-			hit = glob(p.text, a.String())
+			hit = wildcard.Match(p.text, a.String())
 		}
 		if hit && p.not {
 			return false
@@ -69,27 +71,4 @@ func fromAny(ps []pattern, a netip.Addr) bool {
 		ok = ok || hit
 	}
 	return ok
-}
-
-// glob reports whether s is what a pattern with * and ? describes. It takes
-// time in proportion to the product of their lengths at most.
-func glob(pattern, s string) bool {
-	star, from := -1, 0 // the last * seen, and where in s what follows it was tried
-	p, i := 0, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			from++
-			p, i = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
@@ -122,4 +125,53 @@ func (p *Progress) Printf(format string, args ...any) {
 		} // else the bars have ended
 	}
 	fmt.Fprintf(p.out, format, args...)
+}
+
+// minLabel and maxLabel bound the part of a name that a bar shows, in columns.
+const minLabel, maxLabel = 8, 30
+
+// BarLabel shortens a name to so many columns, for a bar; minLabel is the least. A long
+// name loses its middle, because files of a directory often begin alike.
+func BarLabel(name string, columns int) string {
+	label := Visible(path.Base(name))
+	columns = min(max(columns, minLabel), maxLabel)
+	if runewidth.StringWidth(label) <= columns {
+		return label
+	}
+	half := columns / 2
+	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half a wide character is a space
+}
+
+const (
+	// RedrawEvery is the time between two drawings of bars.
+	RedrawEvery = 100 * time.Millisecond
+
+	// rateOver is the time over which the rate is taken.
+	rateOver = 5 * time.Second
+)
+
+// A RateMeter measures the rate of the last few seconds.
+type RateMeter struct {
+	times []time.Time
+	bytes []int64
+}
+
+// Add records how many bytes have moved by now.
+func (r *RateMeter) Add(now time.Time, bytes int64) {
+	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < RedrawEvery {
+		return // so that there are at most rateOver / redraw entries
+	}
+	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
+	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {
+		r.times, r.bytes = r.times[1:], r.bytes[1:]
+	}
+}
+
+// PerSecond returns the rate in bytes a second.
+func (r *RateMeter) PerSecond() int64 {
+	n := len(r.times)
+	if n < 2 {
+		return 0
+	}
+	return max(PerSecond(r.bytes[n-1]-r.bytes[0], r.times[n-1].Sub(r.times[0])), 0)
 }

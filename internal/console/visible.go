@@ -4,8 +4,10 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -78,4 +80,13 @@ func NameFormat(w io.Writer) func(string) string {
 		return Visible
 	}
 	return func(name string) string { return name }
+}
+
+// WithoutPath returns the cause of an [fs.PathError], for messages that name the
+// operation and the path themselves. Other errors are returned unchanged.
+func WithoutPath(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }

@@ -5,6 +5,7 @@ package copying
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 
 	"github.com/haul-project/haul/internal/failure"
@@ -97,4 +98,21 @@ func (r *run) remoteSource(ctx context.Context, l remote.Location, first string)
 		return treecopy.Source{}, err
 	}
 	return treecopy.Source{Tree: p.Tree, Name: p.Name, Origin: l.Origin()}, nil
+}
+
+// DefaultParallel is how many files are moved at once over TFTP, if Config does not say.
+const DefaultParallel = 8
+
+// A Config says how files are copied, and between what.
+type Config struct {
+	// Options are those of a copy over SFTP or HTTP. Umask, FileTimes, Fatal and Replaced
+	// are set here.
+	treecopy.Options
+
+	Remote  remote.Config // Say and Quiet are set here
+	Verbose bool          // print the name of each file
+	Quiet   bool          // print nothing but errors
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
 }

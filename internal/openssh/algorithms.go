@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/haul-project/haul/internal/wildcard"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -133,7 +134,7 @@ func assemble(list string, defaults, universe []string) []string {
 	named := func(list string) (names []string) {
 		for pattern := range strings.SplitSeq(list, ",") {
 			for _, name := range universe {
-				if matchPattern(name, pattern) && !slices.Contains(names, name) {
+				if wildcard.Match(pattern, name) && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/wildcard"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -184,7 +185,7 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	// A principal of a host may have wildcards, which CertChecker does not
 	// know: it gets the one that matches.
 	for _, p := range cert.ValidPrincipals {
-		if matchPattern(strings.ToLower(name), strings.ToLower(p)) {
+		if wildcard.Match(strings.ToLower(p), strings.ToLower(name)) {
 			name = p
 			break
 		}

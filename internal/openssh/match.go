@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/wildcard"
 )
 
 // execTime is how long a command of Match exec may run. ssh would wait for
@@ -218,29 +220,6 @@ func expandCommand(command string, t tokens) (string, error) {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// matchPattern reports whether s matches a pattern, in which "*" stands for
-// any number of bytes and "?" for one.
-func matchPattern(s, pattern string) bool {
-	// After a mismatch only the last star needs to take more, so the time is
-	// bounded by the product of the lengths, whatever the pattern.
-	i, p, star, mark := 0, 0, -1, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			i, p = i+1, p+1
-		case star >= 0:
-			mark++
-			i, p = mark, star+1
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
-
 // matchList matches s with a comma-separated list of patterns.
 func matchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
@@ -250,7 +229,7 @@ func matchAny(s string, patterns []string) bool {
 	matched := false
 	for _, p := range patterns {
 		p, negated := strings.CutPrefix(p, "!")
-		if p == "" || !matchPattern(s, p) {
+		if p == "" || !wildcard.Match(p, s) {
 			continue
 		}
 		if negated {

@@ -51,10 +51,6 @@ func TestMatchList(t *testing.T) {
 			t.Errorf("%q in %q: %v", test.s, test.list, got)
 		}
 	}
-	// Trying all ways would take for ever.
-	if matchPattern(strings.Repeat("a", 1000), strings.Repeat("a*", 500)+"b") {
-		t.Error("matches, and does not end with b")
-	}
 }
 
 func TestParseTime(t *testing.T) {

@@ -35,8 +35,6 @@ type asker struct {
 	ended   bool   // mu
 }
 
-func newAsker() *asker { return new(asker) }
-
 // end gives up on a question that is open, so that the terminal shows again what
 // is typed.
 func (a *asker) end() {

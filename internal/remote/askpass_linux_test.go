@@ -61,7 +61,7 @@ func TestAskpassAnswers(t *testing.T) {
 	program, asked = askScript(t, "echo maybe")
 	t.Setenv("SSH_ASKPASS", program)
 	t.Setenv("SSH_ASKPASS_REQUIRE", "force")
-	if yes, err := newAsker().Confirm(t.Context(), "really?"); yes || err == nil || !strings.Contains(err.Error(), "neither yes nor no") {
+	if yes, err := new(asker).Confirm(t.Context(), "really?"); yes || err == nil || !strings.Contains(err.Error(), "neither yes nor no") {
 		t.Errorf("%v, %v", yes, err)
 	}
 	if text, _ := os.ReadFile(asked); strings.Count(string(text), ";") != maxUnclear {

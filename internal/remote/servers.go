@@ -2,8 +2,10 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 )
 
@@ -18,7 +20,7 @@ type Servers struct {
 
 // New returns an empty set of connections.
 func New(cfg Config) *Servers {
-	a := newAsker()
+	a := new(asker)
 	n := newNotices(cfg.Say)
 	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: newWebDialer(&cfg, n, a), open: map[string]Server{}}
 }
@@ -75,4 +77,32 @@ func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 		return a.Origin() == b.Origin(), nil
 	}
 	return s.ssh.same(ctx, a, b)
+}
+
+// notices print each text once: many come with every connection.
+type notices struct {
+	say  func(text string)
+	mu   sync.Mutex
+	said map[string]bool // mu
+}
+
+func newNotices(say func(text string)) *notices {
+	return &notices{say: say, said: map[string]bool{}}
+}
+
+// printf prints a text, once.
+func (n *notices) printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	n.print(text, text)
+}
+
+// print prints a text, if it is the first about something.
+func (n *notices) print(about, text string) {
+	n.mu.Lock()
+	first := !n.said[about]
+	n.said[about] = true
+	n.mu.Unlock()
+	if first {
+		n.say(console.VisibleLines(text))
+	}
 }

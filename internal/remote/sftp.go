@@ -45,8 +45,7 @@ func (d *sshDialer) notify(text string) {
 // An sftpServer is a server of SFTP.
 type sftpServer struct {
 	*sftpclient.Client
-	ssh  *openssh.Client
-	dest openssh.Destination
+	ssh *openssh.Client
 }
 
 // Close closes the connection before the sessions, which would wait for the server to
@@ -84,7 +83,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, first string) (*sft
 		_ = s.Close()
 		return nil, failure.Remote.Errorf("%v: %w", l.server, err)
 	}
-	return &sftpServer{Client: c, ssh: s, dest: dest}, nil
+	return &sftpServer{Client: c, ssh: s}, nil
 }
 
 // further returns what makes further connections to a server. They ask nothing, as a

@@ -112,7 +112,11 @@ func TestFurtherConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	another, err := d.further(c.dest)(t.Context())
+	dest, err := d.resolve(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := d.further(dest)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +131,7 @@ func TestFurtherConnections(t *testing.T) {
 	}
 	// To a host whose password is not known they fail rather than ask.
 	d.dialer = openssh.Dialer{Prompter: asked}
-	if _, err := d.further(c.dest)(t.Context()); !errors.Is(err, openssh.ErrAuth) || asked.asked != 1 {
+	if _, err := d.further(dest)(t.Context()); !errors.Is(err, openssh.ErrAuth) || asked.asked != 1 {
 		t.Errorf("%v, and %d questions", err, asked.asked)
 	}
 }

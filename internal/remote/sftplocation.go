@@ -45,11 +45,11 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	}
 	switch {
 	case strings.Contains(user, ";"):
-		return t, "", fmt.Errorf("a fingerprint or other parameter is not read from a URL; known_hosts says which host key is right")
+		return t, "", errors.New("a fingerprint or other parameter is not read from a URL; known_hosts says which host key is right")
 	case strings.Contains(user, ":"):
 		return t, "", errPassword
 	case at == 0:
-		return t, "", fmt.Errorf("the user is empty")
+		return t, "", errors.New("the user is empty")
 	}
 	if user, err = url.PathUnescape(user); err != nil {
 		return t, "", err
@@ -75,7 +75,7 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 		return t, "", err
 	}
 	if strings.IndexByte(path, 0) >= 0 {
-		return t, "", fmt.Errorf("a name cannot hold a NUL")
+		return t, "", errors.New("a name cannot hold a NUL")
 	}
 	if below, ok := cutHome(strings.TrimPrefix(path, "/")); ok {
 		path = below
