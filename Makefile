@@ -37,8 +37,11 @@ test: ## before each merge: all tests, with those against other programs; instal
 check: ## what CI runs besides: the race detector, the portable paths, fuzzing, lint, cross builds, the benchmark's own tests
 	@scripts/test check
 
+# Tests wait more than they compute, so twice as many packages run at once as there are cores.
+TWICE = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 quick: vet ## before each commit: a minute or so
-	$(GO) test -short $(UNIT)
+	$(GO) test -short -vet=off $(TWICE) $(UNIT)
 
 vet: ## a part of lint that takes seconds
 	$(GO) vet ./...
@@ -59,7 +62,7 @@ bin/golangci-lint-$(LINT):
 PATIENCE = -timeout 30m
 
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
-	$(GO) test $(PATIENCE) $(UNIT)
+	$(GO) test $(PATIENCE) $(TWICE) $(UNIT)
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 

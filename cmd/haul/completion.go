@@ -5,9 +5,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// wordsOfFlag is the annotation of a flag with the words that complete it.
+const wordsOfFlag = "haul_words"
+
 // completeWords makes the shell complete a flag by these words.
 func completeWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, wordsOfFlag, words))
 }
 
 // addCompletion adds cobra's command that prints completions, and has it refuse a
@@ -47,12 +50,14 @@ func printCompletion(cmd *cobra.Command, _ []string) error {
 	return root.GenPowerShellCompletionWithDesc(out)
 }
 
-// completeFlags has the flags of all commands completed by what their values are:
-// FILE by names of files, DIR by names of directories, and all others by nothing,
-// unless the command has said more.
+// completeFlags has the flags of all commands completed by their own words, or else by
+// what their values are: FILE by names of files, DIR by names of directories, and all
+// others by nothing. Only the commands that complete need it: cobra keeps what is
+// registered until the process ends.
 func completeFlags(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, has := of.GetFlagCompletionFunc(f.Name); has {
+		if words, ok := f.Annotations[wordsOfFlag]; ok {
+			cobra.CheckErr(of.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 			return
 		}
 		switch value, _ := pflag.UnquoteUsage(f); value {
@@ -81,6 +86,7 @@ func plainUsages(of *cobra.Command) {
 func beforeRun(cmd *cobra.Command, _ []string) {
 	switch cmd.Name() {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		completeFlags(cmd.Root())
 		plainUsages(cmd.Root())
 	}
 }

@@ -13,6 +13,7 @@ import (
 // Where the disk here is full, get says so once, starts no further files, and leaves
 // nothing half.
 func TestGetToFullDisk(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	needRoot(t)
 	here := t.TempDir()
 	if err := unix.Mount("haul-test", here, "tmpfs", 0, "size=1m,mode=0777"); err != nil {

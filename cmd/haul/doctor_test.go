@@ -17,8 +17,25 @@ import (
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
-// runDoctor runs "haul doctor" in this process. It tells a server that stalls by the
-// clock, so that its tests have no others beside them.
+// The doctor tells a server that stalls by the clock. So its tests have only each other
+// beside them: they wait most of the time.
+func TestDoctor(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"finds haul well":       doctorFindsHaulWell,
+		"exit code of warnings": doctorExitCodeOfWarnings,
+		"strict":                doctorStrict,
+		"exit codes":            doctorExitCodes,
+		"reports failure":       doctorReportsFailure,
+		"interrupted":           doctorInterrupted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// runDoctor runs "haul doctor" in this process.
 func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, stdout string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -45,7 +62,7 @@ func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url strin
 	return serveTFTP(t, tftp.Server{Store: mem, Upload: uploads, Grace: time.Millisecond})
 }
 
-func TestDoctorFindsHaulWell(t *testing.T) {
+func doctorFindsHaulWell(t *testing.T) {
 	url := startPatient(t, tftp.CreateUploads, strings.Repeat("line\r\n", 5000))
 	code, out, err := runDoctor(t, t.Context(), "--strict", "--upload", "new", url+"f")
 	if code != 0 || err != nil {
@@ -60,7 +77,7 @@ func TestDoctorFindsHaulWell(t *testing.T) {
 
 // Haul confirms blocks that need fragments on a path like this, as long as
 // nobody bounds them by --blksize: a warning, and so a failure only if strict.
-func TestDoctorExitCodeOfWarnings(t *testing.T) {
+func doctorExitCodeOfWarnings(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, strings.Repeat("x", 3000))
 	code, out, err := runDoctor(t, t.Context(), "--mtu", "576", "--json", url+"f")
 	if code != 0 {
@@ -79,12 +96,16 @@ func TestDoctorExitCodeOfWarnings(t *testing.T) {
 	if !slices.ContainsFunc(d.Reports, ok) {
 		t.Errorf("no report says that GRUB has its 3000 bytes: %+v", d.Reports)
 	}
+}
+
+func doctorStrict(t *testing.T) {
+	url := startPatient(t, tftp.NoUploads, strings.Repeat("x", 3000))
 	if code, _, err := runDoctor(t, t.Context(), "--mtu", "576", "--strict", url+"f"); code != exitFailed || !errors.Is(err, errIll) {
 		t.Errorf("strict: exit code %d (%v), want %d", code, err, exitFailed)
 	}
 }
 
-func TestDoctorExitCodes(t *testing.T) {
+func doctorExitCodes(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, "x")
 	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +137,7 @@ func TestDoctorExitCodes(t *testing.T) {
 }
 
 // An upload that the server refuses is a failure of one client.
-func TestDoctorReportsFailure(t *testing.T) {
+func doctorReportsFailure(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, "x")
 	code, out, err := runDoctor(t, t.Context(), "--upload", "new", url+"f")
 	if code != exitFailed || !errors.Is(err, errIll) {
@@ -127,7 +148,7 @@ func TestDoctorReportsFailure(t *testing.T) {
 	}
 }
 
-func TestDoctorInterrupted(t *testing.T) {
+func doctorInterrupted(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel) // at whatever point: the end is the same

@@ -165,6 +165,9 @@ func TestHTTPPutBlind(t *testing.T) {
 
 // A get that is cut off keeps what has come, and the next resumes there.
 func TestHTTPContinue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits until haul gives a server up, for 20 s")
+	}
 	t.Parallel() // it waits most of the time
 	big := strings.Repeat("0123456789abcdef", 4<<20/16)
 	l := startWeb(t, map[string]string{"big": big})

@@ -96,7 +96,6 @@ func newRoot() *cobra.Command {
 	addCompletion(root)
 	root.SetHelpFunc(printHelp)
 	addHelp(root)
-	completeFlags(root)
 	return root
 }
 

@@ -63,6 +63,7 @@ func (h busyHandle) Close() error {
 // --parallel bounds the files that are open on an SFTP server, both ways. Beside each
 // there may be one whose CLOSE is under way.
 func TestParallelSFTP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, n := range []int{1, 3} {
 		open := new(gauge)
 		l := startLabWith(t, labOptions{tree: func(tree store.Tree) store.Tree { return busyTree{tree, open} }}, parallelFiles())
@@ -79,6 +80,7 @@ func TestParallelSFTP(t *testing.T) {
 
 // --parallel bounds the connections to a web server, and there are eight without.
 func TestParallelHTTP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for n, args := range map[int][]string{1: {"--parallel", "1"}, 3: {"--parallel", "3"}, 8: nil} {
 		asked := new(gauge)
 		w := newWeb(t, parallelFiles())

@@ -171,6 +171,7 @@ func (c *crowd) end() {
 // replaced twice. Nobody loses anything, and each process ends when those have left
 // who came to it.
 func TestRestart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := strings.Repeat("x", 3*512+1)
 	s, config := startBoth(t, childOptions{}, bigDir(t), "--metrics", "127.0.0.1:0")
 	load := newCrowd(s, config, content)
@@ -228,6 +229,7 @@ func TestRestart(t *testing.T) {
 // A successor that fails is none, and leaves everything as it was; another may
 // not fail.
 func TestRestartFails(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	base := t.TempDir()
 	dir := filepath.Join(base, "files")
 	if err := os.Mkdir(dir, 0o755); err != nil {

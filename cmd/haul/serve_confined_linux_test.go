@@ -10,6 +10,7 @@ import (
 // Every flag that has to do with files works in a server that has given up
 // whatever it can: the file system but for its directories, and being root.
 func TestServeConfined(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, test := range map[string]func(*testing.T){
 		"layers":          confinedLayers,
 		"relative":        confinedRelative,

@@ -12,6 +12,7 @@ import (
 // Names that begin with a dot are served to nobody without a login, unless --hidden
 // says so, and none are taken; .well-known is no secret.
 func TestServeHidden(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	files := map[string]string{"a": "a", ".env": "secret", ".git/config": "secret", "sub/.key": "secret", ".well-known/acme/t": "token"}
 	for _, flags := range [][]string{nil, {"--hidden"}, {"--fold-case"}, {"--fold-case", "--hidden"}} {
 		shown := strings.Contains(strings.Join(flags, " "), "--hidden")

@@ -96,6 +96,7 @@ func TestServeHTTPProxy(t *testing.T) {
 
 // A proxy that says by no PROXY header for whom it is leaves one line in the log.
 func TestServeHTTPForwarded(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	for _, test := range []struct {
 		fields, flags []string

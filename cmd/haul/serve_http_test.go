@@ -485,6 +485,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 // A source has as many connections as --http-conns-per-source says, and another one when
 // it has ended one of them.
 func TestServeHTTPConnsPerSource(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2", "--metrics", "127.0.0.1:0")
 	ask := func() (net.Conn, error) {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))

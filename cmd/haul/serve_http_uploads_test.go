@@ -61,6 +61,7 @@ func TestServeHTTPUploadDirCreate(t *testing.T) {
 // A tree goes to directories that are missing: they come with their files, for
 // all who may bring some, and nothing is left of what is refused.
 func TestServeHTTPPutTree(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	here := filepath.Join(t.TempDir(), "tree")
 	files := map[string]string{"a": "aaa", "sub/b": "bb", "sub/er/big": strings.Repeat("0123456789abcdef", 200_000), "sub/empty": ""}
 	for name, content := range files {

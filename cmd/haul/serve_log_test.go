@@ -233,6 +233,7 @@ func wantPrintable(t *testing.T, line string) {
 // The log names the file on the disk, where one name means another for each
 // client, and by each protocol. For people rates have a unit.
 func TestServeLogPath(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, dir + "/127.0.0.1", other} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

@@ -106,6 +106,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 // The same with a client of OpenSSH, which shows that the server answers as such
 // clients expect.
 func TestServeSFTPStock(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image", "deep/b": "below"})
 	s := startSFTP(t, childOptions{}, dir)
 	local := filepath.Join(t.TempDir(), "local")

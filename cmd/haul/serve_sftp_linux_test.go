@@ -167,6 +167,7 @@ func TestServeSFTPUsersUnreadable(t *testing.T) {
 // The leftovers of a server that was killed during an upload are hidden, and the next
 // one removes them. There never was a file under the upload's name.
 func TestServeSFTPKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir, other := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
 	login, key := newLogin(t)
 	path := usersFile(t, "user alice\n  key "+key+"\nuser carl\n  key "+key+"\n  root "+other+"\n")
@@ -205,6 +206,7 @@ func TestServeSFTPKilled(t *testing.T) {
 
 // A socket unit may listen for SFTP, too.
 func TestServeSFTPActivated(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -270,6 +272,7 @@ func TestServeSFTPActivated(t *testing.T) {
 // Clients set the setgid bit of a directory, by which a group shares it, if the
 // server lets them. Without that a directory keeps what bits it has.
 func TestServeSFTPSpecialBits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for flag, want := range map[string]fs.FileMode{"": fs.ModeDir | 0o770, "--sftp-special-bits": fs.ModeDir | fs.ModeSetgid | 0o770} {
 		dir := servedDir(t, nil)
 		args := []string{dir}

@@ -81,6 +81,7 @@ func TestServeSFTPLogJSON(t *testing.T) {
 
 // Text that strangers and users choose cannot forge a line or control a terminal.
 func TestServeSFTPLogHostile(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	hostile := []string{"a\nhaul: fake", "\x1b[2Jescape", "\x9bcsi", "\xff\xfe", "bidi\u202e", strings.Repeat("long", 50)}
 	invalid := []string{"nul\x00"} // names of no file
 	for _, format := range []string{"text", "json"} {
@@ -163,6 +164,7 @@ func TestServeSFTPTurnedAway(t *testing.T) {
 
 // --allow and --deny hold for SFTP, too, before a byte is exchanged.
 func TestServeSFTPDenied(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, flags := range [][]string{{"--deny", "127.0.0.0/8"}, {"--allow", "192.0.2.0/24"}} {
 		s := startSFTP(t, childOptions{}, append(flags, t.TempDir())...)
 		if c, err := net.Dial("tcp", s.at); err == nil { // or the reset has come already

@@ -16,6 +16,7 @@ import (
 // Without users there is one, whose password haul prints; nobody else gets in, and the
 // host key is the same the next time.
 func TestServeSFTPOneTime(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	keys := filepath.Join(t.TempDir(), "state", "haul")
 	s := startSFTP(t, childOptions{}, dir, "--host-keys", keys)
@@ -54,6 +55,7 @@ func TestServeSFTPOneTime(t *testing.T) {
 // The one user may read, unless --upload lets them add files, or do anything. haul
 // prints at the start which applies.
 func TestServeSFTPOneTimeAccess(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, test := range []struct {
 		upload    string
 		add, rest bool
@@ -123,6 +125,7 @@ func TestServeSFTPOneTimeHostKey(t *testing.T) {
 // TFTP is off unless it is asked for, and then both serve the same files: an
 // upload by the one can be fetched by the other once it is whole.
 func TestServeBoth(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	s := startSFTP(t, childOptions{}, dir)
 	if said := s.stop(); strings.Contains(said, "tftp://") {
@@ -176,6 +179,7 @@ func TestServeAbsoluteLinks(t *testing.T) {
 
 // Nobody sees an upload before it is closed, unless that is asked for.
 func TestServeSFTPHidden(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for flag, visible := range map[string]bool{"": false, "--sftp-in-place": true} {
 		dir := servedDir(t, nil)
 		args := []string{dir}

@@ -12,6 +12,7 @@ import (
 // A directory that is copied to a new name, and interrupted, is resumed there
 // by the same command.
 func TestSFTPInterruptedDirectory(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	files := map[string]string{"big": string(content), "below/small": "small"}
 	for _, put := range []bool{false, true} {

@@ -405,6 +405,7 @@ func TestSFTPLinks(t *testing.T) {
 // An interrupted copy leaves no half file under a real name, says what is kept, and
 // resumes there with --continue.
 func TestSFTPInterrupted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	for _, flag := range []string{"--fsync", "--continue"} {
 		here := t.TempDir()
