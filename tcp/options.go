@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -64,11 +65,11 @@ const (
 	maxSockets = 64
 )
 
-func (k KeepAlive) idle() time.Duration { return orDefault(k.Idle, defaultKeepAlive) }
+func (k KeepAlive) idle() time.Duration { return cmp.Or(k.Idle, defaultKeepAlive) }
 
-func (k KeepAlive) interval() time.Duration { return orDefault(k.Interval, defaultKeepAlive) }
+func (k KeepAlive) interval() time.Duration { return cmp.Or(k.Interval, defaultKeepAlive) }
 
-func (k KeepAlive) count() int { return orDefault(k.Count, defaultKeepAliveCount) }
+func (k KeepAlive) count() int { return cmp.Or(k.Count, defaultKeepAliveCount) }
 
 // check reports invalid settings.
 func (o Options) check() error {
@@ -91,11 +92,4 @@ func (o Options) check() error {
 		return errors.New("tcp: Options.ClientFirst is less than a second")
 	}
 	return nil
-}
-
-func orDefault[T int | int64 | time.Duration](v, fallback T) T {
-	if v == 0 {
-		return fallback
-	}
-	return v
 }

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), gateKey{}, &r.gate))
 	r.handshakes, r.counts, r.over = s.handshakes, &s.counts, r.ctx.Done()
-	r.lastCall = orDefault(s.lastCall, defaultLastCall)
+	r.lastCall = cmp.Or(s.lastCall, defaultLastCall)
 	r.keepTimes()
 	for _, so := range sockets {
 		if err := so.serve(&r.watch); err != nil {
@@ -67,7 +68,7 @@ func (r *run) keepTimes() {
 	if s.TLS != nil || s.hasProxies() {
 		r.firstPhase = opening
 	}
-	r.handshakeTime = orDefault(s.HandshakeTimeout, DefaultHandshakeTimeout)
+	r.handshakeTime = cmp.Or(s.HandshakeTimeout, DefaultHandshakeTimeout)
 	shortest := r.handshakeTime // StartTLS may need it at any time
 	for _, t := range []time.Duration{s.FirstByteTimeout, s.IdleTimeout} {
 		if t > 0 {
@@ -134,7 +135,7 @@ func (r *run) drain() {
 // how many it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
-	if grace := orDefault(r.s.Grace, DefaultGrace); grace > 0 {
+	if grace := cmp.Or(r.s.Grace, DefaultGrace); grace > 0 {
 		t := time.NewTimer(grace)
 		defer t.Stop()
 		late = t.C

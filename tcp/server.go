@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -163,7 +164,7 @@ func (s *Server) init() {
 	if s.MaxConnsPerSource > 0 {
 		s.sources = newSources(s.MaxConnsPerSource)
 	}
-	s.handshakes = make(chan struct{}, orDefault(s.MaxHandshakes, DefaultMaxHandshakes))
+	s.handshakes = make(chan struct{}, cmp.Or(s.MaxHandshakes, DefaultMaxHandshakes))
 }
 
 func (s *Server) log() *slog.Logger {

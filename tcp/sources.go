@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"maps"
 	"net/netip"
@@ -26,8 +25,8 @@ const sourceShards = 64
 // A sourceShard is a part of the table.
 type sourceShard struct {
 	mu    sync.Mutex
-	conns map[sourceKey]int // mu: of sources that have any
-	peak  int               // mu: the most sources since conns was made
+	conns map[netip.Addr]int // mu: of sources that have any
+	peak  int                // mu: the most sources since conns was made
 
 	_ [64]byte // keeps the next one's lock off this one's cache line
 }
@@ -35,45 +34,27 @@ type sourceShard struct {
 // fewestSources is the size up to which a shard's map is kept as it is.
 const fewestSources = 64
 
-// A sourceKey is a source in few bytes. Unlike [netip.Addr] it has no pointers, so the
-// garbage collector skips the table.
-type sourceKey struct {
-	bits uint64
-	kind uint8
-}
-
-const (
-	sourceIPv4 uint8 = iota
-	sourceIPv6
-	sourceLink
-)
-
 func newSources(max int) *sources {
 	s := &sources{max: max, seed: maphash.MakeSeed()}
 	for i := range s.shards {
-		s.shards[i].conns = map[sourceKey]int{}
+		s.shards[i].conns = map[netip.Addr]int{}
 	}
 	return s
 }
 
-// keyOf returns the source that an address belongs to.
-func keyOf(a netip.Addr) sourceKey {
-	if a = a.Unmap(); a.Is4() {
-		b := a.As4()
-		return sourceKey{uint64(binary.BigEndian.Uint32(b[:])), sourceIPv4}
+// sourceAddr returns what stands for the source that an address belongs to.
+func sourceAddr(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is4() || a.IsLinkLocalUnicast() {
+		return a // all hosts of a link share the first 64 bits (RFC 4291 §2.5.6)
 	}
-	b := a.As16()
-	if a.IsLinkLocalUnicast() {
-		// All hosts of a link share the first 64 bits, and differ in the others (RFC 4291
-		// §2.5.6).
-		return sourceKey{binary.BigEndian.Uint64(b[8:]), sourceLink}
-	}
-	return sourceKey{binary.BigEndian.Uint64(b[:8]), sourceIPv6}
+	network, _ := a.Prefix(64)
+	return network.Addr()
 }
 
 // shard returns a source's part of the table, by a hash that peers cannot predict.
-func (s *sources) shard(k sourceKey) *sourceShard {
-	return &s.shards[maphash.Comparable(s.seed, k)%sourceShards]
+func (s *sources) shard(source netip.Addr) *sourceShard {
+	return &s.shards[maphash.Comparable(s.seed, source)%sourceShards]
 }
 
 // enter counts a connection. If its source is at the limit, it does not, and reports false.
@@ -82,14 +63,14 @@ func (s *sources) enter(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
 	}
-	k := keyOf(a)
-	part := s.shard(k)
+	source := sourceAddr(a)
+	part := s.shard(source)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	if part.conns[k] >= s.max {
+	if part.conns[source] >= s.max {
 		return false
 	}
-	part.conns[k]++
+	part.conns[source]++
 	part.peak = max(part.peak, len(part.conns))
 	return true
 }
@@ -99,18 +80,18 @@ func (s *sources) leave(a netip.Addr) {
 	if !a.IsValid() {
 		return
 	}
-	k := keyOf(a)
-	part := s.shard(k)
+	source := sourceAddr(a)
+	part := s.shard(source)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	switch n := part.conns[k]; n {
+	switch n := part.conns[source]; n {
 	case 0:
 		panic("tcp: a source has left that never came: " + a.String())
 	case 1:
-		delete(part.conns, k)
+		delete(part.conns, source)
 		part.shrink()
 	default:
-		part.conns[k] = n - 1
+		part.conns[source] = n - 1
 	}
 }
 
@@ -118,7 +99,7 @@ func (s *sources) leave(a netip.Addr) {
 // caller holds mu.
 func (p *sourceShard) shrink() {
 	if p.peak > fewestSources && 8*len(p.conns) <= p.peak {
-		smaller := make(map[sourceKey]int, len(p.conns))
+		smaller := make(map[netip.Addr]int, len(p.conns))
 		maps.Copy(smaller, p.conns)
 		p.conns, p.peak = smaller, len(smaller)
 	}

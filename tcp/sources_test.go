@@ -32,7 +32,7 @@ func TestSourcesKeys(t *testing.T) {
 		{"fe80::1", "0:0:0:1::", false},
 		{"::1", "::2", true},
 	} {
-		if got := keyOf(netip.MustParseAddr(tt.a)) == keyOf(netip.MustParseAddr(tt.b)); got != tt.same {
+		if got := sourceAddr(netip.MustParseAddr(tt.a)) == sourceAddr(netip.MustParseAddr(tt.b)); got != tt.same {
 			t.Errorf("%s and %s are one source: %v, want %v", tt.a, tt.b, got, tt.same)
 		}
 	}
@@ -129,11 +129,11 @@ func TestSourcesModel(t *testing.T) {
 
 // conns returns how many connections the source of an address has.
 func (s *sources) conns(a netip.Addr) int {
-	k := keyOf(a)
-	part := s.shard(k)
+	source := sourceAddr(a)
+	part := s.shard(source)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	return part.conns[k]
+	return part.conns[source]
 }
 
 // wantBounded checks that a table counts n sources, and that no map in it once had many

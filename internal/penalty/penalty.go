@@ -32,8 +32,10 @@
 package penalty
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -176,7 +178,7 @@ func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 func (g *Guard) admit(now time.Time, from netip.Addr) (*Visit, error) {
 	from = from.Unmap().WithZone("")
 	v := &Visit{g: g}
-	if !inAny(g.Exempt, from) {
+	if !slices.ContainsFunc(g.Exempt, func(n netip.Prefix) bool { return n.Contains(from) }) {
 		v.sources = sources(from)
 	}
 	if r := g.penalty(now, forVisits, v.sources); r != nil {
@@ -286,11 +288,11 @@ func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Re
 // fullConns returns the refusal of the first limit on connections that is reached.
 // The caller holds mu.
 func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
-	if g.conns >= or(g.MaxConns, DefaultMaxConns) {
+	if g.conns >= cmp.Or(g.MaxConns, DefaultMaxConns) {
 		return &Refusal{Cause: TooManyConns}
 	}
 	if len(nets) > 0 {
-		if l := g.live[nets[0]]; l != nil && l.conns >= or(g.MaxConnsPerSource, DefaultMaxConnsPerSource) {
+		if l := g.live[nets[0]]; l != nil && l.conns >= cmp.Or(g.MaxConnsPerSource, DefaultMaxConnsPerSource) {
 			return &Refusal{Cause: TooManyOfSource, Source: nets[0]}
 		}
 	}
@@ -300,10 +302,10 @@ func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
 // fullHandshakes returns the refusal of the first limit on handshakes that is
 // reached. The caller holds mu.
 func (g *Guard) fullHandshakes(nets []netip.Prefix) *Refusal {
-	if g.handshakes >= or(g.MaxHandshakes, DefaultMaxHandshakes) {
+	if g.handshakes >= cmp.Or(g.MaxHandshakes, DefaultMaxHandshakes) {
 		return &Refusal{Cause: TooManyHandshakes}
 	}
-	most := or(g.MaxHandshakesPerSource, DefaultMaxHandshakesPerSource)
+	most := cmp.Or(g.MaxHandshakesPerSource, DefaultMaxHandshakesPerSource)
 	for i, s := range nets {
 		if i == 1 {
 			most *= handshakesPerNetwork
@@ -370,20 +372,4 @@ func sources(a netip.Addr) (nets []netip.Prefix) {
 		nets = append(nets, p)
 	}
 	return nets
-}
-
-func inAny(nets []netip.Prefix, a netip.Addr) bool {
-	for _, n := range nets {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-func or(n, or int) int {
-	if n == 0 {
-		return or
-	}
-	return n
 }
