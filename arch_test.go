@@ -53,7 +53,7 @@ var rules = map[string]rule{
 	"examples/collect":               {imports: "store tftp"},
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer internal/console", tests: "store internal/leak"},
-	"tftp/doctor":                    {imports: "tftp tftp/transfer", tests: "store internal/leak store/storetest"},
+	"tftp/doctor":                    {imports: "tftp tftp/transfer udp", tests: "store internal/leak store/storetest"},
 	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
 	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},

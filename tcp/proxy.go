@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/netip"
+	"strconv"
 	"unsafe"
 )
 
@@ -141,30 +142,22 @@ func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
 	if is4 := family[3] == '4'; !ok || !ok2 || src.Is4() != is4 || dst.Is4() != is4 {
 		return proxyHeader{}, 0, errProxyAddress
 	}
-	from, ok := parseDecimal(words[2], 65535)
-	to, ok2 := parseDecimal(words[3], 65535)
+	from, ok := parsePort(words[2])
+	to, ok2 := parsePort(words[3])
 	if !ok || !ok2 {
 		return proxyHeader{}, 0, errProxyPort
 	}
-	h.Source = netip.AddrPortFrom(src.Unmap(), uint16(from))
-	h.Destination = netip.AddrPortFrom(dst.Unmap(), uint16(to))
+	h.Source = netip.AddrPortFrom(src.Unmap(), from)
+	h.Destination = netip.AddrPortFrom(dst.Unmap(), to)
 	return h, n, nil
 }
 
 var space = []byte{' '}
 
-// parseDecimal parses a number without a sign and leading zeros.
-func parseDecimal(b []byte, most int) (n int, ok bool) {
-	if len(b) == 0 || len(b) > 5 || b[0] == '0' && len(b) > 1 {
-		return 0, false
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n, n <= most
+// parsePort parses a number without a sign and leading zeros.
+func parsePort(b []byte) (uint16, bool) {
+	n, err := strconv.ParseUint(string(b), 10, 16)
+	return uint16(n), err == nil && (len(b) == 1 || b[0] != '0')
 }
 
 // parseIP parses an address without a zone. [netip.ParseAddr] keeps nothing of the text

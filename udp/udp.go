@@ -25,6 +25,7 @@
 package udp
 
 import (
+	"cmp"
 	"iter"
 	"net/netip"
 )
@@ -75,12 +76,7 @@ type Config struct {
 
 const defaultBuffer = 4 << 20 // bytes; 2,900 full Ethernet frames, 23 ms at 1 Gb/s
 
-func (c Config) buffer() int {
-	if c.Buffer == 0 {
-		return defaultBuffer
-	}
-	return c.Buffer
-}
+func (c Config) buffer() int { return cmp.Or(c.Buffer, defaultBuffer) }
 
 // Limits says how much one call moves. Messages, Segments and Datagram are 1
 // on the portable path.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -63,11 +64,7 @@ func (x *exchange) login() (*users.Login, error) {
 
 // challenge asks for a name and a password (RFC 7617). It returns err.
 func (x *exchange) challenge(err error) error {
-	realm := x.h.Realm
-	if realm == "" {
-		realm = DefaultRealm
-	}
-	x.set("Www-Authenticate", `Basic realm="`+realm+`", charset="UTF-8"`)
+	x.set("Www-Authenticate", `Basic realm="`+cmp.Or(x.h.Realm, DefaultRealm)+`", charset="UTF-8"`)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net"
@@ -162,12 +163,7 @@ type Account struct {
 	Life context.Context
 }
 
-func (h *Handler) stall() time.Duration {
-	if h.Stall == 0 {
-		return DefaultStall
-	}
-	return h.Stall
-}
+func (h *Handler) stall() time.Duration { return cmp.Or(h.Stall, DefaultStall) }
 
 // counts are the Counters.
 type counts struct {

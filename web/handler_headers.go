@@ -1,7 +1,6 @@
 package web
 
 import (
-	"math"
 	"strconv"
 	"strings"
 )
@@ -14,21 +13,11 @@ func cut(s string, most int) string { return s[:min(len(s), most)] }
 // digits reads a number of digits alone. One that is too large is as large as
 // can be.
 func digits(s string) (n int64, ok bool) {
-	if s == "" {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
-	for i := range len(s) {
-		c := s[i]
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		if n > (math.MaxInt64-int64(c-'0'))/10 {
-			n = math.MaxInt64
-			continue
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, true
+	most, _ := strconv.ParseUint(s, 10, 63) // an error has the largest number
+	return int64(most), true
 }
 
 // quality returns how much a client wants something, in thousandths, by the

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"path"
+	"slices"
 
 	"github.com/haul-project/haul/store"
 )
@@ -63,11 +64,5 @@ func (x *exchange) variant(name string, of representation) (representation, bool
 
 // isCoded reports whether a name is that of a variant.
 func isCoded(name string) bool {
-	ext := path.Ext(name)
-	for _, c := range codings {
-		if ext == c.ext {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(codings[:], func(c coding) bool { return c.ext == path.Ext(name) })
 }

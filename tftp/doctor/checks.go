@@ -63,8 +63,7 @@ func checkUnknown(v *visit, d *download) {
 	case transfer.ErrorPacket:
 		v.breaks(ruleRefused, Failed, "%v to a request with an unknown option", p)
 	case transfer.OptionAck:
-		a := plain()
-		a.options, _ = parseOACK(p.data)
+		a := oackOf(p)
 		if _, ok := a.get("x-haul-doctor"); ok {
 			v.breaks(ruleUnknown, Failed, "%v: the option x-haul-doctor does not exist", p)
 		}
@@ -92,8 +91,7 @@ func checkMalformed(v *visit, _ *download) {
 		if p.op == transfer.ErrorPacket || p.op == transfer.OptionAck && believed(p, o[0], o[1]) {
 			saw = append(saw, fmt.Sprintf("%v to %s=%q", p, o[0], o[1]))
 		}
-		v.sendAbort("closed")
-		if v.reopen(0) != nil {
+		if !v.endAndReopen() {
 			return
 		}
 	}
@@ -105,8 +103,7 @@ func checkMalformed(v *visit, _ *download) {
 // believed reports whether an OACK confirms a malformed option. To windows
 // that are too large a smaller one is an answer, and to tsize the size is.
 func believed(p packet, name, asked string) bool {
-	a := plain()
-	a.options, _ = parseOACK(p.data)
+	a := oackOf(p)
 	value, ok := a.get(name)
 	switch {
 	case !ok:
@@ -125,8 +122,7 @@ func checkOptionCase(v *visit, d *download) {
 		v.sendAbort("closed")
 		return
 	}
-	v.sendAbort("closed")
-	if v.reopen(0) != nil {
+	if !v.endAndReopen() {
 		return
 	}
 	if p, ok = v.answer(d); ok && p.op != transfer.OptionAck {

@@ -130,7 +130,7 @@ var firmware = []persona{
 func actNetascii(v *visit, d *download) {
 	v.differs = ruleNetascii
 	if d.run(v) {
-		v.content = fromNetascii(v.content)
+		v.content = []byte(fromNetascii.Replace(string(v.content)))
 	}
 }
 
@@ -144,8 +144,7 @@ func actMulticast(v *visit, d *download) {
 	case p.op == transfer.ErrorPacket:
 		v.breaks(ruleMalformed, Failed, "%v to a multicast option without a value", p)
 	case p.op == transfer.OptionAck:
-		a := plain()
-		a.options, _ = parseOACK(p.data)
+		a := oackOf(p)
 		if group, ok := a.get("multicast"); ok && group == "" {
 			v.breaks(ruleMalformed, Failed, "%v: the empty value of multicast is echoed", p)
 		} else if ok {
@@ -216,8 +215,7 @@ func actGRUB(v *visit, d *download) {
 		}
 		v.send(ack(0))
 		v.receive(v.env.retry)
-		v.sendAbort("closed")
-		if v.reopen(0) != nil {
+		if !v.endAndReopen() {
 			return
 		}
 	}

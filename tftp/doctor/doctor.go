@@ -21,6 +21,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
 )
 
 // Defaults and bounds of a run.
@@ -43,7 +45,7 @@ const (
 	maxTogether = 4  // personas at the same time; boards and small servers know no more
 	maxRun      = 12 // timeouts that a whole run may take
 
-	defaultMTU = 1500 // where the interface's is unknown
+	defaultMTU = 1500 // where the route's is unknown
 )
 
 // Config says which server to examine, and what that may cost.
@@ -51,7 +53,7 @@ type Config struct {
 	Target   tftp.Target   // an existing file on the server; its Mode is not used
 	Timeout  time.Duration // of each persona; 0 means DefaultTimeout
 	MaxBytes int64         // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
-	MTU      int           // of the path, in bytes; 0 means what the interface towards the server has
+	MTU      int           // of the path, in bytes; 0 means that of the route to the server
 	Upload   string        // name of a file to upload, fetch and compare; "" uploads nothing
 
 	waits waits // for tests; zero means defaultWaits
@@ -145,51 +147,17 @@ func (c *Config) env(ctx context.Context) (*env, error) {
 		}
 		server = ips[0]
 	}
-	port := c.Target.Port
-	if port == 0 {
-		port = tftp.Port
-	}
 	e := &env{
-		server: netip.AddrPortFrom(server.Unmap(), port), name: c.Target.Name, upload: c.Upload,
-		maxBytes: c.MaxBytes, timeout: c.Timeout, mtu: c.MTU, waits: c.waits,
-		sockets: &sockets{},
-	}
-	if e.maxBytes == 0 {
-		e.maxBytes = DefaultMaxBytes
-	}
-	if e.timeout == 0 {
-		e.timeout = DefaultTimeout
-	}
-	if e.waits == (waits{}) {
-		e.waits = defaultWaits
+		server: netip.AddrPortFrom(server.Unmap(), cmp.Or(c.Target.Port, tftp.Port)), name: c.Target.Name, upload: c.Upload,
+		maxBytes: cmp.Or(c.MaxBytes, DefaultMaxBytes), timeout: cmp.Or(c.Timeout, DefaultTimeout), mtu: c.MTU,
+		waits: cmp.Or(c.waits, defaultWaits), sockets: &sockets{},
 	}
 	if e.mtu == 0 {
-		e.mtu = mtuTowards(e.server)
-	}
-	return e, nil
-}
-
-// mtuTowards returns the MTU of the interface that leads to a peer.
-func mtuTowards(peer netip.AddrPort) int {
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer)) // sends nothing
-	if err != nil {
-		return defaultMTU
-	}
-	defer conn.Close()
-	local := conn.LocalAddr().(*net.UDPAddr).IP
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return defaultMTU
-	}
-	for _, i := range interfaces {
-		addrs, _ := i.Addrs() // an interface that is gone leads nowhere
-		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(local) && i.MTU > 0 {
-				return i.MTU
-			}
+		if e.mtu, err = udp.PathMTU(e.server.Addr()); err != nil {
+			e.mtu = defaultMTU
 		}
 	}
-	return defaultMTU
+	return e, nil
 }
 
 // checkAnswers asks for the file as of RFC 1350, and reports whether it is empty.
@@ -250,11 +218,7 @@ func runAll(ctx context.Context, e *env) ([]*visit, error) {
 
 // visit runs one persona.
 func (p persona) visit(ctx context.Context, e *env) (*visit, error) {
-	sends := p.sends
-	if sends == "" {
-		sends = p.get.describe()
-	}
-	v, err := newVisit(ctx, e, p.name, sends)
+	v, err := newVisit(ctx, e, p.name, cmp.Or(p.sends, p.get.describe()))
 	if err != nil {
 		return nil, err
 	}

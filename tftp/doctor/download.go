@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"strings"
+	"cmp"
 	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
@@ -30,25 +30,16 @@ type download struct {
 
 // request returns the read request.
 func (d *download) request(v *visit) []byte {
-	mode := d.mode
-	if mode == "" {
-		mode = "octet"
-	}
-	return request(transfer.ReadRequest, append([]string{v.env.name, mode}, d.asks...)...)
+	return request(transfer.ReadRequest, append([]string{v.env.name, cmp.Or(d.mode, "octet")}, d.asks...)...)
 }
 
 // describe shows what a download sends.
 func (d *download) describe() string {
-	var s strings.Builder
-	s.WriteString("octet")
-	if d.mode != "" {
-		s.Reset()
-		s.WriteString(d.mode)
-	}
+	s := cmp.Or(d.mode, "octet")
 	for i := 0; i+1 < len(d.asks); i += 2 {
-		s.WriteString(" " + d.asks[i] + "=" + d.asks[i+1])
+		s += " " + d.asks[i] + "=" + d.asks[i+1]
 	}
-	return s.String()
+	return s
 }
 
 // A fetch is a download under way.
@@ -106,11 +97,7 @@ func (f *fetch) start() (packet, bool) {
 		f.unanswered("the request " + f.describe())
 		return p, false
 	case p.op == transfer.ErrorPacket:
-		rule := f.refusal
-		if rule == "" {
-			rule = ruleRefused
-		}
-		f.breaks(rule, Failed, "%v to the request %s, where a plain request is served", p, f.describe())
+		f.breaks(cmp.Or(f.refusal, ruleRefused), Failed, "%v to the request %s, where a plain request is served", p, f.describe())
 		return p, false
 	case p.op == transfer.OptionAck:
 		if f.agreed, ok = f.judge(f.visit, p); !ok {

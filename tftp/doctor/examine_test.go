@@ -212,7 +212,7 @@ func TestFromNetascii(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "a": "a", "a\r\nb": "a\nb", "a\r\x00b": "a\rb", "\r": "\r", "\rx": "\rx", "\r\r\n": "\r\n", "\n": "\n",
 	} {
-		if got := fromNetascii([]byte(in)); string(got) != want {
+		if got := fromNetascii.Replace(in); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}

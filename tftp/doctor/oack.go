@@ -33,6 +33,13 @@ func (a *agreed) get(name string) (value string, ok bool) {
 	return "", false
 }
 
+// oackOf returns the options of an OACK without judging them.
+func oackOf(p packet) agreed {
+	a := plain()
+	a.options, _ = parseOACK(p.data)
+	return a
+}
+
 // parseOACK cuts an OACK into options.
 func parseOACK(b []byte) (options []option, ok bool) {
 	if len(b) > 0 && b[len(b)-1] != 0 {

@@ -45,7 +45,7 @@ type env struct {
 	empty    bool   // the file has no bytes
 	maxBytes int64
 	timeout  time.Duration
-	mtu      int // of the interface towards the server
+	mtu      int // of the route to the server
 	upload   string
 	sockets  *sockets
 	waits
@@ -310,6 +310,12 @@ func (v *visit) reopen(port uint16) error {
 		v.skip("%v", err)
 	}
 	return err
+}
+
+// endAndReopen ends the transfer politely, and continues from another port.
+func (v *visit) endAndReopen() bool {
+	v.sendAbort("closed")
+	return v.reopen(0) == nil
 }
 
 // renamed gives a finding the name of its cause, where a persona knows better.

@@ -97,19 +97,4 @@ func fault(code transfer.ErrorCode, text string) []byte {
 
 // fromNetascii turns text in netascii into what tftp-hpa writes on Unix. A CR
 // followed by anything but LF and NUL stays.
-func fromNetascii(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] == '\r' && i+1 < len(b) && (b[i+1] == '\n' || b[i+1] == 0) {
-			i++
-			if b[i] == 0 {
-				out = append(out, '\r')
-			} else {
-				out = append(out, '\n')
-			}
-			continue
-		}
-		out = append(out, b[i])
-	}
-	return out
-}
+var fromNetascii = strings.NewReplacer("\r\n", "\n", "\r\x00", "\r")

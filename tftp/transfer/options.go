@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -67,21 +68,11 @@ func (o Options) Check() error {
 }
 
 // blockSize, window and timeout return what holds, present or not.
-func (o Options) blockSize() int {
-	if o.BlockSize == 0 {
-		return DefaultBlockSize
-	}
-	return o.BlockSize
-}
+func (o Options) blockSize() int { return cmp.Or(o.BlockSize, DefaultBlockSize) }
 
 func (o Options) window() int { return max(1, o.Window) }
 
-func (o Options) timeout() time.Duration {
-	if o.MicroTimeout != 0 {
-		return o.MicroTimeout
-	}
-	return o.Timeout
-}
+func (o Options) timeout() time.Duration { return cmp.Or(o.MicroTimeout, o.Timeout) }
 
 // Limits is what this side will accept. A zero field means no limit of our
 // own: the whole range that the RFC allows.
@@ -257,17 +248,8 @@ func (o *Options) set(name, value []byte) (known bool, err error) {
 
 // parseDecimal reads an unsigned decimal number below 2^63: digits only.
 func parseDecimal(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 19 {
-		return 0, false
-	}
-	var n uint64 // 19 digits fit
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	return int64(n), n <= 1<<63-1
+	n, err := strconv.ParseUint(string(b), 10, 63)
+	return int64(n), err == nil && len(b) <= 19
 }
 
 // confirmedBy checks a server's OACK against what was asked (RFC 2347: only

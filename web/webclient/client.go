@@ -1,6 +1,7 @@
 package webclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,15 +121,11 @@ func New(root string, c Config) (*Client, error) {
 	if c.Conns <= 0 {
 		c.Conns = DefaultConns
 	}
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "haul"
-	}
+	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
+	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 	client := &Client{base: base, config: c, pause: firstPause, conns: newConnLimit(c.Conns), anew: map[string]bool{}}
 	client.life, client.end = context.WithCancelCause(context.Background())
-	client.account.begin(c)
+	client.account.config = &client.config
 	client.any, client.own = client.httpClient(true), client.httpClient(false)
 	return client, nil
 }
@@ -228,7 +225,7 @@ func (c *Client) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	return &fs.PathError{Op: op, Path: c.URL(name), Err: onServer(err)}

@@ -1,6 +1,7 @@
 package webclient
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -23,11 +24,7 @@ func (c *Client) send(ctx context.Context, k request) (*response, error) {
 	a := &response{conn: conn, stall: c.config.StallTimeout}
 	a.ctx, a.cancel = context.WithCancelCause(c.life)
 	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
-	patience := k.patience
-	if patience == 0 {
-		patience = c.config.AnswerTimeout
-	}
-	a.timer = time.AfterFunc(patience, func() { a.cancel(ErrStalled) })
+	a.timer = time.AfterFunc(cmp.Or(k.patience, c.config.AnswerTimeout), func() { a.cancel(ErrStalled) })
 	end := func() {
 		a.timer.Stop()
 		a.unlink()

@@ -251,11 +251,8 @@ func plainError(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	text := err.Error()
-	for _, words := range wrongAnswers {
-		if strings.Contains(text, words) {
-			return fmt.Errorf("%w: %w", ErrProtocol, err)
-		}
+	if slices.ContainsFunc(wrongAnswers, func(words string) bool { return strings.Contains(err.Error(), words) }) {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	return err
 }

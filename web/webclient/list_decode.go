@@ -79,12 +79,7 @@ func decodeHTML(r io.Reader, dir *url.URL) ([]fs.FileInfo, error) {
 
 func isListingTitle(title string) bool {
 	title = strings.TrimSpace(title)
-	for _, begin := range listingTitles {
-		if strings.HasPrefix(title, begin) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(listingTitles, func(begin string) bool { return strings.HasPrefix(title, begin) })
 }
 
 // hrefOf returns where a tag's link leads, or "".

@@ -18,8 +18,6 @@ type account struct {
 	err      error
 }
 
-func (a *account) begin(c Config) { a.config = &c }
-
 // known returns what is sent with each request, if that is known by now.
 func (a *account) known() (user, password string, ok bool) {
 	a.mu.Lock()
