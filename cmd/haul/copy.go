@@ -126,7 +126,8 @@ left of it, except with --continue or --in-place. haul reports success when the 
 has acknowledged every file.
 
 Over HTTP, the server has to make directories, as haul's does, and nginx's with
-create_full_put_path. Directories without files are left out there.`
+create_full_put_path. Directories without files are left out there, and -p is refused:
+HTTP sets no permissions or times.`
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/

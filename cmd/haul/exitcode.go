@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/crypto/ssh"
 
@@ -30,9 +31,23 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCode maps an error to the exit code that the help text promises. Of
-// several errors in one the first that fits counts, in the order here.
+// gravest has the exit codes in the order of gravity: first what the user can mend on this
+// machine and what concerns all files, last what concerns one file.
+var gravest = []int{exitUsage, exitInterrupted, exitLocal, exitNoAnswer, exitRefused, exitNotFound, exitFailed}
+
+// exitCode maps an error to the exit code that the help text promises. Of errors that
+// [errors.Join] has joined, the gravest counts; within one error, the first that fits in
+// the order here.
 func exitCode(err error) int {
+	if several := failure.Joined(err); len(several) > 0 {
+		code := exitFailed
+		for _, err := range several {
+			if c := exitCode(err); slices.Index(gravest, c) < slices.Index(gravest, code) {
+				code = c
+			}
+		}
+		return code
+	}
 	fault, ofPeer := errors.AsType[*transfer.Error](err)
 	ofPeer = ofPeer && fault.Remote
 	switch code := cmp.Or(webCode(err), sshCode(err)); {

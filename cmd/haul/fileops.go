@@ -214,6 +214,9 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 	for _, l := range list {
 		switch {
 		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
+			if w == nil && list[0].Protocol == remote.HTTP {
+				l = list[0] // the first mistake
+			}
 			return noFiles(cmd.Name(), l, w != nil)
 		case l.Protocol != list[0].Protocol:
 			return mixed(cmd.Name(), list[0], l)
@@ -243,6 +246,9 @@ func noFiles(command string, l remote.Location, overHTTP bool) error {
 	}
 	if !l.IsRemote() {
 		return failure.Usage.Errorf("%s %v: that is a local file; write %s", command, l, write)
+	}
+	if l.Protocol == remote.HTTP {
+		return failure.Usage.Errorf("%s %v: HTTP has no way to do that; %s works over SFTP", command, l, command)
 	}
 	if command == "stat" {
 		advice = `; "haul probe" prints the size of a file`

@@ -201,7 +201,10 @@ func noHelp(cmd *cobra.Command, words, rest []string) error {
 	if len(rest) == 0 {
 		rest = words
 	}
-	return noCommand(cmd, rest)
+	if err := noCommand(cmd, rest); cmd.HasParent() || strings.Contains(err.Error(), "did you mean") {
+		return err
+	}
+	return failure.Usage.Errorf("there is no command or topic %q; \"haul help\" lists all", words[0])
 }
 
 // completeHelp completes the words behind "haul help".

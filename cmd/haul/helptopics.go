@@ -199,7 +199,10 @@ const exitCodesHelp = `The meaning of the exit codes.
   4    the server refused, or its host key or the login was refused
   5    the server did not answer, or the connection was lost
   6    a local file could not be read or written
-  130  interrupted`
+  130  interrupted
+
+If several files fail for different reasons, the first of these counts: 2, 130, 6, 5, 4,
+3, 1.`
 
 const usersFileHelp = `The users file names those who may log in to "haul serve", by SFTP or HTTP.
 

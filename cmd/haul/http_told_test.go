@@ -88,8 +88,8 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 	}
 }
 
-// printed returns what is printed where a command fails.
-func printed(t *testing.T, args ...string) string {
+// messageOf returns what is printed where a command fails.
+func messageOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := newRoot()
@@ -122,11 +122,11 @@ func TestHTTPAdvice(t *testing.T) {
 		{"put -q " + file + " http://" + lab.addr + "/a", ssh},
 		{"ls https://" + lab.addr + "/", ssh},
 	} {
-		if got := printed(t, strings.Fields(c.args)...); strings.Count(got, "haul: note: ") != 1 || !strings.Contains(got, c.want) {
+		if got := messageOf(t, strings.Fields(c.args)...); strings.Count(got, "haul: note: ") != 1 || !strings.Contains(got, c.want) {
 			t.Errorf("%s: it says %q; want %q, once", c.args, got, c.want)
 		}
 	}
-	if got := printed(t, "get", plain.URL+"/none", "-"); strings.Contains(got, "note") {
+	if got := messageOf(t, "get", plain.URL+"/none", "-"); strings.Contains(got, "note") {
 		t.Errorf("a file that is missing: it says %q", got)
 	}
 	if got := remote.Advice(fmt.Errorf("get: %w", x509.HostnameError{Certificate: new(x509.Certificate), Host: "h.example"})); !strings.Contains(got, "h.example") {
@@ -135,7 +135,7 @@ func TestHTTPAdvice(t *testing.T) {
 	if got := remote.Advice(fmt.Errorf("get: %w", &net.DNSError{Name: "h.example", IsNotFound: true})); !strings.Contains(got, "no host has the name h.example") {
 		t.Errorf("a name that is not there: it says %q", got)
 	}
-	if got := printed(t, "get", "https://me:secret@h.example/a", "-"); !strings.Contains(got, "--password-file") || strings.Contains(got, "secret@") {
+	if got := messageOf(t, "get", "https://me:secret@h.example/a", "-"); !strings.Contains(got, "--password-file") || strings.Contains(got, "secret@") {
 		t.Errorf("a password in the URL: it says %q", got)
 	}
 }

@@ -189,7 +189,7 @@ func printError(out io.Writer, err error) {
 		}
 		return
 	}
-	text := console.VisibleLines(err.Error())
+	text := console.ErrorText(err)
 	if errors.Is(err, context.Canceled) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}

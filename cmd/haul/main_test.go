@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 )
@@ -72,6 +75,26 @@ func serveTFTP(t *testing.T, s tftp.Server) (url string) {
 		}
 	})
 	return "tftp://" + l.Addr().String() + "/"
+}
+
+// Of several errors the gravest counts, whatever their order.
+func TestExitCodeOfSeveral(t *testing.T) {
+	missing, local := failure.Remote.Errorf("get a: %w", fs.ErrNotExist), failure.Local.Errorf("write b: full")
+	other := errors.New("get c: the content differs")
+	for want, errs := range map[int][]error{
+		exitFailed:      {other, other},
+		exitNotFound:    {missing, other},
+		exitLocal:       {missing, local, other},
+		exitInterrupted: {errors.Join(other, local), context.Canceled},
+		exitUsage:       {context.Canceled, failure.Usage.Errorf("--x: no")},
+	} {
+		for range 2 {
+			if got := exitCode(errors.Join(errs...)); got != want {
+				t.Errorf("%v: exit code %d, want %d", errs, got, want)
+			}
+			slices.Reverse(errs)
+		}
+	}
 }
 
 func TestExitCodes(t *testing.T) {

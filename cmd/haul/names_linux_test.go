@@ -59,6 +59,9 @@ func TestNamesThatAreNotText(t *testing.T) {
 			if code != exitNotFound || isUntamed(printed.String()) {
 				t.Errorf("a name that is not there: exit code %d, says %q", code, printed.String())
 			}
+			if got := messageOf(t, server.args("stat", server.at+server.name("x\ny"))...); strings.Count(got, "\n") != 1 {
+				t.Errorf("a name of two lines: says %q", got)
+			}
 		})
 	}
 	l.must("mv", "lab:caf\xe9", "lab:d\xff/caf\xe8")

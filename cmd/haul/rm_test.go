@@ -59,7 +59,7 @@ func TestRmTildeHTTP(t *testing.T) {
 	if out := w.must("rm", "-v", w.URL+"/~alice"); out != "~alice\n" {
 		t.Errorf("rm -v prints %q", out)
 	}
-	if code, _, msg := haul(t, "rm", w.URL+"/"); code != exitUsage || !strings.Contains(msg, "refused; name what is in it") {
+	if code, _, msg := haul(t, "rm", w.URL+"/"); code != exitUsage || !strings.Contains(msg, "refused, as are /") {
 		t.Errorf("the root: exit code %d, %s", code, msg)
 	}
 	wantTree(t, w.dir, map[string]string{"kept": "2"})

@@ -35,6 +35,7 @@ func TestSourcesAsTyped(t *testing.T) {
 	l := startLab(t, map[string]string{"a/x": "x", "b/x": "x"})
 	to := t.TempDir()
 	writeFile(t, filepath.Join(to, "a", "x", "in the way"), "") // where a file is to be
+	long := filepath.Join(to, strings.Repeat("n", 300))         // no file can have this name
 	for _, c := range []struct {
 		args []string
 		says string
@@ -47,6 +48,7 @@ func TestSourcesAsTyped(t *testing.T) {
 		{[]string{"get", "-r", "lab:.", to}, "get lab:./a/x: "},
 		{[]string{"get", "-r", l.url("/a"), to}, "get " + l.url("/a/x") + ": "},
 		{[]string{"get", "lab:nope*", to}, "get lab:nope*: "},
+		{[]string{"get", "lab:b/x", long}, "stat " + long + ": "},
 	} {
 		if code, _, msg := l.haul(c.args...); code == 0 || !strings.Contains(msg, c.says) {
 			t.Errorf("haul %q: exit code %d, no %q: %s", c.args, code, c.says, msg)

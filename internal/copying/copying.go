@@ -28,7 +28,7 @@ func Get(ctx context.Context, cfg Config, from []remote.Location, local string) 
 	if err != nil {
 		return err
 	}
-	r.targetAt = to.at
+	r.targetAt, r.names.localAt = to.at, to.at
 	j := treecopy.Job{To: to.tree, Target: to.name}
 	for _, l := range from {
 		first := ""

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,9 @@ type typedSource struct {
 type sourceNames struct {
 	verb string // get or put
 	list []typedSource
+
+	// localAt returns a name in the target of a get as it could be typed.
+	localAt func(name string) string
 }
 
 // of returns the source of an entry as the command line would name it.
@@ -102,13 +106,24 @@ func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
-		return err
+		return failure.Reword(n.inTarget(err, "", err.Error()), err)
 	}
 	name, ok := n.failed(e)
 	if !ok {
 		return err
 	}
-	return failure.Reword(fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), reason(e.Err)), err)
+	return failure.Reword(fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err))), err)
+}
+
+// inTarget puts the directory of the target in front of the name of a local file: trees
+// name their files without it. to is the name in the target, or "" if it is the file's.
+func (n *sourceNames) inTarget(err error, to, text string) string {
+	p, ok := errors.AsType[*fs.PathError](err)
+	if !ok || n.localAt == nil || sftpclient.IsRemote(p) || webclient.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
+		return text
+	}
+	full := fs.PathError{Op: p.Op, Path: n.localAt(path.Clean(cmp.Or(to, p.Path))), Err: p.Err}
+	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 
 // reason returns why an entry failed. One lost connection fails many entries, so it is

@@ -3,9 +3,13 @@ package copying
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store/treecopy"
 )
 
 // A failure on this machine is not named after the request to the server, and a lost
@@ -26,5 +30,17 @@ func TestReasons(t *testing.T) {
 		if got := reason(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+// The error of a local file of a get has the directory of the target.
+func TestRewordLocal(t *testing.T) {
+	dir := t.TempDir()
+	n := sourceNames{verb: "get", localAt: localAt(dir)}
+	n.add("h:d", false, strings.Clone, treecopy.Source{Name: "d"})
+	denied := &fs.PathError{Op: "create", Path: "d/f", Err: fs.ErrPermission}
+	want := "get h:d/f: create " + filepath.Join(dir, "d", "f") + ": " + fs.ErrPermission.Error()
+	if got := n.reword(&treecopy.EntryError{From: "d/f", To: "d/f", Err: denied}); got.Error() != want || !errors.Is(got, fs.ErrPermission) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -39,7 +39,7 @@ func lacks(command string, l remote.Location, what string) error {
 // checkPrecious refuses to remove or rename what is there for others to be in.
 func checkPrecious(command string, l remote.Location) error {
 	if isPrecious(l) {
-		return failure.Usage.Errorf("%s %v: refused; name what is in it", command, l)
+		return failure.Usage.Errorf("%s %v: refused, as are /, home directories and names that end in . or ..; name the files in the directory", command, l)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func Parse(s string) (Location, error) {
 	case isURL:
 		err = l.parseURL(scheme, rest)
 	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
-		err = fmt.Errorf("a URL has two slashes, %s:/%s; that file of a host named %s is sftp://%s%s", host, path, host, host, path)
+		err = fmt.Errorf("write %s:/%s for a URL, and sftp://%s%s for the file %s on a host named %s", host, path, host, path, path, host)
 	case isHost:
 		l.Protocol = SFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {

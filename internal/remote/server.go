@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -119,10 +118,7 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 		return nil, err
 	}
 	found, err := glob.Expand(ctx, p.Tree, p.Name)
-	switch {
-	case errors.Is(err, path.ErrBadPattern):
-		return nil, failure.Usage.Errorf("location %q: %w", l.Text, err)
-	case err != nil:
+	if err != nil {
 		return nil, failure.Remote.Errorf("%v: %w", l, err)
 	}
 	for i := range found {

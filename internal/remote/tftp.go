@@ -61,6 +61,9 @@ func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	if err := o.Check(); err != nil {
 		return nil, failure.Usage.Wrap(err)
 	}
+	if cfg.Trace.HexBytes != 0 && !cfg.Trace.Text {
+		return nil, failure.Usage.Errorf("--trace-hex needs --trace: it shows the bytes of the packets that --trace shows")
+	}
 	tracer, err := cfg.Trace.Open(out)
 	if err != nil {
 		return nil, failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err))

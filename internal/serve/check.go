@@ -60,6 +60,8 @@ func (cfg *Config) Check() error {
 	}
 	if n := cfg.Trace.HexBytes; n < 0 || n > trace.MaxDatagram {
 		return usagef("trace-hex", "--trace-hex %d: it is 0 to %d bytes", n, trace.MaxDatagram)
+	} else if n != 0 && !cfg.Trace.Text {
+		return usagef("trace-hex", "--trace-hex needs --trace: it shows the bytes of the packets that --trace shows")
 	}
 	return nil
 }

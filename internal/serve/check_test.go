@@ -57,6 +57,7 @@ func TestCheck(t *testing.T) {
 		}},
 		{"host-keys", func(c *Config) { c.SFTP.HostKeys, c.Restartable = NoHostKeys, true }},
 		{"trace-hex", func(c *Config) { c.Trace.HexBytes = trace.MaxDatagram + 1 }},
+		{"trace-hex", func(c *Config) { c.Trace.HexBytes = 16 }}, // without text
 	} {
 		cfg := good()
 		test.spoil(&cfg)

@@ -66,8 +66,8 @@ type Match struct {
 // directory that cannot be listed contains no matches.
 //
 // If nothing matches, the error is the first that kept Expand from listing a
-// directory, or else wraps fs.ErrNotExist. A malformed pattern is a
-// path.ErrBadPattern, and more than MaxMatches matches are an error.
+// directory, or else wraps fs.ErrNotExist. For a malformed pattern it wraps
+// path.ErrBadPattern too, and more than MaxMatches matches are an error.
 func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	dirs := strings.HasSuffix(name, "/")
 	name = path.Clean(name)
@@ -100,6 +100,16 @@ type noMatch struct{}
 func (noMatch) Error() string        { return "no name matches" }
 func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
+// badPattern says that a name does not exist, and is no pattern either.
+type badPattern struct{}
+
+func (badPattern) Error() string {
+	return `no such name, and no pattern: it has a [ without ], or ends in \`
+}
+func (badPattern) Is(target error) bool {
+	return target == fs.ErrNotExist || target == path.ErrBadPattern
+}
+
 // An expansion is one call of Expand.
 type expansion struct {
 	tree Tree
@@ -116,7 +126,7 @@ func (x *expansion) match(pattern string) error {
 	elems = slices.CompactFunc(elems, func(a, b string) bool { return a == "**" && b == "**" })
 	for _, e := range elems {
 		if _, err := path.Match(e, ""); err != nil {
-			return fmt.Errorf(`%w: a [ without ], or a \ at its end`, err)
+			return badPattern{}
 		}
 	}
 	if err := x.below(".", elems, 0); err != nil {

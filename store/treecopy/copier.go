@@ -140,13 +140,34 @@ func (j *Job) target() (target, error) {
 	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
 		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
 	}
-	return wholeFiles{TargetTree: j.To}, nil
+	return wholeFiles{j.To, noEditor{}}, nil
 }
 
-// wholeFiles is a target whose editor, which is nil, is asked for nothing.
+// wholeFiles is a target that takes whole files only.
 type wholeFiles struct {
 	TargetTree
-	editor
+	noEditor
+}
+
+// A noEditor is the editor of a target that has none: its methods fail by
+// [errors.ErrUnsupported].
+type noEditor struct{}
+
+func (noEditor) OpenFile(context.Context, string, store.Access) (store.Handle, error) {
+	return nil, errors.ErrUnsupported
+}
+func (noEditor) Mkdir(context.Context, string, fs.FileMode) error { return errors.ErrUnsupported }
+func (noEditor) Remove(context.Context, string) error             { return errors.ErrUnsupported }
+func (noEditor) RemoveDir(context.Context, string) error          { return errors.ErrUnsupported }
+func (noEditor) Rename(context.Context, string, string, bool) error {
+	return errors.ErrUnsupported
+}
+func (noEditor) Symlink(context.Context, string, string) error { return errors.ErrUnsupported }
+func (noEditor) Readlink(context.Context, string) (string, error) {
+	return "", errors.ErrUnsupported
+}
+func (noEditor) SetAttr(context.Context, string, store.Attr, bool) error {
+	return errors.ErrUnsupported
 }
 
 // given returns a target as the job has it, with the optional methods that it has.
