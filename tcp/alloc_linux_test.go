@@ -5,7 +5,10 @@ package tcp
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -88,8 +91,12 @@ func TestOptionsAreInherited(t *testing.T) {
 			t.Errorf("TCP_CONGESTION is %q, %v", s, err)
 		}
 	})
-	if _, err := Listen(t.Context(), "127.0.0.1:0", Options{Congestion: "nonesuch"}); err == nil {
-		t.Error("a congestion control that there is not was accepted")
+	for _, name := range []string{"nonesuch", "reno" + strings.Repeat("x", maxCongestion)} {
+		_, err := Listen(t.Context(), "127.0.0.1:0", Options{Congestion: name})
+		refused, ok := errors.AsType[*CongestionError](err)
+		if !ok || refused.Name != name || !slices.Contains(refused.Has, "reno") || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a congestion control that there is not, %q: %v", name, err)
+		}
 	}
 	slow, _ := pair(t, Options{Nagle: true, KeepAlive: KeepAlive{Off: true}})
 	ours = slow

@@ -2,9 +2,12 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -35,6 +38,29 @@ var (
 	// header, in [Server.HandshakeTimeout].
 	ErrHandshake error = timeUp("tcp: the handshake has taken too long")
 )
+
+// A CongestionError says that the system refuses [Options.Congestion].
+type CongestionError struct {
+	Name string   // what was asked for
+	Has  []string // what may be chosen; empty if that is not known
+	Err  error    // the system's: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
+}
+
+// Error lists what may be chosen.
+func (e *CongestionError) Error() string {
+	why := e.Err.Error()
+	switch has := strings.Join(e.Has, ", "); {
+	case has == "":
+	case errors.Is(e.Err, fs.ErrNotExist):
+		why = "the kernel does not have it; it has " + has
+	case errors.Is(e.Err, fs.ErrPermission):
+		why = "only root may choose it; all may choose " + has
+	}
+	return fmt.Sprintf("congestion control %q: %s", e.Name[:min(len(e.Name), maxCongestion)], why)
+}
+
+// Unwrap returns the error of the system.
+func (e *CongestionError) Unwrap() error { return e.Err }
 
 // A timeUp is a timeout: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
 type timeUp string

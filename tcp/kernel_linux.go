@@ -5,10 +5,11 @@ package tcp
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -190,11 +191,30 @@ func (k *kernel) set(o Options) error {
 		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // it is only faster
 	}
 	if o.Congestion != "" {
-		if err := unix.SetsockoptString(k.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
-			errs = append(errs, fmt.Errorf("congestion control %s (there are those of net.ipv4.tcp_allowed_congestion_control): %w", o.Congestion, err))
-		}
+		errs = append(errs, setCongestion(k.fd, o.Congestion))
 	}
 	return errors.Join(errs...)
+}
+
+// CanChooseCongestion reports whether this system lets programs choose the congestion
+// control.
+const CanChooseCongestion = true
+
+// setCongestion sets the congestion control. The kernel cuts off names that are too long.
+func setCongestion(fd int, name string) error {
+	err := error(unix.ENOENT)
+	if len(name) <= maxCongestion {
+		err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	}
+	if err == nil {
+		return nil
+	}
+	list := "available"
+	if errors.Is(err, fs.ErrPermission) { // it has it, for root
+		list = "allowed"
+	}
+	has, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // or the error lists none
+	return &CongestionError{Name: name, Has: strings.Fields(string(has)), Err: err}
 }
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the

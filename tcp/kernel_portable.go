@@ -63,6 +63,10 @@ func (k *kernel) accept(c *sock) error {
 	return nil
 }
 
+// CanChooseCongestion reports whether this system lets programs choose the congestion
+// control.
+const CanChooseCongestion = false
+
 // drainsQueue says that a stopped socket still accepts the connections in its queue.
 const drainsQueue = false
 

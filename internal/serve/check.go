@@ -3,11 +3,13 @@ package serve
 import (
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -41,6 +43,9 @@ func (cfg *Config) Check() error {
 	}
 	if cfg.LogFormat != "text" && cfg.LogFormat != "json" {
 		return usagef("log-format", "--log-format %s: choose text or json", cfg.LogFormat)
+	}
+	if err := cfg.checkCongestion(); err != nil {
+		return err
 	}
 	if cfg.SFTP.HostKeys == NoHostKeys && (cfg.Restartable || cfg.Reload) {
 		return usagef("host-keys", "--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
@@ -136,6 +141,23 @@ func (cfg *Config) checkRates() error {
 			return usagef(r.setting, "--%s %s: it is 0 for no limit, or %s to %s a second",
 				r.setting, console.FormatSize(r.rate), console.FormatSize(leastRate), console.FormatSize(mostRate))
 		}
+	}
+	return nil
+}
+
+// congestionName is what a congestion control is named.
+var congestionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,15}$`)
+
+// checkCongestion checks what can be checked without asking the kernel.
+func (cfg *Config) checkCongestion() error {
+	switch name := cfg.Congestion; {
+	case name == "":
+	case !cfg.ServesSFTP() && !cfg.ServesHTTP():
+		return usagef("tcp-congestion", "--tcp-congestion is for SFTP and HTTP, which are not served; TFTP has its own")
+	case !congestionName.MatchString(name):
+		return usagef("tcp-congestion", "--tcp-congestion %q: it is a name such as cubic or bbr", name)
+	case !tcp.CanChooseCongestion:
+		return usagef("tcp-congestion", "--tcp-congestion %s: this system lets no program choose; leave it out", name)
 	}
 	return nil
 }

@@ -56,6 +56,9 @@ func TestCheck(t *testing.T) {
 			c.HTTP.Listen, c.HTTP.Users, c.HTTP.PlainPasswords, c.HTTP.RatePerSource = []string{":80"}, "/etc/haul/users", true, mostRate
 		}},
 		{"host-keys", func(c *Config) { c.SFTP.HostKeys, c.Restartable = NoHostKeys, true }},
+		{"tcp-congestion", func(c *Config) { c.Congestion = "cubic" }}, // with TFTP alone
+		{"tcp-congestion", func(c *Config) { c.SFTP.Listen, c.Congestion = []string{":22"}, "a b" }},
+		{"tcp-congestion", func(c *Config) { c.SFTP.Listen, c.Congestion = []string{":22"}, "longerthananyone" }},
 		{"trace-hex", func(c *Config) { c.Trace.HexBytes = trace.MaxDatagram + 1 }},
 		{"trace-hex", func(c *Config) { c.Trace.HexBytes = 16 }}, // without text
 	} {

@@ -31,6 +31,10 @@ type Config struct {
 	// Allow serves all.
 	Allow, Deny []netip.Prefix
 
+	// Congestion names the congestion control of TCP for SFTP and HTTP, such as "bbr"; ""
+	// means the system's default. Only Linux has a choice.
+	Congestion string
+
 	// Grace is how long transfers may continue once the server ends. It is above 0; the
 	// default is [tftp.DefaultGrace].
 	Grace time.Duration

@@ -214,7 +214,7 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		s.cfg.restrict(&p.accept, &s.log.away)
-		if p.sockets, err = listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
+		if p.sockets, err = s.cfg.listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"syscall"
 
@@ -54,10 +55,11 @@ func listenError(flag string, err error) error {
 
 // listenTCP returns the sockets of a service: those that were passed to this process,
 // or new ones.
-func listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) ([]*tcp.Socket, error) {
+func (cfg *Config) listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) ([]*tcp.Socket, error) {
+	o.Congestion = cfg.Congestion
 	sockets, err := passed.Stream(service, o)
 	if err != nil {
-		return nil, failure.Listen.Wrap(err)
+		return nil, cfg.congestionError(failure.Listen.Wrap(err))
 	}
 	if len(sockets) > 0 {
 		return sockets, nil
@@ -68,11 +70,24 @@ func listenTCP(ctx context.Context, passed *handover.Inherited, service string, 
 		}
 		socket, err := tcp.Listen(ctx, addr, o)
 		if err != nil {
-			return sockets, listenError(service, err)
+			return sockets, cfg.congestionError(listenError(service, err))
 		}
 		sockets = append(sockets, socket)
 	}
 	return sockets, nil
+}
+
+// congestionError makes a mistake in a setting of an error that is one.
+func (cfg *Config) congestionError(err error) error {
+	refused, ok := errors.AsType[*tcp.CongestionError](err)
+	if !ok {
+		return err
+	}
+	advice := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		advice = "; \"modprobe tcp_" + cfg.Congestion + "\" may add it"
+	}
+	return usagef("tcp-congestion", "--tcp-congestion: %w%s", refused, advice)
 }
 
 // restrict has a server refuse what --allow and --deny do. All that it refuses is counted

@@ -198,7 +198,7 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	s.fitDescriptors(s.cfg.shareOf(openFiles()))
 	s.accept.Log = s.log.log
 	s.expectProxies()
-	s.at, err = listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
+	s.at, err = s.cfg.listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
 	if err == nil && s.cfg.SFTP.UnixProxies {
 		err = s.log.badConns.needUnixSocket(handover.SFTP, s.at)
 	}
