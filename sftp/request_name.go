@@ -88,16 +88,11 @@ func (s *session) mkdir(q *wire.Request) error {
 	}
 	perm := s.perm(q.Attrs, 0o777)
 	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
-		err = s.closeToAll(name)
+		// The store takes no permissions for the usual ones. The account had the right to
+		// make the directory, so it needs none for this.
+		err = s.conn.account.Tree.SetAttr(s.ctx, name, store.Attr{Mode: new(fs.FileMode)}, false)
 	}
 	return s.conn.audit("mkdir", name, "", err)
-}
-
-// closeToAll takes all permissions from what was made just now with none, as the
-// store takes that for the usual ones. It had the right to make it, so it needs
-// none for this.
-func (s *session) closeToAll(name string) error {
-	return s.conn.account.Tree.SetAttr(s.ctx, name, store.Attr{Mode: new(fs.FileMode)}, false)
 }
 
 func (s *session) rmdir(q *wire.Request) error {

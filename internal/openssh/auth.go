@@ -311,7 +311,7 @@ func (a *authenticator) banner(text string) error {
 // done keeps what another connection to the same host needs.
 func (a *authenticator) done() {
 	if a.password != "" {
-		a.d.keepSecret(a.dest.way(), a.password)
+		a.d.secrets.Store(a.dest.way(), a.password)
 	}
 }
 

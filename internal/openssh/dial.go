@@ -41,9 +41,9 @@ type Dialer struct {
 	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
 
 	mu      sync.Mutex
-	asking  chan struct{}         // one place: whoever holds it may ask
-	keys    map[string]ssh.Signer // that were opened with a passphrase, by file
-	secrets map[string]string     // passwords, by Destination.way
+	asking  chan struct{} // mu: one place, whoever holds it may ask
+	keys    sync.Map      // ssh.Signers that were opened with a passphrase, by file
+	secrets sync.Map      // passwords, by Destination.way
 }
 
 // Dial connects and logs in to a destination. The context bounds that, and has
@@ -285,34 +285,16 @@ func (d *Dialer) turn() chan struct{} {
 	return d.asking
 }
 
-// opened returns the key of a file that was opened with a passphrase.
+// opened returns the key of a file that was opened with a passphrase, or nil.
 func (d *Dialer) opened(file string) ssh.Signer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.keys[file]
-}
-
-func (d *Dialer) keepOpen(file string, key ssh.Signer) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.keys == nil {
-		d.keys = map[string]ssh.Signer{}
-	}
-	d.keys[file] = key
+	key, _ := d.keys.Load(file)
+	signer, _ := key.(ssh.Signer)
+	return signer
 }
 
 // secret returns the password that the last login took by the same way, or "".
 func (d *Dialer) secret(way string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.secrets[way]
-}
-
-func (d *Dialer) keepSecret(way, secret string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.secrets == nil {
-		d.secrets = map[string]string{}
-	}
-	d.secrets[way] = secret
+	password, _ := d.secrets.Load(way)
+	text, _ := password.(string)
+	return text
 }

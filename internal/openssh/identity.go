@@ -2,6 +2,7 @@ package openssh
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -255,12 +256,12 @@ func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 				return nil, errLeftOut
 			}
 			s, err := id.key.open(passphrase)
-			if isWrong(err) {
+			if errors.Is(err, x509.IncorrectPasswordError) {
 				a.d.notify("Wrong passphrase for " + id.file + ".")
 				continue
 			}
 			if err == nil {
-				a.d.keepOpen(id.file, s)
+				a.d.keys.Store(id.file, s)
 			}
 			return s, err
 		}

@@ -165,5 +165,3 @@ func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	}
 	return signer, nil
 }
-
-func isWrong(err error) bool { return errors.Is(err, x509.IncorrectPasswordError) }

@@ -47,8 +47,6 @@ func files(args []string) error {
 	return many(args)
 }
 
-func anything(string) error { return nil }
-
 // oneOf makes a check of an argument that is one of some words.
 func oneOf(words ...string) check {
 	return one(func(arg string) error {
@@ -62,7 +60,7 @@ func oneOf(words ...string) check {
 }
 
 var (
-	word    = one(anything)
+	word    = one(func(string) error { return nil })
 	yesNo   = oneOf("yes", "no", "true", "false")
 	seconds = one(func(arg string) error {
 		_, err := parseTime(arg)

@@ -23,16 +23,11 @@ type StatusError struct {
 	kind error // nil if the code says nothing
 }
 
-// newStatusError makes a StatusError of a reply's.
-func newStatusError(e *wire.StatusError) *StatusError {
-	return &StatusError{Code: uint32(e.Status), Message: e.Message, kind: storewire.KindOf(e)}
-}
-
 // refused makes a *StatusError of a server's refusal, and leaves other errors as they
 // are.
 func refused(err error) error {
-	if s := (*wire.StatusError)(nil); errors.As(err, &s) {
-		return newStatusError(s)
+	if s, ok := errors.AsType[*wire.StatusError](err); ok {
+		return &StatusError{Code: uint32(s.Status), Message: s.Message, kind: storewire.KindOf(s)}
 	}
 	return err
 }
@@ -110,8 +105,8 @@ func (e *TransferError) Unwrap() error { return e.Err }
 
 // isFailure reports whether a server refused without saying why.
 func isFailure(err error) bool {
-	s := (*StatusError)(nil)
-	return errors.As(err, &s) && s.Code == uint32(wire.Failure)
+	s, ok := errors.AsType[*StatusError](err)
+	return ok && s.Code == uint32(wire.Failure)
 }
 
 // exists says of a failure what the client has found out.
@@ -124,8 +119,8 @@ func exists(err error) error {
 
 // isStatus reports whether an error is the server's refusal.
 func isStatus(err error) bool {
-	s := (*StatusError)(nil)
-	return errors.As(err, &s)
+	_, ok := errors.AsType[*StatusError](err)
+	return ok
 }
 
 // fail says what was attempted on which file, once.
@@ -133,7 +128,7 @@ func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	return pathError(op, name, err)
@@ -143,7 +138,7 @@ func failLink(op, from, to string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if l := (*os.LinkError)(nil); errors.As(err, &l) {
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
 		err = l.Err
 	}
 	return linkError(op, from, to, err)

@@ -54,7 +54,7 @@ func TestNotRegularIsRemote(t *testing.T) {
 
 // The text of a server's error is safe to print.
 func TestStatusErrorText(t *testing.T) {
-	e := newStatusError(&wire.StatusError{Status: wire.Failure, Message: "\x1b[31mred"})
+	e := refused(&wire.StatusError{Status: wire.Failure, Message: "\x1b[31mred"})
 	if got := e.Error(); got != "server says failure: ?[31mred (status 4)" {
 		t.Errorf("the error reads %q", got)
 	}

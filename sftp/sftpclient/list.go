@@ -83,7 +83,7 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	for tries := 1; ; tries++ {
 		k = &mux.Call{Take: mux.TakeHandle(&h), Build: pathCall(wire.AppendOpendir, name)}
 		k.Orphan = func() { c.mux.CloseHandle(mux.Handle{Lane: k.At, Handle: h}) }
-		if err = c.mux.Do(ctx, k); !mux.IsLaneLost(err) || tries == mux.MaxTries {
+		if err = c.mux.Do(ctx, k); !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
 			break
 		}
 	}
@@ -259,7 +259,7 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	for tries := 1; ; tries++ {
 		list, err := c.listDir(ctx, name, hide, most)
-		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
+		if !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
 			return list, err
 		}
 	}

@@ -49,7 +49,7 @@ func (c *Client) filled(ctx context.Context, err error, name string) error {
 	}
 	defer d.Close()
 	if n, _ := d.Next(make([]fs.FileInfo, 1)); n > 0 {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			p.Err = exists(p.Err)
 		}
 	}

@@ -45,8 +45,8 @@ func (roomError) Unwrap() error { return store.ErrNoSpace }
 // full, if the server refused without a reason and its disk is. To find out it
 // asks the server, even if the context has ended.
 func (c *Client) explain(ctx context.Context, name string, err error) error {
-	refused := (*StatusError)(nil)
-	if !errors.As(err, &refused) || refused.Code != uint32(wire.Failure) || refused.kind != nil ||
+	refused, ok := errors.AsType[*StatusError](err)
+	if !ok || refused.Code != uint32(wire.Failure) || refused.kind != nil ||
 		errors.Is(err, store.ErrNoSpace) || !c.isFull(ctx, path.Dir(name)) {
 		return err
 	}

@@ -284,7 +284,7 @@ func (u *upload) secure() (mux.Handle, error) {
 				err = e
 			}
 		}
-		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
+		if !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
 			return h, err
 		}
 	}
@@ -296,7 +296,7 @@ func (u *upload) rename(on *mux.Lane) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
 		on = nil
-		if err == nil || !mux.IsLaneLost(err) && tries == 1 {
+		if err == nil || !errors.Is(err, mux.ErrLaneLost) && tries == 1 {
 			return err
 		}
 		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
@@ -305,7 +305,7 @@ func (u *upload) rename(on *mux.Lane) error {
 			}
 			return nil
 		}
-		if !mux.IsLaneLost(err) || tries == mux.MaxTries {
+		if !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
 			return err
 		}
 	}

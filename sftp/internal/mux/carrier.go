@@ -95,7 +95,7 @@ func (s sshConn) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, er
 
 func (s sshConn) session(careful bool) (ssh.Channel, error) {
 	ch, requests, err := s.client.OpenChannel("session", nil)
-	if refusal := (*ssh.OpenChannelError)(nil); errors.As(err, &refusal) {
+	if _, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("%w: %w", ErrNoSession, err)
 	}
 	if err != nil {

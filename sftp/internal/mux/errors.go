@@ -46,16 +46,12 @@ func Violation(err error) error {
 }
 
 // ErrLaneLost says that a call was on a lane which has ended, or had to go to
-// one.
+// one. Another lane may carry it.
 var ErrLaneLost = errors.New("session ended")
-
-// IsLaneLost reports whether a call failed because its lane ended, so that another
-// lane may carry it.
-func IsLaneLost(err error) bool { return errors.Is(err, ErrLaneLost) }
 
 // Plain is an error as callers see it: they know of no lanes.
 func Plain(err error) error {
-	if IsLaneLost(err) && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrLaneLost) && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrConnectionLost, err)
 	}
 	return err

@@ -3,6 +3,7 @@ package mux
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"math"
 	"slices"
@@ -249,7 +250,7 @@ func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, 
 		next.Lane = h.Lane
 		next.Build = func(b []byte, id uint32) []byte { return build(b, id, h.Handle) }
 		err = f.mux.Do(ctx, &next)
-		if !IsLaneLost(err) || !k.Again || !askAgain(err, tries) {
+		if !errors.Is(err, ErrLaneLost) || !k.Again || !askAgain(err, tries) {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func (f *File) opened(h Handle, err error) {
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
 		f.narrow = true // it continues with what it has
-	case f.mux.err == nil && (err == nil || IsLaneLost(err) && f.mayAskAgain(err)):
+	case f.mux.err == nil && (err == nil || errors.Is(err, ErrLaneLost) && f.mayAskAgain(err)):
 		f.tries++
 		f.reopen()
 		return
@@ -227,7 +227,7 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 		if err = m.Await(wait, open); err == nil {
 			f.handles = []Handle{{open.At, h}}
 		}
-		if !IsLaneLost(err) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
+		if !errors.Is(err, ErrLaneLost) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {
 			return was, err
 		}
 	}
