@@ -21,14 +21,17 @@ type Conn struct {
 	Err      error // why it ended, nil if the client ended it
 	Duration time.Duration
 
-	sent, received atomic.Int64
+	traffic
 }
 
+// A traffic counts bytes of files.
+type traffic struct{ sent, received atomic.Int64 }
+
 // Sent returns how many bytes of files the client has read so far.
-func (c *Conn) Sent() int64 { return c.sent.Load() }
+func (t *traffic) Sent() int64 { return t.sent.Load() }
 
 // Received returns how many bytes of files the client has written so far.
-func (c *Conn) Received() int64 { return c.received.Load() }
+func (t *traffic) Received() int64 { return t.received.Load() }
 
 // A Transfer describes one open file to the hooks of a [Server]. The fields below
 // Value are known at its end.
@@ -47,14 +50,8 @@ type Transfer struct {
 	Err      error
 	Duration time.Duration
 
-	sent, received atomic.Int64
+	traffic
 }
-
-// Sent returns how many bytes the client has read of the file so far.
-func (t *Transfer) Sent() int64 { return t.sent.Load() }
-
-// Received returns how many bytes the client has written to the file so far.
-func (t *Transfer) Received() int64 { return t.received.Load() }
 
 // An Operation describes to the audit hook of a [Server] one request that changes
 // something, other than what is in files; of one that opens a file and fails; and

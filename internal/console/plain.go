@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"io"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -22,14 +23,7 @@ func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} 
 // Write takes whole lines. Only one goroutine may call it at a time, as the handlers
 // of slog do.
 func (w *PlainWriter) Write(p []byte) (int, error) {
-	clean := true
-	for _, c := range p {
-		if c >= 0x7f || c < ' ' && c != '\n' {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if !slices.ContainsFunc(p, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\n' }) {
 		return w.out.Write(p)
 	}
 	w.buf = w.buf[:0]

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -257,15 +258,9 @@ func (d *Dialer) explain(ctx context.Context, dest *Destination, l *link, host *
 // isBroken reports whether an error is one of the connection, and not of what
 // was said over it.
 func isBroken(err error) bool {
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
-	}
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	_, network := errors.AsType[net.Error](err)
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}
+	return network || slices.ContainsFunc(ends, func(e error) bool { return errors.Is(err, e) })
 }
 
 // notify shows a text.

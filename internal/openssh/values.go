@@ -50,12 +50,10 @@ func files(args []string) error {
 // oneOf makes a check of an argument that is one of some words.
 func oneOf(words ...string) check {
 	return one(func(arg string) error {
-		for _, w := range words {
-			if strings.EqualFold(arg, w) {
-				return nil
-			}
+		if !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(arg, w) }) {
+			return fmt.Errorf("%q is none of %s", arg, strings.Join(words, ", "))
 		}
-		return fmt.Errorf("%q is none of %s", arg, strings.Join(words, ", "))
+		return nil
 	})
 }
 

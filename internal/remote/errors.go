@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,19 +22,13 @@ import (
 // IsNoAnswer reports whether a server cannot be reached, or the connection was lost.
 func IsNoAnswer(err error) bool {
 	_, lookup := errors.AsType[*net.DNSError](err)
-	if lookup {
-		return true
-	}
-	for _, e := range []error{
+	op, network := errors.AsType[*net.OpError](err)
+	noAnswers := []error{
 		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, webclient.ErrLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
 	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && strings.HasPrefix(op.Net, "tcp")
+	return lookup || network && strings.HasPrefix(op.Net, "tcp") ||
+		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Advice returns what the user can do about a server that is not trusted, does not

@@ -306,3 +306,37 @@ func (l *Lane) rest(h wire.Header) error {
 	}
 	return nil
 }
+
+// The sizes in which memory for data is lent out, in bytes: a small file, the
+// request that every server takes, and the largest one. Each has room for a
+// header in front.
+var bufferSizes = [...]int{4<<10 + WriteHead, wire.SureData + WriteHead, wire.MaxPacket + WriteHead}
+
+// WriteHead is room for the header of a WRITE with the longest handle.
+const WriteHead = wire.HeaderSize + 4 + wire.MaxHandle + 8 + 4
+
+var bufferPools [len(bufferSizes)]sync.Pool
+
+// A Buffer is memory on loan.
+type Buffer struct {
+	Bytes []byte
+	size  int // in bufferSizes
+}
+
+// NewBuffer returns a buffer of n bytes or more, at most the largest size.
+func NewBuffer(n int) *Buffer {
+	size := 0
+	for bufferSizes[size] < n {
+		size++
+	}
+	if b, ok := bufferPools[size].Get().(*Buffer); ok {
+		return b
+	}
+	return &Buffer{make([]byte, bufferSizes[size]), size}
+}
+
+// Written gives it back when the packet in it has been sent.
+func (b *Buffer) Written() { b.Free() }
+
+// Free gives it back. It must not be used any more.
+func (b *Buffer) Free() { bufferPools[b.size].Put(b) }

@@ -1,5 +1,7 @@
 package mux
 
+import "slices"
+
 // A request is a request that is to be answered.
 type request struct {
 	id    uint32 // on the wire
@@ -59,10 +61,5 @@ func (t *requestTable) remove(a *request) {
 
 // filling reports whether a lane writes to memory of a transfer.
 func (t *requestTable) filling(of *Transfer) bool {
-	for _, a := range t.all {
-		if a.transfer == of && a.filling {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.all, func(a *request) bool { return a.transfer == of && a.filling })
 }
