@@ -229,21 +229,24 @@ func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }
 func (x *exchange) addSent(n int64) time.Duration {
 	x.sent.Add(n)
 	x.h.counts.sent.Add(n)
-	now := time.Now()
-	wait := x.h.rate.Sent.Take(now, int(n))
-	if x.throttle != nil {
-		wait = max(wait, x.throttle.Sent.Take(now, int(n)))
-	}
-	return wait
+	return x.take(toClient, time.Now(), n)
 }
 
 func (x *exchange) addReceived(n int64) time.Duration {
 	x.received.Add(n)
 	x.h.counts.received.Add(n)
-	now := time.Now()
-	wait := x.h.rate.Received.Take(now, int(n))
+	return x.take(fromClient, time.Now(), n)
+}
+
+// The ways of bytes, each with a rate of its own.
+func toClient(p *rate.Pair) *rate.Bucket   { return &p.Sent }
+func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
+
+// take returns how long n bytes have to wait by the rates that hold for the request.
+func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int64) time.Duration {
+	wait := way(&x.h.rate).Take(now, int(n))
 	if x.throttle != nil {
-		wait = max(wait, x.throttle.Received.Take(now, int(n)))
+		wait = max(wait, way(x.throttle).Take(now, int(n)))
 	}
 	return wait
 }
@@ -252,19 +255,16 @@ func (x *exchange) addReceived(n int64) time.Duration {
 // sent before it is waited for, and who takes one after the other and leaves each
 // time would not wait at all.
 func (x *exchange) waitForRate() error {
-	way := func(p *rate.Pair) *rate.Bucket { return &p.Sent }
+	way := toClient
 	switch x.r.Method {
 	case http.MethodGet:
 	case http.MethodPut:
-		way = func(p *rate.Pair) *rate.Bucket { return &p.Received }
+		way = fromClient
 	default:
 		return nil
 	}
 	now := time.Now()
-	wait := way(&x.h.rate).Take(now, 0)
-	if x.throttle != nil {
-		wait = max(wait, way(x.throttle).Take(now, 0))
-	}
+	wait := x.take(way, now, 0)
 	if wait > 0 && x.r.ContentLength != 0 {
 		// The stall timeout of the content starts then.
 		x.readBy(now.Add(wait).Add(x.h.stall()))

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/store"
@@ -38,9 +40,10 @@ func create(t *testing.T, st store.Store, name string, c store.Create) store.Upl
 	return u
 }
 
-func write(t *testing.T, u store.Upload, p []byte, off int64) {
+// write writes to an upload or a handle.
+func write[Bytes ~string | ~[]byte](t *testing.T, w io.WriterAt, p Bytes, off int64) {
 	t.Helper()
-	if n, err := u.WriteAt(p, off); n != len(p) || err != nil {
+	if n, err := w.WriteAt([]byte(p), off); n != len(p) || err != nil {
 		t.Errorf("WriteAt(%d bytes, %d) = %d, %v", len(p), off, n, err)
 	}
 }
@@ -133,4 +136,26 @@ func wantError(t *testing.T, what string, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("%s: error %v, want %v", what, err, want)
 	}
+}
+
+// wantOneWinner checks that one of several operations that competed for a name has
+// succeeded, and that the others failed since the name exists. It returns which one.
+func wantOneWinner(t *testing.T, errs []error) int {
+	t.Helper()
+	won := slices.Index(errs, nil)
+	if won < 0 {
+		t.Fatal("no one has the name")
+	}
+	for i, err := range errs {
+		if i != won {
+			wantError(t, "what the others did", err, fs.ErrExist)
+		}
+	}
+	return won
+}
+
+// badNames are names that no store takes.
+var badNames = []string{
+	"", "/", "/f", "f/", strings.Repeat("x", 5000), "..", "../f", "a/../f", "a/..", "./f", "a/./f", "a//f",
+	"f\x00", "\x00", "f\x00/../g", "../../../../etc/passwd",
 }

@@ -137,13 +137,6 @@ func openFile(t *testing.T, tr store.Tree, name string, a store.Access) store.Ha
 	return h
 }
 
-func writeAt(t *testing.T, h store.Handle, p string, off int64) {
-	t.Helper()
-	if n, err := h.WriteAt([]byte(p), off); n != len(p) || err != nil {
-		t.Errorf("WriteAt(%d bytes, %d) = %d, %v", len(p), off, n, err)
-	}
-}
-
 func closeAll(t *testing.T, closers ...io.Closer) {
 	t.Helper()
 	for _, c := range closers {

@@ -39,10 +39,10 @@ func testSetMode(t *testing.T, tr store.Tree) {
 		wantMode(t, tr, "f", mode.Perm())
 		setAttr(t, tr, "f", store.Attr{Mode: &reset}, true)
 	}
-	mode := fs.FileMode(0o600)
 	for _, name := range []string{"missing", "f/x", "missing/x"} {
-		wantError(t, "SetAttr", tr.SetAttr(t.Context(), name, store.Attr{Mode: &mode}, true), fs.ErrNotExist)
-		wantError(t, "SetAttr", tr.SetAttr(t.Context(), name, store.Attr{Mode: &mode}, false), fs.ErrNotExist)
+		for _, follow := range []bool{true, false} {
+			wantError(t, "SetAttr", tr.SetAttr(t.Context(), name, store.Attr{Mode: new(fs.FileMode(0o600))}, follow), fs.ErrNotExist)
+		}
 	}
 	wantContent(t, tr, "f", []byte("content"))
 }
@@ -78,7 +78,7 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 	setAttr(t, tr, ".", store.Attr{ModTime: early, AccessTime: late}, true)
 	wantTimes(t, tr, ".", late, early)
 	h := openFile(t, tr, "f", store.Access{Write: true})
-	writeAt(t, h, "C", 0)
+	write(t, h, "C", 0)
 	if fi, err := h.Stat(); err != nil || fi.ModTime().Unix() == early.Unix() {
 		t.Errorf("a write leaves the time %v, %v", fi.ModTime(), err)
 	}
@@ -93,8 +93,7 @@ func testSetTimes(t *testing.T, tr store.Tree) {
 	closeAll(t, h)
 	wantTimes(t, tr, "f", early, late)
 	// All at once: the size comes first, so its time does not count.
-	size := int64(3)
-	setAttr(t, tr, "f", store.Attr{Size: &size, AccessTime: late, ModTime: late}, true)
+	setAttr(t, tr, "f", store.Attr{Size: new(int64(3)), AccessTime: late, ModTime: late}, true)
 	wantTimes(t, tr, "f", late, late)
 	wantContent(t, tr, "f", []byte("Con"))
 }
@@ -110,18 +109,15 @@ func testSetSize(t *testing.T, tr store.Tree) {
 		wantContent(t, tr, "f", []byte(tt.want))
 	}
 	before := Snapshot(t, tr)
-	size := int64(4)
-	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "d", store.Attr{Size: &size}, true), store.ErrNotRegular)
-	wantError(t, "SetAttr", tr.SetAttr(t.Context(), ".", store.Attr{Size: &size}, true), store.ErrNotRegular)
-	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "missing", store.Attr{Size: &size}, true), fs.ErrNotExist)
-	size = -1
-	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "f", store.Attr{Size: &size}, true), fs.ErrInvalid)
+	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "d", store.Attr{Size: new(int64(4))}, true), store.ErrNotRegular)
+	wantError(t, "SetAttr", tr.SetAttr(t.Context(), ".", store.Attr{Size: new(int64(4))}, true), store.ErrNotRegular)
+	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "missing", store.Attr{Size: new(int64(4))}, true), fs.ErrNotExist)
+	wantError(t, "SetAttr", tr.SetAttr(t.Context(), "f", store.Attr{Size: new(int64(-1))}, true), fs.ErrInvalid)
 	wantUnchanged(t, tr, "SetAttr", before)
 	if runtime.GOOS == "windows" {
 		return
 	}
-	size, mode := int64(7), fs.FileMode(0o400) // it can still be cut
-	setAttr(t, tr, "f", store.Attr{Size: &size, Mode: &mode}, true)
+	setAttr(t, tr, "f", store.Attr{Size: new(int64(7)), Mode: new(fs.FileMode(0o400))}, true) // it can still be cut
 	wantContent(t, tr, "f", make([]byte, 7))
 	wantMode(t, tr, "f", 0o400)
 }

@@ -68,7 +68,7 @@ func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a stor
 	t.Helper()
 	want := had
 	if a.Write || a.Append {
-		writeAt(t, h, "abc", 0)
+		write(t, h, "abc", 0)
 		want = append([]byte("abc"), had[min(3, len(had)):]...)
 		if a.Append {
 			want = append(bytes.Clone(had), "abc"...)
@@ -81,8 +81,7 @@ func testRights(t *testing.T, tr store.Tree, h store.Handle, name string, a stor
 		_, err := h.WriteAt([]byte("abc"), 0)
 		wantError(t, "WriteAt", err, fs.ErrPermission)
 		wantError(t, "Truncate", h.Truncate(0), fs.ErrPermission)
-		size := int64(0)
-		wantError(t, "SetAttr", h.SetAttr(store.Attr{Size: &size}), fs.ErrPermission)
+		wantError(t, "SetAttr", h.SetAttr(store.Attr{Size: new(int64)}), fs.ErrPermission)
 	}
 	if a.Read {
 		wantHandle(t, h, want)
@@ -135,7 +134,7 @@ func testOpenNotRegular(t *testing.T, tr store.Tree) {
 	for _, perm := range []fs.FileMode{0, 0o600, 0o666, 0o400, fs.ModeSetuid | 0o755} {
 		name := fmt.Sprintf("p%o", perm.Perm())
 		h := openFile(t, tr, name, store.Access{Read: true, Write: true, Create: true, Perm: perm})
-		writeAt(t, h, "content", 0)
+		write(t, h, "content", 0)
 		wantHandle(t, h, []byte("content"))
 		closeAll(t, h)
 		if perm = perm.Perm(); perm == 0 {
@@ -149,16 +148,16 @@ func testInPlace(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "0123456789")
 	h := openFile(t, tr, "f", store.Access{Read: true, Write: true})
 	other := openFile(t, tr, "f", store.Access{Read: true, Write: true})
-	writeAt(t, h, "abc", 2)
+	write(t, h, "abc", 2)
 	wantHandle(t, other, []byte("01abc56789"))
-	writeAt(t, other, "XY", 15) // zeros between
+	write(t, other, "XY", 15) // zeros between
 	wantHandle(t, h, []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantContent(t, tr, "f", []byte("01abc56789\x00\x00\x00\x00\x00XY"))
 	wantNil(t, "Truncate", h.Truncate(4))
 	wantNil(t, "Truncate", h.Truncate(6)) // what was cut is zeros
 	wantHandle(t, other, []byte("01ab\x00\x00"))
 	closeAll(t, h)
-	writeAt(t, other, "z", 5)
+	write(t, other, "z", 5)
 	closeAll(t, other)
 	wantContent(t, tr, "f", []byte("01ab\x00z"))
 	for _, tt := range []struct {
@@ -206,7 +205,7 @@ func testInPlaceAtRandom(t *testing.T, tr store.Tree) {
 				defer f.Close()
 			default:
 				p := pattern(1+rnd.IntN(most/20), byte(op))
-				writeAt(t, h, string(p), int64(off))
+				write(t, h, p, int64(off))
 				extend(off + len(p))
 				copy(model[off:], p)
 			}
@@ -226,7 +225,7 @@ func testAppend(t *testing.T, tr store.Tree) {
 		h := openFile(t, tr, "log", store.Access{Append: true})
 		wg.Go(func() {
 			for range each {
-				writeAt(t, h, string(bytes.Repeat([]byte{'a' + byte(w)}, size)), 0)
+				write(t, h, bytes.Repeat([]byte{'a' + byte(w)}, size), 0)
 			}
 		})
 	}
@@ -251,7 +250,7 @@ func testWriteInPlaceConcurrently(t *testing.T, tr store.Tree) {
 	var wg sync.WaitGroup
 	for off := 0; off < len(data); off += piece {
 		wg.Go(func() {
-			writeAt(t, h, string(data[off:off+piece]), int64(off))
+			write(t, h, data[off:off+piece], int64(off))
 			got := make([]byte, piece)
 			if _, err := h.ReadAt(got, int64(off)); err != nil && err != io.EOF || !bytes.Equal(got, data[off:off+piece]) {
 				t.Errorf("at %d the handle reads other bytes than it wrote, %v", off, err)
@@ -278,10 +277,9 @@ func testHandleOutlivesName(t *testing.T, tr store.Tree) {
 		h := openFile(t, tr, name, store.Access{Read: true, Write: true})
 		f := open(t, tr, name)
 		take()
-		writeAt(t, h, "CON", 0)
+		write(t, h, "CON", 0)
 		wantHandle(t, h, []byte("CONtent"))
-		mode := fs.FileMode(0o600)
-		wantNil(t, "SetAttr", h.SetAttr(store.Attr{Mode: &mode}))
+		wantNil(t, "SetAttr", h.SetAttr(store.Attr{Mode: new(fs.FileMode(0o600))}))
 		wantNil(t, "Sync", h.Sync())
 		closeAll(t, h, f)
 	}
@@ -300,13 +298,11 @@ func testHandleErrors(t *testing.T, tr store.Tree) {
 	_, err = h.ReadAt(make([]byte, 1), -1)
 	wantError(t, "ReadAt(-1)", err, fs.ErrInvalid)
 	wantError(t, "Truncate(-1)", h.Truncate(-1), fs.ErrInvalid)
-	size := int64(-1)
-	wantError(t, "SetAttr", h.SetAttr(store.Attr{Size: &size}), fs.ErrInvalid)
+	wantError(t, "SetAttr", h.SetAttr(store.Attr{Size: new(int64(-1))}), fs.ErrInvalid)
 	wantHandle(t, h, nil)
 	closeAll(t, h)
-	size = 0
 	for what, err := range map[string]error{
-		"Close": h.Close(), "Sync": h.Sync(), "Truncate": h.Truncate(0), "SetAttr": h.SetAttr(store.Attr{Size: &size}),
+		"Close": h.Close(), "Sync": h.Sync(), "Truncate": h.Truncate(0), "SetAttr": h.SetAttr(store.Attr{Size: new(int64)}),
 		"WriteAt": second(h.WriteAt([]byte("x"), 0)), "ReadAt": second(h.ReadAt(make([]byte, 1), 0)), "Stat": second(h.Stat()),
 	} {
 		wantError(t, what+" after Close", err, fs.ErrClosed)
@@ -323,7 +319,7 @@ func testOpenedBefore(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", string(pattern(size, 1)))
 	f := open(t, tr, "f")
 	h := openFile(t, tr, "f", store.Access{Write: true})
-	writeAt(t, h, string(pattern(2*size, 2)), 0)
+	write(t, h, pattern(2*size, 2), 0)
 	closeAll(t, h)
 	got := readAll(t, f)
 	if !bytes.Equal(got, pattern(size, 1)) && !bytes.Equal(got, pattern(2*size, 2)) {

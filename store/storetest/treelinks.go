@@ -34,13 +34,13 @@ func testLink(t *testing.T, tr store.Tree) {
 
 	// They are one file, until an upload replaces one of them.
 	h := openFile(t, tr, "f", store.Access{Read: true, Write: true})
-	writeAt(t, h, "CON", 0)
+	write(t, h, "CON", 0)
 	wantContent(t, tr, "d/g", []byte("CONtent"))
 	wantNil(t, "Rename of one over the other", tr.Rename(t.Context(), "f", "d/g", true))
 	wantContent(t, tr, "f", []byte("CONtent"))
 	Put(t, tr, "f", "new")
 	wantContent(t, tr, "d/g", []byte("CONtent"))
-	writeAt(t, h, "X", 0)
+	write(t, h, "X", 0)
 	wantContent(t, tr, "d/g", []byte("XONtent"))
 	wantContent(t, tr, "f", []byte("new"))
 	closeAll(t, h)

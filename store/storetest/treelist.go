@@ -60,7 +60,7 @@ func touch(t *testing.T, tr store.Tree, name, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeAt(t, h, content, 0)
+	write(t, h, content, 0)
 	closeAll(t, h)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/haul-project/haul/store"
@@ -28,8 +29,8 @@ func testTryReadAt(t *testing.T, st store.Store) {
 		{"two", 100, buffers(10, 20)},
 		{"empty ones", 5, buffers(0, 7, 0, 0, 8, 0)},
 		{"past the end", size - 10, buffers(4, 4, 4)},
-		{"very many", 1, buffers(repeat(13, 5000)...)},
-		{"very many empty", 1, buffers(append(repeat(0, 3000), 5)...)},
+		{"very many", 1, buffers(slices.Repeat([]int{13}, 5000)...)},
+		{"very many empty", 1, buffers(append(make([]int, 3000), 5)...)},
 	}
 	for _, tt := range tests {
 		if !tryAll(t, f, r, tt.bufs, tt.off) {
@@ -97,12 +98,4 @@ func buffers(sizes ...int) [][]byte {
 		bufs[i] = make([]byte, n)
 	}
 	return bufs
-}
-
-func repeat(n, times int) []int {
-	s := make([]int, times)
-	for i := range s {
-		s[i] = n
-	}
-	return s
 }

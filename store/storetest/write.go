@@ -21,8 +21,8 @@ func testWriteOrder(t *testing.T, st store.Store) {
 	wantContent(t, st, "backwards", data)
 
 	u = create(t, st, "hole", store.Create{Size: 100})
-	write(t, u, []byte("end"), 5000)
-	write(t, u, []byte("start"), 0)
+	write(t, u, "end", 5000)
+	write(t, u, "start", 0)
 	commit(t, u)
 	want := make([]byte, 5003)
 	copy(want, "start")
@@ -55,15 +55,15 @@ func testSizeDoesNotBind(t *testing.T, st store.Store) {
 
 func testTruncate(t *testing.T, st store.Store) {
 	u := create(t, st, "f", store.Create{Size: 50})
-	write(t, u, []byte("0123456789"), 0)
+	write(t, u, "0123456789", 0)
 	truncate(t, u, 4)
-	write(t, u, []byte("ab"), 8) // what was cut between must be zeros
+	write(t, u, "ab", 8) // what was cut between must be zeros
 	truncate(t, u, 12)
 	commit(t, u)
 	wantContent(t, st, "f", []byte("0123\x00\x00\x00\x00ab\x00\x00"))
 
 	u = create(t, st, "empty", store.Create{})
-	write(t, u, []byte("0123456789"), 0)
+	write(t, u, "0123456789", 0)
 	truncate(t, u, 0)
 	commit(t, u)
 	wantContent(t, st, "empty", nil)
